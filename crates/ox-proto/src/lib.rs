@@ -1,1 +1,31 @@
-//! Being built.
+//! Every byte another ZooKeeper can see: jute records, opcodes, error codes, frames and transactions.
+//!
+//! Nothing here knows what the bytes mean to the tree; nothing outside knows how they are laid out.
+//! Decoding borrows from the buffer it reads and never trusts an announced length or count.
+//!
+//! Start with [`jute`] (primitive types), then [`request`] and [`reply`] (the client port) and [`txn`]
+//! (what logs, snapshots and peers carry).
+
+pub mod acl;
+pub mod connect;
+pub mod error_code;
+pub mod event;
+pub mod frame;
+pub mod ids;
+pub mod jute;
+pub mod limits;
+pub mod multi;
+pub mod opcode;
+pub mod password;
+pub mod reply;
+pub mod request;
+pub mod stat;
+mod text;
+pub mod txn;
+
+pub use acl::{Acl, RawAcl, RawAcls};
+pub use error_code::ErrorCode;
+pub use ids::{SessionId, Zxid};
+pub use jute::{DecodeError, Jute, Reader};
+pub use opcode::OpCode;
+pub use stat::Stat;

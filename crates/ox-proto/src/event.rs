@@ -1,0 +1,79 @@
+//! Watch events.
+
+use crate::Zxid;
+use crate::frame::{begin_frame, end_frame};
+use crate::jute::{DecodeError, Jute, Reader, put_text};
+use crate::reply::ReplyHeader;
+use crate::request::xid;
+use std::borrow::Cow;
+
+/// What happened to a node. Clients know more types, but produce those themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum EventType {
+    /// The node was created.
+    NodeCreated = 1,
+    /// The node was deleted.
+    NodeDeleted = 2,
+    /// The node's data changed.
+    NodeDataChanged = 3,
+    /// The node's list of children changed.
+    NodeChildrenChanged = 4,
+}
+
+impl TryFrom<i32> for EventType {
+    type Error = i32;
+    fn try_from(code: i32) -> Result<Self, i32> {
+        match code {
+            1 => Ok(Self::NodeCreated),
+            2 => Ok(Self::NodeDeleted),
+            3 => Ok(Self::NodeDataChanged),
+            4 => Ok(Self::NodeChildrenChanged),
+            other => Err(other),
+        }
+    }
+}
+
+/// The only keeper state a server sends.
+const SYNC_CONNECTED: i32 = 3;
+
+/// Appends a whole notification frame. `zxid` is that of the change, or -1 when re-arming finds a difference.
+pub fn put_event(out: &mut Vec<u8>, zxid: Zxid, kind: EventType, path: &str) {
+    let mark = begin_frame(out);
+    ReplyHeader { xid: xid::NOTIFICATION, zxid, err: 0 }.put(out);
+    (kind as i32).put(out);
+    SYNC_CONNECTED.put(out);
+    put_text(out, path);
+    end_frame(out, mark);
+}
+
+/// The body of a notification, as a client reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatcherEvent<'a> {
+    /// Event type; clients must cope with unknown ones.
+    pub kind: i32,
+    /// Keeper state.
+    pub state: i32,
+    /// The node.
+    pub path: Cow<'a, str>,
+}
+
+impl<'a> WatcherEvent<'a> {
+    /// Reads the body behind the reply header.
+    pub fn get(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { kind: from.get()?, state: from.get()?, path: from.text()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notification_has_apaches_bytes() {
+        let mut out = Vec::new();
+        put_event(&mut out, Zxid(0x100), EventType::NodeDataChanged, "/a");
+        let hex: String = out.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "0000001effffffff0000000000000100000000000000000300000003000000022f61");
+    }
+}

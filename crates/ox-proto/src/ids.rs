@@ -1,0 +1,107 @@
+//! Numbers with a meaning of their own.
+
+use crate::jute::{DecodeError, Jute, Reader};
+use std::fmt;
+
+/// A transaction id: epoch in the high 32 bits, counter in the low 32. Compared as a signed number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Zxid(pub i64);
+
+impl Zxid {
+    /// Before the first transaction.
+    pub const ZERO: Self = Self(0);
+
+    /// Builds an id from its halves.
+    pub fn new(epoch: u32, counter: u32) -> Self {
+        Self((u64::from(epoch) << 32 | u64::from(counter)).cast_signed())
+    }
+
+    /// The leader's term that the transaction belongs to.
+    pub fn epoch(self) -> u32 {
+        (self.0.cast_unsigned() >> 32) as u32
+    }
+
+    /// The position within the epoch.
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is what is asked for")]
+    pub fn counter(self) -> u32 {
+        self.0.cast_unsigned() as u32
+    }
+
+    /// The next id of the same epoch, `None` when the epoch is used up.
+    pub fn next(self) -> Option<Self> {
+        Some(Self::new(self.epoch(), self.counter().checked_add(1)?))
+    }
+
+    /// The one rule of contiguity (R3): `self` may directly follow `last` in a history.
+    pub fn follows(self, last: Self) -> bool {
+        last.next() == Some(self) || (last.epoch() < self.epoch() && self.counter() == 1)
+    }
+}
+
+impl fmt::Display for Zxid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// A session's identity; 0 asks for a new session. Compared and printed as Java does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub i64);
+
+impl SessionId {
+    /// No session: what a client sends to get a new one.
+    pub const NONE: Self = Self(0);
+
+    /// The first id that server `server` hands out when its clock shows `now_ms`: server id in the top byte,
+    /// 40 bits of the clock, a 16-bit counter from 0.
+    pub fn first(server: u8, now_ms: i64) -> Self {
+        let clock = (now_ms.cast_unsigned() << 24) >> 8;
+        let id = (clock | u64::from(server) << 56).cast_signed();
+        // Compat: the container owner is not a session id.
+        Self(if id == i64::MIN { id + 1 } else { id })
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+macro_rules! jute_i64 {
+    ($name:ident) => {
+        impl<'a> Jute<'a> for $name {
+            fn get(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
+                from.get().map(Self)
+            }
+            fn put(&self, out: &mut Vec<u8>) {
+                self.0.put(out);
+            }
+        }
+    };
+}
+jute_i64!(Zxid);
+jute_i64!(SessionId);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successor_rule() {
+        assert!(Zxid::new(0, 1).follows(Zxid::ZERO));
+        assert!(Zxid::new(2, 6).follows(Zxid::new(2, 5)));
+        assert!(Zxid::new(4, 1).follows(Zxid::new(2, 5)));
+        assert!(!Zxid::new(2, 7).follows(Zxid::new(2, 5)));
+        assert!(!Zxid::new(3, 2).follows(Zxid::new(2, 5)));
+        assert!(!Zxid::new(2, 5).follows(Zxid::new(2, 5)));
+        assert_eq!(Zxid::new(2, u32::MAX).next(), None);
+    }
+
+    #[test]
+    fn session_id_layout() {
+        assert_eq!(SessionId::first(1, 0xd_7c70).0, 0x0100_000d_7c70_0000);
+        assert_eq!(SessionId::first(1, 0).0, 0x0100_0000_0000_0000);
+        assert_eq!(SessionId::first(0x80, 0).0, i64::MIN + 1);
+    }
+}

@@ -1,0 +1,135 @@
+//! The list encoding of multi and multiRead: a header before each element, a header with `done` at the end.
+
+use crate::OpCode;
+use crate::jute::{DecodeError, Jute, Reader, jute};
+use crate::request::{CreateRequest, CreateTtlRequest, PathVersion, PathWatch, SetDataRequest};
+
+jute! {
+    /// Precedes each element, and ends the list when `done`.
+    #[derive(Copy)]
+    MultiHeader {
+        /// Opcode of the element, or -1 for an error result.
+        op: i32,
+        /// Ends the list.
+        done: bool,
+        /// Result code; -1 in requests.
+        err: i32,
+    }
+}
+
+impl MultiHeader {
+    /// Ends every list.
+    pub const END: Self = Self { op: -1, done: true, err: -1 };
+}
+
+/// One element of a multi or multiRead request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MultiOp<'a> {
+    /// create, create2 or createContainer.
+    Create(OpCode, CreateRequest<'a>),
+    /// createTTL.
+    CreateTtl(CreateTtlRequest<'a>),
+    /// delete.
+    Delete(PathVersion<'a>),
+    /// setData.
+    SetData(SetDataRequest<'a>),
+    /// check.
+    Check(PathVersion<'a>),
+    /// getData, in multiRead.
+    GetData(PathWatch<'a>),
+    /// getChildren, in multiRead.
+    GetChildren(PathWatch<'a>),
+}
+
+impl<'a> MultiOp<'a> {
+    /// Reads the next element; `None` at the end of the list. Types that cannot be an element are an error.
+    pub fn next(from: &mut Reader<'a>) -> Result<Option<Self>, DecodeError> {
+        let header = from.get::<MultiHeader>()?;
+        if header.done {
+            return Ok(None);
+        }
+        let op = OpCode::try_from(header.op).map_err(DecodeError::UnknownType)?;
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the elements are a short list of the opcodes")]
+        Ok(Some(match op {
+            OpCode::Create | OpCode::Create2 | OpCode::CreateContainer => Self::Create(op, from.get()?),
+            OpCode::CreateTtl => Self::CreateTtl(from.get()?),
+            OpCode::Delete => Self::Delete(from.get()?),
+            OpCode::SetData => Self::SetData(from.get()?),
+            OpCode::Check => Self::Check(from.get()?),
+            OpCode::GetData => Self::GetData(from.get()?),
+            OpCode::GetChildren => Self::GetChildren(from.get()?),
+            _ => return Err(DecodeError::UnknownType(header.op)),
+        }))
+    }
+
+    /// Appends the element with its header, as a client does.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let header = |op: OpCode| MultiHeader { op: op.code(), done: false, err: -1 };
+        match self {
+            Self::Create(op, request) => {
+                header(*op).put(out);
+                request.put(out);
+            }
+            Self::CreateTtl(request) => {
+                header(OpCode::CreateTtl).put(out);
+                request.put(out);
+            }
+            Self::Delete(request) => {
+                header(OpCode::Delete).put(out);
+                request.put(out);
+            }
+            Self::SetData(request) => {
+                header(OpCode::SetData).put(out);
+                request.put(out);
+            }
+            Self::Check(request) => {
+                header(OpCode::Check).put(out);
+                request.put(out);
+            }
+            Self::GetData(request) => {
+                header(OpCode::GetData).put(out);
+                request.put(out);
+            }
+            Self::GetChildren(request) => {
+                header(OpCode::GetChildren).put(out);
+                request.put(out);
+            }
+        }
+    }
+
+    /// True for the elements of multiRead.
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::GetData(_) | Self::GetChildren(_))
+    }
+}
+
+/// Appends an error result.
+pub fn put_error_result(out: &mut Vec<u8>, err: i32) {
+    MultiHeader { op: -1, done: false, err }.put(out);
+    err.put(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_round_trip() {
+        let check = MultiOp::Check(PathVersion { path: Some("/a".into()), version: 0 });
+        let mut out = Vec::new();
+        check.put(&mut out);
+        MultiHeader::END.put(&mut out);
+        let mut from = Reader::new(&out);
+        assert_eq!(MultiOp::next(&mut from), Ok(Some(check)));
+        assert_eq!(MultiOp::next(&mut from), Ok(None));
+        assert_eq!(&out[out.len() - 9..], [0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn foreign_types_and_missing_ends_are_errors() {
+        let mut out = Vec::new();
+        MultiHeader { op: OpCode::SetAcl.code(), done: false, err: -1 }.put(&mut out);
+        assert_eq!(MultiOp::next(&mut Reader::new(&out)), Err(DecodeError::UnknownType(7)));
+        assert_eq!(MultiOp::next(&mut Reader::new(&[])), Err(DecodeError::Truncated));
+    }
+}
