@@ -14,6 +14,7 @@ pub mod frame;
 pub mod ids;
 pub mod jute;
 pub mod limits;
+pub mod log_frame;
 pub mod multi;
 pub mod opcode;
 pub mod password;
