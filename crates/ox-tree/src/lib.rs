@@ -1,1 +1,38 @@
-//! Being built.
+//! The data: znodes, sessions, access control, quotas, watches; how writes become transactions and how
+//! transactions change the state.
+//!
+//! Pure: no clock, no thread, no I/O. [`State`] is what a server answers from and changes only through
+//! [`State::apply`]; [`ops`] turns requests into transactions against the state plus what is on its way
+//! ([`Pending`]); [`read`] answers the rest.
+
+mod acl_table;
+mod answer;
+mod apply;
+pub mod auth;
+mod conn;
+mod frozen;
+mod index;
+mod listing;
+mod loader;
+mod node;
+pub mod ops;
+mod options;
+pub mod outbox;
+pub mod path;
+mod pending;
+mod quota;
+pub mod read;
+mod slab;
+mod state;
+mod tree;
+pub mod watch;
+
+pub use acl_table::AclList;
+pub use answer::put_write_reply;
+pub use apply::{Applied, Outcome};
+pub use conn::ConnId;
+pub use frozen::{Frozen, FrozenNode};
+pub use loader::{LoadError, Loader};
+pub use options::Options;
+pub use pending::{Pending, Stamp, View};
+pub use state::State;

@@ -1,0 +1,171 @@
+//! Access control lists, each stored once.
+//!
+//! Lists are found by their encoding, which is what transactions carry, so applying a create with a known list
+//! looks into no entry. Counts are exact: a list goes with the last node that uses it.
+
+use crate::node::AclId;
+use ox_proto::acl::{perms, put_acls};
+use ox_proto::{Acl, RawAcls};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A list and what is asked of it most often.
+#[derive(Debug, PartialEq, Eq)]
+pub struct AclList {
+    /// The entries in their order.
+    pub entries: Vec<Acl>,
+    encoded: Box<[u8]>,
+    /// Permissions of `world:anyone`, which no identity is needed for.
+    pub world: i32,
+}
+
+impl AclList {
+    /// A list from its entries.
+    pub fn new(entries: Vec<Acl>) -> Self {
+        let mut encoded = Vec::new();
+        put_acls(&mut encoded, &entries);
+        let is_world = |acl: &&Acl| &*acl.scheme == "world" && &*acl.id == "anyone";
+        let world = entries.iter().filter(is_world).fold(0, |all, acl| all | acl.perms);
+        // An empty list has always meant "open" to Apache's check.
+        let world = if entries.is_empty() { perms::ALL } else { world };
+        Self { entries, encoded: encoded.into(), world }
+    }
+
+    /// The encoding, count included.
+    pub fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    list: Arc<AclList>,
+    nodes: usize,
+}
+
+/// All lists in use.
+#[derive(Debug)]
+pub(crate) struct AclTable {
+    entries: Vec<Option<Entry>>,
+    by_encoding: HashMap<Box<[u8]>, AclId>,
+    free: Vec<AclId>,
+}
+
+impl AclTable {
+    /// The null list of the built-in nodes: open, and -1 on disk.
+    pub(crate) const NULL: AclId = AclId(0);
+
+    pub(crate) fn new() -> Self {
+        let open = Arc::new(AclList::new(vec![Acl::new(perms::ALL, "world", "anyone")]));
+        Self { entries: vec![Some(Entry { list: open, nodes: 1 })], by_encoding: HashMap::new(), free: Vec::new() }
+    }
+
+    /// The id of a list, for one more node.
+    pub(crate) fn take(&mut self, acls: RawAcls<'_>) -> AclId {
+        if let Some(&id) = self.by_encoding.get(acls.bytes()) {
+            self.retain(id);
+            return id;
+        }
+        let list = AclList::new(acls.to_stored());
+        // Bytes that Apache wrote may say the same in another way (surrogate pairs).
+        if let Some(&id) = self.by_encoding.get(list.encoded()) {
+            self.retain(id);
+            return id;
+        }
+        self.insert(list)
+    }
+
+    /// A list that some node uses already.
+    pub(crate) fn find(&self, acls: RawAcls<'_>) -> Option<&Arc<AclList>> {
+        self.by_encoding.get(acls.bytes()).map(|id| self.get(*id))
+    }
+
+    fn insert(&mut self, list: AclList) -> AclId {
+        let encoding = Box::from(list.encoded());
+        let entry = Some(Entry { list: Arc::new(list), nodes: 1 });
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.entries[id.0 as usize] = entry;
+                id
+            }
+            None => {
+                self.entries.push(entry);
+                AclId(u32::try_from(self.entries.len() - 1).expect("fewer lists than nodes"))
+            }
+        };
+        self.by_encoding.insert(encoding, id);
+        id
+    }
+
+    /// Counts one more node for `id`.
+    pub(crate) fn retain(&mut self, id: AclId) {
+        self.entries[id.0 as usize].as_mut().expect("ids in use stay").nodes += 1;
+    }
+
+    /// Counts one node less for `id`.
+    pub(crate) fn release(&mut self, id: AclId) {
+        if id == Self::NULL {
+            return;
+        }
+        let slot = &mut self.entries[id.0 as usize];
+        let entry = slot.as_mut().expect("ids in use stay");
+        entry.nodes -= 1;
+        if entry.nodes == 0 {
+            let list = slot.take().expect("just looked at").list;
+            self.by_encoding.remove(list.encoded());
+            self.free.push(id);
+        }
+    }
+
+    pub(crate) fn get(&self, id: AclId) -> &Arc<AclList> {
+        &self.entries[id.0 as usize].as_ref().expect("ids in use stay").list
+    }
+
+    /// Every list with the id it has on disk, without the null list.
+    pub(crate) fn stored(&self) -> Vec<(i64, Arc<AclList>)> {
+        let numbered = self.entries.iter().enumerate().skip(1);
+        numbered.filter_map(|(id, entry)| Some((id as i64, Arc::clone(&entry.as_ref()?.list)))).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_encoding.len()
+    }
+}
+
+/// The id of a list on disk: -1 for the null list.
+pub(crate) fn disk_id(id: AclId) -> i64 {
+    if id == AclTable::NULL { -1 } else { i64::from(id.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(acls: &[Acl]) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_acls(&mut out, acls);
+        out
+    }
+
+    #[test]
+    fn equal_lists_share_an_id_until_the_last_goes() {
+        let mut table = AclTable::new();
+        let bytes = encoded(&[Acl::new(1, "digest", "a:b")]);
+        let raw = RawAcls::from_encoded(&bytes).unwrap();
+        let (first, second) = (table.take(raw), table.take(raw));
+        assert_eq!(first, second);
+        table.release(first);
+        assert_eq!(table.len(), 1);
+        table.release(second);
+        assert_eq!(table.len(), 0);
+        assert_eq!(table.take(raw), first, "the slot is used again");
+    }
+
+    #[test]
+    fn world_permissions_are_read_off() {
+        assert_eq!(AclTable::new().get(AclTable::NULL).world, perms::ALL);
+        let list = AclList::new(vec![Acl::new(1, "world", "anyone"), Acl::new(16, "digest", "a:b")]);
+        assert_eq!(list.world, 1);
+        assert_eq!(AclList::new(vec![]).world, perms::ALL);
+    }
+}

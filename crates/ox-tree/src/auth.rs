@@ -1,0 +1,177 @@
+//! Who a connection is, and what that allows.
+//!
+//! Schemes are rows of one table ([`Schemes`]); TLS and SASL join by adding rows. A connection's identities only
+//! grow, belong to the connection and are judged per request.
+
+mod digest;
+mod fix_up;
+mod ip;
+
+pub use digest::digest_id;
+pub use fix_up::fix_up;
+pub use ip::java_address;
+
+use crate::Options;
+use crate::acl_table::AclList;
+use std::net::IpAddr;
+
+/// One proven identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The scheme that proved it.
+    pub scheme: &'static str,
+    /// The id within the scheme.
+    pub id: String,
+}
+
+/// Everything a connection has proven so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identities {
+    list: Vec<Identity>,
+    is_super: bool,
+}
+
+impl Identities {
+    /// A fresh connection: known by its address only.
+    pub fn of_address(address: IpAddr) -> Self {
+        Self { list: vec![Identity { scheme: "ip", id: java_address(address) }], is_super: false }
+    }
+
+    /// The server itself, which may do everything.
+    pub fn server() -> Self {
+        Self { list: Vec::new(), is_super: true }
+    }
+
+    /// All of them, in the order they were proven.
+    pub fn iter(&self) -> impl Iterator<Item = &Identity> {
+        self.list.iter()
+    }
+
+    /// Adds what was proven; twice the same counts once.
+    pub fn add(&mut self, proven: Vec<Identity>) {
+        for identity in proven {
+            self.is_super |= identity.scheme == "super";
+            if !self.list.contains(&identity) {
+                self.list.push(identity);
+            }
+        }
+    }
+
+    /// Whether a list grants any bit of `perm`.
+    pub fn may(&self, acl: &AclList, perm: i32) -> bool {
+        acl.world & perm != 0 || self.is_super || self.may_by_identity(acl, perm)
+    }
+
+    fn may_by_identity(&self, acl: &AclList, perm: i32) -> bool {
+        acl.entries.iter().filter(|entry| entry.perms & perm != 0).any(|entry| {
+            let same_scheme = self.list.iter().filter(|identity| *identity.scheme == *entry.scheme);
+            let scheme = Schemes::find(&entry.scheme);
+            scheme
+                .is_some_and(|scheme| same_scheme.into_iter().any(|identity| (scheme.matches)(&identity.id, &entry.id)))
+        })
+    }
+}
+
+type Authenticate = fn(&Options, Option<&[u8]>) -> Option<Vec<Identity>>;
+
+/// What a scheme can do.
+struct Scheme {
+    name: &'static str,
+    /// Turns the bytes of an auth packet into identities; `None` refuses them.
+    authenticate: Authenticate,
+    /// Whether an ACL may name this id.
+    is_valid: fn(&str) -> bool,
+    /// Whether a proven id is meant by the id of an ACL entry.
+    matches: fn(&str, &str) -> bool,
+    /// Whether ids of this scheme stand in for `auth` entries.
+    is_authenticated: bool,
+    /// Whether the configuration has it.
+    is_enabled: fn(&Options) -> bool,
+}
+
+const SCHEMES: &[Scheme] = &[
+    Scheme {
+        name: "ip",
+        authenticate: |_, _| Some(Vec::new()), // every connection already has its address
+        is_valid: ip::is_valid,
+        matches: ip::matches,
+        is_authenticated: false,
+        is_enabled: |_| true,
+    },
+    Scheme {
+        name: "digest",
+        authenticate: digest::authenticate,
+        is_valid: digest::is_valid,
+        matches: |proven, entry| proven == entry,
+        is_authenticated: true,
+        is_enabled: |options| options.digest_scheme,
+    },
+];
+
+/// The schemes of this server.
+struct Schemes;
+
+impl Schemes {
+    fn find(name: &str) -> Option<&'static Scheme> {
+        SCHEMES.iter().find(|scheme| scheme.name == name)
+    }
+
+    fn find_enabled(name: &str, options: &Options) -> Option<&'static Scheme> {
+        Self::find(name).filter(|scheme| (scheme.is_enabled)(options))
+    }
+}
+
+/// Judges an auth packet. `None` means that authentication failed, which ends the connection.
+pub fn authenticate(options: &Options, scheme: Option<&str>, auth: Option<&[u8]>) -> Option<Vec<Identity>> {
+    (Schemes::find_enabled(scheme?, options)?.authenticate)(options, auth)
+}
+
+/// The name that whoAmI shows for an identity.
+pub fn user_name(identity: &Identity) -> &str {
+    match identity.scheme {
+        "digest" => identity.id.split(':').next().unwrap_or_default(),
+        _ => &identity.id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ox_proto::Acl;
+
+    fn identities(users: &[&[u8]], options: &Options) -> Identities {
+        let mut identities = Identities::of_address("127.0.0.1".parse().unwrap());
+        for user in users {
+            identities.add(authenticate(options, Some("digest"), Some(user)).unwrap());
+        }
+        identities
+    }
+
+    #[test]
+    fn entries_grant_by_scheme_and_bit() {
+        let options = Options::default();
+        let bob = identities(&[b"bob:pw"], &options);
+        let list = AclList::new(vec![Acl::new(1, "digest", &digest_id(b"bob:pw")), Acl::new(2, "ip", "127.0.0.0/8")]);
+        assert!(bob.may(&list, 1) && bob.may(&list, 2) && !bob.may(&list, 4));
+        assert!(!identities(&[b"bob:other"], &options).may(&list, 1));
+    }
+
+    #[test]
+    fn super_may_everything() {
+        let options = Options { super_digest: Some(digest_id(b"super:secret")), ..Options::default() };
+        let nothing = AclList::new(vec![Acl::new(0, "world", "anyone")]);
+        assert!(identities(&[b"super:secret"], &options).may(&nothing, 31));
+        assert!(!identities(&[b"super:wrong"], &options).may(&nothing, 31));
+    }
+
+    #[test]
+    fn unknown_and_disabled_schemes_fail() {
+        let off = Options { digest_scheme: false, ..Options::default() };
+        assert_eq!(authenticate(&off, Some("digest"), Some(b"a:b")), None);
+        assert_eq!(authenticate(&Options::default(), Some("sasl"), Some(b"")), None);
+        assert_eq!(authenticate(&Options::default(), Some("super"), Some(b"")), None);
+        assert_eq!(authenticate(&Options::default(), None, Some(b"")), None);
+        assert_eq!(authenticate(&Options::default(), Some("digest"), None), None);
+        assert_eq!(authenticate(&Options::default(), Some("ip"), None), Some(vec![]));
+    }
+}

@@ -1,0 +1,112 @@
+//! From the list a client sends to the list that is stored.
+
+use super::{Identities, Schemes};
+use crate::Options;
+use ox_proto::acl::put_acls;
+use ox_proto::{Acl, ErrorCode, RawAcl, RawAcls};
+use std::borrow::Cow;
+
+/// Removes duplicates, expands `auth` and checks every entry. The result is the encoding of the stored list.
+pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Result<Cow<'a, [u8]>, ErrorCode> {
+    if acls == RawAcls::OPEN {
+        return Ok(Cow::Borrowed(acls.bytes()));
+    }
+    let distinct = without_duplicates(acls)?;
+    if distinct.is_empty() {
+        return Err(ErrorCode::InvalidAcl);
+    }
+    let mut fixed = Vec::new();
+    for entry in distinct {
+        let scheme = entry.scheme.as_deref().ok_or(ErrorCode::InvalidAcl)?;
+        if scheme == "auth" {
+            expand_auth(ids, entry.perms, &mut fixed)?;
+            continue;
+        }
+        // Compat: a null id makes Apache stumble where it looks at it (spec 1.5).
+        let known = scheme == "world" || Schemes::find_enabled(scheme, options).is_some();
+        let id = match entry.id.as_deref() {
+            Some(id) => id,
+            None if known => return Err(ErrorCode::MarshallingError),
+            None => return Err(ErrorCode::InvalidAcl),
+        };
+        let valid = match scheme {
+            "world" => id == "anyone",
+            _ => Schemes::find_enabled(scheme, options).is_some_and(|scheme| (scheme.is_valid)(id)),
+        };
+        if !valid {
+            return Err(ErrorCode::InvalidAcl);
+        }
+        fixed.push(Acl::new(entry.perms, scheme, id));
+    }
+    let mut encoded = Vec::new();
+    put_acls(&mut encoded, &fixed);
+    Ok(Cow::Owned(encoded))
+}
+
+fn without_duplicates(acls: RawAcls<'_>) -> Result<Vec<RawAcl<'_>>, ErrorCode> {
+    let mut distinct: Vec<RawAcl<'_>> = Vec::new();
+    for entry in acls.iter() {
+        let mut known = false;
+        for other in &distinct {
+            known |= equals_in_java(other, &entry)?;
+        }
+        if !known {
+            distinct.push(entry);
+        }
+    }
+    Ok(distinct)
+}
+
+// Compat: comparing two entries runs into a null in Apache when everything before it is equal (spec 1.5).
+fn equals_in_java(a: &RawAcl<'_>, b: &RawAcl<'_>) -> Result<bool, ErrorCode> {
+    if a.perms != b.perms {
+        return Ok(false);
+    }
+    match (&a.scheme, &b.scheme) {
+        (None, None) => return Err(ErrorCode::MarshallingError),
+        (x, y) if x != y => return Ok(false),
+        _ => (),
+    }
+    match (&a.id, &b.id) {
+        (None, None) => Err(ErrorCode::MarshallingError),
+        (x, y) => Ok(x == y),
+    }
+}
+
+fn expand_auth(ids: &Identities, perms: i32, fixed: &mut Vec<Acl>) -> Result<(), ErrorCode> {
+    let authenticated =
+        ids.iter().filter(|identity| Schemes::find(identity.scheme).is_some_and(|scheme| scheme.is_authenticated));
+    let before = fixed.len();
+    fixed.extend(authenticated.map(|identity| Acl::new(perms, identity.scheme, &identity.id)));
+    if fixed.len() == before { Err(ErrorCode::InvalidAcl) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{authenticate, digest_id};
+
+    fn check(acls: &[Acl], expected: Result<&[Acl], ErrorCode>) {
+        let options = Options::default();
+        let mut ids = Identities::of_address("127.0.0.1".parse().unwrap());
+        ids.add(authenticate(&options, Some("digest"), Some(b"bob:pw")).unwrap());
+        let mut bytes = Vec::new();
+        put_acls(&mut bytes, acls);
+        let fixed = fix_up(&options, &ids, RawAcls::from_encoded(&bytes).unwrap());
+        let fixed = fixed.map(|bytes| RawAcls::from_encoded(&bytes).unwrap().to_stored());
+        assert_eq!(fixed.as_deref(), expected.as_ref().map(|acls| *acls));
+    }
+
+    #[test]
+    fn entries_are_checked_and_expanded() {
+        let bob = || Acl::new(3, "digest", &digest_id(b"bob:pw"));
+        check(&[Acl::new(3, "auth", "x")], Ok(&[bob()]));
+        check(&[Acl::new(3, "auth", ""), Acl::new(3, "auth", "y")], Ok(&[bob(), bob()]));
+        check(&[bob(), bob(), Acl::new(1, "ip", "10.0.0.0/8")], Ok(&[bob(), Acl::new(1, "ip", "10.0.0.0/8")]));
+        check(&[Acl::new(-1, "world", "anyone")], Ok(&[Acl::new(-1, "world", "anyone")]));
+        check(&[], Err(ErrorCode::InvalidAcl));
+        for (scheme, id) in [("world", "x"), ("digest", "a"), ("super", ""), ("sasl", "x"), ("ip", "x"), ("x", "y")] {
+            check(&[Acl::new(1, scheme, id)], Err(ErrorCode::InvalidAcl));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! From a path to its node: one hash of the full path, verified by walking up.
+//!
+//! Paths are not stored here. The table is split into shards so that growing it never stalls a write for long:
+//! each step rehashes one shard only, from the hashes kept beside the ids.
+
+use crate::node::NodeId;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+const SHARDS: usize = 256;
+
+/// The hash of a path in the tree's form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PathHash(u64);
+
+impl PathHash {
+    /// The whole hash, for tables of other modules.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    fn shard(self) -> usize {
+        (self.0 >> 56) as usize % SHARDS
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is kept beside the id")]
+    fn low(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    hash: u32,
+    id: NodeId,
+}
+
+impl Entry {
+    /// Spreads the kept half over the bits that the table looks at.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Index {
+    shards: Box<[HashTable<Entry>]>,
+    hasher: FixedState,
+}
+
+impl Index {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect(), hasher: FixedState::with_seed(seed) }
+    }
+
+    pub(crate) fn hash(&self, path: &str) -> PathHash {
+        PathHash(self.hasher.hash_one(path.as_bytes()))
+    }
+
+    pub(crate) fn find(&self, hash: PathHash, mut is_it: impl FnMut(NodeId) -> bool) -> Option<NodeId> {
+        let low = hash.low();
+        self.shards[hash.shard()]
+            .find(Entry::spread(low), |entry| entry.hash == low && is_it(entry.id))
+            .map(|entry| entry.id)
+    }
+
+    pub(crate) fn insert(&mut self, hash: PathHash, id: NodeId) {
+        let entry = Entry { hash: hash.low(), id };
+        self.shards[hash.shard()].insert_unique(Entry::spread(entry.hash), entry, |entry| Entry::spread(entry.hash));
+    }
+
+    pub(crate) fn remove(&mut self, hash: PathHash, id: NodeId) {
+        let found = self.shards[hash.shard()].find_entry(Entry::spread(hash.low()), |entry| entry.id == id);
+        found.expect("every node is indexed").remove();
+    }
+}

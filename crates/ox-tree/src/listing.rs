@@ -1,0 +1,49 @@
+//! Encoded child lists of large parents, kept until the next link or unlink.
+//!
+//! Walking a thousand children touches a thousand cache lines twice; copying their encoded names touches a few
+//! hundred in order. The cache has a lock of its own because readers fill it while they share the tree.
+
+use crate::node::NodeId;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Shorter lists are cheaper to walk than to keep.
+const CHILDREN_MIN: usize = 32;
+/// Parents kept at once, as many as Apache's cache of the same purpose.
+const PARENTS_MAX: usize = 400;
+/// Longer lists are not kept, so that the cache holds at most 400 MiB in the worst and a few MiB in practice.
+const LIST_BYTES_MAX: usize = 1 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct ListingCache {
+    kept: Mutex<HashMap<NodeId, Arc<[u8]>>>,
+}
+
+impl ListingCache {
+    /// Appends the list of `parent`, from the cache or by `encode`.
+    pub(crate) fn put(&self, parent: NodeId, children: usize, out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) {
+        if children < CHILDREN_MIN {
+            return encode(out);
+        }
+        let kept = self.kept.lock().get(&parent).cloned();
+        if let Some(list) = kept {
+            return out.extend_from_slice(&list);
+        }
+        let start = out.len();
+        encode(out);
+        let list = &out[start..];
+        let mut kept = self.kept.lock();
+        if list.len() <= LIST_BYTES_MAX && kept.len() < PARENTS_MAX {
+            kept.insert(parent, Arc::from(list));
+        }
+    }
+
+    /// Drops the list of a parent whose children change.
+    pub(crate) fn forget(&mut self, parent: NodeId) {
+        let kept = self.kept.get_mut();
+        if !kept.is_empty() {
+            kept.remove(&parent);
+        }
+    }
+}

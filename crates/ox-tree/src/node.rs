@@ -1,0 +1,262 @@
+//! One znode in memory, and what its owner field says about it.
+
+use ox_proto::stat::StatPersisted;
+use ox_proto::{SessionId, Stat, Zxid};
+use std::sync::Arc;
+
+/// A node's place in the slab. Zero is the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    /// The root of every tree.
+    pub(crate) const ROOT: Self = Self(0);
+    /// No node: ends a list of children.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+/// An interned access control list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct AclId(pub(crate) u32);
+
+/// What the stored owner makes of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Stays until it is deleted.
+    Persistent,
+    /// Goes with its session.
+    Ephemeral(SessionId),
+    /// Goes some time after its last child.
+    Container,
+    /// Goes when it has no children and was not changed for so many milliseconds.
+    Ttl(i64),
+}
+
+/// Owner of containers.
+pub(crate) const CONTAINER_OWNER: i64 = i64::MIN;
+/// Largest time to live: 40 bits.
+pub(crate) const TTL_MS_MAX: i64 = (1 << 40) - 1;
+const TTL_MASK: i64 = 0xff << 56;
+
+/// The stored owner of a TTL node.
+pub(crate) fn ttl_owner(ttl_ms: i64) -> i64 {
+    TTL_MASK | (ttl_ms & TTL_MS_MAX)
+}
+
+impl Kind {
+    /// Reads a stored owner.
+    pub(crate) fn of(owner: i64, emulate_353_ttl: bool) -> Self {
+        match owner {
+            0 => Self::Persistent,
+            CONTAINER_OWNER => Self::Container,
+            _ if owner & !TTL_MS_MAX == TTL_MASK => Self::Ttl(owner & TTL_MS_MAX),
+            _ if emulate_353_ttl && owner < 0 => Self::Ttl(owner & TTL_MS_MAX),
+            _ => Self::Ephemeral(SessionId(owner)),
+        }
+    }
+}
+
+/// A znode. Small on purpose: there are millions of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) czxid: Zxid,
+    pub(crate) mzxid: Zxid,
+    pub(crate) pzxid: Zxid,
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) owner: i64,
+    /// The name, then the data.
+    payload: Arc<[u8]>,
+    /// Length of the name in the low bits, flags in the top two.
+    name_length: u32,
+    pub(crate) version: i32,
+    pub(crate) cversion: i32,
+    pub(crate) aversion: i32,
+    pub(crate) acl: AclId,
+    pub(crate) parent: NodeId,
+    pub(crate) first_child: NodeId,
+    pub(crate) next: NodeId,
+    pub(crate) previous: NodeId,
+    pub(crate) children: u32,
+    /// CRC-32 of path and data, from which the node's digest continues over the stat.
+    pub(crate) prefix_crc: u32,
+    /// The node's digest, 0 where it does not count.
+    pub(crate) digest: u32,
+}
+
+const DATA_IS_NULL: u32 = 1 << 31;
+const OUTSIDE_DIGEST: u32 = 1 << 30;
+const FLAGS: u32 = DATA_IS_NULL | OUTSIDE_DIGEST;
+
+impl Node {
+    pub(crate) fn new(name: &str, data: Option<&[u8]>, acl: AclId, stat: &StatPersisted) -> Self {
+        let mut node = Self {
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            pzxid: stat.pzxid,
+            ctime: stat.ctime,
+            mtime: stat.mtime,
+            owner: stat.ephemeral_owner,
+            payload: Arc::from([]),
+            name_length: 0,
+            version: stat.version,
+            cversion: stat.cversion,
+            aversion: stat.aversion,
+            acl,
+            parent: NodeId::NONE,
+            first_child: NodeId::NONE,
+            next: NodeId::NONE,
+            previous: NodeId::NONE,
+            children: 0,
+            prefix_crc: 0,
+            digest: 0,
+        };
+        node.set_payload(name.as_bytes(), data);
+        node
+    }
+
+    fn set_payload(&mut self, name: &[u8], data: Option<&[u8]>) {
+        let bytes = data.unwrap_or_default();
+        self.payload = if bytes.is_empty() {
+            Arc::from(name)
+        } else {
+            let mut payload = Vec::with_capacity(name.len() + bytes.len());
+            payload.extend_from_slice(name);
+            payload.extend_from_slice(bytes);
+            Arc::from(payload)
+        };
+        let length = u32::try_from(name.len()).expect("a name is smaller than a frame");
+        let null = if data.is_none() { DATA_IS_NULL } else { 0 };
+        self.name_length = length | null | (self.name_length & OUTSIDE_DIGEST);
+    }
+
+    pub(crate) fn set_data(&mut self, data: Option<&[u8]>) {
+        let old = Arc::clone(&self.payload);
+        self.set_payload(&old[..self.name_bytes()], data);
+    }
+
+    fn name_bytes(&self) -> usize {
+        (self.name_length & !FLAGS) as usize
+    }
+
+    /// The last element of the path, as bytes; it was valid UTF-8 when it came.
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.payload[..self.name_bytes()]
+    }
+
+    pub(crate) fn name_text(&self) -> &str {
+        std::str::from_utf8(self.name()).expect("names are stored from strings")
+    }
+
+    pub(crate) fn data(&self) -> Option<&[u8]> {
+        (self.name_length & DATA_IS_NULL == 0).then(|| &self.payload[self.name_bytes()..])
+    }
+
+    /// Marks a node of the reserved subtree, whose digest does not count.
+    pub(crate) fn leave_digest(&mut self) {
+        self.name_length |= OUTSIDE_DIGEST;
+    }
+
+    pub(crate) fn in_digest(&self) -> bool {
+        self.name_length & OUTSIDE_DIGEST == 0
+    }
+
+    pub(crate) fn data_length(&self) -> usize {
+        self.payload.len() - self.name_bytes()
+    }
+
+    pub(crate) fn persisted(&self) -> StatPersisted {
+        StatPersisted {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            cversion: self.cversion,
+            aversion: self.aversion,
+            ephemeral_owner: self.owner,
+            pzxid: self.pzxid,
+        }
+    }
+
+    pub(crate) fn set_persisted(&mut self, stat: &StatPersisted) {
+        self.czxid = stat.czxid;
+        self.mzxid = stat.mzxid;
+        self.ctime = stat.ctime;
+        self.mtime = stat.mtime;
+        self.version = stat.version;
+        self.cversion = stat.cversion;
+        self.aversion = stat.aversion;
+        self.owner = stat.ephemeral_owner;
+        self.pzxid = stat.pzxid;
+    }
+
+    /// What a client sees.
+    pub(crate) fn stat(&self, emulate_353_ttl: bool) -> Stat {
+        let children = self.children.cast_signed();
+        Stat {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            cversion: self.cversion.wrapping_mul(2).wrapping_sub(children),
+            aversion: self.aversion,
+            ephemeral_owner: match Kind::of(self.owner, emulate_353_ttl) {
+                Kind::Ephemeral(session) => session.0,
+                Kind::Persistent | Kind::Container | Kind::Ttl(_) => 0,
+            },
+            data_length: i32::try_from(self.data_length()).expect("data is smaller than a frame"),
+            num_children: children,
+            pzxid: self.pzxid,
+        }
+    }
+}
+
+/// The digest of a node: CRC-32 over path, data and stat. Nodes outside the digest have 0.
+pub(crate) fn node_digest(prefix_crc: u32, stat: &StatPersisted) -> u32 {
+    let mut crc = crc32fast::Hasher::new_with_initial(prefix_crc);
+    crc.update(&stat.digest_bytes());
+    crc.finalize()
+}
+
+/// The part of a node's digest that changes with its data only.
+pub(crate) fn prefix_crc(path: &str, data: Option<&[u8]>) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(path.as_bytes());
+    crc.update(data.unwrap_or_default());
+    crc.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_stays_small() {
+        assert!(size_of::<Node>() <= 112, "{}", size_of::<Node>());
+    }
+
+    #[test]
+    fn owners_tell_the_kind() {
+        assert_eq!(Kind::of(0, false), Kind::Persistent);
+        assert_eq!(Kind::of(i64::MIN, false), Kind::Container);
+        assert_eq!(Kind::of(ttl_owner(7), false), Kind::Ttl(7));
+        assert_eq!(Kind::of(ttl_owner(TTL_MS_MAX), false), Kind::Ttl(TTL_MS_MAX));
+        assert_eq!(Kind::of(0x0100_0000_0000_0001, false), Kind::Ephemeral(SessionId(0x0100_0000_0000_0001)));
+        let with_feature_bits = ttl_owner(7) | 1 << 41;
+        assert_eq!(Kind::of(with_feature_bits, false), Kind::Ephemeral(SessionId(with_feature_bits)));
+        assert_eq!(Kind::of(i64::MIN | 9, true), Kind::Ttl(9));
+    }
+
+    #[test]
+    fn null_and_empty_data_are_kept_apart() {
+        let stat = StatPersisted::default();
+        let mut node = Node::new("name", None, AclId(0), &stat);
+        assert_eq!((node.name_text(), node.data()), ("name", None));
+        node.set_data(Some(b""));
+        assert_eq!((node.name_text(), node.data()), ("name", Some(&b""[..])));
+        node.set_data(Some(b"data"));
+        assert_eq!((node.name_text(), node.data(), node.data_length()), ("name", Some(&b"data"[..]), 4));
+    }
+}

@@ -1,0 +1,158 @@
+//! create, create2, createContainer and createTTL.
+
+use super::ErrorCode;
+use crate::auth::fix_up;
+use crate::node::{CONTAINER_OWNER, TTL_MS_MAX, ttl_owner};
+use crate::path;
+use crate::pending::View;
+use crate::quota;
+use crate::tree::fresh_stat;
+use ox_proto::acl::perms;
+use ox_proto::request::{CreateRequest, CreateTtlRequest};
+use ox_proto::txn::{CreateKind, CreateTxn, Txn};
+use ox_proto::{OpCode, RawAcls};
+use std::borrow::Cow;
+
+/// What the flags of a create say. They are an enumeration, not bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mode {
+    pub(super) ephemeral: bool,
+    pub(super) sequential: bool,
+    pub(super) container: bool,
+    pub(super) ttl: bool,
+}
+
+impl Mode {
+    pub(super) fn from_flags(flags: i32) -> Option<Self> {
+        let (ephemeral, sequential, container, ttl) = match flags {
+            0 => (false, false, false, false),
+            1 => (true, false, false, false),
+            2 => (false, true, false, false),
+            3 => (true, true, false, false),
+            4 => (false, false, true, false),
+            5 => (false, false, false, true),
+            6 => (false, true, false, true),
+            _ => return None,
+        };
+        Some(Self { ephemeral, sequential, container, ttl })
+    }
+
+    /// What a create of type `op` makes; container flags alone do not make a container.
+    pub(super) fn kind(self, op: OpCode) -> CreateKind {
+        if op == OpCode::CreateContainer {
+            CreateKind::Container
+        } else if op == OpCode::Create2 {
+            CreateKind::Create2 { ephemeral: self.ephemeral }
+        } else {
+            CreateKind::Create { ephemeral: self.ephemeral }
+        }
+    }
+}
+
+/// A create whose flags have been understood.
+pub(super) struct New<'a> {
+    pub(super) path: Option<&'a str>,
+    pub(super) data: Option<&'a [u8]>,
+    pub(super) acl: RawAcls<'a>,
+    pub(super) sequential: bool,
+    pub(super) kind: CreateKind,
+}
+
+pub(super) fn prepare(
+    view: &mut View<'_>,
+    op: OpCode,
+    request: &CreateRequest<'_>,
+    out: &mut Vec<u8>,
+) -> Result<OpCode, ErrorCode> {
+    let mode = Mode::from_flags(request.flags).ok_or(ErrorCode::BadArguments)?;
+    if mode.ttl {
+        check_ttl_enabled(view)?;
+        return Err(ErrorCode::BadArguments); // no ttl field to go with it
+    }
+    let kind = mode.kind(op);
+    let CreateRequest { path, data, acl, .. } = request;
+    create(view, &New { path: path.as_deref(), data: *data, acl: *acl, sequential: mode.sequential, kind }, out)
+}
+
+pub(super) fn prepare_ttl(
+    view: &mut View<'_>,
+    request: &CreateTtlRequest<'_>,
+    out: &mut Vec<u8>,
+) -> Result<OpCode, ErrorCode> {
+    let mode = Mode::from_flags(request.flags).ok_or(ErrorCode::BadArguments)?;
+    if !mode.ttl {
+        return Err(ErrorCode::BadArguments); // a negative ttl here is what kills Apache
+    }
+    check_ttl_enabled(view)?;
+    if !(1..=TTL_MS_MAX).contains(&request.ttl_ms) {
+        return Err(ErrorCode::BadArguments);
+    }
+    let kind = CreateKind::Ttl { ttl_ms: request.ttl_ms };
+    let CreateTtlRequest { path, data, acl, .. } = request;
+    create(view, &New { path: path.as_deref(), data: *data, acl: *acl, sequential: mode.sequential, kind }, out)
+}
+
+fn check_ttl_enabled(view: &View<'_>) -> Result<(), ErrorCode> {
+    if view.state.options().extended_types { Ok(()) } else { Err(ErrorCode::Unimplemented) }
+}
+
+pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
+    view.check_session()?;
+    let path = new.path.ok_or(ErrorCode::MarshallingError)?;
+    let (parent_path, _) = path::check_splittable(path)?;
+    let acl = fix_up(view.state.options(), view.ids, new.acl)?;
+    let acl = RawAcls::from_encoded(&acl).map_err(|_| ErrorCode::MarshallingError)?;
+    let mut parent = view.existing(parent_path)?;
+    view.check_acl(&parent, perms::CREATE)?;
+    let path = match new.sequential {
+        true => Cow::Owned(format!("{path}{:010}", parent.sequence)),
+        false => Cow::Borrowed(path),
+    };
+    path::validate(&path)?;
+    let node_path = path::internal(&path);
+    if view.node(node_path).is_some() {
+        return Err(ErrorCode::NodeExists);
+    }
+    if view.state.is_ephemeral(parent.stat.ephemeral_owner) {
+        return Err(ErrorCode::NoChildrenForEphemerals);
+    }
+    check_quota(view, node_path, 1, new.data.map_or(0, <[u8]>::len) as i64)?;
+
+    let parent_cversion = parent.sequence.wrapping_add(1);
+    let owner = match new.kind {
+        CreateKind::Create { ephemeral } | CreateKind::Create2 { ephemeral } if ephemeral => view.session.0,
+        CreateKind::Create { .. } | CreateKind::Create2 { .. } => 0,
+        CreateKind::Container => CONTAINER_OWNER,
+        CreateKind::Ttl { ttl_ms } => ttl_owner(ttl_ms),
+    };
+    let txn =
+        Txn::Create(CreateTxn { kind: new.kind, path: Cow::Borrowed(&path), data: new.data, acl, parent_cversion });
+    txn.put(out);
+    parent.sequence = parent_cversion;
+    parent.children += 1;
+    if parent.stat.cversion < parent_cversion {
+        parent.stat.cversion = parent_cversion;
+        parent.stat.pzxid = view.zxid;
+    }
+    view.change(parent_path, parent);
+    view.create(node_path, new.data, acl, fresh_stat(view.zxid, view.time_ms, owner));
+    Ok(txn.kind())
+}
+
+/// Refuses growth beyond a hard limit. Usage is taken from the committed stats node, as Apache does.
+pub(super) fn check_quota(view: &View<'_>, node_path: &str, count: i64, bytes: i64) -> Result<(), ErrorCode> {
+    if !view.state.options().enforce_quota {
+        return Ok(());
+    }
+    let Some(subject) = view.state.quotas.over(node_path) else { return Ok(()) };
+    let limits = view.state.quota_figures(subject, quota::LIMITS).unwrap_or_else(|| Ok(quota::Figures::default()));
+    let limits = limits.map_err(|_| ErrorCode::MarshallingError)?;
+    let Some(usage) = view.state.quota_figures(subject, quota::STATS) else { return Ok(()) };
+    // Compat: with a limit in force, stats that cannot be read refuse the write (spec 4.6).
+    let usage = usage.or(if limits.limits_anything() {
+        Err(ErrorCode::MarshallingError)
+    } else {
+        Ok(quota::Figures::default())
+    })?;
+    if limits.forbids(&usage, count, bytes) { Err(ErrorCode::QuotaExceeded) } else { Ok(()) }
+}

@@ -1,0 +1,62 @@
+//! delete, and the removal of containers and TTL nodes by the server itself.
+
+use super::{ErrorCode, check_version};
+use crate::path;
+use crate::pending::View;
+use ox_proto::OpCode;
+use ox_proto::acl::perms;
+use ox_proto::request::PathVersion;
+use ox_proto::txn::Txn;
+use std::borrow::Cow;
+
+pub(super) fn prepare(view: &mut View<'_>, request: &PathVersion<'_>, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
+    view.check_session()?;
+    let path = request.path.as_deref().ok_or(ErrorCode::MarshallingError)?;
+    let parent_path = check_path(path)?;
+    let parent = view.existing(parent_path)?;
+    view.check_acl(&parent, perms::DELETE)?;
+    let node = view.existing(path)?;
+    check_version(request.version, node.stat.version)?;
+    if 0 < node.children {
+        return Err(ErrorCode::NotEmpty);
+    }
+    remove(view, path, &node);
+    let txn = Txn::Delete { path: Cow::Borrowed(path) };
+    txn.put(out);
+    Ok(txn.kind())
+}
+
+pub(super) fn prepare_container(view: &mut View<'_>, path: &str, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
+    check_path(path)?;
+    let node = view.existing(path)?;
+    if 0 < node.children {
+        return Err(ErrorCode::NotEmpty);
+    }
+    if node.stat.ephemeral_owner == 0 || view.state.is_ephemeral(node.stat.ephemeral_owner) {
+        return Err(ErrorCode::BadVersion);
+    }
+    remove(view, path, &node);
+    let txn = Txn::DeleteContainer { path: Cow::Borrowed(path) };
+    txn.put(out);
+    Ok(txn.kind())
+}
+
+/// The parent of a path that may be deleted at all.
+fn check_path(path: &str) -> Result<&str, ErrorCode> {
+    let (parent, _) = path::check_splittable(path)?;
+    match path {
+        path::ROOT | path::SYSTEM | path::QUOTA | path::CONFIG => Err(ErrorCode::BadArguments),
+        _ => Ok(parent),
+    }
+}
+
+/// Projects the node away and its parent's counters on.
+pub(super) fn remove(view: &mut View<'_>, path: &str, node: &crate::pending::Projected) {
+    view.delete(path, node);
+    let parent_path = path::split(path).map(|(parent, _)| parent).expect("a path that was found below a parent");
+    if let Some(mut parent) = view.node(parent_path) {
+        parent.children -= 1;
+        parent.stat.pzxid = parent.stat.pzxid.max(view.zxid);
+        view.change(parent_path, parent);
+    }
+}

@@ -1,0 +1,114 @@
+//! multi: several writes that succeed together or not at all.
+//!
+//! A failed multi is a transaction of type multi all the same: what came before the failure as it would have been,
+//! then errors. Whoever applies it sees the errors and does nothing.
+
+use super::create::{Mode, New};
+use super::{ErrorCode, Failure, check, create, delete, set_data};
+use crate::pending::View;
+use ox_proto::frame::{begin_frame, end_frame};
+use ox_proto::jute::{Jute, put_count};
+use ox_proto::multi::MultiOp;
+use ox_proto::request::CreateRequest;
+use ox_proto::txn::CreateKind;
+use ox_proto::{DecodeError, OpCode, Reader};
+
+pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<OpCode, Failure> {
+    let elements = decode(body)?;
+    let digest = view.mark();
+    put_count(out, elements.len());
+    let mut failed = None;
+    for element in &elements {
+        let start = out.len();
+        0_i32.put(out);
+        let mark = begin_frame(out);
+        let result = match failed {
+            Some(_) => Err(ErrorCode::RuntimeInconsistency),
+            None => prepare_element(view, element, out),
+        };
+        let kind = result.unwrap_or_else(|code| {
+            failed.get_or_insert(code);
+            out.truncate(mark);
+            code.code().put(out);
+            OpCode::Error
+        });
+        end_frame(out, mark);
+        out[start..start + 4].copy_from_slice(&kind.code().to_be_bytes());
+    }
+    if failed.is_some() {
+        view.roll_back(digest);
+    }
+    Ok(OpCode::Multi)
+}
+
+/// Decodes the list, or says how the whole request fails.
+// Compat: what cannot be decoded takes a zxid here, except for a null list in a create (spec 4.5).
+fn decode(body: &[u8]) -> Result<Vec<MultiOp<'_>>, Failure> {
+    let mut from = Reader::new(body);
+    let mut elements = Vec::new();
+    loop {
+        match MultiOp::next(&mut from) {
+            Ok(Some(element)) => {
+                check_shape(&element)?;
+                elements.push(element);
+            }
+            Ok(None) => return Ok(elements),
+            Err(_) => return Err(ErrorCode::MarshallingError.into()),
+        }
+    }
+}
+
+fn check_shape(element: &MultiOp<'_>) -> Result<(), Failure> {
+    let path = match element {
+        MultiOp::Create(_, request) => {
+            if request.acl.is_null() {
+                return Err(DecodeError::Null.into());
+            }
+            // Compat: flags that are none, or TTL modes without a ttl, spoil the whole request.
+            if Mode::from_flags(request.flags).is_none_or(|mode| mode.ttl) {
+                return Err(ErrorCode::MarshallingError.into());
+            }
+            &request.path
+        }
+        MultiOp::CreateTtl(request) => &request.path,
+        MultiOp::Delete(request) | MultiOp::Check(request) => &request.path,
+        MultiOp::SetData(request) => &request.path,
+        MultiOp::GetData(_) | MultiOp::GetChildren(_) => return Err(ErrorCode::MarshallingError.into()),
+    };
+    if path.is_none() { Err(ErrorCode::MarshallingError.into()) } else { Ok(()) }
+}
+
+fn prepare_element(view: &mut View<'_>, element: &MultiOp<'_>, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
+    match element {
+        MultiOp::Create(op, request) => prepare_create(view, *op, request, out),
+        MultiOp::CreateTtl(request) => match Mode::from_flags(request.flags) {
+            Some(mode) if !mode.ttl => {
+                let plain = CreateRequest {
+                    path: request.path.clone(),
+                    data: request.data,
+                    acl: request.acl,
+                    flags: request.flags,
+                };
+                prepare_create(view, OpCode::Create, &plain, out)
+            }
+            _ => create::prepare_ttl(view, request, out),
+        },
+        MultiOp::Delete(request) => delete::prepare(view, request, out),
+        MultiOp::SetData(request) => set_data::prepare(view, request, out),
+        MultiOp::Check(request) => check::prepare(view, request, out),
+        MultiOp::GetData(_) | MultiOp::GetChildren(_) => Err(ErrorCode::MarshallingError),
+    }
+}
+
+// Compat: inside a multi the flags decide what the element is, not its type (spec 5.12).
+fn prepare_create(
+    view: &mut View<'_>,
+    op: OpCode,
+    request: &CreateRequest<'_>,
+    out: &mut Vec<u8>,
+) -> Result<OpCode, ErrorCode> {
+    let mode = Mode::from_flags(request.flags).ok_or(ErrorCode::BadArguments)?;
+    let kind = if mode.container { CreateKind::Container } else { mode.kind(op) };
+    let (path, data, acl) = (request.path.as_deref(), request.data, request.acl);
+    create::create(view, &New { path, data, acl, sequential: mode.sequential, kind }, out)
+}

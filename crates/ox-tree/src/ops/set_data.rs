@@ -1,0 +1,34 @@
+//! setData.
+
+use super::create::check_quota;
+use super::{ErrorCode, check_version, next_version};
+use crate::path;
+use crate::pending::View;
+use ox_proto::OpCode;
+use ox_proto::acl::perms;
+use ox_proto::request::SetDataRequest;
+use ox_proto::txn::Txn;
+use std::borrow::Cow;
+
+pub(super) fn prepare(
+    view: &mut View<'_>,
+    request: &SetDataRequest<'_>,
+    out: &mut Vec<u8>,
+) -> Result<OpCode, ErrorCode> {
+    view.check_session()?;
+    let path = request.path.as_deref().ok_or(ErrorCode::BadArguments)?;
+    path::validate(path)?;
+    let node_path = path::internal(path);
+    let mut node = view.existing(node_path)?;
+    view.check_acl(&node, perms::WRITE)?;
+    let growth = request.data.map_or(0, <[u8]>::len) as i64 - node.data_length as i64;
+    check_quota(view, node_path, 0, growth)?;
+    check_version(request.version, node.stat.version)?;
+    node.stat.version = next_version(node.stat.version);
+    node.stat.mzxid = view.zxid;
+    node.stat.mtime = view.time_ms;
+    let txn = Txn::SetData { path: Cow::Borrowed(path), data: request.data, version: node.stat.version };
+    txn.put(out);
+    view.set_data(node_path, node, request.data);
+    Ok(txn.kind())
+}

@@ -1,0 +1,46 @@
+//! What a server's configuration says about the data.
+
+/// Settings that change what the tree accepts or stores.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Keep a digest of the tree and put it into transactions (`digest.enabled`).
+    pub digest_enabled: bool,
+    /// Allow TTL nodes to be created (`extendedTypesEnabled`); existing ones are always understood.
+    pub extended_types: bool,
+    /// Read owners as 3.5.3 wrote them for TTL nodes (`emulate353TTLNodes`).
+    pub emulate_353_ttl: bool,
+    /// Refuse writes beyond hard quotas (`enforceQuota`).
+    pub enforce_quota: bool,
+    /// Allow everything to everybody (`skipACL=yes`).
+    pub skip_acl: bool,
+    /// List the ephemeral nodes in closeSession transactions (`closeSessionTxn.enabled`).
+    pub close_session_txn: bool,
+    /// The digest identity that is super (`DigestAuthenticationProvider.superDigest`).
+    pub super_digest: Option<String>,
+    /// Whether the digest scheme exists (`DigestAuthenticationProvider.enabled`).
+    pub digest_scheme: bool,
+    /// Answer reconfig with "standalone" rather than "disabled" (`reconfigEnabled`).
+    pub reconfig_enabled: bool,
+    /// Largest record that readers with default settings accept (`jute.maxbuffer` plus its extra size).
+    pub record_bytes_max: usize,
+    /// Seed of the path hashes, so that nobody can aim for collisions.
+    pub hash_seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            digest_enabled: true,
+            extended_types: false,
+            emulate_353_ttl: false,
+            enforce_quota: false,
+            skip_acl: false,
+            close_session_txn: true,
+            super_digest: None,
+            digest_scheme: true,
+            reconfig_enabled: false,
+            record_bytes_max: 2 * ox_proto::limits::FRAME_BYTES_MAX_DEFAULT,
+            hash_seed: 0,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the applier has for connections: events and replies, in the order they must leave.
+//!
+//! One outbox per I/O thread. The applier fills them while it holds the state, and hands them over before it lets
+//! go, so that no connection can show a state whose events it has not got yet.
+
+use crate::acl_table::AclList;
+use crate::conn::ConnId;
+use ox_proto::event::{EventType, put_event};
+use ox_proto::{SessionId, Zxid};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What a part of an outbox is to its connection.
+#[derive(Debug)]
+pub enum Note {
+    /// A watch event; with a list, only for those who may read by it.
+    Event(Option<Arc<AclList>>),
+    /// Answers to this many of the connection's requests.
+    Answers(u32),
+    /// The handshake's answer: the session is the connection's from now on.
+    Attached(SessionId, i32),
+    /// Nothing more will follow: flush, then close.
+    Close,
+}
+
+/// Bytes for one connection.
+#[derive(Debug)]
+pub struct Part {
+    /// Whose bytes.
+    pub conn: ConnId,
+    /// Where they are in [`Outbox::bytes`]; events share theirs.
+    pub span: Range<usize>,
+    /// What they are.
+    pub note: Note,
+}
+
+/// Everything for the connections of one I/O thread.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Encoded frames.
+    pub bytes: Vec<u8>,
+    /// Whose they are, in order.
+    pub parts: Vec<Part>,
+}
+
+impl Outbox {
+    /// Appends answers that `encode` writes. Neighbouring answers to one connection become one part.
+    pub fn answer(&mut self, conn: ConnId, encode: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        encode(&mut self.bytes);
+        let end = self.bytes.len();
+        match self.parts.last_mut() {
+            Some(Part { conn: last, span, note: Note::Answers(count) }) if *last == conn && span.end == start => {
+                span.end = end;
+                *count += 1;
+            }
+            _ => self.parts.push(Part { conn, span: start..end, note: Note::Answers(1) }),
+        }
+    }
+
+    /// Appends a part of another kind.
+    pub fn push(&mut self, conn: ConnId, note: Note, encode: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        encode(&mut self.bytes);
+        self.parts.push(Part { conn, span: start..self.bytes.len(), note });
+    }
+
+    /// True when there is nothing to hand over.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
+/// One outbox per I/O thread.
+#[derive(Debug)]
+pub struct Outboxes(pub Vec<Outbox>);
+
+impl Outboxes {
+    /// Empty outboxes for so many threads.
+    pub fn new(threads: usize) -> Self {
+        Self((0..threads).map(|_| Outbox::default()).collect())
+    }
+
+    /// The outbox that serves `conn`.
+    pub fn of(&mut self, conn: ConnId) -> &mut Outbox {
+        &mut self.0[conn.thread()]
+    }
+
+    /// Appends one event for each of `conns`; it is encoded once per thread.
+    pub(crate) fn event(&mut self, conns: &[ConnId], event: Event<'_>) {
+        let mut spans: Vec<Option<Range<usize>>> = vec![None; self.0.len()];
+        for &conn in conns {
+            let outbox = &mut self.0[conn.thread()];
+            let span = spans[conn.thread()].get_or_insert_with(|| {
+                let start = outbox.bytes.len();
+                put_event(&mut outbox.bytes, event.zxid, event.kind, event.path);
+                start..outbox.bytes.len()
+            });
+            outbox.parts.push(Part { conn, span: span.clone(), note: Note::Event(event.readers.clone()) });
+        }
+    }
+}
+
+/// An event before it is encoded.
+pub(crate) struct Event<'a> {
+    pub(crate) zxid: Zxid,
+    pub(crate) kind: EventType,
+    pub(crate) path: &'a str,
+    /// Who may see it; `None` for everybody.
+    pub(crate) readers: Option<Arc<AclList>>,
+}

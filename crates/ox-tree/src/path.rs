@@ -1,0 +1,101 @@
+//! Path rules, character by character as Apache has them.
+//!
+//! Inside the tree the root's path is `""`, so that `parent + "/" + name` holds for every node; clients call it
+//! `"/"`.
+
+use ox_proto::ErrorCode;
+
+/// The root as clients write it.
+pub const ROOT: &str = "/";
+/// The reserved subtree. Its inner nodes are outside the digest.
+pub const SYSTEM: &str = "/zookeeper";
+/// Holds the ensemble's configuration.
+pub const CONFIG: &str = "/zookeeper/config";
+/// Holds limits and usage of quotas.
+pub const QUOTA: &str = "/zookeeper/quota";
+
+/// The tree's form of a client's path: the root is empty.
+pub fn internal(path: &str) -> &str {
+    if path == ROOT { "" } else { path }
+}
+
+/// The client's form of a tree path: the root is `/`.
+pub fn external(path: &str) -> &str {
+    if path.is_empty() { ROOT } else { path }
+}
+
+/// Splits at the last slash into parent (`""` for the root) and name. `None` without a slash.
+pub fn split(path: &str) -> Option<(&str, &str)> {
+    path.rsplit_once('/')
+}
+
+/// What create and delete demand of a path before anything is looked up.
+pub fn check_splittable(path: &str) -> Result<(&str, &str), ErrorCode> {
+    match split(path) {
+        Some(parts) if !path.contains('\0') => Ok(parts),
+        _ => Err(ErrorCode::BadArguments),
+    }
+}
+
+/// Full validation, for writes.
+pub fn validate(path: &str) -> Result<(), ErrorCode> {
+    let Some(elements) = path.strip_prefix('/') else { return Err(ErrorCode::BadArguments) };
+    if elements.is_empty() {
+        return Ok(());
+    }
+    let good =
+        elements.split('/').all(|element| !matches!(element, "" | "." | "..")) && !elements.chars().any(is_forbidden);
+    if good { Ok(()) } else { Err(ErrorCode::BadArguments) }
+}
+
+// Compat: Java tests UTF-16 units, so everything above U+FFFF is two forbidden surrogates.
+fn is_forbidden(c: char) -> bool {
+    matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
+}
+
+/// True when the node's digest counts: everything but what lies inside the reserved subtree.
+pub fn in_digest(path: &str) -> bool {
+    !path.strip_prefix(SYSTEM).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The ancestors of `path` in the tree's form, nearest first, the root last.
+pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(split(path).map(|(parent, _)| parent), |path| split(path).map(|(parent, _)| parent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, valid: bool) {
+        assert_eq!(validate(path).is_ok(), valid, "{path:?}");
+    }
+
+    #[test]
+    fn rules_character_by_character() {
+        for path in ["/", "/a", "/a/b", "/...", "/b..", "/.b", "/a b", "/\u{a0}", "/\u{d7ff}", "/\u{f900}", "/\u{ffef}"]
+        {
+            check(path, true);
+        }
+        for path in ["", "a", "/a/", "//", "/a//b", "/.", "/..", "/a/./b", "/a/../b", "/a/..", "a/b"] {
+            check(path, false);
+        }
+        for c in
+            ['\0', '\u{1}', '\u{1f}', '\u{7f}', '\u{9f}', '\u{e000}', '\u{f8ff}', '\u{fff0}', '\u{fffd}', '\u{1f600}']
+        {
+            check(&format!("/a{c}"), false);
+        }
+    }
+
+    #[test]
+    fn ancestors_end_at_the_root() {
+        assert_eq!(ancestors("/a/b/c").collect::<Vec<_>>(), ["/a/b", "/a", ""]);
+        assert_eq!(ancestors("").count(), 0);
+    }
+
+    #[test]
+    fn digest_leaves_out_the_inside_of_the_reserved_subtree() {
+        assert!(in_digest("") && in_digest("/zookeeper") && in_digest("/zookeeperX/a"));
+        assert!(!in_digest("/zookeeper/quota"));
+    }
+}

@@ -1,0 +1,233 @@
+//! What writes will find that are prepared before earlier ones are applied.
+//!
+//! The proposer validates against the tree plus this overlay. It holds, by the hash of its path, every node that a
+//! transaction on its way changes: counters, list and digest, never data. Entries go when their transaction is
+//! applied; while nothing is on its way the overlay costs one branch.
+
+use crate::State;
+use crate::acl_table::AclList;
+use crate::auth::Identities;
+use crate::node::{node_digest, prefix_crc};
+use crate::path;
+use ox_proto::stat::StatPersisted;
+use ox_proto::{ErrorCode, RawAcls, SessionId, Zxid};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// A node as a write finds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Projected {
+    pub(crate) stat: StatPersisted,
+    /// The parent counter that names sequential children. It wraps where the stored cversion sticks.
+    pub(crate) sequence: i32,
+    pub(crate) children: i64,
+    pub(crate) data_length: usize,
+    pub(crate) acl: Arc<AclList>,
+    prefix_crc: u32,
+    digest: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// The transaction that last changed it.
+    zxid: Zxid,
+    /// `None` when that one deletes it.
+    node: Option<Projected>,
+}
+
+/// The overlay.
+#[derive(Debug, Default)]
+pub struct Pending {
+    nodes: HashMap<u64, Entry, foldhash::fast::FixedState>,
+    changes: VecDeque<(Zxid, u64)>,
+    /// Ephemeral nodes on their way, which a close of their session must not miss.
+    ephemerals: VecDeque<(Zxid, SessionId, String)>,
+    /// Sessions whose close is on its way.
+    closing: BTreeMap<SessionId, Zxid>,
+    digest: u64,
+    undo: Vec<(u64, Option<Entry>)>,
+}
+
+impl Pending {
+    /// Forgets what transactions up to `zxid` changed: they are part of the state now.
+    pub fn applied(&mut self, zxid: Zxid) {
+        while let Some((_, key)) = self.changes.pop_front_if(|(changed, _)| *changed <= zxid) {
+            if self.nodes.get(&key).is_some_and(|entry| entry.zxid <= zxid) {
+                self.nodes.remove(&key);
+            }
+        }
+        while self.ephemerals.pop_front_if(|(changed, ..)| *changed <= zxid).is_some() {}
+        if !self.closing.is_empty() {
+            self.closing.retain(|_, closed| zxid < *closed);
+        }
+    }
+
+    /// True when no write on its way changes a node.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Whether a close of the session is on its way.
+    pub fn is_closing(&self, session: SessionId) -> bool {
+        !self.closing.is_empty() && self.closing.contains_key(&session)
+    }
+}
+
+/// What a write is prepared against: state, overlay, and who asks for it.
+pub struct View<'a> {
+    pub(crate) state: &'a State,
+    pending: &'a mut Pending,
+    pub(crate) ids: &'a Identities,
+    /// The transaction in the making.
+    pub(crate) zxid: Zxid,
+    pub(crate) time_ms: i64,
+    pub(crate) session: SessionId,
+    session_ok: Result<(), ErrorCode>,
+}
+
+/// The stamp of a transaction in the making.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// Its place in the order.
+    pub zxid: Zxid,
+    /// Wall clock.
+    pub time_ms: i64,
+    /// Who writes.
+    pub session: SessionId,
+}
+
+impl<'a> View<'a> {
+    /// A view for one write.
+    pub fn new(state: &'a State, pending: &'a mut Pending, ids: &'a Identities, stamp: Stamp) -> Self {
+        if pending.nodes.is_empty() {
+            pending.digest = state.tree.digest();
+        }
+        pending.undo.clear();
+        let alive = stamp.session == SessionId::NONE || !pending.is_closing(stamp.session);
+        let session_ok = if alive { Ok(()) } else { Err(ErrorCode::SessionExpired) };
+        Self { state, pending, ids, zxid: stamp.zxid, time_ms: stamp.time_ms, session: stamp.session, session_ok }
+    }
+
+    /// Refuses a write of a session that is being closed.
+    pub(crate) fn check_session(&self) -> Result<(), ErrorCode> {
+        self.session_ok
+    }
+
+    /// Refuses what the list does not grant.
+    pub(crate) fn check_acl(&self, node: &Projected, perm: i32) -> Result<(), ErrorCode> {
+        let allowed = self.state.options.skip_acl || self.ids.may(&node.acl, perm);
+        if allowed { Ok(()) } else { Err(ErrorCode::NoAuth) }
+    }
+
+    /// The tree's digest after everything prepared so far.
+    pub fn digest(&self) -> i64 {
+        self.pending.digest.cast_signed()
+    }
+
+    /// Finds a node by its path in the tree's form.
+    pub(crate) fn node(&self, node_path: &str) -> Option<Projected> {
+        let hash = self.state.tree.hash(node_path);
+        if !self.pending.nodes.is_empty()
+            && let Some(entry) = self.pending.nodes.get(&hash.bits())
+        {
+            return entry.node.clone();
+        }
+        let node = self.state.tree.get(self.state.tree.find_hashed(hash, node_path)?);
+        Some(Projected {
+            stat: node.persisted(),
+            sequence: node.cversion,
+            children: i64::from(node.children),
+            data_length: node.data_length(),
+            acl: Arc::clone(self.state.acls.get(node.acl)),
+            prefix_crc: node.prefix_crc,
+            digest: node.digest,
+        })
+    }
+
+    /// A node that must exist.
+    pub(crate) fn existing(&self, node_path: &str) -> Result<Projected, ErrorCode> {
+        self.node(node_path).ok_or(ErrorCode::NoNode)
+    }
+
+    /// Projects a new node.
+    pub(crate) fn create(&mut self, node_path: &str, data: Option<&[u8]>, acl: RawAcls<'_>, stat: StatPersisted) {
+        let acl = match self.state.acls.find(acl) {
+            Some(list) => Arc::clone(list),
+            None => Arc::new(AclList::new(acl.to_stored())),
+        };
+        let prefix_crc = if self.state.options.digest_enabled { prefix_crc(node_path, data) } else { 0 };
+        let data_length = data.map_or(0, <[u8]>::len);
+        let node = Projected { stat, sequence: 0, children: 0, data_length, acl, prefix_crc, digest: 0 };
+        if self.state.is_ephemeral(stat.ephemeral_owner) {
+            self.pending.ephemerals.push_back((self.zxid, self.session, node_path.to_owned()));
+        }
+        self.change(node_path, node);
+    }
+
+    /// Projects new data of a node.
+    pub(crate) fn set_data(&mut self, node_path: &str, mut node: Projected, data: Option<&[u8]>) {
+        node.data_length = data.map_or(0, <[u8]>::len);
+        if self.state.options.digest_enabled {
+            node.prefix_crc = prefix_crc(node_path, data);
+        }
+        self.change(node_path, node);
+    }
+
+    /// Projects changed counters of a node; its digest follows.
+    pub(crate) fn change(&mut self, node_path: &str, mut node: Projected) {
+        if self.state.options.digest_enabled && path::in_digest(node_path) {
+            let new = node_digest(node.prefix_crc, &node.stat);
+            let old = std::mem::replace(&mut node.digest, new);
+            self.pending.digest = self.pending.digest.wrapping_sub(u64::from(old)).wrapping_add(u64::from(new));
+        }
+        self.enter(node_path, Some(node));
+    }
+
+    /// Projects that a node is gone.
+    pub(crate) fn delete(&mut self, node_path: &str, node: &Projected) {
+        self.pending.digest = self.pending.digest.wrapping_sub(u64::from(node.digest));
+        self.enter(node_path, None);
+    }
+
+    /// Projects that the session is closed.
+    pub(crate) fn close_session(&mut self) {
+        self.pending.closing.insert(self.session, self.zxid);
+    }
+
+    /// The session's ephemeral nodes, those on their way included.
+    pub(crate) fn ephemerals(&self) -> Vec<String> {
+        let owned = |path: &String| self.node(path).is_some_and(|node| node.stat.ephemeral_owner == self.session.0);
+        let on_their_way = self.pending.ephemerals.iter().filter(|(_, session, _)| *session == self.session);
+        let on_their_way: BTreeSet<&String> = on_their_way.map(|(_, _, path)| path).collect();
+        let mut paths: Vec<String> = self.state.ephemerals_of(self.session).collect();
+        paths.retain(|path| owned(path) && !on_their_way.contains(path));
+        paths.extend(on_their_way.into_iter().filter(|path| owned(path)).cloned());
+        paths
+    }
+
+    fn enter(&mut self, node_path: &str, node: Option<Projected>) {
+        let key = self.state.tree.hash(node_path).bits();
+        let old = self.pending.nodes.insert(key, Entry { zxid: self.zxid, node });
+        self.pending.undo.push((key, old));
+        self.pending.changes.push_back((self.zxid, key));
+    }
+
+    /// A point to come back to when a multi fails.
+    pub(crate) fn mark(&self) -> u64 {
+        self.pending.digest
+    }
+
+    /// Takes back everything this transaction projected.
+    pub(crate) fn roll_back(&mut self, mark: u64) {
+        while let Some((key, old)) = self.pending.undo.pop() {
+            match old {
+                Some(entry) => self.pending.nodes.insert(key, entry),
+                None => self.pending.nodes.remove(&key),
+            };
+        }
+        let zxid = self.zxid;
+        while self.pending.changes.pop_back_if(|(changed, _)| *changed == zxid).is_some() {}
+        while self.pending.ephemerals.pop_back_if(|(changed, ..)| *changed == zxid).is_some() {}
+        self.pending.digest = mark;
+    }
+}

@@ -1,0 +1,165 @@
+//! Quotas: limits and usage, kept as text in nodes below `/zookeeper/quota`.
+//!
+//! A quota on `/p` is active while `/zookeeper/quota/p/zookeeper_limits` exists; usage is written into the data of
+//! the `zookeeper_stats` node beside it, which changes no stat, no version and no digest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Name of the node with the limits.
+pub(crate) const LIMITS: &str = "zookeeper_limits";
+/// Name of the node with the usage.
+pub(crate) const STATS: &str = "zookeeper_stats";
+
+/// The numbers of a limits or stats node. A missing key is -1.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures(BTreeMap<String, i64>);
+
+/// Text that is not `key=number,...`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unparsable;
+
+impl Figures {
+    pub(crate) fn usage(count: i64, bytes: i64) -> Self {
+        Self(BTreeMap::from([("count".to_owned(), count), ("bytes".to_owned(), bytes)]))
+    }
+
+    // Compat: the grammar is what Java's split and parseLong make of it (spec 5.11).
+    pub(crate) fn parse(data: Option<&[u8]>) -> Result<Self, Unparsable> {
+        let text = std::str::from_utf8(data.ok_or(Unparsable)?).map_err(|_| Unparsable)?;
+        let mut figures = BTreeMap::new();
+        let trimmed = text.trim_end_matches([',', ';']);
+        if trimmed.is_empty() {
+            return Ok(Self(figures));
+        }
+        if trimmed.starts_with([',', ';']) {
+            return Err(Unparsable);
+        }
+        for pair in trimmed.split([',', ';']).filter(|pair| !pair.is_empty()) {
+            let mut parts = pair.trim_end_matches('=').split('=');
+            let (Some(key), Some(value)) = (parts.next(), parts.next()) else { return Err(Unparsable) };
+            let number = if value.is_empty() { -1 } else { value.parse().map_err(|_| Unparsable)? };
+            figures.insert(key.to_owned(), number);
+        }
+        Ok(Self(figures))
+    }
+
+    fn get(&self, key: &str) -> i64 {
+        self.0.get(key).copied().unwrap_or(-1)
+    }
+
+    pub(crate) fn count(&self) -> i64 {
+        self.get("count")
+    }
+
+    pub(crate) fn bytes(&self) -> i64 {
+        self.get("bytes")
+    }
+
+    pub(crate) fn add(&mut self, count: i64, bytes: i64) {
+        let (count, bytes) = (self.count().wrapping_add(count), self.bytes().wrapping_add(bytes));
+        self.0.insert("count".to_owned(), count);
+        self.0.insert("bytes".to_owned(), bytes);
+    }
+
+    /// The written form. The odd `=` keeps very old parsers working.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = format!("count={},bytes={}", self.count(), self.bytes());
+        let others = self.0.iter().filter(|(key, _)| !matches!(key.as_str(), "count" | "bytes"));
+        for (at, (key, value)) in others.enumerate() {
+            text += if at == 0 { "=;" } else { ";" };
+            text += &format!("{key}={value}");
+        }
+        text
+    }
+
+    /// Whether any limit is set, soft or hard.
+    pub(crate) fn limits_anything(&self) -> bool {
+        self.0.values().any(|limit| -1 < *limit)
+    }
+
+    /// Whether growing `usage` by so much passes a hard limit.
+    pub(crate) fn forbids(&self, usage: &Figures, count: i64, bytes: i64) -> bool {
+        let passes = |hard: i64, used: i64, more: i64| -1 < hard && hard < used.wrapping_add(more);
+        (count != 0 && passes(self.get("countHardLimit"), usage.count(), count))
+            || (bytes != 0 && passes(self.get("byteHardLimit"), usage.bytes(), bytes))
+    }
+}
+
+/// The paths that have a quota.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas(BTreeSet<Box<str>>);
+
+impl Quotas {
+    pub(crate) fn add(&mut self, path: &str) {
+        // A limit node directly below the quota root limits nothing (it kills Apache).
+        if path.starts_with('/') {
+            self.0.insert(path.into());
+        }
+    }
+
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.0.remove(path);
+    }
+
+    /// The deepest path with a quota at or above `path`.
+    pub(crate) fn over<'a>(&self, path: &'a str) -> Option<&'a str> {
+        if self.0.is_empty() {
+            return None;
+        }
+        std::iter::once(path).chain(crate::path::ancestors(path)).find(|path| self.0.contains(*path))
+    }
+}
+
+/// The path whose quota a limits or stats node below `/zookeeper/quota` is about.
+pub(crate) fn subject(parent_of_figures: &str) -> Option<&str> {
+    parent_of_figures.strip_prefix(crate::path::QUOTA).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<&str, Unparsable>) {
+        assert_eq!(
+            Figures::parse(Some(text.as_bytes())).map(|figures| figures.to_text()).as_deref(),
+            expected.as_ref().map(|text| *text),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn grammar() {
+        check("count=3,bytes=-1", Ok("count=3,bytes=-1"));
+        check("", Ok("count=-1,bytes=-1"));
+        check(",;", Ok("count=-1,bytes=-1"));
+        check("count==7", Ok("count=-1,bytes=-1"));
+        check("count=1,;bytes=2;", Ok("count=1,bytes=2"));
+        check("count=+5", Ok("count=5,bytes=-1"));
+        let full = "count=-1,bytes=-1=;byteHardLimit=20;countHardLimit=3";
+        check(full, Ok(full));
+        for bad in [",count=1", "count=", "count", "count= 1", "count=x", "count=9223372036854775808"] {
+            check(bad, Err(Unparsable));
+        }
+        assert_eq!(Figures::parse(None), Err(Unparsable));
+    }
+
+    #[test]
+    fn the_deepest_quota_counts() {
+        let mut quotas = Quotas::default();
+        quotas.add("/a");
+        quotas.add("/a/b");
+        quotas.add("");
+        assert_eq!(quotas.over("/a/b/c"), Some("/a/b"));
+        assert_eq!(quotas.over("/a/bc"), Some("/a"));
+        assert_eq!(quotas.over("/ab"), None);
+        quotas.remove("/a/b");
+        assert_eq!(quotas.over("/a/b/c"), Some("/a"));
+    }
+
+    #[test]
+    fn hard_limits_forbid() {
+        let limits = Figures::parse(Some(b"countHardLimit=3;byteHardLimit=10")).unwrap();
+        let usage = Figures::usage(3, 9);
+        assert!(limits.forbids(&usage, 1, 0) && limits.forbids(&usage, 0, 2) && !limits.forbids(&usage, 0, 1));
+    }
+}

@@ -1,0 +1,238 @@
+//! Answers that change nothing but watches, encoded straight from the state.
+//!
+//! The caller holds the state for reading; watches are registered under the same hold, so that nothing can change
+//! between what an answer shows and what its watch will see.
+
+mod multi_read;
+mod watches;
+
+use crate::auth::{Identities, user_name};
+use crate::node::NodeId;
+use crate::path;
+use crate::watch::{Mode, Table};
+use crate::{AclList, ConnId, State};
+use ox_proto::acl::{perms, put_acls};
+use ox_proto::frame::{begin_frame, end_frame};
+use ox_proto::jute::{put_buffer, put_count, put_text};
+use ox_proto::reply::{ReplyHeader, put_bare_reply};
+use ox_proto::request::{PathRequest, PathWatch, xid};
+use ox_proto::{Acl, DecodeError, ErrorCode, Jute, OpCode, Reader, SessionId};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// The connection, which owns the watches.
+    pub conn: ConnId,
+    /// Its session.
+    pub session: SessionId,
+    /// What it has proven.
+    pub ids: &'a Identities,
+}
+
+/// A request whose header has been read.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Echoed in the answer.
+    pub xid: i32,
+    /// A read.
+    pub op: OpCode,
+    /// What follows the header.
+    pub body: &'a [u8],
+}
+
+/// True for the operations that [`answer`] answers.
+pub fn is_read(op: OpCode) -> bool {
+    use OpCode as O;
+    matches!(
+        op,
+        O::Exists
+            | O::GetData
+            | O::GetAcl
+            | O::GetChildren
+            | O::GetChildren2
+            | O::GetAllChildrenNumber
+            | O::Sync
+            | O::Ping
+            | O::MultiRead
+            | O::GetEphemerals
+            | O::WhoAmI
+            | O::AddWatch
+            | O::CheckWatches
+            | O::RemoveWatches
+            | O::SetWatches
+            | O::SetWatches2
+    )
+}
+
+/// Appends the whole reply frame, with events before it where re-arming a watch finds a difference.
+pub fn answer(state: &State, asker: Asker<'_>, question: Question<'_>, out: &mut Vec<u8>) {
+    let Question { xid, op, body } = question;
+    if op == OpCode::Ping {
+        return put_bare_reply(out, ReplyHeader { xid: xid::PING, zxid: state.last_zxid(), err: 0 });
+    }
+    if matches!(op, OpCode::SetWatches | OpCode::SetWatches2) {
+        let result = watches::rearm(state, asker, op, body, out);
+        let err = result.err().map_or(0, ErrorCode::code);
+        return put_bare_reply(out, ReplyHeader { xid, zxid: state.last_zxid(), err });
+    }
+    let mark = begin_frame(out);
+    ReplyHeader { xid, zxid: state.last_zxid(), err: 0 }.put(out);
+    let body_start = out.len();
+    if let Err(error) = put_answer(state, asker, op, body, out) {
+        if !error.keeps_body {
+            out.truncate(body_start);
+        }
+        out[body_start - 4..body_start].copy_from_slice(&error.code.code().to_be_bytes());
+    }
+    end_frame(out, mark);
+}
+
+/// A refused read.
+struct Refusal {
+    code: ErrorCode,
+    /// multiRead may have a body in spite of its error.
+    keeps_body: bool,
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, keeps_body: false }
+    }
+}
+
+impl From<DecodeError> for Refusal {
+    fn from(_: DecodeError) -> Self {
+        ErrorCode::MarshallingError.into()
+    }
+}
+
+fn put_answer(state: &State, asker: Asker<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let mut from = Reader::new(body);
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller sends reads only")]
+    match op {
+        OpCode::Exists => exists(state, asker, &from.get()?, out)?,
+        OpCode::GetData => get_data(state, asker, &from.get()?, out)?,
+        OpCode::GetChildren | OpCode::GetChildren2 => get_children(state, asker, op, &from.get()?, out)?,
+        OpCode::GetAcl => get_acl(state, asker, &from.get()?, out)?,
+        OpCode::GetAllChildrenNumber => get_all_children_number(state, asker, &from.get()?, out)?,
+        OpCode::GetEphemerals => get_ephemerals(state, asker, &from.get()?, out),
+        OpCode::Sync => from.get::<PathRequest<'_>>()?.path.put(out),
+        OpCode::WhoAmI => who_am_i(asker, out),
+        OpCode::MultiRead => multi_read::put(state, asker, body, out)?,
+        OpCode::AddWatch => watches::add(state, asker, &from.get()?, out)?,
+        OpCode::CheckWatches => watches::check(state, asker, &from.get()?)?,
+        OpCode::RemoveWatches => watches::remove(state, asker, &from.get()?)?,
+        _ => return Err(ErrorCode::Unimplemented.into()),
+    }
+    Ok(())
+}
+
+fn may(state: &State, asker: Asker<'_>, list: &AclList, perm: i32) -> bool {
+    state.options.skip_acl || asker.ids.may(list, perm)
+}
+
+/// A node that exists and that the asker may read.
+fn readable(state: &State, asker: Asker<'_>, client_path: Option<&str>) -> Result<NodeId, ErrorCode> {
+    let client_path = client_path.ok_or(ErrorCode::MarshallingError)?;
+    let id = state.tree.find(path::internal(client_path)).ok_or(ErrorCode::NoNode)?;
+    let list = state.acls.get(state.tree.get(id).acl);
+    if may(state, asker, list, perms::READ) { Ok(id) } else { Err(ErrorCode::NoAuth) }
+}
+
+fn watch(state: &State, asker: Asker<'_>, request: &PathWatch<'_>, table: Table) {
+    if let (true, Some(path)) = (request.watch, request.path.as_deref()) {
+        state.watches().lock().add(asker.conn, path, table, Mode::Standard);
+    }
+}
+
+fn exists(state: &State, asker: Asker<'_>, request: &PathWatch<'_>, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+    let path = request.path.as_deref().ok_or(ErrorCode::MarshallingError)?;
+    if path.contains('\0') {
+        return Err(ErrorCode::BadArguments);
+    }
+    let found = readable(state, asker, Some(path));
+    if found != Err(ErrorCode::NoAuth) {
+        watch(state, asker, request, Table::Data);
+    }
+    state.stat_of(found?).put(out);
+    Ok(())
+}
+
+fn get_data(state: &State, asker: Asker<'_>, request: &PathWatch<'_>, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+    let id = readable(state, asker, request.path.as_deref())?;
+    watch(state, asker, request, Table::Data);
+    put_buffer(out, state.tree.get(id).data());
+    state.stat_of(id).put(out);
+    Ok(())
+}
+
+fn get_children(
+    state: &State,
+    asker: Asker<'_>,
+    op: OpCode,
+    request: &PathWatch<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorCode> {
+    let id = readable(state, asker, request.path.as_deref())?;
+    watch(state, asker, request, Table::Child);
+    state.tree.put_children(id, out);
+    if op == OpCode::GetChildren2 {
+        state.stat_of(id).put(out);
+    }
+    Ok(())
+}
+
+fn get_acl(state: &State, asker: Asker<'_>, request: &PathRequest<'_>, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+    let client_path = request.path.as_deref().ok_or(ErrorCode::MarshallingError)?;
+    let id = state.tree.find(path::internal(client_path)).ok_or(ErrorCode::NoNode)?;
+    let list = state.acls.get(state.tree.get(id).acl);
+    if !may(state, asker, list, perms::READ | perms::ADMIN) {
+        return Err(ErrorCode::NoAuth);
+    }
+    if may(state, asker, list, perms::ADMIN) {
+        out.extend_from_slice(list.encoded());
+    } else {
+        put_acls(out, &list.entries.iter().map(masked).collect::<Vec<_>>());
+    }
+    state.stat_of(id).put(out);
+    Ok(())
+}
+
+/// An entry without the hash that would help to guess a password.
+fn masked(acl: &Acl) -> Acl {
+    match acl.id.split_once(':') {
+        Some((user, _)) if &*acl.scheme == "digest" => Acl::new(acl.perms, &acl.scheme, &format!("{user}:x")),
+        _ => acl.clone(),
+    }
+}
+
+fn get_all_children_number(
+    state: &State,
+    asker: Asker<'_>,
+    request: &PathRequest<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorCode> {
+    let id = readable(state, asker, request.path.as_deref())?;
+    // Compat: under its alias "" the root counts itself.
+    let alias = usize::from(request.path.as_deref() == Some(""));
+    put_count(out, state.tree.count_below(id) + alias);
+    Ok(())
+}
+
+fn get_ephemerals(state: &State, asker: Asker<'_>, request: &PathRequest<'_>, out: &mut Vec<u8>) {
+    let prefix = request.path.as_deref().unwrap_or_default();
+    let is_blank = |c: char| c <= ' ';
+    let everything = matches!(prefix.trim_matches(is_blank), "" | "/");
+    let paths = state.ephemerals_of(asker.session).filter(|path| everything || path.starts_with(prefix));
+    let paths: Vec<String> = paths.collect();
+    put_count(out, paths.len());
+    paths.iter().for_each(|path| put_text(out, path));
+}
+
+fn who_am_i(asker: Asker<'_>, out: &mut Vec<u8>) {
+    put_count(out, asker.ids.iter().count());
+    for identity in asker.ids.iter() {
+        put_text(out, identity.scheme);
+        put_text(out, user_name(identity));
+    }
+}

@@ -1,0 +1,64 @@
+//! multiRead: several reads of one moment.
+
+use super::{Asker, Refusal, readable};
+use crate::State;
+use ox_proto::jute::put_buffer;
+use ox_proto::multi::{MultiHeader, MultiOp, put_error_result};
+use ox_proto::request::PathWatch;
+use ox_proto::{ErrorCode, Jute, OpCode, Reader};
+
+pub(super) fn put(state: &State, asker: Asker<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let mut from = Reader::new(body);
+    let mut elements = Vec::new();
+    while let Some(element) = MultiOp::next(&mut from)? {
+        elements.push(element);
+    }
+    let reads = elements.iter().filter(|element| element.is_read()).count();
+    if reads != elements.len() {
+        // Compat: a list of nothing but writes is refused with an empty list of results.
+        MultiHeader::END.put(out);
+        return Err(Refusal { code: ErrorCode::MarshallingError, keeps_body: reads == 0 });
+    }
+    for element in &elements {
+        let (op, request) = match element {
+            MultiOp::GetData(request) => (OpCode::GetData, request),
+            MultiOp::GetChildren(request) => (OpCode::GetChildren, request),
+            MultiOp::Create(..)
+            | MultiOp::CreateTtl(_)
+            | MultiOp::Delete(_)
+            | MultiOp::SetData(_)
+            | MultiOp::Check(_) => {
+                unreachable!("the list holds reads only")
+            }
+        };
+        match put_element(state, asker, op, request, out) {
+            Err(ErrorCode::MarshallingError) => {
+                MultiHeader::END.put(out);
+                return Err(Refusal { code: ErrorCode::MarshallingError, keeps_body: true });
+            }
+            Err(code) => put_error_result(out, code.code()),
+            Ok(()) => (),
+        }
+    }
+    MultiHeader::END.put(out);
+    Ok(())
+}
+
+// Compat: the watch flags of elements are ignored.
+fn put_element(
+    state: &State,
+    asker: Asker<'_>,
+    op: OpCode,
+    request: &PathWatch<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorCode> {
+    let id = readable(state, asker, request.path.as_deref())?;
+    MultiHeader { op: op.code(), done: false, err: 0 }.put(out);
+    if op == OpCode::GetData {
+        put_buffer(out, state.tree.get(id).data());
+        state.stat_of(id).put(out);
+    } else {
+        state.tree.put_children(id, out);
+    }
+    Ok(())
+}

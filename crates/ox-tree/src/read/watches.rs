@@ -1,0 +1,139 @@
+//! addWatch, checkWatches, removeWatches, and the re-arming of watches after a reconnect.
+
+use super::{Asker, readable};
+use crate::State;
+use crate::path;
+use crate::watch::{Mode, Table, WatchTable};
+use ox_proto::event::{EventType, put_event};
+use ox_proto::request::PathKind;
+use ox_proto::{ErrorCode, Jute, OpCode, Reader, Zxid};
+
+pub(super) fn add(state: &State, asker: Asker<'_>, request: &PathKind<'_>, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+    let mode = match request.kind {
+        0 => Mode::Persistent,
+        1 => Mode::Recursive,
+        _ => return Err(ErrorCode::MarshallingError),
+    };
+    // A null path is accepted as a key that never matches; so it need not be kept.
+    if let Some(path) = request.path.as_deref() {
+        add_persistent(&mut state.watches().lock(), asker, path, mode);
+    }
+    0_i32.put(out);
+    Ok(())
+}
+
+fn add_persistent(watches: &mut WatchTable, asker: Asker<'_>, path: &str, mode: Mode) {
+    watches.add(asker.conn, path, Table::Data, mode);
+    if mode == Mode::Persistent {
+        watches.add(asker.conn, path, Table::Child, mode);
+    }
+}
+
+/// A watcher type: what makes checkWatches succeed, and what removeWatches takes away.
+struct Type {
+    checked: &'static [(Table, &'static [Mode])],
+    removed: &'static [(Table, &'static [Mode])],
+}
+
+const ALL: &[Mode] = &[Mode::Standard, Mode::Persistent, Mode::Recursive];
+
+fn watcher_type(kind: i32) -> Result<Type, ErrorCode> {
+    let same = |list| Type { checked: list, removed: list };
+    Ok(match kind {
+        1 => same(&[(Table::Child, &[Mode::Standard])]),
+        2 => same(&[(Table::Data, &[Mode::Standard])]),
+        3 => same(&[(Table::Data, ALL), (Table::Child, ALL)]),
+        4 => Type {
+            checked: &[(Table::Data, &[Mode::Persistent])],
+            removed: &[(Table::Data, &[Mode::Persistent]), (Table::Child, &[Mode::Persistent])],
+        },
+        5 => same(&[(Table::Data, &[Mode::Recursive])]),
+        _ => return Err(ErrorCode::MarshallingError),
+    })
+}
+
+pub(super) fn check(state: &State, asker: Asker<'_>, request: &PathKind<'_>) -> Result<(), ErrorCode> {
+    let kind = watcher_type(request.kind)?;
+    let path = request.path.as_deref().ok_or(ErrorCode::NoWatcher)?;
+    let mut watches = state.watches().lock();
+    let found = kind.checked.iter().any(|(table, modes)| watches.has(asker.conn, path, *table, modes));
+    if found { Ok(()) } else { Err(ErrorCode::NoWatcher) }
+}
+
+pub(super) fn remove(state: &State, asker: Asker<'_>, request: &PathKind<'_>) -> Result<(), ErrorCode> {
+    let kind = watcher_type(request.kind)?;
+    let path = request.path.as_deref().ok_or(ErrorCode::NoWatcher)?;
+    let mut watches = state.watches().lock();
+    let mut found = false;
+    for (table, modes) in kind.removed {
+        found |= watches.remove(asker.conn, path, *table, modes);
+    }
+    if found { Ok(()) } else { Err(ErrorCode::NoWatcher) }
+}
+
+/// The lists of setWatches, in wire order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rearm {
+    Data,
+    Exists,
+    Child,
+    Persistent,
+    Recursive,
+}
+
+/// Re-arms what a client watched before it lost its connection, and tells it what it has missed. Each list takes
+/// effect before the next is decoded.
+pub(super) fn rearm(
+    state: &State,
+    asker: Asker<'_>,
+    op: OpCode,
+    body: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorCode> {
+    let lists = [Rearm::Data, Rearm::Exists, Rearm::Child, Rearm::Persistent, Rearm::Recursive];
+    let lists = if op == OpCode::SetWatches { &lists[..3] } else { &lists };
+    let undecodable = |_| ErrorCode::MarshallingError;
+    // Decoded whole first: a body that ends early has no effect, a null list stops where it is.
+    let mut from = Reader::new(body);
+    let relative = from.get::<Zxid>().map_err(undecodable)?;
+    let mut decoded = Vec::new();
+    for _ in lists {
+        decoded.push(from.get::<Option<Vec<Option<std::borrow::Cow<'_, str>>>>>().map_err(undecodable)?);
+    }
+    let mut watches = state.watches().lock();
+    for (kind, list) in lists.iter().zip(decoded) {
+        for path in list.ok_or(ErrorCode::MarshallingError)?.iter().flatten() {
+            match missed(state, asker, *kind, path, relative) {
+                Some(event) => put_event(out, Zxid(-1), event, path),
+                None => arm(&mut watches, asker, *kind, path),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What happened to a watched path since `relative`, as far as the client may know.
+fn missed(state: &State, asker: Asker<'_>, kind: Rearm, client_path: &str, relative: Zxid) -> Option<EventType> {
+    let found = state.tree.find(path::internal(client_path));
+    // K167: no event about a node that the client could not read itself. Apache sends it.
+    if found.is_some() && readable(state, asker, Some(client_path)).is_err() {
+        return None;
+    }
+    let node = found.map(|id| state.tree.get(id));
+    match (kind, node) {
+        (Rearm::Data | Rearm::Child, None) => Some(EventType::NodeDeleted),
+        (Rearm::Data, Some(node)) => (relative < node.mzxid).then_some(EventType::NodeDataChanged),
+        (Rearm::Exists, Some(_)) => Some(EventType::NodeCreated),
+        (Rearm::Child, Some(node)) => (relative < node.pzxid).then_some(EventType::NodeChildrenChanged),
+        (Rearm::Exists, None) | (Rearm::Persistent | Rearm::Recursive, _) => None,
+    }
+}
+
+fn arm(watches: &mut WatchTable, asker: Asker<'_>, kind: Rearm, path: &str) {
+    match kind {
+        Rearm::Data | Rearm::Exists => watches.add(asker.conn, path, Table::Data, Mode::Standard),
+        Rearm::Child => watches.add(asker.conn, path, Table::Child, Mode::Standard),
+        Rearm::Persistent => add_persistent(watches, asker, path, Mode::Persistent),
+        Rearm::Recursive => add_persistent(watches, asker, path, Mode::Recursive),
+    }
+}

@@ -1,0 +1,270 @@
+//! The nodes and how they hang together.
+//!
+//! Children are an intrusive list through the slab (first child, next, previous), so that listing a parent and
+//! deleting a million children one by one stay linear. Invariant: every node but the root is in the index, in its
+//! parent's list and in its parent's count.
+
+use crate::index::{Index, PathHash};
+use crate::listing::ListingCache;
+use crate::node::{AclId, Node, NodeId, node_digest, prefix_crc};
+use crate::path;
+use crate::slab::{FrozenSlab, Slab};
+use ox_proto::stat::StatPersisted;
+
+#[derive(Debug)]
+pub(crate) struct Tree {
+    slab: Slab,
+    index: Index,
+    listings: ListingCache,
+    digest_enabled: bool,
+    /// Sum of all node digests.
+    digest: u64,
+    /// Sum of all data lengths, and of all paths, for the size estimate in the metrics.
+    bytes: u64,
+}
+
+impl Tree {
+    /// A tree with nothing but a root.
+    pub(crate) fn new(seed: u64, digest_enabled: bool, root: Node) -> Self {
+        let mut tree = Self {
+            slab: Slab::default(),
+            index: Index::new(seed),
+            listings: ListingCache::default(),
+            digest_enabled,
+            digest: 0,
+            bytes: 0,
+        };
+        let hash = tree.hash("");
+        let id = tree.slab.insert(root);
+        assert_eq!(id, NodeId::ROOT);
+        tree.index.insert(hash, id);
+        tree.set_prefix(id, "");
+        tree
+    }
+
+    pub(crate) fn hash(&self, path: &str) -> PathHash {
+        self.index.hash(path)
+    }
+
+    /// Finds a node by its path in the tree's form.
+    pub(crate) fn find(&self, path: &str) -> Option<NodeId> {
+        self.find_hashed(self.hash(path), path)
+    }
+
+    pub(crate) fn find_hashed(&self, hash: PathHash, path: &str) -> Option<NodeId> {
+        self.index.find(hash, |id| self.has_path(id, path.as_bytes()))
+    }
+
+    fn has_path(&self, mut id: NodeId, mut path: &[u8]) -> bool {
+        while id != NodeId::ROOT {
+            let node = self.slab.get(id);
+            match path.strip_suffix(node.name()) {
+                Some([parent @ .., b'/']) => path = parent,
+                _ => return false,
+            }
+            id = node.parent;
+        }
+        path.is_empty()
+    }
+
+    pub(crate) fn get(&self, id: NodeId) -> &Node {
+        self.slab.get(id)
+    }
+
+    /// The node's path in the tree's form.
+    pub(crate) fn path_of(&self, id: NodeId) -> String {
+        let mut names = Vec::new();
+        let mut at = id;
+        while at != NodeId::ROOT {
+            let node = self.slab.get(at);
+            names.push(node.name_text());
+            at = node.parent;
+        }
+        names.iter().rev().flat_map(|name| ["/", name]).collect()
+    }
+
+    /// All nodes but in no order that means anything.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.slab.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    pub(crate) fn digest_enabled(&self) -> bool {
+        self.digest_enabled
+    }
+
+    pub(crate) fn children(&self, parent: NodeId) -> impl Iterator<Item = NodeId> {
+        let first = self.get(parent).first_child;
+        let next = |id: &NodeId| Some(self.get(*id).next).filter(|id| *id != NodeId::NONE);
+        std::iter::successors(Some(first).filter(|id| *id != NodeId::NONE), next)
+    }
+
+    /// The node and everything below it, parents first.
+    pub(crate) fn subtree(&self, top: NodeId) -> Vec<NodeId> {
+        let mut found = vec![top];
+        let mut at = 0;
+        while at < found.len() {
+            let children = self.children(found[at]);
+            found.extend(children);
+            at += 1;
+        }
+        found
+    }
+
+    /// Number of nodes below `top`, not counting it.
+    pub(crate) fn count_below(&self, top: NodeId) -> usize {
+        if top == NodeId::ROOT {
+            return self.len() - 1;
+        }
+        let (mut count, mut at) = (0, self.get(top).first_child);
+        let mut open = Vec::new();
+        loop {
+            if at == NodeId::NONE {
+                match open.pop() {
+                    Some(next) => at = next,
+                    None => return count,
+                }
+                continue;
+            }
+            count += 1;
+            let node = self.get(at);
+            if node.first_child == NodeId::NONE {
+                at = node.next;
+            } else {
+                open.push(node.next);
+                at = node.first_child;
+            }
+        }
+    }
+
+    /// Appends the encoded list of child names, count included.
+    pub(crate) fn put_children(&self, parent: NodeId, out: &mut Vec<u8>) {
+        let count = self.get(parent).children as usize;
+        self.listings.put(parent, count, out, |out| {
+            ox_proto::jute::put_count(out, count);
+            for child in self.children(parent) {
+                ox_proto::jute::put_buffer(out, Some(self.get(child).name()));
+            }
+        });
+    }
+
+    /// Adds a node below `parent`. Its path must not exist.
+    pub(crate) fn link(&mut self, parent: NodeId, node_path: &str, hash: PathHash, mut node: Node) -> NodeId {
+        let first = self.slab.get(parent).first_child;
+        node.parent = parent;
+        node.next = first;
+        node.previous = NodeId::NONE;
+        self.bytes += (node_path.len() + node.data_length()) as u64;
+        let id = self.slab.insert(node);
+        if first != NodeId::NONE {
+            self.slab.get_mut(first).previous = id;
+        }
+        let above = self.slab.get_mut(parent);
+        above.first_child = id;
+        above.children += 1;
+        self.listings.forget(parent);
+        self.index.insert(hash, id);
+        self.set_prefix(id, node_path);
+        id
+    }
+
+    /// Removes a childless node from its parent's list, the index and the digest.
+    pub(crate) fn unlink(&mut self, id: NodeId, node_path: &str) -> Node {
+        let hash = self.hash(node_path);
+        self.index.remove(hash, id);
+        let node = self.slab.remove(id);
+        assert_eq!(node.children, 0, "only childless nodes are unlinked");
+        self.digest = self.digest.wrapping_sub(u64::from(node.digest));
+        self.bytes -= (node_path.len() + node.data_length()) as u64;
+        match node.previous {
+            NodeId::NONE => self.slab.get_mut(node.parent).first_child = node.next,
+            previous => self.slab.get_mut(previous).next = node.next,
+        }
+        if node.next != NodeId::NONE {
+            self.slab.get_mut(node.next).previous = node.previous;
+        }
+        self.slab.get_mut(node.parent).children -= 1;
+        self.listings.forget(node.parent);
+        self.listings.forget(id);
+        node
+    }
+
+    /// Replaces a node's data and changes the counters that go with it.
+    pub(crate) fn set_data(
+        &mut self,
+        id: NodeId,
+        node_path: &str,
+        data: Option<&[u8]>,
+        change: impl FnOnce(&mut Node),
+    ) {
+        let node = self.slab.get_mut(id);
+        self.bytes -= node.data_length() as u64;
+        node.set_data(data);
+        change(node);
+        self.bytes += node.data_length() as u64;
+        self.set_prefix(id, node_path);
+    }
+
+    /// Changes the counters of a node; its digest follows.
+    pub(crate) fn update(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
+        let node = self.slab.get_mut(id);
+        change(node);
+        self.refresh_digest(id);
+    }
+
+    pub(crate) fn set_acl(&mut self, id: NodeId, acl: AclId) -> AclId {
+        std::mem::replace(&mut self.slab.get_mut(id).acl, acl)
+    }
+
+    /// Computes what the digest takes from path and data, then the digest.
+    fn set_prefix(&mut self, id: NodeId, node_path: &str) {
+        if self.digest_enabled {
+            let node = self.slab.get_mut(id);
+            if path::in_digest(node_path) {
+                node.prefix_crc = prefix_crc(node_path, node.data());
+            } else {
+                node.leave_digest();
+            }
+            self.refresh_digest(id);
+        }
+    }
+
+    fn refresh_digest(&mut self, id: NodeId) {
+        let node = self.slab.get_mut(id);
+        if self.digest_enabled && node.in_digest() {
+            let new = node_digest(node.prefix_crc, &node.persisted());
+            let old = std::mem::replace(&mut node.digest, new);
+            self.digest = self.digest.wrapping_sub(u64::from(old)).wrapping_add(u64::from(new));
+        }
+    }
+
+    pub(crate) fn freeze(&self) -> FrozenSlab {
+        self.slab.freeze()
+    }
+}
+
+/// A new node's stat.
+pub(crate) fn fresh_stat(zxid: ox_proto::Zxid, time_ms: i64, owner: i64) -> StatPersisted {
+    StatPersisted {
+        czxid: zxid,
+        mzxid: zxid,
+        ctime: time_ms,
+        mtime: time_ms,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        ephemeral_owner: owner,
+        pzxid: zxid,
+    }
+}

@@ -1,0 +1,406 @@
+//! The watch table: who wants to hear of which path.
+//!
+//! Watches hang on paths, not on nodes: a node may not exist, or come back, while it is watched. The key is the
+//! text the client sent. Each path has two lists of watchers (data and child), each watcher a connection and a set
+//! of modes in eight bytes. A connection's own list of paths is cleaned up lazily; it may name paths where the
+//! watch has fired since.
+
+use crate::conn::ConnId;
+use crate::path;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+
+/// Which of the two tables a watch is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Fires for the node itself.
+    Data,
+    /// Fires for its list of children.
+    Child,
+}
+
+/// How long a watch lives and how far it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Mode {
+    /// Fires once.
+    Standard = 1 << 61,
+    /// Fires until removed.
+    Persistent = 1 << 62,
+    /// Fires until removed, for all descendants too.
+    Recursive = 1 << 63,
+}
+
+const MODES: u64 = Mode::Standard as u64 | Mode::Persistent as u64 | Mode::Recursive as u64;
+
+/// A connection and its modes, packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Watcher(u64);
+
+impl Watcher {
+    fn conn(self) -> ConnId {
+        ConnId::from_bits(self.0 & !MODES)
+    }
+
+    fn has(self, mode: Mode) -> bool {
+        self.0 & mode as u64 != 0
+    }
+
+    fn is_spent(self) -> bool {
+        self.0 & MODES == 0
+    }
+}
+
+/// Usually nobody or one connection watches a path; then no list is allocated.
+#[derive(Debug, Default)]
+enum Watchers {
+    #[default]
+    None,
+    One(Watcher),
+    #[expect(clippy::box_collection, reason = "keeps the common cases at sixteen bytes")]
+    Many(Box<Vec<Watcher>>),
+}
+
+impl Watchers {
+    fn as_slice(&self) -> &[Watcher] {
+        match self {
+            Self::None => &[],
+            Self::One(watcher) => std::slice::from_ref(watcher),
+            Self::Many(list) => list,
+        }
+    }
+
+    fn find(&mut self, conn: ConnId) -> Option<&mut Watcher> {
+        match self {
+            Self::None => None,
+            Self::One(watcher) => Some(watcher).filter(|watcher| watcher.conn() == conn),
+            // Sorted by connection, so that a thousand watchers are searched, not walked.
+            Self::Many(list) => {
+                let at = list.binary_search_by_key(&conn, |watcher| watcher.conn()).ok()?;
+                Some(&mut list[at])
+            }
+        }
+    }
+
+    fn insert(&mut self, new: Watcher) {
+        match self {
+            Self::None => *self = Self::One(new),
+            Self::One(only) => {
+                let mut list = vec![*only, new];
+                list.sort_by_key(|watcher| watcher.conn());
+                *self = Self::Many(Box::new(list));
+            }
+            Self::Many(list) => {
+                let at = list.partition_point(|watcher| watcher.conn() < new.conn());
+                list.insert(at, new);
+            }
+        }
+    }
+
+    /// Keeps what `keep` says; it may change modes on the way.
+    fn retain(&mut self, mut keep: impl FnMut(&mut Watcher) -> bool) {
+        match self {
+            Self::None => (),
+            Self::One(watcher) => {
+                if !keep(watcher) {
+                    *self = Self::None;
+                }
+            }
+            Self::Many(list) => {
+                list.retain_mut(keep);
+                if list.is_empty() {
+                    *self = Self::None;
+                }
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
+    }
+}
+
+#[derive(Debug)]
+struct WatchedPath {
+    path: Box<str>,
+    data: Watchers,
+    child: Watchers,
+}
+
+impl WatchedPath {
+    fn table(&mut self, table: Table) -> &mut Watchers {
+        match table {
+            Table::Data => &mut self.data,
+            Table::Child => &mut self.child,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.data.is_empty() && self.child.is_empty()
+    }
+}
+
+/// The paths a connection has watched, perhaps more than it still does.
+#[derive(Debug, Default)]
+struct ConnWatches {
+    slots: Vec<u32>,
+    /// Length at which the list is checked for leftovers again.
+    check_at: usize,
+}
+
+/// Figures that `wchs` and the metrics show; like there, only data watches count as paths and connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// Connections with a data watch.
+    pub connections: usize,
+    /// Paths with a data watch.
+    pub paths: usize,
+    /// Data watches.
+    pub watches: usize,
+}
+
+/// All watches of a server.
+#[derive(Debug)]
+pub struct WatchTable {
+    index: HashTable<u32>,
+    paths: Vec<Option<WatchedPath>>,
+    free: Vec<u32>,
+    conns: BTreeMap<ConnId, ConnWatches>,
+    /// Recursive registrations; while there are none, ancestors need not be looked up.
+    recursive: usize,
+    /// Registrations in both tables.
+    total: usize,
+    hasher: FixedState,
+}
+
+impl WatchTable {
+    /// An empty table.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            index: HashTable::new(),
+            paths: Vec::new(),
+            free: Vec::new(),
+            conns: BTreeMap::new(),
+            recursive: 0,
+            total: 0,
+            hasher: FixedState::with_seed(seed),
+        }
+    }
+
+    /// True when nobody watches anything.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// Registrations in both tables, a connection's modes on a path counting as one.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    fn hash(&self, path: &str) -> u64 {
+        self.hasher.hash_one(path.as_bytes())
+    }
+
+    fn find(&self, path: &str) -> Option<u32> {
+        let is_it = |slot: &u32| self.paths[*slot as usize].as_ref().is_some_and(|watched| &*watched.path == path);
+        self.index.find(self.hash(path), is_it).copied()
+    }
+
+    /// Registers a watch; repeating one has no effect.
+    pub fn add(&mut self, conn: ConnId, path: &str, table: Table, mode: Mode) {
+        let slot = self.find(path).unwrap_or_else(|| self.insert_path(path));
+        let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
+        let known_before = watched.data.find(conn).is_some() || watched.child.find(conn).is_some();
+        let watchers = watched.table(table);
+        let is_new_mode = match watchers.find(conn) {
+            Some(watcher) => {
+                let is_new = !watcher.has(mode);
+                watcher.0 |= mode as u64;
+                is_new
+            }
+            None => {
+                watchers.insert(Watcher(conn.bits() | mode as u64));
+                self.total += 1;
+                true
+            }
+        };
+        if is_new_mode && mode == Mode::Recursive {
+            self.recursive += 1;
+        }
+        if !known_before {
+            self.remember(conn, slot);
+        }
+    }
+
+    fn insert_path(&mut self, path: &str) -> u32 {
+        let hash = self.hash(path);
+        let watched = Some(WatchedPath { path: path.into(), data: Watchers::None, child: Watchers::None });
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.paths[slot as usize] = watched;
+                slot
+            }
+            None => {
+                self.paths.push(watched);
+                u32::try_from(self.paths.len() - 1).expect("memory ends before four billion paths")
+            }
+        };
+        let (paths, hasher) = (&self.paths, &self.hasher);
+        self.index.insert_unique(hash, slot, |slot| {
+            hasher.hash_one(paths[*slot as usize].as_ref().expect("indexed").path.as_bytes())
+        });
+        slot
+    }
+
+    /// Notes that `conn` watches the path in `slot`, and drops leftovers when the list has doubled.
+    fn remember(&mut self, conn: ConnId, slot: u32) {
+        let watches = self.conns.entry(conn).or_default();
+        watches.slots.push(slot);
+        if watches.check_at <= watches.slots.len() {
+            watches.slots.sort_unstable();
+            watches.slots.dedup();
+            let paths = &mut self.paths;
+            watches.slots.retain(|slot| {
+                let watched = paths[*slot as usize].as_mut();
+                watched.is_some_and(|watched| watched.data.find(conn).is_some() || watched.child.find(conn).is_some())
+            });
+            watches.check_at = (2 * watches.slots.len()).max(16);
+        }
+    }
+
+    fn drop_if_idle(&mut self, slot: u32) {
+        let entry = &mut self.paths[slot as usize];
+        if !entry.as_ref().is_some_and(WatchedPath::is_idle) {
+            return;
+        }
+        let watched = entry.take().expect("just looked at");
+        let hash = self.hash(&watched.path);
+        let found = self.index.find_entry(hash, |candidate| *candidate == slot);
+        found.expect("slots in use are indexed").remove();
+        self.free.push(slot);
+    }
+
+    /// Everybody who hears of a change at `path`, each connection once; one-shot watches are used up.
+    pub(crate) fn collect(&mut self, table: Table, path: &str, found: &mut Vec<ConnId>) {
+        found.clear();
+        if self.is_empty() {
+            return;
+        }
+        if let Some(slot) = self.find(path) {
+            self.collect_at(slot, table, found);
+        }
+        if self.recursive != 0 && table == Table::Data {
+            self.collect_above(path, found);
+        }
+    }
+
+    fn collect_at(&mut self, slot: u32, table: Table, found: &mut Vec<ConnId>) {
+        let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
+        let mut spent = 0;
+        watched.table(table).retain(|watcher| {
+            found.push(watcher.conn());
+            watcher.0 &= !(Mode::Standard as u64);
+            spent += usize::from(watcher.is_spent());
+            !watcher.is_spent()
+        });
+        self.total -= spent;
+        self.drop_if_idle(slot);
+    }
+
+    fn collect_above(&self, at: &str, found: &mut Vec<ConnId>) {
+        let direct = found.len();
+        if at == path::ROOT {
+            return;
+        }
+        for ancestor in path::ancestors(at) {
+            let Some(slot) = self.find(path::external(ancestor)) else { continue };
+            let watchers = self.paths[slot as usize].as_ref().map_or(&[][..], |watched| watched.data.as_slice());
+            found.extend(watchers.iter().filter(|watcher| watcher.has(Mode::Recursive)).map(|watcher| watcher.conn()));
+        }
+        if direct < found.len() {
+            found.sort_unstable();
+            found.dedup();
+        }
+    }
+
+    /// Whether the connection has any of `modes` in `table` at `path`.
+    pub fn has(&mut self, conn: ConnId, path: &str, table: Table, modes: &[Mode]) -> bool {
+        let Some(slot) = self.find(path) else { return false };
+        let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
+        let watcher = watched.table(table).find(conn);
+        watcher.is_some_and(|watcher| modes.iter().any(|mode| watcher.has(*mode)))
+    }
+
+    /// Removes modes; true when there were any.
+    pub fn remove(&mut self, conn: ConnId, path: &str, table: Table, modes: &[Mode]) -> bool {
+        if !self.has(conn, path, table, modes) {
+            return false;
+        }
+        let slot = self.find(path).expect("just found");
+        let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
+        let mut gone = 0;
+        watched.table(table).retain(|watcher| {
+            if watcher.conn() != conn {
+                return true;
+            }
+            if modes.contains(&Mode::Recursive) && watcher.has(Mode::Recursive) {
+                self.recursive -= 1;
+            }
+            modes.iter().for_each(|mode| watcher.0 &= !(*mode as u64));
+            gone += usize::from(watcher.is_spent());
+            !watcher.is_spent()
+        });
+        self.total -= gone;
+        self.drop_if_idle(slot);
+        true
+    }
+
+    /// Removes everything a connection has; it is closed.
+    pub fn drop_conn(&mut self, conn: ConnId) {
+        let Some(watches) = self.conns.remove(&conn) else { return };
+        for slot in watches.slots {
+            let Some(watched) = self.paths[slot as usize].as_mut() else { continue };
+            for table in [Table::Data, Table::Child] {
+                watched.table(table).retain(|watcher| {
+                    let stays = watcher.conn() != conn;
+                    if !stays {
+                        self.total -= 1;
+                        self.recursive -= usize::from(watcher.has(Mode::Recursive));
+                    }
+                    stays
+                });
+            }
+            self.drop_if_idle(slot);
+        }
+    }
+
+    /// Paths with their data watchers, for `wchp` and `wchc`.
+    pub fn data_watches(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = ConnId>)> {
+        self.paths
+            .iter()
+            .flatten()
+            .filter(|watched| !watched.data.is_empty())
+            .map(|watched| (&*watched.path, watched.data.as_slice().iter().map(|watcher| watcher.conn())))
+    }
+
+    /// The figures of `wchs`.
+    pub fn counts(&self) -> WatchCounts {
+        let mut conns: Vec<ConnId> = Vec::new();
+        let mut counts = WatchCounts::default();
+        for (_, watchers) in self.data_watches() {
+            counts.paths += 1;
+            let before = conns.len();
+            conns.extend(watchers);
+            counts.watches += conns.len() - before;
+        }
+        conns.sort_unstable();
+        conns.dedup();
+        counts.connections = conns.len();
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests;
