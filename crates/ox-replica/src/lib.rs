@@ -1,1 +1,28 @@
-//! Being built.
+//! One ensemble member without sockets and disks: sessions, the order of requests, pending writes, answers.
+//!
+//! Pure: time comes in with every step, bytes go in and out as batches. [`Conn`] is the client's end of it, owned
+//! by an I/O thread; [`Replica`] is the one place where writes are ordered, prepared, applied and answered.
+//!
+//! ```text
+//!   frames -> Conn -- reads, answered from the state --> out
+//!               |  \-- while own writes are on their way: everything, in order --+
+//!               +-- Submission --> Replica::step --> LogBatch --> disk           |
+//!                                     ^                             |            |
+//!                                     +-------- durable ------------+            |
+//!                                  Replica::apply --> Outboxes <-- waiting reads-+
+//! ```
+
+mod clock;
+mod conn;
+pub mod limits;
+mod log_batch;
+mod replica;
+mod sessions;
+mod submission;
+
+pub use clock::Now;
+pub use conn::{Conn, ConnSettings, Service, Verdict};
+pub use log_batch::LogBatch;
+pub use replica::{Replica, ReplicaSettings};
+pub use sessions::{SessionInfo, Touch};
+pub use submission::{Ask, Item, Submission};

@@ -1,0 +1,297 @@
+//! The server's end of one client connection: handshake, authentication, and the order of requests.
+//!
+//! A request is answered here, from the state, unless earlier requests of the same connection are still on their
+//! way through the replica; then it follows them, so that a client's requests take effect and are answered in the
+//! order it sent them.
+//!
+//! ```text
+//! Handshake --connect request--> Connecting --attached--> Serving --close--> Closing
+//! ```
+
+use crate::clock::Now;
+use crate::limits::{BYTES_IN_FLIGHT_MAX, REQUESTS_IN_FLIGHT_MAX};
+use crate::sessions::Touch;
+use crate::submission::{Ask, Submission};
+use ox_proto::connect::ConnectRequest;
+use ox_proto::password::password_matches;
+use ox_proto::reply::{ReplyHeader, put_bare_reply, put_reply};
+use ox_proto::request::{AuthPacket, RequestHeader, SaslToken};
+use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
+use ox_tree::auth::{Identities, authenticate};
+use ox_tree::read::{self, Asker, Question};
+use ox_tree::{ConnId, State};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Identities one connection may collect; each costs memory and time at every check.
+const IDENTITIES_MAX: usize = 256;
+
+/// What the server grants its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnSettings {
+    /// Shortest session timeout.
+    pub min_timeout_ms: i32,
+    /// Longest session timeout.
+    pub max_timeout_ms: i32,
+}
+
+/// What the I/O thread does next with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// On to the next frame.
+    Continue,
+    /// Close at once; nothing more is owed.
+    Close,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Handshake,
+    Connecting,
+    Serving(SessionId),
+    Closing,
+}
+
+/// What a frame is served with.
+pub struct Service<'a> {
+    /// The clocks.
+    pub now: Now,
+    /// The state, held for reading. Events that were fired before it was taken have been delivered.
+    pub state: &'a State,
+    /// What clients are granted.
+    pub settings: ConnSettings,
+    /// Bytes for the client.
+    pub out: &'a mut Vec<u8>,
+    /// Items for the replica.
+    pub submission: &'a mut Submission,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Conn {
+    id: ConnId,
+    ids: Arc<Identities>,
+    phase: Phase,
+    timeout_ms: i32,
+    in_flight: u32,
+    bytes_in_flight: usize,
+    touch: Touch,
+    last_op: Option<OpCode>,
+    last_xid: i32,
+}
+
+impl Conn {
+    /// A connection that was just accepted.
+    pub fn new(id: ConnId, address: IpAddr) -> Self {
+        Self {
+            id,
+            ids: Arc::new(Identities::of_address(address)),
+            phase: Phase::Handshake,
+            timeout_ms: 0,
+            in_flight: 0,
+            bytes_in_flight: 0,
+            touch: Touch::default(),
+            last_op: None,
+            last_xid: 0,
+        }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> ConnId {
+        self.id
+    }
+
+    /// What it has proven.
+    pub fn ids(&self) -> &Identities {
+        &self.ids
+    }
+
+    /// The session, once there is one.
+    pub fn session(&self) -> Option<SessionId> {
+        if let Phase::Serving(session) = self.phase { Some(session) } else { None }
+    }
+
+    /// The negotiated timeout, 0 before the handshake is done.
+    pub fn timeout_ms(&self) -> i32 {
+        self.timeout_ms
+    }
+
+    /// The last operation, for `cons`.
+    pub fn last_op(&self) -> Option<OpCode> {
+        self.last_op
+    }
+
+    /// The last request's xid, for `cons`.
+    pub fn last_xid(&self) -> i32 {
+        self.last_xid
+    }
+
+    /// Requests handed to the replica and not answered yet.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// True before the first frame: four-letter words are possible.
+    pub fn is_new(&self) -> bool {
+        self.phase == Phase::Handshake
+    }
+
+    /// Whether another frame may be taken now. Not during the handshake, and not while too much is on its way.
+    pub fn may_take(&self) -> bool {
+        match self.phase {
+            Phase::Handshake => true,
+            Phase::Connecting | Phase::Closing => false,
+            Phase::Serving(_) => {
+                self.in_flight == 0
+                    || (self.in_flight < REQUESTS_IN_FLIGHT_MAX && self.bytes_in_flight < BYTES_IN_FLIGHT_MAX)
+            }
+        }
+    }
+
+    /// Takes one complete frame.
+    pub fn on_frame(&mut self, payload: &[u8], service: &mut Service<'_>) -> Verdict {
+        match self.phase {
+            Phase::Handshake => self.on_connect_request(payload, service),
+            Phase::Serving(session) => self.on_request(session, payload, service),
+            Phase::Connecting | Phase::Closing => Verdict::Continue,
+        }
+    }
+
+    /// The replica has given the connection its session.
+    pub fn on_attached(&mut self, session: SessionId, timeout_ms: i32) {
+        self.phase = Phase::Serving(session);
+        self.timeout_ms = timeout_ms;
+    }
+
+    /// The replica has answered so many requests.
+    pub fn on_answers(&mut self, count: u32) {
+        self.in_flight -= count;
+        if self.in_flight == 0 {
+            self.bytes_in_flight = 0;
+        }
+    }
+
+    /// No frame is taken any more.
+    pub fn start_closing(&mut self) {
+        self.phase = Phase::Closing;
+    }
+
+    fn on_connect_request(&mut self, payload: &[u8], service: &mut Service<'_>) -> Verdict {
+        let Ok(request) = ConnectRequest::decode(payload) else { return Verdict::Close };
+        if service.state.last_zxid() < request.last_zxid_seen {
+            return Verdict::Close; // the client has seen a state that this server does not have
+        }
+        let ConnSettings { min_timeout_ms, max_timeout_ms } = service.settings;
+        let timeout_ms = request.timeout_ms.clamp(min_timeout_ms, max_timeout_ms);
+        let ask = Ask::Connect {
+            session: request.session,
+            proven: password_matches(request.session, request.password.unwrap_or_default()),
+            timeout_ms,
+            read_only: request.read_only.map(|_| false),
+            ids: Arc::clone(&self.ids),
+            touch: self.touch.clone(),
+        };
+        service.submission.push(self.id, ask, &[]);
+        self.phase = Phase::Connecting;
+        Verdict::Continue
+    }
+
+    fn on_request(&mut self, session: SessionId, payload: &[u8], service: &mut Service<'_>) -> Verdict {
+        let mut from = Reader::new(payload);
+        let Ok(RequestHeader { xid, op }) = from.get() else { return Verdict::Close };
+        self.touch.note(service.now.mono_ms);
+        self.last_xid = xid;
+        let body = from.rest();
+        let known = OpCode::try_from(op).ok();
+        self.last_op = known;
+        match known {
+            Some(op) if read::is_read(op) => {
+                if self.in_flight == 0 {
+                    let asker = Asker { conn: self.id, session, ids: &self.ids };
+                    read::answer(service.state, asker, Question { xid, op, body }, service.out);
+                } else {
+                    self.submit(Ask::Request { xid, op }, body, service);
+                }
+            }
+            Some(op) if is_write(op) => self.submit(Ask::Request { xid, op }, body, service),
+            Some(OpCode::Auth) => return self.on_auth(xid, body, service),
+            Some(OpCode::Sasl) => return self.on_sasl(xid, body, service),
+            _ => {
+                let err = ErrorCode::Unimplemented.code();
+                self.answer_and_close(ReplyHeader { xid, zxid: Zxid(-1), err }, service);
+            }
+        }
+        Verdict::Continue
+    }
+
+    fn on_auth(&mut self, xid: i32, body: &[u8], service: &mut Service<'_>) -> Verdict {
+        let Ok(packet) = Reader::new(body).get::<AuthPacket<'_>>() else { return Verdict::Close };
+        let proven = authenticate(service.state.options(), packet.scheme.as_deref(), packet.auth);
+        match proven.filter(|_| self.ids.iter().count() < IDENTITIES_MAX) {
+            Some(proven) => {
+                Arc::make_mut(&mut self.ids).add(proven);
+                service.submission.push(self.id, Ask::Identified(Arc::clone(&self.ids)), &[]);
+                self.answer(ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 }, |_| (), service);
+            }
+            None => {
+                let err = ErrorCode::AuthFailed.code();
+                self.answer_and_close(ReplyHeader { xid, zxid: Zxid::ZERO, err }, service);
+            }
+        }
+        Verdict::Continue
+    }
+
+    /// Without a SASL configuration every token is answered with a null one.
+    fn on_sasl(&mut self, xid: i32, body: &[u8], service: &mut Service<'_>) -> Verdict {
+        let header = |err| ReplyHeader { xid, zxid: Zxid::ZERO, err };
+        match Reader::new(body).get::<SaslToken<'_>>() {
+            Ok(SaslToken { token: Some(_) }) => {
+                self.answer(header(0), |out| ox_proto::jute::put_buffer(out, None), service);
+                Verdict::Continue
+            }
+            _ => Verdict::Close,
+        }
+    }
+
+    fn submit(&mut self, ask: Ask, bytes: &[u8], service: &mut Service<'_>) {
+        self.in_flight += 1;
+        self.bytes_in_flight += bytes.len();
+        service.submission.push(self.id, ask, bytes);
+    }
+
+    /// Answers at once, or behind what is on its way.
+    fn answer(&mut self, header: ReplyHeader, put_body: impl FnOnce(&mut Vec<u8>), service: &mut Service<'_>) {
+        if self.in_flight == 0 {
+            put_reply(service.out, header, put_body);
+        } else {
+            let mut frame = Vec::new();
+            put_reply(&mut frame, header, put_body);
+            self.submit(Ask::Answered, &frame, service);
+        }
+    }
+
+    /// The last answer goes through the replica, so that it and the close that follows stay in order.
+    fn answer_and_close(&mut self, header: ReplyHeader, service: &mut Service<'_>) {
+        let mut frame = Vec::new();
+        put_bare_reply(&mut frame, header);
+        self.submit(Ask::AnsweredAndClose, &frame, service);
+        self.phase = Phase::Closing;
+    }
+}
+
+fn is_write(op: OpCode) -> bool {
+    use OpCode as O;
+    matches!(
+        op,
+        O::Create
+            | O::Create2
+            | O::CreateContainer
+            | O::CreateTtl
+            | O::Delete
+            | O::SetData
+            | O::SetAcl
+            | O::Multi
+            | O::Reconfig
+            | O::CloseSession
+    )
+}

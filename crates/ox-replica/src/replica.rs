@@ -1,0 +1,440 @@
+//! The one place where writes get their order: prepare, propose, apply, answer.
+//!
+//! [`Replica::step`] takes input while the state may be read; [`Replica::apply`] brings what is committed into the
+//! state while nobody else looks. Between the two a write is a [`Proposal`], with everything that its connection
+//! sent after it waiting behind.
+
+mod conns;
+mod proposals;
+mod sweep;
+
+use crate::clock::Now;
+use crate::limits::{APPLIED_AT_ONCE_MAX, LOG_BATCH_BYTES};
+use crate::log_batch::LogBatch;
+use crate::sessions::{SessionInfo, Sessions, Touch};
+use crate::submission::{Ask, Submission};
+use conns::{ConnState, Conns};
+use ox_proto::connect::ConnectResponse;
+use ox_proto::password::session_password;
+use ox_proto::reply::{ReplyHeader, put_bare_reply};
+use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
+use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
+use ox_tree::auth::Identities;
+use ox_tree::ops::{self, Verdict};
+use ox_tree::outbox::{Note, Outboxes};
+use ox_tree::read::{self, Asker, Question};
+use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
+use ox_zab::{Leader, Quorum, ServerId};
+use proposals::{Origin, Proposal, Proposals, Waiting, What};
+use std::sync::Arc;
+use sweep::Sweep;
+
+/// What the configuration says about a replica.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicaSettings {
+    /// Granularity of session expiry.
+    pub tick_ms: i32,
+    /// The server's number as it stands in session ids.
+    pub server: u8,
+    /// I/O threads there are.
+    pub threads: usize,
+    /// How often containers and TTL nodes are looked at.
+    pub sweep_interval_ms: i64,
+    /// How many of them may be removed in a minute.
+    pub sweep_per_minute: i64,
+    /// How long a container that never had a child is kept, 0 for ever.
+    pub sweep_never_used_ms: i64,
+}
+
+/// A server without its sockets and disk.
+#[derive(Debug)]
+pub struct Replica {
+    me: ServerId,
+    zab: Leader,
+    pending: Pending,
+    sessions: Sessions,
+    conns: Conns,
+    proposals: Proposals,
+    next_session: SessionId,
+    sweep: Sweep,
+    server_ids: Identities,
+    refuse_writes: bool,
+    digest_mismatches: u64,
+}
+
+impl Replica {
+    /// A standalone replica on a recovered state: every session starts with its full timeout.
+    pub fn standalone(settings: ReplicaSettings, state: &State, now: Now) -> Self {
+        let me = ServerId(i64::from(settings.server));
+        let mut sessions = Sessions::new(settings.tick_ms);
+        for (session, timeout_ms) in state.sessions() {
+            sessions.add(session, timeout_ms, now.mono_ms, Touch::default(), None);
+        }
+        Self {
+            me,
+            zab: Leader::new(Quorum::majority_of([me]), state.last_zxid()),
+            pending: Pending::default(),
+            sessions,
+            conns: Conns::new(settings.threads),
+            proposals: Proposals::default(),
+            next_session: SessionId::first(settings.server, now.wall_ms),
+            sweep: Sweep::new(&settings, now.mono_ms),
+            server_ids: Identities::server(),
+            refuse_writes: false,
+            digest_mismatches: 0,
+        }
+    }
+
+    /// When [`Self::on_time`] wants to be called next.
+    pub fn deadline(&self) -> Option<i64> {
+        [self.sessions.deadline(), self.sweep.deadline()].into_iter().flatten().min()
+    }
+
+    /// Takes what connections sent.
+    pub fn step(&mut self, now: Now, submission: Submission, state: &State, out: &mut Outboxes) {
+        let submission = Arc::new(submission);
+        for (at, item) in submission.items.iter().enumerate() {
+            match &item.ask {
+                Ask::Connect { .. } => self.on_connect(now, item.conn, &item.ask, state, out),
+                Ask::Gone => self.on_gone(item.conn, state),
+                Ask::Identified(ids) => {
+                    if let Some(conn) = self.conns.get_mut(item.conn) {
+                        conn.ids = Arc::clone(ids);
+                    }
+                }
+                Ask::Request { xid, op } if !read::is_read(*op) => {
+                    let body = &submission.bytes[item.span.clone()];
+                    self.on_write(now, item.conn, (*xid, *op, body), state, out);
+                }
+                Ask::Request { .. } | Ask::Answered | Ask::AnsweredAndClose => {
+                    let what = What::Item(Arc::clone(&submission), at);
+                    self.in_turn(item.conn, what, state, out);
+                }
+            }
+        }
+    }
+
+    /// Does what is due: ends sessions, removes nodes that go by themselves.
+    pub fn on_time(&mut self, now: Now, state: &State) {
+        let mut expired = Vec::new();
+        self.sessions.expire(now.mono_ms, &mut expired);
+        for session in expired {
+            self.sessions.start_closing(session);
+            self.propose_close(now, session, 0, Origin::Server, state);
+        }
+        while let Some(path) = self.sweep.next(now, state) {
+            self.propose_removal(now, &path, state);
+        }
+    }
+
+    /// The disk holds everything up to `zxid`.
+    pub fn on_durable(&mut self, zxid: Zxid) {
+        self.zab.on_ack(self.me, zxid);
+    }
+
+    /// Refuses writes, or accepts them again: the disk is nearly full.
+    pub fn set_refuse_writes(&mut self, refuse: bool) {
+        self.refuse_writes = refuse;
+    }
+
+    /// The transactions prepared since the last call, for the disk.
+    pub fn take_log(&mut self) -> Option<Arc<LogBatch>> {
+        self.proposals.take_log()
+    }
+
+    /// True when the log batch in the making is large enough to be handed over.
+    pub fn log_is_full(&self) -> bool {
+        LOG_BATCH_BYTES <= self.proposals.log_bytes()
+    }
+
+    /// Whether [`Self::apply`] has something to do.
+    pub fn has_committed(&self) -> bool {
+        self.proposals.first_zxid().is_some_and(|zxid| zxid <= self.zab.committed())
+    }
+
+    /// Brings committed transactions into the state, in order, and answers them. Returns how many; call again
+    /// while [`Self::has_committed`].
+    pub fn apply(&mut self, now: Now, state: &mut State, out: &mut Outboxes) -> usize {
+        let mut applied = 0;
+        while applied < APPLIED_AT_ONCE_MAX && self.has_committed() {
+            let (proposal, log) = self.proposals.pop().expect("there is a first one");
+            let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
+            let outcome = state.apply(&record, out);
+            self.digest_mismatches += u64::from(outcome.digest_differs);
+            self.pending.applied(proposal.zxid);
+            self.answer(now, &proposal.origin, &record, &outcome.applied, out);
+            for waiting in proposal.waiting {
+                self.answer_waiting(waiting, state, out);
+            }
+            applied += 1;
+        }
+        applied
+    }
+
+    /// Transactions proposed and not applied yet.
+    pub fn outstanding(&self) -> usize {
+        self.proposals.len()
+    }
+
+    /// The last proposed zxid.
+    pub fn last_proposed(&self) -> Zxid {
+        self.zab.last_proposed()
+    }
+
+    /// Live sessions.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Sessions by the time they are given up, for `dump`.
+    pub fn session_infos(&self) -> Vec<SessionInfo> {
+        self.sessions.infos()
+    }
+
+    /// Transactions whose digest did not fit the tree: always 0 unless something is broken.
+    pub fn digest_mismatches(&self) -> u64 {
+        self.digest_mismatches
+    }
+
+    fn on_connect(&mut self, now: Now, conn: ConnId, ask: &Ask, state: &State, out: &mut Outboxes) {
+        let Ask::Connect { session, proven, timeout_ms, read_only, ids, touch } = ask else { return };
+        self.conns.insert(ConnState::new(conn, Arc::clone(ids)));
+        if *session == SessionId::NONE {
+            let id = self.new_session_id(state);
+            let origin = Origin::Connect { conn, timeout_ms: *timeout_ms, read_only: *read_only, touch: touch.clone() };
+            let txn = Txn::CreateSession { timeout_ms: *timeout_ms };
+            self.propose(now, id, 0, origin, state, |view, body| {
+                txn.put(body);
+                Some((OpCode::CreateSession, Some(view.digest())))
+            });
+            return;
+        }
+        // Compat: whoever names a session takes it from its connection, before the password is looked at.
+        if let Some(old) = self.sessions.conn(*session).filter(|old| *old != conn) {
+            self.sessions.detach(*session, old);
+            self.conns.deactivate(old);
+            out.of(old).push(old, Note::Close, |_| ());
+        }
+        if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
+            self.attach(conn, *session, *timeout_ms, *read_only, out);
+        } else {
+            self.conns.deactivate(conn);
+            out.of(conn).push(conn, Note::Close, |bytes| ConnectResponse::refused(*read_only).put_frame(bytes));
+        }
+    }
+
+    fn attach(
+        &mut self,
+        conn: ConnId,
+        session: SessionId,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+        out: &mut Outboxes,
+    ) {
+        if let Some(state) = self.conns.get_mut(conn) {
+            state.session = session;
+            let password = session_password(session);
+            let response = ConnectResponse { timeout_ms, session, password, read_only };
+            out.of(conn).push(conn, Note::Attached(session, timeout_ms), |bytes| response.put_frame(bytes));
+        }
+    }
+
+    fn new_session_id(&mut self, state: &State) -> SessionId {
+        loop {
+            let id = self.next_session;
+            self.next_session = SessionId(id.0.wrapping_add(1));
+            let taken = self.sessions.is_known(id) || state.has_session(id) || state.ephemerals_of(id).next().is_some();
+            if !taken && id != SessionId::NONE {
+                return id;
+            }
+        }
+    }
+
+    fn on_gone(&mut self, conn: ConnId, state: &State) {
+        if let Some(gone) = self.conns.remove(conn) {
+            self.sessions.detach(gone.session, conn);
+        }
+        state.watches().lock().drop_conn(conn);
+    }
+
+    fn on_write(&mut self, now: Now, conn: ConnId, request: (i32, OpCode, &[u8]), state: &State, out: &mut Outboxes) {
+        let (xid, op, body) = request;
+        let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
+        let (session, ids) = (asker.session, Arc::clone(&asker.ids));
+        if op == OpCode::CloseSession {
+            self.sessions.start_closing(session);
+            return self.propose_close(now, session, xid, Origin::Request(conn), state);
+        }
+        if self.refuse_writes && op != OpCode::Delete {
+            return self.in_turn(conn, What::Refused(xid, ErrorCode::ThrottledOp), state, out);
+        }
+        let mut refused = None;
+        let stamp = self.stamp(now, session);
+        let digest_enabled = state.options().digest_enabled;
+        let mut view = View::new(state, &mut self.pending, &ids, stamp);
+        let header = header(stamp, xid);
+        let span = self.proposals.log_mut().record(header, |out| match ops::prepare(&mut view, op, body, out) {
+            Verdict::Txn(kind) => {
+                let digest = (digest_enabled && kind != OpCode::Error).then(|| digest(view.digest()));
+                Some((kind.code(), digest))
+            }
+            Verdict::Refused(code) => {
+                refused = Some(code);
+                None
+            }
+        });
+        match (span, refused) {
+            (Some(span), _) => self.enter(Proposal::new(stamp.zxid, span, Origin::Request(conn))),
+            (None, Some(code)) => self.in_turn(conn, What::Refused(xid, code), state, out),
+            (None, None) => unreachable!("a write is proposed or refused"),
+        }
+    }
+
+    fn stamp(&self, now: Now, session: SessionId) -> Stamp {
+        Stamp { zxid: self.zab.next(), time_ms: now.wall_ms, session }
+    }
+
+    /// Proposes a transaction of the server's own making.
+    fn propose(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        cxid: i32,
+        origin: Origin,
+        state: &State,
+        put_body: impl FnOnce(&mut View<'_>, &mut Vec<u8>) -> Option<(OpCode, Option<i64>)>,
+    ) {
+        let stamp = self.stamp(now, session);
+        let mut view = View::new(state, &mut self.pending, &self.server_ids, stamp);
+        let with_digest = state.options().digest_enabled;
+        let span = self.proposals.log_mut().record(header(stamp, cxid), |out| {
+            let (kind, tree_digest) = put_body(&mut view, out)?;
+            Some((kind.code(), tree_digest.filter(|_| with_digest).map(digest)))
+        });
+        if let Some(span) = span {
+            self.enter(Proposal::new(stamp.zxid, span, origin));
+        }
+    }
+
+    fn propose_close(&mut self, now: Now, session: SessionId, cxid: i32, origin: Origin, state: &State) {
+        self.propose(now, session, cxid, origin, state, |view, out| {
+            let listed = ops::prepare_close_session(view, out);
+            Some((OpCode::CloseSession, listed.then(|| view.digest())))
+        });
+    }
+
+    fn propose_removal(&mut self, now: Now, path: &str, state: &State) {
+        self.propose(now, SessionId::NONE, 0, Origin::Server, state, |view, out| {
+            match ops::prepare_delete_container(view, path, out) {
+                Verdict::Txn(kind) => Some((kind, Some(view.digest()))),
+                Verdict::Refused(_) => None,
+            }
+        });
+    }
+
+    fn enter(&mut self, proposal: Proposal) {
+        self.zab.propose(proposal.zxid);
+        let conn = proposal.origin.conn();
+        let number = self.proposals.push(proposal);
+        if let Some(conn) = conn.and_then(|conn| self.conns.get_mut(conn)) {
+            conn.last_write = Some(number);
+        }
+    }
+
+    /// Answers now, or behind the connection's last write that is still on its way.
+    fn in_turn(&mut self, conn: ConnId, what: What, state: &State, out: &mut Outboxes) {
+        let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
+        let waiting = Waiting { conn, ids: Arc::clone(&asker.ids), what };
+        match asker.last_write.and_then(|number| self.proposals.get_mut(number)) {
+            Some(write) => write.waiting.push(waiting),
+            None => self.answer_waiting(waiting, state, out),
+        }
+    }
+
+    fn answer_waiting(&mut self, waiting: Waiting, state: &State, out: &mut Outboxes) {
+        let Waiting { conn, ids, what } = waiting;
+        let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
+        let outbox = out.of(conn);
+        match what {
+            What::Refused(xid, code) => outbox.answer(conn, |bytes| {
+                put_bare_reply(bytes, ReplyHeader { xid, zxid: state.last_zxid(), err: code.code() });
+            }),
+            What::Item(submission, at) => {
+                let item = &submission.items[at];
+                let body = &submission.bytes[item.span.clone()];
+                match item.ask {
+                    Ask::Request { xid, op } => outbox.answer(conn, |bytes| {
+                        let asker = Asker { conn, session: asker.session, ids: &ids };
+                        read::answer(state, asker, Question { xid, op, body }, bytes);
+                    }),
+                    Ask::AnsweredAndClose => {
+                        asker.active = false;
+                        outbox.push(conn, Note::Close, |bytes| bytes.extend_from_slice(body));
+                    }
+                    Ask::Answered | Ask::Connect { .. } | Ask::Identified(_) | Ask::Gone => {
+                        outbox.answer(conn, |bytes| bytes.extend_from_slice(body));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers an applied transaction to whoever asked for it.
+    fn answer(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        record: &Record<'_>,
+        applied: &ox_tree::Applied,
+        out: &mut Outboxes,
+    ) {
+        let session = record.header.session;
+        if record.header.kind == OpCode::CloseSession.code() {
+            return self.on_closed(session, origin, record, applied, out);
+        }
+        match origin {
+            Origin::Server => (),
+            Origin::Connect { conn, timeout_ms, read_only, touch } => {
+                let alive = self.conns.get(*conn).is_some();
+                self.sessions.add(session, *timeout_ms, now.mono_ms, touch.clone(), alive.then_some(*conn));
+                self.attach(*conn, session, *timeout_ms, *read_only, out);
+            }
+            Origin::Request(conn) => {
+                if self.conns.get(*conn).is_some_and(|conn| conn.active) {
+                    out.of(*conn).answer(*conn, |bytes| put_write_reply(bytes, record, applied));
+                }
+            }
+        }
+    }
+
+    /// A session is over: its connection gets the answer if it asked for the end, and is closed.
+    fn on_closed(
+        &mut self,
+        session: SessionId,
+        origin: &Origin,
+        record: &Record<'_>,
+        applied: &ox_tree::Applied,
+        out: &mut Outboxes,
+    ) {
+        let asked = if let Origin::Request(conn) = origin { Some(*conn) } else { None };
+        let owner = self.sessions.remove(session);
+        for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {
+            if self.conns.get(conn).is_some_and(|conn| conn.active) {
+                out.of(conn).push(conn, Note::Close, |bytes| {
+                    if Some(conn) == asked {
+                        put_write_reply(bytes, record, applied);
+                    }
+                });
+            }
+            self.conns.deactivate(conn);
+        }
+    }
+}
+
+fn header(stamp: Stamp, cxid: i32) -> TxnHeader {
+    TxnHeader { session: stamp.session, cxid, zxid: stamp.zxid, time_ms: stamp.time_ms, kind: 0 }
+}
+
+fn digest(tree_digest: i64) -> TxnDigest {
+    TxnDigest { version: DIGEST_VERSION, tree_digest }
+}

@@ -1,0 +1,59 @@
+//! What the replica knows of connections.
+
+use ox_proto::SessionId;
+use ox_tree::ConnId;
+use ox_tree::auth::Identities;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct ConnState {
+    id: ConnId,
+    pub(super) ids: Arc<Identities>,
+    pub(super) session: SessionId,
+    /// False when its session is over or has moved on: nothing it still sends has an effect.
+    pub(super) active: bool,
+    /// Number of its last proposal.
+    pub(super) last_write: Option<u64>,
+}
+
+impl ConnState {
+    pub(super) fn new(id: ConnId, ids: Arc<Identities>) -> Self {
+        Self { id, ids, session: SessionId::NONE, active: true, last_write: None }
+    }
+}
+
+/// Connections by thread and slot, so that finding one costs two indexings.
+#[derive(Debug)]
+pub(super) struct Conns(Vec<Vec<Option<ConnState>>>);
+
+impl Conns {
+    pub(super) fn new(threads: usize) -> Self {
+        Self((0..threads).map(|_| Vec::new()).collect())
+    }
+
+    pub(super) fn insert(&mut self, conn: ConnState) {
+        let (thread, slot) = (&mut self.0[conn.id.thread()], conn.id.slot());
+        if thread.len() <= slot {
+            thread.resize_with(slot + 1, || None);
+        }
+        thread[slot] = Some(conn);
+    }
+
+    pub(super) fn get(&self, id: ConnId) -> Option<&ConnState> {
+        self.0[id.thread()].get(id.slot())?.as_ref().filter(|conn| conn.id == id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut ConnState> {
+        self.0[id.thread()].get_mut(id.slot())?.as_mut().filter(|conn| conn.id == id)
+    }
+
+    pub(super) fn remove(&mut self, id: ConnId) -> Option<ConnState> {
+        self.0[id.thread()].get_mut(id.slot())?.take_if(|conn| conn.id == id)
+    }
+
+    pub(super) fn deactivate(&mut self, id: ConnId) {
+        if let Some(conn) = self.get_mut(id) {
+            conn.active = false;
+        }
+    }
+}

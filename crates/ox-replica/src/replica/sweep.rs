@@ -1,0 +1,49 @@
+//! The removal of containers and TTL nodes that nobody needs any more.
+
+use super::ReplicaSettings;
+use crate::clock::Now;
+use ox_tree::State;
+use std::collections::VecDeque;
+
+/// Looks for candidates at a fixed rate and hands them out one by one, not too many in a minute.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    interval_ms: i64,
+    pause_ms: i64,
+    never_used_ms: i64,
+    next_look_ms: i64,
+    next_removal_ms: i64,
+    candidates: VecDeque<String>,
+}
+
+impl Sweep {
+    pub(super) fn new(settings: &ReplicaSettings, now_ms: i64) -> Self {
+        let interval_ms = settings.sweep_interval_ms.max(1);
+        Self {
+            interval_ms,
+            pause_ms: 60_000 / settings.sweep_per_minute.max(1),
+            never_used_ms: settings.sweep_never_used_ms,
+            next_look_ms: now_ms + interval_ms,
+            next_removal_ms: now_ms,
+            candidates: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<i64> {
+        Some(if self.candidates.is_empty() { self.next_look_ms } else { self.next_removal_ms })
+    }
+
+    /// The next node to remove, if one is due. It is checked again before it goes.
+    pub(super) fn next(&mut self, now: Now, state: &State) -> Option<String> {
+        if self.candidates.is_empty() && self.next_look_ms <= now.mono_ms {
+            self.next_look_ms = now.mono_ms + self.interval_ms;
+            self.candidates = state.expired_nodes(now.wall_ms, self.never_used_ms).into();
+        }
+        if now.mono_ms < self.next_removal_ms {
+            return None;
+        }
+        let candidate = self.candidates.pop_front()?;
+        self.next_removal_ms = now.mono_ms + self.pause_ms;
+        Some(candidate)
+    }
+}

@@ -1,0 +1,209 @@
+//! Who is alive: sessions in buckets of one tick, judged by when their clients were last heard of.
+//!
+//! A connection notes every sign of life in its session's [`Touch`]; nobody moves a session between buckets for
+//! that. Only when a bucket is due are its sessions looked at, and those that were heard of since move on.
+
+use ox_proto::SessionId;
+use ox_tree::ConnId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// When a session's client was last heard of. Written by its connection, read when a bucket is due.
+#[derive(Clone, Debug, Default)]
+pub struct Touch(Arc<AtomicI64>);
+
+impl Touch {
+    /// Notes a sign of life.
+    pub fn note(&self, now_ms: i64) {
+        self.0.store(now_ms, Ordering::Relaxed);
+    }
+
+    fn last_ms(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug)]
+struct Session {
+    timeout_ms: i32,
+    touch: Touch,
+    conn: Option<ConnId>,
+    bucket_ms: i64,
+    closing: bool,
+}
+
+/// What `dump` shows of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// The session.
+    pub id: SessionId,
+    /// When its bucket is due, by the monotonic clock.
+    pub expires_ms: i64,
+}
+
+/// The sessions of a server that may end them: standalone or leader.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    tick_ms: i64,
+    sessions: BTreeMap<SessionId, Session>,
+    buckets: BTreeMap<i64, Vec<SessionId>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(tick_ms: i32) -> Self {
+        Self { tick_ms: i64::from(tick_ms.max(1)), sessions: BTreeMap::new(), buckets: BTreeMap::new() }
+    }
+
+    /// When a client heard of at `at_ms` is given up.
+    fn bucket(&self, at_ms: i64, timeout_ms: i32) -> i64 {
+        (at_ms.saturating_add(i64::from(timeout_ms)) / self.tick_ms + 1) * self.tick_ms
+    }
+
+    /// Adds a session with a full timeout from now.
+    pub(crate) fn add(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, touch: Touch, conn: Option<ConnId>) {
+        touch.note(now_ms);
+        let bucket_ms = self.bucket(now_ms, timeout_ms);
+        self.sessions.insert(id, Session { timeout_ms, touch, conn, bucket_ms, closing: false });
+        self.buckets.entry(bucket_ms).or_default().push(id);
+    }
+
+    /// Gives a live session to another connection. Returns false when it is unknown or being closed.
+    pub(crate) fn attach(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, touch: Touch, conn: ConnId) -> bool {
+        match self.sessions.get_mut(&id) {
+            Some(session) if !session.closing => {
+                touch.note(now_ms);
+                // The old bucket stays: when it is due, the session moves to where it belongs by then.
+                *session = Session { timeout_ms, touch, conn: Some(conn), ..*session };
+                let due = (now_ms.saturating_add(i64::from(timeout_ms)) / self.tick_ms + 1) * self.tick_ms;
+                if due < session.bucket_ms {
+                    session.bucket_ms = due;
+                    self.buckets.entry(due).or_default().push(id);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The connection that has the session now.
+    pub(crate) fn conn(&self, id: SessionId) -> Option<ConnId> {
+        self.sessions.get(&id)?.conn
+    }
+
+    /// The connection is gone; the session lives on without one.
+    pub(crate) fn detach(&mut self, id: SessionId, conn: ConnId) {
+        if let Some(session) = self.sessions.get_mut(&id).filter(|session| session.conn == Some(conn)) {
+            session.conn = None;
+        }
+    }
+
+    pub(crate) fn is_known(&self, id: SessionId) -> bool {
+        self.sessions.contains_key(&id)
+    }
+
+    /// Marks a session as being closed.
+    pub(crate) fn start_closing(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.closing = true;
+        }
+    }
+
+    /// Forgets a closed session; returns the connection it had.
+    pub(crate) fn remove(&mut self, id: SessionId) -> Option<ConnId> {
+        self.sessions.remove(&id)?.conn
+    }
+
+    /// When the next bucket is due.
+    pub(crate) fn deadline(&self) -> Option<i64> {
+        self.buckets.first_key_value().map(|(due, _)| *due)
+    }
+
+    /// The sessions to close: those of due buckets that were not heard of since.
+    pub(crate) fn expire(&mut self, now_ms: i64, expired: &mut Vec<SessionId>) {
+        while let Some(due) = self.buckets.first_entry().filter(|bucket| *bucket.key() <= now_ms) {
+            let (due_ms, ids) = due.remove_entry();
+            for id in ids {
+                let Some(session) = self.sessions.get(&id) else { continue };
+                if session.closing || session.bucket_ms != due_ms {
+                    continue;
+                }
+                let bucket_ms = self.bucket(session.touch.last_ms(), session.timeout_ms);
+                if bucket_ms <= now_ms {
+                    expired.push(id);
+                } else {
+                    self.buckets.entry(bucket_ms).or_default().push(id);
+                    self.sessions.get_mut(&id).expect("just found").bucket_ms = bucket_ms;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Every session with the time it is given up unless it is heard of.
+    pub(crate) fn infos(&self) -> Vec<SessionInfo> {
+        let mut infos: Vec<SessionInfo> = self
+            .sessions
+            .iter()
+            .map(|(id, session)| SessionInfo {
+                id: *id,
+                expires_ms: self.bucket(session.touch.last_ms(), session.timeout_ms),
+            })
+            .collect();
+        infos.sort_by_key(|info| info.expires_ms);
+        infos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expired(sessions: &mut Sessions, now_ms: i64) -> Vec<i64> {
+        let mut expired = Vec::new();
+        sessions.expire(now_ms, &mut expired);
+        expired.iter().map(|id| id.0).collect()
+    }
+
+    #[test]
+    fn expiry_lies_between_timeout_and_one_tick_more() {
+        let mut sessions = Sessions::new(2000);
+        sessions.add(SessionId(1), 4000, 100, Touch::default(), None);
+        assert_eq!(expired(&mut sessions, 4101), []);
+        assert_eq!(expired(&mut sessions, 5999), []);
+        assert_eq!(sessions.deadline(), Some(6000));
+        assert_eq!(expired(&mut sessions, 6000), [1]);
+    }
+
+    #[test]
+    fn k120_a_sign_of_life_moves_the_session_on() {
+        let mut sessions = Sessions::new(2000);
+        let touch = Touch::default();
+        sessions.add(SessionId(1), 4000, 0, touch.clone(), None);
+        touch.note(5900);
+        assert_eq!(expired(&mut sessions, 6000), []);
+        assert_eq!(expired(&mut sessions, 9999), []);
+        assert_eq!(expired(&mut sessions, 10_000), [1]);
+    }
+
+    #[test]
+    fn a_shorter_timeout_at_reconnect_takes_effect() {
+        let mut sessions = Sessions::new(1000);
+        sessions.add(SessionId(1), 40_000, 0, Touch::default(), None);
+        assert!(sessions.attach(SessionId(1), 4000, 1000, Touch::default(), ConnId::new(0, 1, 1)));
+        assert_eq!(expired(&mut sessions, 6000), [1]);
+    }
+
+    #[test]
+    fn k122_closing_sessions_are_not_revived() {
+        let mut sessions = Sessions::new(1000);
+        sessions.add(SessionId(1), 4000, 0, Touch::default(), None);
+        sessions.start_closing(SessionId(1));
+        assert!(!sessions.attach(SessionId(1), 4000, 1, Touch::default(), ConnId::new(0, 1, 1)));
+        assert!(sessions.is_known(SessionId(1)));
+        assert_eq!(expired(&mut sessions, 100_000), [] as [i64; 0]);
+    }
+}

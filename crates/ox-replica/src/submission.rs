@@ -1,0 +1,76 @@
+//! What connections hand to the replica: requests in the order they were received.
+
+use ox_proto::{OpCode, SessionId};
+use ox_tree::ConnId;
+use ox_tree::auth::Identities;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What one item asks for.
+#[derive(Debug)]
+pub enum Ask {
+    /// A request to execute in its turn; the bytes are its body.
+    Request {
+        /// Echoed in the answer.
+        xid: i32,
+        /// What to do.
+        op: OpCode,
+    },
+    /// An answer that only waits for its turn; the bytes are its frame.
+    Answered,
+    /// The last answer of a connection; the bytes are its frame.
+    AnsweredAndClose,
+    /// A handshake that passed the connection's own checks.
+    Connect {
+        /// Session to resume, or none.
+        session: SessionId,
+        /// Whether the password fits it.
+        proven: bool,
+        /// Negotiated timeout.
+        timeout_ms: i32,
+        /// What the answer says about read-only, if anything.
+        read_only: Option<bool>,
+        /// Who is there.
+        ids: Arc<Identities>,
+        /// Where the connection notes that its client is alive.
+        touch: crate::Touch,
+    },
+    /// The connection has proven more.
+    Identified(Arc<Identities>),
+    /// The connection is gone.
+    Gone,
+}
+
+/// One item of a submission.
+#[derive(Debug)]
+pub struct Item {
+    /// Whose.
+    pub conn: ConnId,
+    /// What.
+    pub ask: Ask,
+    /// Its bytes in [`Submission::bytes`].
+    pub span: Range<usize>,
+}
+
+/// A batch of items of one I/O thread.
+#[derive(Debug, Default)]
+pub struct Submission {
+    /// Bodies and frames, back to back.
+    pub bytes: Vec<u8>,
+    /// In the order received.
+    pub items: Vec<Item>,
+}
+
+impl Submission {
+    /// Appends an item with its bytes.
+    pub fn push(&mut self, conn: ConnId, ask: Ask, bytes: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.items.push(Item { conn, ask, span: start..self.bytes.len() });
+    }
+
+    /// True when there is nothing to hand over.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
