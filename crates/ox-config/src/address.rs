@@ -1,0 +1,154 @@
+//! Client addresses: checked ports, resolved hosts, and the way Java prints them.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::error::Cause;
+use crate::readers;
+use crate::start::Outside;
+
+/// Where clients connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Host as written; empty where an address was.
+    host: String,
+    /// `None` if the host does not resolve.
+    pub(crate) ip: Option<IpAddr>,
+    pub(crate) port: u16,
+}
+
+impl Address {
+    /// Every interface, as Java prints it.
+    pub(crate) fn wildcard(port: u16) -> Address {
+        Address { host: "0.0.0.0".to_owned(), ip: Some(Ipv4Addr::UNSPECIFIED.into()), port }
+    }
+
+    /// A host of the configuration, resolved if it can be.
+    pub(crate) fn new(host: &str, port: u16, outside: &Outside<'_>) -> Address {
+        match literal(host) {
+            Some(ip) => Address { host: String::new(), ip: Some(ip), port },
+            None => Address { host: host.to_owned(), ip: (outside.resolve)(host), port },
+        }
+    }
+
+    /// Host as written, or the address that was.
+    pub(crate) fn host(&self) -> String {
+        match self.ip {
+            Some(ip) if self.host.is_empty() => ip.to_string(),
+            _ => self.host.clone(),
+        }
+    }
+
+    /// The address to bind to; `None` is every interface.
+    pub(crate) fn bind(&self) -> Option<IpAddr> {
+        self.ip.filter(|ip| !ip.is_unspecified())
+    }
+
+    /// Whether a port of `zoo.cfg` may stand beside this one of a `server.N` line.
+    pub(crate) fn agrees_with(&self, fixed: &Address) -> bool {
+        let wildcard = fixed.ip.is_some_and(|ip| ip.is_unspecified());
+        fixed.port == self.port && (wildcard || (fixed.ip.is_some() && fixed.ip == self.ip))
+    }
+
+    /// `host/1.2.3.4:2181`, without a host `/1.2.3.4:2181`.
+    pub(crate) fn java_text(&self) -> String {
+        let Address { host, ip, port } = self;
+        match ip {
+            Some(IpAddr::V4(ip)) => format!("{host}/{ip}:{port}"),
+            Some(IpAddr::V6(ip)) => {
+                let groups = ip.segments().map(|group| format!("{group:x}")).join(":");
+                format!("{host}/[{groups}]:{port}")
+            }
+            None => format!("{host}/<unresolved>:{port}"),
+        }
+    }
+}
+
+/// An address written as such, IPv6 also in brackets.
+// Compat: an empty host is loopback (`empty_host_is_loopback`).
+fn literal(host: &str) -> Option<IpAddr> {
+    if host.is_empty() {
+        return Some(Ipv4Addr::LOCALHOST.into());
+    }
+    let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inner.unwrap_or(host).parse().ok()
+}
+
+/// A port number of 0 to 65535.
+pub(crate) fn port(number: i32) -> Result<u16, Cause> {
+    u16::try_from(number).map_err(|_| Cause::PortOutOfRange(number))
+}
+
+/// Host and fields of `host:field:field`, where an IPv6 host stands in brackets.
+pub(crate) fn host_and_fields(text: &str) -> Result<Vec<&str>, Cause> {
+    let Some(bracketed) = text.strip_prefix('[') else {
+        return Ok(readers::split(text, ':'));
+    };
+    let Some((host, rest)) = bracketed.split_once(']') else {
+        return Err(Cause::NoClosingBracket(text.to_owned()));
+    };
+    match rest.strip_prefix(':') {
+        None if rest.is_empty() => Ok(vec![host]),
+        None => Err(Cause::NoClosingBracket(text.to_owned())),
+        Some("") => Err(Cause::NoPortAfterColon(text.to_owned())),
+        Some(fields) => Ok([vec![host], readers::split(fields, ':')].concat()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(host: &str, port: u16) -> Address {
+        let resolve = |name: &str| (name == "known").then(|| Ipv4Addr::new(10, 0, 0, 1).into());
+        let read = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        Address::new(host, port, &Outside { read: &read, resolve: &resolve })
+    }
+
+    #[test]
+    fn prints_as_java() {
+        let cases = [
+            (Address::wildcard(1), "0.0.0.0/0.0.0.0:1"),
+            (address("127.0.0.1", 2), "/127.0.0.1:2"),
+            (address("known", 3), "known/10.0.0.1:3"),
+            (address("other", 4), "other/<unresolved>:4"),
+            (address("[::1]", 5), "/[0:0:0:0:0:0:0:1]:5"),
+        ];
+        for (address, text) in cases {
+            assert_eq!(address.java_text(), text);
+        }
+    }
+
+    #[test]
+    fn empty_host_is_loopback() {
+        assert_eq!(address("", 1).bind(), Some(Ipv4Addr::LOCALHOST.into()));
+    }
+
+    #[test]
+    fn two_addresses_of_one_server() {
+        let cases = [
+            (Address::wildcard(1), address("127.0.0.1", 1), true),
+            (Address::wildcard(1), address("127.0.0.1", 2), false),
+            (address("10.0.0.1", 1), address("known", 1), true),
+            (address("10.0.0.1", 1), address("0.0.0.0", 1), false),
+            (address("other", 1), address("other", 1), false),
+        ];
+        for (fixed, dynamic, agree) in cases {
+            assert_eq!(dynamic.agrees_with(&fixed), agree, "{fixed:?} {dynamic:?}");
+        }
+    }
+
+    #[test]
+    fn brackets() {
+        assert_eq!(host_and_fields("a:1:2"), Ok(vec!["a", "1", "2"]));
+        assert_eq!(host_and_fields("[::1]:1:2"), Ok(vec!["::1", "1", "2"]));
+        assert_eq!(host_and_fields("[::1]"), Ok(vec!["::1"]));
+        assert_eq!(host_and_fields(":"), Ok(vec![]));
+        for (text, cause) in [
+            ("[::1", Cause::NoClosingBracket("[::1".to_owned())),
+            ("[::1]1:2", Cause::NoClosingBracket("[::1]1:2".to_owned())),
+            ("[::1]:", Cause::NoPortAfterColon("[::1]:".to_owned())),
+        ] {
+            assert_eq!(host_and_fields(text), Err(cause));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Settings of authentication, authorisation and the four-letter words.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::notice::Notice;
+use crate::readers;
+use crate::settings::Settings;
+
+/// Who may do what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auth {
+    /// Skip all ACL checks.
+    pub skip_acl: bool,
+    /// Check ACLs on the server that receives a request, too.
+    pub eager_acl_check: bool,
+    /// The `digest` scheme.
+    pub digest_enabled: bool,
+    /// `super:` and the digest of the super user's password; `None` is no super user.
+    pub super_digest: Option<Hidden>,
+    /// Hash of the `digest` scheme.
+    pub digest_alg: DigestAlg,
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(String);
+
+/// Hash of the `digest` scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DigestAlg {
+    /// The default.
+    Sha1,
+}
+
+/// Four-letter words that are answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FourLetterWords {
+    /// Every one.
+    All,
+    /// These.
+    Only(BTreeSet<String>),
+}
+
+impl Auth {
+    pub(crate) fn from_checked(settings: &Settings, notices: &mut Vec<Notice>) -> Auth {
+        let skip_acl = settings.flag("skipACL");
+        if skip_acl {
+            let text = "zookeeper.skipACL==\"yes\", ACL checks will be skipped";
+            notices.push(Notice::info(settings.place_of("skipACL").line(), text));
+        }
+        Auth {
+            skip_acl,
+            eager_acl_check: settings.flag("enableEagerACLCheck"),
+            digest_enabled: settings.flag("DigestAuthenticationProvider.enabled"),
+            super_digest: settings.text("DigestAuthenticationProvider.superDigest").map(Hidden),
+            digest_alg: DigestAlg::Sha1,
+        }
+    }
+}
+
+impl Hidden {
+    /// The text, for comparing; not for logs.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hidden")
+    }
+}
+
+impl FourLetterWords {
+    /// Whether a word is answered.
+    pub fn allow(&self, word: &str) -> bool {
+        match self {
+            FourLetterWords::All => true,
+            FourLetterWords::Only(words) => words.contains(word),
+        }
+    }
+
+    pub(crate) fn from_checked(settings: &Settings) -> FourLetterWords {
+        let list = settings.text("4lw.commands.whitelist").unwrap_or_default();
+        let listed = list.split(',').map(readers::trim).filter(|word| !word.is_empty());
+        let mut words: BTreeSet<String> = listed.map(str::to_owned).collect();
+        if words.contains("*") {
+            return FourLetterWords::All;
+        }
+        words.insert("srvr".to_owned());
+        // Compat: only the exact word counts here, though `True` turns the mode on (`isro_needs_the_exact_word`).
+        if settings.property("readonlymode.enabled").is_some_and(|entry| entry.text == "true") {
+            words.insert("isro".to_owned());
+        }
+        FourLetterWords::Only(words)
+    }
+}

@@ -1,0 +1,229 @@
+//! The checks of Apache, in its order: what each line must be, then what the lines must be together, then what the
+//! parts of a single server insist on when they are made.
+
+use crate::address::{self, Address};
+use crate::error::{Cause, ConfigError, Place};
+use crate::key::{Key, OnBadText, PREFIX, Reader, Source, Status};
+use crate::keys;
+use crate::members::Role;
+use crate::notice::Notice;
+use crate::providers;
+use crate::readers;
+use crate::settings::{Entry, Settings, relative_path_notice};
+use crate::start::Outside;
+
+/// Each line by itself: numbers, flags, and lines that belong into another file.
+pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
+    let dynamic = settings.line("dynamicConfigFile").is_some();
+    for (name, entry) in settings.lines() {
+        let member = ["server.", "group", "weight"].iter().any(|start| name.starts_with(start));
+        if member && dynamic {
+            return Err(entry.place.error(Cause::BesideDynamicFile(name.to_owned())));
+        }
+        let cause = match (name, keys::find(name)) {
+            ("electionAlg", _) if readers::int(&entry.text).is_some_and(|number| number != 3) => Cause::ElectionAlg,
+            ("peerType", _) => match Role::read(&entry.text) {
+                Ok(_) => continue,
+                Err(cause) => cause,
+            },
+            (_, Some(key)) if !key.is_passed() => match check_text(key, entry) {
+                Ok(()) => continue,
+                Err(cause) => cause,
+            },
+            _ => continue,
+        };
+        return Err(entry.place.error(cause));
+    }
+    check_properties(settings)
+}
+
+/// The few system properties that Apache reads as strictly as lines.
+fn check_properties(settings: &Settings) -> Result<(), ConfigError> {
+    for key in keys::keys() {
+        let property = match (key.source, key.reader) {
+            (Source::FileOrProperty, Reader::Int) => settings.property(&format!("{PREFIX}{}", key.name)),
+            (Source::Own, _) => settings.property(key.name),
+            _ => None,
+        };
+        if let Some(entry) = property {
+            check_text(key, entry).map_err(|cause| entry.place.error(cause))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_text(key: &Key, entry: &Entry) -> Result<(), Cause> {
+    if key.reader.on_bad_text() == OnBadText::Default || key.reader.read(&entry.text).is_some() {
+        return Ok(());
+    }
+    let (text, expected) = (entry.text.clone(), key.reader.expected());
+    Err(if key.reader == Reader::TrueFalse {
+        Cause::NotTrueOrFalse { key: key.name, text }
+    } else if let Reader::OneOf(_) = key.reader {
+        Cause::BadValue { key: key.name, text, expected }
+    } else {
+        Cause::NotANumber { text, expected }
+    })
+}
+
+/// What the lines must be together. Gives the client address of `zoo.cfg`.
+pub(crate) fn check_together(
+    settings: &Settings,
+    outside: &Outside<'_>,
+    notices: &mut Vec<Notice>,
+) -> Result<Option<Address>, ConfigError> {
+    check_quorum_sasl(settings)?;
+    check_directories(settings, notices)?;
+    let client = listen_address(settings, "clientPort", outside, notices)?;
+    let secure = listen_address(settings, "secureClientPort", outside, notices)?;
+    notices.push(match settings.int("observerMasterPort") {
+        0 => Notice::info(None, "observerMasterPort is not set"),
+        port => Notice::info(settings.place_of("observerMasterPort").line(), format!("observerMasterPort is {port}")),
+    });
+    if secure.is_some() {
+        check_ssl_auth_provider(settings)?;
+    }
+    check_times(settings)?;
+    let class = settings.text("metricsProvider.className").unwrap_or_default();
+    if !METRICS_PROVIDERS.contains(&class.as_str()) {
+        return Err(settings.place_of("metricsProvider.className").error(Cause::MetricsProvider(class)));
+    }
+    Ok(client)
+}
+
+/// Apache's own classes that publish metrics.
+const METRICS_PROVIDERS: [&str; 3] = [
+    "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
+    "org.apache.zookeeper.metrics.impl.NullMetricsProvider",
+    "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+];
+
+fn check_quorum_sasl(settings: &Settings) -> Result<(), ConfigError> {
+    let [enable, server, learner] =
+        ["quorum.auth.enableSasl", "quorum.auth.serverRequireSasl", "quorum.auth.learnerRequireSasl"];
+    for (on, off) in [(server, enable), (learner, enable), (server, learner)] {
+        if settings.flag(on) && !settings.flag(off) {
+            return Err(settings.place_of(on).error(Cause::SaslOff { off, on }));
+        }
+    }
+    Ok(())
+}
+
+fn check_directories(settings: &Settings, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
+    if settings.text("dataDir").is_none_or(|path| path.is_empty()) {
+        return Err(settings.place_of("dataDir").error(Cause::NotSet("dataDir")));
+    }
+    for entry in ["dataDir", "dataLogDir"].into_iter().filter_map(|key| settings.line(key)) {
+        if let Place::File { line, .. } = entry.place {
+            notices.extend(relative_path_notice(&entry.text, line));
+        }
+    }
+    Ok(())
+}
+
+/// The address of one of the two client ports; `key` is the port's.
+fn listen_address(
+    settings: &Settings,
+    key: &'static str,
+    outside: &Outside<'_>,
+    notices: &mut Vec<Notice>,
+) -> Result<Option<Address>, ConfigError> {
+    let host_entry = settings.line(&format!("{key}Address"));
+    let Some(number) = settings.optional_int(key) else {
+        notices.push(Notice::info(None, format!("{key} is not set")));
+        return match host_entry {
+            Some(entry) => Err(entry.place.error(Cause::AddressWithoutPort { port: key })),
+            None => Ok(None),
+        };
+    };
+    let place = settings.place_of(key);
+    let port = address::port(number).map_err(|cause| place.error(cause))?;
+    let found = match host_entry {
+        None => Address::wildcard(port),
+        Some(entry) => {
+            let found = Address::new(&entry.text, port, outside);
+            if found.ip.is_none() {
+                return Err(entry.place.error(Cause::UnknownHost(entry.text.clone())));
+            }
+            found
+        }
+    };
+    if let Some(ip) = found.ip {
+        let socket = std::net::SocketAddr::new(ip, port);
+        notices.push(Notice::info(place.line(), format!("{key}Address is {socket}")));
+    }
+    Ok(Some(found))
+}
+
+fn check_ssl_auth_provider(settings: &Settings) -> Result<(), ConfigError> {
+    let scheme = settings.text("ssl.authProvider").unwrap_or_default();
+    let configured = settings.property(&format!("{PREFIX}authProvider.{scheme}")).is_some();
+    if scheme == "x509" || configured {
+        return Ok(());
+    }
+    Err(settings.place_of("ssl.authProvider").error(Cause::NoSslAuthProvider(scheme)))
+}
+
+/// Shortest and longest session timeout, in milliseconds.
+pub(crate) fn session_timeouts_ms(settings: &Settings) -> (i32, i32) {
+    let tick_ms = settings.int("tickTime");
+    // Java's arithmetic: too long a tick wraps around and is refused below.
+    let or_ticks = |ms, ticks| {
+        if ms == -1 { tick_ms.wrapping_mul(ticks) } else { ms }
+    };
+    (or_ticks(settings.int("minSessionTimeout"), 2), or_ticks(settings.int("maxSessionTimeout"), 20))
+}
+
+fn check_times(settings: &Settings) -> Result<(), ConfigError> {
+    let tick_ms = settings.int("tickTime");
+    if tick_ms == 0 {
+        return Err(settings.place_of("tickTime").error(Cause::NotSet("tickTime")));
+    }
+    let (min, max) = session_timeouts_ms(settings);
+    if max < min {
+        let both = ["minSessionTimeout", "maxSessionTimeout", "tickTime"];
+        let given = both.into_iter().find(|key| settings.line(key).is_some());
+        return Err(settings.place_of(given.unwrap_or("tickTime")).error(Cause::SessionTimeouts { min, max }));
+    }
+    if tick_ms < 0 {
+        return Err(bad_value(settings, "tickTime", tick_ms, "a positive number"));
+    }
+    Ok(())
+}
+
+/// What the parts of a single server insist on.
+pub(crate) fn check_server(settings: &Settings) -> Result<(), ConfigError> {
+    for key in keys::keys().filter(|key| matches!(key.status, Status::Built | Status::Hint)) {
+        for entry in settings.given(key).filter(|_| key.is_passed() && key.family().is_none()) {
+            check_text(key, entry).map_err(|cause| entry.place.error(cause))?;
+        }
+    }
+    let least =
+        [("znode.container.checkIntervalMs", 1), ("intBufferStartingSizeBytes", 32), ("nio.numSelectorThreads", 1)];
+    for (key, least) in least {
+        if let Some(number) = settings.optional_int(key).filter(|number| *number < least) {
+            return Err(bad_value(settings, key, number, &format!("at least {least}")));
+        }
+    }
+    check_enforced_schemes(settings)
+}
+
+fn bad_value(settings: &Settings, key: &'static str, number: i32, expected: &str) -> ConfigError {
+    let (text, expected) = (number.to_string(), expected.to_owned());
+    settings.place_of(key).error(Cause::BadValue { key, text, expected })
+}
+
+fn check_enforced_schemes(settings: &Settings) -> Result<(), ConfigError> {
+    if !settings.flag("enforce.auth.enabled") || settings.flag("sessionRequireClientSASLAuth") {
+        return Ok(());
+    }
+    let place = settings.place_of("enforce.auth.schemes");
+    let Some(schemes) = settings.text("enforce.auth.schemes") else {
+        return Err(settings.place_of("enforce.auth.enabled").error(Cause::EnforcedSchemesMissing));
+    };
+    let available = providers::schemes(settings);
+    match schemes.split(',').map(readers::trim).find(|scheme| !available.contains(scheme)) {
+        Some(scheme) => Err(place.error(Cause::SchemeNotAvailable(scheme.to_owned()))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,170 @@
+//! Whether the configuration describes a single server or a member of an ensemble, and the client port either way.
+//!
+//! Runs after every other check, as in Apache, and reads two more files: `myid` and the dynamic configuration.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use crate::address::Address;
+use crate::error::{Cause, ConfigError, Place};
+use crate::members::{self, Member, Reading, Role};
+use crate::notice::Notice;
+use crate::readers;
+use crate::settings::{self, Settings};
+use crate::start::Outside;
+
+/// The client port of a single server, from `zoo.cfg` or its `server.N` line.
+///
+/// An ensemble is an error after all errors that Apache would find in its configuration.
+pub(crate) fn client_address(
+    settings: &Settings,
+    fixed: Option<Address>,
+    outside: &Outside<'_>,
+    notices: &mut Vec<Notice>,
+) -> Result<Option<Address>, ConfigError> {
+    let Place::File { .. } = settings.place() else {
+        return Ok(fixed);
+    };
+    let members = read_members(settings, outside)?;
+    let participants = members.values().filter(|member| member.role == Role::Participant).count();
+    let standalone_enabled = settings.flag("standaloneEnabled");
+    check_count(settings, participants, members.len() - participants, notices)?;
+    let my_id = read_my_id(settings, outside)?;
+    let mine = my_id.and_then(|id| members.get(&id));
+    let address = reconcile(settings, my_id, fixed, mine)?;
+    check_role(settings, mine, notices)?;
+    if standalone_enabled && participants <= 1 {
+        notices.push(Notice::info(None, "Either no config or no quorum defined in config, running in standalone mode"));
+        return Ok(address);
+    }
+    for key in ["initLimit", "syncLimit"] {
+        if settings.optional_int(key).unwrap_or(0) == 0 {
+            return Err(settings.place().error(Cause::NotSet(key)));
+        }
+    }
+    let cause = match (my_id, mine) {
+        (None, _) => Cause::MyIdMissing(my_id_path(settings)),
+        (Some(id), None) => Cause::NotAMember(id),
+        (Some(_), Some(_)) => Cause::EnsembleNotBuilt { participants },
+    };
+    Err(settings.place().error(cause))
+}
+
+/// Members of `zoo.cfg`, or of the dynamic file that it names.
+fn read_members(settings: &Settings, outside: &Outside<'_>) -> Result<BTreeMap<i64, Member>, ConfigError> {
+    // Compat: the key in `zoo.cfg` does not count here (recorded case "multiple addresses, key only in zoo.cfg").
+    let property = settings.property("zookeeper.multiAddress.enabled");
+    let multi_address = property.is_some_and(|entry| entry.text.eq_ignore_ascii_case("true"));
+    let reading = Reading { outside, multi_address };
+    let Some(dynamic) = settings.line("dynamicConfigFile") else {
+        return members::read(settings.lines(), reading);
+    };
+    let name = &dynamic.text;
+    let bytes = (outside.read)(Path::new(name)).map_err(|error| {
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let why = if missing { "No such file or directory".to_owned() } else { error.to_string() };
+        dynamic.place.error(Cause::Unreadable { path: name.clone(), why })
+    })?;
+    let lines = settings::parse_file(name, &bytes)?;
+    if let Some(version) = lines.get("version") {
+        return Err(version.place.error(Cause::VersionInDynamicFile));
+    }
+    let is_member = |key: &str| ["server.", "group", "weight"].iter().any(|start| key.starts_with(start));
+    if let Some((key, entry)) = lines.iter().find(|(key, _)| !is_member(key)) {
+        return Err(entry.place.error(Cause::NotDynamic(key.clone())));
+    }
+    members::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)
+}
+
+fn check_count(
+    settings: &Settings,
+    participants: usize,
+    observers: usize,
+    notices: &mut Vec<Notice>,
+) -> Result<(), ConfigError> {
+    let error = |cause| Err(settings.place().error(cause));
+    match (participants, settings.flag("standaloneEnabled")) {
+        (0, false) => return error(Cause::NoParticipants),
+        (0, true) if 0 < observers => return error(Cause::ObserversAlone),
+        (0, true) => (),
+        (1, true) => {
+            notices.push(Notice::error(None, "Invalid configuration, only one server specified (ignoring)"));
+            if 0 < observers {
+                return error(Cause::ObserversOfOne);
+            }
+        }
+        (1 | 2, _) => {
+            let text = "No server failure will be tolerated. You need at least 3 servers.";
+            notices.push(Notice::warn(None, text));
+        }
+        (even, _) if even % 2 == 0 => {
+            let text = "Non-optimal configuration, consider an odd number of servers.";
+            notices.push(Notice::warn(None, text));
+        }
+        _ => (),
+    }
+    Ok(())
+}
+
+fn my_id_path(settings: &Settings) -> String {
+    let data_dir = settings.text("dataDir").unwrap_or_default();
+    Path::new(&data_dir).join("myid").display().to_string()
+}
+
+/// The first line of `myid`, a number without blanks; `None` without such a file.
+fn read_my_id(settings: &Settings, outside: &Outside<'_>) -> Result<Option<i64>, ConfigError> {
+    let path = my_id_path(settings);
+    let bytes = match (outside.read)(Path::new(&path)) {
+        Ok(bytes) => bytes,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => {
+            return Err(settings.place().error(Cause::Unreadable { path, why: error.to_string() }));
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.split(['\n', '\r']).next().unwrap_or_default().to_owned();
+    match readers::long(&text) {
+        Some(id) => Ok(Some(id)),
+        None => Err(settings.place().error(Cause::MyIdNotANumber { text, path })),
+    }
+}
+
+/// The one client address of this server, where two may be given.
+fn reconcile(
+    settings: &Settings,
+    my_id: Option<i64>,
+    fixed: Option<Address>,
+    mine: Option<&Member>,
+) -> Result<Option<Address>, ConfigError> {
+    let Some(dynamic) = mine.and_then(|member| member.client.clone()) else {
+        return Ok(fixed);
+    };
+    match (my_id, fixed) {
+        (Some(id), Some(fixed)) if !dynamic.agrees_with(&fixed) => {
+            let (fixed, dynamic) = (fixed.java_text(), dynamic.java_text());
+            let cause = Cause::ClientAddressesDiffer { id, fixed, dynamic };
+            Err(settings.place_of("clientPort").error(cause))
+        }
+        _ => Ok(Some(dynamic)),
+    }
+}
+
+fn check_role(settings: &Settings, mine: Option<&Member>, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
+    let place = settings.place_of("peerType");
+    let asked = Role::read(&settings.text("peerType").unwrap_or_default()).map_err(|cause| place.error(cause))?;
+    let role = mine.map_or(Role::Participant, |member| member.role);
+    if role != asked {
+        notices.push(Notice::warn(
+            place.line(),
+            format!(
+                "Peer type from servers list ({}) doesn't match peerType ({}). Defaulting to servers list.",
+                role.name(),
+                asked.name()
+            ),
+        ));
+    }
+    Ok(())
+}

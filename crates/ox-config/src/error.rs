@@ -1,0 +1,276 @@
+//! Why a configuration is refused: where, and what was expected there.
+//!
+//! Texts that begin like Apache's are an interface: operators and scripts look for them.
+
+use std::fmt;
+
+/// A configuration that the server does not start with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}{cause}")]
+pub struct ConfigError {
+    /// Where it is wrong.
+    pub place: Place,
+    /// What is wrong.
+    pub cause: Cause,
+}
+
+/// Where a setting stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a file: its name, and line and key as far as they are known.
+    File {
+        /// Name of the file as given.
+        name: String,
+        /// Natural line, from 1.
+        line: Option<u32>,
+        /// Key as written.
+        key: Option<String>,
+    },
+    /// On the command line, in place of the named key.
+    Argument(&'static str),
+    /// Among the system properties.
+    Property(String),
+}
+
+/// What is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Neither a file nor `port datadir [ticktime] [maxcnxns]`.
+    #[error("Invalid number of arguments: {0}; expected a configuration file, or port datadir [ticktime] [maxcnxns]")]
+    Arguments(usize),
+    /// The configuration file does not exist.
+    #[error("{0} file is missing")]
+    FileMissing(String),
+    /// A file cannot be read.
+    #[error("{path} ({why})")]
+    Unreadable {
+        /// Its name as given.
+        path: String,
+        /// What the system says.
+        why: String,
+    },
+    /// `\u` without four hexadecimal digits.
+    #[error("Malformed \\uxxxx encoding; expected four hexadecimal digits after \\u")]
+    MalformedEscape,
+    /// Not of the form its reader expects.
+    #[error("For input string: \"{text}\"; expected {expected}")]
+    NotANumber {
+        /// The text.
+        text: String,
+        /// What it should have been.
+        expected: String,
+    },
+    /// Neither `true` nor `false`.
+    #[error("Invalid option {text} for {key}. Choose 'true' or 'false.'")]
+    NotTrueOrFalse {
+        /// The key.
+        key: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// A value that makes no sense for its key.
+    #[error("{text} is not a valid value for {key}; expected {expected}")]
+    BadValue {
+        /// The key.
+        key: &'static str,
+        /// The text.
+        text: String,
+        /// What it should have been.
+        expected: String,
+    },
+    /// `electionAlg` is not 3.
+    #[error("Invalid electionAlg value. Only 3 is supported.")]
+    ElectionAlg,
+    /// Neither participant nor observer.
+    #[error("Unrecognised peertype: {0}; expected participant or observer")]
+    PeerType(String),
+    /// Members in `zoo.cfg` beside a dynamic configuration file.
+    #[error("parameter: {0} must be in a separate dynamic config file")]
+    BesideDynamicFile(String),
+    /// A dynamic configuration file with a version inside.
+    #[error("dynamic file shouldn't have version inside; it stands in the file's name")]
+    VersionInDynamicFile,
+    /// A dynamic configuration file with something else than members.
+    #[error("Unrecognised parameter: {0}; expected server.N, group.N or weight.N")]
+    NotDynamic(String),
+    /// A required key is missing, or zero.
+    #[error("{0} is not set")]
+    NotSet(&'static str),
+    /// An address without its port.
+    #[error("{port}Address is set but {port} is not set")]
+    AddressWithoutPort {
+        /// Name of the port's key.
+        port: &'static str,
+    },
+    /// A host name that does not resolve.
+    #[error("{0}: Name or service not known")]
+    UnknownHost(String),
+    /// Not a port number.
+    #[error("port out of range:{0}; expected 0 to 65535")]
+    PortOutOfRange(i32),
+    /// SASL between servers is required but not on.
+    #[error("{off} is disabled, so cannot enable {on}")]
+    SaslOff {
+        /// The key that is off.
+        off: &'static str,
+        /// The key that needs it.
+        on: &'static str,
+    },
+    /// A certificate scheme without a provider.
+    #[error("No auth provider configured for the SSL authentication scheme '{0}'.")]
+    NoSslAuthProvider(String),
+    /// The shortest session timeout is longer than the longest.
+    #[error("minSessionTimeout must not be larger than maxSessionTimeout ({min} and {max} ms)")]
+    SessionTimeouts {
+        /// Shortest.
+        min: i32,
+        /// Longest.
+        max: i32,
+    },
+    /// A metrics provider that is not one of Apache's.
+    #[error("metrics provider class was not found: {0}; expected Apache's default, null or Prometheus provider")]
+    MetricsProvider(String),
+    /// A `server.N` line of the wrong form.
+    #[error(
+        "{0} does not have the form server_config or server_config;client_config where server_config is the pipe \
+         separated list of host:port:port or host:port:port:type and client_config is port or host:port"
+    )]
+    ServerForm(String),
+    /// A bracket that is not closed.
+    #[error("{0} starts with '[' but has no matching ']:'")]
+    NoClosingBracket(String),
+    /// A bracketed address that ends in a colon.
+    #[error("{0} doesn't have a port after colon")]
+    NoPortAfterColon(String),
+    /// A port that is no number.
+    #[error("Address unresolved: {host}:{port}; expected a port number")]
+    AddressUnresolved {
+        /// Host before it.
+        host: String,
+        /// The text.
+        port: String,
+    },
+    /// One port for two purposes.
+    #[error("Client and election port must be different! Please update the configuration file on server.{0}")]
+    SamePorts(i64),
+    /// Addresses of one member with different roles.
+    #[error("Multiple addresses should have similar roles: {first} vs {other}")]
+    RolesDiffer {
+        /// Role of the first address.
+        first: &'static str,
+        /// The one that differs.
+        other: &'static str,
+    },
+    /// Several addresses, which are off.
+    #[error(
+        "Multiple address feature is disabled, but multiple addresses were specified for sid {0}; it takes \
+         -Dzookeeper.multiAddress.enabled=true"
+    )]
+    MultiAddressOff(i64),
+    /// A member in two groups.
+    #[error("Server {0}is in multiple groups")]
+    InSeveralGroups(i64),
+    /// A participant in no group.
+    #[error("Server {0}is not in a group")]
+    InNoGroup(i64),
+    /// An ensemble without members.
+    #[error("standaloneEnabled = false then number of participants should be >0")]
+    NoParticipants,
+    /// Observers alone.
+    #[error("Observers w/o participants is an invalid configuration")]
+    ObserversAlone,
+    /// Observers of a standalone server.
+    #[error("Observers w/o quorum is an invalid configuration; set standaloneEnabled=false to have them")]
+    ObserversOfOne,
+    /// A member needs `myid`.
+    #[error("myid file is missing: {0}")]
+    MyIdMissing(String),
+    /// `myid` holds something else.
+    #[error("serverid {text} is not a number (in {path})")]
+    MyIdNotANumber {
+        /// First line of the file.
+        text: String,
+        /// The file.
+        path: String,
+    },
+    /// `myid` names no member.
+    #[error("My id {0} not in the peer list")]
+    NotAMember(i64),
+    /// Two client addresses that contradict each other.
+    #[error(
+        "client address for this server (id = {id}) in static config file is {fixed} is different from client address \
+         found in dynamic file: {dynamic}"
+    )]
+    ClientAddressesDiffer {
+        /// This server.
+        id: i64,
+        /// From `clientPort`.
+        fixed: String,
+        /// From `server.N`.
+        dynamic: String,
+    },
+    /// Enforced authentication without schemes.
+    #[error("zookeeper.enforce.auth.enabled is true zookeeper.enforce.auth.schemes must be  configured.")]
+    EnforcedSchemesMissing,
+    /// Enforced authentication with a scheme there is not.
+    #[error("Authentication scheme {0} is not available.")]
+    SchemeNotAvailable(String),
+    /// The configuration describes a member of an ensemble.
+    #[error(
+        "ensembles are not built yet: this configuration has {participants} participant(s); a single server needs \
+         exactly one or no server.N line and standaloneEnabled=true"
+    )]
+    EnsembleNotBuilt {
+        /// Voting members.
+        participants: usize,
+    },
+    /// The setting asks for protection that there is not yet, and the server never runs with less than asked for.
+    #[error("{feature} is not built yet, and the server does not start with less protection than asked for")]
+    ProtectionNotBuilt {
+        /// What is missing.
+        feature: &'static str,
+    },
+}
+
+impl ConfigError {
+    /// Exit code of the process.
+    pub fn exit_code(&self) -> u8 {
+        // Compat: Apache looks for its own id after it has accepted the configuration (`recorded_matrix`).
+        if matches!(self.cause, Cause::NotAMember(_)) { 1 } else { 2 }
+    }
+}
+
+impl Place {
+    /// Line of the file, where there is one.
+    pub fn line(&self) -> Option<u32> {
+        match self {
+            Place::File { line, .. } => *line,
+            Place::Argument(_) | Place::Property(_) => None,
+        }
+    }
+
+    pub(crate) fn error(&self, cause: Cause) -> ConfigError {
+        ConfigError { place: self.clone(), cause }
+    }
+}
+
+/// Ends with the colon and blank that a message follows.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::File { name, line, key } => {
+                f.write_str(name)?;
+                if let Some(line) = line {
+                    write!(f, ":{line}")?;
+                }
+                if let Some(key) = key {
+                    write!(f, ": {key}")?;
+                }
+            }
+            Place::Argument(key) => write!(f, "command line: {key}")?,
+            Place::Property(name) => write!(f, "-D{name}")?,
+        }
+        f.write_str(": ")
+    }
+}

@@ -1,0 +1,57 @@
+//! Never less protection than asked for: settings that turn on what is not built yet stop the start.
+
+use crate::error::{Cause, ConfigError, Place};
+use crate::key::{Key, Status};
+use crate::keys;
+use crate::providers;
+use crate::settings::Settings;
+
+/// Refuses the first setting that asks for protection there is not.
+pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
+    let refuse = |place: &Place, feature| Err(place.error(Cause::ProtectionNotBuilt { feature }));
+    for key in keys::keys() {
+        let Status::Guard(feature) = key.status else {
+            continue;
+        };
+        if let Some(place) = asks(settings, key).first() {
+            return refuse(place, feature);
+        }
+    }
+    for (entry, provider) in providers::configured(settings) {
+        if let Some(feature) = provider.and_then(|provider| provider.missing) {
+            return refuse(&entry.place, feature);
+        }
+    }
+    let place = settings.place_of(DIGEST_ALG);
+    let hash = settings.text(DIGEST_ALG).unwrap_or_default();
+    match ["SHA1", "SHA-1", "SHA"].iter().any(|name| hash.eq_ignore_ascii_case(name)) {
+        true => Ok(()),
+        false => {
+            let expected = "SHA1, the only hash that is built yet".to_owned();
+            Err(place.error(Cause::BadValue { key: DIGEST_ALG, text: hash, expected }))
+        }
+    }
+}
+
+const DIGEST_ALG: &str = "DigestAuthenticationProvider.digestAlg";
+
+/// Where a key, or its family, is set to something else than its default.
+pub(crate) fn asks<'s>(settings: &'s Settings, key: &'static Key) -> Vec<&'s Place> {
+    let differs = |text: &str| !text.is_empty() && key.reader.read(text) != key.reader.read(key.default);
+    let Some(prefix) = key.family() else {
+        let counting = settings.counting(key).filter(|entry| differs(&entry.text));
+        return counting.map(|entry| &entry.place).into_iter().collect();
+    };
+    let is_own = |name: &str| keys::find(name).is_some_and(|found| found.name == key.name);
+    if key.is_passed() {
+        let prefixed = key.property().unwrap_or_default();
+        let prefixed = prefixed.trim_end_matches('*').to_owned();
+        let found = settings.properties_under(&prefixed).filter(|(name, entry)| {
+            let bare = &name[prefixed.len() - prefix.len()..];
+            is_own(bare) && differs(&entry.text)
+        });
+        return found.map(|(_, entry)| &entry.place).collect();
+    }
+    let lines = settings.lines().into_iter().filter(|(name, entry)| is_own(name) && differs(&entry.text));
+    lines.map(|(_, entry)| &entry.place).collect()
+}

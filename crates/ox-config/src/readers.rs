@@ -1,0 +1,168 @@
+//! How Java reads numbers and words, which decides what a setting's text means.
+//!
+//! Strict readers give `None` for anything but their form; [`decode_int`] and [`decode_long`] are the lenient ones,
+//! with hexadecimal and octal. `testdata/*-java.txt` holds what Java answers.
+
+/// Java's `trim`: everything up to and including the blank goes, at both ends.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches(|c| c <= ' ')
+}
+
+/// Java's `split` on one character: trailing empty parts are dropped, but a text without the character stays whole.
+pub(crate) fn split(text: &str, separator: char) -> Vec<&str> {
+    if !text.contains(separator) {
+        return vec![text];
+    }
+    text.trim_end_matches(separator).split(separator).skip_while(|_| text.chars().all(|c| c == separator)).collect()
+}
+
+/// Strict decimal with an optional sign, 32 bits.
+pub(crate) fn int(text: &str) -> Option<i32> {
+    text.parse().ok()
+}
+
+/// Strict decimal with an optional sign, 64 bits.
+pub(crate) fn long(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
+/// A decimal number as Java writes it; blanks around it and a type suffix are fine. Hexadecimal ones are not read.
+pub(crate) fn double(text: &str) -> Option<f64> {
+    let text = trim(text);
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let negative = text.starts_with('-');
+    let value: f64 = match unsigned {
+        "NaN" => f64::NAN,
+        "Infinity" => f64::INFINITY,
+        _ => {
+            let digits = unsigned.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(unsigned);
+            if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+                return None;
+            }
+            digits.parse().ok()?
+        }
+    };
+    Some(if negative { -value } else { value })
+}
+
+/// Lenient 32-bit number: `0x`, `0X` or `#` begins hexadecimal, a leading `0` octal.
+pub(crate) fn decode_int(text: &str) -> Option<i32> {
+    let (radix, digits) = radix_and_digits(text)?;
+    i32::from_str_radix(&digits, radix).ok()
+}
+
+/// Lenient 64-bit number: `0x`, `0X` or `#` begins hexadecimal, a leading `0` octal.
+pub(crate) fn decode_long(text: &str) -> Option<i64> {
+    let (radix, digits) = radix_and_digits(text)?;
+    i64::from_str_radix(&digits, radix).ok()
+}
+
+/// Whether the lenient readers take this text for an octal number, which its writer hardly meant.
+pub(crate) fn is_octal(text: &str) -> bool {
+    radix_and_digits(text).is_some_and(|(radix, _)| radix == 8)
+}
+
+/// The base of a lenient number, and its digits behind the sign.
+fn radix_and_digits(text: &str) -> Option<(u32, String)> {
+    let (sign, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let hexadecimal = ["0x", "0X", "#"].into_iter().find_map(|prefix| unsigned.strip_prefix(prefix));
+    let (radix, digits) = match (hexadecimal, unsigned.strip_prefix('0')) {
+        (Some(digits), _) => (16, digits),
+        (None, Some(digits)) if !digits.is_empty() => (8, digits),
+        (None, _) => (10, unsigned),
+    };
+    (!digits.starts_with(['+', '-'])).then(|| (radix, format!("{sign}{digits}")))
+}
+
+/// Milliseconds in a purge interval: a number of hours, or a number with one of the suffixes `ms s m h d`.
+pub(crate) fn interval_ms(text: &str) -> Option<i64> {
+    let lower = text.to_ascii_lowercase();
+    let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    let with_unit = units.iter().find_map(|(suffix, ms)| Some((lower.strip_suffix(suffix)?, *ms)));
+    let (number, ms) = with_unit.unwrap_or((&lower, 3_600_000));
+    Some(i64::from(int(number)?) * ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(text: &'static str) -> impl Iterator<Item = (String, Vec<&'static str>)> {
+        text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+            let (input, answers) = line[1..].rsplit_once('>').unwrap();
+            (input.replace("\\t", "\t"), answers.split_whitespace().collect())
+        })
+    }
+
+    fn shown<T: ToString>(value: Option<T>) -> String {
+        value.map_or("-".to_owned(), |value| value.to_string())
+    }
+
+    #[test]
+    fn integers_as_java() {
+        for (text, answers) in recorded(include_str!("../testdata/integers-java.txt")) {
+            let ours = [shown(int(&text)), shown(long(&text)), shown(decode_int(&text)), shown(decode_long(&text))];
+            assert_eq!(ours.each_ref().map(String::as_str).to_vec(), answers, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn doubles_as_java() {
+        for (text, answers) in recorded(include_str!("../testdata/doubles-java.txt")) {
+            let expected = (answers != ["-"]).then(|| answers[0].replace("Infinity", "inf").parse::<f64>().unwrap());
+            assert_eq!(double(&text).map(f64::to_bits), expected.map(f64::to_bits), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn octal_is_noticed() {
+        for (text, octal) in [("010", true), ("-07", true), ("0", false), ("0x10", false), ("10", false), ("", false)] {
+            assert_eq!(is_octal(text), octal, "{text}");
+        }
+    }
+
+    #[test]
+    fn splits_as_java() {
+        let cases: [(&str, &[&str]); 7] = [
+            ("", &[""]),
+            ("a", &["a"]),
+            ("a;", &["a"]),
+            (";a", &["", "a"]),
+            (";;", &[]),
+            ("a;;b;;", &["a", "", "b"]),
+            (";", &[]),
+        ];
+        for (text, parts) in cases {
+            assert_eq!(split(text, ';'), parts, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn intervals() {
+        let hour = 3_600_000;
+        let cases = [
+            ("1", Some(hour)),
+            ("0", Some(0)),
+            ("24h", Some(24 * hour)),
+            ("1D", Some(24 * hour)),
+            ("90m", Some(90 * 60_000)),
+            ("5s", Some(5000)),
+            ("7MS", Some(7)),
+            ("-1", Some(-hour)),
+            ("5w", None),
+            ("h", None),
+            ("", None),
+        ];
+        for (text, ms) in cases {
+            assert_eq!(interval_ms(text), ms, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn trims_as_java() {
+        assert_eq!(trim("\0\t a\u{a0} \n"), "a\u{a0}");
+    }
+}

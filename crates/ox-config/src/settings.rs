@@ -1,0 +1,240 @@
+//! What was given and where, before anything is checked: the file's lines, the system properties, and which wins.
+//!
+//! Apache writes each line that it has no own code for into the system property `zookeeper.<key>`, over one given with
+//! `-D`. So does this: `lines` holds the file, `properties` what the properties are after it was read.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use crate::error::{Cause, ConfigError, Place};
+use crate::key::{Key, OnBadText, PREFIX, Source, Value};
+use crate::keys;
+use crate::notice::Notice;
+use crate::properties;
+use crate::readers::trim;
+use crate::start::{Outside, Start};
+use crate::system::SystemProperties;
+
+/// Everything that was given.
+pub struct Settings {
+    place: Place,
+    lines: BTreeMap<String, Entry>,
+    properties: BTreeMap<String, Entry>,
+    system: SystemProperties,
+}
+
+/// One text, and where it stands.
+pub(crate) struct Entry {
+    /// The text without blanks around it.
+    pub(crate) text: String,
+    /// As it stands in the file.
+    pub(crate) raw: String,
+    pub(crate) place: Place,
+}
+
+/// A row of the table with the text that counts.
+pub struct Effective<'a> {
+    /// The row.
+    pub key: &'static Key,
+    /// The text, or that of the default; `None` for one that must not be shown.
+    pub text: Option<&'a str>,
+    /// Where it stands; `None` for the default.
+    pub place: Option<&'a Place>,
+}
+
+impl Settings {
+    /// Reads the configuration file, if there is one, and lays it over the system properties.
+    pub fn read(
+        start: &Start,
+        system: &SystemProperties,
+        outside: &Outside<'_>,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Settings, ConfigError> {
+        let mut settings = Settings {
+            place: Place::Argument("server"),
+            lines: BTreeMap::new(),
+            properties: BTreeMap::new(),
+            system: system.clone(),
+        };
+        for (name, value) in system.iter() {
+            let place = Place::Property(name.to_owned());
+            settings.properties.insert(name.to_owned(), Entry::new(value, value, place));
+        }
+        for (key, value) in start.pairs() {
+            settings.lines.insert(key.to_owned(), Entry::new(&value, &value, Place::Argument(key)));
+        }
+        if let Start::File(path) = start {
+            settings.read_file(path, outside, notices)?;
+        }
+        Ok(settings)
+    }
+
+    fn read_file(&mut self, path: &Path, outside: &Outside<'_>, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
+        let name = path.display().to_string();
+        self.place = Place::File { name: name.clone(), line: None, key: None };
+        notices.extend(relative_path_notice(&name, None));
+        let bytes = (outside.read)(path).map_err(|error| {
+            self.place.error(if error.kind() == io::ErrorKind::NotFound {
+                Cause::FileMissing(name.clone())
+            } else {
+                Cause::Unreadable { path: name.clone(), why: error.to_string() }
+            })
+        })?;
+        for (key, entry) in parse_file(&name, &bytes)? {
+            if keys::find(&key).is_none_or(Key::is_passed) {
+                let passed = Entry::new(&entry.text, &entry.text, entry.place.clone());
+                self.properties.insert(format!("{PREFIX}{key}"), passed);
+            }
+            self.lines.insert(key, entry);
+        }
+        Ok(())
+    }
+
+    /// Every row that is no family, with the text that counts.
+    pub fn effective(&self) -> impl Iterator<Item = Effective<'_>> {
+        keys::keys().filter(|key| key.family().is_none()).map(|key| {
+            let entry = self.counting(key);
+            let text = entry.map_or(key.default, |entry| entry.text.as_str());
+            let shown = key.reader != crate::key::Reader::Secret;
+            Effective { key, text: shown.then_some(text), place: entry.map(|entry| &entry.place) }
+        })
+    }
+
+    /// The configuration as a whole, for errors about what is not there.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn system(&self) -> &SystemProperties {
+        &self.system
+    }
+
+    /// Lines of the file, or what the command line stands for, in their order.
+    pub(crate) fn lines(&self) -> Vec<(&str, &Entry)> {
+        let mut lines: Vec<_> = self.lines.iter().map(|(key, entry)| (key.as_str(), entry)).collect();
+        lines.sort_by_key(|(_, entry)| entry.place.line());
+        lines
+    }
+
+    /// The entry of one line.
+    pub(crate) fn line(&self, key: &str) -> Option<&Entry> {
+        self.lines.get(key)
+    }
+
+    /// The system property after the file was read.
+    pub(crate) fn property(&self, name: &str) -> Option<&Entry> {
+        self.properties.get(name)
+    }
+
+    /// System properties that begin with a prefix, after the file was read.
+    pub(crate) fn properties_under(&self, prefix: &str) -> impl Iterator<Item = (&str, &Entry)> {
+        self.properties
+            .iter()
+            .filter(move |(name, _)| name.starts_with(prefix))
+            .map(|(name, entry)| (name.as_str(), entry))
+    }
+
+    /// Texts given for a key, the one that wins first.
+    pub(crate) fn given(&self, key: &Key) -> impl Iterator<Item = &Entry> {
+        let prefixed = || self.properties.get(&format!("{PREFIX}{}", key.name));
+        let (line, bare) = (self.lines.get(key.name), self.properties.get(key.name));
+        let winners = match key.source {
+            Source::File => [line, None],
+            Source::FileOrProperty => [line, prefixed()],
+            Source::FileUnder(property) => [self.properties.get(property), line],
+            Source::Passed => [prefixed(), None],
+            Source::PassedOrBare => [prefixed(), bare],
+            Source::Property => [bare, None],
+            Source::Own => [line, bare],
+        };
+        winners.into_iter().flatten()
+    }
+
+    /// The entry that decides a key's value; a bad text that counts as unset is passed over.
+    pub(crate) fn counting(&self, key: &Key) -> Option<&Entry> {
+        self.given(key)
+            .find(|entry| key.reader.on_bad_text() == OnBadText::Stop || key.reader.read(&entry.text).is_some())
+    }
+
+    /// Where a key stands, or the whole configuration where it does not.
+    pub(crate) fn place_of(&self, name: &str) -> &Place {
+        keys::find(name).and_then(|key| self.counting(key)).map_or(&self.place, |entry| &entry.place)
+    }
+
+    /// The value that counts: given, or the default; `None` where there is neither.
+    pub(crate) fn value(&self, name: &str) -> Option<Value> {
+        let key = keys::find(name).expect("settings are read by names of the table");
+        let given = self.counting(key).and_then(|entry| key.reader.read(&entry.text));
+        given.or_else(|| if key.default.is_empty() { None } else { key.reader.read(key.default) })
+    }
+
+    /// A 32-bit setting without a default.
+    pub(crate) fn optional_int(&self, name: &str) -> Option<i32> {
+        let value = self.value(name)?;
+        let Value::Int(int) = value else { panic!("{name} is not read as a 32-bit number") };
+        Some(int)
+    }
+
+    /// A 64-bit setting without a default.
+    pub(crate) fn optional_long(&self, name: &str) -> Option<i64> {
+        let value = self.value(name)?;
+        let Value::Long(long) = value else { panic!("{name} is not read as a 64-bit number") };
+        Some(long)
+    }
+
+    pub(crate) fn int(&self, name: &str) -> i32 {
+        self.optional_int(name).expect("the table has a default")
+    }
+
+    pub(crate) fn long(&self, name: &str) -> i64 {
+        self.optional_long(name).expect("the table has a default")
+    }
+
+    pub(crate) fn double(&self, name: &str) -> f64 {
+        match self.value(name) {
+            Some(Value::Double(double)) => double,
+            _ => panic!("{name} is not read as a fraction"),
+        }
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        match self.value(name) {
+            Some(Value::Flag(flag)) => flag,
+            _ => panic!("{name} is not read as a flag"),
+        }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        let value = self.value(name)?;
+        let Value::Text(text) = value else { panic!("{name} is not read as text") };
+        Some(text)
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(text: &str, raw: &str, place: Place) -> Entry {
+        Entry { text: text.to_owned(), raw: raw.to_owned(), place }
+    }
+}
+
+/// The lines of a properties file by key; of equal keys the last counts.
+pub(crate) fn parse_file(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Entry>, ConfigError> {
+    let place = |line, key| Place::File { name: name.to_owned(), line: Some(line), key };
+    let pairs = properties::parse(bytes).map_err(|escape| place(escape.line, None).error(Cause::MalformedEscape))?;
+    let entries = pairs.into_iter().map(|pair| {
+        let key = trim(&pair.key).to_owned();
+        let entry = Entry::new(trim(&pair.value), &pair.value, place(pair.line, Some(key.clone())));
+        (key, entry)
+    });
+    Ok(entries.collect())
+}
+
+/// Apache's remark about a path that may be relative by mistake.
+pub(crate) fn relative_path_notice(path: &str, line: Option<u32>) -> Option<Notice> {
+    let sure = Path::new(path).is_absolute() || path.starts_with("./");
+    (!sure).then(|| Notice::warn(line, format!("{path} is relative. Prepend ./ to indicate that you're sure!")))
+}
+
+#[cfg(test)]
+mod tests;
