@@ -1,1 +1,29 @@
-//! Being built.
+//! A running server: sockets, threads and clocks around the deterministic core.
+//!
+//! ```text
+//!  clients <-> I/O threads --Submission--> replica thread --LogBatch--> log thread
+//!                  ^   \                     |      ^                      |
+//!                  |    +-- reads: state <---+      +------ durable -------+
+//!                  +------- Outbox ----------+ (applies, answers, fires watches)
+//! ```
+//!
+//! [`Server::start`] recovers the data and serves it; [`Server::wait`] says how it ended. A fatal error is a value:
+//! the server stops serving and reports it, the process is the caller's to end.
+
+mod clock;
+mod inbox;
+mod io;
+mod limits;
+mod log_writer;
+mod mailbox;
+mod maintenance;
+mod register;
+mod replica_loop;
+mod server;
+mod shared;
+mod snapshotter;
+mod stats;
+mod words;
+
+pub use server::{Server, StartError, Stopper};
+pub use shared::Fatal;

@@ -1,0 +1,75 @@
+//! What the replica thread has to do: one queue for everybody, and a thread that is woken only when it sleeps.
+
+use crate::limits::INBOX_BYTES_MAX;
+use ox_proto::Zxid;
+use ox_replica::{Replica, Submission};
+use ox_tree::State;
+use parking_lot::{Condvar, Mutex};
+use std::time::Duration;
+
+/// A look at the replica, from its own thread.
+pub(crate) type Question = Box<dyn FnOnce(&Replica, &State) + Send>;
+
+/// Everything that has come in since the last look.
+#[derive(Default)]
+pub(crate) struct Input {
+    pub(crate) submissions: Vec<Submission>,
+    pub(crate) durable: Option<Zxid>,
+    pub(crate) snapshot_due: Option<Zxid>,
+    pub(crate) disk_is_low: Option<bool>,
+    pub(crate) questions: Vec<Question>,
+    bytes: usize,
+    woken: bool,
+}
+
+impl Input {
+    fn is_empty(&self) -> bool {
+        !self.woken
+            && self.submissions.is_empty()
+            && self.durable.is_none()
+            && self.snapshot_due.is_none()
+            && self.disk_is_low.is_none()
+            && self.questions.is_empty()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Inbox {
+    input: Mutex<Input>,
+    arrived: Condvar,
+}
+
+impl Inbox {
+    /// Changes the input and wakes the replica.
+    pub(crate) fn put(&self, change: impl FnOnce(&mut Input)) {
+        let mut input = self.input.lock();
+        change(&mut input);
+        drop(input);
+        self.arrived.notify_one(); // costs nothing while nobody waits
+    }
+
+    pub(crate) fn submit(&self, submission: Submission) {
+        self.put(|input| {
+            input.bytes += submission.bytes.len();
+            input.submissions.push(submission);
+        });
+    }
+
+    pub(crate) fn wake(&self) {
+        self.put(|input| input.woken = true);
+    }
+
+    /// True while so much waits that connections should not be read.
+    pub(crate) fn is_full(&self) -> bool {
+        INBOX_BYTES_MAX < self.input.lock().bytes
+    }
+
+    /// Everything that has come in; waits for something, but not longer than `patience`.
+    pub(crate) fn take(&self, patience: Duration) -> Input {
+        let mut input = self.input.lock();
+        if input.is_empty() && !patience.is_zero() {
+            self.arrived.wait_for(&mut input, patience);
+        }
+        std::mem::take(&mut input)
+    }
+}

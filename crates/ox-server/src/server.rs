@@ -1,0 +1,290 @@
+//! Starting, stopping and watching over a server's threads.
+
+use crate::io::{IoThread, WAKER, bind};
+use crate::log_writer::{self, LogQueue};
+use crate::mailbox::Mailbox;
+use crate::maintenance;
+use crate::replica_loop::ReplicaLoop;
+use crate::shared::{Fatal, Shared};
+use crate::snapshotter::Snapshotter;
+use crate::words;
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use ox_config::Config;
+use ox_replica::{Replica, ReplicaSettings};
+use ox_store::{RealDisk, RecoveryReport, StartSnapshot, Store, StoreOptions, TxnLog};
+use ox_tree::Options;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The data cannot be used.
+    #[error("{0}")]
+    Store(#[from] ox_store::Error),
+    /// The client port is taken, or not ours to take.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// What was asked for.
+        address: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The system has no threads or descriptors left.
+    #[error("cannot set up the I/O threads: {0}")]
+    Setup(#[source] io::Error),
+}
+
+impl StartError {
+    /// The exit code that Apache uses for the same.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Store(error) => error.exit_code(),
+            Self::Bind { .. } | Self::Setup(_) => 1,
+        }
+    }
+}
+
+/// A running server.
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<(&'static str, JoinHandle<()>)>,
+}
+
+/// Stops a server from anywhere, a signal handler's thread for example.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Asks the server to stop. [`Server::wait`] returns when it has.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Server {
+    /// Recovers the data, opens the port and starts to serve.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        let started = Instant::now();
+        let (hash_seed, log_seed) = (rand::random(), rand::random());
+        let disk = Arc::new(RealDisk::default());
+        let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
+        log_recovery(&opened.report, started);
+        let listener = bind_client_port(&config)?;
+        let start_snapshot = opened.report.start_snapshot;
+        let threads = io_threads();
+        let (polls, mailboxes) = polls(threads).map_err(StartError::Setup)?;
+        let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
+        let mut server = Self { shared, threads: Vec::new() };
+        server.launch(polls, listener, opened.log, start_snapshot).map_err(StartError::Setup)?;
+        Ok(server)
+    }
+
+    fn launch(
+        &mut self,
+        polls: Vec<Poll>,
+        listener: Option<TcpListener>,
+        log: TxnLog,
+        start_snapshot: StartSnapshot,
+    ) -> io::Result<()> {
+        let shared = &Arc::clone(&self.shared);
+        let settings = replica_settings(&shared.config, polls.len());
+        let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
+        let (word_queue, word_thread) = words::queue();
+        let mut io = Vec::new();
+        for (number, poll) in (0..).zip(polls) {
+            io.push(IoThread::new(number, poll, Arc::clone(shared), word_queue.clone()));
+        }
+        if let Some(listener) = listener {
+            let address = listener.local_addr()?;
+            self.shared.address.get_or_init(|| address);
+            tracing::info!(%address, "binding to port {address}");
+            io[0].listen(listener)?;
+        }
+        let mut snapshotter = Snapshotter::new(Arc::clone(shared));
+        if start_snapshot == StartSnapshot::Due {
+            snapshotter.start(shared.state.read().freeze());
+        }
+        let queue = Arc::new(LogQueue::default());
+        let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter);
+        let for_log = Arc::clone(shared);
+        self.spawn("log", move || log_writer::run(&for_log, &queue, log))?;
+        self.spawn("replica", move || replica_loop.run())?;
+        let (for_words, for_maintenance) = (Arc::clone(shared), Arc::clone(shared));
+        self.spawn("words", move || word_thread.run(&for_words))?;
+        self.spawn("maintenance", move || maintenance::run(&for_maintenance))?;
+        for thread in io {
+            self.spawn("io", move || {
+                if let Err(error) = thread.run() {
+                    tracing::error!(%error, "an I/O thread failed");
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Starts a thread whose end means the end of the server.
+    fn spawn(&mut self, name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            /// Ends the server when the thread ends, by returning or by a panic.
+            struct Guard(Arc<Shared>, &'static str);
+            impl Drop for Guard {
+                fn drop(&mut self) {
+                    if !self.0.is_stopping() {
+                        self.0.fail(Fatal::Thread(self.1));
+                    }
+                }
+            }
+            let _guard = Guard(shared, name);
+            run();
+        })?;
+        self.threads.push((name, thread));
+        Ok(())
+    }
+
+    /// The address of the client port, if there is one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.shared.address.get().copied()
+    }
+
+    /// A handle that stops the server.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
+    /// Waits until the server has stopped and everything acknowledged is on disk.
+    pub fn wait(mut self) -> Result<(), Fatal> {
+        for (name, thread) in std::mem::take(&mut self.threads) {
+            if thread.join().is_err() {
+                self.shared.fail(Fatal::Thread(name));
+            }
+        }
+        self.shared.take_fatal().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop();
+        for (_, thread) in std::mem::take(&mut self.threads) {
+            let _ = thread.join(); // reported by `wait`, which nobody called
+        }
+    }
+}
+
+/// I/O threads for this machine: the replica and the log need cores too.
+fn io_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).clamp(1, 8)
+}
+
+fn polls(count: usize) -> io::Result<(Vec<Poll>, Vec<Mailbox>)> {
+    let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let poll = Poll::new()?;
+        mailboxes.push(Mailbox::new(Waker::new(poll.registry(), WAKER)?));
+        polls.push(poll);
+    }
+    Ok((polls, mailboxes))
+}
+
+fn bind_client_port(config: &Config) -> Result<Option<TcpListener>, StartError> {
+    let Some(port) = config.client_port else { return Ok(None) };
+    let bound = bind(config.client_address, port, config.listen_backlog);
+    bound.map(Some).map_err(|source| {
+        let host = config.client_address.map_or_else(|| "*".to_owned(), |ip| ip.to_string());
+        StartError::Bind { address: format!("{host}:{port}"), source }
+    })
+}
+
+fn replica_settings(config: &Config, threads: usize) -> ReplicaSettings {
+    let containers = &config.containers;
+    ReplicaSettings {
+        tick_ms: i32::try_from(config.tick_ms).unwrap_or(i32::MAX),
+        server: 1, // a standalone server's session ids say so, as Apache's do
+        threads,
+        sweep_interval_ms: i64::from(containers.check_interval_ms),
+        sweep_per_minute: i64::from(containers.max_per_minute),
+        sweep_never_used_ms: containers.max_never_used_ms.map_or(0, |ms| i64::try_from(ms).unwrap_or(i64::MAX)),
+    }
+}
+
+fn tree_options(config: &Config, hash_seed: u64) -> Options {
+    let limits = &config.limits;
+    Options {
+        digest_enabled: config.storage.digest_enabled,
+        extended_types: config.extended_types,
+        emulate_353_ttl: config.emulate_353_ttl,
+        enforce_quota: config.enforce_quota,
+        skip_acl: config.auth.skip_acl,
+        close_session_txn: config.storage.close_session_txn,
+        super_digest: config.auth.super_digest.as_ref().map(|digest| digest.reveal().to_owned()),
+        digest_scheme: config.auth.digest_enabled,
+        reconfig_enabled: config.reconfig_enabled,
+        record_bytes_max: limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize,
+        hash_seed,
+    }
+}
+
+fn store_options(config: &Config) -> StoreOptions {
+    use ox_config::{Compression as Asked, TornTail as AskedTail};
+    let storage = &config.storage;
+    let mut options = StoreOptions::new(&config.data_dir);
+    options.log_dir = (config.data_log_dir != config.data_dir).then(|| config.data_log_dir.clone());
+    options.create_dirs = storage.datadir_autocreate;
+    options.log = ox_store::LogOptions {
+        preallocate_bytes: storage.pre_alloc_bytes,
+        snap_count: storage.snap_count,
+        snap_bytes: storage.snap_size_limit_bytes,
+        roll_bytes: storage.txn_log_size_limit_bytes,
+        force_sync: storage.force_sync,
+    };
+    options.compression = match storage.snapshot_compression {
+        Asked::None => ox_store::Compression::None,
+        Asked::Gzip => ox_store::Compression::Gzip,
+        Asked::Snappy => ox_store::Compression::Snappy,
+    };
+    options.write_last_zxid = storage.serialize_last_zxid;
+    options.trust_empty = storage.trust_empty;
+    options.torn_tail = match config.recovery.torn_tail {
+        AskedTail::Truncate => ox_store::TornTail::Truncate,
+        AskedTail::Refuse => ox_store::TornTail::Refuse,
+    };
+    options.allow_gaps = config.recovery.allow_gaps;
+    options.now_ms = crate::clock::wall_ms();
+    options
+}
+
+fn log_recovery(report: &RecoveryReport, started: Instant) {
+    for rejected in &report.rejected {
+        tracing::warn!(?rejected, "a newer snapshot cannot be used");
+    }
+    report.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    if let Some(dropped) = &report.dropped {
+        tracing::warn!(?dropped, "a torn tail of the log was cut: it was never acknowledged");
+    }
+    if report.digest_mismatches != 0 {
+        let (count, first) = (report.digest_mismatches, report.first_digest_mismatch);
+        tracing::error!(count, ?first, "digests in the files do not fit the tree");
+    }
+    if report.conflicts != 0 {
+        tracing::error!(count = report.conflicts, "transactions in the log did not fit the tree");
+    }
+    if report.removed_ephemerals != 0 {
+        tracing::info!(count = report.removed_ephemerals, "removed ephemeral nodes of sessions that are gone");
+    }
+    let snapshot = report.snapshot.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+    let took_ms = started.elapsed().as_millis();
+    tracing::info!(%snapshot, txns = report.replayed, "{} txns loaded", report.replayed);
+    tracing::info!(
+        "Snapshot loaded in {took_ms} ms, highest zxid is {}, digest is {}",
+        report.last_zxid,
+        report.digest
+    );
+}

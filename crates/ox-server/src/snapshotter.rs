@@ -1,0 +1,58 @@
+//! Snapshots in the background, one at a time.
+
+use crate::shared::Shared;
+use ox_store::SnapshotTaken;
+use ox_tree::Frozen;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Starts a thread per snapshot; while one is being written, no other is started.
+pub(crate) struct Snapshotter {
+    shared: Arc<Shared>,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Snapshotter {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, running: None }
+    }
+
+    /// Writes `frozen` unless a snapshot is being written. A failure is reported and does not stop the server:
+    /// the log still holds everything.
+    pub(crate) fn start(&mut self, frozen: Frozen) {
+        if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
+            return tracing::warn!("Too busy to snap, skipping: the previous snapshot is still being written");
+        }
+        self.wait();
+        let shared = Arc::clone(&self.shared);
+        let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || write(&shared, &frozen));
+        match spawned {
+            Ok(running) => self.running = Some(running),
+            Err(error) => tracing::error!(%error, "cannot start a snapshot"),
+        }
+    }
+
+    /// Waits for the one being written.
+    pub(crate) fn wait(&mut self) {
+        if let Some(running) = self.running.take()
+            && running.join().is_err()
+        {
+            tracing::error!("a snapshot ended with a panic");
+        }
+    }
+}
+
+fn write(shared: &Shared, frozen: &Frozen) {
+    let started = Instant::now();
+    tracing::info!(zxid = %frozen.last_zxid(), nodes = frozen.node_count(), "Snapshotting");
+    match shared.store.write_snapshot(frozen) {
+        Ok(SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) => {
+            shared.stats.snapshots.fetch_add(1, Ordering::Relaxed);
+            let took_ms = started.elapsed().as_millis();
+            tracing::info!(file = %file.path.display(), took_ms, "Snapshot taken in {took_ms} ms");
+        }
+        Err(error) => tracing::error!(%error, "snapshot failed; the log holds everything, the next roll tries again"),
+    }
+}
