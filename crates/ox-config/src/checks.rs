@@ -5,7 +5,7 @@ use crate::address::{self, Address};
 use crate::error::{Cause, ConfigError, Place};
 use crate::key::{Key, OnBadText, PREFIX, Reader, Source, Status};
 use crate::keys;
-use crate::members::Role;
+use crate::members::{self, Role};
 use crate::notice::Notice;
 use crate::providers;
 use crate::readers;
@@ -16,29 +16,24 @@ use crate::start::Outside;
 pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
     let dynamic = settings.line("dynamicConfigFile").is_some();
     for (name, entry) in settings.lines() {
-        let member = ["server.", "group", "weight"]
-            .iter()
-            .any(|start| name.starts_with(start));
-        if member && dynamic {
-            return Err(entry.place.error(Cause::BesideDynamicFile(name.to_owned())));
-        }
-        let cause = match (name, keys::find(name)) {
-            ("electionAlg", _) if readers::int(&entry.text).is_some_and(|number| number != 3) => {
-                Cause::ElectionAlg
-            }
-            ("peerType", _) => match Role::read(&entry.text) {
-                Ok(_) => continue,
-                Err(cause) => cause,
-            },
-            (_, Some(key)) if !key.is_passed() => match check_text(key, entry) {
-                Ok(()) => continue,
-                Err(cause) => cause,
-            },
-            _ => continue,
-        };
-        return Err(entry.place.error(cause));
+        check_line(name, entry, dynamic).map_err(|cause| entry.place.error(cause))?;
     }
     check_properties(settings)
+}
+
+/// `dynamic` says whether there is a file for the members.
+fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(), Cause> {
+    if dynamic && members::is_member_key(name) {
+        return Err(Cause::BesideDynamicFile(name.to_owned()));
+    }
+    if let Some(key) = keys::find(name).filter(|key| !key.is_passed()) {
+        check_text(key, entry)?;
+    }
+    match name {
+        "electionAlg" if readers::int(&entry.text) != Some(3) => Err(Cause::ElectionAlg),
+        "peerType" => Role::read(&entry.text).map(|_| ()),
+        _ => Ok(()),
+    }
 }
 
 /// The few system properties that Apache reads as strictly as lines.

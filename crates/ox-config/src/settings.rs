@@ -298,6 +298,3 @@ pub(crate) fn relative_path_notice(path: &str, line: Option<u32>) -> Option<Noti
         )
     })
 }
-
-#[cfg(test)]
-mod tests;
