@@ -15,7 +15,7 @@ pub struct Auth {
     /// Check ACLs on the server that receives a request, too.
     pub eager_acl_check: bool,
     /// The `digest` scheme.
-    pub digest_enabled: bool,
+    pub digest_scheme_enabled: bool,
     /// `super:` and the digest of the super user's password; `None` is no super user.
     pub super_digest: Option<Hidden>,
     /// Hash of the `digest` scheme.
@@ -53,8 +53,15 @@ impl Auth {
         Auth {
             skip_acl,
             eager_acl_check: settings.flag("enableEagerACLCheck"),
+<<<<<<< HEAD
             digest_enabled: settings.flag("DigestAuthenticationProvider.enabled"),
             super_digest: settings.text("DigestAuthenticationProvider.superDigest").map(Hidden),
+=======
+            digest_scheme_enabled: settings.flag("DigestAuthenticationProvider.enabled"),
+            super_digest: settings
+                .text("DigestAuthenticationProvider.superDigest")
+                .map(Hidden),
+>>>>>>> config
             digest_alg: DigestAlg::Sha1,
         }
     }

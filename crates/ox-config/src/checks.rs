@@ -5,7 +5,7 @@ use crate::address::{self, Address};
 use crate::error::{Cause, ConfigError, Place};
 use crate::key::{Key, OnBadText, PREFIX, Reader, Source, Status};
 use crate::keys;
-use crate::members::Role;
+use crate::members::{self, Role};
 use crate::notice::Notice;
 use crate::providers;
 use crate::readers;
@@ -16,6 +16,7 @@ use crate::start::Outside;
 pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
     let dynamic = settings.line("dynamicConfigFile").is_some();
     for (name, entry) in settings.lines() {
+<<<<<<< HEAD
         let member = ["server.", "group", "weight"].iter().any(|start| name.starts_with(start));
         if member && dynamic {
             return Err(entry.place.error(Cause::BesideDynamicFile(name.to_owned())));
@@ -33,8 +34,26 @@ pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
             _ => continue,
         };
         return Err(entry.place.error(cause));
+=======
+        check_line(name, entry, dynamic).map_err(|cause| entry.place.error(cause))?;
+>>>>>>> config
     }
     check_properties(settings)
+}
+
+/// `dynamic` says whether there is a file for the members.
+fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(), Cause> {
+    if dynamic && members::is_member_key(name) {
+        return Err(Cause::BesideDynamicFile(name.to_owned()));
+    }
+    if let Some(key) = keys::find(name).filter(|key| !key.is_passed()) {
+        check_text(key, entry)?;
+    }
+    match name {
+        "electionAlg" if readers::int(&entry.text) != Some(3) => Err(Cause::ElectionAlg),
+        "peerType" => Role::read(&entry.text).map(|_| ()),
+        _ => Ok(()),
+    }
 }
 
 /// The few system properties that Apache reads as strictly as lines.

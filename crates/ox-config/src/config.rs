@@ -173,6 +173,3 @@ pub(crate) fn not_negative(number: i32) -> u32 {
 pub(crate) fn long_not_negative(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
-
-#[cfg(test)]
-mod tests;

@@ -26,10 +26,19 @@ const HEAD: &str = "\
 
 <!-- Generated from crates/ox-config/src/keys.rs; UPDATE_DOCS=1 cargo test -p ox-config writes it. -->
 
-A server reads `zoo.cfg` (Java properties: `key=value` lines) and system properties (`-Dname=value` on its command line and
-in `SERVER_JVMFLAGS` and `JVMFLAGS`). Where a key has a property `z.`, that is `zookeeper.` and the key's name, and a line in
-`zoo.cfg` wins over it. Where the property is `-`, only `zoo.cfg` counts; where the key stands in brackets, only the
-property does.
+A server reads `zoo.cfg` (Java properties: `key=value` lines) and system properties (`-Dname=value` on its command line
+and in `SERVER_JVMFLAGS` and `JVMFLAGS`). Where a key has a property `z.`, that is `zookeeper.` and the key's name, and a
+line in `zoo.cfg` wins over it. Where the property is `-`, only `zoo.cfg` counts; where the key stands in brackets, only
+the property does.
+
+| value | means |
+|---|---|
+| number, fraction | decimal; anything else stops the start |
+| number?, fraction? | decimal; anything else counts as unset, with a warning |
+| number* | also hexadecimal (`0x..`) and octal (`0..`); anything else counts as unset, with a warning |
+| true, false | one of these in any case; anything else stops the start |
+| true | in any case; anything else is false |
+| exactly .. | this word changes the default, nothing else does |
 
 | here | means |
 |---|---|
@@ -52,14 +61,38 @@ fn row(key: &Key) -> String {
         Source::FileUnder(property) => format!("`{property}` (wins)"),
         Source::Property | Source::Own => format!("`{}`", key.name),
     };
-    let default = match (key.reader, key.default) {
-        (Reader::Interval, "0") | (_, "") => key.default.to_owned(),
-        (_, text) => format!("`{text}`"),
+    let value = match key.unit {
+        "" => value(key.reader),
+        unit => format!("{}, {unit}", value(key.reader)),
     };
+<<<<<<< HEAD
     let unit = if key.unit.is_empty() { String::new() } else { format!(" {}", key.unit) };
     let here = here(key);
     let (value, doc) = (key.reader.expected(), key.doc.trim());
     format!("| {name} | {property} | {value} | {default}{unit} | {here} | {doc} |\n")
+=======
+    let default = if key.default.is_empty() {
+        String::new()
+    } else {
+        format!("`{}`", key.default)
+    };
+    let (here, doc) = (here(key), key.doc.trim());
+    format!("| {name} | {property} | {value} | {default} | {here} | {doc} |\n")
+}
+
+fn value(reader: Reader) -> String {
+    match reader {
+        Reader::Int | Reader::Long => "number".to_owned(),
+        Reader::SoftInt | Reader::SoftLong => "number?".to_owned(),
+        Reader::LenientInt | Reader::LenientLong => "number*".to_owned(),
+        Reader::Double => "fraction".to_owned(),
+        Reader::SoftDouble => "fraction?".to_owned(),
+        Reader::Bool => "true".to_owned(),
+        Reader::TrueFalse => "true, false".to_owned(),
+        Reader::Interval => "number, or one with `ms` `s` `m` `h` `d`".to_owned(),
+        Reader::Word(_) | Reader::OneOf(_) | Reader::Text(_) | Reader::Secret => reader.expected(),
+    }
+>>>>>>> config
 }
 
 fn here(key: &Key) -> &'static str {

@@ -51,7 +51,7 @@ pub enum Cause {
         why: String,
     },
     /// `\u` without four hexadecimal digits.
-    #[error("Malformed \\uxxxx encoding; expected four hexadecimal digits after \\u")]
+    #[error("Malformed \\uxxxx encoding. Expected four hexadecimal digits after \\u")]
     MalformedEscape,
     /// Not of the form its reader expects.
     #[error("For input string: \"{text}\"; expected {expected}")]

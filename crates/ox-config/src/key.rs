@@ -97,7 +97,7 @@ pub enum OnBadText {
     Default,
 }
 
-/// What a setting is in Apache ZooKeeper, after the marks of its operations manual here.
+/// What a setting is in Apache ZooKeeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Must be honoured with the same effect.

@@ -100,7 +100,7 @@ pub static SECTIONS: &[Section] = sections! {
         /// TLS client port.
         "secureClientPort", File, Int, "", "", M, Guard(TLS);
         /// Address to bind `secureClientPort` to. Unset: every interface.
-        "secureClientPortAddress", File, Text("host or address"), "", "", M, Built;
+        "secureClientPortAddress", File, Text("host or address"), "", "", M, Guard(TLS);
         /// Port on which followers serve observers too; 0 is off.
         "observerMasterPort", File, Int, "0", "", M, Ensemble;
         /// Listen backlog of the client port; -1 is the platform's.
@@ -359,7 +359,8 @@ pub static SECTIONS: &[Section] = sections! {
         /// Time for these threads when the server stops.
         "commitProcessor.shutdownTimeout", Passed, LenientLong, "5000", "ms", P, Hint;
         /// Class that keeps watches.
-        "watchManagerName", Passed, Text("class"), "org.apache.zookeeper.server.watch.WatchManager", "", P, Hint;
+        "watchManagerName", Passed, Text("class"),
+            "org.apache.zookeeper.server.watch.WatchManager", "", P, Hint;
         /// Threads that clean up watches.
         "watcherCleanThreadsNum", Passed, LenientInt, "2", "", P, Hint;
         /// Dead watchers before a clean-up.
@@ -387,7 +388,8 @@ pub static SECTIONS: &[Section] = sections! {
         /// Paths per report.
         "pathStats.topPathMax", Passed, LenientInt, "20", "", P, Hint;
         /// Class that accepts connections; both of Apache's mean the one here.
-        "serverCnxnFactory", Passed, Text("class"), "org.apache.zookeeper.server.NIOServerCnxnFactory", "", P, Hint;
+        "serverCnxnFactory", Passed, Text("class"),
+            "org.apache.zookeeper.server.NIOServerCnxnFactory", "", P, Hint;
         /// Flow control of the Netty connections.
         "netty.advancedFlowControl.enabled", Passed, Bool, "false", "", P, Hint;
         /// TLS handshakes at a time; -1 is no limit.
@@ -425,13 +427,15 @@ pub static SECTIONS: &[Section] = sections! {
         /// Restores through it.
         "admin.restore.enabled", Passed, Bool, "true", "", M, Later(ADMIN);
         /// Class that publishes metrics: Apache's default, null or Prometheus one.
-        "metricsProvider.className", File, Text("class"), "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider", "", M, Later(METRICS);
+        "metricsProvider.className", File, Text("class"),
+            "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider", "", M, Later(METRICS);
         /// Settings of that class.
         "metricsProvider.*", File, Text("text"), "", "", M, Later(METRICS);
         /// The audit log.
         "audit.enable", Passed, Bool, "false", "", M, Later(AUDIT);
         /// Class that writes it.
-        "audit.impl.class", Passed, Text("class"), "org.apache.zookeeper.audit.Slf4jAuditLogger", "", P, Hint;
+        "audit.impl.class", Passed, Text("class"),
+            "org.apache.zookeeper.audit.Slf4jAuditLogger", "", P, Hint;
     }
     "Authentication" {
         /// The `digest` scheme.

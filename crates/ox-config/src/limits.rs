@@ -59,8 +59,8 @@ pub struct ConnectionThrottle {
     pub drop_decrease: f64,
     /// Share of tokens in use below which it shrinks.
     pub decrease_ratio: f64,
-    /// Tokens by kind of session; `None` takes one for each. With weights the bucket and its refills are to be multiplied
-    /// by that of a global session.
+    /// Tokens by kind of session; `None` takes one for each. With weights the bucket and its refills are to be
+    /// multiplied by that of a global session.
     pub weights: Option<SessionWeights>,
 }
 

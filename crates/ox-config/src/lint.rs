@@ -34,7 +34,7 @@ fn line_notice(name: &str, entry: &Entry) -> Option<Notice> {
     let prefixed = format!("{PREFIX}{name}");
     let text = match keys::find(name).or_else(|| keys::find_property(&prefixed)) {
         Some(key) if !key.in_file() => format!("{name} has no effect here; give -D{name} instead"),
-        Some(key) => text_remark(key, entry)?,
+        Some(key) => text_remark(name, key, &entry.text)?,
         None => match name.strip_prefix(PREFIX).and_then(keys::find) {
             Some(key) => format!("{name} has no effect with the prefix; write {} instead", key.name),
             None => unknown(name, |key| key.in_file()),
@@ -48,19 +48,30 @@ fn property_notice(settings: &Settings, name: &str) -> Option<Notice> {
     if let Some(line) = counting.place.line() {
         return Some(Notice::info(Some(line), format!("-D{name} is overwritten by this line")));
     }
-    let text = match (keys::find_property(name), name.strip_prefix(PREFIX)) {
-        (Some(key), _) => format!("-D{name}: {}", text_remark(key, counting)?),
+    let own = name.starts_with(OWN_PREFIX).then_some(name);
+    let text = match (keys::find_property(name), name.strip_prefix(PREFIX).or(own)) {
+        (Some(key), _) => text_remark(&format!("-D{name}"), key, &counting.text)?,
         (None, None) => return None,
         (None, Some(bare)) => match keys::find(bare) {
+<<<<<<< HEAD
             Some(Key { source: Source::File, .. }) => {
+=======
+            Some(key) if key.source == Source::File => {
+>>>>>>> config
                 format!("-D{name} has no effect; write {bare} into the configuration file instead")
             }
             Some(key) => format!("-D{name} has no effect; give -D{} instead", key.name),
-            None => format!("-D{name}: {}", unknown(bare, |key| key.is_passed())),
+            None => format!(
+                "-D{name}: {}",
+                unknown(bare, |key| key.source != Source::File)
+            ),
         },
     };
     Some(Notice::warn(None, text))
 }
+
+/// What all of our own keys begin with.
+const OWN_PREFIX: &str = "oxkeeper.";
 
 fn unknown(name: &str, settable: impl Fn(&Key) -> bool) -> String {
     if let Some((_, real)) = DEAD_NAMES.iter().find(|(dead, _)| *dead == name) {
@@ -74,8 +85,7 @@ fn unknown(name: &str, settable: impl Fn(&Key) -> bool) -> String {
 }
 
 /// What a text is taken for, where its writer may have meant something else.
-fn text_remark(key: &Key, entry: &Entry) -> Option<String> {
-    let (name, text) = (key.name, &entry.text);
+fn text_remark(name: &str, key: &Key, text: &str) -> Option<String> {
     let value = key.reader.read(text);
     match (key.reader, value) {
         (reader, None) if reader.on_bad_text() == OnBadText::Default => {
@@ -141,7 +151,7 @@ fn for_java_only(settings: &Settings, notices: &mut Vec<Notice>) {
     let properties = settings.system().iter().filter_map(|(name, _)| {
         let java = match keys::find_property(name) {
             Some(key) => key.class == Class::J,
-            None => !name.starts_with(PREFIX),
+            None => !name.starts_with(PREFIX) && !name.starts_with(OWN_PREFIX),
         };
         java.then(|| format!("-D{name}"))
     });

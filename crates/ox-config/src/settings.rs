@@ -235,6 +235,3 @@ pub(crate) fn relative_path_notice(path: &str, line: Option<u32>) -> Option<Noti
     let sure = Path::new(path).is_absolute() || path.starts_with("./");
     (!sure).then(|| Notice::warn(line, format!("{path} is relative. Prepend ./ to indicate that you're sure!")))
 }
-
-#[cfg(test)]
-mod tests;
