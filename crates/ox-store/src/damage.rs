@@ -189,7 +189,7 @@ impl Search<'_> {
         if bytes.get(end - 1) != Some(&END_BYTE) {
             return None;
         }
-        self.effort = self.effort.checked_sub(end as u64).unwrap_or_default();
+        self.effort = self.effort.saturating_sub(end as u64);
         if self.effort == 0 {
             return None;
         }

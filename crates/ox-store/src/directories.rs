@@ -36,9 +36,13 @@ fn open_dir(disk: &dyn Disk, dir: &Path, create: bool) -> Result<PathBuf, Error>
     }
     disk.create_dir_all(&path).map_err(unusable)?;
     let canonical = disk.canonical(&path).map_err(unusable)?;
-    // The chain of new names, from the files' directory up to the first that was there before.
-    for ancestor in canonical.ancestors().skip(1).take(missing) {
-        disk.sync_dir(ancestor).map_err(unusable)?;
+    // A run before this one may have created some of them and died before it synced their names. Directories that
+    // were there all along may be none of our business: their errors do not count.
+    for (level, ancestor) in canonical.ancestors().skip(1).enumerate() {
+        let synced = disk.sync_dir(ancestor);
+        if level < missing {
+            synced.map_err(unusable)?;
+        }
     }
     Ok(canonical)
 }

@@ -77,8 +77,7 @@ impl LogReader {
         let file = disk.open(path, Open::Read).context("open", path)?;
         let length = file.len().context("measure", path)?;
         let (path, buffer) = (path.to_owned(), vec![0; READ_CHUNK_BYTES.min(clamp(length) + 1)]);
-        let mut reader =
-            Self { path, file, length, header: LogHeader::Missing, buffer, begin: 0, end: 0, offset: 0 };
+        let mut reader = Self { path, file, length, header: LogHeader::Missing, buffer, begin: 0, end: 0, offset: 0 };
         reader.ensure(16)?;
         reader.header = read_header(&reader.buffer[..reader.end]);
         reader.skip(reader.end.min(16));

@@ -12,6 +12,7 @@
 //! A file is filled with zeros ahead of its records ([`crate::limits`] says why); behind the last record there
 //! are only zeros, always.
 
+use crate::directories::Lock;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, IoContext};
 use crate::limits::FILL_AHEAD_BYTES;
@@ -19,7 +20,6 @@ use crate::log_reader::{LOG_HEADER_BYTES, log_header};
 use crate::marker::{Marker, MarkerFile};
 use crate::names::log_name;
 use crate::random::Random;
-use crate::directories::Lock;
 use ox_proto::Zxid;
 use std::path::PathBuf;
 use std::sync::Arc;

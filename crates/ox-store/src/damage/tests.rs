@@ -7,8 +7,7 @@ use ox_proto::txn::{Txn, TxnHeader};
 fn put_frame(out: &mut Vec<u8>, zxid: i64, data: &[u8]) {
     let mark = begin_log_frame(out);
     let txn = Txn::SetData { path: "/n".into(), data: Some(data), version: 1 };
-    let header =
-        TxnHeader { session: SessionId(1), cxid: 1, zxid: Zxid(zxid), time_ms: 1, kind: txn.kind().code() };
+    let header = TxnHeader { session: SessionId(1), cxid: 1, zxid: Zxid(zxid), time_ms: 1, kind: txn.kind().code() };
     Record { header, txn, digest: None }.put(out);
     end_log_frame(out, mark);
 }
@@ -56,13 +55,13 @@ fn a_hole_with_frames_behind_it_needs_the_marker() {
 
 #[test]
 fn where_apache_ends_the_file_one_batch_may_follow() {
-    let mut bytes = frames(&[600, 10, 10, 10]);
-    bytes[512..1024].fill(0); // end byte of the first and everything of the second
+    let mut bytes = frames(&[600, 600, 10, 10]);
+    bytes[512..1024].fill(0); // the first frame's end and the second's beginning
     let found = judge_bytes(&bytes, 512, Zxid(7), 1000);
     assert!(found.ends_for_apache);
-    assert!(0 < found.intact_after || found.next.is_none());
+    assert_eq!((found.intact_after, found.last_after), (2, Some(Zxid(11))));
     assert_eq!(found.verdict(None, 1000), Verdict::Torn);
-    assert_eq!(found.verdict(None, 0), if found.next.is_some() { Verdict::Corrupt } else { Verdict::Torn });
+    assert_eq!(found.verdict(None, 1), Verdict::Corrupt, "more than a batch");
 }
 
 #[test]

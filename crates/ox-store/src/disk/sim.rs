@@ -320,7 +320,8 @@ impl Inner {
                 Piece::Sector(id, sector) => {
                     let versions = &self.files[&id].versions[&sector];
                     let newest = versions.len() - 1;
-                    let pick = if let Keep::Random(_) = keep { random.below(versions.len() as u64) } else { newest as u64 };
+                    let pick =
+                        if let Keep::Random(_) = keep { random.below(versions.len() as u64) } else { newest as u64 };
                     let pick = usize::try_from(pick).unwrap_or(newest);
                     sectors.entry(id).or_default().push((sector, versions[pick]));
                 }

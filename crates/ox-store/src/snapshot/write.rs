@@ -20,7 +20,6 @@ use simd_adler32::Adler32;
 use std::io::{self, Write};
 use std::path::Path;
 
-
 /// Encodes a snapshot into a file.
 pub(crate) struct SnapshotWriter<'a> {
     out: Encoder<FileWriter<'a>>,
