@@ -13,7 +13,9 @@
 //! anything else                                                          corrupt
 //! ```
 //! The signature: an append goes into zeros, and each sector of it is either on the disk or still zero. So at
-//! least one sector has its part inside `[o, e)` all zero, or the file ends before the frame does.
+//! least one sector has its part inside `[o, e)` all zero; or, behind a write that stopped short, nothing at all
+//! follows and the end of the frame was never written. A record whose checksum fits up to where the zeros begin is
+//! complete, and only its length was changed: that is no tear.
 //!
 //! Torn bytes were never acknowledged and are cut. Corrupt ones may have been, so nothing is done to them.
 
@@ -47,7 +49,7 @@ pub(crate) struct Damaged {
     pub(crate) intact_after: usize,
     /// The last of them that was counted.
     pub(crate) last_after: Option<Zxid>,
-    /// At least one sector never arrived, or the file ends inside the frame.
+    /// At least one sector never arrived, or the end of the frame was never written.
     pub(crate) looks_torn: bool,
     /// Apache takes this place for the end of the file.
     pub(crate) ends_for_apache: bool,
@@ -117,13 +119,14 @@ fn judge_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) -> D
         (None, Some(end)) => end.min(rest.len()),
         (None, None) => rest.len(),
     };
-    let ends_inside = first.is_none() && announced.is_none_or(|end| rest.len() < end);
+    let unfinished = first.is_none() && (used <= HEAD_BYTES || announced.is_some_and(|end| used < end));
+    let looks_torn = (has_missing_sector(&rest[..end], offset) || unfinished) && !is_whole(&rest[..used]);
     Damaged {
         offset,
         next: first.map(|(start, _, zxid)| (offset + start as u64, zxid)),
         intact_after,
         last_after,
-        looks_torn: has_missing_sector(&rest[..end], offset) || ends_inside,
+        looks_torn,
         ends_for_apache: ends_for_apache(rest),
         undecodable: undecodable(rest),
         used_end: offset + used as u64,
@@ -134,6 +137,13 @@ fn judge_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) -> D
 fn announced_end(rest: &[u8]) -> Option<usize> {
     let length = i32::from_be_bytes(*rest.get(8..)?.first_chunk()?);
     usize::try_from(length).ok().filter(|size| 0 < *size).map(|size| size + OVERHEAD_BYTES)
+}
+
+/// A whole frame whose length is wrong.
+fn is_whole(used: &[u8]) -> bool {
+    let Some((head, [record @ .., END_BYTE])) = used.split_first_chunk::<HEAD_BYTES>() else { return false };
+    let checksum = head.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
+    !record.is_empty() && i64::from(simd_adler32::adler32(&record)) == checksum
 }
 
 fn undecodable(rest: &[u8]) -> Option<DecodeError> {

@@ -336,13 +336,10 @@ fn fill(mut writer: SnapshotWriter<'_>, frozen: &Frozen, trailer: &Trailer) -> i
 
 /// Removes what an earlier run left unfinished, and the `initialize` marker, which counts for one start.
 fn tidy(files: &Files<'_>, options: &StoreOptions) -> Result<(), Error> {
-    for path in &files.listing.unfinished {
-        files.disk.remove(path).context("remove", path)?;
-    }
-    let log_dir = options.log_dir.as_ref();
-    for dir in std::iter::once(&options.data_dir).chain(log_dir) {
-        let path = dir.join("initialize");
+    let initialize = std::iter::once(&options.data_dir).chain(&options.log_dir).map(|dir| dir.join("initialize"));
+    for path in files.listing.unfinished.iter().cloned().chain(initialize) {
         match files.disk.remove(&path) {
+            // This start may itself have used the name of an unfinished file.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).context("remove", &path),
             _ => (),
         }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! append batch ──> append batch ──> sync ──> marker        what sync covers may be acknowledged
-//!       └ first of a file: the file before it is synced, then the new one is created, named by its first zxid,
-//!         and the sync that follows also syncs the directory
+//!       └ first of a file: the file before it is synced; then the new one, named by its first zxid, gets its
+//!         header; file, directory and marker are synced before the batch is written
 //! ```
 //! The invariant: when [`TxnLog::sync`] returns, everything appended survives a power cut, the name of its file
 //! included, and no earlier record is missing. Any error is final: the page cache can no longer be trusted, so
@@ -80,7 +80,6 @@ pub struct TxnLog {
     current: Option<Current>,
     trigger: Trigger,
     marker: MarkerFile,
-    marked: Option<Marker>,
     roll: bool,
     failed: bool,
     _lock: Arc<Lock>,
@@ -108,8 +107,6 @@ struct Current {
     /// Zeros have been written up to here.
     filled: u64,
     unsynced: bool,
-    /// The directory has not been synced since the file was created.
-    unlisted: bool,
 }
 
 impl TxnLog {
@@ -124,7 +121,6 @@ impl TxnLog {
         let mut random = Random::new(seed);
         let trigger = Trigger::draw(&options, &mut random);
         let marker = MarkerFile::open(&*disk, &dir)?;
-        let marked = Marker::load(&*disk, &dir)?;
         Ok(Self {
             disk,
             dir,
@@ -134,7 +130,6 @@ impl TxnLog {
             current: None,
             trigger,
             marker,
-            marked,
             roll: false,
             failed: false,
             _lock: lock,
@@ -162,10 +157,11 @@ impl TxnLog {
             if log.roll {
                 log.finish_file()?;
             }
-            match &mut log.current {
-                Some(current) => current.append(frames, log.options.preallocate_bytes)?,
-                None => log.begin_file(frames, first)?,
+            if log.current.is_none() {
+                log.begin_file(frames, first)?;
             }
+            let current = log.current.as_mut().expect("there is one now");
+            current.append(frames, log.options.preallocate_bytes)?;
             log.last = last;
             Ok(log.count(records, frames.len()))
         })
@@ -180,7 +176,7 @@ impl TxnLog {
                 return Ok(Synced { last, took: Duration::ZERO, log_bytes: 0 });
             };
             if log.options.force_sync {
-                current.make_durable(&*log.disk, &log.dir)?;
+                current.make_durable()?;
                 log.mark()?;
             } else if let Some(current) = &mut log.current {
                 current.unsynced = false;
@@ -227,31 +223,21 @@ impl TxnLog {
         Appended::SnapshotDue
     }
 
+    /// Creates the file for a batch that starts with `first`. Header, name and marker are durable before the first
+    /// record is written: so a power cut within the first batch cannot leave records without a header, nor holes
+    /// between records in a file that no marker speaks of.
     fn begin_file(&mut self, frames: &[u8], first: Zxid) -> Result<(), Error> {
-        if let Some(marked) = self.marked.filter(|marked| marked.log == first) {
-            // Left by an earlier file of this name: too high for the one that begins.
-            let marker = Marker { position: 0, identity: 0, last: Zxid(first.0 - 1), ..marked };
-            self.marker.write(&marker)?;
-            self.marker.sync()?;
-        }
         let path = self.dir.join(log_name(first));
         let file = self.disk.open(&path, Open::CreateNew).context("create", &path)?;
         let identity = frames.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
-        let mut current = Current {
-            file,
-            path,
-            first,
-            identity,
-            position: 0,
-            allocated: 0,
-            filled: 0,
-            unsynced: true,
-            unlisted: true,
-        };
-        let start = [&log_header()[..], frames].concat();
-        current.append(&start, self.options.preallocate_bytes)?;
-        self.current = Some(current);
-        Ok(())
+        let current =
+            Current { file, path, first, identity, position: 0, allocated: 0, filled: 0, unsynced: true };
+        let current = self.current.insert(current);
+        current.append(&log_header(), self.options.preallocate_bytes)?;
+        current.make_durable()?;
+        self.disk.sync_dir(&self.dir).context("sync directory", &self.dir)?;
+        self.mark()?;
+        self.marker.sync()
     }
 
     /// Syncs and closes the open file. Also with `force_sync` off: a hole between two files would be worse than a
@@ -263,21 +249,17 @@ impl TxnLog {
             current.file.set_len(current.position).context("cut", &current.path)?;
             current.unsynced = true;
         }
-        if current.unsynced || current.unlisted {
-            current.make_durable(&*self.disk, &self.dir)?;
+        if current.unsynced {
+            current.make_durable()?;
             self.mark()?;
         }
         self.current = None;
         Ok(())
     }
 
-    fn mark(&mut self) -> Result<(), Error> {
-        let Some(current) = &self.current else { return Ok(()) };
-        let marker =
-            Marker { log: current.first, position: current.position, identity: current.identity, last: self.last };
-        self.marker.write(&marker)?;
-        self.marked = Some(marker);
-        Ok(())
+    fn mark(&self) -> Result<(), Error> {
+        let Some(Current { first, position, identity, .. }) = self.current else { return Ok(()) };
+        self.marker.write(&Marker { log: first, position, identity, last: self.last })
     }
 }
 
@@ -329,12 +311,9 @@ impl Current {
         Ok(())
     }
 
-    fn make_durable(&mut self, disk: &dyn Disk, dir: &std::path::Path) -> Result<(), Error> {
+    fn make_durable(&mut self) -> Result<(), Error> {
         self.file.sync_data().context("sync", &self.path)?;
-        if self.unlisted {
-            disk.sync_dir(dir).context("sync directory", dir)?;
-        }
-        (self.unsynced, self.unlisted) = (false, false);
+        self.unsynced = false;
         Ok(())
     }
 }

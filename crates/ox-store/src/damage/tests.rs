@@ -33,6 +33,29 @@ fn a_cut_at_any_byte_is_torn() {
 }
 
 #[test]
+fn a_write_that_stopped_at_any_byte_is_torn() {
+    let whole = frames(&[600]);
+    for length in 1..whole.len() {
+        let mut bytes = whole[..length].to_vec();
+        bytes.resize(4096, 0);
+        if bytes[..whole.len()] != whole[..] && bytes.iter().any(|byte| *byte != 0) {
+            assert_eq!(verdict(&bytes, None), Verdict::Torn, "stopped at {length}");
+        }
+    }
+}
+
+#[test]
+fn a_whole_record_with_a_changed_length_is_corrupt() {
+    for bit in 0..32 {
+        let mut bytes = frames(&[600]);
+        bytes[8 + bit / 8] ^= 0x80 >> (bit % 8);
+        assert_eq!(verdict(&bytes, None), Verdict::Corrupt, "bit {bit}, no padding");
+        bytes.resize(1 << 20, 0);
+        assert_eq!(verdict(&bytes, None), Verdict::Corrupt, "bit {bit}, padding");
+    }
+}
+
+#[test]
 fn a_missing_sector_is_torn_and_a_flipped_bit_is_not() {
     let mut torn = frames(&[2000]);
     torn[512..1024].fill(0);
