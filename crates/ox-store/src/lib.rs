@@ -1,1 +1,33 @@
-//! Being built.
+//! What a server keeps on disk: transaction logs, snapshots, and how both become a state again.
+//!
+//! The files are Apache ZooKeeper's, byte for byte; they are written more carefully and read more sceptically.
+//! Three promises hold everywhere:
+//!
+//! - what [`TxnLog::sync`] has covered survives a power cut, and a start after one needs nobody's help;
+//! - a history with something missing is refused with its name, place and zxids, never served;
+//! - after every start Apache can open the directory, and after Apache we can.
+//!
+//! Read [`disk`] first (the one door to the file system, real and simulated), then [`txn_log`], [`snapshot`],
+//! `recovery` and [`store`], which puts them together.
+
+mod damage;
+mod directories;
+pub mod disk;
+mod error;
+mod limits;
+pub mod log_reader;
+pub mod marker;
+pub mod names;
+pub mod purge;
+mod random;
+mod recovery;
+pub mod snapshot;
+mod space;
+pub mod store;
+pub mod txn_log;
+
+pub use error::{Damage, Error, Rejected};
+pub use recovery::{Dropped, TornTail};
+pub use space::Space;
+pub use store::{Opened, RecoveryReport, SnapshotTaken, StartSnapshot, Store, StoreOptions};
+pub use txn_log::{Appended, LogOptions, Synced, TxnLog};

@@ -1,0 +1,92 @@
+//! The one door to the file system.
+//!
+//! Everything the store does to files goes through [`Disk`], so that a simulated disk can fail any call, lose
+//! power at any call, and show what recovery makes of the rest. The trait has the operations whose durability
+//! differs, and nothing else:
+//!
+//! | to make durable | call |
+//! |---|---|
+//! | bytes and length of a file | [`DiskFile::sync_data`] or [`DiskFile::sync_all`] |
+//! | its name: creation, renaming, removal | [`Disk::sync_dir`] of the directory |
+//!
+//! An error is never retried here; what it means is decided by the caller.
+
+mod real;
+mod sim;
+
+pub use real::RealDisk;
+pub use sim::{Fault, Keep, SimDisk};
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    Write,
+    /// A file that must not exist yet.
+    CreateNew,
+    /// A file that may exist; its content is kept.
+    Create,
+}
+
+/// Held for as long as the lock is.
+pub trait DiskLock: Send + Sync {}
+
+/// A file system.
+pub trait Disk: Send + Sync {
+    /// Opens a file.
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>>;
+    /// Names of the files and directories in `dir`, sorted.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Gives a file another name in the same directory, atomically replacing what has it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Creates a directory with its parents; fine if it exists.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Makes the names in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// The one path of a directory, whatever links lead to it.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
+    /// Bytes that can still be written to the file system of `dir`.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+    /// Creates `path` if needed and locks it against other processes; `WouldBlock` when one holds it.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
+}
+
+/// An open file.
+#[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+pub trait DiskFile: Send + Sync {
+    /// Reads some bytes at `offset`; 0 at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `bytes` at `offset`, growing the file if needed.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// The file's length.
+    fn len(&self) -> io::Result<u64>;
+    /// Cuts the file, or grows it with zeros.
+    fn set_len(&self, length: u64) -> io::Result<()>;
+    /// Grows the file to `length` with zeros and reserves the space where the file system can.
+    fn preallocate(&self, length: u64) -> io::Result<()>;
+    /// Makes content and length durable.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Makes content and all metadata durable.
+    fn sync_all(&self) -> io::Result<()>;
+}
+
+/// Fills `buffer` from `offset` on; less only at the end of the file.
+pub(crate) fn read_full(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

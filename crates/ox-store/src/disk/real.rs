@@ -1,0 +1,141 @@
+//! The operating system's files.
+
+use super::{Disk, DiskFile, DiskLock, Open};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The real file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+struct RealFile(File);
+
+/// The lock goes with the open file.
+struct RealLock(#[expect(dead_code, reason = "held, not used")] File);
+impl DiskLock for RealLock {}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match how {
+            Open::Read => (),
+            Open::Write => _ = options.write(true),
+            Open::CreateNew => _ = options.write(true).create_new(true),
+            Open::Create => _ = options.write(true).create(true).truncate(false),
+        }
+        Ok(Box::new(RealFile(options.open(path)?)))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            // A name that is not text is none of ours.
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(dir)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(RealLock(file))),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn preallocate(&self, length: u64) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, length) {
+            Ok(()) => return Ok(()),
+            // Some file systems cannot; a sparse file reads the same.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => (),
+            Err(error) => return Err(error.into()),
+        }
+        self.0.set_len(length)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_names_and_locks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = RealDisk.open(&path, Open::CreateNew).unwrap();
+        file.write_all_at(b"hello", 3).unwrap();
+        file.preallocate(4096).unwrap();
+        assert_eq!(file.len().unwrap(), 4096);
+        let mut bytes = [1; 10];
+        assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 10);
+        assert_eq!(&bytes, b"\0\0\0hello\0\0");
+        assert!(RealDisk.open(&path, Open::CreateNew).is_err());
+        RealDisk.rename(&path, &dir.path().join("b")).unwrap();
+        RealDisk.sync_dir(dir.path()).unwrap();
+        assert_eq!(RealDisk.list(dir.path()).unwrap(), ["b"]);
+        assert!(0 < RealDisk.free_bytes(dir.path()).unwrap());
+
+        let held = RealDisk.lock(&dir.path().join("lock")).unwrap();
+        let refused = RealDisk.lock(&dir.path().join("lock")).map(|_| ()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(held);
+        RealDisk.lock(&dir.path().join("lock")).unwrap();
+    }
+}

@@ -1,0 +1,194 @@
+//! What can go wrong, said so that an operator can act on it.
+
+use crate::snapshot::SnapshotError;
+use ox_proto::{DecodeError, Zxid};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a log cannot be read on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// The file is shorter than its header, or the header is zero, and records follow.
+    #[error("the file header is missing")]
+    NoHeader,
+    /// Another kind of file.
+    #[error("the file header has a wrong magic number")]
+    BadMagic,
+    /// No frame where one must be.
+    #[error("no intact record; {intact_after} intact records follow")]
+    BadFrame {
+        /// Frames found behind it, counted up to the largest batch.
+        intact_after: usize,
+    },
+    /// A frame that would be a torn tail, but its bytes had been synced.
+    #[error("no intact record, although the log had been synced up to byte {synced}")]
+    SyncedBytes {
+        /// Position in the marker.
+        synced: u64,
+    },
+    /// The checksum fits but the record means nothing to us.
+    #[error("the record cannot be decoded: {0}")]
+    BadRecord(DecodeError),
+    /// The same zxid twice, with different content.
+    #[error("record {0} stands here again with another content")]
+    Repeated(Zxid),
+}
+
+/// What stops a start, an append or a snapshot.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("{action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// A directory is missing and must not be created.
+    #[error("{} does not exist, and zookeeper.datadir.autocreate is false: create it by hand", .0.display())]
+    MissingDirectory(PathBuf),
+    /// A directory cannot be created or written to.
+    #[error("cannot write to {}: {source}", path.display())]
+    UnusableDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Another process uses the directory.
+    #[error("{} is in use by another process", .0.display())]
+    Locked(PathBuf),
+    /// dataDir and dataLogDir differ, but files lie in the wrong one.
+    #[error("{} lies in the wrong directory: snapshots belong in dataDir, logs in dataLogDir", .0.display())]
+    Misplaced(PathBuf),
+    /// A log is damaged where its records are needed.
+    #[error("{} is damaged at byte {offset}, behind zxid {after}: {damage}", path.display())]
+    Corrupt {
+        /// The log.
+        path: PathBuf,
+        /// Where.
+        offset: u64,
+        /// Last zxid known before the damage; what follows it is in doubt.
+        after: Zxid,
+        /// What is wrong.
+        damage: Damage,
+    },
+    /// Transactions are missing between two that are there.
+    #[error("transactions after {after} are missing: {} continues with {found}", path.display())]
+    Gap {
+        /// Last zxid before the hole.
+        after: Zxid,
+        /// First zxid behind it.
+        found: Zxid,
+        /// Log that holds it.
+        path: PathBuf,
+    },
+    /// A new epoch does not continue the tree we have.
+    #[error("transactions between {after} and {found} are missing: the digest of {found} does not fit ({})", path.display())]
+    EpochGap {
+        /// Last zxid of the old epoch that is there.
+        after: Zxid,
+        /// First of the new one.
+        found: Zxid,
+        /// Log that holds it.
+        path: PathBuf,
+    },
+    /// Records that had been synced are gone.
+    #[error("{} had been synced up to zxid {synced}, but the history ends at {last}", path.display())]
+    SyncedLost {
+        /// The log that the marker names.
+        path: PathBuf,
+        /// Zxid in the marker.
+        synced: Zxid,
+        /// Last zxid found.
+        last: Zxid,
+    },
+    /// An unreadable snapshot is newer than everything readable.
+    #[error("{} cannot be read, and the rest of the history ends at {last}", path.display())]
+    SnapshotLost {
+        /// The unreadable snapshot.
+        path: PathBuf,
+        /// Last zxid found.
+        last: Zxid,
+    },
+    /// Logs without a snapshot to start from.
+    #[error("no snapshot found, but there are log entries (first log {}); \
+             zookeeper.snapshot.trust.empty=true replays them from the beginning", .0.display())]
+    NoSnapshot(PathBuf),
+    /// No snapshot leads to a complete history.
+    #[error("no usable snapshot:{}", list_reasons(.0))]
+    NoUsableSnapshot(Vec<Rejected>),
+    /// A snapshot file cannot be used.
+    #[error("snapshot {}: {source}", path.display())]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: SnapshotError,
+    },
+    /// A snapshot could not be written; the server may go on and try again.
+    #[error("write snapshot {}: {source}", path.display())]
+    SnapshotWrite {
+        /// Its final name.
+        path: PathBuf,
+        /// What happened.
+        source: Box<Error>,
+    },
+    /// An earlier error ended this log.
+    #[error("the transaction log has failed before and takes nothing more")]
+    LogFailed,
+    /// Purging would leave too little.
+    #[error("nothing purged: {0}")]
+    PurgeRefused(Box<Error>),
+}
+
+/// A snapshot that was tried and cannot be used.
+#[derive(Debug)]
+pub struct Rejected {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: Box<Error>,
+}
+
+fn list_reasons(rejected: &[Rejected]) -> String {
+    rejected.iter().map(|one| format!("\n  {}: {}", one.path.display(), one.reason)).collect()
+}
+
+impl Error {
+    /// The process exit code that Apache's operators know: 3 for directories, 10 for a snapshot that could not be
+    /// written, 1 for the rest.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::MissingDirectory(_) | Self::UnusableDirectory { .. } | Self::Locked(_) | Self::Misplaced(_) => 3,
+            Self::SnapshotWrite { .. } => 10,
+            Self::Io { .. }
+            | Self::Corrupt { .. }
+            | Self::Gap { .. }
+            | Self::EpochGap { .. }
+            | Self::SyncedLost { .. }
+            | Self::SnapshotLost { .. }
+            | Self::NoSnapshot(_)
+            | Self::NoUsableSnapshot(_)
+            | Self::Snapshot { .. }
+            | Self::LogFailed
+            | Self::PurgeRefused(_) => 1,
+        }
+    }
+}
+
+/// Adds the path to an I/O error.
+pub(crate) trait IoContext<T> {
+    fn context(self, action: &'static str, path: &Path) -> Result<T, Error>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn context(self, action: &'static str, path: &Path) -> Result<T, Error> {
+        self.map_err(|source| Error::Io { action, path: path.to_owned(), source })
+    }
+}

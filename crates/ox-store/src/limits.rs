@@ -1,0 +1,31 @@
+//! Bounds and step sizes, each with its reason.
+
+/// Bytes read from a log or snapshot at a time: large enough that the system call disappears beside the work on
+/// the bytes, small enough to stay in the processor's cache.
+pub(crate) const READ_CHUNK_BYTES: usize = 1 << 20;
+
+/// Bytes of a snapshot gathered before they are hashed, compressed and written.
+pub(crate) const WRITE_CHUNK_BYTES: usize = 256 << 10;
+
+/// A snapshot being written is synced each time this much of it is new, so that the log's own sync never waits
+/// for more than this behind it in the file system's journal.
+pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 8 << 20;
+
+/// A log is filled with zeros this far ahead of its records: writing into filled space changes no metadata, so
+/// most syncs are one write to the disk instead of two or three.
+pub(crate) const FILL_AHEAD_BYTES: u64 = 1 << 20;
+
+/// What may follow the first seal of a snapshot, at most. The known trailers have 54 bytes; a digest of version 1
+/// may be a text of some length.
+pub(crate) const TRAILER_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that the search for intact frames behind damage may checksum, as a multiple of the bytes searched. Real
+/// files need about one; a file made to look like overlapping frames everywhere would need as many as it has
+/// bytes, and is called corrupt instead.
+pub(crate) const SEARCH_EFFORT: u64 = 64;
+
+/// Apache refuses longer records unless `jute.maxbuffer` is raised, instead of taking them for the end of the log.
+pub(crate) const APACHE_RECORD_BYTES_MAX: i32 = 2_097_150;
+
+/// A compressed chunk of a snappy stream, at most. The writer cuts at 32 KiB; Apache refuses 512 MiB.
+pub(crate) const SNAPPY_CHUNK_BYTES_MAX: usize = 512 << 20;

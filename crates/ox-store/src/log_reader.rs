@@ -1,0 +1,176 @@
+//! Reading a log, one intact frame after the other.
+//!
+//! | offset | bytes | content |
+//! |---|---|---|
+//! | 0 | 16 | magic `ZKLG`, version 2, dbid 0 |
+//! | 16 | | frames (`ox_proto::log_frame`), zxids ascending |
+//! | | | zeros up to the end of the file, or nothing |
+//!
+//! The reader stops at the first place where no intact frame starts and has no opinion on why:
+//! [`crate::damage`] judges that. Memory grows with bytes that are there, never with an announced length.
+
+use crate::disk::{Disk, DiskFile, Open, read_full};
+use crate::error::{Error, IoContext};
+use crate::limits::READ_CHUNK_BYTES;
+use ox_proto::log_frame::{Framed, HEAD_BYTES, OVERHEAD_BYTES, read_log_frame};
+use std::path::{Path, PathBuf};
+
+/// Bytes before the first frame.
+pub const LOG_HEADER_BYTES: u64 = 16;
+/// "ZKLG".
+pub const LOG_MAGIC: u32 = 0x5a4b_4c47;
+/// The one version there is.
+pub const LOG_VERSION: u32 = 2;
+
+/// The header of a new log.
+pub fn log_header() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&LOG_MAGIC.to_be_bytes());
+    bytes[4..8].copy_from_slice(&LOG_VERSION.to_be_bytes());
+    bytes
+}
+
+/// What stands in place of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogHeader {
+    /// A log. Apache ignores the version, no checksum covers it, so it is told and not judged.
+    Log {
+        /// 2.
+        version: u32,
+        /// 0.
+        dbid: i64,
+    },
+    /// Fewer than 16 bytes, or 16 zeros: the crash came before the header.
+    Missing,
+    /// Something else.
+    BadMagic(u32),
+}
+
+/// An intact frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// Its stored checksum.
+    pub checksum: i64,
+    /// The record in it.
+    pub record: &'a [u8],
+}
+
+/// A log being read.
+pub struct LogReader {
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+    length: u64,
+    header: LogHeader,
+    buffer: Vec<u8>,
+    /// Unread bytes are `buffer[begin..end]`.
+    begin: usize,
+    end: usize,
+    /// Where `buffer[begin]` stands in the file.
+    offset: u64,
+}
+
+impl LogReader {
+    /// Opens the log and reads its header.
+    pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
+        let file = disk.open(path, Open::Read).context("open", path)?;
+        let length = file.len().context("measure", path)?;
+        let (path, buffer) = (path.to_owned(), vec![0; READ_CHUNK_BYTES.min(clamp(length) + 1)]);
+        let mut reader = Self { path, file, length, header: LogHeader::Missing, buffer, begin: 0, end: 0, offset: 0 };
+        reader.ensure(16)?;
+        reader.header = read_header(&reader.buffer[..reader.end]);
+        reader.skip(reader.end.min(16));
+        Ok(reader)
+    }
+
+    /// The header found.
+    pub fn header(&self) -> LogHeader {
+        self.header
+    }
+
+    /// The file's name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file itself, for a closer look.
+    pub fn file(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+
+    /// The file's length when it was opened.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Where the next frame starts, or where reading stopped.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Goes on at another place.
+    pub fn seek(&mut self, offset: u64) {
+        (self.begin, self.end, self.offset) = (0, 0, offset);
+    }
+
+    /// The next frame; `None` where no intact one starts, again and again.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
+        self.ensure(HEAD_BYTES)?;
+        let Some(size) = self.announced().filter(|size| self.offset + (*size + OVERHEAD_BYTES) as u64 <= self.length)
+        else {
+            return Ok(None);
+        };
+        self.ensure(size + OVERHEAD_BYTES)?;
+        if !matches!(read_log_frame(&self.buffer[self.begin..self.end]), Framed::Record(_)) {
+            return Ok(None);
+        }
+        let (offset, start) = (self.offset, self.begin);
+        self.skip(size + OVERHEAD_BYTES);
+        let frame = &self.buffer[start..self.begin];
+        let checksum = frame.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
+        Ok(Some(Frame { offset, checksum, record: &frame[HEAD_BYTES..HEAD_BYTES + size] }))
+    }
+
+    /// The length in the head of the next frame, if it is one.
+    fn announced(&self) -> Option<usize> {
+        let head = self.buffer[self.begin..self.end].first_chunk::<HEAD_BYTES>()?;
+        let length = i32::from_be_bytes(*head.last_chunk()?);
+        usize::try_from(length).ok().filter(|size| 0 < *size)
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.begin += count;
+        self.offset += count as u64;
+    }
+
+    /// Has `count` unread bytes in the buffer, or all that are left.
+    fn ensure(&mut self, count: usize) -> Result<(), Error> {
+        if count <= self.end - self.begin {
+            return Ok(());
+        }
+        self.buffer.copy_within(self.begin..self.end, 0);
+        (self.begin, self.end) = (0, self.end - self.begin);
+        if self.buffer.len() < count {
+            self.buffer.resize(count, 0); // at most what the file still has: the callers have checked
+        }
+        let at = self.offset + self.end as u64;
+        self.end += read_full(&*self.file, &mut self.buffer[self.end..], at).context("read", &self.path)?;
+        Ok(())
+    }
+}
+
+fn clamp(length: u64) -> usize {
+    usize::try_from(length).unwrap_or(usize::MAX - 1)
+}
+
+fn read_header(bytes: &[u8]) -> LogHeader {
+    let Some(header) = bytes.first_chunk::<16>().filter(|header| **header != [0; 16]) else {
+        return LogHeader::Missing;
+    };
+    let word = |at: usize| header[at..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
+    if word(0) != LOG_MAGIC {
+        return LogHeader::BadMagic(word(0));
+    }
+    LogHeader::Log { version: word(4), dbid: i64::from(word(8)) << 32 | i64::from(word(12)) }
+}

@@ -1,0 +1,198 @@
+//! From files to a state: which snapshot, which logs, and whether together they are the whole history.
+//!
+//! ```text
+//! snapshots, newest first:  load ──> replay the logs behind it ──> complete? ── yes ──> repair, sync, serve
+//!                             │ broken         │ hole, corrupt         │ older history only
+//!                             └──── next ──────┴─────── next ──────────┘
+//! ```
+//! The rule above all: a history with something missing is never served. Each snapshot is decoded into a state of
+//! its own, so nothing of a rejected one is left; every transaction must follow the one before it; and what a
+//! rejected snapshot or the synced-position marker shows to have existed must have been reached. Reading changes
+//! nothing on disk; [`repair`] does that once the outcome is known.
+
+pub(crate) mod digests;
+pub(crate) mod repair;
+pub(crate) mod replay;
+
+use crate::disk::Disk;
+use crate::error::{Error, Rejected};
+use crate::marker::Marker;
+use crate::names::{Dirs, Listing, LogFile, SnapshotFile};
+use crate::snapshot::Trailer;
+use crate::snapshot::read::{Sink, StoredNode, read_snapshot};
+use ox_proto::{RawAcls, SessionId, Zxid};
+use ox_tree::{Loader, Options, State};
+pub use repair::Dropped;
+use replay::{Base, Chain, Replay};
+use std::path::PathBuf;
+
+/// What to do about a torn tail that Apache would refuse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TornTail {
+    /// Cut it: it was never acknowledged.
+    #[default]
+    Truncate,
+    /// Refuse to start.
+    Refuse,
+}
+
+/// Choices of the operator that recovery obeys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) trust_empty: bool,
+    pub(crate) torn_tail: TornTail,
+    pub(crate) allow_gaps: bool,
+    pub(crate) batch_max: usize,
+}
+
+/// A complete history.
+pub(crate) struct Recovered {
+    pub(crate) state: State,
+    /// What it was built on; none for an empty database or a replay from the beginning.
+    pub(crate) snapshot: Option<(SnapshotFile, Trailer)>,
+    pub(crate) replay: Replay,
+    /// Snapshots that cannot be used, newest first.
+    pub(crate) rejected: Vec<Rejected>,
+    /// Snapshots that contain more than the logs; to be moved aside, because the history goes on without them.
+    pub(crate) ahead: Vec<SnapshotFile>,
+    /// The state contains parts of transactions beyond the logs, up to here.
+    pub(crate) raised_to: Option<Zxid>,
+    /// Logs without a record, to be removed.
+    pub(crate) empty_logs: Vec<LogFile>,
+}
+
+/// The files a recovery works on.
+pub(crate) struct Files<'a> {
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) dirs: &'a Dirs,
+    pub(crate) listing: &'a Listing,
+    pub(crate) marker: Option<Marker>,
+}
+
+/// Builds the state.
+pub(crate) fn recover(files: &Files<'_>, rules: &Rules, options: &Options) -> Result<Recovered, Error> {
+    let chain = Chain::open(files, *rules)?;
+    let mut recovered = choose(files, &chain, rules, options)?;
+    recovered.empty_logs = chain.empty;
+    Ok(recovered)
+}
+
+fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &Options) -> Result<Recovered, Error> {
+    let snapshots = &files.listing.snapshots;
+    let mut rejected: Vec<Rejected> = Vec::new();
+    let mut ahead: Vec<SnapshotFile> = Vec::new();
+    for snapshot in snapshots {
+        let attempt = attempt(files, chain, snapshot, options)
+            .and_then(|found| found.complete(files, rules, &rejected, snapshots));
+        match attempt {
+            Ok(found) if found.is_ahead() => ahead.push(snapshot.clone()),
+            Ok(found) => return Ok(Recovered { rejected, ahead, ..found }),
+            Err(reason) => rejected.push(Rejected { path: snapshot.path.clone(), reason: Box::new(reason) }),
+        }
+    }
+    if let Some(newest) = ahead.first() {
+        // Nothing older is complete: keep what it contains, and never use its zxids again.
+        let found = attempt(files, chain, newest, options)?.complete(files, rules, &rejected, snapshots)?;
+        return Ok(Recovered { rejected, ..found.raised() });
+    }
+    if chain.logs.is_empty() && snapshots.is_empty() {
+        return from_nothing(chain, options)?.complete(files, rules, &[], snapshots);
+    }
+    if rules.trust_empty {
+        let found = from_nothing(chain, options).and_then(|found| found.complete(files, rules, &rejected, snapshots));
+        return found.map(|found| Recovered { rejected, ..found });
+    }
+    match chain.logs.first() {
+        Some(log) if snapshots.is_empty() => Err(Error::NoSnapshot(log.path.clone())),
+        _ => Err(Error::NoUsableSnapshot(rejected)),
+    }
+}
+
+/// Loads a snapshot into a fresh state and replays what follows it.
+fn attempt(
+    files: &Files<'_>,
+    chain: &Chain<'_>,
+    snapshot: &SnapshotFile,
+    options: &Options,
+) -> Result<Recovered, Error> {
+    let mut sink = LoaderSink(Loader::new(options.clone()));
+    let contents = read_snapshot(files.disk, snapshot, &mut sink)?;
+    let mut state = sink.0.finish(snapshot.last).map_err(|error| {
+        let source = crate::snapshot::SnapshotError::Content(error.to_string());
+        Error::Snapshot { path: snapshot.path.clone(), source }
+    })?;
+    let trailer = contents.trailer;
+    let told = trailer.last_zxid.or(trailer.digest.map(|(zxid, _)| zxid));
+    let reach = told.unwrap_or_else(|| state.max_node_zxid()).max(snapshot.last);
+    let base =
+        Base { last: snapshot.last, reach, reach_is_told: told.is_some(), digest: trailer.digest, is_nothing: false };
+    let replay = chain.replay(&base, &mut state)?;
+    Ok(Recovered::new(state, Some((snapshot.clone(), trailer)), replay))
+}
+
+fn from_nothing(chain: &Chain<'_>, options: &Options) -> Result<Recovered, Error> {
+    let mut state = State::new(options.clone());
+    let base = Base { last: Zxid::ZERO, reach: Zxid::ZERO, reach_is_told: true, digest: None, is_nothing: true };
+    let replay = chain.replay(&base, &mut state)?;
+    Ok(Recovered::new(state, None, replay))
+}
+
+impl Recovered {
+    fn new(state: State, snapshot: Option<(SnapshotFile, Trailer)>, replay: Replay) -> Self {
+        let (rejected, ahead, empty_logs) = (Vec::new(), Vec::new(), Vec::new());
+        Self { state, snapshot, replay, rejected, ahead, raised_to: None, empty_logs }
+    }
+
+    /// The snapshot contains parts of transactions that the logs do not have.
+    fn is_ahead(&self) -> bool {
+        self.replay.last < self.replay.reach
+    }
+
+    fn raised(mut self) -> Self {
+        let reach = self.replay.reach;
+        self.state.set_last_zxid(reach);
+        self.raised_to = Some(reach);
+        self
+    }
+
+    /// Everything that is known to have existed must have been reached.
+    fn complete(
+        self,
+        files: &Files<'_>,
+        rules: &Rules,
+        rejected: &[Rejected],
+        snapshots: &[SnapshotFile],
+    ) -> Result<Self, Error> {
+        let last = self.replay.last;
+        if rules.allow_gaps {
+            return Ok(self);
+        }
+        let lost = snapshots.iter().find(|file| last < file.last && rejected.iter().any(|one| one.path == file.path));
+        if let Some(file) = lost {
+            return Err(Error::SnapshotLost { path: file.path.clone(), last });
+        }
+        if let Some(marker) = files.marker.filter(|marker| last < marker.last && !self.replay.marker_is_foreign) {
+            let path: PathBuf = files.dirs.logs.join(crate::names::log_name(marker.log));
+            return Err(Error::SyncedLost { path, synced: marker.last, last });
+        }
+        Ok(self)
+    }
+}
+
+/// Hands a snapshot's content to the tree.
+struct LoaderSink(Loader);
+
+impl Sink for LoaderSink {
+    fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {
+        self.0.session(id, timeout_ms);
+        Ok(())
+    }
+
+    fn acl(&mut self, id: i64, acls: RawAcls<'_>) -> Result<(), String> {
+        self.0.acl(id, acls).map_err(|error| error.to_string())
+    }
+
+    fn node(&mut self, node: &StoredNode<'_>) -> Result<(), String> {
+        self.0.node(&node.path, node.data, node.acl, node.stat).map_err(|error| error.to_string())
+    }
+}

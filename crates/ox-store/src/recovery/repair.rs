@@ -1,0 +1,174 @@
+//! What a start does to the files once it knows what they mean, and before anything is served.
+//!
+//! Each step is durable before the next, and a crash in between leads the next start to the same state:
+//!
+//! 1. what is cut from a torn log is saved as `damaged.*`, then the log ends with its last good record;
+//! 2. logs without a record go, because Apache would stumble over them;
+//! 3. snapshots that the history leaves behind are moved aside;
+//! 4. everything that the state was built from is synced. After a crash of the process its last records may be in
+//!    the page cache only, and a sync that failed then would be reported as good now: so whatever was not known to
+//!    be synced is written anew before it is synced.
+
+use super::replay::{LastLog, TornLog};
+use super::{Files, Recovered};
+use crate::disk::{Disk, Open, read_full};
+use crate::error::{Error, IoContext};
+use crate::limits::READ_CHUNK_BYTES;
+use crate::log_reader::LOG_HEADER_BYTES;
+use crate::marker::{Marker, MarkerFile};
+use crate::names::unfinished_name;
+use ox_proto::Zxid;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A tail that was cut because it was never acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// The log.
+    pub path: PathBuf,
+    /// Where it ends now.
+    pub offset: u64,
+    /// Its last record that is left (or that of the log before it).
+    pub after: Zxid,
+    /// The last intact record among those dropped, if any was intact.
+    pub last: Option<Zxid>,
+    /// Where the bytes went; none if there was no space for them.
+    pub saved_as: Option<PathBuf>,
+}
+
+/// Brings the logs and snapshots into the shape that the next start, ours or Apache's, can use.
+pub(crate) fn repair(files: &Files<'_>, recovered: &Recovered, now_ms: i64) -> Result<Option<Dropped>, Error> {
+    let (disk, logs) = (files.disk, &files.dirs.logs);
+    let last = recovered.replay.last;
+    if let Some(marker) = files.marker.filter(|marker| last < marker.last || recovered.replay.marker_is_foreign) {
+        let reset = Marker { position: 0, identity: 0, last: last.min(marker.last), ..marker };
+        write_marker(disk, logs, &reset)?;
+    }
+    let dropped = recovered.replay.torn.as_ref().map(|torn| cut(files, torn, now_ms)).transpose()?;
+    for log in &recovered.empty_logs {
+        disk.remove(&log.path).context("remove", &log.path)?;
+    }
+    if !recovered.empty_logs.is_empty() {
+        disk.sync_dir(logs).context("sync directory", logs)?;
+    }
+    for snapshot in &recovered.ahead {
+        move_aside(disk, &snapshot.path, now_ms)?;
+    }
+    Ok(dropped)
+}
+
+/// Makes durable what the state was built from.
+pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Error> {
+    let (disk, replay) = (files.disk, &recovered.replay);
+    for path in &replay.used {
+        match &replay.last_log {
+            Some(last) if last.log.path == *path => rewrite_tail(files, last, replay.last)?,
+            _ => sync_file(disk, path)?,
+        }
+    }
+    if let Some((snapshot, _)) = &recovered.snapshot {
+        sync_file(disk, &snapshot.path)?;
+    }
+    for dir in files.dirs.each() {
+        disk.sync_dir(dir).context("sync directory", dir)?;
+    }
+    Ok(())
+}
+
+/// Renames a file so that neither we nor Apache look at it again.
+pub(crate) fn move_aside(disk: &dyn Disk, path: &Path, now_ms: i64) -> Result<PathBuf, Error> {
+    let (dir, name) = split(path);
+    let aside = dir.join(format!("damaged.{name}.{now_ms}"));
+    disk.rename(path, &aside).context("rename", path)?;
+    disk.sync_dir(dir).context("sync directory", dir)?;
+    Ok(aside)
+}
+
+fn cut(files: &Files<'_>, torn: &TornLog, now_ms: i64) -> Result<Dropped, Error> {
+    let (disk, path) = (files.disk, &torn.log.path);
+    let (dir, name) = split(path);
+    let save = dir.join(format!("damaged.{name}.{:x}.{now_ms}", torn.offset));
+    let saved = copy(disk, path, torn.offset..torn.used_end, &save);
+    let saved_as = match saved {
+        Ok(()) => Some(save),
+        // The bytes are of no use to anybody but the curious: no space for them must not stop the start.
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+            _ = disk.remove(&save);
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    disk.sync_dir(dir).context("sync directory", dir)?;
+    if torn.offset <= LOG_HEADER_BYTES {
+        disk.remove(path).context("remove", path)?;
+    } else {
+        let file = disk.open(path, Open::Write).context("open", path)?;
+        file.set_len(torn.offset).context("cut", path)?;
+        file.sync_all().context("sync", path)?;
+    }
+    disk.sync_dir(dir).context("sync directory", dir)?;
+    let (offset, after, last) = (torn.offset, torn.after, torn.last_dropped);
+    Ok(Dropped { path: path.clone(), offset, after, last, saved_as })
+}
+
+/// Writes the part of the last log that is not known to be synced once more, and syncs it. Without a marker for it
+/// not even its name is known to be durable: then a copy takes its place.
+fn rewrite_tail(files: &Files<'_>, last: &LastLog, zxid: Zxid) -> Result<(), Error> {
+    let (disk, path) = (files.disk, &last.log.path);
+    match last.synced {
+        Some(synced) => {
+            let file = disk.open(path, Open::Write).context("open", path)?;
+            let mut chunk = vec![0; READ_CHUNK_BYTES];
+            let mut at = synced.max(LOG_HEADER_BYTES);
+            while at < last.end {
+                let count = usize::try_from(last.end - at).unwrap_or(usize::MAX).min(chunk.len());
+                let count = read_full(&*file, &mut chunk[..count], at).context("read", path)?;
+                file.write_all_at(&chunk[..count], at).context("write", path)?;
+                at += count.max(1) as u64;
+            }
+            file.sync_all().context("sync", path)?;
+        }
+        None => {
+            let (dir, name) = split(path);
+            let fresh = dir.join(unfinished_name(name));
+            copy(disk, path, 0..last.end, &fresh)?;
+            disk.rename(&fresh, path).context("rename", &fresh)?;
+            disk.sync_dir(dir).context("sync directory", dir)?;
+        }
+    }
+    let marker = Marker { log: last.log.first, position: last.end, identity: last.identity, last: zxid };
+    MarkerFile::open(disk, &files.dirs.logs)?.write(&marker)
+}
+
+fn copy(disk: &dyn Disk, from: &Path, range: std::ops::Range<u64>, to: &Path) -> Result<(), Error> {
+    let source = disk.open(from, Open::Read).context("open", from)?;
+    let target = disk.open(to, Open::Create).context("create", to)?;
+    target.set_len(0).context("cut", to)?;
+    let mut chunk = vec![0; READ_CHUNK_BYTES];
+    let mut at = range.start;
+    while at < range.end {
+        let count = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(chunk.len());
+        let count = read_full(&*source, &mut chunk[..count], at).context("read", from)?;
+        if count == 0 {
+            break;
+        }
+        target.write_all_at(&chunk[..count], at - range.start).context("write", to)?;
+        at += count as u64;
+    }
+    target.sync_all().context("sync", to)
+}
+
+fn write_marker(disk: &dyn Disk, dir: &Path, marker: &Marker) -> Result<(), Error> {
+    let file = MarkerFile::open(disk, dir)?;
+    file.write(marker)?;
+    file.sync()
+}
+
+fn sync_file(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
+    disk.open(path, Open::Write).context("open", path)?.sync_all().context("sync", path)
+}
+
+fn split(path: &Path) -> (&Path, &str) {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    (path.parent().unwrap_or(Path::new(".")), name)
+}

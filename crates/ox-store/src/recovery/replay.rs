@@ -1,0 +1,327 @@
+//! Replaying logs over a snapshot, without holes.
+//!
+//! The logs of a directory are one chain: each continues the one before. Replay starts in the newest log whose name
+//! is at most the snapshot's successor, skips what the snapshot covers, and applies the rest, where every record
+//! must follow the last one. Damage is judged by where it lies:
+//!
+//! | where | what |
+//! |---|---|
+//! | in records that the snapshot covers | skipped |
+//! | in an earlier log, and the next one continues with the missing zxid | harmless: the run before ended here |
+//! | in an earlier log otherwise | refused |
+//! | in the last log | torn: cut; corrupt: refused ([`crate::damage`]) |
+
+use super::digests::Digests;
+use super::{Files, Rules, TornTail};
+use crate::damage::{Damaged, Stop, Verdict, inspect};
+use crate::disk::Disk;
+use crate::error::{Damage, Error};
+use crate::log_reader::{LOG_HEADER_BYTES, LOG_VERSION, LogHeader, LogReader};
+use crate::marker::Marker;
+use crate::names::LogFile;
+use ox_proto::txn::{Record, Txn, TxnDigest, TxnHeader};
+use ox_proto::{Reader, Zxid};
+use ox_tree::State;
+use std::path::PathBuf;
+
+/// What replay starts from.
+pub(crate) struct Base {
+    /// Everything up to here is contained.
+    pub(crate) last: Zxid,
+    /// Parts of everything up to here may be contained.
+    pub(crate) reach: Zxid,
+    /// The snapshot says so itself; otherwise it was guessed from its nodes.
+    pub(crate) reach_is_told: bool,
+    pub(crate) digest: Option<(Zxid, TxnDigest)>,
+    /// The built-in tree: the first record must prove that it continues it.
+    pub(crate) is_nothing: bool,
+}
+
+/// A tail that was never acknowledged.
+#[derive(Clone, Debug)]
+pub(crate) struct TornLog {
+    pub(crate) log: LogFile,
+    /// Where the last good record ends.
+    pub(crate) offset: u64,
+    /// Where the bytes to be cut end, zeros not counted.
+    pub(crate) used_end: u64,
+    /// Last good record.
+    pub(crate) after: Zxid,
+    /// Last intact record among those dropped.
+    pub(crate) last_dropped: Option<Zxid>,
+}
+
+/// The newest log with records.
+#[derive(Clone, Debug)]
+pub(crate) struct LastLog {
+    pub(crate) log: LogFile,
+    /// Where its last record ends.
+    pub(crate) end: u64,
+    /// Stored checksum of its first record.
+    pub(crate) identity: i64,
+    /// Bytes that the marker says were synced, if it speaks of this file.
+    pub(crate) synced: Option<u64>,
+}
+
+/// The outcome of a replay.
+#[derive(Default)]
+pub(crate) struct Replay {
+    /// Last zxid contained in the state.
+    pub(crate) last: Zxid,
+    /// As in [`Base`].
+    pub(crate) reach: Zxid,
+    /// Records applied.
+    pub(crate) records: u64,
+    /// Logs they came from.
+    pub(crate) used: Vec<PathBuf>,
+    pub(crate) torn: Option<TornLog>,
+    pub(crate) last_log: Option<LastLog>,
+    /// Logs with damage among covered records: fine for us, not for Apache.
+    pub(crate) damaged_but_covered: Vec<LogFile>,
+    /// The log that the marker names was written by somebody else since.
+    pub(crate) marker_is_foreign: bool,
+    pub(crate) conflicts: u64,
+    pub(crate) digests: Digests,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The logs of a directory.
+pub(crate) struct Chain<'a> {
+    disk: &'a dyn Disk,
+    marker: Option<Marker>,
+    rules: Rules,
+    /// Oldest first; the newest has a record, or damage.
+    pub(crate) logs: Vec<LogFile>,
+    /// Newer ones that hold nothing.
+    pub(crate) empty: Vec<LogFile>,
+}
+
+impl<'a> Chain<'a> {
+    /// Sorts out newest logs that were created and never got a record.
+    pub(crate) fn open(files: &Files<'a>, rules: Rules) -> Result<Self, Error> {
+        let mut chain =
+            Self { disk: files.disk, marker: files.marker, rules, logs: files.listing.logs.clone(), empty: Vec::new() };
+        while let Some(log) = chain.logs.pop() {
+            if !is_empty(chain.disk, &log)? {
+                chain.logs.push(log);
+                break;
+            }
+            chain.empty.push(log);
+        }
+        Ok(chain)
+    }
+
+    /// Applies everything behind `base`.
+    pub(crate) fn replay(&self, base: &Base, state: &mut State) -> Result<Replay, Error> {
+        let next = Zxid(base.last.0.saturating_add(1));
+        let start = self.logs.iter().rposition(|log| log.first <= next).unwrap_or(0);
+        let digests = Digests::new(state, base.last, base.reach, base.digest);
+        let found = Replay { last: base.last, reach: base.reach, digests, ..Replay::default() };
+        let mut run = Run { chain: self, base, state, found, seen: Zxid(i64::MIN), pending: None };
+        for (index, log) in self.logs.iter().enumerate().skip(start) {
+            run.log(log, index + 1 == self.logs.len())?;
+        }
+        if let Some(error) = run.pending
+            && !self.rules.allow_gaps
+        {
+            return Err(error);
+        }
+        Ok(run.found)
+    }
+
+    /// The record of `zxid` as the logs first have it.
+    fn find(&self, zxid: Zxid) -> Result<Option<Vec<u8>>, Error> {
+        for log in &self.logs {
+            let mut reader = LogReader::open(self.disk, &log.path)?;
+            while let Some(frame) = reader.next_frame()? {
+                if Reader::from_disk(frame.record).get::<TxnHeader>().is_ok_and(|header| header.zxid == zxid) {
+                    return Ok(Some(frame.record.to_vec()));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// True for a log that was created and never got a record: no header, or nothing but zeros behind it.
+fn is_empty(disk: &dyn Disk, log: &LogFile) -> Result<bool, Error> {
+    let mut reader = LogReader::open(disk, &log.path)?;
+    match reader.header() {
+        LogHeader::Log { .. } if reader.next_frame()?.is_some() => return Ok(false),
+        LogHeader::BadMagic(_) => return Ok(false),
+        LogHeader::Log { .. } | LogHeader::Missing => (),
+    }
+    let stop = inspect(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)?;
+    Ok(match (reader.header(), stop) {
+        (_, Stop::Clean) => true,
+        // Without a header a torn first record is nothing; an intact one means that the header was lost.
+        (LogHeader::Missing, Stop::Damaged(damaged)) => damaged.next.is_none(),
+        _ => false,
+    })
+}
+
+/// A replay in progress.
+struct Run<'a> {
+    chain: &'a Chain<'a>,
+    base: &'a Base,
+    state: &'a mut State,
+    found: Replay,
+    /// Last record met, covered ones included.
+    seen: Zxid,
+    /// Damage at the end of a log that is harmless if the next record continues the history.
+    pending: Option<Error>,
+}
+
+impl Run<'_> {
+    fn log(&mut self, log: &LogFile, is_last: bool) -> Result<(), Error> {
+        let mut reader = LogReader::open(self.chain.disk, &log.path)?;
+        let mut synced = self.chain.marker.filter(|marker| marker.log == log.first);
+        match reader.header() {
+            LogHeader::Log { version: LOG_VERSION, .. } => (),
+            LogHeader::Log { version, .. } => {
+                self.found.warnings.push(format!("{} has version {version}, read as 2", log.path.display()));
+            }
+            LogHeader::BadMagic(_) => return Err(self.corrupt(log, 0, Damage::BadMagic)),
+            LogHeader::Missing => {
+                self.pending = Some(self.corrupt(log, 0, Damage::NoHeader));
+                return if is_last { Err(self.corrupt(log, 0, Damage::NoHeader)) } else { Ok(()) };
+            }
+        }
+        self.seen = self.seen.max(Zxid(log.first.0 - 1));
+        let mut identity = 0;
+        loop {
+            while let Some(frame) = reader.next_frame()? {
+                if frame.offset == LOG_HEADER_BYTES {
+                    identity = frame.checksum;
+                    let foreign = synced.take_if(|marker| marker.identity != identity);
+                    self.found.marker_is_foreign |= foreign.is_some();
+                }
+                self.record(log, frame.offset, frame.record)?;
+            }
+            let offset = reader.offset();
+            let position = synced.map(|marker| marker.position);
+            let stop = inspect(reader.file(), &log.path, offset, self.seen, self.chain.rules.batch_max)?;
+            if is_last {
+                self.found.last_log = Some(LastLog { log: log.clone(), end: offset, identity, synced: position });
+            }
+            let Stop::Damaged(damaged) = stop else { return Ok(()) };
+            match self.covered(&damaged) {
+                Some(resume) => {
+                    if !self.found.damaged_but_covered.contains(log) {
+                        self.found.damaged_but_covered.push(log.clone());
+                    }
+                    reader.seek(resume);
+                }
+                None => return self.damage(log, &damaged, position, is_last),
+            }
+        }
+    }
+
+    /// Where to go on if everything that the damage hides is in the snapshot.
+    fn covered(&self, damaged: &Damaged) -> Option<u64> {
+        let (offset, zxid) = damaged.next?;
+        (zxid <= self.base.last || zxid.follows(self.base.last)).then_some(offset)
+    }
+
+    fn damage(&mut self, log: &LogFile, damaged: &Damaged, synced: Option<u64>, is_last: bool) -> Result<(), Error> {
+        let rules = self.chain.rules;
+        let damage = match (&damaged.undecodable, synced) {
+            (Some(error), _) => Damage::BadRecord(*error),
+            (None, Some(synced)) if damaged.offset < synced => Damage::SyncedBytes { synced },
+            _ => Damage::BadFrame { intact_after: damaged.intact_after },
+        };
+        let error = self.corrupt(log, damaged.offset, damage);
+        if !is_last {
+            self.pending = Some(error);
+            return Ok(());
+        }
+        let refused = rules.torn_tail == TornTail::Refuse && !damaged.ends_for_apache;
+        if damaged.verdict(synced, rules.batch_max) == Verdict::Corrupt || refused {
+            if !rules.allow_gaps {
+                return Err(error);
+            }
+            self.found.warnings.push(format!("allowGaps: {error}"));
+        }
+        let (offset, used_end, last_dropped) = (damaged.offset, damaged.used_end, damaged.last_after);
+        self.found.torn = Some(TornLog { log: log.clone(), offset, used_end, after: self.found.last, last_dropped });
+        Ok(())
+    }
+
+    fn corrupt(&self, log: &LogFile, offset: u64, damage: Damage) -> Error {
+        Error::Corrupt { path: log.path.clone(), offset, after: self.found.last, damage }
+    }
+
+    fn record(&mut self, log: &LogFile, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let header = Reader::from_disk(bytes).get::<TxnHeader>();
+        if let Ok(header) = &header
+            && header.zxid <= self.base.last
+        {
+            self.seen = self.seen.max(header.zxid);
+            return Ok(());
+        }
+        let record = Record::decode(bytes).map_err(|error| self.corrupt(log, offset, Damage::BadRecord(error)))?;
+        let zxid = record.header.zxid;
+        if zxid <= self.found.last {
+            return self.repeated(log, offset, &record, bytes);
+        }
+        self.check_order(log, zxid)?;
+        let before = self.found.last;
+        let outcome = self.state.replay(&record);
+        let was_trusted = self.found.digests.are_trusted();
+        let differs = self.found.digests.after(zxid, record.digest, outcome.digest_differs, self.state);
+        if before.epoch() < zxid.epoch() && !self.chain.rules.allow_gaps {
+            self.check_epoch(log, before, zxid, was_trusted && differs, &record)?;
+        }
+        if outcome.conflict && self.base.reach_is_told && self.base.reach < zxid {
+            self.found.conflicts += 1;
+        }
+        if self.found.used.last() != Some(&log.path) {
+            self.found.used.push(log.path.clone());
+        }
+        self.found.records += 1;
+        (self.found.last, self.seen) = (zxid, zxid);
+        Ok(())
+    }
+
+    /// A zxid that was there before: harmless for a refused request, and for a record written twice.
+    fn repeated(&self, log: &LogFile, offset: u64, record: &Record<'_>, bytes: &[u8]) -> Result<(), Error> {
+        let zxid = record.header.zxid;
+        // Compat: Apache logs a request that it cannot decode under the zxid of the one before.
+        if matches!(record.txn, Txn::Error { .. }) || self.chain.find(zxid)?.as_deref() == Some(bytes) {
+            return Ok(());
+        }
+        Err(self.corrupt(log, offset, Damage::Repeated(zxid)))
+    }
+
+    fn check_order(&mut self, log: &LogFile, zxid: Zxid) -> Result<(), Error> {
+        let after = self.found.last;
+        if zxid.follows(after) {
+            self.pending = None;
+            return Ok(());
+        }
+        let gap = Error::Gap { after, found: zxid, path: log.path.clone() };
+        let error = self.pending.take().unwrap_or(gap);
+        if self.chain.rules.allow_gaps {
+            self.found.warnings.push(format!("allowGaps: {error}"));
+            return Ok(());
+        }
+        Err(error)
+    }
+
+    /// A new epoch may begin with any number of records of the old one missing; its first digest tells.
+    fn check_epoch(
+        &self,
+        log: &LogFile,
+        after: Zxid,
+        found: Zxid,
+        differs: bool,
+        record: &Record<'_>,
+    ) -> Result<(), Error> {
+        let is_first = self.base.is_nothing && after == Zxid::ZERO && found != Zxid::new(1, 1);
+        let proven = record.digest.is_some_and(|digest| digest.tree_digest == self.state.digest());
+        if differs || (is_first && !proven) {
+            return Err(Error::EpochGap { after, found, path: log.path.clone() });
+        }
+        Ok(())
+    }
+}

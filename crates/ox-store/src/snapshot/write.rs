@@ -1,0 +1,216 @@
+//! Writing a snapshot so that its name means something.
+//!
+//! ```text
+//! oxk.snapshot.<N>.tmp  written, synced, read back ──rename──> snapshot.<N>  directory synced ──> counts for purge
+//! ```
+//! A crash on the way leaves nothing but a file that the next start removes. The content is streamed: memory stays
+//! the same however many nodes there are.
+
+use super::compress::Encoder;
+use super::read::{Sink, StoredNode, read_snapshot};
+use super::{Contents, END_MARK, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SnapshotError, Trailer};
+use crate::disk::{Disk, DiskFile, Open};
+use crate::error::{Error, IoContext};
+use crate::limits::{SNAPSHOT_SYNC_BYTES, WRITE_CHUNK_BYTES};
+use crate::names::{Compression, SnapshotFile, snapshot_name, unfinished_name};
+use ox_proto::acl::put_acls;
+use ox_proto::jute::{Jute, put_buffer, put_count, put_text};
+use ox_proto::{Acl, RawAcls, SessionId, Zxid};
+use simd_adler32::Adler32;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Encodes a snapshot into a file.
+pub(crate) struct SnapshotWriter<'a> {
+    out: Encoder<FileWriter<'a>>,
+    buffer: Vec<u8>,
+    adler: Adler32,
+    /// Bytes of the stream before `buffer`.
+    base: u64,
+    contents: Contents,
+}
+
+impl<'a> SnapshotWriter<'a> {
+    pub(crate) fn new(file: &'a dyn DiskFile, compression: Compression) -> Self {
+        let mut buffer = Vec::with_capacity(WRITE_CHUNK_BYTES + (64 << 10));
+        SNAPSHOT_MAGIC.cast_signed().put(&mut buffer);
+        SNAPSHOT_VERSION.cast_signed().put(&mut buffer);
+        (-1_i64).put(&mut buffer);
+        let out = Encoder::new(FileWriter { file, offset: 0, synced: 0 }, compression);
+        Self { out, buffer, adler: Adler32::new(), base: 0, contents: Contents::default() }
+    }
+
+    pub(crate) fn sessions(&mut self, sessions: &[(SessionId, i32)]) -> io::Result<()> {
+        put_count(&mut self.buffer, sessions.len());
+        for (id, timeout_ms) in sessions {
+            id.put(&mut self.buffer);
+            timeout_ms.put(&mut self.buffer);
+            self.flush_if_full()?;
+        }
+        self.contents.sessions = sessions.len() as u64;
+        Ok(())
+    }
+
+    pub(crate) fn lists<'l>(&mut self, count: usize, lists: impl Iterator<Item = (i64, &'l [Acl])>) -> io::Result<()> {
+        put_count(&mut self.buffer, count);
+        let mut written = 0;
+        for (id, acls) in lists {
+            id.put(&mut self.buffer);
+            put_acls(&mut self.buffer, acls);
+            self.flush_if_full()?;
+            written += 1;
+        }
+        assert_eq!(written, count, "the table has as many lists as announced");
+        Ok(())
+    }
+
+    pub(crate) fn node(&mut self, node: &StoredNode<'_>) -> io::Result<()> {
+        put_text(&mut self.buffer, &node.path);
+        put_buffer(&mut self.buffer, node.data);
+        node.acl.put(&mut self.buffer);
+        node.stat.put(&mut self.buffer);
+        self.contents.nodes += 1;
+        self.flush_if_full()
+    }
+
+    pub(crate) fn finish(mut self, trailer: &Trailer) -> io::Result<Contents> {
+        put_text(&mut self.buffer, END_MARK);
+        self.seal()?;
+        if let Some((zxid, digest)) = trailer.digest {
+            zxid.put(&mut self.buffer);
+            digest.put(&mut self.buffer);
+            self.seal()?;
+        }
+        if let Some(zxid) = trailer.last_zxid {
+            zxid.put(&mut self.buffer);
+            self.seal()?;
+        }
+        self.flush()?;
+        self.contents.trailer = *trailer;
+        self.contents.bytes = self.base;
+        self.out.finish()?;
+        Ok(self.contents)
+    }
+
+    fn seal(&mut self) -> io::Result<()> {
+        self.flush()?;
+        i64::from(self.adler.finish()).put(&mut self.buffer);
+        put_text(&mut self.buffer, END_MARK);
+        Ok(())
+    }
+
+    fn flush_if_full(&mut self) -> io::Result<()> {
+        if self.buffer.len() < WRITE_CHUNK_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.adler.write(&self.buffer);
+        self.out.write_all(&self.buffer)?;
+        self.base += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// A file written from its start, synced now and then so that never much of it is pending.
+pub(crate) struct FileWriter<'a> {
+    file: &'a dyn DiskFile,
+    offset: u64,
+    synced: u64,
+}
+
+impl Write for FileWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_all_at(bytes, self.offset)?;
+        self.offset += bytes.len() as u64;
+        if SNAPSHOT_SYNC_BYTES <= self.offset - self.synced {
+            self.file.sync_data()?;
+            self.synced = self.offset;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes the snapshot of everything up to `last` with `fill`, checks it and gives it its name. On failure nothing
+/// is left behind, as far as the disk allows.
+pub(crate) fn write_snapshot(
+    disk: &dyn Disk,
+    dir: &Path,
+    last: Zxid,
+    compression: Compression,
+    fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
+) -> Result<SnapshotFile, Error> {
+    let name = snapshot_name(last, compression);
+    let (path, unfinished) = (dir.join(&name), dir.join(unfinished_name(&name)));
+    let written = write_and_check(disk, &unfinished, last, compression, fill)
+        .and_then(|()| disk.rename(&unfinished, &path).context("rename", &unfinished));
+    if let Err(source) = written {
+        _ = disk.remove(&unfinished);
+        return Err(Error::SnapshotWrite { path, source: Box::new(source) });
+    }
+    match disk.sync_dir(dir).context("sync directory", dir) {
+        Ok(()) => Ok(SnapshotFile { last, compression, path }),
+        Err(source) => Err(Error::SnapshotWrite { path, source: Box::new(source) }),
+    }
+}
+
+fn write_and_check(
+    disk: &dyn Disk,
+    path: &Path,
+    last: Zxid,
+    compression: Compression,
+    fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
+) -> Result<(), Error> {
+    let file = disk.open(path, Open::Create).context("create", path)?;
+    file.set_len(0).context("cut", path)?;
+    let written = fill(SnapshotWriter::new(&*file, compression)).context("write", path)?;
+    file.sync_all().context("sync", path)?;
+    let stored = SnapshotFile { last, compression, path: path.to_owned() };
+    let read = read_snapshot(disk, &stored, &mut Structure::default())?;
+    if read != written {
+        let source = SnapshotError::Content(format!("written {written:?}, read back {read:?}"));
+        return Err(Error::Snapshot { path: path.to_owned(), source });
+    }
+    Ok(())
+}
+
+/// Checks that a snapshot makes a tree, without building it: in the order of a walk, a node's parent is among the
+/// nodes on the way to the one before it.
+#[derive(Default)]
+pub(crate) struct Structure {
+    /// Path of the node before.
+    path: String,
+    any: bool,
+}
+
+impl Sink for Structure {
+    fn session(&mut self, _: SessionId, _: i32) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn acl(&mut self, _: i64, _: RawAcls<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn node(&mut self, node: &StoredNode<'_>) -> Result<(), String> {
+        let fits = match node.path.rfind('/') {
+            None => !self.any && node.path.is_empty(),
+            Some(cut) => {
+                let parent = &node.path[..cut];
+                let rest = self.path.strip_prefix(parent);
+                self.any && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            }
+        };
+        if !fits {
+            return Err(format!("node {} has no parent", node.path));
+        }
+        self.any = true;
+        self.path.clear();
+        self.path.push_str(&node.path);
+        Ok(())
+    }
+}

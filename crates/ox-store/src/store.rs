@@ -1,0 +1,392 @@
+//! A server's store: opening it, and the handles that the server's threads work with.
+//!
+//! ```text
+//! Store::open ──> State     (to the server)
+//!            ├──> TxnLog    (to the log thread)
+//!            ├──> Store     snapshots and purging, one at a time, from any thread
+//!            └──> RecoveryReport   (to the operator's log)
+//! ```
+
+use crate::directories::{Lock, lock_dirs, open_dirs};
+use crate::disk::Disk;
+use crate::error::{Error, IoContext, Rejected};
+use crate::marker::Marker;
+use crate::names::{self, Compression, Dirs, SnapshotFile};
+use crate::purge::{self, Purged};
+use crate::recovery::repair::{Dropped, move_aside, repair, secure};
+use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
+use crate::snapshot::read::{StoredNode, read_snapshot};
+use crate::snapshot::write::{SnapshotWriter, Structure, write_snapshot};
+use crate::snapshot::{Contents, Trailer};
+use crate::space::{Reserve, Space};
+use crate::txn_log::{LogOptions, TxnLog};
+use ox_proto::Zxid;
+use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
+use ox_tree::{Frozen, Options, State};
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Everything the configuration says about files.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// `dataDir`.
+    pub data_dir: PathBuf,
+    /// `dataLogDir`; none when it is the same.
+    pub log_dir: Option<PathBuf>,
+    /// `datadir.autocreate`.
+    pub create_dirs: bool,
+    /// How logs are written.
+    pub log: LogOptions,
+    /// `snapshot.compression.method`.
+    pub compression: Compression,
+    /// `serializeLastProcessedZxid.enabled`: the last part of a snapshot. The digest part follows `digest.enabled`.
+    pub write_last_zxid: bool,
+    /// `snapshot.trust.empty`.
+    pub trust_empty: bool,
+    /// `oxkeeper.txnlog.tornTail`.
+    pub torn_tail: TornTail,
+    /// `oxkeeper.recovery.allowGaps`.
+    pub allow_gaps: bool,
+    /// `maxBatchSize`: how many records one sync may cover.
+    pub batch_max: usize,
+    /// Below this much free space writes should be refused.
+    pub low_water_bytes: u64,
+    /// Kept in a file of its own, to be given back when space has run out.
+    pub reserve_bytes: u64,
+    /// Wall clock, for the names of files that are moved aside.
+    pub now_ms: i64,
+}
+
+impl StoreOptions {
+    /// Apache's defaults for a directory.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            log_dir: None,
+            create_dirs: true,
+            log: LogOptions::default(),
+            compression: Compression::None,
+            write_last_zxid: true,
+            trust_empty: false,
+            torn_tail: TornTail::Truncate,
+            allow_gaps: false,
+            batch_max: 1000,
+            low_water_bytes: 64 << 20,
+            reserve_bytes: 8 << 20,
+            now_ms: 0,
+        }
+    }
+}
+
+/// What became of the snapshot that a standalone server takes when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartSnapshot {
+    /// The newest one is exactly this state.
+    NotNeeded,
+    /// Written: without it the next start would come to another state.
+    Written,
+    /// To be written by the caller, at its leisure: until then the next start takes as long as this one.
+    Due,
+}
+
+/// What the driver tells the operator about a start.
+#[derive(Debug)]
+pub struct RecoveryReport {
+    /// The snapshot used; none for an empty database or a replay from the beginning.
+    pub snapshot: Option<PathBuf>,
+    /// Newer ones that could not be used.
+    pub rejected: Vec<Rejected>,
+    /// Transactions replayed.
+    pub replayed: u64,
+    /// Last zxid of the state.
+    pub last_zxid: Zxid,
+    /// Digest of the tree.
+    pub digest: i64,
+    /// Digests in files that did not fit.
+    pub digest_mismatches: u64,
+    /// The first of them.
+    pub first_digest_mismatch: Option<Zxid>,
+    /// Transactions that did not fit the tree although the snapshot was complete.
+    pub conflicts: u64,
+    /// The tail that was cut.
+    pub dropped: Option<Dropped>,
+    /// Ephemeral nodes of sessions that do not exist, removed.
+    pub removed_ephemerals: usize,
+    /// The snapshot at start.
+    pub start_snapshot: StartSnapshot,
+    /// Oddities that somebody should know about.
+    pub warnings: Vec<String>,
+}
+
+/// An opened store.
+pub struct Opened {
+    /// Snapshots, purging, free space.
+    pub store: Store,
+    /// The recovered state.
+    pub state: State,
+    /// The log to append to.
+    pub log: TxnLog,
+    /// What happened.
+    pub report: RecoveryReport,
+}
+
+/// Snapshots and housekeeping. Cheap to clone; the directories stay locked while a clone or the log lives.
+#[derive(Clone)]
+pub struct Store(Arc<Shared>);
+
+struct Shared {
+    disk: Arc<dyn Disk>,
+    dirs: Dirs,
+    compression: Compression,
+    write_last_zxid: bool,
+    write_digest: bool,
+    low_water_bytes: u64,
+    reserve: Reserve,
+    /// Held while snapshots come or go.
+    files: Mutex<()>,
+    _lock: Arc<Lock>,
+}
+
+/// What a request for a snapshot led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotTaken {
+    /// Written and durable.
+    Written(SnapshotFile),
+    /// There was a good one of that name.
+    Existed(SnapshotFile),
+}
+
+impl Store {
+    /// Opens the directories of a standalone server and recovers its state. `seed` spreads the points at which
+    /// snapshots are due.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        options: &StoreOptions,
+        tree_options: &Options,
+        seed: u64,
+    ) -> Result<Opened, Error> {
+        let log_dir = options.log_dir.as_deref().unwrap_or(&options.data_dir);
+        let dirs = open_dirs(&*disk, &options.data_dir, log_dir, options.create_dirs)?;
+        let lock = Arc::new(lock_dirs(&*disk, &dirs)?);
+        let listing = names::list(&*disk, &dirs)?;
+        if let Some(path) = listing.misplaced.first() {
+            return Err(Error::Misplaced(path.clone()));
+        }
+        let marker = Marker::load(&*disk, &dirs.logs)?;
+        let files = Files { disk: &*disk, dirs: &dirs, listing: &listing, marker };
+        let mut recovered = recover(&files, &options.rules(), tree_options)?;
+        let dropped = repair(&files, &recovered, options.now_ms)?;
+        secure(&files, &recovered)?;
+        let removed_ephemerals = recovered.state.remove_dead_sessions_nodes();
+
+        let store = Self(Arc::new(Shared {
+            disk: Arc::clone(&disk),
+            dirs: dirs.clone(),
+            compression: options.compression,
+            write_last_zxid: options.write_last_zxid,
+            write_digest: tree_options.digest_enabled,
+            low_water_bytes: options.low_water_bytes,
+            reserve: Reserve::new(&dirs.logs, options.reserve_bytes),
+            files: Mutex::new(()),
+            _lock: Arc::clone(&lock),
+        }));
+        let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
+        tidy(&files, options)?;
+        store.0.reserve.create(&*disk)?;
+        let last = recovered.state.last_zxid();
+        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, lock)?;
+        let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
+        Ok(Opened { store, state, log, report })
+    }
+
+    /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable.
+    pub fn write_snapshot(&self, frozen: &Frozen) -> Result<SnapshotTaken, Error> {
+        let shared = &*self.0;
+        let _files = shared.files.lock();
+        let last = frozen.last_zxid();
+        let listing = names::list(&*shared.disk, &shared.dirs)?;
+        for file in listing.snapshots.into_iter().filter(|file| file.last == last) {
+            if read_snapshot(&*shared.disk, &file, &mut Structure::default()).is_ok() {
+                shared.disk.sync_dir(&shared.dirs.snapshots).context("sync directory", &shared.dirs.snapshots)?;
+                return Ok(SnapshotTaken::Existed(file));
+            }
+        }
+        self.write_unconditionally(frozen).map(SnapshotTaken::Written)
+    }
+
+    /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3.
+    pub fn purge(&self, retain: usize) -> Result<Purged, Error> {
+        let shared = &*self.0;
+        let _files = shared.files.lock();
+        purge::purge(&*shared.disk, &shared.dirs, retain)
+    }
+
+    /// Free space where logs and snapshots go.
+    pub fn space(&self) -> Result<Space, Error> {
+        let shared = &*self.0;
+        let mut free_bytes = u64::MAX;
+        for dir in shared.dirs.each() {
+            free_bytes = free_bytes.min(shared.disk.free_bytes(dir).context("measure", dir)?);
+        }
+        Ok(Space { free_bytes, is_low: free_bytes < shared.low_water_bytes })
+    }
+
+    /// Gives the reserve back to the file system, so that a last write fits.
+    pub fn release_reserve(&self) -> Result<(), Error> {
+        self.0.reserve.release(&*self.0.disk)
+    }
+
+    /// Where logs and snapshots are.
+    pub fn dirs(&self) -> &Dirs {
+        &self.0.dirs
+    }
+
+    fn trailer(&self, frozen: &Frozen) -> Trailer {
+        let last = frozen.last_zxid();
+        // Compat: before its first transaction Apache writes a digest of 0 at zxid 0, which readers do not compare.
+        let tree_digest = if last == Zxid::ZERO { 0 } else { frozen.digest() };
+        let digest = TxnDigest { version: DIGEST_VERSION, tree_digest };
+        Trailer {
+            digest: self.0.write_digest.then_some((last, digest)),
+            last_zxid: self.0.write_last_zxid.then_some(last),
+        }
+    }
+
+    /// Writes the snapshot now if the files alone would not lead to this state again.
+    fn snapshot_at_start(&self, recovered: &Recovered, removed: usize, now_ms: i64) -> Result<StartSnapshot, Error> {
+        let (replay, damaged) = (&recovered.replay, &recovered.replay.damaged_but_covered);
+        let changed = 0 < removed || recovered.raised_to.is_some() || recovered.snapshot.is_none();
+        let stands = !changed && replay.records == 0;
+        if !stands && !changed && damaged.is_empty() {
+            return Ok(StartSnapshot::Due);
+        }
+        if !stands {
+            self.replace_snapshot(&recovered.state.freeze(), recovered.snapshot.as_ref(), now_ms)?;
+        }
+        // All of them is in the snapshot now, and Apache would refuse to read them.
+        for log in damaged {
+            move_aside(&*self.0.disk, &log.path, now_ms)?;
+        }
+        Ok(if stands { StartSnapshot::NotNeeded } else { StartSnapshot::Written })
+    }
+
+    /// Writes a snapshot in place of the one that was loaded, should that have the same zxid.
+    fn replace_snapshot(
+        &self,
+        frozen: &Frozen,
+        loaded: Option<&(SnapshotFile, Trailer)>,
+        now_ms: i64,
+    ) -> Result<(), Error> {
+        let shared = &*self.0;
+        let _files = shared.files.lock();
+        let file = self.write_unconditionally(frozen)?;
+        match loaded {
+            Some((old, _)) if old.last == file.last && old.path != file.path => {
+                move_aside(&*shared.disk, &old.path, now_ms).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_unconditionally(&self, frozen: &Frozen) -> Result<SnapshotFile, Error> {
+        let shared = &*self.0;
+        let trailer = self.trailer(frozen);
+        write_snapshot(&*shared.disk, &shared.dirs.snapshots, frozen.last_zxid(), shared.compression, |writer| {
+            fill(writer, frozen, &trailer)
+        })
+    }
+
+    /// Warns when Apache with these settings could not read the snapshot that was loaded.
+    fn warn_about_trailer(&self, snapshot: Option<&(SnapshotFile, Trailer)>, warnings: &mut Vec<String>) {
+        let Some((file, trailer)) = snapshot else { return };
+        let written = (trailer.digest.is_some(), trailer.last_zxid.is_some());
+        if written != (self.0.write_digest, self.0.write_last_zxid) {
+            let path = file.path.display();
+            warnings.push(format!(
+                "{path} was written with other settings of digest.enabled or serializeLastProcessedZxid.enabled; \
+                 Apache could not read it with the present ones"
+            ));
+        }
+    }
+}
+
+impl StoreOptions {
+    fn rules(&self) -> Rules {
+        Rules {
+            trust_empty: self.trust_empty,
+            torn_tail: self.torn_tail,
+            allow_gaps: self.allow_gaps,
+            batch_max: self.batch_max,
+        }
+    }
+}
+
+fn fill(mut writer: SnapshotWriter<'_>, frozen: &Frozen, trailer: &Trailer) -> io::Result<Contents> {
+    writer.sessions(frozen.sessions())?;
+    writer.lists(frozen.acl_count(), frozen.acls())?;
+    frozen.for_each_node(|node| {
+        let path = Cow::Borrowed(node.path);
+        writer.node(&StoredNode { path, data: node.data, acl: node.acl, stat: node.stat })
+    })?;
+    writer.finish(trailer)
+}
+
+/// Removes what an earlier run left unfinished, and the `initialize` marker, which counts for one start.
+fn tidy(files: &Files<'_>, options: &StoreOptions) -> Result<(), Error> {
+    let initialize = std::iter::once(&options.data_dir).chain(&options.log_dir).map(|dir| dir.join("initialize"));
+    for path in files.listing.unfinished.iter().cloned().chain(initialize) {
+        match files.disk.remove(&path) {
+            // This start may itself have used the name of an unfinished file.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).context("remove", &path),
+            _ => (),
+        }
+    }
+    Ok(())
+}
+
+fn report(
+    store: &Store,
+    listing: &names::Listing,
+    recovered: Recovered,
+    (dropped, removed_ephemerals, start_snapshot): (Option<Dropped>, usize, StartSnapshot),
+) -> (State, RecoveryReport) {
+    let Recovered { state, snapshot, replay, rejected, ahead, raised_to, .. } = recovered;
+    let mut warnings = replay.warnings;
+    let strange =
+        |path: &PathBuf| format!("{} is not a log or snapshot and is ignored; Apache may read it", path.display());
+    warnings.extend(listing.strange.iter().map(strange));
+    warnings.extend(
+        ahead.iter().map(|file| format!("{} contains more than the logs and was moved aside", file.path.display())),
+    );
+    warnings.extend(raised_to.map(|zxid| {
+        format!(
+            "the logs end at {}, but the snapshot contains parts of later transactions; going on after {zxid}",
+            replay.last
+        )
+    }));
+    warnings.extend(
+        replay
+            .damaged_but_covered
+            .iter()
+            .map(|log| format!("{} is damaged where the snapshot covers it and was moved aside", log.path.display())),
+    );
+    store.warn_about_trailer(snapshot.as_ref(), &mut warnings);
+    let report = RecoveryReport {
+        snapshot: snapshot.map(|(file, _)| file.path),
+        rejected,
+        replayed: replay.records,
+        last_zxid: state.last_zxid(),
+        digest: state.digest(),
+        digest_mismatches: replay.digests.mismatches,
+        first_digest_mismatch: replay.digests.first_mismatch,
+        conflicts: replay.conflicts,
+        dropped,
+        removed_ephemerals,
+        start_snapshot,
+        warnings,
+    };
+    (state, report)
+}

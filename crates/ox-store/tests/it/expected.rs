@@ -1,0 +1,189 @@
+//! What a state looks like, in the words of the golden sets' `expected.json`.
+
+use ox_tree::State;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Where the golden sets are.
+pub(crate) fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
+}
+
+#[derive(Deserialize)]
+pub(crate) struct IndexEntry {
+    pub(crate) set: String,
+    #[serde(rename = "dataDir")]
+    pub(crate) data_dir: String,
+    #[serde(rename = "dataLogDir")]
+    pub(crate) log_dir: String,
+    pub(crate) required_outcome: String,
+    pub(crate) properties: BTreeMap<String, String>,
+}
+
+pub(crate) fn index() -> Vec<IndexEntry> {
+    serde_json::from_slice(&std::fs::read(testdata().join("index.json")).unwrap()).unwrap()
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Expected {
+    pub(crate) last_zxid: Option<String>,
+    pub(crate) tree_digest: Option<i64>,
+    pub(crate) tree_ref: Option<String>,
+    #[serde(default)]
+    pub(crate) sessions: BTreeMap<String, i32>,
+    #[serde(default)]
+    pub(crate) ephemerals: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) nodes: Vec<Node>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) path: String,
+    #[serde(default)]
+    pub(crate) data: Option<String>,
+    pub(crate) data_sha256: Option<String>,
+    pub(crate) data_zlib: Option<String>,
+    pub(crate) acl: Vec<Acl>,
+    pub(crate) stat: Stat,
+    pub(crate) disk: Disk,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub(crate) struct Acl {
+    pub(crate) perms: i32,
+    pub(crate) scheme: String,
+    pub(crate) id: String,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Stat {
+    pub(crate) czxid: String,
+    pub(crate) mzxid: String,
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) version: i32,
+    pub(crate) cversion: i32,
+    pub(crate) aversion: i32,
+    pub(crate) ephemeral_owner: String,
+    pub(crate) data_length: i32,
+    pub(crate) num_children: i32,
+    pub(crate) pzxid: String,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Disk {
+    pub(crate) cversion: i32,
+    pub(crate) ephemeral_owner: String,
+}
+
+/// Reads `expected.json` of a set, following its reference to another set's tree.
+pub(crate) fn expected(set: &str) -> Expected {
+    let path = testdata().join(set).join("expected.json");
+    let own: Expected = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    match own.tree_ref.clone() {
+        None => own,
+        Some(other) => {
+            let path = testdata().join(set).join(other);
+            let mut tree: Expected = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+            tree.last_zxid = own.last_zxid.or(tree.last_zxid);
+            tree
+        }
+    }
+}
+
+fn hex(number: i64) -> String {
+    format!("{number:#x}")
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+fn unzip(text: &str) -> String {
+    use base64::Engine;
+    use std::io::Read;
+    let packed = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
+    let mut bytes = Vec::new();
+    flate2::read::ZlibDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+    base64(&bytes)
+}
+
+/// Every node of a state, sorted by path.
+pub(crate) fn nodes_of(state: &State) -> Vec<Node> {
+    let frozen = state.freeze();
+    let lists: BTreeMap<i64, Vec<Acl>> = frozen
+        .acls()
+        .map(|(id, acls)| {
+            let acls =
+                acls.iter().map(|acl| Acl { perms: acl.perms, scheme: acl.scheme.to_string(), id: acl.id.to_string() });
+            (id, acls.collect())
+        })
+        .collect();
+    let open = vec![Acl { perms: 31, scheme: "world".into(), id: "anyone".into() }];
+    let mut nodes = Vec::new();
+    let visit = |node: ox_tree::FrozenNode<'_>| {
+        let path = if node.path.is_empty() { "/" } else { node.path };
+        let stat = state.stat(path).unwrap();
+        nodes.push(Node {
+            path: path.into(),
+            data: node.data.map(base64),
+            data_sha256: None,
+            data_zlib: None,
+            acl: if node.acl == -1 { open.clone() } else { lists[&node.acl].clone() },
+            stat: Stat {
+                czxid: hex(stat.czxid.0),
+                mzxid: hex(stat.mzxid.0),
+                ctime: stat.ctime,
+                mtime: stat.mtime,
+                version: stat.version,
+                cversion: stat.cversion,
+                aversion: stat.aversion,
+                ephemeral_owner: hex(stat.ephemeral_owner),
+                data_length: stat.data_length,
+                num_children: stat.num_children,
+                pzxid: hex(stat.pzxid.0),
+            },
+            disk: Disk { cversion: node.stat.cversion, ephemeral_owner: hex(node.stat.ephemeral_owner) },
+        });
+        Ok::<(), ()>(())
+    };
+    frozen.for_each_node(visit).unwrap();
+    nodes.sort_by(|a, b| a.path.cmp(&b.path));
+    nodes
+}
+
+/// Compares every field.
+pub(crate) fn check_state(state: &State, expected: &Expected, what: &str) {
+    if let Some(last) = &expected.last_zxid {
+        assert_eq!(hex(state.last_zxid().0), *last, "{what}: last zxid");
+    }
+    let mut wanted = expected.nodes.clone();
+    for node in &mut wanted {
+        if let Some(packed) = node.data_zlib.take() {
+            node.data = Some(unzip(&packed));
+            node.data_sha256 = None;
+        }
+    }
+    wanted.sort_by(|a, b| a.path.cmp(&b.path));
+    let found = nodes_of(state);
+    let paths = |nodes: &[Node]| nodes.iter().map(|node| node.path.clone()).collect::<Vec<_>>();
+    assert_eq!(paths(&found), paths(&wanted), "{what}: paths");
+    for (found, wanted) in found.iter().zip(&wanted) {
+        assert_eq!(found, wanted, "{what}");
+    }
+    let sessions: BTreeMap<_, _> = state.sessions().map(|(id, timeout)| (hex(id.0), timeout)).collect();
+    assert_eq!(sessions, expected.sessions, "{what}: sessions");
+    let mut ephemerals = BTreeMap::new();
+    for (session, paths) in state.ephemerals() {
+        ephemerals.extend(paths.into_iter().map(|path| (path, hex(session.0))));
+    }
+    assert_eq!(ephemerals, expected.ephemerals, "{what}: ephemerals");
+    if let Some(digest) = expected.tree_digest {
+        assert_eq!(state.digest(), digest, "{what}: digest");
+    }
+}

@@ -1,0 +1,9 @@
+//! The store as a whole, over real and simulated disks.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod crash;
+mod expected;
+mod golden;
+mod log;
+mod workload;

@@ -1,0 +1,118 @@
+//! A small server's worth of work on a store: transactions made, logged, synced, applied.
+
+use ox_proto::log_frame::{begin_log_frame, end_log_frame};
+use ox_proto::txn::{CreateKind, CreateTxn, DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
+use ox_proto::{RawAcls, SessionId, Zxid};
+use ox_store::{Appended, Error, Opened};
+use ox_tree::{Options, State};
+
+/// The history a store should hold: for each zxid from 1 on, the salt that its content was made with, so that a
+/// zxid given out a second time is told from the first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    salts: Vec<u8>,
+    /// Everything up to here was acknowledged.
+    pub(crate) acked: Zxid,
+    pub(crate) salt: u8,
+}
+
+impl History {
+    /// Digest of the state after each zxid, 0 included.
+    fn digests(&self) -> Vec<i64> {
+        let mut state = State::new(Options::default());
+        let mut digests = vec![state.digest()];
+        for (number, salt) in (1..).zip(&self.salts) {
+            make(&mut state, Zxid(number), *salt, &mut Vec::new());
+            digests.push(state.digest());
+        }
+        digests
+    }
+
+    /// `state` is a prefix of this history and holds everything that was acknowledged. What it does not hold is
+    /// given up for ever.
+    pub(crate) fn settle(&mut self, state: &State, what: &str) {
+        let last = state.last_zxid();
+        assert!(self.acked <= last, "{what}: acknowledged up to {}, recovered up to {last}", self.acked);
+        let length = usize::try_from(last.0).unwrap();
+        assert!(length <= self.salts.len(), "{what}: {last} was never written");
+        self.salts.truncate(length);
+        assert_eq!(self.digests().last(), Some(&state.digest()), "{what}: another state at {last}");
+        assert_eq!(state.has_session(SESSION), 1 <= last.0, "{what}: session");
+        // It is served now, and must never go again.
+        self.acked = last;
+    }
+}
+
+pub(crate) const SESSION: SessionId = SessionId(0x77);
+
+fn txn<'a>(number: i64, data: &'a [u8]) -> Txn<'a> {
+    let path = format!("/n{}", number / 3).into();
+    match number {
+        1 => Txn::CreateSession { timeout_ms: 30_000 },
+        _ if number % 11 == 10 => Txn::Error { err: -101 },
+        _ if number % 3 == 0 => Txn::Create(CreateTxn {
+            kind: CreateKind::Create { ephemeral: number % 2 == 0 },
+            path,
+            data: Some(data),
+            acl: RawAcls::OPEN,
+            parent_cversion: i32::try_from(number).unwrap(),
+        }),
+        _ if number % 7 == 4 => Txn::Delete { path },
+        _ => Txn::SetData { path, data: Some(data), version: i32::try_from(number).unwrap() },
+    }
+}
+
+/// Data whose size and content depend on the number; some records span sectors, some hold zero sectors.
+fn data(number: i64, salt: u8) -> Vec<u8> {
+    let size = usize::try_from(number * 97 % 1400).unwrap();
+    let mut data = vec![u8::try_from(number % 251).unwrap().wrapping_add(salt); size];
+    if number % 5 == 0 {
+        data.fill(0);
+    }
+    data
+}
+
+/// Applies transaction `zxid` to `state` and appends its frame to `frames`.
+pub(crate) fn make(state: &mut State, zxid: Zxid, salt: u8, frames: &mut Vec<u8>) {
+    let data = data(zxid.0, salt);
+    let txn = txn(zxid.0, &data);
+    let kind = txn.kind().code();
+    let header = TxnHeader { session: SESSION, cxid: 1, zxid, time_ms: 1_000 * i64::from(salt) + zxid.0, kind };
+    let mut record = Record { header, txn, digest: None };
+    state.replay(&record);
+    record.digest = Some(TxnDigest { version: DIGEST_VERSION, tree_digest: state.digest() });
+    let mark = begin_log_frame(frames);
+    record.put(frames);
+    end_log_frame(frames, mark);
+}
+
+/// Runs batches of the given sizes through the store as a server does. A snapshot that fails does not stop it.
+pub(crate) fn run(opened: &mut Opened, batches: &[usize], history: &mut History) -> Result<(), Error> {
+    for size in batches {
+        let first = opened.state.last_zxid().next().unwrap();
+        let mut frames = Vec::new();
+        for _ in 0..*size {
+            let zxid = opened.state.last_zxid().next().unwrap();
+            make(&mut opened.state, zxid, history.salt, &mut frames);
+            history.salts.push(history.salt);
+        }
+        let last = opened.state.last_zxid();
+        let appended = opened.log.append(&frames, first, last, *size)?;
+        let synced = opened.log.sync()?;
+        assert_eq!(synced.last, last);
+        history.acked = last;
+        if appended == Appended::SnapshotDue && opened.store.write_snapshot(&opened.state.freeze()).is_ok() {
+            _ = opened.store.purge(3);
+        }
+    }
+    Ok(())
+}
+
+/// The state after transactions 1 to `last`, computed without any file.
+pub(crate) fn model(last: Zxid) -> State {
+    let mut state = State::new(Options::default());
+    for number in 1..=last.0 {
+        make(&mut state, Zxid(number), 0, &mut Vec::new());
+    }
+    state
+}
