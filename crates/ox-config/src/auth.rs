@@ -53,15 +53,8 @@ impl Auth {
         Auth {
             skip_acl,
             eager_acl_check: settings.flag("enableEagerACLCheck"),
-<<<<<<< HEAD
-            digest_enabled: settings.flag("DigestAuthenticationProvider.enabled"),
-            super_digest: settings.text("DigestAuthenticationProvider.superDigest").map(Hidden),
-=======
             digest_scheme_enabled: settings.flag("DigestAuthenticationProvider.enabled"),
-            super_digest: settings
-                .text("DigestAuthenticationProvider.superDigest")
-                .map(Hidden),
->>>>>>> config
+            super_digest: settings.text("DigestAuthenticationProvider.superDigest").map(Hidden),
             digest_alg: DigestAlg::Sha1,
         }
     }

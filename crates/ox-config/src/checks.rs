@@ -16,27 +16,7 @@ use crate::start::Outside;
 pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
     let dynamic = settings.line("dynamicConfigFile").is_some();
     for (name, entry) in settings.lines() {
-<<<<<<< HEAD
-        let member = ["server.", "group", "weight"].iter().any(|start| name.starts_with(start));
-        if member && dynamic {
-            return Err(entry.place.error(Cause::BesideDynamicFile(name.to_owned())));
-        }
-        let cause = match (name, keys::find(name)) {
-            ("electionAlg", _) if readers::int(&entry.text).is_some_and(|number| number != 3) => Cause::ElectionAlg,
-            ("peerType", _) => match Role::read(&entry.text) {
-                Ok(_) => continue,
-                Err(cause) => cause,
-            },
-            (_, Some(key)) if !key.is_passed() => match check_text(key, entry) {
-                Ok(()) => continue,
-                Err(cause) => cause,
-            },
-            _ => continue,
-        };
-        return Err(entry.place.error(cause));
-=======
         check_line(name, entry, dynamic).map_err(|cause| entry.place.error(cause))?;
->>>>>>> config
     }
     check_properties(settings)
 }

@@ -65,17 +65,7 @@ fn row(key: &Key) -> String {
         "" => value(key.reader),
         unit => format!("{}, {unit}", value(key.reader)),
     };
-<<<<<<< HEAD
-    let unit = if key.unit.is_empty() { String::new() } else { format!(" {}", key.unit) };
-    let here = here(key);
-    let (value, doc) = (key.reader.expected(), key.doc.trim());
-    format!("| {name} | {property} | {value} | {default}{unit} | {here} | {doc} |\n")
-=======
-    let default = if key.default.is_empty() {
-        String::new()
-    } else {
-        format!("`{}`", key.default)
-    };
+    let default = if key.default.is_empty() { String::new() } else { format!("`{}`", key.default) };
     let (here, doc) = (here(key), key.doc.trim());
     format!("| {name} | {property} | {value} | {default} | {here} | {doc} |\n")
 }
@@ -92,7 +82,6 @@ fn value(reader: Reader) -> String {
         Reader::Interval => "number, or one with `ms` `s` `m` `h` `d`".to_owned(),
         Reader::Word(_) | Reader::OneOf(_) | Reader::Text(_) | Reader::Secret => reader.expected(),
     }
->>>>>>> config
 }
 
 fn here(key: &Key) -> &'static str {

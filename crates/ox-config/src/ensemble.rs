@@ -27,17 +27,6 @@ pub(crate) fn client_address(
         return Ok(fixed);
     };
     let members = read_members(settings, outside)?;
-<<<<<<< HEAD
-    let participants = members.values().filter(|member| member.role == Role::Participant).count();
-    let standalone_enabled = settings.flag("standaloneEnabled");
-    check_count(settings, participants, members.len() - participants, notices)?;
-    let my_id = read_my_id(settings, outside)?;
-    let mine = my_id.and_then(|id| members.get(&id));
-    let address = reconcile(settings, my_id, fixed, mine)?;
-    check_role(settings, mine, notices)?;
-    if standalone_enabled && participants <= 1 {
-        notices.push(Notice::info(None, "Either no config or no quorum defined in config, running in standalone mode"));
-=======
     let count = Count::of(&members);
     check_count(settings, &count, notices)?;
     let my_id = read_my_id(settings, outside)?;
@@ -45,11 +34,7 @@ pub(crate) fn client_address(
     let address = reconcile(settings, my_id, fixed, mine)?;
     check_role(settings, mine, notices);
     if settings.flag("standaloneEnabled") && count.participants <= 1 {
-        notices.push(Notice::info(
-            None,
-            "Either no config or no quorum defined in config, running in standalone mode",
-        ));
->>>>>>> config
+        notices.push(Notice::info(None, "Either no config or no quorum defined in config, running in standalone mode"));
         return Ok(address);
     }
     for key in ["initLimit", "syncLimit"] {
@@ -60,9 +45,7 @@ pub(crate) fn client_address(
     let cause = match (my_id, mine) {
         (None, _) => Cause::MyIdMissing(my_id_path(settings)),
         (Some(id), None) => Cause::NotAMember(id),
-        (Some(_), Some(_)) => Cause::EnsembleNotBuilt {
-            participants: count.participants,
-        },
+        (Some(_), Some(_)) => Cause::EnsembleNotBuilt { participants: count.participants },
     };
     Err(settings.place().error(cause))
 }
@@ -86,12 +69,7 @@ fn read_members(settings: &Settings, outside: &Outside<'_>) -> Result<BTreeMap<i
     if let Some(version) = lines.get("version") {
         return Err(version.place.error(Cause::VersionInDynamicFile));
     }
-<<<<<<< HEAD
-    let is_member = |key: &str| ["server.", "group", "weight"].iter().any(|start| key.starts_with(start));
-    if let Some((key, entry)) = lines.iter().find(|(key, _)| !is_member(key)) {
-=======
     if let Some((key, entry)) = lines.iter().find(|(key, _)| !members::is_member_key(key)) {
->>>>>>> config
         return Err(entry.place.error(Cause::NotDynamic(key.clone())));
     }
     members::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)
@@ -105,38 +83,21 @@ struct Count {
 
 impl Count {
     fn of(members: &BTreeMap<i64, Member>) -> Count {
-        let participants = members
-            .values()
-            .filter(|member| member.role == Role::Participant);
+        let participants = members.values().filter(|member| member.role == Role::Participant);
         let participants = participants.count();
-        Count {
-            participants,
-            observers: members.len() - participants,
-        }
+        Count { participants, observers: members.len() - participants }
     }
 }
 
-fn check_count(
-    settings: &Settings,
-    count: &Count,
-    notices: &mut Vec<Notice>,
-) -> Result<(), ConfigError> {
+fn check_count(settings: &Settings, count: &Count, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
     let error = |cause| Err(settings.place().error(cause));
     match (count.participants, settings.flag("standaloneEnabled")) {
         (0, false) => return error(Cause::NoParticipants),
         (0, true) if 0 < count.observers => return error(Cause::ObserversAlone),
         (0, true) => (),
         (1, true) => {
-<<<<<<< HEAD
             notices.push(Notice::error(None, "Invalid configuration, only one server specified (ignoring)"));
-            if 0 < observers {
-=======
-            notices.push(Notice::error(
-                None,
-                "Invalid configuration, only one server specified (ignoring)",
-            ));
             if 0 < count.observers {
->>>>>>> config
                 return error(Cause::ObserversOfOne);
             }
         }
@@ -198,16 +159,8 @@ fn reconcile(
     }
 }
 
-<<<<<<< HEAD
-fn check_role(settings: &Settings, mine: Option<&Member>, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
-    let place = settings.place_of("peerType");
-    let asked = Role::read(&settings.text("peerType").unwrap_or_default()).map_err(|cause| place.error(cause))?;
-=======
 fn check_role(settings: &Settings, mine: Option<&Member>, notices: &mut Vec<Notice>) {
-    let asked = settings
-        .text("peerType")
-        .and_then(|text| Role::read(&text).ok());
->>>>>>> config
+    let asked = settings.text("peerType").and_then(|text| Role::read(&text).ok());
     let role = mine.map_or(Role::Participant, |member| member.role);
     if let Some(asked) = asked.filter(|asked| *asked != role) {
         let text = format!(

@@ -22,35 +22,17 @@ pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
             return refuse(&entry.place, feature);
         }
     }
-<<<<<<< HEAD
-    let place = settings.place_of(DIGEST_ALG);
-    let hash = settings.text(DIGEST_ALG).unwrap_or_default();
-    match ["SHA1", "SHA-1", "SHA"].iter().any(|name| hash.eq_ignore_ascii_case(name)) {
-        true => Ok(()),
-        false => {
-            let expected = "SHA1, the only hash that is built yet".to_owned();
-            Err(place.error(Cause::BadValue { key: DIGEST_ALG, text: hash, expected }))
-        }
-=======
     check_digest_hash(settings)
 }
 
 /// With another hash than the ACLs were made with nobody could authenticate.
 fn check_digest_hash(settings: &Settings) -> Result<(), ConfigError> {
     let text = settings.text(DIGEST_ALG).unwrap_or_default();
-    if ["SHA1", "SHA-1", "SHA"]
-        .iter()
-        .any(|name| text.eq_ignore_ascii_case(name))
-    {
+    if ["SHA1", "SHA-1", "SHA"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
         return Ok(());
->>>>>>> config
     }
     let expected = "SHA1, the only hash that is built yet".to_owned();
-    let cause = Cause::BadValue {
-        key: DIGEST_ALG,
-        text,
-        expected,
-    };
+    let cause = Cause::BadValue { key: DIGEST_ALG, text, expected };
     Err(settings.place_of(DIGEST_ALG).error(cause))
 }
 

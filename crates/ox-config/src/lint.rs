@@ -53,18 +53,11 @@ fn property_notice(settings: &Settings, name: &str) -> Option<Notice> {
         (Some(key), _) => text_remark(&format!("-D{name}"), key, &counting.text)?,
         (None, None) => return None,
         (None, Some(bare)) => match keys::find(bare) {
-<<<<<<< HEAD
-            Some(Key { source: Source::File, .. }) => {
-=======
             Some(key) if key.source == Source::File => {
->>>>>>> config
                 format!("-D{name} has no effect; write {bare} into the configuration file instead")
             }
             Some(key) => format!("-D{name} has no effect; give -D{} instead", key.name),
-            None => format!(
-                "-D{name}: {}",
-                unknown(bare, |key| key.source != Source::File)
-            ),
+            None => format!("-D{name}: {}", unknown(bare, |key| key.source != Source::File)),
         },
     };
     Some(Notice::warn(None, text))

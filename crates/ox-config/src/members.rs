@@ -56,9 +56,7 @@ impl Role {
 
 /// Whether a line of this key belongs to the members.
 pub(crate) fn is_member_key(key: &str) -> bool {
-    ["server.", "group", "weight"]
-        .iter()
-        .any(|start| key.starts_with(start))
+    ["server.", "group", "weight"].iter().any(|start| key.starts_with(start))
 }
 
 /// All members by id, checked with their groups.

@@ -69,7 +69,12 @@ pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: TxnLog) {
 }
 
 /// Appends everything that has gathered and syncs once.
-fn write_group(shared: &Shared, queue: &LogQueue, log: &mut TxnLog, first: Arc<LogBatch>) -> Result<(), ox_store::Error> {
+fn write_group(
+    shared: &Shared,
+    queue: &LogQueue,
+    log: &mut TxnLog,
+    first: Arc<LogBatch>,
+) -> Result<(), ox_store::Error> {
     let storage = &shared.config.storage;
     let flush_at = Instant::now() + Duration::from_millis(storage.flush_delay_ms);
     let (mut records, mut snapshot_due) = (0, None);

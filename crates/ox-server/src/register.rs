@@ -81,7 +81,13 @@ impl Latency {
 
     pub(crate) fn reset(&self) {
         let fresh = Self::default();
-        for (to, from) in [(&self.min, &fresh.min), (&self.max, &fresh.max), (&self.total, &fresh.total), (&self.count, &fresh.count), (&self.last, &fresh.last)] {
+        for (to, from) in [
+            (&self.min, &fresh.min),
+            (&self.max, &fresh.max),
+            (&self.total, &fresh.total),
+            (&self.count, &fresh.count),
+            (&self.last, &fresh.last),
+        ] {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }

@@ -12,7 +12,8 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::Config;
 use ox_replica::{Replica, ReplicaSettings};
-use ox_store::{RealDisk, RecoveryReport, StartSnapshot, Store, StoreOptions, TxnLog};
+use ox_store::disk::RealDisk;
+use ox_store::{RecoveryReport, StartSnapshot, Store, StoreOptions, TxnLog};
 use ox_tree::Options;
 use std::io;
 use std::net::SocketAddr;
@@ -72,7 +73,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, StartError> {
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
-        let disk = Arc::new(RealDisk::default());
+        let disk = Arc::new(RealDisk);
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
         log_recovery(&opened.report, started);
         let listener = bind_client_port(&config)?;
@@ -225,7 +226,7 @@ fn tree_options(config: &Config, hash_seed: u64) -> Options {
         skip_acl: config.auth.skip_acl,
         close_session_txn: config.storage.close_session_txn,
         super_digest: config.auth.super_digest.as_ref().map(|digest| digest.reveal().to_owned()),
-        digest_scheme: config.auth.digest_enabled,
+        digest_scheme: config.auth.digest_scheme_enabled,
         reconfig_enabled: config.reconfig_enabled,
         record_bytes_max: limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize,
         hash_seed,
@@ -234,6 +235,7 @@ fn tree_options(config: &Config, hash_seed: u64) -> Options {
 
 fn store_options(config: &Config) -> StoreOptions {
     use ox_config::{Compression as Asked, TornTail as AskedTail};
+    use ox_store::names::Compression;
     let storage = &config.storage;
     let mut options = StoreOptions::new(&config.data_dir);
     options.log_dir = (config.data_log_dir != config.data_dir).then(|| config.data_log_dir.clone());
@@ -246,9 +248,9 @@ fn store_options(config: &Config) -> StoreOptions {
         force_sync: storage.force_sync,
     };
     options.compression = match storage.snapshot_compression {
-        Asked::None => ox_store::Compression::None,
-        Asked::Gzip => ox_store::Compression::Gzip,
-        Asked::Snappy => ox_store::Compression::Snappy,
+        Asked::None => Compression::None,
+        Asked::Gzip => Compression::Gz,
+        Asked::Snappy => Compression::Snappy,
     };
     options.write_last_zxid = storage.serialize_last_zxid;
     options.trust_empty = storage.trust_empty;

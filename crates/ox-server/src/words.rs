@@ -32,8 +32,8 @@ pub(crate) enum Heard {
 }
 
 const WORDS: [&str; 18] = [
-    "conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok", "srst", "srvr", "stat", "stmk",
-    "wchc", "wchp", "wchs",
+    "conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok", "srst", "srvr", "stat",
+    "stmk", "wchc", "wchp", "wchs",
 ];
 
 /// Looks for a word at the start of a connection.

@@ -1,2 +1,27 @@
-//! The binary.
-fn main() {}
+//! `oxkeeper`: one binary for the server and everything around it.
+
+mod commands;
+mod logging;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Apache ZooKeeper, done again in Rust.
+#[derive(Debug, Parser)]
+#[command(name = "oxkeeper", version, about, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a server in the foreground
+    Server(commands::server::Args),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Server(args) => commands::server::run(&args),
+    }
+}

@@ -11,8 +11,5 @@ fn config_page_is_current() {
         std::fs::write(&path, &page).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == page,
-        "docs/config.md is stale; run UPDATE_DOCS=1 cargo test -p ox-config"
-    );
+    assert!(committed == page, "docs/config.md is stale; run UPDATE_DOCS=1 cargo test -p ox-config");
 }

@@ -79,12 +79,7 @@ impl Case<'_> {
 
     /// Warnings about the configuration that Apache logged.
     fn warnings(&self) -> impl Iterator<Item = &str> {
-        let classes = [
-            "QuorumPeerConfig",
-            "ZooKeeperServer@",
-            "FilePadding",
-            "ProviderRegistry",
-        ];
+        let classes = ["QuorumPeerConfig", "ZooKeeperServer@", "FilePadding", "ProviderRegistry"];
         self.log.iter().filter_map(move |line| {
             let (head, text) = line.split_once("] - ")?;
             let loud = head.starts_with("WARN") || head.starts_with("ERROR");
@@ -101,17 +96,12 @@ impl Case<'_> {
                 let text = error.to_string();
                 assert_eq!(error.exit_code(), code, "{name}: {text}");
                 assert!(text.contains(self.essence()), "{name}: {text}");
-                assert!(
-                    text.starts_with("/data/") || text.starts_with("-D"),
-                    "{name}: {text}"
-                );
+                assert!(text.starts_with("/data/") || text.starts_with("-D"), "{name}: {text}");
             }
             _ => panic!("{name}: {result:?}"),
         }
         for warning in self.warnings() {
-            let told = notices
-                .iter()
-                .any(|Notice { text, .. }| text.contains(warning));
+            let told = notices.iter().any(|Notice { text, .. }| text.contains(warning));
             assert!(told, "{name}: {warning}: {notices:?}");
         }
     }
@@ -138,9 +128,7 @@ fn check_recording(recording: &str, differences: &[(&str, Ours)], count: usize) 
         };
         different += 1;
         let result = case.run().result;
-        let code = result
-            .as_ref()
-            .map_or_else(|error| error.exit_code(), |_| 0);
+        let code = result.as_ref().map_or_else(|error| error.exit_code(), |_| 0);
         let cause = result.map_err(|error| error.cause);
         let as_said = match (ours, &cause) {
             (Accepted, Ok(_)) => code == 0,
@@ -151,11 +139,7 @@ fn check_recording(recording: &str, differences: &[(&str, Ours)], count: usize) 
         };
         assert!(as_said, "{name}: {code} {cause:?}");
     }
-    assert_eq!(
-        different,
-        differences.len(),
-        "a difference that no case has"
-    );
+    assert_eq!(different, differences.len(), "a difference that no case has");
     assert_eq!(cases(recording).count(), count);
 }
 
@@ -177,16 +161,9 @@ fn recorded_matrix() {
         ("SASL enabled without JAAS file", EnsembleNotBuilt),
         // Apache ends with code 1 in one and fails every handshake in the other.
         ("secureClientPort with NIO", ProtectionNotBuilt),
-        (
-            "secureClientPort with Netty but no keystore",
-            ProtectionNotBuilt,
-        ),
+        ("secureClientPort with Netty but no keystore", ProtectionNotBuilt),
     ];
-    check_recording(
-        include_str!("../../testdata/validation.txt"),
-        &differences,
-        56,
-    );
+    check_recording(include_str!("../../testdata/validation.txt"), &differences, 56);
 }
 
 #[test]
@@ -197,66 +174,31 @@ fn probed_matrix() {
         ("JAAS file missing", ProtectionNotBuilt),
         ("enforced scheme digest", ProtectionNotBuilt),
         // Apache fails while it makes the server, mostly with code 1; here these are errors like all others.
-        (
-            "fraction not a number",
-            Refused("For input string: \"abc\""),
-        ),
+        ("fraction not a number", Refused("For input string: \"abc\"")),
         ("buffer too small", Refused("expected at least 32")),
         ("no selector threads", Refused("expected at least 1")),
-        (
-            "container check interval zero",
-            Refused("expected at least 1"),
-        ),
-        (
-            "container check interval negative",
-            Refused("expected at least 1"),
-        ),
-        (
-            "digest algorithm unknown",
-            Refused("FOO is not a valid value"),
-        ),
-        (
-            "client address unresolvable, one server",
-            Refused("no.such.host.invalid: Name or service not known"),
-        ),
+        ("container check interval zero", Refused("expected at least 1")),
+        ("container check interval negative", Refused("expected at least 1")),
+        ("digest algorithm unknown", Refused("FOO is not a valid value")),
+        ("client address unresolvable, one server", Refused("no.such.host.invalid: Name or service not known")),
         ("empty dataDir", Refused("dataDir is not set")),
-        (
-            "server line only a semicolon",
-            Refused("does not have the form"),
-        ),
-        (
-            "client part only a colon",
-            Refused("does not have the form"),
-        ),
+        ("server line only a semicolon", Refused("does not have the form")),
+        ("client part only a colon", Refused("does not have the form")),
         // Apache runs with time going backwards.
-        (
-            "negative tick with explicit timeouts",
-            Refused("expected a positive number"),
-        ),
+        ("negative tick with explicit timeouts", Refused("expected a positive number")),
         // 3.10 takes suffixes.
         ("purge interval with suffix", Accepted),
         // Apache's texts are a slip here.
-        (
-            "client part not a number",
-            Refused("Address unresolved: 0.0.0.0:abc"),
-        ),
-        (
-            "roles of two addresses differ",
-            Refused("similar roles: OBSERVER vs PARTICIPANT"),
-        ),
-        (
-            "version in static file",
-            Refused("For input string: \"xyz\"; expected a hexadecimal"),
-        ),
+        ("client part not a number", Refused("Address unresolved: 0.0.0.0:abc")),
+        ("roles of two addresses differ", Refused("similar roles: OBSERVER vs PARTICIPANT")),
+        ("version in static file", Refused("For input string: \"xyz\"; expected a hexadecimal")),
     ];
     check_recording(include_str!("../../testdata/probes.txt"), &differences, 73);
 }
 
 #[test]
 fn an_error_names_file_line_key_and_expectation() {
-    let error = World::with_config("# comment\ndataDir=/d\ntickTime=abc\n")
-        .start()
-        .error();
+    let error = World::with_config("# comment\ndataDir=/d\ntickTime=abc\n").start().error();
     let expected = "3: tickTime: For input string: \"abc\"; expected a whole number of 32 bits";
     assert_eq!(error, format!("{FILE}:{expected}"));
 }

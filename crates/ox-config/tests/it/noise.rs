@@ -7,9 +7,7 @@ use crate::world::{FILE, World};
 
 /// Names of the table, the same with a prefix, and anything.
 fn name() -> impl Strategy<Value = String> {
-    let known: Vec<String> = ox_config::keys()
-        .map(|key| key.name.replace('*', "1"))
-        .collect();
+    let known: Vec<String> = ox_config::keys().map(|key| key.name.replace('*', "1")).collect();
     prop_oneof![
         4 => proptest::sample::select(known.clone()),
         1 => proptest::sample::select(known).prop_map(|name| format!("zookeeper.{name}")),

@@ -6,9 +6,7 @@ use crate::world::World;
 
 /// The loud remarks about a standalone configuration with these lines and flags.
 fn loud(lines: &str, flags: &str) -> Vec<String> {
-    let outcome = World::with_config(&format!("dataDir=/d\n{lines}"))
-        .and_flags(flags)
-        .start();
+    let outcome = World::with_config(&format!("dataDir=/d\n{lines}")).and_flags(flags).start();
     let loud = outcome.loud();
     outcome.config();
     loud
@@ -31,11 +29,7 @@ fn a_good_configuration_is_quiet() {
 fn unknown_names() {
     let text = "line 2: ticktime is not a known key and has no effect; did you mean tickTime?";
     check("ticktime=2\n", "", text);
-    check(
-        "noSuchKey=1\n",
-        "",
-        "line 2: noSuchKey is not a known key and has no effect",
-    );
+    check("noSuchKey=1\n", "", "line 2: noSuchKey is not a known key and has no effect");
     let text = "-Dzookeeper.snapcont: snapcont is not a known key and has no effect; did you mean snapCount?";
     check("", "-Dzookeeper.snapcont=5", text);
     let text = "-Doxkeeper.recovery.allowGap: oxkeeper.recovery.allowGap is not a known key and has no effect; did you \
@@ -45,15 +39,13 @@ fn unknown_names() {
 
 #[test]
 fn dead_names() {
-    let text =
-        "line 2: throttledOpWaitTime has no effect; the name that has is throttled_op_wait_time";
+    let text = "line 2: throttledOpWaitTime has no effect; the name that has is throttled_op_wait_time";
     check("throttledOpWaitTime=1\n", "", text);
     let text = "line 2: zookeeper.snapCount has no effect with the prefix; write snapCount instead";
     check("zookeeper.snapCount=1\n", "", text);
     let text = "line 2: jute.maxbuffer has no effect here; give -Djute.maxbuffer instead";
     check("jute.maxbuffer=1\n", "", text);
-    let text =
-        "-Dzookeeper.sslQuorum has no effect; write sslQuorum into the configuration file instead";
+    let text = "-Dzookeeper.sslQuorum has no effect; write sslQuorum into the configuration file instead";
     check("", "-Dzookeeper.sslQuorum=true", text);
     let text = "-Dzookeeper.jute.maxbuffer has no effect; give -Djute.maxbuffer instead";
     check("", "-Dzookeeper.jute.maxbuffer=1", text);
@@ -61,21 +53,13 @@ fn dead_names() {
 
 #[test]
 fn texts_that_mean_something_else() {
-    check(
-        "snapCount=010\n",
-        "",
-        "line 2: snapCount: 010 is read as octal, 8",
-    );
+    check("snapCount=010\n", "", "line 2: snapCount: 010 is read as octal, 8");
     let text = "line 2: abc is not a valid value for preAllocSize, expected a whole number of 64 bits; the default \
                 65536 is used";
     check("preAllocSize=abc\n", "", text);
     let text = "line 2: enforceQuota: yes is read as false; only true means true";
     check("enforceQuota=yes\n", "", text);
-    check(
-        "skipACL=true\n",
-        "",
-        "line 2: skipACL: true is read as no; only yes makes a difference",
-    );
+    check("skipACL=true\n", "", "line 2: skipACL: true is read as no; only yes makes a difference");
     let text = "-Dreadonlymode.enabled: 1 is read as false; only true means true";
     check("", "-Dreadonlymode.enabled=1", text);
 }
@@ -88,15 +72,8 @@ fn features_not_built_yet_are_named_once() {
         "line 4: the metrics endpoint is not built yet; no effect: metricsProvider.httpPort",
     ];
     assert_eq!(loud(lines, ""), expected);
-    assert_eq!(
-        loud("admin.enableServer=false\nadmin.serverPort=1\n", ""),
-        Vec::<String>::new()
-    );
-    assert_eq!(
-        loud("admin.serverPort=8080\n", ""),
-        Vec::<String>::new(),
-        "that is the default"
-    );
+    assert_eq!(loud("admin.enableServer=false\nadmin.serverPort=1\n", ""), Vec::<String>::new());
+    assert_eq!(loud("admin.serverPort=8080\n", ""), Vec::<String>::new(), "that is the default");
 }
 
 #[test]
@@ -110,32 +87,18 @@ fn relative_paths() {
 fn java_flags_are_one_note_without_values() {
     let flags = "-Xmx1g -XX:Foo=secret -Djavax.net.ssl.keyStorePassword=secret -Dcom.sun.management.jmxremote.port=1";
     let outcome = World::with_config("dataDir=/d\n").and_flags(flags).start();
-    let notes: Vec<_> = outcome
-        .notices
-        .iter()
-        .filter(|notice| notice.text.contains("Java"))
-        .collect();
+    let notes: Vec<_> = outcome.notices.iter().filter(|notice| notice.text.contains("Java")).collect();
     let expected = "for a Java virtual machine only, no effect: -Xmx1g -XX:Foo -Dcom.sun.management.jmxremote.port \
                     -Djavax.net.ssl.keyStorePassword";
     assert_eq!(notes.len(), 1);
-    assert_eq!(
-        (notes[0].level, notes[0].text.as_str()),
-        (Level::Info, expected)
-    );
+    assert_eq!((notes[0].level, notes[0].text.as_str()), (Level::Info, expected));
 }
 
 #[test]
 fn an_overwritten_property_is_told() {
-    let world =
-        World::with_config("dataDir=/d\nsnapCount=5\n").and_flags("-Dzookeeper.snapCount=6");
+    let world = World::with_config("dataDir=/d\nsnapCount=5\n").and_flags("-Dzookeeper.snapCount=6");
     let told = "line 2: -Dzookeeper.snapCount is overwritten by this line";
-    assert!(
-        world
-            .start()
-            .notices
-            .iter()
-            .any(|notice| notice.to_string() == told)
-    );
+    assert!(world.start().notices.iter().any(|notice| notice.to_string() == told));
 }
 
 #[test]
@@ -167,28 +130,12 @@ fn never_less_protected_than_asked() {
     for line in lines {
         let outcome = World::with_config(&format!("dataDir=/d\n{line}\n")).start();
         let error = outcome.result.unwrap_err();
-        assert!(
-            matches!(error.cause, Cause::ProtectionNotBuilt { .. }),
-            "{line}: {error}"
-        );
-        assert_eq!(
-            (error.place.line(), error.exit_code()),
-            (Some(2), 2),
-            "{line}"
-        );
+        assert!(matches!(error.cause, Cause::ProtectionNotBuilt { .. }), "{line}: {error}");
+        assert_eq!((error.place.line(), error.exit_code()), (Some(2), 2), "{line}");
     }
-    for flag in [
-        "-Djava.security.auth.login.config=/j",
-        "-Dzookeeper.ssl.trustStore.location=/t",
-    ] {
-        let error = World::with_config("dataDir=/d\n")
-            .and_flags(flag)
-            .start()
-            .error();
-        assert!(
-            error.contains("does not start with less protection than asked for"),
-            "{error}"
-        );
+    for flag in ["-Djava.security.auth.login.config=/j", "-Dzookeeper.ssl.trustStore.location=/t"] {
+        let error = World::with_config("dataDir=/d\n").and_flags(flag).start().error();
+        assert!(error.contains("does not start with less protection than asked for"), "{error}");
     }
 }
 
@@ -197,34 +144,22 @@ fn what_is_turned_off_asks_for_nothing() {
     let lines = "sslQuorum=false\nclient.portUnification=false\nquorum.auth.enableSasl=false\n\
                  enforce.auth.enabled=no\nssl.keyStore.location=\nssl.authProvider=x509\n\
                  authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\n";
-    check(
-        lines,
-        "",
-        "line 5: enforce.auth.enabled: no is read as false; only true means true",
-    );
+    check(lines, "", "line 5: enforce.auth.enabled: no is read as false; only true means true");
 }
 
 #[test]
 fn another_digest_hash_is_not_built() {
     let key = "DigestAuthenticationProvider.digestAlg";
     let start = |hash: &str| World::with_config(&format!("dataDir=/d\n{key}={hash}\n")).start();
-    assert!(
-        start("SHA-256")
-            .error()
-            .contains("SHA-256 is not a valid value")
-    );
+    assert!(start("SHA-256").error().contains("SHA-256 is not a valid value"));
     start("sha-1").config();
 }
 
 #[test]
 fn an_ensemble_is_refused_clearly() {
-    let lines =
-        "dataDir=/d\ninitLimit=5\nsyncLimit=5\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
+    let lines = "dataDir=/d\ninitLimit=5\nsyncLimit=5\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
     let outcome = World::with_config(lines).and_file("/d/myid", "2").start();
     let error = outcome.result.unwrap_err();
-    assert_eq!(
-        (&error.cause, error.exit_code()),
-        (&Cause::EnsembleNotBuilt { participants: 3 }, 2)
-    );
+    assert_eq!((&error.cause, error.exit_code()), (&Cause::EnsembleNotBuilt { participants: 3 }, 2));
     assert!(error.to_string().contains("ensembles are not built yet"));
 }

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use ox_config::{
-    Class, Compression, Config, FourLetterWords, OnBadText, OnDamage, Outside, Settings, Start,
-    Status, SystemProperties, TornTail,
+    Class, Compression, Config, FourLetterWords, OnBadText, OnDamage, Outside, Settings, Start, Status,
+    SystemProperties, TornTail,
 };
 
 use crate::world::{FILE, World};
@@ -13,10 +13,7 @@ const LOOPBACK: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
 /// A standalone configuration with these lines and flags.
 fn config(lines: &str, flags: &str) -> Config {
-    World::with_config(&format!("dataDir=/d\n{lines}"))
-        .and_flags(flags)
-        .start()
-        .config()
+    World::with_config(&format!("dataDir=/d\n{lines}")).and_flags(flags).start().config()
 }
 
 #[test]
@@ -24,23 +21,15 @@ fn without_a_file_on_loopback() {
     let config = Config::default_standalone();
     assert_eq!(config.data_dir.to_str(), Some("./oxkeeper-data"));
     assert_eq!(config.data_log_dir, config.data_dir);
-    assert_eq!(
-        (config.client_port, config.client_address),
-        (Some(2181), LOOPBACK)
-    );
+    assert_eq!((config.client_port, config.client_address), (Some(2181), LOOPBACK));
     assert_eq!(config.tick_ms, 3000);
-    assert_eq!(
-        (config.min_session_timeout_ms, config.max_session_timeout_ms),
-        (6000, 60_000)
-    );
+    assert_eq!((config.min_session_timeout_ms, config.max_session_timeout_ms), (6000, 60_000));
     assert_eq!(config.limits.max_client_cnxns, 60);
 }
 
 #[test]
 fn without_a_file_flags_count() {
-    let outcome = World::default()
-        .and_flags("-Dzookeeper.snapCount=7 -Xmx1g")
-        .start_as(&Start::Nothing);
+    let outcome = World::default().and_flags("-Dzookeeper.snapCount=7 -Xmx1g").start_as(&Start::Nothing);
     assert_eq!(outcome.loud(), Vec::<String>::new());
     assert_eq!(outcome.config().storage.snap_count, 7);
 }
@@ -52,99 +41,50 @@ fn the_form_with_a_port() {
         World::default().start_as(&Start::from_args(&args).unwrap())
     };
     let config = start(&["2182", "data", "2000"]).config();
-    assert_eq!(
-        (config.client_port, config.client_address),
-        (Some(2182), None)
-    );
+    assert_eq!((config.client_port, config.client_address), (Some(2182), None));
     assert_eq!((config.tick_ms, config.limits.max_client_cnxns), (2000, 0));
     assert_eq!(config.data_log_dir.to_str(), Some("data"));
-    assert_eq!(
-        start(&["2182", "data", "2000", "9"])
-            .config()
-            .limits
-            .max_client_cnxns,
-        9
-    );
+    assert_eq!(start(&["2182", "data", "2000", "9"]).config().limits.max_client_cnxns, 9);
     let error = start(&["abc", "data"]).error();
-    assert!(
-        error.starts_with("command line: clientPort: For input string: \"abc\""),
-        "{error}"
-    );
-    assert!(
-        start(&["99999", "data"])
-            .error()
-            .contains("port out of range:99999")
-    );
-    assert!(
-        start(&["2182", "data", "0"])
-            .error()
-            .contains("tickTime is not set")
-    );
+    assert!(error.starts_with("command line: clientPort: For input string: \"abc\""), "{error}");
+    assert!(start(&["99999", "data"]).error().contains("port out of range:99999"));
+    assert!(start(&["2182", "data", "0"]).error().contains("tickTime is not set"));
 }
 
 #[test]
 fn a_line_wins_over_the_property_that_it_becomes() {
     assert_eq!(config("", "-Dzookeeper.snapCount=7").storage.snap_count, 7);
-    assert_eq!(
-        config("snapCount=8\n", "-Dzookeeper.snapCount=7")
-            .storage
-            .snap_count,
-        8
-    );
-    assert_eq!(
-        config("snapCount=x\n", "-Dzookeeper.snapCount=7")
-            .storage
-            .snap_count,
-        100_000
-    );
+    assert_eq!(config("snapCount=8\n", "-Dzookeeper.snapCount=7").storage.snap_count, 8);
+    assert_eq!(config("snapCount=x\n", "-Dzookeeper.snapCount=7").storage.snap_count, 100_000);
 }
 
 #[test]
 fn explicit_keys_never_look_at_properties() {
-    let config = config(
-        "",
-        "-Dzookeeper.tickTime=1 -DtickTime=2 -Dzookeeper.clientPort=3",
-    );
+    let config = config("", "-Dzookeeper.tickTime=1 -DtickTime=2 -Dzookeeper.clientPort=3");
     assert_eq!((config.tick_ms, config.client_port), (3000, None));
 }
 
 #[test]
 fn some_properties_have_no_line() {
-    let keys = [
-        "jute.maxbuffer=0x400000",
-        "readonlymode.enabled=True",
-        "znode.container.checkIntervalMs=5",
-    ];
+    let keys = ["jute.maxbuffer=0x400000", "readonlymode.enabled=True", "znode.container.checkIntervalMs=5"];
     let unset = config(&keys.join("\n"), "");
     assert_eq!(unset.limits.jute_max_buffer_bytes, 1_048_575);
-    assert_eq!(
-        (unset.read_only_mode, unset.containers.check_interval_ms),
-        (false, 60_000)
-    );
+    assert_eq!((unset.read_only_mode, unset.containers.check_interval_ms), (false, 60_000));
     let set = config("", &keys.map(|key| format!("-D{key}")).join(" "));
     assert_eq!(set.limits.jute_max_buffer_bytes, 4 << 20);
     assert_eq!(set.limits.jute_extra_bytes, 4 << 20);
-    assert_eq!(
-        (set.read_only_mode, set.containers.check_interval_ms),
-        (true, 5)
-    );
+    assert_eq!((set.read_only_mode, set.containers.check_interval_ms), (true, 5));
 }
 
 #[test]
 fn fsync_warning_has_two_properties() {
-    let [bare, full] = [
-        "-Dfsync.warningthresholdms",
-        "-Dzookeeper.fsync.warningthresholdms",
-    ];
+    let [bare, full] = ["-Dfsync.warningthresholdms", "-Dzookeeper.fsync.warningthresholdms"];
     let threshold = |lines, flags: String| config(lines, &flags).storage.fsync_warning_ms;
     assert_eq!(threshold("", String::new()), 1000);
     assert_eq!(threshold("", format!("{bare}=5")), 5);
     assert_eq!(threshold("", format!("{bare}=5 {full}=6")), 6);
     assert_eq!(threshold("", format!("{bare}=5 {full}=x")), 5);
-    assert_eq!(
-        threshold("fsync.warningthresholdms=7\n", format!("{full}=6")),
-        7
-    );
+    assert_eq!(threshold("fsync.warningthresholdms=7\n", format!("{full}=6")), 7);
 }
 
 #[test]
@@ -152,28 +92,13 @@ fn own_keys_by_line_or_property() {
     let recovery = |lines, flags| config(lines, flags).recovery;
     let default = recovery("", "");
     let expected = (TornTail::Truncate, false, OnDamage::Exit);
-    assert_eq!(
-        (default.torn_tail, default.allow_gaps, default.on_damage),
-        expected
-    );
-    assert_eq!(
-        recovery("oxkeeper.txnlog.tornTail=refuse\n", "").torn_tail,
-        TornTail::Refuse
-    );
+    assert_eq!((default.torn_tail, default.allow_gaps, default.on_damage), expected);
+    assert_eq!(recovery("oxkeeper.txnlog.tornTail=refuse\n", "").torn_tail, TornTail::Refuse);
     assert!(recovery("", "-Doxkeeper.recovery.allowGaps=true").allow_gaps);
-    assert_eq!(
-        recovery("oxkeeper.recovery.onDamage=accept\n", "").on_damage,
-        OnDamage::Accept
-    );
-    for flags in [
-        "-Doxkeeper.recovery.onDamage=maybe",
-        "-Doxkeeper.recovery.allowGaps=yes",
-    ] {
+    assert_eq!(recovery("oxkeeper.recovery.onDamage=accept\n", "").on_damage, OnDamage::Accept);
+    for flags in ["-Doxkeeper.recovery.onDamage=maybe", "-Doxkeeper.recovery.allowGaps=yes"] {
         let outcome = World::with_config("dataDir=/d\n").and_flags(flags).start();
-        assert!(
-            outcome.error().starts_with("-Doxkeeper.recovery."),
-            "{flags}"
-        );
+        assert!(outcome.error().starts_with("-Doxkeeper.recovery."), "{flags}");
     }
 }
 
@@ -187,22 +112,13 @@ fn storage_units_and_repairs() {
     let lines = "snapCount=010\nsnapSizeLimitInKb=2\ntxnLogSizeLimitInKb=-1\npreAllocSize=1\nforceSync=no\n\
                  flushDelay=30\nmaxBatchSize=-1\nsnapshot.compression.method=GZ\n";
     let storage = config(lines, "").storage;
-    assert_eq!(
-        (storage.snap_count, storage.snap_size_limit_bytes),
-        (8, Some(2048))
-    );
-    assert_eq!(
-        (storage.txn_log_size_limit_bytes, storage.pre_alloc_bytes),
-        (None, 1024)
-    );
+    assert_eq!((storage.snap_count, storage.snap_size_limit_bytes), (8, Some(2048)));
+    assert_eq!((storage.txn_log_size_limit_bytes, storage.pre_alloc_bytes), (None, 1024));
     assert_eq!((storage.force_sync, storage.max_batch_size), (false, 0));
     assert_eq!(storage.max_write_queue_poll_ms, 10);
     assert_eq!(storage.snapshot_compression, Compression::Gzip);
     let storage = config("snapSizeLimitInKb=0\npreAllocSize=0x10\nforceSync=No\n", "").storage;
-    assert_eq!(
-        (storage.snap_size_limit_bytes, storage.pre_alloc_bytes),
-        (None, 64 << 20)
-    );
+    assert_eq!((storage.snap_size_limit_bytes, storage.pre_alloc_bytes), (None, 64 << 20));
     assert!(storage.force_sync);
     let storage = config("snapSizeLimitInKb=9223372036854775807\n", "").storage;
     assert_eq!(storage.snap_size_limit_bytes, Some(u64::MAX));
@@ -216,19 +132,12 @@ fn session_timeouts() {
     };
     assert_eq!(times("tickTime=2000\n"), (4000, 40_000));
     assert_eq!(times("tickTime=2000\nminSessionTimeout=10\n"), (10, 40_000));
-    assert_eq!(
-        times("tickTime=2000\nmaxSessionTimeout=4000\n"),
-        (4000, 4000)
-    );
+    assert_eq!(times("tickTime=2000\nmaxSessionTimeout=4000\n"), (4000, 4000));
 }
 
 #[test]
 fn purge_interval() {
-    let interval = |text: &str| {
-        config(&format!("autopurge.purgeInterval={text}\n"), "")
-            .autopurge
-            .interval_ms
-    };
+    let interval = |text: &str| config(&format!("autopurge.purgeInterval={text}\n"), "").autopurge.interval_ms;
     assert_eq!(interval("0"), None);
     assert_eq!(interval("-1"), None);
     assert_eq!(interval("2"), Some(7_200_000));
@@ -239,17 +148,8 @@ fn purge_interval() {
 fn limits_are_repaired() {
     let lines = "maxCnxns=-5\nlargeRequestMaxBytes=0\nlargeRequestThreshold=0\njute.maxbuffer.extrasize=1\n";
     let limits = config(lines, "").limits;
-    assert_eq!(
-        (limits.max_cnxns, limits.large_request_max_bytes),
-        (0, 104_857_600)
-    );
-    assert_eq!(
-        (
-            limits.large_request_threshold_bytes,
-            limits.jute_extra_bytes
-        ),
-        (None, 1024)
-    );
+    assert_eq!((limits.max_cnxns, limits.large_request_max_bytes), (0, 104_857_600));
+    assert_eq!((limits.large_request_threshold_bytes, limits.jute_extra_bytes), (None, 1024));
 }
 
 #[test]
@@ -264,42 +164,24 @@ fn weights_of_sessions() {
 #[test]
 fn four_letter_words() {
     let words = |lines: &str| config(lines, "").four_letter_words;
-    let answered =
-        |words: &FourLetterWords| ["srvr", "ruok", "stat", "isro"].map(|word| words.allow(word));
+    let answered = |words: &FourLetterWords| ["srvr", "ruok", "stat", "isro"].map(|word| words.allow(word));
     assert_eq!(answered(&words("")), [true, false, false, false]);
     let some = words("4lw.commands.whitelist= ruok, ,stat \n");
     assert_eq!(answered(&some), [true, true, true, false]);
-    assert_eq!(
-        words("4lw.commands.whitelist=ruok,*\n"),
-        FourLetterWords::All
-    );
+    assert_eq!(words("4lw.commands.whitelist=ruok,*\n"), FourLetterWords::All);
     assert_eq!(answered(&FourLetterWords::All), [true; 4]);
 }
 
 #[test]
 fn isro_needs_the_exact_word() {
-    assert!(
-        config("", "-Dreadonlymode.enabled=true")
-            .four_letter_words
-            .allow("isro")
-    );
-    assert!(
-        !config("", "-Dreadonlymode.enabled=True")
-            .four_letter_words
-            .allow("isro")
-    );
+    assert!(config("", "-Dreadonlymode.enabled=true").four_letter_words.allow("isro"));
+    assert!(!config("", "-Dreadonlymode.enabled=True").four_letter_words.allow("isro"));
 }
 
 #[test]
 fn secrets_are_not_shown() {
-    let config = config(
-        "DigestAuthenticationProvider.superDigest=super:secret\n",
-        "",
-    );
-    assert_eq!(
-        config.auth.super_digest.as_ref().unwrap().reveal(),
-        "super:secret"
-    );
+    let config = config("DigestAuthenticationProvider.superDigest=super:secret\n", "");
+    assert_eq!(config.auth.super_digest.as_ref().unwrap().reveal(), "super:secret");
     assert!(!format!("{config:?}").contains("secret"));
 }
 
@@ -330,31 +212,16 @@ fn client_port_of_a_dynamic_file() {
 fn effective_values() {
     let world = World::with_config("dataDir=/d\nsnapCount=5\n");
     let read = |path: &std::path::Path| Ok(world.files[path.to_str().unwrap()].clone());
-    let outside = Outside {
-        read: &read,
-        resolve: &|_| None,
-    };
+    let outside = Outside { read: &read, resolve: &|_| None };
     let system = SystemProperties::default();
-    let settings = Settings::read(
-        &Start::File(FILE.into()),
-        &system,
-        &outside,
-        &mut Vec::new(),
-    )
-    .unwrap();
+    let settings = Settings::read(&Start::File(FILE.into()), &system, &outside, &mut Vec::new()).unwrap();
     let shown = |name: &str| {
-        let found = settings
-            .effective()
-            .find(|row| row.key.name == name)
-            .unwrap();
+        let found = settings.effective().find(|row| row.key.name == name).unwrap();
         (found.text, found.place.and_then(|place| place.line()))
     };
     assert_eq!(shown("snapCount"), (Some("5"), Some(2)));
     assert_eq!(shown("tickTime"), (Some("3000"), None));
-    assert_eq!(
-        shown("DigestAuthenticationProvider.superDigest"),
-        (None, None)
-    );
+    assert_eq!(shown("DigestAuthenticationProvider.superDigest"), (None, None));
 }
 
 #[test]
@@ -365,22 +232,10 @@ fn the_table_is_sound() {
         assert!(names.insert(name), "{name} stands twice");
         assert!(key.doc.trim().ends_with('.'), "{name} needs a sentence");
         let default = key.reader.read(key.default);
-        assert!(
-            key.default.is_empty() || default.is_some(),
-            "{name}: its default does not read"
-        );
-        assert!(
-            key.class != Class::J || key.status == Status::Hint,
-            "{name}: built for Java"
-        );
-        assert!(
-            key.reader.on_bad_text() == OnBadText::Stop || key.family().is_none(),
-            "{name}"
-        );
-        assert!(
-            ox_config::find(name).is_some_and(|found| found.name == name),
-            "{name} is hidden"
-        );
+        assert!(key.default.is_empty() || default.is_some(), "{name}: its default does not read");
+        assert!(key.class != Class::J || key.status == Status::Hint, "{name}: built for Java");
+        assert!(key.reader.on_bad_text() == OnBadText::Stop || key.family().is_none(), "{name}");
+        assert!(ox_config::find(name).is_some_and(|found| found.name == name), "{name} is hidden");
     }
 }
 
@@ -401,9 +256,7 @@ fn built_keys_are_read() {
     for key in ox_config::keys().filter(|key| key.status == Status::Built) {
         // The two addresses are read by the names of their ports.
         let name = key.name.trim_end_matches("Address").trim_end_matches('*');
-        let read = ["", "zookeeper."]
-            .iter()
-            .any(|prefix| sources.contains(&format!("\"{prefix}{name}\"")));
+        let read = ["", "zookeeper."].iter().any(|prefix| sources.contains(&format!("\"{prefix}{name}\"")));
         assert!(read, "{name}");
     }
 }

@@ -46,16 +46,11 @@ impl World {
     pub(crate) fn start_as(&self, start: &Start) -> Outcome {
         let read = |path: &Path| {
             let bytes = path.to_str().and_then(|name| self.files.get(name));
-            bytes
-                .cloned()
-                .ok_or(io::Error::from(io::ErrorKind::NotFound))
+            bytes.cloned().ok_or(io::Error::from(io::ErrorKind::NotFound))
         };
         let resolve = |host: &str| (host == "localhost").then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let mut notices = Vec::new();
-        let outside = Outside {
-            read: &read,
-            resolve: &resolve,
-        };
+        let outside = Outside { read: &read, resolve: &resolve };
         let result = Config::load(start, &self.system, &outside, &mut notices);
         Outcome { result, notices }
     }
@@ -74,10 +69,7 @@ impl Outcome {
 
     /// Remarks that are louder than good to know.
     pub(crate) fn loud(&self) -> Vec<String> {
-        let loud = self
-            .notices
-            .iter()
-            .filter(|notice| Level::Info < notice.level);
+        let loud = self.notices.iter().filter(|notice| Level::Info < notice.level);
         loud.map(Notice::to_string).collect()
     }
 }

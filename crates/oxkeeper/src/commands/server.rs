@@ -1,0 +1,119 @@
+//! `oxkeeper server`: reads the configuration, starts the server, waits for its end.
+
+use crate::logging::{self, Format};
+use clap::builder::ArgAction;
+use ox_config::{Config, Level, Notice, Outside, Start, SystemProperties};
+use ox_server::Server;
+use std::net::ToSocketAddrs;
+use std::process::ExitCode;
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without a file: standalone on 127.0.0.1:2181, data in ./oxkeeper-data.
+System properties are also taken from SERVER_JVMFLAGS and JVMFLAGS.")]
+pub(crate) struct Args {
+    /// zoo.cfg, or `port datadir [ticktime] [maxcnxns]`
+    #[arg(value_name = "zoo.cfg")]
+    config: Vec<String>,
+    /// A system property of ZooKeeper, e.g. -Dzookeeper.extendedTypesEnabled=true
+    #[arg(short = 'D', value_name = "name=value", action = ArgAction::Append)]
+    define: Vec<String>,
+    /// Level of the log, or directives such as info,ox_server=debug
+    #[arg(long, value_name = "filter", default_value = "info", env = "OXKEEPER_LOG")]
+    log: String,
+    /// Form of the log
+    #[arg(long, value_enum, default_value_t = Format::Text, env = "OXKEEPER_LOG_FORMAT")]
+    log_format: Format,
+}
+
+/// Runs the server until a signal or a fatal error ends it.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    if let Err(message) = logging::init(&args.log, args.log_format) {
+        eprintln!("{message}");
+        return ExitCode::from(2);
+    }
+    match serve(args) {
+        Ok(()) => {
+            tracing::info!("Exiting normally");
+            ExitCode::SUCCESS
+        }
+        Err((code, message)) => {
+            tracing::error!("{message}");
+            tracing::error!("Exiting with code {code}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn serve(args: &Args) -> Result<(), (u8, String)> {
+    tracing::info!("oxkeeper {} (compatible with ZooKeeper 3.9.3)", env!("CARGO_PKG_VERSION"));
+    let config = load(args)?;
+    log_settings(&config);
+    let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
+    let mut signals = signals.map_err(|error| (1, format!("cannot listen for signals: {error}")))?;
+    let server = Server::start(config).map_err(|error| {
+        let hint = match error.exit_code() {
+            3 => "Unable to access datadir, exiting abnormally: ",
+            _ => "Unexpected exception, exiting abnormally: ",
+        };
+        (error.exit_code(), format!("{hint}{error}"))
+    })?;
+    let stopper = server.stopper();
+    let handle = signals.handle();
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            tracing::info!(signal, "stopping");
+            stopper.stop();
+        }
+    });
+    let ended = server.wait().map_err(|fatal| (1, format!("Severe unrecoverable error, exiting: {fatal}")));
+    handle.close();
+    ended
+}
+
+fn load(args: &Args) -> Result<Config, (u8, String)> {
+    let mut system = SystemProperties::default();
+    for variable in ["SERVER_JVMFLAGS", "JVMFLAGS"] {
+        if let Ok(flags) = std::env::var(variable) {
+            system.add_flags(&flags);
+        }
+    }
+    args.define.iter().for_each(|definition| system.define(definition));
+    let outside = Outside {
+        read: &|path| std::fs::read(path),
+        resolve: &|host| (host, 0).to_socket_addrs().ok()?.next().map(|address| address.ip()),
+    };
+    let invalid =
+        |error: ox_config::ConfigError| (error.exit_code(), format!("Invalid config, exiting abnormally: {error}"));
+    let start = Start::from_args(&args.config).map_err(invalid)?;
+    if let Start::File(path) = &start {
+        tracing::info!("Reading configuration from: {}", path.display());
+    }
+    let mut notices = Vec::new();
+    let config = Config::load(&start, &system, &outside, &mut notices);
+    notices.iter().for_each(log_notice);
+    config.map_err(invalid)
+}
+
+fn log_notice(notice: &Notice) {
+    let line = notice.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+    match notice.level {
+        Level::Info => tracing::info!("{line}{}", notice.text),
+        Level::Warn => tracing::warn!("{line}{}", notice.text),
+        Level::Error => tracing::error!("{line}{}", notice.text),
+    }
+}
+
+fn log_settings(config: &Config) {
+    tracing::info!("tickTime set to {}", config.tick_ms);
+    tracing::info!("minSessionTimeout set to {}", config.min_session_timeout_ms);
+    tracing::info!("maxSessionTimeout set to {}", config.max_session_timeout_ms);
+    tracing::info!(
+        "Starting server: dataDir {}, dataLogDir {}, forceSync {}, snapCount {}",
+        config.data_dir.display(),
+        config.data_log_dir.display(),
+        if config.storage.force_sync { "yes" } else { "no" },
+        config.storage.snap_count,
+    );
+}
