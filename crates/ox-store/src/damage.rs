@@ -87,10 +87,12 @@ pub(crate) fn inspect(
 }
 
 fn is_zero(file: &dyn DiskFile, mut offset: u64, length: u64) -> std::io::Result<bool> {
-    let mut chunk = vec![0; READ_CHUNK_BYTES.min(usize::try_from(length.saturating_sub(offset)).unwrap_or(usize::MAX))];
-    while offset < length {
+    let zeros = vec![0; READ_CHUNK_BYTES.min(usize::try_from(length.saturating_sub(offset)).unwrap_or(usize::MAX))];
+    let mut chunk = zeros.clone();
+    while let Some(data) = file.next_data(offset)?.filter(|data| *data < length) {
+        offset = data;
         let count = read_full(file, &mut chunk, offset)?;
-        if chunk[..count].iter().any(|byte| *byte != 0) {
+        if chunk[..count] != zeros[..count] {
             return Ok(false);
         }
         if count == 0 {

@@ -63,6 +63,8 @@ pub trait Disk: Send + Sync {
 pub trait DiskFile: Send + Sync {
     /// Reads some bytes at `offset`; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// The first place from `offset` on where something other than zeros may stand; none if there is no such place.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
     /// Writes all of `bytes` at `offset`, growing the file if needed.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// The file's length.

@@ -79,6 +79,19 @@ impl DiskFile for RealFile {
         self.0.read_at(buffer, offset)
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        // Reserved space that was never written is skipped without reading it. The file's own position, which the
+        // seek moves, is not used for anything else.
+        #[cfg(target_os = "linux")]
+        match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(at) => return Ok(Some(at)),
+            Err(rustix::io::Errno::NXIO) => return Ok(None),
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => (),
+            Err(error) => return Err(error.into()),
+        }
+        Ok((offset < self.len()?).then_some(offset))
+    }
+
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)
     }
@@ -126,6 +139,8 @@ mod tests {
         let mut bytes = [1; 10];
         assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 10);
         assert_eq!(&bytes, b"\0\0\0hello\0\0");
+        assert_eq!(file.next_data(4096).unwrap(), None);
+        assert!(file.next_data(2).unwrap().is_some_and(|at| at <= 3));
         assert!(RealDisk.open(&path, Open::CreateNew).is_err());
         RealDisk.rename(&path, &dir.path().join("b")).unwrap();
         RealDisk.sync_dir(dir.path()).unwrap();

@@ -633,6 +633,13 @@ impl DiskFile for SimFile {
         })
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.with(|inode, admission| {
+            plain(&admission)?;
+            Ok((index(offset)? < inode.now.len()).then_some(offset))
+        })
+    }
+
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let at = index(offset)?;
         let outcome = self.with(|_, admission| plain(&admission));
