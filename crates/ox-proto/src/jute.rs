@@ -16,6 +16,9 @@ pub enum DecodeError {
     /// A length is negative (and not -1).
     #[error("unreasonable length {0}")]
     BadLength(i32),
+    /// A path longer than any path can be.
+    #[error("path is too long")]
+    TooLong,
     /// Null where the format has no null.
     #[error("null is not allowed here")]
     Null,
@@ -167,6 +170,11 @@ impl<'a, T: Jute<'a>> Jute<'a> for Option<Vec<T>> {
             }
         }
     }
+}
+
+/// Decodes bytes that a client sent outside of a string, the way strings of the wire are decoded.
+pub fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
+    text::decode(bytes, Source::Wire)
 }
 
 /// Appends a buffer, -1 for null.

@@ -8,6 +8,7 @@
 
 use crate::acl::RawAcls;
 use crate::jute::{DecodeError, Jute, Reader, jute, put_buffer, put_count, put_text};
+use crate::limits::PATH_BYTES_MAX;
 use crate::{OpCode, SessionId, Zxid};
 use std::borrow::Cow;
 
@@ -219,12 +220,12 @@ impl<'a> Txn<'a> {
             OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
                 Self::Create(CreateTxn::get(op, from)?)
             }
-            OpCode::Delete => Self::Delete { path: from.text()? },
-            OpCode::DeleteContainer => Self::DeleteContainer { path: from.text()? },
-            OpCode::SetData => Self::SetData { path: from.text()?, data: from.get()?, version: from.get()? },
-            OpCode::Reconfig => Self::Reconfig { path: from.text()?, data: from.get()?, version: from.get()? },
-            OpCode::SetAcl => Self::SetAcl { path: from.text()?, acl: from.get()?, version: from.get()? },
-            OpCode::Check => Self::Check { path: from.text()?, version: from.get()? },
+            OpCode::Delete => Self::Delete { path: get_path(from)? },
+            OpCode::DeleteContainer => Self::DeleteContainer { path: get_path(from)? },
+            OpCode::SetData => Self::SetData { path: get_path(from)?, data: from.get()?, version: from.get()? },
+            OpCode::Reconfig => Self::Reconfig { path: get_path(from)?, data: from.get()?, version: from.get()? },
+            OpCode::SetAcl => Self::SetAcl { path: get_path(from)?, acl: from.get()?, version: from.get()? },
+            OpCode::Check => Self::Check { path: get_path(from)?, version: from.get()? },
             OpCode::Multi => Self::get_multi(from)?,
             _ => return Err(DecodeError::UnknownType(kind)),
         })
@@ -241,7 +242,7 @@ impl<'a> Txn<'a> {
         let count = from.count()?.ok_or(DecodeError::Null)?;
         let mut paths = Vec::new();
         for _ in 0..count {
-            paths.push(from.text()?);
+            paths.push(get_path(from)?);
         }
         Ok(Self::CloseSession { paths: Some(paths) })
     }
@@ -251,14 +252,36 @@ impl<'a> Txn<'a> {
         let mut elements = Vec::new();
         for _ in 0..count {
             let kind = from.get::<i32>()?;
-            if kind == OpCode::Multi.code() {
-                return Err(DecodeError::UnknownType(kind)); // no nesting, so no unbounded recursion
+            if !is_element(kind) {
+                return Err(DecodeError::UnknownType(kind)); // also: no nesting, so no unbounded recursion
             }
             let body = from.get::<Option<&[u8]>>()?.ok_or(DecodeError::Null)?;
             elements.push(Self::get(kind, &mut from.nested(body))?);
         }
         Ok(Self::Multi(elements))
     }
+}
+
+/// Whether a multi may contain this type; peers apply nothing else either.
+fn is_element(kind: i32) -> bool {
+    use OpCode as O;
+    let elements = [
+        O::Create,
+        O::Create2,
+        O::CreateContainer,
+        O::CreateTtl,
+        O::Delete,
+        O::DeleteContainer,
+        O::SetData,
+        O::Check,
+        O::Error,
+    ];
+    elements.iter().any(|op| op.code() == kind)
+}
+
+fn get_path<'a>(from: &mut Reader<'a>) -> Result<Cow<'a, str>, DecodeError> {
+    let path = from.text()?;
+    if path.len() <= PATH_BYTES_MAX { Ok(path) } else { Err(DecodeError::TooLong) }
 }
 
 impl<'a> CreateTxn<'a> {
@@ -280,7 +303,7 @@ impl<'a> CreateTxn<'a> {
     }
 
     fn get(op: OpCode, from: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let (path, data, acl) = (from.text()?, from.get()?, from.get()?);
+        let (path, data, acl) = (get_path(from)?, from.get()?, from.get()?);
         #[expect(clippy::wildcard_enum_match_arm, reason = "called for the four creates only")]
         let (kind, parent_cversion) = match op {
             OpCode::CreateContainer => (CreateKind::Container, from.get()?),
@@ -377,13 +400,16 @@ mod tests {
     }
 
     #[test]
-    fn nested_multis_and_reads_are_refused() {
+    fn elements_are_what_apache_applies() {
         let mut out = Vec::new();
-        TxnHeader { session: SessionId(7), cxid: 3, zxid: Zxid(9), time_ms: 1, kind: 14 }.put(&mut out);
-        put_count(&mut out, 1);
-        14_i32.put(&mut out);
-        put_buffer(&mut out, Some(&[]));
-        assert_eq!(Record::decode(&out), Err(DecodeError::UnknownType(14)));
+        for foreign in [14, 7, 16, -10, -11, 4, 0] {
+            out.clear();
+            TxnHeader { session: SessionId(7), cxid: 3, zxid: Zxid(9), time_ms: 1, kind: 14 }.put(&mut out);
+            put_count(&mut out, 1);
+            foreign.put(&mut out);
+            put_buffer(&mut out, Some(&[0; 64]));
+            assert_eq!(Record::decode(&out), Err(DecodeError::UnknownType(foreign)));
+        }
         out.truncate(28);
         4_i32.put(&mut out);
         assert_eq!(Record::decode(&out), Err(DecodeError::UnknownType(4)));

@@ -2,7 +2,7 @@
 
 use crate::apply::Applied;
 use ox_proto::frame::{begin_frame, end_frame};
-use ox_proto::jute::put_text;
+use ox_proto::jute::{put_buffer, put_text};
 use ox_proto::multi::{MultiHeader, put_error_result};
 use ox_proto::reply::ReplyHeader;
 use ox_proto::txn::{CreateKind, Record, Txn};
@@ -36,6 +36,9 @@ fn put_body(out: &mut Vec<u8>, txn: &Txn<'_>, applied: &Applied) {
         if matches!(create.kind, CreateKind::Create { .. }) {
             return;
         }
+    }
+    if let Txn::Reconfig { data, .. } = txn {
+        put_buffer(out, *data);
     }
     if let Applied::Stat(stat) = applied {
         stat.put(out);

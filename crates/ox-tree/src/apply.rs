@@ -6,6 +6,7 @@
 
 use crate::State;
 use crate::node::{CONTAINER_OWNER, Node, NodeId, ttl_owner};
+use crate::ops::signed;
 use crate::outbox::{Event, Outboxes};
 use crate::path;
 use crate::quota::{self, Figures};
@@ -92,16 +93,16 @@ impl Applying<'_> {
     fn txn(&mut self, header: &TxnHeader, txn: &Txn<'_>) -> Applied {
         match txn {
             Txn::CreateSession { timeout_ms } => {
-                self.state.sessions.insert(header.session, *timeout_ms);
+                self.state.open_session(header.session, *timeout_ms);
                 Applied::Nothing
             }
             Txn::CloseSession { paths } => {
-                self.state.sessions.remove(&header.session);
                 for path in paths.iter().flatten() {
                     self.delete(path::internal(path));
                 }
                 let left: Vec<String> = self.state.ephemerals_of(header.session).collect();
                 left.iter().for_each(|path| self.delete(path));
+                self.state.sessions.remove(&header.session);
                 Applied::Nothing
             }
             Txn::Error { .. } | Txn::Check { .. } => Applied::Nothing,
@@ -122,6 +123,7 @@ impl Applying<'_> {
     fn create(&mut self, header: &TxnHeader, txn: &CreateTxn<'_>) -> Applied {
         let node_path = path::internal(&txn.path);
         let found = path::split(node_path)
+            .filter(|(_, name)| path::is_name(name))
             .and_then(|(parent_path, name)| Some((parent_path, name, self.state.tree.find(parent_path)?)));
         let Some((parent_path, name, parent)) = found else {
             self.conflict = true;
@@ -177,11 +179,8 @@ impl Applying<'_> {
 
     /// Deletes a node and, where the tree is ahead of the log, what came below it since.
     fn delete(&mut self, node_path: &str) {
-        let Some((parent_path, name)) = path::split(node_path) else {
-            self.conflict = true;
-            return;
-        };
-        let Some(parent) = self.state.tree.find(parent_path) else {
+        let found = path::split(node_path).and_then(|(path, _)| Some((path, self.state.tree.find(path)?)));
+        let Some((parent_path, parent)) = found else {
             self.conflict = true;
             return;
         };
@@ -192,9 +191,6 @@ impl Applying<'_> {
             self.conflict |= self.state.tree.get(id).children != 0;
             readers = self.state.readers(self.state.tree.get(id).acl);
             self.remove(id, node_path);
-            if let (quota::LIMITS, Some(subject)) = (name, quota::subject(parent_path)) {
-                self.state.quotas.remove(subject);
-            }
         } else {
             self.conflict = true;
         }
@@ -219,6 +215,11 @@ impl Applying<'_> {
         let node = self.state.tree.unlink(id, node_path);
         self.state.unregister(id, node.owner);
         self.state.acls.release(node.acl);
+        if let Some((parent_path, quota::LIMITS)) = path::split(node_path)
+            && let Some(subject) = quota::subject(parent_path)
+        {
+            self.state.quotas.remove(subject);
+        }
         self.state.adjust_quota(node_path, -1, -signed(node.data_length()));
     }
 
@@ -253,10 +254,12 @@ impl Applying<'_> {
 
     fn fire(&mut self, table: Table, kind: EventType, id: NodeId, client_path: &str) {
         if self.outboxes.is_some() && !self.state.watches_mut().is_empty() {
-            let readers = self.state.readers(self.state.tree.get(id).acl);
-            let mut found = Vec::new();
+            let mut found = Vec::new(); // allocates only when somebody is found
             self.state.watches_mut().collect(table, client_path, &mut found);
-            self.send(&found, kind, client_path, readers);
+            if !found.is_empty() {
+                let readers = self.state.readers(self.state.tree.get(id).acl);
+                self.send(&found, kind, client_path, readers);
+            }
         }
     }
 
@@ -291,7 +294,7 @@ impl Applying<'_> {
         let (mut told, mut also) = (Vec::new(), Vec::new());
         self.state.watches_mut().collect(Table::Data, node_path, &mut told);
         self.state.watches_mut().collect(Table::Child, node_path, &mut also);
-        also.retain(|conn| !told.contains(conn));
+        also.retain(|conn| told.binary_search(conn).is_err()); // both are sorted
         self.send(&told, EventType::NodeDeleted, node_path, readers.clone());
         self.send(&also, EventType::NodeDeleted, node_path, readers);
         self.fire(Table::Child, EventType::NodeChildrenChanged, parent, path::external(parent_path));
@@ -335,8 +338,4 @@ impl State {
         let id = self.tree.find(&format!("{}{subject}/{name}", path::QUOTA))?;
         Some(Figures::parse(self.tree.get(id).data()))
     }
-}
-
-fn signed(bytes: usize) -> i64 {
-    i64::try_from(bytes).expect("sizes are far below 2^63")
 }

@@ -13,6 +13,7 @@ pub use ip::java_address;
 
 use crate::Options;
 use crate::acl_table::AclList;
+use crate::limits::{IDENTITIES_BYTES_MAX, IDENTITY_OVERHEAD_BYTES};
 use std::net::IpAddr;
 
 /// One proven identity.
@@ -47,14 +48,21 @@ impl Identities {
         self.list.iter()
     }
 
-    /// Adds what was proven; twice the same counts once.
-    pub fn add(&mut self, proven: Vec<Identity>) {
+    /// Adds what was proven; twice the same counts once. False when there is no room for more, which counts as
+    /// failed authentication.
+    pub fn add(&mut self, proven: Vec<Identity>) -> bool {
         for identity in proven {
-            self.is_super |= identity.scheme == "super";
-            if !self.list.contains(&identity) {
-                self.list.push(identity);
+            if self.list.contains(&identity) {
+                continue;
             }
+            let bytes = self.list.iter().chain([&identity]).map(|known| known.id.len() + IDENTITY_OVERHEAD_BYTES);
+            if IDENTITIES_BYTES_MAX < bytes.sum() {
+                return false;
+            }
+            self.is_super |= identity.scheme == "super";
+            self.list.push(identity);
         }
+        true
     }
 
     /// Whether a list grants any bit of `perm`.

@@ -4,7 +4,7 @@
 /// every connection that takes a slot.
 ///
 /// ```text
-/// bits 61..32 generation | 31..24 thread | 23..0 slot        (the top three bits stay free for watch modes)
+/// bits 60..32 generation | 31..24 thread | 23..0 slot        (the top three bits stay free for watch modes)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(u64);

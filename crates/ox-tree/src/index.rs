@@ -3,10 +3,9 @@
 //! Paths are not stored here. The table is split into shards so that growing it never stalls a write for long:
 //! each step rehashes one shard only, from the hashes kept beside the ids.
 
+use crate::hash::PathHasher;
 use crate::node::NodeId;
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use std::hash::BuildHasher;
 
 const SHARDS: usize = 256;
 
@@ -46,16 +45,16 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct Index {
     shards: Box<[HashTable<Entry>]>,
-    hasher: FixedState,
+    hasher: PathHasher,
 }
 
 impl Index {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect(), hasher: FixedState::with_seed(seed) }
+        Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect(), hasher: PathHasher::new(seed) }
     }
 
     pub(crate) fn hash(&self, path: &str) -> PathHash {
-        PathHash(self.hasher.hash_one(path.as_bytes()))
+        PathHash(self.hasher.hash(path))
     }
 
     pub(crate) fn find(&self, hash: PathHash, mut is_it: impl FnMut(NodeId) -> bool) -> Option<NodeId> {

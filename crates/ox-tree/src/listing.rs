@@ -4,6 +4,7 @@
 //! hundred in order. The cache has a lock of its own because readers fill it while they share the tree.
 
 use crate::node::NodeId;
+use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ const LIST_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct ListingCache {
-    kept: Mutex<HashMap<NodeId, Arc<[u8]>>>,
+    kept: Mutex<HashMap<NodeId, Arc<[u8]>, FixedState>>,
 }
 
 impl ListingCache {
@@ -34,7 +35,10 @@ impl ListingCache {
         encode(out);
         let list = &out[start..];
         let mut kept = self.kept.lock();
-        if list.len() <= LIST_BYTES_MAX && kept.len() < PARENTS_MAX {
+        if list.len() <= LIST_BYTES_MAX {
+            if PARENTS_MAX <= kept.len() {
+                kept.clear(); // no record of use is kept; what is wanted comes back at once
+            }
             kept.insert(parent, Arc::from(list));
         }
     }

@@ -10,7 +10,7 @@ use crate::{Options, State, path};
 use ox_proto::acl::put_acls;
 use ox_proto::stat::StatPersisted;
 use ox_proto::{Acl, RawAcls, SessionId, Zxid};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Why a snapshot is not one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +22,9 @@ pub enum LoadError {
     /// A path occurs twice.
     #[error("node {0:?} occurs twice")]
     Twice(String),
+    /// A name is empty or longer than any path can be.
+    #[error("node name of {0} bytes")]
+    BadName(usize),
     /// The list of an id is null.
     #[error("access control list {0} is null")]
     NullAcl(i64),
@@ -35,7 +38,7 @@ pub enum LoadError {
 pub struct Loader {
     state: State,
     /// Ids of the file; each entry holds one use, so that lists stay while nodes are still coming.
-    acls: HashMap<i64, AclId>,
+    acls: BTreeMap<i64, AclId>,
     closed: AclId,
     unresolved: usize,
     has_root: bool,
@@ -53,7 +56,7 @@ impl Loader {
         let closed = state.acls.take(RawAcls::from_encoded(&bytes).expect("just encoded"));
         Self {
             state,
-            acls: HashMap::new(),
+            acls: BTreeMap::new(),
             closed,
             unresolved: 0,
             has_root: false,
@@ -64,7 +67,7 @@ impl Loader {
 
     /// Adds a session.
     pub fn session(&mut self, id: SessionId, timeout_ms: i32) {
-        self.state.sessions.insert(id, timeout_ms);
+        self.state.open_session(id, timeout_ms);
     }
 
     /// Adds a list under the id the file gives it.
@@ -96,9 +99,12 @@ impl Loader {
         }
         let no_parent = || LoadError::NoParent(node_path.to_owned());
         let (parent_path, name) = path::split(node_path).ok_or_else(no_parent)?;
+        if !path::is_name(name) {
+            return Err(LoadError::BadName(name.len()));
+        }
         let parent = self.parent(parent_path).ok_or_else(no_parent)?;
         let hash = self.state.tree.hash(node_path);
-        if name.is_empty() || self.state.tree.find_hashed(hash, node_path).is_some() {
+        if self.state.tree.find_hashed(hash, node_path).is_some() {
             return Err(LoadError::Twice(node_path.to_owned()));
         }
         let id = self.state.tree.link(parent, node_path, hash, Node::new(name, data, acl, &stat));
@@ -159,26 +165,12 @@ impl Loader {
         }
         self.state.acls.release(self.closed);
         self.state.last_zxid = last_zxid;
-        self.state.reclaim_session_nodes();
         self.state.activate_quotas();
         Ok(self.state)
     }
 }
 
 impl State {
-    /// Server id 255 without TTL nodes hands out session ids that look like TTL owners; a live session decides.
-    fn reclaim_session_nodes(&mut self) {
-        let of_sessions = |id: &NodeId| {
-            let owner = SessionId(self.tree.get(*id).owner);
-            self.sessions.contains_key(&owner).then_some((*id, owner))
-        };
-        let reclaimed: Vec<_> = self.ttls.iter().filter_map(of_sessions).collect();
-        for (id, session) in reclaimed {
-            self.ttls.remove(&id);
-            self.ephemerals.entry(session).or_default().insert(id);
-        }
-    }
-
     fn activate_quotas(&mut self) {
         let Some(top) = self.tree.find(path::QUOTA) else { return };
         let limits: Vec<String> = self

@@ -45,12 +45,12 @@ pub(crate) fn ttl_owner(ttl_ms: i64) -> i64 {
 
 impl Kind {
     /// Reads a stored owner.
-    pub(crate) fn of(owner: i64, emulate_353_ttl: bool) -> Self {
+    pub(crate) fn of(owner: i64, reads_353_ttl: bool) -> Self {
         match owner {
             0 => Self::Persistent,
             CONTAINER_OWNER => Self::Container,
             _ if owner & !TTL_MS_MAX == TTL_MASK => Self::Ttl(owner & TTL_MS_MAX),
-            _ if emulate_353_ttl && owner < 0 => Self::Ttl(owner & TTL_MS_MAX),
+            _ if reads_353_ttl && owner < 0 => Self::Ttl(owner & TTL_MS_MAX),
             _ => Self::Ephemeral(SessionId(owner)),
         }
     }
@@ -192,7 +192,7 @@ impl Node {
     }
 
     /// What a client sees.
-    pub(crate) fn stat(&self, emulate_353_ttl: bool) -> Stat {
+    pub(crate) fn stat(&self, kind: Kind) -> Stat {
         let children = self.children.cast_signed();
         Stat {
             czxid: self.czxid,
@@ -202,7 +202,7 @@ impl Node {
             version: self.version,
             cversion: self.cversion.wrapping_mul(2).wrapping_sub(children),
             aversion: self.aversion,
-            ephemeral_owner: match Kind::of(self.owner, emulate_353_ttl) {
+            ephemeral_owner: match kind {
                 Kind::Ephemeral(session) => session.0,
                 Kind::Persistent | Kind::Container | Kind::Ttl(_) => 0,
             },

@@ -11,6 +11,7 @@ mod multi;
 mod set_acl;
 mod set_data;
 
+use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::pending::View;
 use ox_proto::txn::Txn;
 use ox_proto::{DecodeError, ErrorCode, OpCode, Reader};
@@ -26,20 +27,29 @@ pub enum Verdict {
 
 /// Prepares the write `op` with request body `body` and appends the transaction's body to `out`.
 pub fn prepare(view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Verdict {
-    let mark = out.len();
-    let verdict = match prepare_op(view, op, body, out) {
+    let (mark, digest) = (out.len(), view.mark());
+    let mut result = prepare_op(view, op, body, out);
+    // R25: what was accepted can be read. Lists that name `auth` can grow far beyond their request.
+    if result.is_ok() && !fits_a_record(view, out.len() - mark) {
+        view.roll_back(digest);
+        result = Err(ErrorCode::MarshallingError.into());
+    }
+    if result.is_err() {
+        out.truncate(mark);
+    }
+    match result {
         Ok(kind) => Verdict::Txn(kind),
         Err(Failure::Undecodable(_)) => Verdict::Refused(ErrorCode::MarshallingError),
         Err(Failure::Code(code)) => {
-            out.truncate(mark);
             Txn::Error { err: code.code() }.put(out);
             Verdict::Txn(OpCode::Error)
         }
-    };
-    if matches!(verdict, Verdict::Refused(_)) {
-        out.truncate(mark);
     }
-    verdict
+}
+
+/// Whether everybody with the same settings can read a transaction with a body of so many bytes.
+fn fits_a_record(view: &View<'_>, body_bytes: usize) -> bool {
+    body_bytes + RECORD_OVERHEAD_BYTES <= view.state.options.record_bytes_max
 }
 
 /// Why a write is not carried out.
@@ -77,8 +87,16 @@ fn prepare_op(view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -
             let enabled = view.state.options.reconfig_enabled;
             Err(if enabled { ErrorCode::Unimplemented } else { ErrorCode::ReconfigDisabled }.into())
         }
+        // Only the server itself removes containers; a peer must not do it for a client, who has no right to it.
+        OpCode::DeleteContainer => Err(ErrorCode::NoAuth.into()),
         _ => Err(ErrorCode::Unimplemented.into()),
     }
+}
+
+/// Prepares the beginning of the view's session: its ephemeral creates may follow at once.
+pub fn prepare_create_session(view: &mut View<'_>, timeout_ms: i32, out: &mut Vec<u8>) {
+    view.open_session();
+    Txn::CreateSession { timeout_ms }.put(out);
 }
 
 /// Prepares the end of the view's session: its ephemeral nodes go with it. Returns whether the transaction may
@@ -102,6 +120,10 @@ fn next_version(version: i32) -> i32 {
         -1 => 0,
         next => next,
     }
+}
+
+pub(crate) fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).expect("sizes are far below 2^63")
 }
 
 fn check_version(expected: i32, actual: i32) -> Result<(), ErrorCode> {

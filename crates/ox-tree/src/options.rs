@@ -7,7 +7,7 @@ pub struct Options {
     pub digest_enabled: bool,
     /// Allow TTL nodes to be created (`extendedTypesEnabled`); existing ones are always understood.
     pub extended_types: bool,
-    /// Read owners as 3.5.3 wrote them for TTL nodes (`emulate353TTLNodes`).
+    /// Read owners as 3.5.3 wrote them for TTL nodes (`emulate353TTLNodes`); only with `extended_types`.
     pub emulate_353_ttl: bool,
     /// Refuse writes beyond hard quotas (`enforceQuota`).
     pub enforce_quota: bool,
@@ -25,6 +25,14 @@ pub struct Options {
     pub record_bytes_max: usize,
     /// Seed of the path hashes, so that nobody can aim for collisions.
     pub hash_seed: u64,
+}
+
+impl Options {
+    /// Whether owners of 3.5.3 are read as TTLs. They look like the session ids of servers above 127, so both
+    /// settings must ask for it.
+    pub(crate) fn reads_353_ttl(&self) -> bool {
+        self.emulate_353_ttl && self.extended_types
+    }
 }
 
 impl Default for Options {

@@ -88,15 +88,15 @@ impl Outboxes {
 
     /// Appends one event for each of `conns`; it is encoded once per thread.
     pub(crate) fn event(&mut self, conns: &[ConnId], event: Event<'_>) {
-        let mut spans: Vec<Option<Range<usize>>> = vec![None; self.0.len()];
-        for &conn in conns {
-            let outbox = &mut self.0[conn.thread()];
-            let span = spans[conn.thread()].get_or_insert_with(|| {
-                let start = outbox.bytes.len();
-                put_event(&mut outbox.bytes, event.zxid, event.kind, event.path);
-                start..outbox.bytes.len()
-            });
-            outbox.parts.push(Part { conn, span: span.clone(), note: Note::Event(event.readers.clone()) });
+        for (thread, outbox) in self.0.iter_mut().enumerate() {
+            let start = outbox.bytes.len();
+            for &conn in conns.iter().filter(|conn| conn.thread() == thread) {
+                if outbox.bytes.len() == start {
+                    put_event(&mut outbox.bytes, event.zxid, event.kind, event.path);
+                }
+                let span = start..outbox.bytes.len();
+                outbox.parts.push(Part { conn, span, note: Note::Event(event.readers.clone()) });
+            }
         }
     }
 }

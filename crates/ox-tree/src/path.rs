@@ -4,6 +4,7 @@
 //! `"/"`.
 
 use ox_proto::ErrorCode;
+use ox_proto::limits::PATH_BYTES_MAX;
 
 /// The root as clients write it.
 pub const ROOT: &str = "/";
@@ -37,9 +38,16 @@ pub fn check_splittable(path: &str) -> Result<(&str, &str), ErrorCode> {
     }
 }
 
+/// Whether the tree can hold a node of this name. What clients may call a node is much less.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=PATH_BYTES_MAX).contains(&name.len())
+}
+
 /// Full validation, for writes.
 pub fn validate(path: &str) -> Result<(), ErrorCode> {
-    let Some(elements) = path.strip_prefix('/') else { return Err(ErrorCode::BadArguments) };
+    let Some(elements) = path.strip_prefix('/').filter(|rest| rest.len() < PATH_BYTES_MAX) else {
+        return Err(ErrorCode::BadArguments);
+    };
     if elements.is_empty() {
         return Ok(());
     }

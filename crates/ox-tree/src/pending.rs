@@ -35,6 +35,12 @@ struct Entry {
     node: Option<Projected>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SessionChange {
+    Begins,
+    Ends,
+}
+
 /// The overlay.
 #[derive(Debug, Default)]
 pub struct Pending {
@@ -42,8 +48,9 @@ pub struct Pending {
     changes: VecDeque<(Zxid, u64)>,
     /// Ephemeral nodes on their way, which a close of their session must not miss.
     ephemerals: VecDeque<(Zxid, SessionId, String)>,
-    /// Sessions whose close is on its way.
-    closing: BTreeMap<SessionId, Zxid>,
+    /// Sessions whose beginning or end is on its way.
+    sessions: BTreeMap<SessionId, (Zxid, SessionChange)>,
+    session_changes: VecDeque<(Zxid, SessionId)>,
     digest: u64,
     undo: Vec<(u64, Option<Entry>)>,
 }
@@ -57,8 +64,10 @@ impl Pending {
             }
         }
         while self.ephemerals.pop_front_if(|(changed, ..)| *changed <= zxid).is_some() {}
-        if !self.closing.is_empty() {
-            self.closing.retain(|_, closed| zxid < *closed);
+        while let Some((_, session)) = self.session_changes.pop_front_if(|(changed, _)| *changed <= zxid) {
+            if self.sessions.get(&session).is_some_and(|(changed, _)| *changed <= zxid) {
+                self.sessions.remove(&session);
+            }
         }
     }
 
@@ -69,7 +78,11 @@ impl Pending {
 
     /// Whether a close of the session is on its way.
     pub fn is_closing(&self, session: SessionId) -> bool {
-        !self.closing.is_empty() && self.closing.contains_key(&session)
+        self.session_change(session) == Some(SessionChange::Ends)
+    }
+
+    fn session_change(&self, session: SessionId) -> Option<SessionChange> {
+        self.sessions.get(&session).map(|(_, change)| *change)
     }
 }
 
@@ -108,9 +121,24 @@ impl<'a> View<'a> {
         Self { state, pending, ids, zxid: stamp.zxid, time_ms: stamp.time_ms, session: stamp.session, session_ok }
     }
 
+    /// Makes every check of the session fail with `code`, at the place in the order of checks where it belongs:
+    /// the caller knows of sessions that have moved.
+    pub fn fail_session(&mut self, code: ErrorCode) {
+        self.session_ok = Err(code);
+    }
+
     /// Refuses a write of a session that is being closed.
     pub(crate) fn check_session(&self) -> Result<(), ErrorCode> {
         self.session_ok
+    }
+
+    /// Refuses an ephemeral node of a session that is not part of the replicated state: nobody would remove it.
+    pub(crate) fn check_global_session(&self) -> Result<(), ErrorCode> {
+        let is_known = match self.pending.session_change(self.session) {
+            Some(change) => change == SessionChange::Begins,
+            None => self.state.has_session(self.session),
+        };
+        if is_known { Ok(()) } else { Err(ErrorCode::SessionExpired) }
     }
 
     /// Refuses what the list does not grant.
@@ -189,9 +217,19 @@ impl<'a> View<'a> {
         self.enter(node_path, None);
     }
 
+    /// Projects that the session is there.
+    pub(crate) fn open_session(&mut self) {
+        self.change_session(SessionChange::Begins);
+    }
+
     /// Projects that the session is closed.
     pub(crate) fn close_session(&mut self) {
-        self.pending.closing.insert(self.session, self.zxid);
+        self.change_session(SessionChange::Ends);
+    }
+
+    fn change_session(&mut self, change: SessionChange) {
+        self.pending.sessions.insert(self.session, (self.zxid, change));
+        self.pending.session_changes.push_back((self.zxid, self.session));
     }
 
     /// The session's ephemeral nodes, those on their way included.
@@ -212,7 +250,7 @@ impl<'a> View<'a> {
         self.pending.changes.push_back((self.zxid, key));
     }
 
-    /// A point to come back to when a multi fails.
+    /// A point to come back to when the transaction fails after all.
     pub(crate) fn mark(&self) -> u64 {
         self.pending.digest
     }

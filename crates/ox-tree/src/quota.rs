@@ -3,6 +3,7 @@
 //! A quota on `/p` is active while `/zookeeper/quota/p/zookeeper_limits` exists; usage is written into the data of
 //! the `zookeeper_stats` node beside it, which changes no stat, no version and no digest.
 
+use ox_proto::jute::decode_text;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Name of the node with the limits.
@@ -25,7 +26,7 @@ impl Figures {
 
     // Compat: the grammar is what Java's split and parseLong make of it (spec 5.11).
     pub(crate) fn parse(data: Option<&[u8]>) -> Result<Self, Unparsable> {
-        let text = std::str::from_utf8(data.ok_or(Unparsable)?).map_err(|_| Unparsable)?;
+        let text = decode_text(data.ok_or(Unparsable)?);
         let mut figures = BTreeMap::new();
         let trimmed = text.trim_end_matches([',', ';']);
         if trimmed.is_empty() {
@@ -72,9 +73,10 @@ impl Figures {
         text
     }
 
-    /// Whether any limit is set, soft or hard.
-    pub(crate) fn limits_anything(&self) -> bool {
-        self.0.values().any(|limit| -1 < *limit)
+    /// Whether these limits, soft or hard, have anything to say about growing by so much.
+    pub(crate) fn concern(&self, count: i64, bytes: i64) -> bool {
+        let is_set = |soft, hard| -1 < self.get(soft) || -1 < self.get(hard);
+        (count != 0 && is_set("count", "countHardLimit")) || (bytes != 0 && is_set("bytes", "byteHardLimit"))
     }
 
     /// Whether growing `usage` by so much passes a hard limit.

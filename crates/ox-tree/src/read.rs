@@ -7,6 +7,7 @@ mod multi_read;
 mod watches;
 
 use crate::auth::{Identities, user_name};
+use crate::limits::REPLY_BYTES_MAX;
 use crate::node::NodeId;
 use crate::path;
 use crate::watch::{Mode, Table};
@@ -66,6 +67,10 @@ pub fn is_read(op: OpCode) -> bool {
 
 /// Appends the whole reply frame, with events before it where re-arming a watch finds a difference.
 pub fn answer(state: &State, asker: Asker<'_>, question: Question<'_>, out: &mut Vec<u8>) {
+    answer_within(state, asker, question, out, REPLY_BYTES_MAX);
+}
+
+fn answer_within(state: &State, asker: Asker<'_>, question: Question<'_>, out: &mut Vec<u8>, bytes_max: usize) {
     let Question { xid, op, body } = question;
     if op == OpCode::Ping {
         return put_bare_reply(out, ReplyHeader { xid: xid::PING, zxid: state.last_zxid(), err: 0 });
@@ -78,7 +83,11 @@ pub fn answer(state: &State, asker: Asker<'_>, question: Question<'_>, out: &mut
     let mark = begin_frame(out);
     ReplyHeader { xid, zxid: state.last_zxid(), err: 0 }.put(out);
     let body_start = out.len();
-    if let Err(error) = put_answer(state, asker, op, body, out) {
+    let mut result = put_answer(state, asker, op, body, out);
+    if bytes_max < out.len() - mark {
+        result = Err(ErrorCode::MarshallingError.into());
+    }
+    if let Err(error) = result {
         if !error.keeps_body {
             out.truncate(body_start);
         }
@@ -175,10 +184,19 @@ fn get_children(
 ) -> Result<(), ErrorCode> {
     let id = readable(state, asker, request.path.as_deref())?;
     watch(state, asker, request, Table::Child);
-    state.tree.put_children(id, out);
+    put_children(state, id, out)?;
     if op == OpCode::GetChildren2 {
         state.stat_of(id).put(out);
     }
+    Ok(())
+}
+
+fn put_children(state: &State, parent: NodeId, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+    // A name takes five bytes or more; what cannot fit is not even begun.
+    if REPLY_BYTES_MAX / 5 < state.tree.get(parent).children as usize {
+        return Err(ErrorCode::MarshallingError);
+    }
+    state.tree.put_children(parent, out);
     Ok(())
 }
 
@@ -215,7 +233,7 @@ fn get_all_children_number(
     let id = readable(state, asker, request.path.as_deref())?;
     // Compat: under its alias "" the root counts itself.
     let alias = usize::from(request.path.as_deref() == Some(""));
-    put_count(out, state.tree.count_below(id) + alias);
+    i32::try_from(state.tree.count_below(id) + alias).unwrap_or(i32::MAX).put(out);
     Ok(())
 }
 

@@ -171,11 +171,29 @@ impl State {
     }
 
     pub(crate) fn stat_of(&self, id: NodeId) -> Stat {
-        self.tree.get(id).stat(self.options.emulate_353_ttl)
+        let node = self.tree.get(id);
+        node.stat(self.kind(node.owner))
     }
 
+    /// What an owner makes of a node. Server id 255 hands out session ids that look like TTL owners (and with
+    /// the emulation of 3.5.3 so do all above 127); a live session decides.
     pub(crate) fn kind(&self, owner: i64) -> Kind {
-        Kind::of(owner, self.options.emulate_353_ttl)
+        let (kind, session) = (Kind::of(owner, self.options.reads_353_ttl()), SessionId(owner));
+        let is_session = matches!(kind, Kind::Ttl(_)) && self.has_session(session);
+        if is_session { Kind::Ephemeral(session) } else { kind }
+    }
+
+    /// Enters a session. Nodes that it owns, and that were taken for TTL nodes without it, are its own again.
+    pub(crate) fn open_session(&mut self, session: SessionId, timeout_ms: i32) {
+        let is_new = self.sessions.insert(session, timeout_ms).is_none();
+        if is_new && matches!(Kind::of(session.0, self.options.reads_353_ttl()), Kind::Ttl(_)) {
+            let is_its_own = |id: &NodeId| self.tree.get(*id).owner == session.0;
+            let reclaimed: BTreeSet<NodeId> = self.ttls.iter().copied().filter(is_its_own).collect();
+            if !reclaimed.is_empty() {
+                self.ttls.retain(|id| !reclaimed.contains(id));
+                self.ephemerals.entry(session).or_default().extend(reclaimed);
+            }
+        }
     }
 
     pub(crate) fn is_ephemeral(&self, owner: i64) -> bool {

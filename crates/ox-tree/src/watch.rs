@@ -5,12 +5,17 @@
 //! of modes in eight bytes. A connection's own list of paths is cleaned up lazily; it may name paths where the
 //! watch has fired since.
 
+mod watchers;
+
 use crate::conn::ConnId;
+use crate::hash::PathHasher;
 use crate::path;
-use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
+use watchers::{Watcher, Watchers};
+
+/// Tables with fewer places are not worth shrinking.
+const SHRINK_MIN: usize = 1024;
 
 /// Which of the two tables a watch is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,95 +38,6 @@ pub enum Mode {
     Recursive = 1 << 63,
 }
 
-const MODES: u64 = Mode::Standard as u64 | Mode::Persistent as u64 | Mode::Recursive as u64;
-
-/// A connection and its modes, packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Watcher(u64);
-
-impl Watcher {
-    fn conn(self) -> ConnId {
-        ConnId::from_bits(self.0 & !MODES)
-    }
-
-    fn has(self, mode: Mode) -> bool {
-        self.0 & mode as u64 != 0
-    }
-
-    fn is_spent(self) -> bool {
-        self.0 & MODES == 0
-    }
-}
-
-/// Usually nobody or one connection watches a path; then no list is allocated.
-#[derive(Debug, Default)]
-enum Watchers {
-    #[default]
-    None,
-    One(Watcher),
-    #[expect(clippy::box_collection, reason = "keeps the common cases at sixteen bytes")]
-    Many(Box<Vec<Watcher>>),
-}
-
-impl Watchers {
-    fn as_slice(&self) -> &[Watcher] {
-        match self {
-            Self::None => &[],
-            Self::One(watcher) => std::slice::from_ref(watcher),
-            Self::Many(list) => list,
-        }
-    }
-
-    fn find(&mut self, conn: ConnId) -> Option<&mut Watcher> {
-        match self {
-            Self::None => None,
-            Self::One(watcher) => Some(watcher).filter(|watcher| watcher.conn() == conn),
-            // Sorted by connection, so that a thousand watchers are searched, not walked.
-            Self::Many(list) => {
-                let at = list.binary_search_by_key(&conn, |watcher| watcher.conn()).ok()?;
-                Some(&mut list[at])
-            }
-        }
-    }
-
-    fn insert(&mut self, new: Watcher) {
-        match self {
-            Self::None => *self = Self::One(new),
-            Self::One(only) => {
-                let mut list = vec![*only, new];
-                list.sort_by_key(|watcher| watcher.conn());
-                *self = Self::Many(Box::new(list));
-            }
-            Self::Many(list) => {
-                let at = list.partition_point(|watcher| watcher.conn() < new.conn());
-                list.insert(at, new);
-            }
-        }
-    }
-
-    /// Keeps what `keep` says; it may change modes on the way.
-    fn retain(&mut self, mut keep: impl FnMut(&mut Watcher) -> bool) {
-        match self {
-            Self::None => (),
-            Self::One(watcher) => {
-                if !keep(watcher) {
-                    *self = Self::None;
-                }
-            }
-            Self::Many(list) => {
-                list.retain_mut(keep);
-                if list.is_empty() {
-                    *self = Self::None;
-                }
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.as_slice().is_empty()
-    }
-}
-
 #[derive(Debug)]
 struct WatchedPath {
     path: Box<str>,
@@ -139,6 +55,14 @@ impl WatchedPath {
 
     fn is_idle(&self) -> bool {
         self.data.is_empty() && self.child.is_empty()
+    }
+
+    fn watchers(&self) -> impl Iterator<Item = Watcher> {
+        self.data.as_slice().iter().chain(self.child.as_slice()).copied()
+    }
+
+    fn has(&self, conn: ConnId) -> bool {
+        self.data.find(conn).is_some() || self.child.find(conn).is_some()
     }
 }
 
@@ -172,7 +96,7 @@ pub struct WatchTable {
     recursive: usize,
     /// Registrations in both tables.
     total: usize,
-    hasher: FixedState,
+    hasher: PathHasher,
 }
 
 impl WatchTable {
@@ -185,7 +109,7 @@ impl WatchTable {
             conns: BTreeMap::new(),
             recursive: 0,
             total: 0,
-            hasher: FixedState::with_seed(seed),
+            hasher: PathHasher::new(seed),
         }
     }
 
@@ -200,7 +124,7 @@ impl WatchTable {
     }
 
     fn hash(&self, path: &str) -> u64 {
-        self.hasher.hash_one(path.as_bytes())
+        self.hasher.hash(path)
     }
 
     fn find(&self, path: &str) -> Option<u32> {
@@ -212,16 +136,16 @@ impl WatchTable {
     pub fn add(&mut self, conn: ConnId, path: &str, table: Table, mode: Mode) {
         let slot = self.find(path).unwrap_or_else(|| self.insert_path(path));
         let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
-        let known_before = watched.data.find(conn).is_some() || watched.child.find(conn).is_some();
+        let known_before = watched.has(conn);
         let watchers = watched.table(table);
-        let is_new_mode = match watchers.find(conn) {
+        let is_new_mode = match watchers.find_mut(conn) {
             Some(watcher) => {
                 let is_new = !watcher.has(mode);
-                watcher.0 |= mode as u64;
+                watcher.add(mode);
                 is_new
             }
             None => {
-                watchers.insert(Watcher(conn.bits() | mode as u64));
+                watchers.insert(Watcher::new(conn, mode));
                 self.total += 1;
                 true
             }
@@ -235,22 +159,24 @@ impl WatchTable {
     }
 
     fn insert_path(&mut self, path: &str) -> u32 {
-        let hash = self.hash(path);
-        let watched = Some(WatchedPath { path: path.into(), data: Watchers::None, child: Watchers::None });
+        self.place(WatchedPath { path: path.into(), data: Watchers::None, child: Watchers::None })
+    }
+
+    fn place(&mut self, watched: WatchedPath) -> u32 {
+        let hash = self.hash(&watched.path);
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.paths[slot as usize] = watched;
+                self.paths[slot as usize] = Some(watched);
                 slot
             }
             None => {
-                self.paths.push(watched);
+                self.paths.push(Some(watched));
                 u32::try_from(self.paths.len() - 1).expect("memory ends before four billion paths")
             }
         };
         let (paths, hasher) = (&self.paths, &self.hasher);
-        self.index.insert_unique(hash, slot, |slot| {
-            hasher.hash_one(paths[*slot as usize].as_ref().expect("indexed").path.as_bytes())
-        });
+        let rehash = |slot: &u32| hasher.hash(&paths[*slot as usize].as_ref().expect("indexed").path);
+        self.index.insert_unique(hash, slot, rehash);
         slot
     }
 
@@ -261,11 +187,8 @@ impl WatchTable {
         if watches.check_at <= watches.slots.len() {
             watches.slots.sort_unstable();
             watches.slots.dedup();
-            let paths = &mut self.paths;
-            watches.slots.retain(|slot| {
-                let watched = paths[*slot as usize].as_mut();
-                watched.is_some_and(|watched| watched.data.find(conn).is_some() || watched.child.find(conn).is_some())
-            });
+            let paths = &self.paths;
+            watches.slots.retain(|slot| paths[*slot as usize].as_ref().is_some_and(|watched| watched.has(conn)));
             watches.check_at = (2 * watches.slots.len()).max(16);
         }
     }
@@ -282,7 +205,8 @@ impl WatchTable {
         self.free.push(slot);
     }
 
-    /// Everybody who hears of a change at `path`, each connection once; one-shot watches are used up.
+    /// Everybody who hears of a change at `path`, each connection once and in their order; one-shot watches are
+    /// used up.
     pub(crate) fn collect(&mut self, table: Table, path: &str, found: &mut Vec<ConnId>) {
         found.clear();
         if self.is_empty() {
@@ -290,6 +214,7 @@ impl WatchTable {
         }
         if let Some(slot) = self.find(path) {
             self.collect_at(slot, table, found);
+            self.shrink();
         }
         if self.recursive != 0 && table == Table::Data {
             self.collect_above(path, found);
@@ -301,7 +226,7 @@ impl WatchTable {
         let mut spent = 0;
         watched.table(table).retain(|watcher| {
             found.push(watcher.conn());
-            watcher.0 &= !(Mode::Standard as u64);
+            watcher.remove(Mode::Standard);
             spent += usize::from(watcher.is_spent());
             !watcher.is_spent()
         });
@@ -339,21 +264,17 @@ impl WatchTable {
             return false;
         }
         let slot = self.find(path).expect("just found");
-        let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
-        let mut gone = 0;
-        watched.table(table).retain(|watcher| {
-            if watcher.conn() != conn {
-                return true;
-            }
-            if modes.contains(&Mode::Recursive) && watcher.has(Mode::Recursive) {
-                self.recursive -= 1;
-            }
-            modes.iter().for_each(|mode| watcher.0 &= !(*mode as u64));
-            gone += usize::from(watcher.is_spent());
-            !watcher.is_spent()
-        });
-        self.total -= gone;
+        let watchers = self.paths[slot as usize].as_mut().expect("slots in the index are taken").table(table);
+        let watcher = watchers.find_mut(conn).expect("just found");
+        let was_recursive = watcher.has(Mode::Recursive);
+        modes.iter().for_each(|mode| watcher.remove(*mode));
+        self.recursive -= usize::from(was_recursive && !watcher.has(Mode::Recursive));
+        if watcher.is_spent() {
+            watchers.remove(conn);
+            self.total -= 1;
+        }
         self.drop_if_idle(slot);
+        self.shrink();
         true
     }
 
@@ -363,16 +284,34 @@ impl WatchTable {
         for slot in watches.slots {
             let Some(watched) = self.paths[slot as usize].as_mut() else { continue };
             for table in [Table::Data, Table::Child] {
-                watched.table(table).retain(|watcher| {
-                    let stays = watcher.conn() != conn;
-                    if !stays {
-                        self.total -= 1;
-                        self.recursive -= usize::from(watcher.has(Mode::Recursive));
-                    }
-                    stays
-                });
+                if let Some(watcher) = watched.table(table).remove(conn) {
+                    self.total -= 1;
+                    self.recursive -= usize::from(watcher.has(Mode::Recursive));
+                }
             }
             self.drop_if_idle(slot);
+        }
+        self.shrink();
+    }
+
+    /// Gives memory back after most watches have gone: paths move together and everybody's list is made anew.
+    fn shrink(&mut self) {
+        if self.paths.len() < SHRINK_MIN || self.paths.len() / 4 < self.index.len() {
+            return;
+        }
+        let paths = std::mem::take(&mut self.paths);
+        (self.index, self.free, self.conns) = (HashTable::new(), Vec::new(), BTreeMap::new());
+        for watched in paths.into_iter().flatten() {
+            let slot = u32::try_from(self.paths.len()).expect("fewer paths than before");
+            let mut conns: Vec<ConnId> = watched.watchers().map(|watcher| watcher.conn()).collect();
+            conns.sort_unstable();
+            conns.dedup();
+            for conn in conns {
+                let watches = self.conns.entry(conn).or_default();
+                watches.slots.push(slot);
+                watches.check_at = (2 * watches.slots.len()).max(16);
+            }
+            self.place(watched);
         }
     }
 

@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 /// The id that a `user:password` proves. Any bytes will do; without a colon all of them are the user.
 pub fn digest_id(credentials: &[u8]) -> String {
-    let text = String::from_utf8_lossy(credentials);
+    let text = ox_proto::jute::decode_text(credentials);
     let user = text.split(':').next().unwrap_or_default();
     format!("{user}:{}", STANDARD.encode(Sha1::digest(text.as_bytes())))
 }

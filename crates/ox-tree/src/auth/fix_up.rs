@@ -5,6 +5,7 @@ use crate::Options;
 use ox_proto::acl::put_acls;
 use ox_proto::{Acl, ErrorCode, RawAcl, RawAcls};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// Removes duplicates, expands `auth` and checks every entry. The result is the encoding of the stored list.
 pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Result<Cow<'a, [u8]>, ErrorCode> {
@@ -15,11 +16,11 @@ pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Res
     if distinct.is_empty() {
         return Err(ErrorCode::InvalidAcl);
     }
-    let mut fixed = Vec::new();
+    let (mut fixed, mut room) = (Vec::new(), options.record_bytes_max);
     for entry in distinct {
         let scheme = entry.scheme.as_deref().ok_or(ErrorCode::InvalidAcl)?;
         if scheme == "auth" {
-            expand_auth(ids, entry.perms, &mut fixed)?;
+            expand_auth(ids, entry.perms, &mut fixed, &mut room)?;
             continue;
         }
         // Compat: a null id makes Apache stumble where it looks at it (spec 1.5).
@@ -43,41 +44,31 @@ pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Res
     Ok(Cow::Owned(encoded))
 }
 
-fn without_duplicates(acls: RawAcls<'_>) -> Result<Vec<RawAcl<'_>>, ErrorCode> {
-    let mut distinct: Vec<RawAcl<'_>> = Vec::new();
-    for entry in acls.iter() {
-        let mut known = false;
-        for other in &distinct {
-            known |= equals_in_java(other, &entry)?;
-        }
-        if !known {
-            distinct.push(entry);
-        }
-    }
-    Ok(distinct)
-}
-
+/// The list without repetitions, in order. Sets, not pairs: a list may have as many entries as fit a frame.
 // Compat: comparing two entries runs into a null in Apache when everything before it is equal (spec 1.5).
-fn equals_in_java(a: &RawAcl<'_>, b: &RawAcl<'_>) -> Result<bool, ErrorCode> {
-    if a.perms != b.perms {
-        return Ok(false);
+fn without_duplicates(acls: RawAcls<'_>) -> Result<Vec<RawAcl<'_>>, ErrorCode> {
+    let entries: Vec<RawAcl<'_>> = acls.iter().collect();
+    let mut seen = BTreeSet::new();
+    let mut is_new = Vec::with_capacity(entries.len());
+    for entry in &entries {
+        let id = entry.id.as_deref().filter(|_| entry.scheme.is_some());
+        is_new.push(seen.insert((entry.perms, entry.scheme.as_deref(), id)));
+        if is_new.last() == Some(&false) && id.is_none() {
+            return Err(ErrorCode::MarshallingError);
+        }
     }
-    match (&a.scheme, &b.scheme) {
-        (None, None) => return Err(ErrorCode::MarshallingError),
-        (x, y) if x != y => return Ok(false),
-        _ => (),
-    }
-    match (&a.id, &b.id) {
-        (None, None) => Err(ErrorCode::MarshallingError),
-        (x, y) => Ok(x == y),
-    }
+    Ok(entries.into_iter().zip(is_new).filter_map(|(entry, is_new)| is_new.then_some(entry)).collect())
 }
 
-fn expand_auth(ids: &Identities, perms: i32, fixed: &mut Vec<Acl>) -> Result<(), ErrorCode> {
+/// Replaces an `auth` entry by the connection's identities, as long as there is room for their texts.
+fn expand_auth(ids: &Identities, perms: i32, fixed: &mut Vec<Acl>, room: &mut usize) -> Result<(), ErrorCode> {
     let authenticated =
         ids.iter().filter(|identity| Schemes::find(identity.scheme).is_some_and(|scheme| scheme.is_authenticated));
     let before = fixed.len();
-    fixed.extend(authenticated.map(|identity| Acl::new(perms, identity.scheme, &identity.id)));
+    for identity in authenticated {
+        *room = room.checked_sub(identity.id.len()).ok_or(ErrorCode::MarshallingError)?;
+        fixed.push(Acl::new(perms, identity.scheme, &identity.id));
+    }
     if fixed.len() == before { Err(ErrorCode::InvalidAcl) } else { Ok(()) }
 }
 

@@ -1,6 +1,7 @@
 //! The end of a session: its ephemeral nodes go in the same transaction.
 
 use super::delete::remove;
+use super::fits_a_record;
 use crate::pending::View;
 use ox_proto::txn::Txn;
 use std::borrow::Cow;
@@ -13,10 +14,10 @@ pub(super) fn prepare(view: &mut View<'_>, out: &mut Vec<u8>) -> bool {
         remove(view, path, &node);
     }
     view.close_session();
-    let bytes: usize = paths.iter().map(|path| 4 + path.len()).sum();
+    let bytes = 4 + paths.iter().map(|path| 4 + path.len()).sum::<usize>();
     // K145: a list that no reader with default limits accepts is left out; the tree knows the nodes as well.
     // Without a list there must be no digest either, which would be mistaken for one.
-    let listed = view.state.options().close_session_txn && bytes + 64 < view.state.options().record_bytes_max;
+    let listed = view.state.options().close_session_txn && fits_a_record(view, bytes);
     let paths = listed.then(|| paths.iter().map(|path| Cow::Borrowed(path.as_str())).collect());
     Txn::CloseSession { paths }.put(out);
     listed

@@ -1,6 +1,6 @@
 //! create, create2, createContainer and createTTL.
 
-use super::ErrorCode;
+use super::{ErrorCode, signed};
 use crate::auth::fix_up;
 use crate::node::{CONTAINER_OWNER, TTL_MS_MAX, ttl_owner};
 use crate::path;
@@ -98,10 +98,14 @@ fn check_ttl_enabled(view: &View<'_>) -> Result<(), ErrorCode> {
 
 pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
     view.check_session()?;
+    if matches!(new.kind, CreateKind::Create { ephemeral: true } | CreateKind::Create2 { ephemeral: true }) {
+        view.check_global_session()?;
+    }
     let path = new.path.ok_or(ErrorCode::MarshallingError)?;
     let (parent_path, _) = path::check_splittable(path)?;
     let acl = fix_up(view.state.options(), view.ids, new.acl)?;
     let acl = RawAcls::from_encoded(&acl).map_err(|_| ErrorCode::MarshallingError)?;
+    let parent_path = path::internal(parent_path); // `//x` lies below the root, and is invalid only later
     let mut parent = view.existing(parent_path)?;
     view.check_acl(&parent, perms::CREATE)?;
     let path = match new.sequential {
@@ -116,7 +120,7 @@ pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> R
     if view.state.is_ephemeral(parent.stat.ephemeral_owner) {
         return Err(ErrorCode::NoChildrenForEphemerals);
     }
-    check_quota(view, node_path, 1, new.data.map_or(0, <[u8]>::len) as i64)?;
+    check_quota(view, node_path, 1, signed(new.data.map_or(0, <[u8]>::len)))?;
 
     let parent_cversion = parent.sequence.wrapping_add(1);
     let owner = match new.kind {
@@ -145,14 +149,13 @@ pub(super) fn check_quota(view: &View<'_>, node_path: &str, count: i64, bytes: i
         return Ok(());
     }
     let Some(subject) = view.state.quotas.over(node_path) else { return Ok(()) };
-    let limits = view.state.quota_figures(subject, quota::LIMITS).unwrap_or_else(|| Ok(quota::Figures::default()));
+    let Some(limits) = view.state.quota_figures(subject, quota::LIMITS) else { return Ok(()) };
+    // Compat: text that Apache cannot parse refuses the write, but only where it looks at it (spec 4.6, 5.11).
     let limits = limits.map_err(|_| ErrorCode::MarshallingError)?;
+    if !limits.concern(count, bytes) {
+        return Ok(());
+    }
     let Some(usage) = view.state.quota_figures(subject, quota::STATS) else { return Ok(()) };
-    // Compat: with a limit in force, stats that cannot be read refuse the write (spec 4.6).
-    let usage = usage.or(if limits.limits_anything() {
-        Err(ErrorCode::MarshallingError)
-    } else {
-        Ok(quota::Figures::default())
-    })?;
+    let usage = usage.map_err(|_| ErrorCode::MarshallingError)?;
     if limits.forbids(&usage, count, bytes) { Err(ErrorCode::QuotaExceeded) } else { Ok(()) }
 }

@@ -1,6 +1,7 @@
 //! delete, and the removal of containers and TTL nodes by the server itself.
 
 use super::{ErrorCode, check_version};
+use crate::node::Kind;
 use crate::path;
 use crate::pending::View;
 use ox_proto::OpCode;
@@ -35,6 +36,12 @@ pub(super) fn prepare_container(view: &mut View<'_>, path: &str, out: &mut Vec<u
     if node.stat.ephemeral_owner == 0 || view.state.is_ephemeral(node.stat.ephemeral_owner) {
         return Err(ErrorCode::BadVersion);
     }
+    // A node that was changed since it was found expired gets its whole time again. Apache deletes it.
+    if let Kind::Ttl(ttl_ms) = view.state.kind(node.stat.ephemeral_owner)
+        && view.time_ms.saturating_sub(node.stat.mtime) <= ttl_ms
+    {
+        return Err(ErrorCode::BadVersion);
+    }
     remove(view, path, &node);
     let txn = Txn::DeleteContainer { path: Cow::Borrowed(path) };
     txn.put(out);
@@ -44,6 +51,7 @@ pub(super) fn prepare_container(view: &mut View<'_>, path: &str, out: &mut Vec<u
 /// The parent of a path that may be deleted at all.
 fn check_path(path: &str) -> Result<&str, ErrorCode> {
     let (parent, _) = path::check_splittable(path)?;
+    let parent = path::internal(parent);
     match path {
         path::ROOT | path::SYSTEM | path::QUOTA | path::CONFIG => Err(ErrorCode::BadArguments),
         _ => Ok(parent),

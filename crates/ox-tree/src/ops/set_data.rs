@@ -1,7 +1,7 @@
 //! setData.
 
 use super::create::check_quota;
-use super::{ErrorCode, check_version, next_version};
+use super::{ErrorCode, check_version, next_version, signed};
 use crate::path;
 use crate::pending::View;
 use ox_proto::OpCode;
@@ -21,7 +21,7 @@ pub(super) fn prepare(
     let node_path = path::internal(path);
     let mut node = view.existing(node_path)?;
     view.check_acl(&node, perms::WRITE)?;
-    let growth = request.data.map_or(0, <[u8]>::len) as i64 - node.data_length as i64;
+    let growth = signed(request.data.map_or(0, <[u8]>::len)) - signed(node.data_length);
     check_quota(view, node_path, 0, growth)?;
     check_version(request.version, node.stat.version)?;
     node.stat.version = next_version(node.stat.version);

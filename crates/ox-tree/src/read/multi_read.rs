@@ -1,7 +1,8 @@
 //! multiRead: several reads of one moment.
 
-use super::{Asker, Refusal, readable};
+use super::{Asker, Refusal, put_children, readable};
 use crate::State;
+use crate::limits::MULTI_READ_BYTES_MAX;
 use ox_proto::jute::put_buffer;
 use ox_proto::multi::{MultiHeader, MultiOp, put_error_result};
 use ox_proto::request::PathWatch;
@@ -19,7 +20,11 @@ pub(super) fn put(state: &State, asker: Asker<'_>, body: &[u8], out: &mut Vec<u8
         MultiHeader::END.put(out);
         return Err(Refusal { code: ErrorCode::MarshallingError, keeps_body: reads == 0 });
     }
+    let start = out.len();
     for element in &elements {
+        if MULTI_READ_BYTES_MAX < out.len() - start {
+            return Err(ErrorCode::MarshallingError.into());
+        }
         let (op, request) = match element {
             MultiOp::GetData(request) => (OpCode::GetData, request),
             MultiOp::GetChildren(request) => (OpCode::GetChildren, request),
@@ -58,7 +63,7 @@ fn put_element(
         put_buffer(out, state.tree.get(id).data());
         state.stat_of(id).put(out);
     } else {
-        state.tree.put_children(id, out);
+        put_children(state, id, out)?;
     }
     Ok(())
 }

@@ -83,3 +83,24 @@ fn the_root_alias_never_fires() {
     watches.add(conn(1), "", Table::Data, Mode::Recursive);
     assert_eq!(fire(&mut watches, Table::Data, "/a"), []);
 }
+
+#[test]
+fn k118_memory_follows_live_watches() {
+    let mut watches = WatchTable::new(0);
+    for at in 0..10_000 {
+        watches.add(conn(at % 7), &format!("/{at}"), Table::Data, Mode::Standard);
+        watches.add(conn(7), &format!("/{at}"), Table::Child, Mode::Persistent);
+    }
+    for at in 100..10_000 {
+        assert_eq!(fire(&mut watches, Table::Data, &format!("/{at}")), [at % 7]);
+    }
+    watches.drop_conn(conn(7));
+    assert_eq!((watches.total(), watches.index.len()), (100, 100));
+    assert!(watches.paths.len() < SHRINK_MIN, "{}", watches.paths.len());
+    for at in 0..100 {
+        assert_eq!(fire(&mut watches, Table::Data, &format!("/{at}")), [at % 7]);
+    }
+    assert!(watches.is_empty());
+    (0..8).for_each(|at| watches.drop_conn(conn(at)));
+    assert!(watches.conns.is_empty());
+}

@@ -1,0 +1,46 @@
+//! Hashes of paths that nobody outside can aim for.
+//!
+//! The constants of the hash are derived from the seed as well. With the well-known ones a path that contains them
+//! makes whole blocks of text vanish from the hash, whatever the seed is.
+
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
+use std::fmt;
+use std::hash::Hasher as _;
+
+pub(crate) struct PathHasher {
+    seed: u64,
+    constants: SharedSeed,
+}
+
+impl PathHasher {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, constants: SharedSeed::from_u64(seed) }
+    }
+
+    pub(crate) fn hash(&self, path: &str) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.constants);
+        hasher.write(path.as_bytes());
+        hasher.finish()
+    }
+}
+
+impl fmt::Debug for PathHasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PathHasher(..)") // the seed is a secret
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_change_every_hash() {
+        let (a, b) = (PathHasher::new(1), PathHasher::new(2));
+        for path in ["", "/a", "/a/path/of/more/than/sixteen/bytes"] {
+            assert_ne!(a.hash(path), b.hash(path), "{path}");
+            assert_eq!(a.hash(path), PathHasher::new(1).hash(path), "{path}");
+        }
+    }
+}
