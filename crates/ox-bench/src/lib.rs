@@ -1,1 +1,17 @@
 //! Being built.
+pub mod connection;
+pub mod echo;
+pub mod failure;
+pub mod figures;
+pub mod limits;
+pub mod load;
+pub mod operation;
+pub mod plan;
+pub mod process;
+pub mod progress;
+pub mod replies;
+pub mod session;
+pub mod shape;
+pub mod stop;
+pub mod tally;
+pub mod worker;
