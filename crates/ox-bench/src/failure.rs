@@ -4,14 +4,20 @@ use anyhow::{Error, anyhow};
 use std::io;
 use std::net::SocketAddr;
 
+/// Linux's EMFILE, which has no name in the standard library.
+const TOO_MANY_OPEN_FILES: i32 = 24;
+
 /// No connection could be opened.
 pub fn cannot_connect(server: SocketAddr, error: &io::Error) -> Error {
-    let hint = match error.kind() {
-        io::ErrorKind::ConnectionRefused => "is the server running, and is this its client port?",
-        io::ErrorKind::AddrNotAvailable => "this machine is out of local ports; wait a minute or use fewer sessions",
-        io::ErrorKind::TimedOut => "is the address right, and does a firewall drop the packets?",
-        _ if error.raw_os_error() == Some(24) => "raise the limit of open files: ulimit -n",
-        _ => "can this machine reach the server?",
+    let hints = [
+        (io::ErrorKind::ConnectionRefused, "is the server running, and is this its client port?"),
+        (io::ErrorKind::AddrNotAvailable, "this machine is out of local ports; wait a minute or use fewer sessions"),
+        (io::ErrorKind::TimedOut, "is the address right, and does a firewall drop the packets?"),
+    ];
+    let known = hints.into_iter().find(|(kind, _)| *kind == error.kind()).map(|(_, hint)| hint);
+    let hint = match error.raw_os_error() {
+        Some(TOO_MANY_OPEN_FILES) => "raise the limit of open files: ulimit -n",
+        _ => known.unwrap_or("can this machine reach the server?"),
     };
     anyhow!("cannot connect to {server}: {error}\nhint: {hint}")
 }
@@ -35,10 +41,12 @@ pub fn silent(server: SocketAddr, seconds: u64) -> Error {
 /// The socket failed in another way.
 pub fn broken(server: SocketAddr, error: &io::Error, doing: &str) -> Error {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
-    match error.kind() {
-        ConnectionReset | BrokenPipe | UnexpectedEof => closed(server, doing),
-        TimedOut | WouldBlock => silent(server, crate::limits::ANSWER_TIMEOUT.as_secs()),
-        _ => anyhow!("connection to {server} failed while {doing}: {error}"),
+    if [ConnectionReset, BrokenPipe, UnexpectedEof].contains(&error.kind()) {
+        closed(server, doing)
+    } else if [TimedOut, WouldBlock].contains(&error.kind()) {
+        silent(server, crate::limits::ANSWER_TIMEOUT.as_secs())
+    } else {
+        anyhow!("connection to {server} failed while {doing}: {error}")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::operation::{Mix, Operation};
 use crate::shape::{KEY_DIGITS, NODE_DIGITS, PARENT_DIGITS, Shape, put_digits};
+use ox_proto::OpCode;
 use ox_proto::acl::RawAcls;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::Jute;
@@ -10,7 +11,6 @@ use ox_proto::request::{
     CreateRequest, PathRequest, PathVersion, PathWatch, RequestHeader, SetDataRequest, put_bare_request, put_request,
     xid,
 };
-use ox_proto::OpCode;
 use rand::Rng;
 use rand_pcg::Pcg32;
 use std::borrow::Cow;
@@ -140,14 +140,12 @@ impl Plan {
             }
         };
         let node = author.next_node;
-        match operation {
-            Operation::Create => author.next_node += 1,
-            Operation::Delete => {
-                author.next_node += 1;
-                author.to_delete = Some(node);
-                return (Operation::Create, node);
-            }
-            _ => (),
+        if matches!(operation, Operation::Create | Operation::Delete) {
+            author.next_node += 1;
+        }
+        if operation == Operation::Delete {
+            author.to_delete = Some(node);
+            return (Operation::Create, node);
         }
         (operation, node)
     }

@@ -54,7 +54,11 @@ impl Progress {
                 let now = (Instant::now(), count());
                 let rate = (now.1 - last.1) as f64 / (now.0 - last.0).as_secs_f64();
                 last = now;
-                format!("{doing} {:.0} of {:.0} s: {rate:.0} per second", start.elapsed().as_secs_f64(), duration.as_secs_f64())
+                format!(
+                    "{doing} {:.0} of {:.0} s: {rate:.0} per second",
+                    start.elapsed().as_secs_f64(),
+                    duration.as_secs_f64()
+                )
             });
         }
         self.clear();

@@ -139,10 +139,7 @@ mod tests {
     fn frames_too_short_for_a_header_are_refused() {
         for length in [-1, 0, 15] {
             let error = Replies::default().feed(&i32::to_be_bytes(length), |_| Ok(())).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                format!("unexpected reply: a frame of {length} bytes cannot be a reply")
-            );
+            assert_eq!(error.to_string(), format!("unexpected reply: a frame of {length} bytes cannot be a reply"));
         }
     }
 

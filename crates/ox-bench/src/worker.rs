@@ -251,7 +251,11 @@ fn elapsed_ns(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).expect("a run is shorter than 500 years")
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are positive and far from the limit")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times are positive and far from the limit"
+)]
 fn as_ns(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
