@@ -170,7 +170,7 @@ pub struct MemoryArgs {
     /// The server's process, for its memory
     #[arg(long)]
     pub pid: Option<u32>,
-    /// The process is a Java one: collect its garbage first and tell the live heap too (needs jcmd)
+    /// The process is a Java one: tell its live heap too, after a full collection (needs jcmd)
     #[arg(long, requires = "pid")]
     pub java_heap: bool,
 }

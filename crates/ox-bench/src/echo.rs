@@ -3,12 +3,16 @@
 //!
 //! Only the bytes are here; the examples `echo_mio` and `echo_tokio` put them on sockets.
 
+use crate::shape::MARK;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::frame::{FrameError, begin_frame, end_frame, split_frame};
 use ox_proto::jute::{Jute, put_buffer, put_count};
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::{OpCode, Reader, SessionId, Stat, Zxid};
+
+/// Size of the data in the reply.
+const DATA_BYTES: usize = 100;
 
 /// What the caller does after a batch of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +36,10 @@ impl Default for Echo {
         let mut reply = Vec::new();
         let mark = begin_frame(&mut reply);
         ReplyHeader { xid: 0, zxid: Zxid(1), err: 0 }.put(&mut reply);
-        put_buffer(&mut reply, Some(&[b'x'; 100]));
+        // Marked, so that the clean-up of a run takes every node for one of its own.
+        let mut data = MARK.to_vec();
+        data.resize(DATA_BYTES, b'x');
+        put_buffer(&mut reply, Some(&data));
         Stat::default().put(&mut reply);
         end_frame(&mut reply, mark);
         Self { connected: false, reply }

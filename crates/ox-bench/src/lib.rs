@@ -30,6 +30,7 @@ pub mod load;
 pub mod memory;
 pub mod notify;
 pub mod operation;
+pub mod perf;
 pub mod plan;
 pub mod process;
 pub mod progress;

@@ -34,9 +34,10 @@ pub struct Growth {
 
 /// Reads the memory of process `pid`.
 pub fn read(pid: u32, gauge: Gauge) -> Result<Memory> {
-    // The collection comes first: it may give memory back.
+    // The resident memory comes first: it is what an operator sees, and a collection may give some back.
+    let rss_bytes = process::usage(pid)?.rss_bytes;
     let heap_bytes = if gauge == Gauge::RssAndJavaHeap { Some(java_heap(pid)?) } else { None };
-    Ok(Memory { rss_bytes: process::usage(pid)?.rss_bytes, heap_bytes })
+    Ok(Memory { rss_bytes, heap_bytes })
 }
 
 impl Memory {

@@ -24,6 +24,11 @@ impl Progress {
         Self { visible: stderr().is_terminal(), prefix: prefix.into(), next: Cell::new(Instant::now() + EVERY) }
     }
 
+    /// Progress of something that nobody watches.
+    pub fn hidden() -> Self {
+        Self { visible: false, ..Self::new("") }
+    }
+
     /// Shows a line, at most once a second.
     pub fn show(&self, line: impl FnOnce() -> String) {
         let now = Instant::now();

@@ -20,6 +20,11 @@ impl Stop {
         Ok(stop)
     }
 
+    /// Expresses the wish.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// Whether to end.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
