@@ -1,1 +1,48 @@
-//! Being built.
+//! The load generator behind `oxkeeper bench`, and the comparison behind `cargo xtask perf`.
+//!
+//! It speaks the client protocol to any ZooKeeper server and is made to cost little itself: requests are copies of frames
+//! encoded once ([`plan`]), replies are read up to their header ([`replies`]), and each batch takes one read call, one write
+//! call and one look at the clock ([`connection`], [`worker`]).
+//!
+//! ```text
+//! args --> job --> load --> worker --> connection --> plan, replies      a mix on lasting connections
+//!                  churn                                                 new sessions
+//!                  notify                                                watchers of one node
+//!          compare, fill, idle, perf                                     what is made of them
+//!          ground                                                        set-up and clean-up
+//! ```
+//!
+//! Start with [`job`], then [`load`].
+
+pub mod args;
+pub mod churn;
+pub mod compare;
+pub mod connection;
+pub mod echo;
+pub mod failure;
+pub mod figures;
+pub mod fill;
+pub mod ground;
+pub mod idle;
+pub mod job;
+pub mod limits;
+pub mod load;
+pub mod memory;
+pub mod notify;
+pub mod operation;
+pub mod perf;
+pub mod plan;
+pub mod process;
+pub mod progress;
+pub mod replies;
+pub mod report;
+pub mod run;
+pub mod session;
+pub mod shape;
+pub mod stop;
+pub mod summary;
+pub mod tally;
+pub mod worker;
+
+pub use args::Args;
+pub use run::run;

@@ -1,0 +1,122 @@
+//! Sessions and watches that do nothing, and what they cost.
+
+use crate::failure;
+use crate::ground::{self, Needs};
+use crate::job::Server;
+use crate::memory::{self, Gauge, Growth};
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::shape::Shape;
+use crate::stop::Stop;
+use anyhow::{Context, Result, bail};
+use ox_proto::OpCode;
+use ox_proto::request::{PathWatch, put_request};
+use serde::Serialize;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What to open.
+#[derive(Clone, Debug)]
+pub struct Idle {
+    /// The server; its process must be known.
+    pub server: Server,
+    /// The watched keys.
+    pub shape: Shape,
+    /// Number of sessions.
+    pub sessions: usize,
+    /// Watches of each session, one per key.
+    pub watches_per_session: u32,
+    /// How memory is read.
+    pub gauge: Gauge,
+    /// How long everything stays open before memory is read.
+    pub hold: Duration,
+}
+
+/// What idle things cost.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct IdleFigures {
+    /// Sessions opened.
+    pub sessions: usize,
+    /// Memory of one session.
+    pub per_session: Growth,
+    /// Watches left, over all sessions.
+    pub watches: usize,
+    /// Memory of one watch.
+    pub per_watch: Option<Growth>,
+}
+
+impl Idle {
+    /// Opens the sessions, then leaves the watches, reading the memory in between.
+    pub fn run(&self, stop: &Stop, progress: &Progress) -> Result<IdleFigures> {
+        let pid = self.server.pid.context("the server's process is unknown\nhint: give it with --pid")?;
+        if 0 < self.watches_per_session {
+            let shape = Shape { keys: self.watches_per_session, ..self.shape.clone() };
+            ground::prepare(self.server.target, &shape, Needs::Keys, stop, progress)?;
+        }
+        let result = self.measure(pid, stop, progress);
+        if 0 < self.watches_per_session {
+            ground::clean(self.server.target, &self.shape.root, progress)?;
+        }
+        result
+    }
+
+    fn measure(&self, pid: u32, stop: &Stop, progress: &Progress) -> Result<IdleFigures> {
+        let before = memory::read(pid, self.gauge)?;
+        let mut sessions = Session::open_many(self.server.target, self.sessions, |open| {
+            progress.show(|| format!("opened {open} of {} sessions", self.sessions));
+        })?;
+        self.hold(&mut sessions, stop)?;
+        let with_sessions = memory::read(pid, self.gauge)?;
+        let per_session = with_sessions.growth_per(self.sessions, &before);
+        let watches = self.sessions * self.watches_per_session as usize;
+        let mut per_watch = None;
+        if 0 < watches {
+            let mut pinged = Instant::now();
+            for index in 0..sessions.len() {
+                self.watch(&mut sessions[index])?;
+                if ping_interval(&sessions) < pinged.elapsed() {
+                    sessions.iter_mut().try_for_each(Session::ping)?;
+                    pinged = Instant::now();
+                }
+                progress.show(|| format!("watches of {index} of {} sessions", self.sessions));
+                if stop.is_set() {
+                    bail!("interrupted");
+                }
+            }
+            self.hold(&mut sessions, stop)?;
+            per_watch = Some(memory::read(pid, self.gauge)?.growth_per(watches, &with_sessions));
+        }
+        progress.clear();
+        sessions.into_iter().try_for_each(Session::close)?;
+        Ok(IdleFigures { sessions: self.sessions, per_session, watches, per_watch })
+    }
+
+    fn watch(&self, session: &mut Session) -> Result<()> {
+        let shape = Shape { keys: self.watches_per_session, ..self.shape.clone() };
+        session.bulk(
+            shape.keys as usize,
+            |index, xid, out| {
+                let path = shape.key_path(u32::try_from(index).expect("indices stay below the count"));
+                put_request(out, xid, OpCode::GetData.code(), &PathWatch { path: Some(path.into()), watch: true });
+            },
+            |_, err| if err == 0 { Ok(()) } else { Err(failure::refused("watch a key", err)) },
+        )
+    }
+
+    /// Keeps the sessions alive for a while.
+    fn hold(&self, sessions: &mut [Session], stop: &Stop) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            sessions.iter_mut().try_for_each(Session::ping)?;
+            let left = self.hold.saturating_sub(start.elapsed());
+            if left.is_zero() || stop.is_set() {
+                return Ok(());
+            }
+            sleep(left.min(ping_interval(sessions)));
+        }
+    }
+}
+
+fn ping_interval(sessions: &[Session]) -> Duration {
+    sessions.iter().map(Session::timeout).min().unwrap_or_default() / 3
+}

@@ -1,0 +1,111 @@
+//! A workload with all its settings, ready to be run on any server.
+
+use crate::churn::Churn;
+use crate::figures::Figures;
+use crate::ground::{self, Needs};
+use crate::load::{Load, Timing};
+use crate::notify::{Notify, WatchMode};
+use crate::operation::{Operation, Workload};
+use crate::progress::Progress;
+use crate::session::Target;
+use crate::shape::Shape;
+use crate::stop::Stop;
+use anyhow::Result;
+
+/// A server to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Server {
+    /// How to reach it.
+    pub target: Target,
+    /// Its process, if its cost is wanted.
+    pub pid: Option<u32>,
+}
+
+/// What is done to a server.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What the clients do.
+    pub workload: Workload,
+    /// The nodes they do it to.
+    pub shape: Shape,
+    /// Elements of a multi.
+    pub multi_size: usize,
+    /// Number of connections.
+    pub connections: usize,
+    /// Requests under way per connection.
+    pub depth: usize,
+    /// Load threads.
+    pub threads: usize,
+    /// Requests per second over all connections, or as many as can be.
+    pub rate: Option<f64>,
+    /// How watchers watch.
+    pub watch_mode: WatchMode,
+    /// How long.
+    pub timing: Timing,
+}
+
+impl Job {
+    /// Makes the nodes the job needs.
+    pub fn prepare(&self, server: Server, stop: &Stop, progress: &Progress) -> Result<()> {
+        match self.needs() {
+            None => Ok(()),
+            Some(needs) => ground::prepare(server.target, &self.shape, needs, stop, progress),
+        }
+    }
+
+    /// Removes the nodes again.
+    pub fn clean(&self, server: Server, progress: &Progress) -> Result<()> {
+        match self.needs() {
+            None => Ok(()),
+            Some(_) => ground::clean(server.target, &self.shape.root, progress),
+        }
+    }
+
+    fn needs(&self) -> Option<Needs> {
+        match &self.workload {
+            Workload::Session => None,
+            Workload::Notify => Some(Needs::Root),
+            Workload::Mix(mix) if mix.creates() => Some(Needs::KeysAndNursery),
+            Workload::Mix(mix) => {
+                let needs_keys =
+                    mix.parts().iter().any(|(operation, _)| !matches!(operation, Operation::Ping | Operation::Sync));
+                Some(if needs_keys { Needs::Keys } else { Needs::Root })
+            }
+        }
+    }
+
+    /// Measures once. `round` differs between the measurements made on the same nodes.
+    pub fn measure(&self, server: Server, round: u32, stop: &Stop, progress: &Progress) -> Result<Figures> {
+        let Server { target, pid } = server;
+        let figures = match &self.workload {
+            Workload::Session => {
+                Churn { target, pid, connections: self.connections, timing: self.timing }.run(stop, progress)
+            }
+            Workload::Notify => Notify {
+                target,
+                pid,
+                shape: self.shape.clone(),
+                watchers: self.connections,
+                mode: self.watch_mode,
+                timing: self.timing,
+            }
+            .run(stop, progress),
+            Workload::Mix(mix) => Load {
+                target,
+                pid,
+                mix: mix.clone(),
+                shape: self.shape.clone(),
+                multi_size: self.multi_size,
+                connections: self.connections,
+                depth: self.depth,
+                threads: self.threads,
+                rate: self.rate,
+                timing: self.timing,
+                round,
+            }
+            .run(stop, progress),
+        };
+        progress.clear();
+        figures
+    }
+}

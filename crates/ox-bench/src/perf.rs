@@ -1,0 +1,89 @@
+//! All workloads of the performance goals, on two servers in turn: ours and a baseline.
+//!
+//! Each section starts its servers itself, so that memory and start-up are measured on fresh processes and a section that
+//! fails costs only its own rows. After each section the report so far is written.
+
+pub mod goal;
+pub mod report;
+pub mod sections;
+pub mod server;
+pub mod snapshot;
+
+use crate::stop::Stop;
+use anyhow::{Context, Result};
+use report::PerfReport;
+use sections::{Sections, Stage};
+use server::ServerCommand;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to measure, and on what.
+#[derive(Clone, Debug)]
+pub struct PerfConfig {
+    /// Our server, then the baseline it is compared with.
+    pub servers: [ServerCommand; 2],
+    /// Rounds per server and workload.
+    pub rounds: u32,
+    /// Length of a round.
+    pub round: Duration,
+    /// The largest tree; the growth rows go up to it in steps of ten from 1000.
+    pub nodes_max: u32,
+    /// Idle sessions whose memory is measured.
+    pub idle_sessions: u32,
+    /// Sections to run, all when empty; see [`Stage::name`].
+    pub only: Vec<String>,
+    /// Where the tables go.
+    pub markdown: PathBuf,
+    /// Where all that was measured goes.
+    pub json: PathBuf,
+}
+
+impl PerfConfig {
+    /// The whole list as the goals want it: 4 rounds of 5 s, a million nodes.
+    pub fn new(servers: [ServerCommand; 2], markdown: PathBuf, json: PathBuf) -> Self {
+        Self {
+            servers,
+            rounds: 4,
+            round: Duration::from_secs(5),
+            nodes_max: 1_000_000,
+            idle_sessions: 5000,
+            only: Vec::new(),
+            markdown,
+            json,
+        }
+    }
+}
+
+/// Runs the list. Sections that fail are noted in the report; only a list without any result is an error.
+pub fn perf(config: PerfConfig) -> Result<PerfReport> {
+    let stop = Stop::on_signals()?;
+    for name in &config.only {
+        let known: Vec<&str> = Stage::ALL.iter().map(|stage| stage.name()).collect();
+        anyhow::ensure!(known.contains(&name.as_str()), "unknown section '{name}'; known: {}", known.join(", "));
+    }
+    let names = [0, 1].map(|index: usize| config.servers[index].name.clone());
+    let mut report = PerfReport::new(names, config.rounds, config.round);
+    let wanted = |stage: &Stage| config.only.is_empty() || config.only.iter().any(|name| name == stage.name());
+    for stage in Stage::ALL.iter().filter(|stage| wanted(stage)) {
+        if stop.is_set() {
+            report.failures.push("interrupted".into());
+            break;
+        }
+        eprintln!("{}", stage.name());
+        if let Err(error) = Sections::new(&config, &stop, &mut report).run(*stage) {
+            eprintln!("{}: {error:#}", stage.name());
+            report.failures.push(format!("{}: {error:#}", stage.name()));
+        }
+        write(&config, &report)?;
+    }
+    anyhow::ensure!(!report.rows.is_empty(), "nothing was measured: {}", report.failures.join("; "));
+    Ok(report)
+}
+
+fn write(config: &PerfConfig, report: &PerfReport) -> Result<()> {
+    let save =
+        |path: &PathBuf, text: String| fs::write(path, text).with_context(|| format!("write {}", path.display()));
+    save(&config.markdown, report.markdown())?;
+    save(&config.json, serde_json::to_string_pretty(report)?)
+}

@@ -1,0 +1,61 @@
+//! What our server is meant to reach.
+
+use crate::summary::{Summary, short};
+use serde::Serialize;
+
+/// A goal for one row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// So many times the baseline's value, or more.
+    Times(f64),
+    /// At most the baseline's value divided by this.
+    OneIn(f64),
+    /// At most this value.
+    AtMost(f64),
+    /// Shown for its own sake.
+    None,
+}
+
+impl Goal {
+    /// Whether `ours` reaches it; `None` where there is no goal.
+    pub fn is_met(self, ours: &Summary, baseline: &Summary) -> Option<bool> {
+        match self {
+            Self::Times(factor) => Some(baseline.median * factor <= ours.median),
+            Self::OneIn(divisor) => Some(ours.median <= baseline.median / divisor),
+            Self::AtMost(limit) => Some(ours.median <= limit),
+            Self::None => None,
+        }
+    }
+
+    /// In a table.
+    pub fn text(self) -> String {
+        match self {
+            Self::Times(factor) => format!("{} x", short(factor)),
+            Self::OneIn(divisor) => format!("1/{}", short(divisor)),
+            Self::AtMost(limit) => format!("at most {}", short(limit)),
+            Self::None => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_judged_by_medians() {
+        let summary = |median| Summary { median, low: 0.0, high: 1e9 };
+        let check = |goal: Goal, ours, baseline, expected| {
+            assert_eq!(goal.is_met(&summary(ours), &summary(baseline)), expected, "{goal:?}");
+        };
+        check(Goal::Times(3.0), 150.0, 50.0, Some(true));
+        check(Goal::Times(3.0), 149.0, 50.0, Some(false));
+        check(Goal::OneIn(20.0), 0.03, 0.72, Some(true));
+        check(Goal::OneIn(20.0), 0.04, 0.72, Some(false));
+        check(Goal::AtMost(40.0), 40.0, 1.0, Some(true));
+        check(Goal::AtMost(40.0), 41.0, 1.0, Some(false));
+        check(Goal::None, 1.0, 1.0, None);
+        assert_eq!(Goal::OneIn(20.0).text(), "1/20");
+    }
+}

@@ -1,0 +1,360 @@
+//! The sections of the list: which workloads, on which servers, with which goals.
+
+use crate::compare::{self, Compared};
+use crate::figures::Figures;
+use crate::fill;
+use crate::idle::{Idle, IdleFigures};
+use crate::job::{Job, Server};
+use crate::load::Timing;
+use crate::memory::{self, Growth};
+use crate::notify::WatchMode;
+use crate::perf::PerfConfig;
+use crate::perf::goal::Goal;
+use crate::perf::report::{PerfReport, Row};
+use crate::perf::server::{Data, Running};
+use crate::perf::snapshot;
+use crate::progress::Progress;
+use crate::shape::Shape;
+use crate::stop::Stop;
+use anyhow::{Result, anyhow};
+use std::time::Duration;
+
+/// Load before each round; the process as a whole is warmed up longer.
+const ROUND_WARM_UP: Duration = Duration::from_secs(1);
+/// Operations of all kinds, so that a JVM has compiled them all.
+const WARM_UP_MIX: &str = "get=40,set=20,exists=10,children=1,delete=10,multi=5";
+/// Sessions that share the idle watches, and keys each of them watches.
+const WATCHING_SESSIONS: usize = 100;
+const WATCHES_PER_SESSION: u32 = 10_000;
+
+/// A part of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Start of an empty server.
+    Start,
+    /// Requests, notifications and new sessions.
+    Requests,
+    /// The same request from ever more connections.
+    Connections,
+    /// Memory of idle sessions and watches.
+    Idle,
+    /// The same request on ever more nodes.
+    Growth,
+    /// Memory, restart and snapshots of the largest tree.
+    Million,
+}
+
+impl Stage {
+    /// All stages in order.
+    pub const ALL: [Self; 6] =
+        [Self::Start, Self::Requests, Self::Connections, Self::Idle, Self::Growth, Self::Million];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Requests => "requests",
+            Self::Connections => "connections",
+            Self::Idle => "idle",
+            Self::Growth => "growth",
+            Self::Million => "million",
+        }
+    }
+}
+
+/// One workload of the requests section.
+struct Workload {
+    name: &'static str,
+    mix: &'static str,
+    connections: usize,
+    depth: usize,
+    keys: u32,
+    parents: u32,
+    goal: f64,
+}
+
+const fn requests(name: &'static str, mix: &'static str, depth: usize, goal: f64) -> Workload {
+    Workload { name, mix, connections: 100, depth, keys: 10_000, parents: 10, goal }
+}
+
+/// In this order: the one that leaves nodes behind comes last.
+const WORKLOADS: [Workload; 10] = [
+    requests("get, one at a time", "get", 1, 3.0),
+    requests("get, pipeline 100", "get", 100, 30.0),
+    requests("exists, pipeline 100", "exists", 100, 30.0),
+    Workload { keys: 1000, parents: 1, ..requests("getChildren of 1000 names, pipeline 10", "children", 10, 10.0) },
+    requests("set, one at a time, fsync", "set", 1, 3.0),
+    requests("set, pipeline 100, fsync", "set", 100, 12.0),
+    requests("90 % get, 10 % set, pipeline 100", "get=90,set=10", 100, 20.0),
+    requests("multi of ten, pipeline 10", "multi", 10, 8.0),
+    Workload { connections: 1000, ..requests("notifications, one node, 1000 watchers", "notify", 1, 4.0) },
+    requests("create, pipeline 100, fsync", "create", 100, 12.0),
+];
+
+/// Runs sections and adds their rows to the report.
+pub struct Sections<'a> {
+    config: &'a PerfConfig,
+    stop: &'a Stop,
+    report: &'a mut PerfReport,
+}
+
+impl<'a> Sections<'a> {
+    /// Sections of `config`.
+    pub fn new(config: &'a PerfConfig, stop: &'a Stop, report: &'a mut PerfReport) -> Self {
+        Self { config, stop, report }
+    }
+
+    /// Runs one section.
+    pub fn run(&mut self, stage: Stage) -> Result<()> {
+        match stage {
+            Stage::Start => self.start(),
+            Stage::Requests => self.requests(),
+            Stage::Connections => self.connections(),
+            Stage::Idle => self.idle(),
+            Stage::Growth => self.growth(),
+            Stage::Million => self.million(),
+        }
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let mut seconds = [Vec::new(), Vec::new()];
+        for _ in 0..self.config.rounds {
+            for (command, seconds) in self.config.servers.iter().zip(&mut seconds) {
+                let running = Running::start(command, Data::Fresh)?;
+                seconds.push(running.start_seconds);
+                running.stop()?;
+            }
+        }
+        self.row("Start", "empty server to the first reply", "s", seconds, Goal::OneIn(20.0));
+        Ok(())
+    }
+
+    fn requests(&mut self) -> Result<()> {
+        let running = self.start_warm()?;
+        let mut details = Vec::new();
+        for workload in &WORKLOADS {
+            let job = self.job(workload.mix, workload.connections, workload.depth, workload.keys, workload.parents)?;
+            let compared = self.alternate(&running, &job, workload.name)?;
+            self.row_of("Requests", workload.name, "per CPU s", &compared, per_cpu_second, Goal::Times(workload.goal));
+            details.push((workload.name, compared));
+        }
+        // Few at a time: Apache's listen backlog is 50, and what overflows it waits for a second.
+        let job = self.job("session", 32, 1, 1, 1)?;
+        let name = "new sessions, opened and closed";
+        let compared = self.alternate(&running, &job, name)?;
+        self.row_of("Requests", name, "per s", &compared, |figures| Some(figures.per_second), Goal::Times(2.0));
+        self.row_of("Requests", name, "per CPU s", &compared, per_cpu_second, Goal::None);
+        details.push((name, compared));
+        let section = "Throughput and latency of the same rounds";
+        for (name, compared) in &details {
+            self.row_of(section, name, "per s", compared, |figures| Some(figures.per_second), Goal::None);
+            self.row_of(section, name, "p50 us", compared, |figures| Some(figures.latency_us.p50), Goal::None);
+            self.row_of(section, name, "p99 us", compared, |figures| Some(figures.latency_us.p99), Goal::None);
+        }
+        stop_all(running)
+    }
+
+    fn connections(&mut self) -> Result<()> {
+        let running = self.start_warm()?;
+        for (mix, depth, doing) in [("get", 1, "get, one at a time"), ("set", 10, "set, pipeline 10")] {
+            for connections in [10, 100, 1000] {
+                let name = format!("{doing}, {connections} connections");
+                let compared = self.alternate(&running, &self.job(mix, connections, depth, 10_000, 10)?, &name)?;
+                self.row_of("Growth of connections", &name, "per CPU s", &compared, per_cpu_second, Goal::None);
+            }
+        }
+        stop_all(running)
+    }
+
+    fn idle(&mut self) -> Result<()> {
+        let mut sessions = [Vec::new(), Vec::new()];
+        let mut watches = [Vec::new(), Vec::new()];
+        for index in [0, 1] {
+            for _ in 0..self.config.rounds.min(2) {
+                let running = Running::start(&self.config.servers[index], Data::Fresh)?;
+                sessions[index].push(self.open_idle(&running, self.config.idle_sessions as usize, 0)?.per_session);
+                running.stop()?;
+                let running = Running::start(&self.config.servers[index], Data::Fresh)?;
+                watches[index].extend(self.open_idle(&running, WATCHING_SESSIONS, WATCHES_PER_SESSION)?.per_watch);
+                running.stop()?;
+            }
+        }
+        let section = "Idle sessions and watches";
+        self.memory_rows(section, "idle session", &sessions, [Goal::AtMost(3072.0), Goal::None]);
+        self.memory_rows(section, "idle watch", &watches, [Goal::None, Goal::AtMost(40.0)]);
+        Ok(())
+    }
+
+    fn open_idle(&self, running: &Running, sessions: usize, watches_per_session: u32) -> Result<IdleFigures> {
+        Idle {
+            server: running.server(),
+            shape: Shape { data_bytes: 0, ..shape(1, 1) },
+            sessions,
+            watches_per_session,
+            gauge: running.command().gauge,
+            hold: Duration::from_secs(2),
+        }
+        .run(self.stop, &Progress::new("idle: "))
+    }
+
+    fn growth(&mut self) -> Result<()> {
+        let running = self.start_warm()?;
+        let mut keys = 1000;
+        while keys <= self.config.nodes_max {
+            for (mix, doing) in [("get", "get"), ("set", "set")] {
+                let name = format!("{doing}, pipeline 100, {keys} nodes");
+                let job = self.job(mix, 100, 100, keys, keys / 1000)?;
+                let compared = self.alternate(&running, &job, &name)?;
+                self.row_of("Growth of the tree", &name, "per CPU s", &compared, per_cpu_second, Goal::None);
+            }
+            keys *= 10;
+        }
+        stop_all(running)
+    }
+
+    fn million(&mut self) -> Result<()> {
+        let nodes = self.config.nodes_max;
+        let shape = shape(nodes, nodes.div_ceil(1000));
+        let mut running = Vec::new();
+        let (mut filled, mut restarted) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        let (mut seconds, mut empty) = ([Vec::new(), Vec::new()], Vec::new());
+        for (command, filled) in self.config.servers.iter().zip(&mut filled) {
+            let server = Running::start(command, Data::Fresh)?;
+            empty.push(memory::read(server.pid(), command.gauge)?);
+            let progress = Progress::new(&format!("{}: ", command.name));
+            filled.extend(fill::fill(server.server(), &shape, command.gauge, self.stop, &progress)?.per_node);
+            running.push(server);
+        }
+        for _ in 0..self.config.rounds {
+            for index in [0, 1] {
+                running.remove(0).stop()?; // the one that was started first; both come round in turn
+                let server = Running::start(&self.config.servers[index], Data::Kept)?;
+                seconds[index].push(server.start_seconds);
+                let after = memory::read(server.pid(), server.command().gauge)?;
+                restarted[index].push(after.growth_per(nodes as usize, &empty[index]));
+                running.push(server);
+            }
+        }
+        let section = "The largest tree";
+        self.memory_rows(
+            section,
+            &format!("node of {nodes}, after the fill"),
+            &filled,
+            [Goal::AtMost(300.0), Goal::None],
+        );
+        self.memory_rows(
+            section,
+            &format!("node of {nodes}, after a restart"),
+            &restarted,
+            [Goal::AtMost(300.0), Goal::None],
+        );
+        self.row(section, &format!("restart with {nodes} nodes to the first reply"), "s", seconds, Goal::OneIn(8.0));
+        self.snapshots(&running, &shape)?;
+        running.into_iter().try_for_each(Running::stop)
+    }
+
+    fn snapshots(&mut self, running: &[Running], shape: &Shape) -> Result<()> {
+        let mut figures = [Vec::new(), Vec::new()];
+        for _ in 0..self.config.rounds {
+            for (server, figures) in running.iter().zip(&mut figures) {
+                figures.push(snapshot::measure(server.server(), &server.snapshot_dir(), shape, self.stop)?);
+            }
+        }
+        let section = "Single writes while a snapshot of the largest tree is written";
+        let values = |value: fn(&snapshot::SnapshotFigures) -> f64| {
+            [0, 1].map(|index: usize| figures[index].iter().map(value).collect())
+        };
+        self.row(section, "p99 without a snapshot", "ms", values(|figures| figures.quiet_p99_ms), Goal::None);
+        self.row(section, "p99 during it", "ms", values(|figures| figures.during_p99_ms), Goal::None);
+        self.row(section, "slowest during it", "ms", values(|figures| figures.during_max_ms), Goal::None);
+        let ratio = values(|figures| figures.during_p99_ms / figures.quiet_p99_ms);
+        self.row(section, "p99 during / without", "times", ratio, Goal::AtMost(2.0));
+        self.row(section, "length of the snapshot", "s", values(|figures| figures.seconds), Goal::None);
+        Ok(())
+    }
+
+    /// Starts both servers without data and loads them until they are at speed.
+    fn start_warm(&self) -> Result<[Running; 2]> {
+        let [ours, baseline] = &self.config.servers;
+        let running = [Running::start(ours, Data::Fresh)?, Running::start(baseline, Data::Fresh)?];
+        for server in &running {
+            let timing = Timing { warm_up: Duration::ZERO, duration: server.command().warm_up };
+            let job = Job { timing, ..self.job(WARM_UP_MIX, 100, 10, 1000, 10)? };
+            let progress = Progress::new(&format!("{}: ", server.command().name));
+            job.prepare(server.server(), self.stop, &progress)?;
+            job.measure(server.server(), 0, self.stop, &progress)?;
+        }
+        Ok(running)
+    }
+
+    fn job(&self, mix: &str, connections: usize, depth: usize, keys: u32, parents: u32) -> Result<Job> {
+        Ok(Job {
+            workload: mix.parse().map_err(|error| anyhow!("{error}"))?,
+            shape: shape(keys, parents),
+            multi_size: 10,
+            connections,
+            depth,
+            threads: 1,
+            rate: None,
+            watch_mode: WatchMode::Once,
+            timing: Timing { warm_up: ROUND_WARM_UP, duration: self.config.round },
+        })
+    }
+
+    /// Makes the nodes on both servers and measures them in turn.
+    fn alternate(&mut self, running: &[Running; 2], job: &Job, name: &str) -> Result<Compared> {
+        eprintln!("  {name}");
+        let servers: [Server; 2] = [running[0].server(), running[1].server()];
+        for server in servers {
+            job.prepare(server, self.stop, &Progress::new("set up: "))?;
+        }
+        let compared = compare::alternate(job, servers, self.config.rounds, self.stop)?;
+        self.report.raw.insert(name.into(), [compared.rounds_a.clone(), compared.rounds_b.clone()]);
+        for (server, rounds) in self.config.servers.iter().zip([&compared.rounds_a, &compared.rounds_b]) {
+            let errors: u64 = rounds.iter().map(Figures::error_count).sum();
+            if 0 < errors {
+                self.report.failures.push(format!("{name}: {errors} errors from {}", server.name));
+            }
+        }
+        Ok(compared)
+    }
+
+    fn row_of(
+        &mut self,
+        section: &'static str,
+        name: &str,
+        unit: &'static str,
+        compared: &Compared,
+        value: fn(&Figures) -> Option<f64>,
+        goal: Goal,
+    ) {
+        let values = |rounds: &[Figures]| rounds.iter().filter_map(value).collect();
+        self.row(section, name, unit, [values(&compared.rounds_a), values(&compared.rounds_b)], goal);
+    }
+
+    /// A row of resident memory and a row of what objects need, which differ for a garbage-collected server.
+    fn memory_rows(&mut self, section: &'static str, thing: &str, growth: &[Vec<Growth>; 2], goals: [Goal; 2]) {
+        let values = |value: fn(&Growth) -> f64| [0, 1].map(|index: usize| growth[index].iter().map(value).collect());
+        self.row(section, &format!("memory per {thing}"), "B of RSS", values(|growth| growth.rss_bytes), goals[0]);
+        let live = values(|growth| growth.heap_bytes.unwrap_or(growth.rss_bytes));
+        self.row(section, &format!("memory per {thing}"), "B, of live heap for Java", live, goals[1]);
+    }
+
+    fn row(&mut self, section: &'static str, name: &str, unit: &'static str, values: [Vec<f64>; 2], goal: Goal) {
+        let [ours, baseline] = values;
+        self.report.rows.push(Row { section, name: name.into(), unit, ours, baseline, goal });
+    }
+}
+
+fn per_cpu_second(figures: &Figures) -> Option<f64> {
+    figures.server.map(|cost| cost.per_cpu_second)
+}
+
+fn stop_all(running: [Running; 2]) -> Result<()> {
+    running.into_iter().try_for_each(Running::stop)
+}
+
+/// Trees of different shapes live side by side; the servers' data is deleted in the end.
+fn shape(keys: u32, parents: u32) -> Shape {
+    Shape { root: format!("/oxbench-{keys}-{parents}"), parents, keys, data_bytes: 100 }
+}

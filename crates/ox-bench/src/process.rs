@@ -1,0 +1,67 @@
+//! What the kernel says about a server's process.
+
+use anyhow::{Context, Result};
+use std::fs;
+
+/// Clock ticks per second in `/proc/PID/stat`: 100 on every architecture Linux tells user space about.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// CPU time and memory of a process at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Usage {
+    /// User and system time of all its threads, ended ones too.
+    pub cpu_seconds: f64,
+    /// Resident memory.
+    pub rss_bytes: u64,
+}
+
+/// Reads the usage of process `pid`.
+pub fn usage(pid: u32) -> Result<Usage> {
+    read(&pid.to_string()).with_context(|| format!("read the usage of process {pid}\nhint: is it still running?"))
+}
+
+/// Reads the usage of this process.
+pub fn own_usage() -> Result<Usage> {
+    read("self")
+}
+
+fn read(pid: &str) -> Result<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    Ok(Usage {
+        cpu_seconds: cpu_seconds(&stat).context("unknown form of /proc/PID/stat")?,
+        rss_bytes: rss_bytes(&status).context("no VmRSS in /proc/PID/status")?,
+    })
+}
+
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(')')?; // the name in parentheses may hold anything
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some((user + system) / TICKS_PER_SECOND)
+}
+
+fn rss_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_behind_any_name() {
+        let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20";
+        assert_eq!(cpu_seconds(stat), Some(3.0));
+        assert_eq!(rss_bytes("VmPeak:\t 9 kB\nVmRSS:\t  12 kB\n"), Some(12 * 1024));
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        assert!(0 < usage(std::process::id()).unwrap().rss_bytes);
+        assert!(usage(u32::MAX).is_err());
+    }
+}

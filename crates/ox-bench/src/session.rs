@@ -1,0 +1,259 @@
+//! A blocking session, for all that is not the load itself: handshakes, set-up, clean-up, single requests.
+
+use crate::failure;
+use crate::limits::{ANSWER_TIMEOUT, BULK_WINDOW, HANDSHAKES_MAX, REPLY_BYTES_MAX};
+use anyhow::{Context, Result, bail};
+use ox_proto::acl::RawAcls;
+use ox_proto::connect::{ConnectRequest, ConnectResponse};
+use ox_proto::frame::split_frame;
+use ox_proto::jute::Jute;
+use ox_proto::limits::PASSWORD_BYTES;
+use ox_proto::reply::ReplyHeader;
+use ox_proto::request::{CreateRequest, PathVersion, PathWatch, put_bare_request, put_request, xid};
+use ox_proto::{OpCode, Reader, SessionId, Zxid};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How to reach a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its client port.
+    pub address: SocketAddr,
+    /// The session timeout to ask for.
+    pub session_timeout_ms: u32,
+}
+
+impl Target {
+    /// The frame that opens a session.
+    pub fn connect_frame(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        ConnectRequest {
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms: i32::try_from(self.session_timeout_ms).unwrap_or(i32::MAX),
+            session: SessionId::NONE,
+            password: Some(&[0; PASSWORD_BYTES]),
+            read_only: Some(false),
+        }
+        .put_frame(&mut out);
+        out
+    }
+}
+
+/// One reply, header and body.
+#[derive(Debug)]
+pub struct Reply {
+    /// Which request is answered, and how.
+    pub header: ReplyHeader,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// An open session on a blocking socket.
+#[derive(Debug)]
+pub struct Session {
+    target: Target,
+    stream: TcpStream,
+    input: Vec<u8>,
+    /// Bytes of `input` already consumed.
+    used: usize,
+    next_xid: i32,
+    timeout: Duration,
+}
+
+impl Session {
+    /// Opens a session.
+    pub fn open(target: Target) -> Result<Self> {
+        let mut session = Self::begin(target)?;
+        session.finish()?;
+        Ok(session)
+    }
+
+    /// Opens `count` sessions, some handshakes at a time; `each` hears how many are open.
+    pub fn open_many(target: Target, count: usize, mut each: impl FnMut(usize)) -> Result<Vec<Self>> {
+        let mut sessions: Vec<Self> = Vec::with_capacity(count);
+        while sessions.len() < count {
+            let open = sessions.len();
+            for _ in 0..HANDSHAKES_MAX.min(count - open) {
+                sessions.push(Self::begin(target)?);
+            }
+            sessions[open..].iter_mut().try_for_each(Self::finish)?;
+            each(sessions.len());
+        }
+        Ok(sessions)
+    }
+
+    /// Connects and asks for a session.
+    fn begin(target: Target) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&target.address, ANSWER_TIMEOUT)
+            .map_err(|error| failure::cannot_connect(target.address, &error))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        let mut session =
+            Self { target, stream, input: Vec::new(), used: 0, next_xid: 1, timeout: Duration::default() };
+        session.send(&target.connect_frame())?;
+        Ok(session)
+    }
+
+    /// Reads the answer to the handshake.
+    fn finish(&mut self) -> Result<()> {
+        let server = self.target.address;
+        let payload = self.frame("opening a session")?;
+        let response = ConnectResponse::decode(&payload).with_context(|| {
+            format!("unexpected answer to the handshake from {server}\nhint: is this a ZooKeeper server?")
+        })?;
+        if response.session == SessionId::NONE {
+            bail!("the server at {server} refused a session\nhint: its log says why");
+        }
+        self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        Ok(())
+    }
+
+    /// The session timeout the server granted.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Gives the socket away; the next xid is 1.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
+    /// Creates a node; the code of a refusal is returned.
+    pub fn create(&mut self, path: &str, data: &[u8]) -> Result<i32> {
+        let create = CreateRequest { path: Some(path.into()), data: Some(data), acl: RawAcls::OPEN, flags: 0 };
+        Ok(self.call(OpCode::Create, &create)?.header.err)
+    }
+
+    /// A node's data, or the code of a refusal.
+    pub fn data(&mut self, path: &str) -> Result<std::result::Result<Vec<u8>, i32>> {
+        let reply = self.call(OpCode::GetData, &PathWatch { path: Some(path.into()), watch: false })?;
+        if reply.header.err != 0 {
+            return Ok(Err(reply.header.err));
+        }
+        let data = Reader::new(&reply.body).get::<Option<&[u8]>>().context("decode the reply to a getData")?;
+        Ok(Ok(data.unwrap_or_default().to_vec()))
+    }
+
+    /// The names of a node's children, or the code of a refusal.
+    pub fn children(&mut self, path: &str) -> Result<std::result::Result<Vec<String>, i32>> {
+        let reply = self.call(OpCode::GetChildren, &PathWatch { path: Some(path.into()), watch: false })?;
+        if reply.header.err != 0 {
+            return Ok(Err(reply.header.err));
+        }
+        let names = Reader::new(&reply.body)
+            .get::<Option<Vec<Option<std::borrow::Cow<'_, str>>>>>()
+            .context("decode the reply to a getChildren")?;
+        Ok(Ok(names.unwrap_or_default().into_iter().flatten().map(std::borrow::Cow::into_owned).collect()))
+    }
+
+    /// Sends one request and waits for its reply; notifications are skipped.
+    pub fn call<'a>(&mut self, op: OpCode, body: &impl Jute<'a>) -> Result<Reply> {
+        let (mut out, xid) = (Vec::new(), self.take_xid());
+        put_request(&mut out, xid, op.code(), body);
+        self.send(&out)?;
+        self.reply(xid)
+    }
+
+    /// Creates or deletes many nodes, a window of requests at a time. `each` hears the number of a request and its code.
+    pub fn bulk(
+        &mut self,
+        count: usize,
+        mut request: impl FnMut(usize, i32, &mut Vec<u8>),
+        mut each: impl FnMut(usize, i32) -> Result<()>,
+    ) -> Result<()> {
+        let (mut sent, mut done, mut out) = (0, 0, Vec::new());
+        while done < count {
+            out.clear();
+            while sent < count && sent - done < BULK_WINDOW {
+                request(sent, self.take_xid(), &mut out);
+                sent += 1;
+            }
+            self.send(&out)?;
+            // Half a window stays under way, so that the server does not wait for this side.
+            let until = if sent == count { count } else { sent - BULK_WINDOW / 2 };
+            while done < until {
+                let due = self.next_xid - i32::try_from(sent - done).expect("a window is small");
+                let reply = self.reply(due)?;
+                each(done, reply.header.err)?;
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a create to a bulk.
+    pub fn put_create(path: &str, data: &[u8], xid: i32, out: &mut Vec<u8>) {
+        let create = CreateRequest { path: Some(path.into()), data: Some(data), acl: RawAcls::OPEN, flags: 0 };
+        put_request(out, xid, OpCode::Create.code(), &create);
+    }
+
+    /// Appends a delete to a bulk.
+    pub fn put_delete(path: &str, xid: i32, out: &mut Vec<u8>) {
+        put_request(out, xid, OpCode::Delete.code(), &PathVersion { path: Some(path.into()), version: -1 });
+    }
+
+    /// Sends a ping and waits for its answer.
+    pub fn ping(&mut self) -> Result<()> {
+        let mut out = Vec::new();
+        put_bare_request(&mut out, xid::PING, OpCode::Ping.code());
+        self.send(&out)?;
+        self.reply(xid::PING).map(drop)
+    }
+
+    /// Ends the session.
+    pub fn close(mut self) -> Result<()> {
+        let (mut out, xid) = (Vec::new(), self.take_xid());
+        put_bare_request(&mut out, xid, OpCode::CloseSession.code());
+        self.send(&out)?;
+        self.reply(xid).map(drop)
+    }
+
+    fn take_xid(&mut self) -> i32 {
+        let xid = self.next_xid;
+        self.next_xid += 1;
+        xid
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let server = self.target.address;
+        self.stream.write_all(bytes).map_err(|error| failure::broken(server, &error, "sending a request"))
+    }
+
+    fn reply(&mut self, due: i32) -> Result<Reply> {
+        loop {
+            let payload = self.frame("waiting for a reply")?;
+            let mut from = Reader::new(&payload);
+            let header: ReplyHeader = from.get().context("decode a reply header")?;
+            if header.xid == due {
+                return Ok(Reply { header, body: from.rest().to_vec() });
+            }
+            if header.xid != xid::NOTIFICATION {
+                return Err(failure::out_of_order(self.target.address, Some(due), header.xid));
+            }
+        }
+    }
+
+    fn frame(&mut self, doing: &str) -> Result<Vec<u8>> {
+        let server = self.target.address;
+        loop {
+            let split = split_frame(&self.input[self.used..], REPLY_BYTES_MAX).with_context(|| {
+                format!("unexpected bytes from {server}\nhint: is this the client port of a ZooKeeper server?")
+            })?;
+            if let Some((payload, _)) = split {
+                let payload = payload.to_vec();
+                self.used += 4 + payload.len();
+                return Ok(payload);
+            }
+            self.input.drain(..self.used);
+            self.used = 0;
+            let mut chunk = [0; 64 * 1024];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(failure::closed(server, doing)),
+                Ok(count) => self.input.extend_from_slice(&chunk[..count]),
+                Err(error) => return Err(failure::broken(server, &error, doing)),
+            }
+        }
+    }
+}
