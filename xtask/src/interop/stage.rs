@@ -126,11 +126,17 @@ impl Hands {
         Ok(())
     }
 
+    /// Does something to the server while no connection comes through the proxy: Apache never answers, nor closes, one
+    /// that reaches it between opening its port and loading its data.
     fn with_server(&self, action: impl FnOnce(&mut ServerUnderTest) -> Result<()>) -> Result<()> {
-        match self.lock().as_mut() {
-            Some(server) => action(server),
-            None => bail!("not our server"),
-        }
+        let mut own = self.lock();
+        let Some(server) = own.as_mut() else {
+            bail!("not our server");
+        };
+        self.proxy.block();
+        let done = action(server);
+        self.proxy.open();
+        done
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<ServerUnderTest>> {

@@ -24,10 +24,9 @@ fn prepare(workspace: &Workspace) -> Result<()> {
     std::fs::create_dir_all(workspace.cache("c"))?;
     tool::once(&stamp, &[&source], || {
         let mut files = std::fs::read_dir(&source)?
-            .map(|e| Ok(e?.path()))
+            .map(|entry| Ok(PathBuf::from(entry?.file_name())))
             .collect::<Result<Vec<_>>>()?;
         files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
-        files.sort();
         tool::run(
             Command::new("gcc")
                 .args([
@@ -43,7 +42,9 @@ fn prepare(workspace: &Workspace) -> Result<()> {
                 .arg("-o")
                 .arg(program(workspace))
                 .args(&files)
-                .args(["-lzookeeper_mt", "-lpthread"]),
+                .args(["-lzookeeper_mt", "-lpthread"])
+                // Short names in failure messages.
+                .current_dir(&source),
         )
         .context("build the C suite")
     })
