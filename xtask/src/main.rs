@@ -1,2 +1,33 @@
-//! Project tasks.
-fn main() {}
+//! Project tasks: `cargo xtask <task>`. One module per task; each owns its flags and its work.
+
+mod interop;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Tasks of the Oxkeeper project")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run real ZooKeeper clients, and Apache's own server, against ours.
+    Interop(interop::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Interop(args) => interop::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,26 @@
+package oxkeeper.interop;
+
+/** Runs all cases on one server: {@code Main server proxy control [name part]}. */
+public final class Main {
+    private Main() {}
+
+    public static void main(String[] args) {
+        if (args.length < 3) {
+            System.err.println("usage: Main server proxy control [part of a case name]");
+            System.exit(2);
+        }
+        Stage stage = new Stage(args[0], args[1], args[2]);
+        Suite suite = new Suite(stage, 3 < args.length ? args[3] : "");
+        NodeCases.addTo(suite);
+        MultiCases.addTo(suite);
+        WatchCases.addTo(suite);
+        AclCases.addTo(suite);
+        SessionCases.addTo(suite);
+        LockRecipes.addTo(suite);
+        QueueRecipes.addTo(suite);
+        CacheRecipes.addTo(suite);
+        CuratorCases.addTo(suite);
+        // Client threads that a failed case left behind must not keep the program alive.
+        System.exit(suite.finish());
+    }
+}

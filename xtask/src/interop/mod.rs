@@ -1,0 +1,99 @@
+//! Interoperability: real clients on our server, and our files under Apache's server.
+//!
+//! [`peers`] fetches and runs servers, [`clients`] runs the client programs of `interop/<language>` on one,
+//! [`files`] lets one software open what the other has written.
+
+mod clients;
+pub(crate) mod peers;
+mod proxy;
+mod report;
+mod stage;
+mod suites;
+pub(crate) mod tool;
+pub(crate) mod workspace;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use peers::Software;
+use workspace::Workspace;
+
+/// Flags of `cargo xtask interop`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to run.
+    #[arg(value_enum, default_value_t = Subject::Clients)]
+    subject: Subject,
+
+    /// Server to test: `oxkeeper` (built and started), `apache` (fetched and started), or HOST:PORT (running, set up
+    /// as interop/README.md says).
+    #[arg(long, value_name = "SERVER", default_value = "oxkeeper", value_parser = parse_target)]
+    server: Target,
+
+    /// Print every line of the suites.
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// One part of the interop tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Subject {
+    /// Everything below.
+    All,
+    /// All client suites.
+    Clients,
+    /// The Java client and Curator.
+    Java,
+    /// kazoo, and the test suite kazoo comes with.
+    Kazoo,
+    /// The C client.
+    C,
+    /// go-zookeeper.
+    Go,
+    /// node-zookeeper-client.
+    Node,
+    /// The Rust crate zookeeper-client.
+    Rust,
+}
+
+impl Subject {
+    fn includes(self, suite: &suites::Suite) -> bool {
+        match self {
+            Subject::All | Subject::Clients => true,
+            Subject::Java => suite.name == "java",
+            Subject::Kazoo => suite.name.starts_with("kazoo"),
+            Subject::C => suite.name == "c",
+            Subject::Go => suite.name == "go",
+            Subject::Node => suite.name == "node",
+            Subject::Rust => suite.name == "rust",
+        }
+    }
+}
+
+/// The server a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Start(Software),
+    Running(SocketAddr),
+}
+
+/// Runs the chosen subject.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::find();
+    clients::run(&workspace, args)
+}
+
+fn parse_target(text: &str) -> Result<Target, String> {
+    match text {
+        "oxkeeper" => Ok(Target::Start(Software::Oxkeeper)),
+        "apache" => Ok(Target::Start(Software::Apache)),
+        address => address
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut addresses| addresses.find(SocketAddr::is_ipv4))
+            .map(Target::Running)
+            .ok_or_else(|| "expected oxkeeper, apache or HOST:PORT".to_owned()),
+    }
+}

@@ -1,0 +1,303 @@
+//! Servers to test with: Apache ZooKeeper and Oxkeeper, started and stopped the same way.
+//!
+//! A [`ServerSpec`] says what to run; [`ServerSpec::start_in`] runs it in a folder that the caller owns:
+//!
+//! ```text
+//! <dir>/zoo.cfg      written at every start
+//! <dir>/conf/        logback.xml for Apache
+//! <dir>/data/        dataDir; survives kill, terminate and restart, and may be opened by the other software
+//! <dir>/server.log   all the server printed, appended over restarts
+//! ```
+//!
+//! Everything listens on 127.0.0.1. A [`ServerUnderTest`] that goes out of scope is killed.
+
+pub(crate) mod apache;
+pub(crate) mod oxkeeper;
+pub(crate) mod packages;
+
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::workspace::Workspace;
+
+/// A JVM on a busy machine takes seconds; a server that is not there after this long will not come.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may take to end after SIGTERM.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// Pause between two looks at a starting or stopping server.
+const POLL: Duration = Duration::from_millis(20);
+/// How long one four-letter word may take.
+const WORD_TIMEOUT: Duration = Duration::from_secs(5);
+/// The end of a log that goes into an error message.
+const LOG_TAIL_BYTES: usize = 4096;
+
+/// Which server software to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Software {
+    /// Apache ZooKeeper, as fetched by [`apache::fetch`].
+    Apache,
+    /// Our release binary, as built by [`oxkeeper::build`].
+    Oxkeeper,
+}
+
+impl std::fmt::Display for Software {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Software::Apache => "Apache ZooKeeper",
+            Software::Oxkeeper => "Oxkeeper",
+        })
+    }
+}
+
+impl Software {
+    /// Downloads or builds what [`ServerSpec::start_in`] needs; cheap when it is there.
+    pub(crate) fn provide(self, workspace: &Workspace) -> Result<()> {
+        match self {
+            Software::Apache => apache::fetch(workspace),
+            Software::Oxkeeper => oxkeeper::build(workspace),
+        }
+    }
+}
+
+/// A standalone server to start: software, `zoo.cfg` lines and Java system properties.
+///
+/// The base configuration opens all four-letter words, lifts the connection limit and turns the AdminServer off; a
+/// setting given here comes after it and wins.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerSpec {
+    workspace: Workspace,
+    software: Software,
+    settings: Vec<(String, String)>,
+    properties: Vec<(String, String)>,
+    jvm_flags: Vec<String>,
+}
+
+impl ServerSpec {
+    /// A standalone server with the base configuration.
+    pub(crate) fn new(workspace: &Workspace, software: Software) -> Self {
+        ServerSpec {
+            workspace: workspace.clone(),
+            software,
+            settings: Vec::new(),
+            properties: Vec::new(),
+            jvm_flags: vec!["-Xmx512m".to_owned()],
+        }
+    }
+
+    /// Adds a `zoo.cfg` line.
+    pub(crate) fn setting(mut self, key: &str, value: impl ToString) -> Self {
+        self.settings.push((key.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Adds a Java system property, given to both softwares as `-Dname=value`.
+    pub(crate) fn property(mut self, name: &str, value: impl ToString) -> Self {
+        self.properties.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Starts the server on a free port, with its files in `dir`, and waits until it serves.
+    ///
+    /// A `data` folder already in `dir` is used as it is, whoever wrote it.
+    pub(crate) fn start_in(&self, dir: &Path) -> Result<ServerUnderTest> {
+        let port = free_port()?;
+        let child = self.spawn(dir, port)?;
+        let mut server = ServerUnderTest {
+            spec: self.clone(),
+            port,
+            dir: dir.to_path_buf(),
+            child,
+        };
+        server.wait_until_serving()?;
+        Ok(server)
+    }
+
+    fn spawn(&self, dir: &Path, port: u16) -> Result<Child> {
+        std::fs::create_dir_all(dir.join("data"))?;
+        let config = dir.join("zoo.cfg");
+        std::fs::write(&config, self.zoo_cfg(dir, port))
+            .with_context(|| format!("write {}", config.display()))?;
+        let mut command = match self.software {
+            Software::Apache => apache::command(
+                &self.workspace,
+                dir,
+                &config,
+                &self.jvm_flags,
+                &self.properties,
+            )?,
+            Software::Oxkeeper => oxkeeper::command(&self.workspace, &config, &self.properties),
+        };
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(dir.join("server.log"))?;
+        command
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("start {}", self.software))
+    }
+
+    fn zoo_cfg(&self, dir: &Path, port: u16) -> String {
+        let mut text = format!(
+            "tickTime=2000\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
+             maxClientCnxns=0\n4lw.commands.whitelist=*\nadmin.enableServer=false\n",
+            dir.join("data").display()
+        );
+        for (key, value) in &self.settings {
+            writeln!(text, "{key}={value}").expect("writing to a string");
+        }
+        text
+    }
+}
+
+/// A running server, or one that has been killed and can be started again on its folder and port.
+#[derive(Debug)]
+pub(crate) struct ServerUnderTest {
+    spec: ServerSpec,
+    port: u16,
+    dir: PathBuf,
+    child: Child,
+}
+
+impl ServerUnderTest {
+    /// The client port.
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The server's folder, see the module's picture.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Process id, for CPU and memory figures.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends the process as a crash does (SIGKILL).
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        if self.is_running() {
+            self.child.kill().context("kill the server")?;
+        }
+        self.child.wait().context("wait for the killed server")?;
+        Ok(())
+    }
+
+    /// Asks the process to end (SIGTERM) and waits for it.
+    pub(crate) fn terminate(&mut self) -> Result<()> {
+        ensure!(
+            self.is_running(),
+            "the server has ended by itself\n{}",
+            self.log_tail()
+        );
+        super::tool::run(
+            Command::new("kill")
+                .arg("-TERM")
+                .arg(self.pid().to_string()),
+        )?;
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while self.is_running() {
+            if deadline < Instant::now() {
+                self.kill()?;
+                bail!(
+                    "{} did not end within {STOP_TIMEOUT:?} after SIGTERM",
+                    self.spec.software
+                );
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Starts an ended server again: same folder, same port.
+    pub(crate) fn start_again(&mut self) -> Result<()> {
+        ensure!(!self.is_running(), "the server runs already");
+        self.child = self.spec.spawn(&self.dir, self.port)?;
+        self.wait_until_serving()
+    }
+
+    /// A crash and a restart.
+    pub(crate) fn restart(&mut self) -> Result<()> {
+        self.kill()?;
+        self.start_again()
+    }
+
+    /// Sends a four-letter word and returns the answer.
+    pub(crate) fn four_letter_word(&self, word: &str) -> Result<String> {
+        four_letter_word(self.address(), word)
+    }
+
+    /// The last lines the server printed.
+    pub(crate) fn log_tail(&self) -> String {
+        let bytes = std::fs::read(self.dir.join("server.log")).unwrap_or_default();
+        let tail = &bytes[bytes.len().saturating_sub(LOG_TAIL_BYTES)..];
+        String::from_utf8_lossy(tail).into_owned()
+    }
+
+    fn wait_until_serving(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            if self
+                .four_letter_word("srvr")
+                .is_ok_and(|answer| answer.contains("Mode:"))
+            {
+                return Ok(());
+            }
+            if !self.is_running() {
+                bail!(
+                    "{} ended while starting\n{}",
+                    self.spec.software,
+                    self.log_tail()
+                );
+            }
+            if deadline < Instant::now() {
+                bail!(
+                    "{} does not serve after {START_TIMEOUT:?}\n{}",
+                    self.spec.software,
+                    self.log_tail()
+                );
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for ServerUnderTest {
+    fn drop(&mut self) {
+        // Nothing is left to tell if this fails: the process is gone, or it was never ours to end.
+        self.kill().ok();
+    }
+}
+
+/// Sends a four-letter word to any server and returns the answer.
+pub(crate) fn four_letter_word(address: SocketAddr, word: &str) -> Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, WORD_TIMEOUT)?;
+    stream.set_read_timeout(Some(WORD_TIMEOUT))?;
+    stream.write_all(word.as_bytes())?;
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .with_context(|| format!("read the answer to `{word}`"))?;
+    Ok(answer)
+}
+
+/// A port nobody listens on now.
+pub(crate) fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+    Ok(listener.local_addr()?.port())
+}

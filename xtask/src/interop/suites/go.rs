@@ -1,0 +1,41 @@
+//! go-zookeeper.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::Suite;
+use crate::interop::tool;
+use crate::interop::workspace::Workspace;
+
+pub(super) const SUITE: Suite = Suite {
+    name: "go",
+    needs: &["go"],
+    prepare,
+    command,
+};
+
+fn prepare(workspace: &Workspace) -> Result<()> {
+    let source = workspace.source("go");
+    tool::once(&workspace.cache("go").join("stamp"), &[&source], || {
+        tool::run(
+            Command::new("go")
+                // Modules are read-only by default, which makes the cache hard to delete.
+                .args(["build", "-modcacherw", "-o"])
+                .arg(program(workspace))
+                .arg(".")
+                .env("GOMODCACHE", workspace.cache("go").join("modules"))
+                .current_dir(&source),
+        )
+        .context("build the Go suite")
+    })
+}
+
+fn command(workspace: &Workspace) -> Command {
+    Command::new(program(workspace))
+}
+
+fn program(workspace: &Workspace) -> PathBuf {
+    workspace.cache("go").join("suite")
+}

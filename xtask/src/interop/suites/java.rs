@@ -1,0 +1,55 @@
+//! Apache's Java client and Curator: a Maven project, compiled once, then run without Maven.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::Suite;
+use crate::interop::tool;
+use crate::interop::workspace::Workspace;
+
+pub(super) const SUITE: Suite = Suite {
+    name: "java",
+    needs: &["java", "mvn"],
+    prepare,
+    command,
+};
+
+fn prepare(workspace: &Workspace) -> Result<()> {
+    let source = workspace.source("java");
+    let cache = workspace.cache("java");
+    let pom = source.join("pom.xml");
+    let maven = |goals: &[&str]| {
+        tool::run(
+            Command::new("mvn")
+                .args(["--batch-mode", "--quiet"])
+                .args(goals)
+                .arg("--file")
+                .arg(&pom)
+                .arg(format!("-DoutputDirectory={}", lib(workspace).display()))
+                .arg(format!("-Dinterop.build={}", cache.join("build").display())),
+        )
+    };
+    tool::once(&cache.join("stamp"), &[&pom, &source.join("src")], || {
+        maven(&["compile", "dependency:copy-dependencies"]).context("build the Java suite")
+    })
+}
+
+fn command(workspace: &Workspace) -> Command {
+    let classes = workspace.cache("java").join("build/classes");
+    let mut command = Command::new("java");
+    command
+        .args(["-Xmx512m", "-cp"])
+        .arg(format!(
+            "{}:{}/*",
+            classes.display(),
+            lib(workspace).display()
+        ))
+        .arg("oxkeeper.interop.Main");
+    command
+}
+
+fn lib(workspace: &Workspace) -> PathBuf {
+    workspace.cache("java").join("lib")
+}

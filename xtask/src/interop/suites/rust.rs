@@ -1,0 +1,30 @@
+//! The crate zookeeper-client, in a cargo workspace of its own.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::Suite;
+use crate::interop::tool;
+use crate::interop::workspace::Workspace;
+
+pub(super) const SUITE: Suite = Suite {
+    name: "rust",
+    needs: &["cargo"],
+    prepare,
+    command,
+};
+
+fn prepare(workspace: &Workspace) -> Result<()> {
+    tool::run(
+        Command::new("cargo")
+            .args(["build", "--quiet", "--locked", "--target-dir"])
+            .arg(workspace.cache("rust"))
+            .current_dir(workspace.source("rust")),
+    )
+    .context("build the Rust suite")
+}
+
+fn command(workspace: &Workspace) -> Command {
+    Command::new(workspace.cache("rust").join("debug/suite"))
+}
