@@ -18,10 +18,23 @@ struct Cli {
 enum Command {
     /// Run a server in the foreground
     Server(commands::server::Args),
+    /// Load a ZooKeeper server and measure it
+    Bench(ox_bench::Args),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Server(args) => commands::server::run(&args),
+        Command::Bench(args) => report(ox_bench::run(args)),
+    }
+}
+
+fn report(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
