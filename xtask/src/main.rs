@@ -1,5 +1,6 @@
 //! Project tasks: `cargo xtask <task>`. One module per task; each owns its flags and its work.
 
+mod cases;
 mod interop;
 
 use std::process::ExitCode;
@@ -15,12 +16,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Show the known cases and the tests that keep them out.
+    Cases,
     /// Run real ZooKeeper clients, and Apache's own server, against ours.
     Interop(interop::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
+        Task::Cases => cases::run(),
         Task::Interop(args) => interop::run(&args),
     };
     match done {

@@ -1,0 +1,177 @@
+//! `cargo xtask cases`: known bugs of ZooKeeper and its kin, and the test that keeps each one out.
+//!
+//! A test belongs to a case by its name, `k123_...`. The task runs all of them and prints the table; a case that
+//! is due and has no passing test is an error.
+
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+/// When a case can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// With one server: now.
+    Now,
+    /// Needs several servers.
+    Ensemble,
+    /// Needs TLS, SASL or the AdminServer.
+    Security,
+}
+
+/// One known case: its number, when it is due, what must hold.
+struct Case(u32, Due, &'static str);
+
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    Case(35, Due::Ensemble, "a leader whose log cannot be written leaves its office"),
+    Case(36, Due::Ensemble, "an error while a log is created ends the role, not only a thread"),
+    Case(37, Due::Now, "an empty or half-headed newest log does not stop the start"),
+    Case(38, Due::Now, "records larger than the preallocation step can be read back"),
+    Case(39, Due::Now, "a zeroed block in an older log is noticed"),
+    Case(40, Due::Now, "a torn last record is cut without an operator"),
+    Case(41, Due::Ensemble, "a server with damaged records does not vote"),
+    Case(42, Due::Now, "a new log's name survives a power cut before the first ack"),
+    Case(43, Due::Now, "a snapshot is judged by its content, not by side files"),
+    Case(44, Due::Now, "a snapshot is synced before older ones may go"),
+    Case(45, Due::Now, "purging counts only snapshots that load"),
+    Case(46, Due::Now, "purging keeps every log that a kept snapshot needs"),
+    Case(47, Due::Now, "logs without a snapshot never start an empty server"),
+    Case(48, Due::Ensemble, "epoch files are legal after a crash at any point"),
+    Case(49, Due::Ensemble, "a lost epoch file is damage, not zero"),
+    Case(50, Due::Now, "the last zxid comes from verified content only"),
+    Case(51, Due::Now, "stopping is safe at every point"),
+    Case(52, Due::Now, "a full disk during a snapshot harms nothing"),
+    Case(53, Due::Now, "a failed sync is never followed by an ack"),
+    Case(54, Due::Ensemble, "the durable mark goes back with a truncation"),
+    Case(55, Due::Ensemble, "no deferred deletion hits a new file of the same name"),
+    Case(56, Due::Now, "an old file that cannot be deleted does not spoil the new one"),
+    Case(57, Due::Ensemble, "a wiped server does not help to elect a stale leader"),
+    Case(58, Due::Ensemble, "a copied data directory is recognised"),
+    Case(59, Due::Now, "a single server answers only after its own sync"),
+    Case(60, Due::Now, "a crash neither applies twice nor goes back"),
+    Case(61, Due::Security, "an admin snapshot does not touch the live tree"),
+    Case(62, Due::Now, "leftovers of a crash are cleaned up at start"),
+    Case(63, Due::Now, "zxid, tree and sessions advance together"),
+    Case(64, Due::Now, "replay over a fuzzy snapshot gives the same pzxid"),
+    Case(65, Due::Now, "a snapshot never splits a multi"),
+    Case(66, Due::Now, "child counters are right after replay"),
+    Case(67, Due::Now, "every node's list is known after replay"),
+    Case(68, Due::Now, "a snapshot is taken from a view that does not change"),
+    Case(69, Due::Now, "a bare check is refused, and harmless in old logs"),
+    Case(70, Due::Now, "every result type of a multi round-trips"),
+    Case(71, Due::Now, "a failed multi undoes exactly what it projected"),
+    Case(72, Due::Now, "quotas survive multi, restart and replay"),
+    Case(73, Due::Now, "a version never becomes -1 by counting"),
+    Case(74, Due::Now, "credentials are resolved once, before proposing"),
+    Case(75, Due::Now, "a refused multi leaves nothing behind"),
+    Case(76, Due::Now, "all checks come before the first change"),
+    Case(77, Due::Now, "odd ids are judged in one place"),
+    Case(78, Due::Now, "state may change while a snapshot is written"),
+    Case(111, Due::Now, "no ephemeral node outlives its session"),
+    Case(112, Due::Now, "a session exists only once its creation is committed"),
+    Case(113, Due::Ensemble, "local sessions upgrade atomically"),
+    Case(114, Due::Now, "session ids never look like other owners"),
+    Case(115, Due::Now, "a session follows its client to the new connection"),
+    Case(116, Due::Now, "a jumping wall clock expires nobody"),
+    Case(117, Due::Now, "a flood of expiries delays no heartbeat"),
+    Case(118, Due::Now, "nothing stays of a closed connection's watches"),
+    Case(119, Due::Now, "a handshake resumes the named session or reports it gone"),
+    Case(120, Due::Now, "reads keep a session alive"),
+    Case(121, Due::Ensemble, "a deposed leader expires nobody"),
+    Case(122, Due::Now, "a closed session is not revived"),
+    Case(123, Due::Ensemble, "leader changes do not keep sessions alive for ever"),
+    Case(124, Due::Ensemble, "a read-only server leaves global sessions alone"),
+    Case(125, Due::Security, "a failed SASL exchange leaves no identity"),
+    Case(126, Due::Now, "a container that was never used goes when configured"),
+    Case(127, Due::Now, "re-arming tells exactly what was missed"),
+    Case(128, Due::Now, "watches may be re-armed in several messages"),
+    Case(129, Due::Now, "each watch mode of a path is independent"),
+    Case(130, Due::Now, "recursive watchers get no child events"),
+    Case(131, Due::Now, "watches on the root and shared paths are delivered"),
+    Case(132, Due::Now, "a reply's zxid promises that earlier events were sent"),
+    Case(133, Due::Ensemble, "a lagging server reports no change twice"),
+    Case(134, Due::Now, "a slow reader is closed rather than left without events"),
+    Case(135, Due::Ensemble, "replacing the tree loses no event"),
+    Case(136, Due::Now, "child watches do not fire on data changes"),
+    Case(137, Due::Now, "events carry the zxid that caused them"),
+    Case(138, Due::Now, "replies leave in the order of requests"),
+    Case(139, Due::Now, "no request waits without cause"),
+    Case(140, Due::Ensemble, "every operation is served in every role"),
+    Case(141, Due::Now, "unknown and oversize requests are answered or closed"),
+    Case(142, Due::Now, "nothing of a closed connection is executed"),
+    Case(143, Due::Now, "fast reads never bypass the order"),
+    Case(144, Due::Now, "throttling does not block a handshake"),
+    Case(145, Due::Now, "a session with very many ephemerals can be closed and read back"),
+    Case(146, Due::Now, "queues to those who do not read are bounded"),
+    Case(147, Due::Now, "failed connections leak nothing"),
+    Case(148, Due::Now, "an access control list goes with its last node"),
+    Case(149, Due::Now, "a snapshot holds up no client"),
+    Case(150, Due::Now, "short of space, what frees space is still served"),
+    Case(151, Due::Now, "no request costs more than its size allows"),
+    Case(152, Due::Now, "a slow reader of a status command blocks nobody"),
+    Case(153, Due::Now, "out of space, reads and deletes go on"),
+    Case(154, Due::Security, "a SASL identity without a host is refused"),
+    Case(155, Due::Ensemble, "strangers on the quorum port are refused"),
+    Case(156, Due::Now, "recursive watches reveal no unreadable node"),
+    Case(157, Due::Now, "hashes in lists are shown to administrators only"),
+    Case(158, Due::Now, "elements of a multi pass the same checks"),
+    Case(159, Due::Security, "admin commands check every permission"),
+    Case(160, Due::Security, "host names are verified"),
+    Case(161, Due::Security, "two authorities of one name are both kept"),
+    Case(162, Due::Now, "malformed ids, TTLs and credentials get an error"),
+    Case(163, Due::Now, "lists are kept byte for byte"),
+    Case(164, Due::Now, "logs show no secrets and no foreign control characters"),
+    Case(165, Due::Ensemble, "session passwords can be made secret"),
+    Case(166, Due::Now, "reconfiguration needs permission"),
+    Case(167, Due::Now, "re-arming reveals no unreadable node"),
+];
+
+/// What became of the tests of one case.
+#[derive(Default)]
+struct Found {
+    passed: Vec<String>,
+    failed: Vec<String>,
+}
+
+/// Runs the named tests and prints the table.
+pub fn run() -> Result<()> {
+    let found = run_tests()?;
+    let (mut open, mut failed) = (0, 0);
+    println!("{:<5} {:<9} {:<62} test", "case", "result", "what must hold");
+    for Case(number, due, title) in CASES {
+        let tests = found.get(number);
+        let (result, names) = match tests {
+            Some(found) if !found.failed.is_empty() => ("FAILED", found.failed.join(", ")),
+            Some(found) => ("ok", found.passed.join(", ")),
+            None if *due == Due::Now => ("open", String::new()),
+            None if *due == Due::Ensemble => ("later", "needs an ensemble".to_owned()),
+            None => ("later", "needs TLS, SASL or the AdminServer".to_owned()),
+        };
+        open += u32::from(result == "open");
+        failed += u32::from(result == "FAILED");
+        println!("K{number:<4} {result:<9} {title:<62} {names}");
+    }
+    println!("{} cases, {open} open, {failed} failed", CASES.len());
+    if 0 < failed { bail!("{failed} known cases failed") } else { Ok(()) }
+}
+
+/// Runs every test whose name starts with a case's number.
+fn run_tests() -> Result<BTreeMap<u32, Found>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["test", "--workspace", "--no-fail-fast", "--", "::k"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("run cargo test")?;
+    let mut found: BTreeMap<u32, Found> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let Some((name, result)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) else {
+            continue;
+        };
+        let last = name.rsplit("::").next().unwrap_or(name);
+        let digits: String = last.chars().skip(1).take_while(char::is_ascii_digit).collect();
+        let Ok(number) = digits.parse() else { continue };
+        let tests = found.entry(number).or_default();
+        if result.starts_with("ok") { tests.passed.push(last.to_owned()) } else { tests.failed.push(last.to_owned()) }
+    }
+    Ok(found)
+}
