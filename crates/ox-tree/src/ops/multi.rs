@@ -26,6 +26,11 @@ pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Re
             Some(_) => Err(ErrorCode::RuntimeInconsistency),
             None => prepare_element(view, element, out),
         };
+        // Compat: what Apache stumbles over (a null id in a list, a limit that is no number) spoils the whole request.
+        if result == Err(ErrorCode::MarshallingError) {
+            view.roll_back(digest);
+            return Err(ErrorCode::MarshallingError.into());
+        }
         let kind = result.unwrap_or_else(|code| {
             failed.get_or_insert(code);
             out.truncate(mark);
