@@ -230,8 +230,7 @@ impl TxnLog {
         let path = self.dir.join(log_name(first));
         let file = self.disk.open(&path, Open::CreateNew).context("create", &path)?;
         let identity = frames.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
-        let current =
-            Current { file, path, first, identity, position: 0, allocated: 0, filled: 0, unsynced: true };
+        let current = Current { file, path, first, identity, position: 0, allocated: 0, filled: 0, unsynced: true };
         let current = self.current.insert(current);
         current.append(&log_header(), self.options.preallocate_bytes)?;
         current.make_durable()?;
