@@ -5,24 +5,11 @@
 //! again, or power is lost and some unsynced pieces survive. Each start is followed by another power cut in which
 //! nothing unsynced survives: what was served once must still be there.
 
+use crate::sim::open;
 use crate::workload::{History, run};
+use ox_store::Error;
 use ox_store::disk::{Fault, Keep, SimDisk};
-use ox_store::{Error, Opened, Store, StoreOptions};
-use ox_tree::Options;
 use std::io::ErrorKind;
-use std::sync::Arc;
-
-fn options() -> StoreOptions {
-    let mut options = StoreOptions::new("/srv/zk");
-    options.log.preallocate_bytes = 2048;
-    options.log.snap_count = 12;
-    options.reserve_bytes = 0;
-    options
-}
-
-fn open(disk: &SimDisk) -> Result<Opened, Error> {
-    Store::open(Arc::new(disk.clone()), &options(), &Options::default(), 3)
-}
 
 /// First start, work with rolls, snapshots and purges, clean stop, second start, work, sudden end.
 fn work(disk: &SimDisk, history: &mut History) -> Result<(), Error> {

@@ -28,6 +28,15 @@ impl History {
         digests
     }
 
+    /// Makes the next `count` transactions.
+    pub(crate) fn make(&mut self, state: &mut State, count: usize, frames: &mut Vec<u8>) {
+        for _ in 0..count {
+            let zxid = state.last_zxid().next().unwrap();
+            make(state, zxid, self.salt, frames);
+            self.salts.push(self.salt);
+        }
+    }
+
     /// `state` is a prefix of this history and holds everything that was acknowledged. What it does not hold is
     /// given up for ever.
     pub(crate) fn settle(&mut self, state: &State, what: &str) {
@@ -91,11 +100,7 @@ pub(crate) fn run(opened: &mut Opened, batches: &[usize], history: &mut History)
     for size in batches {
         let first = opened.state.last_zxid().next().unwrap();
         let mut frames = Vec::new();
-        for _ in 0..*size {
-            let zxid = opened.state.last_zxid().next().unwrap();
-            make(&mut opened.state, zxid, history.salt, &mut frames);
-            history.salts.push(history.salt);
-        }
+        history.make(&mut opened.state, *size, &mut frames);
         let last = opened.state.last_zxid();
         let appended = opened.log.append(&frames, first, last, *size)?;
         let synced = opened.log.sync()?;
