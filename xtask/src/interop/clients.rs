@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::peers::{ServerSpec, Software};
+use super::peers::{SUPER_DIGEST, ServerSpec, Software};
 use super::report::Report;
 use super::stage::Stage;
 use super::suites::{self, Suite};
@@ -18,9 +18,6 @@ use super::{Args, Target};
 
 /// The slowest suite takes less than a minute on a quiet machine.
 const SUITE_TIMEOUT: Duration = Duration::from_secs(240);
-
-/// `super:test`, the password kazoo's own tests expect too.
-const SUPER_DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
 
 /// What became of one suite.
 struct Outcome {
