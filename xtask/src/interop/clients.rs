@@ -58,8 +58,11 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let good = print_summary(&outcomes);
     eprintln!("total {:.1} s", start.elapsed().as_secs_f64());
     if !good {
-        let kept = home.keep();
-        bail!("some suites failed\nhint: full output is in target/interop/, the server's files in {}", kept.display());
+        let files = match args.server {
+            Target::Start(_) => format!(", the server's files in {}", home.keep().display()),
+            Target::Running(_) => String::new(),
+        };
+        bail!("some suites failed\nhint: full output is in target/interop/{files}");
     }
     Ok(())
 }
@@ -127,8 +130,8 @@ fn watch_suite(workspace: &Workspace, suite: &Suite, stage: &Stage, verbose: boo
         }
     }
     let status = child.wait()?;
-    if !status.success() && report.failed.is_empty() {
-        bail!("ended with {status}, see {}", log_path.display());
+    if !report.closed || (!status.success() && report.failed.is_empty()) {
+        bail!("broke off with {status}, see {}", log_path.display());
     }
     Ok(())
 }

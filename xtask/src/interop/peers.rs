@@ -81,19 +81,12 @@ pub(crate) struct ServerSpec {
     software: Software,
     settings: Vec<(String, String)>,
     properties: Vec<(String, String)>,
-    jvm_flags: Vec<String>,
 }
 
 impl ServerSpec {
     /// A standalone server with the base configuration.
     pub(crate) fn new(workspace: &Workspace, software: Software) -> Self {
-        ServerSpec {
-            workspace: workspace.clone(),
-            software,
-            settings: Vec::new(),
-            properties: Vec::new(),
-            jvm_flags: vec!["-Xmx512m".to_owned()],
-        }
+        ServerSpec { workspace: workspace.clone(), software, settings: Vec::new(), properties: Vec::new() }
     }
 
     /// Adds a `zoo.cfg` line.
@@ -124,7 +117,7 @@ impl ServerSpec {
         let config = dir.join("zoo.cfg");
         std::fs::write(&config, self.zoo_cfg(dir, port)).with_context(|| format!("write {}", config.display()))?;
         let mut command = match self.software {
-            Software::Apache => apache::command(&self.workspace, dir, &config, &self.jvm_flags, &self.properties)?,
+            Software::Apache => apache::command(&self.workspace, dir, &config, &self.properties)?,
             Software::Oxkeeper => oxkeeper::command(&self.workspace, &config, &self.properties),
         };
         let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log"))?;
