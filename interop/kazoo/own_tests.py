@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from stage import Stage
+from stage import NotOurs, Stage
 
 # Importing kazoo's harness needs two libraries for certificates that these tests never make.
 for missing in ("OpenSSL", "jks"):
@@ -43,6 +43,9 @@ LEFT_OUT = {
     "TestReconfig": "needs an ensemble",
     "TestSSL": "needs TLS",
     "test_update_host_list": "needs an ensemble",
+    # Together they take 27 s, nearly all of it asleep.
+    "test_child_watcher_remove_session_watcher": "waits for the client's own timers",
+    "test_race_condition_new_partitioner": "waits for the client's own timers",
 }
 
 
@@ -62,7 +65,10 @@ class OneServer:
 
     def stop(self):
         if self.running:
-            self.stage.command("stop")
+            try:
+                self.stage.command("stop")
+            except NotOurs:
+                pytest.skip("the server is not ours to restart")
             self.running = False
 
 

@@ -4,12 +4,15 @@
 //! [`files`] lets one software open what the other has written.
 
 mod clients;
+mod files;
 pub(crate) mod peers;
 mod proxy;
 mod report;
 mod stage;
 mod suites;
 pub(crate) mod tool;
+pub(crate) mod tree_walk;
+pub(crate) mod wire;
 pub(crate) mod workspace;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -56,6 +59,8 @@ enum Subject {
     Node,
     /// The Rust crate zookeeper-client.
     Rust,
+    /// Data directories handed from one server software to the other.
+    Files,
 }
 
 impl Subject {
@@ -68,6 +73,7 @@ impl Subject {
             Subject::Go => suite.name == "go",
             Subject::Node => suite.name == "node",
             Subject::Rust => suite.name == "rust",
+            Subject::Files => false,
         }
     }
 }
@@ -82,7 +88,17 @@ enum Target {
 /// Runs the chosen subject.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::find();
-    clients::run(&workspace, args)
+    match args.subject {
+        Subject::All => clients::run(&workspace, args).and(files::run(&workspace, args)),
+        Subject::Files => files::run(&workspace, args),
+        Subject::Clients
+        | Subject::Java
+        | Subject::Kazoo
+        | Subject::C
+        | Subject::Go
+        | Subject::Node
+        | Subject::Rust => clients::run(&workspace, args),
+    }
 }
 
 fn parse_target(text: &str) -> Result<Target, String> {

@@ -16,6 +16,9 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
+/// Plenty for tests; the JVM would take a quarter of the machine.
+const HEAP: &str = "-Xmx512m";
+
 /// Downloads the jars unless they are in the cache.
 pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
     let pom = workspace.source("apache").join("pom.xml");
@@ -46,7 +49,6 @@ pub(super) fn command(
     workspace: &Workspace,
     dir: &Path,
     config: &Path,
-    jvm_flags: &[String],
     properties: &[(String, String)],
 ) -> Result<Command> {
     let conf = dir.join("conf");
@@ -54,7 +56,7 @@ pub(super) fn command(
     std::fs::write(conf.join("logback.xml"), LOGBACK).context("write logback.xml")?;
     let mut command = Command::new("java");
     command
-        .args(jvm_flags)
+        .arg(HEAP)
         .args(properties.iter().map(|(name, value)| format!("-D{name}={value}")))
         .arg("-cp")
         .arg(format!("{}:{}/*", conf.display(), lib(workspace).display()))
