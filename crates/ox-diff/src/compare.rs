@@ -55,9 +55,9 @@ impl Turn {
 
     /// The first difference between the streams of ours and Apache's.
     pub fn compare(&self, ours: &Streams, apache: &Streams) -> Option<Difference> {
-        let mut names: Vec<_> = ours.keys().chain(apache.keys()).copied().collect();
-        names.sort_unstable();
-        names.dedup();
+        // Those who act first: what others hear follows from it.
+        let mut names = self.batch.actors();
+        names.extend(ours.keys().chain(apache.keys()));
         let closing = self.closing(ours, apache);
         names.into_iter().find_map(|name| match (ours.get(&name), apache.get(&name)) {
             (Some(ours), Some(apache)) => self.stream(name, ours, apache, &closing),

@@ -1,7 +1,7 @@
 //! The sessions of a random run: who is connected, as whom, and what may happen to connections.
 
 use super::dice::Dice;
-use super::{Generator, auth};
+use super::{Generator, auth, is_last_write};
 use crate::request::{Body, Request, Seen};
 use crate::script::{Action, Batch, Handshake, Line, Name, Password, Target};
 use crate::side::{End, Item, Kind};
@@ -110,7 +110,10 @@ impl Generator {
                     let depth = self.dice.below(6);
                     lines = self.pipeline(name, depth);
                 }
-                lines.push(Line::request(name, Request::new(OpCode::CloseSession, Body::Empty)));
+                let is_last = |line: &Line| matches!(&line.action, Action::Request(request) if is_last_write(request));
+                if !lines.iter().any(is_last) {
+                    lines.push(Line::request(name, Request::new(OpCode::CloseSession, Body::Empty)));
+                }
                 lines
             }
         };
