@@ -1,0 +1,185 @@
+//! A whole run: scenarios, then seeds, then what a restart leaves.
+
+use crate::duel::{Duel, Pair, Tree, Usage};
+use crate::generate::Generator;
+use crate::library;
+use crate::profile::Profile;
+use crate::report::{Report, Verdict};
+use crate::script::{Batch, Script};
+use crate::shrink::{Fresh, shrink};
+use crate::tally::Tally;
+use anyhow::{Context as _, Result, ensure};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The settings that both servers run under.
+    pub profile: &'static Profile,
+    /// Whether the scenarios are played.
+    pub scenarios: bool,
+    /// Only the scenario of this name.
+    pub only: Option<String>,
+    /// Seeds of random runs.
+    pub seeds: Range<u64>,
+    /// Requests per seed.
+    pub steps: usize,
+    /// How long to look for a shorter script after a difference.
+    pub shrink_for: Duration,
+}
+
+/// What the caller can do with the servers.
+pub struct Servers<'a> {
+    /// The servers as they are now.
+    pub pair: Pair,
+    /// Starts both without data, in place of the running ones. Without it a run ends at its first difference and scripts are
+    /// not shortened.
+    pub fresh: Option<Box<Fresh<'a>>>,
+    /// Stops both and starts them again on their data.
+    pub restart: Option<Box<Fresh<'a>>>,
+}
+
+/// Runs the plan on two servers. Progress goes to `talk`.
+pub fn run(plan: &Plan, servers: &mut Servers<'_>, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
+    let mut verdict = Verdict::default();
+    if plan.scenarios {
+        let mut scripts = library::for_profile(plan.profile, false)?;
+        if let Some(only) = &plan.only {
+            scripts.retain(|script| script.title == *only);
+            ensure!(!scripts.is_empty(), "no scenario {only} for profile {}", plan.profile.name);
+        }
+        for script in scripts {
+            talk(&format!("{}: scenario {}", plan.profile.name, script.title));
+            let mut batches = script.batches.clone().into_iter();
+            let origin = format!("[{}] scenario {}", plan.profile.name, script.title);
+            if !step(plan, servers, &mut verdict, &origin, &mut |_| batches.next(), talk)? {
+                return Ok(verdict);
+            }
+        }
+    }
+    for seed in plan.seeds.clone() {
+        talk(&format!("{}: seed {seed}", plan.profile.name));
+        let mut generator = Generator::new(seed, plan.profile);
+        let mut sent = 0;
+        let origin = format!("[{}] seed {seed}", plan.profile.name);
+        let mut source = |played: Option<(&Batch, &crate::compare::Streams)>| {
+            if let Some((batch, streams)) = played {
+                generator.learn(batch, streams);
+            }
+            (sent < plan.steps).then(|| {
+                let batch = generator.next_batch();
+                sent += batch.0.len();
+                batch
+            })
+        };
+        if !step(plan, servers, &mut verdict, &origin, &mut source, talk)? {
+            return Ok(verdict);
+        }
+    }
+    Ok(verdict)
+}
+
+/// Plays the scripts that must never reach Apache, on ours alone.
+pub fn run_ours_only(address: &str, profile: &Profile, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
+    let mut verdict = Verdict::default();
+    for script in library::for_profile(profile, true)? {
+        talk(&format!("{}: scenario {}", profile.name, script.title));
+        verdict.scripts += 1;
+        let mut duel = Duel::alone(address)?;
+        for (index, batch) in script.batches.iter().enumerate() {
+            verdict.lines += batch.0.len();
+            if let Some(difference) = duel.play(batch)?.difference {
+                verdict.reports.push(Report {
+                    origin: format!("[{}] scenario {}", profile.name, script.title),
+                    batch_number: index + 1,
+                    batch: batch.clone(),
+                    difference,
+                    shortest: None,
+                });
+            }
+        }
+        duel.finish()?;
+    }
+    Ok(verdict)
+}
+
+type Source<'a> = dyn FnMut(Option<(&Batch, &crate::compare::Streams)>) -> Option<Batch> + 'a;
+
+/// Plays one script; false when the run cannot go on.
+fn step(
+    plan: &Plan,
+    servers: &mut Servers<'_>,
+    verdict: &mut Verdict,
+    origin: &str,
+    source: &mut Source<'_>,
+    talk: &mut dyn FnMut(&str),
+) -> Result<bool> {
+    verdict.scripts += 1;
+    let mut script = Script { title: origin.to_owned(), ..Script::default() };
+    let report = play(servers, &mut script, &mut verdict.tally, origin, source)?;
+    verdict.lines += script.len();
+    let Some(mut report) = report else { return Ok(true) };
+    talk(&report.to_string());
+    let Some(fresh) = &mut servers.fresh else {
+        verdict.reports.push(report);
+        return Ok(false);
+    };
+    report.shortest = shrink(&script, fresh, Instant::now() + plan.shrink_for)?;
+    verdict.reports.push(report);
+    servers.pair = fresh().context("start fresh servers")?;
+    Ok(true)
+}
+
+fn play(
+    servers: &mut Servers<'_>,
+    script: &mut Script,
+    tally: &mut Tally,
+    origin: &str,
+    source: &mut Source<'_>,
+) -> Result<Option<Report>> {
+    let mut duel = Duel::new(&servers.pair)?;
+    let report = |batch: &Batch, number, difference| Report {
+        origin: origin.to_owned(),
+        batch_number: number,
+        batch: batch.clone(),
+        difference,
+        shortest: None,
+    };
+    let mut next = source(None);
+    while let Some(batch) = next {
+        script.batches.push(batch.clone());
+        let played = duel.play(&batch)?;
+        tally.count(&batch, played.reference());
+        if let Some(difference) = played.difference {
+            return Ok(Some(report(&batch, script.batches.len(), difference)));
+        }
+        next = source(Some((&batch, played.reference())));
+    }
+    let finished = duel.finish()?;
+    if let Some(difference) = finished.difference {
+        return Ok(Some(report(&finished.last, script.batches.len() + 1, difference)));
+    }
+    let Some(restart) = &mut servers.restart else { return Ok(None) };
+    servers.pair = restart().context("restart the servers")?;
+    let mut duel = Duel::new(&servers.pair)?;
+    let again = duel.walk(Usage::Skipped)?;
+    if let Some(difference) = again.difference {
+        return Ok(Some(report(&again.last, script.batches.len() + 2, difference)));
+    }
+    for (before, after) in finished.trees.iter().zip(&again.trees) {
+        unchanged(before, after).with_context(|| format!("{origin}: a restart changed a tree"))?;
+    }
+    Ok(None)
+}
+
+/// A restart must not change anything but quota usage.
+fn unchanged(before: &Tree, after: &Tree) -> Result<()> {
+    for (path, texts) in before.iter().filter(|(path, _)| !path.ends_with("/zookeeper_stats")) {
+        let now = after.get(path).with_context(|| format!("{path} is gone"))?;
+        ensure!(texts == now, "{path}:\nbefore {texts:?}\nafter  {now:?}");
+    }
+    let new = after.keys().find(|path| !before.contains_key(*path));
+    ensure!(new.is_none(), "{} is new", new.map_or("", String::as_str));
+    Ok(())
+}
