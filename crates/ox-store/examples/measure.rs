@@ -28,13 +28,15 @@ fn open(dir: &Path) -> Result<Opened, Error> {
 
 /// Appends the create of node `number` and applies it.
 fn create(state: &mut State, zxid: Zxid, number: usize, frames: &mut Vec<u8>) {
-    let path = if number < 1000 { format!("/p{number:03}") } else { format!("/p{:03}/node-{number:010}", number % 1000) };
+    let path =
+        if number < 1000 { format!("/p{number:03}") } else { format!("/p{:03}/node-{number:010}", number % 1000) };
     let kind = CreateKind::Create { ephemeral: false };
     let data = [b'x'; 100];
     let parent_cversion = i32::try_from(number / 1000 + 1).unwrap_or(i32::MAX);
     let txn =
         Txn::Create(CreateTxn { kind, path: path.into(), data: Some(&data), acl: RawAcls::OPEN, parent_cversion });
-    let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1_700_000_000_000, kind: txn.kind().code() };
+    let header =
+        TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1_700_000_000_000, kind: txn.kind().code() };
     let mut record = Record { header, txn, digest: None };
     state.replay(&record);
     record.digest = Some(TxnDigest { version: DIGEST_VERSION, tree_digest: state.digest() });
@@ -75,7 +77,11 @@ fn restart(dir: &Path, nodes: usize) -> Result<(), Error> {
         let started = Instant::now();
         let opened = open(dir)?;
         let took = started.elapsed();
-        println!("start from snapshot: {took:?} ({} nodes, {} replayed)", opened.state.node_count(), opened.report.replayed);
+        println!(
+            "start from snapshot: {took:?} ({} nodes, {} replayed)",
+            opened.state.node_count(),
+            opened.report.replayed
+        );
         let started = Instant::now();
         drop(opened);
         println!("  drop: {:?}", started.elapsed());

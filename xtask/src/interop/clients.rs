@@ -34,14 +34,9 @@ struct Outcome {
 /// Runs the suites that `args` asks for; fails when any of them does.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let start = Instant::now();
-    let chosen: Vec<&Suite> = suites::ALL
-        .iter()
-        .filter(|suite| args.subject.includes(suite))
-        .collect();
+    let chosen: Vec<&Suite> = suites::ALL.iter().filter(|suite| args.subject.includes(suite)).collect();
     let prepared = prepare(workspace, &chosen);
-    let home = tempfile::Builder::new()
-        .prefix("oxkeeper-interop-")
-        .tempdir()?;
+    let home = tempfile::Builder::new().prefix("oxkeeper-interop-").tempdir()?;
     let stage = match args.server {
         Target::Start(software) => {
             eprintln!("starting {software}");
@@ -67,10 +62,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     eprintln!("total {:.1} s", start.elapsed().as_secs_f64());
     if !good {
         let kept = home.keep();
-        bail!(
-            "some suites failed\nhint: full output is in target/interop/, the server's files in {}",
-            kept.display()
-        );
+        bail!("some suites failed\nhint: full output is in target/interop/, the server's files in {}", kept.display());
     }
     Ok(())
 }
@@ -83,10 +75,7 @@ fn standard_spec(workspace: &Workspace, software: Software) -> ServerSpec {
         .setting("maxSessionTimeout", 60_000)
         .property("zookeeper.extendedTypesEnabled", true)
         .property("znode.container.checkIntervalMs", 500)
-        .property(
-            "zookeeper.DigestAuthenticationProvider.superDigest",
-            SUPER_DIGEST,
-        )
+        .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST)
 }
 
 fn prepare(workspace: &Workspace, suites: &[&Suite]) -> Vec<Result<()>> {
@@ -105,26 +94,14 @@ fn run_suite(workspace: &Workspace, suite: &Suite, stage: &Stage, verbose: bool)
     let mut report = Report::default();
     let ended = watch_suite(workspace, suite, stage, verbose, &mut report);
     let trouble = ended.and(stage.recover()).err().map(|e| format!("{e:#}"));
-    Outcome {
-        name: suite.name,
-        report,
-        trouble,
-        took: start.elapsed(),
-    }
+    Outcome { name: suite.name, report, trouble, took: start.elapsed() }
 }
 
 /// Runs the program of a suite, reading its lines into `report` and its log file.
-fn watch_suite(
-    workspace: &Workspace,
-    suite: &Suite,
-    stage: &Stage,
-    verbose: bool,
-    report: &mut Report,
-) -> Result<()> {
+fn watch_suite(workspace: &Workspace, suite: &Suite, stage: &Stage, verbose: bool, report: &mut Report) -> Result<()> {
     let log_path = workspace.suite_log(suite.name);
     std::fs::create_dir_all(log_path.parent().expect("the log lies in a folder"))?;
-    let mut log =
-        File::create(&log_path).with_context(|| format!("create {}", log_path.display()))?;
+    let mut log = File::create(&log_path).with_context(|| format!("create {}", log_path.display()))?;
     let mut child = suite
         .command(workspace)
         .args(stage.arguments())
@@ -174,25 +151,12 @@ fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
 
 /// Prints the table; true when everything passed.
 fn print_summary(outcomes: &[Outcome]) -> bool {
-    println!(
-        "{:<10} {:>6} {:>6} {:>7} {:>7}  result",
-        "suite", "passed", "failed", "skipped", "seconds"
-    );
+    println!("{:<10} {:>6} {:>6} {:>7} {:>7}  result", "suite", "passed", "failed", "skipped", "seconds");
     for outcome in outcomes {
-        let Report {
-            passed,
-            failed,
-            skipped,
-            ..
-        } = &outcome.report;
+        let Report { passed, failed, skipped, .. } = &outcome.report;
         let seconds = outcome.took.as_secs_f64();
         let result = if outcome.is_good() { "ok" } else { "FAILED" };
-        println!(
-            "{:<10} {passed:>6} {:>6} {:>7} {seconds:>7.1}  {result}",
-            outcome.name,
-            failed.len(),
-            skipped.len()
-        );
+        println!("{:<10} {passed:>6} {:>6} {:>7} {seconds:>7.1}  {result}", outcome.name, failed.len(), skipped.len());
     }
     for outcome in outcomes {
         for case in &outcome.report.skipped {

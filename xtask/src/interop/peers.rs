@@ -108,12 +108,7 @@ impl ServerSpec {
     pub(crate) fn start_in(&self, dir: &Path) -> Result<ServerUnderTest> {
         let port = free_port()?;
         let child = self.spawn(dir, port)?;
-        let mut server = ServerUnderTest {
-            spec: self.clone(),
-            port,
-            dir: dir.to_path_buf(),
-            child,
-        };
+        let mut server = ServerUnderTest { spec: self.clone(), port, dir: dir.to_path_buf(), child };
         server.wait_until_serving()?;
         Ok(server)
     }
@@ -121,22 +116,12 @@ impl ServerSpec {
     fn spawn(&self, dir: &Path, port: u16) -> Result<Child> {
         std::fs::create_dir_all(dir.join("data"))?;
         let config = dir.join("zoo.cfg");
-        std::fs::write(&config, self.zoo_cfg(dir, port))
-            .with_context(|| format!("write {}", config.display()))?;
+        std::fs::write(&config, self.zoo_cfg(dir, port)).with_context(|| format!("write {}", config.display()))?;
         let mut command = match self.software {
-            Software::Apache => apache::command(
-                &self.workspace,
-                dir,
-                &config,
-                &self.jvm_flags,
-                &self.properties,
-            )?,
+            Software::Apache => apache::command(&self.workspace, dir, &config, &self.jvm_flags, &self.properties)?,
             Software::Oxkeeper => oxkeeper::command(&self.workspace, &config, &self.properties),
         };
-        let log = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(dir.join("server.log"))?;
+        let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log"))?;
         command
             .current_dir(dir)
             .stdin(Stdio::null())
@@ -200,24 +185,13 @@ impl ServerUnderTest {
 
     /// Asks the process to end (SIGTERM) and waits for it.
     pub(crate) fn terminate(&mut self) -> Result<()> {
-        ensure!(
-            self.is_running(),
-            "the server has ended by itself\n{}",
-            self.log_tail()
-        );
-        super::tool::run(
-            Command::new("kill")
-                .arg("-TERM")
-                .arg(self.pid().to_string()),
-        )?;
+        ensure!(self.is_running(), "the server has ended by itself\n{}", self.log_tail());
+        super::tool::run(Command::new("kill").arg("-TERM").arg(self.pid().to_string()))?;
         let deadline = Instant::now() + STOP_TIMEOUT;
         while self.is_running() {
             if deadline < Instant::now() {
                 self.kill()?;
-                bail!(
-                    "{} did not end within {STOP_TIMEOUT:?} after SIGTERM",
-                    self.spec.software
-                );
+                bail!("{} did not end within {STOP_TIMEOUT:?} after SIGTERM", self.spec.software);
             }
             std::thread::sleep(POLL);
         }
@@ -252,25 +226,14 @@ impl ServerUnderTest {
     fn wait_until_serving(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            if self
-                .four_letter_word("srvr")
-                .is_ok_and(|answer| answer.contains("Mode:"))
-            {
+            if self.four_letter_word("srvr").is_ok_and(|answer| answer.contains("Mode:")) {
                 return Ok(());
             }
             if !self.is_running() {
-                bail!(
-                    "{} ended while starting\n{}",
-                    self.spec.software,
-                    self.log_tail()
-                );
+                bail!("{} ended while starting\n{}", self.spec.software, self.log_tail());
             }
             if deadline < Instant::now() {
-                bail!(
-                    "{} does not serve after {START_TIMEOUT:?}\n{}",
-                    self.spec.software,
-                    self.log_tail()
-                );
+                bail!("{} does not serve after {START_TIMEOUT:?}\n{}", self.spec.software, self.log_tail());
             }
             std::thread::sleep(POLL);
         }
@@ -290,9 +253,7 @@ pub(crate) fn four_letter_word(address: SocketAddr, word: &str) -> Result<String
     stream.set_read_timeout(Some(WORD_TIMEOUT))?;
     stream.write_all(word.as_bytes())?;
     let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .with_context(|| format!("read the answer to `{word}`"))?;
+    stream.read_to_string(&mut answer).with_context(|| format!("read the answer to `{word}`"))?;
     Ok(answer)
 }
 

@@ -29,12 +29,8 @@ struct State {
 impl Proxy {
     /// Listens on a free port of 127.0.0.1 and passes connections on to `upstream`.
     pub(crate) fn start(upstream: SocketAddr) -> Result<Proxy> {
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for the proxy")?;
-        let proxy = Proxy {
-            address: listener.local_addr()?,
-            state: Arc::default(),
-        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for the proxy")?;
+        let proxy = Proxy { address: listener.local_addr()?, state: Arc::default() };
         let accepting = proxy.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {

@@ -66,12 +66,6 @@ mod tests {
 
     #[test]
     fn a_crash_has_no_closing_line() {
-        check(
-            "ok create 3\njava: 1 passed, 0 failed, 0 skipped\n",
-            Report {
-                passed: 1,
-                ..Report::default()
-            },
-        );
+        check("ok create 3\njava: 1 passed, 0 failed, 0 skipped\n", Report { passed: 1, ..Report::default() });
     }
 }

@@ -44,19 +44,14 @@ impl Stage {
 
     /// Around a server that somebody else runs.
     pub(crate) fn external(server: SocketAddr) -> Result<Stage> {
-        four_letter_word(server, "srvr")
-            .with_context(|| format!("no ZooKeeper answers at {server}"))?;
+        four_letter_word(server, "srvr").with_context(|| format!("no ZooKeeper answers at {server}"))?;
         Stage::new(server, None)
     }
 
     fn new(server: SocketAddr, own: Option<ServerUnderTest>) -> Result<Stage> {
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for control commands")?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for control commands")?;
         let control = listener.local_addr()?;
-        let hands = Hands {
-            proxy: Proxy::start(server)?,
-            own: Arc::new(Mutex::new(own)),
-        };
+        let hands = Hands { proxy: Proxy::start(server)?, own: Arc::new(Mutex::new(own)) };
         let serving = hands.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -65,11 +60,7 @@ impl Stage {
                 thread::spawn(move || hands.serve(stream).ok());
             }
         });
-        Ok(Stage {
-            server,
-            control,
-            hands,
-        })
+        Ok(Stage { server, control, hands })
     }
 
     /// What a suite gets as its arguments: server, proxy, control port.

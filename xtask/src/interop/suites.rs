@@ -30,25 +30,14 @@ pub(crate) struct Suite {
 }
 
 /// All suites, the broadest first.
-pub(crate) const ALL: [Suite; 7] = [
-    java::SUITE,
-    kazoo::SUITE,
-    kazoo::OWN_SUITE,
-    c::SUITE,
-    go::SUITE,
-    node::SUITE,
-    rust::SUITE,
-];
+pub(crate) const ALL: [Suite; 7] =
+    [java::SUITE, kazoo::SUITE, kazoo::OWN_SUITE, c::SUITE, go::SUITE, node::SUITE, rust::SUITE];
 
 impl Suite {
     /// Makes the suite ready to run.
     pub(crate) fn prepare(&self, workspace: &Workspace) -> Result<()> {
         for program in self.needs {
-            ensure!(
-                tool::exists(program),
-                "`{program}` is not on PATH\nhint: the {} suite needs it",
-                self.name
-            );
+            ensure!(tool::exists(program), "`{program}` is not on PATH\nhint: the {} suite needs it", self.name);
         }
         (self.prepare)(workspace)
     }

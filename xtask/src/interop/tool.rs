@@ -29,11 +29,7 @@ pub(crate) fn exists(program: &str) -> bool {
 /// Runs `prepare` unless it has already run with the same `inputs`, remembered in the file `stamp`.
 ///
 /// Inputs are the files whose content decides the result: manifests and sources.
-pub(crate) fn once(
-    stamp: &Path,
-    inputs: &[&Path],
-    prepare: impl FnOnce() -> Result<()>,
-) -> Result<()> {
+pub(crate) fn once(stamp: &Path, inputs: &[&Path], prepare: impl FnOnce() -> Result<()>) -> Result<()> {
     let mut wanted = Vec::new();
     for input in inputs {
         collect(input, &mut wanted).with_context(|| format!("read {}", input.display()))?;
@@ -51,9 +47,7 @@ pub(crate) fn once(
 /// Appends the content of a file, or of all files below a folder in name order.
 fn collect(path: &Path, out: &mut Vec<u8>) -> Result<()> {
     if path.is_dir() {
-        let mut entries = std::fs::read_dir(path)?
-            .map(|e| Ok(e?.path()))
-            .collect::<Result<Vec<_>>>()?;
+        let mut entries = std::fs::read_dir(path)?.map(|e| Ok(e?.path())).collect::<Result<Vec<_>>>()?;
         entries.sort();
         for entry in entries {
             collect(&entry, out)?;

@@ -12,10 +12,7 @@ impl Workspace {
     /// The checkout this xtask was built from.
     pub(crate) fn find() -> Self {
         let manifest_dir = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        let root = manifest_dir
-            .parent()
-            .expect("xtask lies in the workspace root")
-            .to_path_buf();
+        let root = manifest_dir.parent().expect("xtask lies in the workspace root").to_path_buf();
         Workspace { root }
     }
 

@@ -55,11 +55,7 @@ pub(super) fn command(
     let mut command = Command::new("java");
     command
         .args(jvm_flags)
-        .args(
-            properties
-                .iter()
-                .map(|(name, value)| format!("-D{name}={value}")),
-        )
+        .args(properties.iter().map(|(name, value)| format!("-D{name}={value}")))
         .arg("-cp")
         .arg(format!("{}:{}/*", conf.display(), lib(workspace).display()))
         .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")

@@ -11,24 +11,14 @@ use crate::interop::workspace::Workspace;
 /// Builds the release binary; cargo knows when there is nothing to do.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     tool::run(
-        Command::new("cargo")
-            .args(["build", "--quiet", "--release", "-p", "oxkeeper"])
-            .current_dir(workspace.root()),
+        Command::new("cargo").args(["build", "--quiet", "--release", "-p", "oxkeeper"]).current_dir(workspace.root()),
     )
     .context("build oxkeeper")
 }
 
 /// The command that runs a server in the foreground.
-pub(super) fn command(
-    workspace: &Workspace,
-    config: &Path,
-    properties: &[(String, String)],
-) -> Command {
+pub(super) fn command(workspace: &Workspace, config: &Path, properties: &[(String, String)]) -> Command {
     let mut command = Command::new(workspace.target().join("release/oxkeeper"));
-    command.arg("server").arg(config).args(
-        properties
-            .iter()
-            .map(|(name, value)| format!("-D{name}={value}")),
-    );
+    command.arg("server").arg(config).args(properties.iter().map(|(name, value)| format!("-D{name}={value}")));
     command
 }

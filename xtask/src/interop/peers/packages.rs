@@ -14,14 +14,8 @@ struct Package {
 }
 
 const C_CLIENT: [Package; 2] = [
-    Package {
-        name: "libzookeeper-mt-dev",
-        file: "/usr/include/zookeeper/zookeeper.h",
-    },
-    Package {
-        name: "zookeeper-bin",
-        file: CLI_MT,
-    },
+    Package { name: "libzookeeper-mt-dev", file: "/usr/include/zookeeper/zookeeper.h" },
+    Package { name: "zookeeper-bin", file: CLI_MT },
 ];
 
 /// The C client's interactive shell.
@@ -29,27 +23,17 @@ pub(crate) const CLI_MT: &str = "/usr/lib/zookeeper/bin/cli_mt";
 
 /// Installs the C client and its shell where they are missing.
 pub(crate) fn install_c_client() -> Result<()> {
-    let missing: Vec<&str> = C_CLIENT
-        .iter()
-        .filter(|p| !Path::new(p.file).exists())
-        .map(|p| p.name)
-        .collect();
+    let missing: Vec<&str> = C_CLIENT.iter().filter(|p| !Path::new(p.file).exists()).map(|p| p.name).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let wanted = missing.join(" ");
     if !tool::exists("apt-get") {
-        bail!(
-            "{wanted}: not installed, and there is no apt-get\nhint: install the ZooKeeper C client by hand"
-        );
+        bail!("{wanted}: not installed, and there is no apt-get\nhint: install the ZooKeeper C client by hand");
     }
     eprintln!("installing {wanted}");
     let install = |command: &mut Command| {
-        tool::run(
-            command
-                .args(["apt-get", "install", "--yes", "--no-install-recommends"])
-                .args(&missing),
-        )
+        tool::run(command.args(["apt-get", "install", "--yes", "--no-install-recommends"]).args(&missing))
     };
     let done = if is_root() {
         install(&mut Command::new("env"))
@@ -58,16 +42,9 @@ pub(crate) fn install_c_client() -> Result<()> {
     } else {
         bail!("{wanted}: not installed\nhint: run `apt-get install {wanted}` as root");
     };
-    done.map_err(|e| {
-        e.context(format!(
-            "install {wanted}\nhint: run `apt-get install {wanted}` as root"
-        ))
-    })
+    done.map_err(|e| e.context(format!("install {wanted}\nhint: run `apt-get install {wanted}` as root")))
 }
 
 fn is_root() -> bool {
-    Command::new("id")
-        .arg("-u")
-        .output()
-        .is_ok_and(|output| output.stdout == b"0\n")
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
 }

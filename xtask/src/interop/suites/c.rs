@@ -10,12 +10,7 @@ use crate::interop::peers::packages;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite {
-    name: "c",
-    needs: &["gcc"],
-    prepare,
-    command,
-};
+pub(super) const SUITE: Suite = Suite { name: "c", needs: &["gcc"], prepare, command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
     packages::install_c_client()?;

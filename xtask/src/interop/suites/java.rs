@@ -9,12 +9,7 @@ use super::Suite;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite {
-    name: "java",
-    needs: &["java", "mvn"],
-    prepare,
-    command,
-};
+pub(super) const SUITE: Suite = Suite { name: "java", needs: &["java", "mvn"], prepare, command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
     let source = workspace.source("java");
@@ -41,11 +36,7 @@ fn command(workspace: &Workspace) -> Command {
     let mut command = Command::new("java");
     command
         .args(["-Xmx512m", "-cp"])
-        .arg(format!(
-            "{}:{}/*",
-            classes.display(),
-            lib(workspace).display()
-        ))
+        .arg(format!("{}:{}/*", classes.display(), lib(workspace).display()))
         .arg("oxkeeper.interop.Main");
     command
 }

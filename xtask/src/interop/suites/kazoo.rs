@@ -9,47 +9,21 @@ use super::Suite;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite {
-    name: "kazoo",
-    needs: &["python3"],
-    prepare,
-    command,
-};
-pub(super) const OWN_SUITE: Suite = Suite {
-    name: "kazoo-own",
-    needs: &["python3"],
-    prepare,
-    command: own_command,
-};
+pub(super) const SUITE: Suite = Suite { name: "kazoo", needs: &["python3"], prepare, command };
+pub(super) const OWN_SUITE: Suite = Suite { name: "kazoo-own", needs: &["python3"], prepare, command: own_command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
     let requirements = workspace.source("kazoo").join("requirements.txt");
     let venv = workspace.cache("kazoo").join("venv");
-    tool::once(
-        &workspace.cache("kazoo").join("stamp"),
-        &[&requirements],
-        || {
-            tool::run(
-                Command::new("python3")
-                    .args(["-m", "venv", "--clear"])
-                    .arg(&venv),
-            )
-            .context("make a venv")?;
-            tool::run(
-                Command::new(python(workspace))
-                    .args([
-                        "-m",
-                        "pip",
-                        "install",
-                        "--quiet",
-                        "--disable-pip-version-check",
-                        "-r",
-                    ])
-                    .arg(&requirements),
-            )
-            .context("install kazoo")
-        },
-    )
+    tool::once(&workspace.cache("kazoo").join("stamp"), &[&requirements], || {
+        tool::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv)).context("make a venv")?;
+        tool::run(
+            Command::new(python(workspace))
+                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
+                .arg(&requirements),
+        )
+        .context("install kazoo")
+    })
 }
 
 fn command(workspace: &Workspace) -> Command {
@@ -63,9 +37,7 @@ fn own_command(workspace: &Workspace) -> Command {
 fn program(workspace: &Workspace, file: &str) -> Command {
     let mut command = Command::new(python(workspace));
     // -B: no byte code among the sources; -u: lines arrive as they are printed.
-    command
-        .args(["-B", "-u"])
-        .arg(workspace.source("kazoo").join(file));
+    command.args(["-B", "-u"]).arg(workspace.source("kazoo").join(file));
     command
 }
 

@@ -8,37 +8,20 @@ use super::Suite;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite {
-    name: "node",
-    needs: &["node", "npm"],
-    prepare,
-    command,
-};
+pub(super) const SUITE: Suite = Suite { name: "node", needs: &["node", "npm"], prepare, command };
 
 /// npm installs next to the manifest, so the manifest goes into the cache.
 fn prepare(workspace: &Workspace) -> Result<()> {
     let source = workspace.source("node");
     let cache = workspace.cache("node");
     let manifests = ["package.json", "package-lock.json"];
-    tool::once(
-        &cache.join("stamp"),
-        &manifests
-            .map(|name| source.join(name))
-            .each_ref()
-            .map(AsRef::as_ref),
-        || {
-            std::fs::create_dir_all(&cache)?;
-            for name in manifests {
-                std::fs::copy(source.join(name), cache.join(name))?;
-            }
-            tool::run(
-                Command::new("npm")
-                    .args(["ci", "--silent"])
-                    .current_dir(&cache),
-            )
-            .context("install the Node client")
-        },
-    )
+    tool::once(&cache.join("stamp"), &manifests.map(|name| source.join(name)).each_ref().map(AsRef::as_ref), || {
+        std::fs::create_dir_all(&cache)?;
+        for name in manifests {
+            std::fs::copy(source.join(name), cache.join(name))?;
+        }
+        tool::run(Command::new("npm").args(["ci", "--silent"]).current_dir(&cache)).context("install the Node client")
+    })
 }
 
 fn command(workspace: &Workspace) -> Command {

@@ -8,12 +8,7 @@ use super::Suite;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite {
-    name: "rust",
-    needs: &["cargo"],
-    prepare,
-    command,
-};
+pub(super) const SUITE: Suite = Suite { name: "rust", needs: &["cargo"], prepare, command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
     tool::run(
