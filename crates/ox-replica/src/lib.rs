@@ -19,6 +19,8 @@ mod log_batch;
 mod replica;
 mod sessions;
 mod submission;
+mod tallies;
+mod traffic;
 
 pub use clock::Now;
 pub use conn::{Conn, ConnSettings, Service, Verdict};
@@ -26,3 +28,5 @@ pub use log_batch::LogBatch;
 pub use replica::{Replica, ReplicaSettings};
 pub use sessions::{SessionInfo, Touch};
 pub use submission::{Ask, Item, Submission};
+pub use tallies::{Runs, Tallies};
+pub use traffic::Traffic;

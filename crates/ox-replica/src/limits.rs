@@ -11,3 +11,9 @@ pub const APPLIED_AT_ONCE_MAX: usize = 512;
 
 /// Bytes of one log batch; a batch is closed when it has grown beyond.
 pub const LOG_BATCH_BYTES: usize = 1 << 20;
+
+/// First names of paths that traffic is counted for; whoever creates more top-level nodes than that does without.
+pub const NAMESPACES_MAX: usize = 1024;
+
+/// Single figures kept for whoever empties the tallies; if nobody does, the rest is not kept.
+pub const TALLIED_MAX: usize = 64 << 10;

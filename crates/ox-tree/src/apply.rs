@@ -271,6 +271,7 @@ impl Applying<'_> {
         readers: Option<std::sync::Arc<crate::AclList>>,
     ) {
         if let (Some(outboxes), false) = (&mut self.outboxes, to.is_empty()) {
+            self.state.fired.note(kind, to.len());
             outboxes.event(to, Event { zxid: self.zxid, kind, path, readers });
         }
     }
