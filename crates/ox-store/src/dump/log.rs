@@ -134,7 +134,6 @@ fn text_line(bytes: &[u8]) -> String {
 }
 
 fn op_name(kind: i32) -> String {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "only these are transactions")]
     let name = match OpCode::try_from(kind) {
         Ok(OpCode::CreateSession) => "createSession",
         Ok(OpCode::CloseSession) => "closeSession",
