@@ -69,6 +69,7 @@ pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Err
     if let Some((snapshot, _)) = &recovered.snapshot {
         sync_file(disk, &snapshot.path)?;
     }
+    // The names too, that of a rewritten log included.
     for dir in files.dirs.each() {
         disk.sync_dir(dir).context("sync directory", dir)?;
     }
@@ -133,7 +134,6 @@ fn rewrite_tail(files: &Files<'_>, last: &LastLog, zxid: Zxid) -> Result<(), Err
             let fresh = dir.join(unfinished_name(name));
             copy(disk, path, 0..last.end, &fresh)?;
             disk.rename(&fresh, path).context("rename", &fresh)?;
-            disk.sync_dir(dir).context("sync directory", dir)?;
         }
     }
     let marker = Marker { log: last.log.first, position: last.end, identity: last.identity, last: zxid };

@@ -18,7 +18,8 @@ fn work(disk: &SimDisk, history: &mut History) -> Result<(), Error> {
     opened.log.close()?;
     drop(opened.store);
     let mut opened = open(disk)?;
-    run(&mut opened, &[3, 1, 7, 2], history)
+    history.sync_every = 3;
+    run(&mut opened, &[3, 1, 7, 2, 9, 1], history)
 }
 
 /// Runs the workload on a fresh disk with `fault` at call `call`; `None` when the fault was not reached.

@@ -6,7 +6,7 @@ use crate::sim::{damage, file, golden, names, open, open_with, options, remove, 
 use crate::workload::{History, make, run};
 use ox_proto::Zxid;
 use ox_store::disk::{Disk, Fault, Keep, SimDisk};
-use ox_store::{Appended, Error};
+use ox_store::{Appended, Error, Opened};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -66,7 +66,7 @@ fn k039_a_zeroed_block_in_an_older_log() {
     let mut options = options();
     options.log.snap_count = 1_000_000;
     options.log.roll_bytes = Some(4000);
-    let (disk, _) = worked(&options, &[9, 9, 9, 9, 9]);
+    let (disk, history) = worked(&options, &[9, 9, 9, 9, 9]);
     let logs = names(&disk, "log.");
     assert!(2 < logs.len());
     for log in &logs[..logs.len() - 1] {
@@ -77,7 +77,7 @@ fn k039_a_zeroed_block_in_an_older_log() {
             match open_with(&disk, &options) {
                 Err(_) => (),
                 // The block held nothing but zeros.
-                Ok(opened) => assert_eq!(opened.state.last_zxid(), Zxid(45), "{log}, block {block}"),
+                Ok(opened) => history.clone().settle(&opened.state, &format!("{log}, block {block}")),
             }
         }
     }
@@ -133,27 +133,81 @@ fn k044_a_snapshot_that_let_others_go_is_durable() {
         run(&mut opened, &[2], &mut history).unwrap();
         opened.log.roll();
         opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+        let cut = disk.fork();
+        cut.power_on(Keep::Nothing);
+        assert!(names(&cut, "snapshot.").contains(&format!("snapshot.{:x}", history.acked.0)), "round {round}");
         opened.store.purge(3).unwrap();
         reopen_after(&disk, Keep::Nothing, &history, &format!("after purge {round}"));
     }
     assert_eq!(names(&disk, "snapshot.").len(), 3);
 }
 
+/// Batches with a snapshot after each, none purged.
+fn with_snapshots(count: usize) -> (SimDisk, History) {
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open(&disk).unwrap();
+    for _ in 0..count {
+        run_without_purge(&mut opened, &mut history);
+        opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+    }
+    drop(opened);
+    disk.restart_process();
+    (disk, history)
+}
+
+fn run_without_purge(opened: &mut Opened, history: &mut History) {
+    let first = opened.state.last_zxid().next().unwrap();
+    let mut frames = Vec::new();
+    history.make(&mut opened.state, 3, &mut frames);
+    let _ = opened.log.append(&frames, first, opened.state.last_zxid(), 3).unwrap();
+    history.acked = opened.log.sync().unwrap().last;
+    opened.log.roll();
+}
+
+fn by_zxid(disk: &SimDisk, prefix: &str) -> Vec<String> {
+    let mut names = names(disk, prefix);
+    names.sort_by_key(|name| i64::from_str_radix(&name[prefix.len()..], 16).unwrap());
+    names
+}
+
 /// Guard: only snapshots that were read in full count.
 #[test]
 fn k045_broken_snapshots_do_not_push_good_ones_out() {
-    let (disk, history) = worked(&options(), &[4; 12]);
-    let opened = open(&disk).unwrap();
-    let snapshots = names(&disk, "snapshot.");
-    assert_eq!(snapshots.len(), 3);
-    let newest_two = &snapshots[1..];
-    for name in newest_two {
+    let (disk, history) = with_snapshots(7);
+    let snapshots = by_zxid(&disk, "snapshot.");
+    assert_eq!(snapshots.len(), 8);
+    for name in &snapshots[5..] {
         damage(&disk, name, |bytes| bytes[100] ^= 1);
     }
-    let purged = opened.store.purge(3).unwrap();
-    assert!(purged.removed.is_empty(), "{purged:?}");
+    let opened = open(&disk).unwrap();
+    opened.store.purge(3).unwrap();
+    assert_eq!(by_zxid(&disk, "snapshot."), snapshots[2..], "three good ones and the broken, which are newer");
     drop(opened);
-    reopen_after(&disk, Keep::Nothing, &history, "from the one good snapshot");
+    reopen_after(&disk, Keep::Nothing, &history, "from the good snapshots");
+}
+
+/// Guards: snapshots go before logs, durably; the oldest first.
+#[test]
+fn k046_a_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
+    let (disk, history) = with_snapshots(7);
+    for call in 1.. {
+        let disk = disk.fork();
+        let opened = open(&disk).unwrap();
+        disk.set_fault(disk.calls() + call, Fault::PowerCut);
+        if opened.store.purge(3).is_ok() {
+            break;
+        }
+        drop(opened);
+        for seed in 0..8 {
+            let disk = disk.fork();
+            disk.power_on(Keep::Random(call * 8 + seed));
+            while let Some(newest) = by_zxid(&disk, "snapshot.").pop() {
+                reopen_after(&disk, Keep::Everything, &history, &format!("cut at call {call}, from {newest}"));
+                remove(&disk, &newest);
+            }
+        }
+    }
 }
 
 /// Guard: every log that holds a record behind the oldest kept snapshot stays.
@@ -174,15 +228,9 @@ fn k046_purging_keeps_what_every_kept_snapshot_needs() {
         }
         opened.store.purge(3).unwrap();
         drop(opened);
-        let snapshots = names(&disk, "snapshot.");
-        // From each kept one, with all newer ones gone.
-        for keep in 0..snapshots.len() {
-            let disk = disk.fork();
-            let mut newer = snapshots.clone();
-            newer.sort_by_key(|name| i64::from_str_radix(&name[9..], 16).unwrap());
-            newer.drain(..=keep).for_each(drop);
-            newer.iter().for_each(|name| remove(&disk, name));
-            reopen_after(&disk, Keep::Nothing, &history, &format!("seed {seed}, snapshot {keep}"));
+        while let Some(newest) = by_zxid(&disk, "snapshot.").pop() {
+            reopen_after(&disk, Keep::Nothing, &history, &format!("seed {seed}, from {newest}"));
+            remove(&disk, &newest);
         }
     }
 }
@@ -280,20 +328,32 @@ fn k053_a_sync_that_fails_once() {
     reopen_after(&disk, Keep::Nothing, &history, "power cut after the restart");
 }
 
-/// Guard: the marker goes down before a log is cut.
+/// Guard: the marker goes down, durably, before a log is cut.
 #[test]
 fn k054_the_marker_follows_a_cut() {
-    let mut options = options();
-    options.log.snap_count = 1_000_000;
-    let (disk, _) = worked(&options, &[5, 5]);
-    let end = disk.content(&file("log.1")).unwrap().iter().rposition(|byte| *byte != 0).unwrap();
-    damage(&disk, "log.1", |bytes| bytes[end - 20] ^= 1);
+    let mut rescue = options();
+    rescue.log.snap_count = 1_000_000;
+    let (disk, mut history) = worked(&rescue, &[5]);
+    let mut opened = open_with(&disk, &rescue).unwrap();
+    run(&mut opened, &[5], &mut history).unwrap();
+    opened.log.close().unwrap();
+    drop(opened.store);
+    damage(&disk, "log.6", |bytes| *bytes.last_mut().unwrap() = 0x43);
     assert!(matches!(refused(&disk, "synced bytes are damaged"), Error::NoUsableSnapshot(_)));
-    options.allow_gaps = true;
-    assert_eq!(open_with(&disk, &options).unwrap().state.last_zxid(), Zxid(9));
-    options.allow_gaps = false;
-    disk.power_on(Keep::Nothing);
-    assert_eq!(open_with(&disk, &options).unwrap().state.last_zxid(), Zxid(9));
+    rescue.allow_gaps = true;
+    for call in 1.. {
+        let disk = disk.fork();
+        disk.set_fault(disk.calls() + call, Fault::PowerCut);
+        let done = open_with(&disk, &rescue).is_ok();
+        disk.clear_faults();
+        disk.power_on(Keep::Random(call));
+        assert_eq!(open_with(&disk, &rescue).unwrap().state.last_zxid(), Zxid(9), "cut at call {call}");
+        disk.power_on(Keep::Nothing);
+        assert_eq!(open(&disk).unwrap().state.last_zxid(), Zxid(9), "cut at call {call}");
+        if done {
+            break;
+        }
+    }
 }
 
 /// Guard: a snapshot that cannot be deleted does not make the next one fail.

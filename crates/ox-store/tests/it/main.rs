@@ -4,6 +4,7 @@
 
 mod corruption;
 mod crash;
+mod dump;
 mod expected;
 mod golden;
 mod known_cases;
