@@ -9,6 +9,7 @@
 //! Data, ACLs and every field of every stat must be equal, so a zxid or time lost on the way shows.
 
 mod content;
+mod directory;
 
 use std::path::Path;
 use std::time::Instant;
@@ -25,32 +26,42 @@ use super::{Args, Target};
 /// Differences that go into an error message.
 const DIFFERENCES_SHOWN: usize = 10;
 
+/// Transactions between snapshots, where there shall be many.
+const SNAP_COUNT: u32 = 50;
+
 /// One way to write and leave a directory.
 struct Variant {
     name: &'static str,
-    /// Transactions between snapshots.
-    snap_count: u32,
-    /// Compression of snapshots: a value of Apache's property, or none.
-    compression: Option<&'static str>,
+    snapshots: Snapshots,
     stop: fn(&mut ServerUnderTest) -> Result<()>,
 }
 
+/// How snapshots are made.
+enum Snapshots {
+    /// So seldom that all transactions are in the log.
+    None,
+    /// Often; the value of Apache's compression property, or nothing. Only the newest one is left to the next server.
+    Often(&'static str),
+}
+
 const VARIANTS: [Variant; 4] = [
-    Variant { name: "log only, killed", snap_count: 100_000, compression: None, stop: ServerUnderTest::kill },
-    Variant { name: "snapshots, killed", snap_count: 50, compression: None, stop: ServerUnderTest::kill },
-    Variant {
-        name: "gz snapshots, stopped",
-        snap_count: 50,
-        compression: Some("gz"),
-        stop: ServerUnderTest::terminate,
-    },
-    Variant {
-        name: "snappy snapshots, killed",
-        snap_count: 50,
-        compression: Some("snappy"),
-        stop: ServerUnderTest::kill,
-    },
+    Variant { name: "log only, killed", snapshots: Snapshots::None, stop: ServerUnderTest::kill },
+    Variant { name: "snapshots, killed", snapshots: Snapshots::Often(""), stop: ServerUnderTest::kill },
+    Variant { name: "gz snapshots, stopped", snapshots: Snapshots::Often("gz"), stop: ServerUnderTest::terminate },
+    Variant { name: "snappy snapshots, killed", snapshots: Snapshots::Often("snappy"), stop: ServerUnderTest::kill },
 ];
+
+impl Variant {
+    /// Stops a server and leaves its directory as the variant wants it.
+    fn leave(&self, server: &mut ServerUnderTest) -> Result<()> {
+        (self.stop)(server)?;
+        match self.snapshots {
+            Snapshots::None => Ok(()),
+            Snapshots::Often("") => directory::keep_newest_snapshot(&server.data_dir(), ""),
+            Snapshots::Often(method) => directory::keep_newest_snapshot(&server.data_dir(), &format!(".{method}")),
+        }
+    }
+}
 
 /// What must survive a change of server.
 struct Left {
@@ -123,7 +134,7 @@ fn write_first(spec: &ServerSpec, variant: &Variant, home: &Path) -> Result<Left
     content::authenticate(&mut client)?;
     content::write(&mut client, server.address())?;
     let left = Left { tree: walk(&mut client)?, ticket: client.ticket() };
-    (variant.stop)(&mut server)?;
+    variant.leave(&mut server)?;
     Ok(left)
 }
 
@@ -133,7 +144,7 @@ fn take_over(spec: &ServerSpec, variant: &Variant, home: &Path, before: &Left) -
     content::write_more(&mut client)?;
     check_digests(&server)?;
     let left = Left { tree: walk(&mut client)?, ticket: client.ticket() };
-    (variant.stop)(&mut server)?;
+    variant.leave(&mut server)?;
     Ok(left)
 }
 
@@ -153,11 +164,15 @@ fn resume(server: &ServerUnderTest, before: &Left) -> Result<WireClient> {
     Ok(client)
 }
 
-/// The server has compared its tree with the digests in the files and found no difference.
+/// The server has compared its tree with the digests in the files and found no difference. Apache is the judge; a server
+/// of ours that does not count mismatches yet passes.
 fn check_digests(server: &ServerUnderTest) -> Result<()> {
     let metrics = server.four_letter_word("mntr")?;
     let mismatches = metrics.lines().find_map(|line| line.strip_prefix("zk_digest_mismatches_count\t"));
-    ensure!(mismatches.is_none_or(|count| count == "0"), "digest mismatches: {mismatches:?}\n{}", server.log_tail());
+    ensure!(
+        mismatches == Some("0") || (mismatches.is_none() && server.software() == Software::Oxkeeper),
+        "digest mismatches: {mismatches:?}"
+    );
     Ok(())
 }
 
@@ -165,10 +180,11 @@ fn spec(workspace: &Workspace, software: Software, variant: &Variant) -> ServerS
     let spec = ServerSpec::new(workspace, software)
         .setting("maxSessionTimeout", super::wire::SESSION_TIMEOUT_MS)
         .property("zookeeper.extendedTypesEnabled", true)
-        .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST)
-        .property("zookeeper.snapCount", variant.snap_count);
-    match variant.compression {
-        Some(method) => spec.property("zookeeper.snapshot.compression.method", method),
-        None => spec,
+        .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST);
+    match variant.snapshots {
+        Snapshots::None => spec,
+        Snapshots::Often(method) => {
+            spec.property("zookeeper.snapCount", SNAP_COUNT).property("zookeeper.snapshot.compression.method", method)
+        }
     }
 }

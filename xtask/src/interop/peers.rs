@@ -158,6 +158,16 @@ impl ServerUnderTest {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
+    /// What runs.
+    pub(crate) fn software(&self) -> Software {
+        self.spec.software
+    }
+
+    /// Its dataDir.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
     /// Process id, for CPU and memory figures.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
