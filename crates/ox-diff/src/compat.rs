@@ -164,7 +164,9 @@ fn kills(op: i32, body: &Body) -> Option<&'static str> {
 fn is_usage(data: &Value) -> bool {
     let Some(text) = data.as_str() else { return false };
     let is_pair = |pair: &str| pair.split('=').nth(1).is_some_and(|number| number.parse::<i64>().is_ok());
-    text.is_empty() || text.split([',', ';']).all(is_pair)
+    // Runs of separators are one, except before the first pair.
+    let mut pairs = text.split([',', ';']);
+    text.is_empty() || (pairs.next().is_some_and(is_pair) && pairs.all(|pair| pair.is_empty() || is_pair(pair)))
 }
 
 #[cfg(test)]

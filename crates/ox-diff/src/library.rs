@@ -10,7 +10,36 @@ macro_rules! scenarios {
     };
 }
 
-scenarios!["stat"];
+scenarios![
+    "acl",
+    "auth",
+    "enforced-auth",
+    "ephemerals",
+    "eventacl",
+    "flags",
+    "frames",
+    "handshake",
+    "malformed",
+    "multi",
+    "multiread",
+    "nulls",
+    "order",
+    "ours-deadly",
+    "ours-internal",
+    "paths",
+    "pipeline",
+    "quota",
+    "quota-enforced",
+    "rearm",
+    "removewatches",
+    "sequence",
+    "sessions",
+    "stat",
+    "super",
+    "timers",
+    "watches",
+    "xids"
+];
 
 /// All scenarios, parsed and checked.
 pub fn scenarios() -> Result<Vec<Script>> {

@@ -37,6 +37,8 @@ pub struct Generator {
     known: Known,
     crew: Crew,
     planned: VecDeque<Batch>,
+    /// Paths that were watched lately.
+    watched: VecDeque<Value>,
 }
 
 /// The deepest pipeline.
@@ -58,6 +60,7 @@ impl Generator {
             known: Known::default(),
             crew: Crew::default(),
             planned: VecDeque::new(),
+            watched: VecDeque::new(),
         };
         generator.plan_start();
         generator
@@ -70,7 +73,7 @@ impl Generator {
         paths.extend([quota.clone(), format!("{quota}/zookeeper_limits"), format!("{quota}/zookeeper_stats")]);
         self.planned.push_back(Batch(vec![Line::new(first, Action::Connect(Handshake::new(Target::New)))]));
         for path in paths {
-            let data = Value::text(if path.ends_with("limits") { "count=40,bytes=4000" } else { "" });
+            let data = Value::text(if path.ends_with("limits") { "countHardLimit=8;byteHardLimit=60" } else { "" });
             let body = Body::Create { path: Value::text(path), data, acl: AclList::open(), flags: 0 };
             let request = Request::new(OpCode::Create, body);
             self.known.assume(request.op, &request.body);
@@ -133,10 +136,10 @@ impl Generator {
         let (mut reads_only, mut may_write) = (false, self.dice.chance(80));
         for _ in 0..depth {
             let request = if may_write && !reads_only && self.dice.chance(55) {
-                let reach = if enforced && !one_write && 1 < depth {
-                    Reach::Tree(self.dice.below(Self::QUOTA))
-                } else {
-                    Reach::All
+                let reach = match (enforced, one_write || depth == 1) {
+                    (true, true) if self.dice.chance(60) => Reach::Tree(Self::QUOTA),
+                    (true, false) => Reach::Tree(self.dice.below(Self::QUOTA)),
+                    _ => Reach::All,
                 };
                 self.write(reach)
             } else if self.dice.chance(3) {

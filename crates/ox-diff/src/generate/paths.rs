@@ -59,6 +59,9 @@ const ODD_PATHS: &[&str] = &[
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e-", "long.name_1"];
 
+/// Watched paths that are remembered.
+const WATCHED_MAX: usize = 12;
+
 /// Where a request may look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
@@ -84,6 +87,17 @@ impl Generator {
         }
     }
 
+    /// A path that is believed to exist.
+    pub(super) fn tame_path(&mut self, reach: Reach) -> Value {
+        Value::text(self.existing(reach))
+    }
+
+    /// A path for a node that can probably be created.
+    pub(super) fn tame_new_path(&mut self, reach: Reach) -> Value {
+        let base = self.existing(reach);
+        Value::text(format!("{base}/{}{}", self.dice.pick(&NAMES), self.dice.below(100)))
+    }
+
     /// A path for a node to create.
     pub(super) fn new_path(&mut self, reach: Reach) -> Value {
         let roll = self.dice.below(100);
@@ -103,6 +117,22 @@ impl Generator {
     pub(super) fn plain_path(&mut self, reach: Reach) -> Value {
         let base = self.existing(reach);
         if self.dice.chance(30) { Value::text(format!("{base}/{}", self.dice.pick(&NAMES))) } else { Value::text(base) }
+    }
+
+    /// A path that somebody may watch, for questions about watches.
+    pub(super) fn watched_path(&mut self, reach: Reach) -> Value {
+        if reach == Reach::All && !self.watched.is_empty() && self.dice.chance(70) {
+            return self.watched[self.dice.below(self.watched.len())].clone();
+        }
+        self.plain_path(reach)
+    }
+
+    /// Remembers a path that gets a watch.
+    pub(super) fn note_watch(&mut self, path: &Value) {
+        if self.watched.len() == WATCHED_MAX {
+            self.watched.pop_front();
+        }
+        self.watched.push_back(path.clone());
     }
 
     fn odd_path(&mut self) -> Value {

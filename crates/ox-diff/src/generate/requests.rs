@@ -119,18 +119,39 @@ impl Generator {
             }
             OpCode::WhoAmI | OpCode::Ping => Body::Empty,
             OpCode::MultiRead => self.multi_read(reach),
-            OpCode::AddWatch => Body::PathKind {
-                path: self.plain_path(reach),
-                kind: self.dice.weighted(&[(10, 0), (10, 1), (1, 2), (1, -1)]),
-            },
+            OpCode::AddWatch => {
+                let path = self.plain_path(reach);
+                self.note_watch(&path);
+                Body::PathKind { path, kind: self.dice.weighted(&[(10, 0), (10, 1), (1, 2), (1, -1)]) }
+            }
             OpCode::CheckWatches | OpCode::RemoveWatches => {
                 let kinds = [(6, 1), (6, 2), (6, 3), (6, 4), (6, 5), (1, 0), (1, 6), (1, -1)];
-                Body::PathKind { path: self.plain_path(reach), kind: self.dice.weighted(&kinds) }
+                Body::PathKind { path: self.watched_path(reach), kind: self.dice.weighted(&kinds) }
             }
             OpCode::SetWatches => self.set_watches(3, reach),
             OpCode::SetWatches2 => self.set_watches(5, reach),
             OpCode::Sasl => Body::Token { token: self.data() }.with_token(),
-            _ => Body::PathWatch { path: self.path(reach), watch: self.dice.chance(40) },
+            _ => {
+                let (path, watch) = (self.path(reach), self.dice.chance(40));
+                if watch {
+                    self.note_watch(&path);
+                }
+                Body::PathWatch { path, watch }
+            }
+        }
+    }
+
+    /// An element that probably succeeds.
+    fn tame_change(&mut self, op: OpCode, reach: Reach) -> Body {
+        match op {
+            OpCode::Delete | OpCode::Check => Body::PathVersion { path: self.tame_path(reach), version: -1 },
+            OpCode::SetData => Body::SetData { path: self.tame_path(reach), data: self.data(), version: -1 },
+            OpCode::CreateTtl => self.change(op, reach),
+            _ => {
+                let path = self.tame_new_path(reach);
+                let flags = self.dice.weighted(&[(5, 0), (2, 1), (2, 2), (2, 3), (1, 4)]);
+                Body::Create { path, data: self.data(), acl: AclList::open(), flags }
+            }
         }
     }
 
@@ -165,9 +186,11 @@ impl Generator {
 
     fn multi(&mut self, reach: Reach) -> Body {
         let mut elements = Vec::new();
+        let tame = self.dice.chance(70);
         for _ in 0..self.dice.weighted(&[(1, 0), (6, 1), (8, 2), (8, 3), (4, 5), (2, 10)]) {
             let op = self.dice.weighted(ELEMENTS);
-            elements.push(Element { op: op.code(), body: self.change(op, reach) });
+            let body = if tame { self.tame_change(op, reach) } else { self.change(op, reach) };
+            elements.push(Element { op: op.code(), body });
         }
         if self.dice.chance(4) {
             let path = self.path(reach);
