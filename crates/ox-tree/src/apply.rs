@@ -100,7 +100,8 @@ impl Applying<'_> {
                 for path in paths.iter().flatten() {
                     self.delete(path::internal(path));
                 }
-                let left: Vec<String> = self.state.ephemerals_of(header.session).collect();
+                let mut left: Vec<String> = self.state.ephemerals_of(header.session).collect();
+                left.sort_unstable(); // ids differ between servers; events and quotas must not
                 left.iter().for_each(|path| self.delete(path));
                 self.state.sessions.remove(&header.session);
                 Applied::Nothing

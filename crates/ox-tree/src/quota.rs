@@ -113,8 +113,9 @@ impl Quotas {
 }
 
 /// The path whose quota a limits or stats node below `/zookeeper/quota` is about.
+// Compat: Apache compares texts, so `/zookeeper/quotaX` is about "X", which is no path and has no nodes.
 pub(crate) fn subject(parent_of_figures: &str) -> Option<&str> {
-    parent_of_figures.strip_prefix(crate::path::QUOTA).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+    parent_of_figures.strip_prefix(crate::path::QUOTA)
 }
 
 #[cfg(test)]
