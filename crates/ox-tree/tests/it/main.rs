@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
-#![expect(clippy::too_many_lines, reason = "the model reads like the tables of the specification")]
 
 mod against_model;
 mod freeze;
