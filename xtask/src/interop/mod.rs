@@ -4,6 +4,7 @@
 //! [`files`] lets one software open what the other has written.
 
 mod clients;
+mod differential;
 mod files;
 pub(crate) mod peers;
 mod proxy;
@@ -27,13 +28,16 @@ use workspace::Workspace;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What to run.
-    #[arg(value_enum, default_value_t = Subject::Clients)]
+    #[arg(value_enum, default_value_t = Subject::All)]
     subject: Subject,
 
     /// Server to test: `oxkeeper` (built and started), `apache` (fetched and started), or HOST:PORT (running, set up
     /// as interop/README.md says).
     #[arg(long, value_name = "SERVER", default_value = "oxkeeper", value_parser = parse_target)]
     server: Target,
+
+    #[command(flatten)]
+    amount: differential::Amount,
 
     /// Print every line of the suites.
     #[arg(long, short)]
@@ -61,6 +65,8 @@ enum Subject {
     Rust,
     /// Data directories handed from one server software to the other.
     Files,
+    /// The same requests to Oxkeeper and Apache, compared.
+    Differential,
 }
 
 impl Subject {
@@ -73,7 +79,7 @@ impl Subject {
             Subject::Go => suite.name == "go",
             Subject::Node => suite.name == "node",
             Subject::Rust => suite.name == "rust",
-            Subject::Files => false,
+            Subject::Files | Subject::Differential => false,
         }
     }
 }
@@ -89,7 +95,10 @@ enum Target {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::find();
     match args.subject {
-        Subject::All => clients::run(&workspace, args).and(files::run(&workspace, args)),
+        Subject::All => clients::run(&workspace, args)
+            .and(files::run(&workspace, args))
+            .and(differential::run(&workspace, args.amount)),
+        Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Clients
         | Subject::Java
