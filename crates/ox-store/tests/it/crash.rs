@@ -5,6 +5,7 @@
 //! again, or power is lost and some unsynced pieces survive. Each start is followed by another power cut in which
 //! nothing unsynced survives: what was served once must still be there.
 
+use crate::corruption::check_log_ends;
 use crate::sim::open;
 use crate::workload::{History, run};
 use ox_store::Error;
@@ -19,7 +20,7 @@ fn work(disk: &SimDisk, history: &mut History) -> Result<(), Error> {
     drop(opened.store);
     let mut opened = open(disk)?;
     history.sync_every = 3;
-    run(&mut opened, &[3, 1, 7, 2, 9, 1], history)
+    run(&mut opened, &[3, 1, 7, 2, 9, 1, 4, 8, 1, 1, 1, 1], history)
 }
 
 /// Runs the workload on a fresh disk with `fault` at call `call`; `None` when the fault was not reached.
@@ -40,6 +41,7 @@ fn check_start(disk: &SimDisk, history: &History, what: &str) {
     let mut history = history.clone();
     let mut opened = open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
     history.settle(&opened.state, what);
+    check_log_ends(disk, what);
     let idle = disk.fork();
     idle.power_on(Keep::Nothing);
     let again = open(&idle).unwrap_or_else(|error| panic!("{what}, cut right after: {error}"));

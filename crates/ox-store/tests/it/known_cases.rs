@@ -195,10 +195,11 @@ fn k046_a_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
         let disk = disk.fork();
         let opened = open(&disk).unwrap();
         disk.set_fault(disk.calls() + call, Fault::PowerCut);
-        if opened.store.purge(3).is_ok() {
+        _ = opened.store.purge(3);
+        drop(opened);
+        if disk.is_powered() {
             break;
         }
-        drop(opened);
         for seed in 0..8 {
             let disk = disk.fork();
             disk.power_on(Keep::Random(call * 8 + seed));
