@@ -6,7 +6,7 @@
 //! - while another session writes, a reader's reply zxids and the places of its events are open.
 
 use crate::script::{Action, Batch, Line, Name};
-use crate::side::{End, Item, Kind, Stream};
+use crate::stream::{End, Item, Kind, Stream};
 use ox_proto::OpCode;
 use std::collections::BTreeMap;
 

@@ -5,7 +5,8 @@ use crate::compare::{Difference, Rules, Streams, Turn};
 use crate::profile::USERS;
 use crate::request::{Body, Request};
 use crate::script::{Action, Batch, Handshake, Line, Name, Target};
-use crate::side::{End, Item, Side};
+use crate::side::Side;
+use crate::stream::{End, Item};
 use crate::value::Value;
 use anyhow::Result;
 use ox_proto::OpCode;
@@ -230,10 +231,8 @@ fn replies<'a>(batch: &'a Batch, streams: &'a Streams) -> impl Iterator<Item = (
 }
 
 fn path_of(request: &Request) -> Option<&str> {
-    match &request.body {
-        Body::PathWatch { path, .. } | Body::Path { path } => path.as_str(),
-        _ => None,
-    }
+    let (Body::PathWatch { path, .. } | Body::Path { path }) = &request.body else { return None };
+    path.as_str()
 }
 
 fn note(tree: &mut Tree, batch: &Batch, streams: &Streams) {

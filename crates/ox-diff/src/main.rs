@@ -40,6 +40,9 @@ struct Arguments {
     /// A command that restarts both servers on their data and prints their addresses.
     #[arg(long)]
     restart: Option<String>,
+    /// Tells every batch and what Apache answered.
+    #[arg(long)]
+    trace: bool,
     /// Prints what the run has met.
     #[arg(long)]
     tally: bool,
@@ -76,6 +79,7 @@ fn main() -> Result<ExitCode> {
                 only: arguments.scenario,
                 seeds: arguments.seed..arguments.seed + seeds,
                 steps: arguments.steps,
+                trace: arguments.trace,
                 shrink_for: Duration::from_secs(arguments.shrink_seconds),
             };
             suite::run(&plan, &mut servers, &mut talk)?

@@ -1,5 +1,6 @@
 //! A whole run: scenarios, then seeds, then what a restart leaves.
 
+use crate::compare::Streams;
 use crate::duel::{Duel, Pair, Tree, Usage};
 use crate::generate::Generator;
 use crate::library;
@@ -25,6 +26,8 @@ pub struct Plan {
     pub seeds: Range<u64>,
     /// Requests per seed.
     pub steps: usize,
+    /// Whether every batch and what the reference answered is told.
+    pub trace: bool,
     /// How long to look for a shorter script after a difference.
     pub shrink_for: Duration,
 }
@@ -63,7 +66,7 @@ pub fn run(plan: &Plan, servers: &mut Servers<'_>, talk: &mut dyn FnMut(&str)) -
         let mut generator = Generator::new(seed, plan.profile);
         let mut sent = 0;
         let origin = format!("[{}] seed {seed}", plan.profile.name);
-        let mut source = |played: Option<(&Batch, &crate::compare::Streams)>| {
+        let mut source = |played: Option<(&Batch, &Streams)>| {
             if let Some((batch, streams)) = played {
                 generator.learn(batch, streams);
             }
@@ -104,7 +107,7 @@ pub fn run_ours_only(address: &str, profile: &Profile, talk: &mut dyn FnMut(&str
     Ok(verdict)
 }
 
-type Source<'a> = dyn FnMut(Option<(&Batch, &crate::compare::Streams)>) -> Option<Batch> + 'a;
+type Source<'a> = dyn FnMut(Option<(&Batch, &Streams)>) -> Option<Batch> + 'a;
 
 /// Plays one script; false when the run cannot go on.
 fn step(
@@ -117,7 +120,8 @@ fn step(
 ) -> Result<bool> {
     verdict.scripts += 1;
     let mut script = Script { title: origin.to_owned(), ..Script::default() };
-    let report = play(servers, &mut script, &mut verdict.tally, origin, source)?;
+    let trace: Option<&mut dyn FnMut(&str)> = if plan.trace { Some(talk) } else { None };
+    let report = play(servers, &mut script, &mut verdict.tally, source, trace)?;
     verdict.lines += script.len();
     let Some(mut report) = report else { return Ok(true) };
     talk(&report.to_string());
@@ -135,12 +139,13 @@ fn play(
     servers: &mut Servers<'_>,
     script: &mut Script,
     tally: &mut Tally,
-    origin: &str,
     source: &mut Source<'_>,
+    mut trace: Option<&mut dyn FnMut(&str)>,
 ) -> Result<Option<Report>> {
+    let origin = script.title.clone();
     let mut duel = Duel::new(&servers.pair)?;
     let report = |batch: &Batch, number, difference| Report {
-        origin: origin.to_owned(),
+        origin: origin.clone(),
         batch_number: number,
         batch: batch.clone(),
         difference,
@@ -151,6 +156,9 @@ fn play(
         script.batches.push(batch.clone());
         let played = duel.play(&batch)?;
         tally.count(&batch, played.reference());
+        if let Some(talk) = &mut trace {
+            talk(&transcript(&batch, played.reference()));
+        }
         if let Some(difference) = played.difference {
             return Ok(Some(report(&batch, script.batches.len(), difference)));
         }
@@ -171,6 +179,15 @@ fn play(
         unchanged(before, after).with_context(|| format!("{origin}: a restart changed a tree"))?;
     }
     Ok(None)
+}
+
+/// A batch and everything it made the server say.
+fn transcript(batch: &Batch, streams: &Streams) -> String {
+    let mut text = batch.to_string();
+    for (name, stream) in streams {
+        stream.describe().iter().for_each(|heard| text.push_str(&format!("    {name} < {heard}\n")));
+    }
+    text
 }
 
 /// A restart must not change anything but quota usage.
