@@ -30,6 +30,13 @@ pub struct Difference {
     pub heard: [Vec<String>; 2],
 }
 
+impl Difference {
+    /// A difference that is not about one frame.
+    pub fn plain(session: Name, what: String) -> Self {
+        Self { session, line: None, what, ours: None, apache: None, heard: <[Vec<String>; 2]>::default() }
+    }
+}
+
 /// A batch together with the pings that fetched its events from the other connections.
 #[derive(Clone, Debug)]
 pub struct Turn {

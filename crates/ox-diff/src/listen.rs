@@ -19,8 +19,6 @@ use ox_proto::{OpCode, Zxid};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long a reply may take. Far above what any server needs, also on a busy machine.
-const REPLY_PATIENCE: Duration = Duration::from_secs(20);
 /// How long the close may take that follows a reply like AuthFailed.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
 /// How long to listen after raw bytes when the server leaves the connection open.
@@ -51,6 +49,8 @@ pub(crate) struct Listener<'s> {
     pub(crate) client: &'s mut Client,
     pub(crate) naming: &'s mut Naming,
     pub(crate) items: Vec<Item>,
+    /// How long a reply may take.
+    pub(crate) patience: Duration,
 }
 
 impl Listener<'_> {
@@ -80,7 +80,7 @@ impl Listener<'_> {
             Action::Wait(ms) => (Duration::from_millis(*ms), SETTLE_PATIENCE),
             Action::Drop => {
                 connection.half_close();
-                (REPLY_PATIENCE, REPLY_PATIENCE)
+                (self.patience, self.patience)
             }
             Action::Raw(_) | Action::Connect(_) | Action::Request(_) => {
                 let (bytes, closed) = connection.drain(RAW_PATIENCE);
@@ -105,14 +105,14 @@ impl Listener<'_> {
 
     fn replies(&mut self, name: Name, batch: &Batch, expected: &mut Expected<'_>, connection: &mut Connection) -> End {
         if let Some(line) = expected.handshake {
-            match connection.frame(REPLY_PATIENCE) {
+            match connection.frame(self.patience) {
                 Heard::Frame(payload) => self.handshake(name, batch, line, payload),
                 Heard::Closed => return End::Closed,
                 Heard::Silence => return End::Silent,
             }
         }
         while !expected.replies.is_empty() && !self.last_words() {
-            match connection.frame(REPLY_PATIENCE) {
+            match connection.frame(self.patience) {
                 Heard::Frame(payload) => self.frame(payload, &mut expected.replies),
                 Heard::Closed => return End::Closed,
                 Heard::Silence => return End::Silent,

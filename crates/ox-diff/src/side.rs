@@ -13,6 +13,10 @@ use ox_proto::jute::{Jute as _, put_buffer};
 use ox_proto::limits::PASSWORD_BYTES;
 use ox_proto::request::xid;
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Far above what any server needs for a reply, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A session of the script on this server.
 #[derive(Debug, Default)]
@@ -33,6 +37,8 @@ pub struct Side {
     clients: BTreeMap<Name, Client>,
     /// Names of the server's numbers.
     pub naming: Naming,
+    /// How long a reply may take.
+    pub patience: Duration,
 }
 
 /// What was sent for a batch and is not answered yet.
@@ -41,7 +47,7 @@ pub struct Sent<'a>(Vec<(Name, Expected<'a>)>);
 impl Side {
     /// A server at `host:port`, without any session.
     pub fn new(address: &str) -> Self {
-        Self { address: address.to_owned(), clients: BTreeMap::new(), naming: Naming::default() }
+        Self { address: address.to_owned(), clients: BTreeMap::new(), naming: Naming::default(), patience: PATIENCE }
     }
 
     /// Names with an open connection.
@@ -154,8 +160,9 @@ impl Side {
         let mut streams = BTreeMap::new();
         for (name, expected) in sent.0 {
             let mut client = self.clients.remove(&name).unwrap_or_default();
-            let stream = Listener { client: &mut client, naming: &mut self.naming, items: Vec::new() }
-                .run(name, batch, expected);
+            let stream =
+                Listener { client: &mut client, naming: &mut self.naming, items: Vec::new(), patience: self.patience }
+                    .run(name, batch, expected);
             if stream.end != End::Open {
                 client.connection = None;
             }
