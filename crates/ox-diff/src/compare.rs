@@ -6,7 +6,7 @@
 //! - while another session writes, a reader's reply zxids and the places of its events are open.
 
 use crate::script::{Action, Batch, Line, Name};
-use crate::side::{End, Item, Kind, Stream};
+use crate::stream::{End, Item, Kind, Stream};
 use ox_proto::OpCode;
 use std::collections::BTreeMap;
 
@@ -28,6 +28,13 @@ pub struct Difference {
     pub apache: Option<Item>,
     /// Everything the connection heard, ours first.
     pub heard: [Vec<String>; 2],
+}
+
+impl Difference {
+    /// A difference that is not about one frame.
+    pub fn plain(session: Name, what: String) -> Self {
+        Self { session, line: None, what, ours: None, apache: None, heard: <[Vec<String>; 2]>::default() }
+    }
 }
 
 /// A batch together with the pings that fetched its events from the other connections.

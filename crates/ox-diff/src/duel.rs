@@ -5,11 +5,13 @@ use crate::compare::{Difference, Rules, Streams, Turn};
 use crate::profile::USERS;
 use crate::request::{Body, Request};
 use crate::script::{Action, Batch, Handshake, Line, Name, Target};
-use crate::side::{End, Item, Side};
+use crate::side::Side;
+use crate::stream::{End, Item, Kind};
 use crate::value::Value;
 use anyhow::Result;
 use ox_proto::OpCode;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Addresses, `host:port`, of the two servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +70,11 @@ impl Duel {
             }
         }
         Ok(duel)
+    }
+
+    /// Changes how long a reply may take.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.sides.iter_mut().for_each(|side| side.patience = patience);
     }
 
     /// True when both servers were at the same zxid at the start, so that zxids are compared as they are.
@@ -230,10 +237,8 @@ fn replies<'a>(batch: &'a Batch, streams: &'a Streams) -> impl Iterator<Item = (
 }
 
 fn path_of(request: &Request) -> Option<&str> {
-    match &request.body {
-        Body::PathWatch { path, .. } | Body::Path { path } => path.as_str(),
-        _ => None,
-    }
+    let (Body::PathWatch { path, .. } | Body::Path { path }) = &request.body else { return None };
+    path.as_str()
 }
 
 fn note(tree: &mut Tree, batch: &Batch, streams: &Streams) {
@@ -262,6 +267,8 @@ fn unexpected(batch: &Batch, streams: &Streams) -> Option<Difference> {
         let stream = streams.get(&line.session)?;
         let item = stream.items.iter().find(|item| item.line == Some(index));
         let mut text = item.map_or(String::new(), Item::describe);
+        let events = stream.items.iter().filter(|item| item.kind == Kind::Event).count();
+        text.push_str(&format!(" events={events}"));
         match stream.end {
             End::Closed => text.push_str(" closed"),
             End::Silent => text.push_str(" silent"),

@@ -1,6 +1,6 @@
 //! The differential test: the same requests to Oxkeeper and to Apache ZooKeeper, answer by answer.
 //!
-//! [`suite::run`] plays hand-written scenarios (`scenarios/*.txt`, language in [`script`]) and random sequences
+//! [`suite::run`] plays hand-written scenarios (`scenarios/*.txt`, language in [`script`] and [`grammar`]) and random sequences
 //! ([`generate`]) from several sessions over raw sockets. Replies, errors, stats, zxids, events and their order must be
 //! equal, and so must the whole trees at the end and after a restart.
 //!
@@ -12,8 +12,8 @@
 //! |---|---|---|
 //! | ctime, mtime | unset, recent or the number itself; equal to each other until the first setData | [`canon`] |
 //! | session ids | by the script's name of the session | [`canon`] |
-//! | passwords | must be the one derived from the id | [`side`] |
-//! | counted xids | must be the request's; the number itself is left out | [`side`] |
+//! | passwords | must be the one derived from the id | `listen` |
+//! | counted xids | must be the request's; the number itself is left out | `listen` |
 //! | order of children, ephemerals, identities | sorted | [`canon`] |
 //! | order of an expanded `auth` entry | digest entries of equal permissions next to each other are sorted | [`canon`] |
 //! | UTF-8 or CESU-8 | by character | [`value`] |
@@ -35,13 +35,16 @@ pub mod compat;
 pub mod connection;
 pub mod duel;
 pub mod generate;
+pub mod grammar;
 pub mod library;
+mod listen;
 pub mod profile;
 pub mod report;
 pub mod request;
 pub mod script;
 pub mod shrink;
 pub mod side;
+pub mod stream;
 pub mod suite;
 pub mod tally;
 pub mod token;

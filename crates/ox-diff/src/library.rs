@@ -26,6 +26,7 @@ scenarios![
     "order",
     "ours-deadly",
     "ours-internal",
+    "ours-rearm",
     "paths",
     "pipeline",
     "quota",

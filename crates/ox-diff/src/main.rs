@@ -3,8 +3,11 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 use ox_diff::duel::Pair;
+use ox_diff::library;
 use ox_diff::profile::{PROFILES, Profile};
+use ox_diff::script::Script;
 use ox_diff::suite::{self, Plan, Servers};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -31,6 +34,9 @@ struct Arguments {
     /// Only this scenario.
     #[arg(long)]
     scenario: Option<String>,
+    /// A file with a scenario; nothing else runs then.
+    #[arg(long)]
+    file: Option<PathBuf>,
     /// No scenarios.
     #[arg(long)]
     random_only: bool,
@@ -40,6 +46,9 @@ struct Arguments {
     /// A command that restarts both servers on their data and prints their addresses.
     #[arg(long)]
     restart: Option<String>,
+    /// Tells every batch and what Apache answered.
+    #[arg(long)]
+    trace: bool,
     /// Prints what the run has met.
     #[arg(long)]
     tally: bool,
@@ -65,17 +74,20 @@ fn main() -> Result<ExitCode> {
                 fresh: hook(arguments.fresh),
                 restart: hook(arguments.restart),
             };
-            let seeds = if profile.random && arguments.steps != 0 && arguments.scenario.is_none() {
-                arguments.seeds
-            } else {
-                0
-            };
+            let seeds =
+                if profile.random && arguments.steps != 0 && arguments.scenario.is_none() && arguments.file.is_none() {
+                    arguments.seeds
+                } else {
+                    0
+                };
             let plan = Plan {
                 profile,
-                scenarios: !arguments.random_only,
+                scenarios: !arguments.random_only && arguments.file.is_none(),
+                scripts: arguments.file.iter().map(read_script).collect::<Result<_>>()?,
                 only: arguments.scenario,
                 seeds: arguments.seed..arguments.seed + seeds,
                 steps: arguments.steps,
+                trace: arguments.trace,
                 shrink_for: Duration::from_secs(arguments.shrink_seconds),
             };
             suite::run(&plan, &mut servers, &mut talk)?
@@ -86,6 +98,11 @@ fn main() -> Result<ExitCode> {
     }
     println!("{verdict}");
     Ok(if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn read_script(file: &PathBuf) -> Result<Script> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    library::parse(&file.display().to_string(), &text)
 }
 
 /// Runs a command that prints two addresses.

@@ -2,7 +2,7 @@
 
 use crate::compare::Difference;
 use crate::script::{Batch, Script};
-use crate::side::Item;
+use crate::stream::Item;
 use crate::tally::Tally;
 use crate::value::hex;
 use std::fmt;

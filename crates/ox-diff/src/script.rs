@@ -6,7 +6,7 @@
 //! A connect timeout=30000         a new session, called A from here on
 //! + A create /a "x" world         `+`: in the same write as the line before
 //! A getData /a watch
-//! = err=0                         words that the reply to the line before must contain
+//! = err=0                         words that the reply to the line before must contain, or: closed, silent, events=N
 //! A reattach password=wrong       a new connection for A's session
 //! A drop                          half-closes A's connection and waits for the server to close it
 //! A raw 00000003                  bytes as they are: on A's connection, or on a bare new one

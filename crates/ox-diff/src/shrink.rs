@@ -3,7 +3,10 @@
 use crate::duel::{Duel, Pair};
 use crate::script::{Batch, Script};
 use anyhow::Result;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Many tries are worth more than certainty about a slow server.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Starts two servers without any data.
 pub type Fresh<'a> = dyn FnMut() -> Result<Pair> + 'a;
@@ -37,6 +40,7 @@ pub fn shrink(script: &Script, fresh: &mut Fresh<'_>, deadline: Instant) -> Resu
 /// Plays batches and the end of a run; true if anything differs.
 fn differs(batches: &[Batch], pair: &Pair) -> Result<bool> {
     let mut duel = Duel::new(pair)?;
+    duel.set_patience(PATIENCE);
     for batch in batches.iter().filter(|batch| !batch.0.is_empty()) {
         if duel.play(batch)?.difference.is_some() {
             return Ok(true);
@@ -69,7 +73,6 @@ fn reduce<T: Clone>(items: &mut Vec<T>, deadline: Instant, shows: &mut dyn FnMut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn what_does_not_matter_is_dropped() {

@@ -2,7 +2,7 @@
 
 use crate::compare::Streams;
 use crate::script::{Action, Batch};
-use crate::side::Kind;
+use crate::stream::Kind;
 use ox_proto::OpCode;
 use std::collections::BTreeMap;
 use std::fmt;

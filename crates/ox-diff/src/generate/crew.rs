@@ -4,7 +4,7 @@ use super::dice::Dice;
 use super::{Generator, auth, is_last_write};
 use crate::request::{Body, Request, Seen};
 use crate::script::{Action, Batch, Handshake, Line, Name, Password, Target};
-use crate::side::{End, Item, Kind};
+use crate::stream::{End, Item, Kind};
 use crate::value::Value;
 use ox_proto::OpCode;
 use std::collections::BTreeMap;

@@ -203,11 +203,10 @@ fn is_last_write(request: &Request) -> bool {
     let misjudged = |op: i32, body: &Body| {
         op == OpCode::CreateContainer.code() && matches!(body, Body::Create { flags: 1 | 3, .. })
     };
-    match &request.body {
-        Body::SetAcl { .. } => true,
-        Body::Multi { elements, .. } => elements.iter().any(|element| misjudged(element.op, &element.body)),
-        body => misjudged(request.op, body),
+    if let Body::Multi { elements, .. } = &request.body {
+        return elements.iter().any(|element| misjudged(element.op, &element.body));
     }
+    matches!(request.body, Body::SetAcl { .. }) || misjudged(request.op, &request.body)
 }
 
 fn auth(scheme: &str, auth: Value) -> Request {
@@ -228,7 +227,7 @@ mod tests {
                 let batch = generator.next_batch();
                 batch.check().unwrap();
                 let text = batch.to_string();
-                assert_eq!(Script::parse("t", &text).unwrap().batches, [batch.clone()], "{text}");
+                assert_eq!(Script::parse("t", &text).unwrap().batches[0], batch, "{text}");
                 for line in &batch.0 {
                     assert_eq!(compat::unfit_for_apache(line), None, "{line}");
                 }
