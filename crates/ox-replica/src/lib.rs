@@ -19,10 +19,12 @@ mod log_batch;
 mod replica;
 mod sessions;
 mod submission;
+mod throttle;
 
 pub use clock::Now;
-pub use conn::{Conn, ConnSettings, Service, Verdict};
+pub use conn::{Conn, ConnSettings, Room, Service, Verdict};
 pub use log_batch::LogBatch;
-pub use replica::{Replica, ReplicaSettings};
+pub use replica::{Replica, ReplicaSettings, Writes};
 pub use sessions::{SessionInfo, Touch};
-pub use submission::{Ask, Item, Submission};
+pub use submission::{Ask, Item, Load, Submission};
+pub use throttle::{Newcomer, Throttle, ThrottleSettings, Weights};
