@@ -9,22 +9,23 @@
 //! ```
 
 use crate::clock::Now;
-use crate::limits::{BYTES_IN_FLIGHT_MAX, REQUESTS_IN_FLIGHT_MAX};
+use crate::limits::{
+    BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES, IDENTITIES_MAX, ITEM_BYTES,
+    REQUESTS_IN_FLIGHT_MAX,
+};
 use crate::sessions::Touch;
 use crate::submission::{Ask, Submission};
+use crate::throttle::Newcomer;
 use ox_proto::connect::ConnectRequest;
 use ox_proto::password::password_matches;
 use ox_proto::reply::{ReplyHeader, put_bare_reply, put_reply};
 use ox_proto::request::{AuthPacket, RequestHeader, SaslToken};
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
-use ox_tree::auth::{Identities, authenticate};
+use ox_tree::auth::{Identities, Identity, authenticate};
 use ox_tree::read::{self, Asker, Question};
 use ox_tree::{ConnId, State};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Identities one connection may collect; each costs memory and time at every check.
-const IDENTITIES_MAX: usize = 256;
 
 /// What the server grants its clients.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,22 @@ pub struct ConnSettings {
     pub min_timeout_ms: i32,
     /// Longest session timeout.
     pub max_timeout_ms: i32,
+    /// A request that had to wait longer than this before it was looked at is refused; 0 is off.
+    pub throttled_op_wait_ms: i64,
+    /// A connection whose request had to wait longer than its session's timeout is closed.
+    pub drop_late: bool,
+}
+
+/// What the server can take on besides what it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// Each connection is bounded by itself only.
+    #[default]
+    Plenty,
+    /// The server holds enough: a request enters only where the connection has none on its way.
+    OneEach,
+    /// No request enters. What can be answered at once still is.
+    None,
 }
 
 /// What the I/O thread does next with a connection.
@@ -40,6 +57,8 @@ pub struct ConnSettings {
 pub enum Verdict {
     /// On to the next frame.
     Continue,
+    /// The frame was not taken: there is no room for it now.
+    Wait,
     /// Close at once; nothing more is owed.
     Close,
 }
@@ -60,6 +79,12 @@ pub struct Service<'a> {
     pub state: &'a State,
     /// What clients are granted.
     pub settings: ConnSettings,
+    /// What the server can take on.
+    pub room: Room,
+    /// How long the frame has been lying here.
+    pub waited_ms: i64,
+    /// Whether another session may begin or come back.
+    pub admit: &'a dyn Fn(Newcomer) -> bool,
     /// Bytes for the client.
     pub out: &'a mut Vec<u8>,
     /// Items for the replica.
@@ -75,6 +100,8 @@ pub struct Conn {
     timeout_ms: i32,
     in_flight: u32,
     bytes_in_flight: usize,
+    /// What the next answer is expected to have: the largest of late, slowly forgotten.
+    answer_bytes: usize,
     touch: Touch,
     last_op: Option<OpCode>,
     last_xid: i32,
@@ -90,6 +117,7 @@ impl Conn {
             timeout_ms: 0,
             in_flight: 0,
             bytes_in_flight: 0,
+            answer_bytes: FIRST_ANSWER_BYTES,
             touch: Touch::default(),
             last_op: None,
             last_xid: 0,
@@ -136,16 +164,20 @@ impl Conn {
         self.phase == Phase::Handshake
     }
 
-    /// Whether another frame may be taken now. Not during the handshake, and not while too much is on its way.
-    pub fn may_take(&self) -> bool {
+    /// Whether another frame may be taken now. Not during the handshake, and not while too much is on its way; one
+    /// request is always let in, so that every connection gets on. When this turns true again, answers have come.
+    pub fn may_take(&self, room: Room) -> bool {
         match self.phase {
             Phase::Handshake => true,
             Phase::Connecting | Phase::Closing => false,
-            Phase::Serving(_) => {
-                self.in_flight == 0
-                    || (self.in_flight < REQUESTS_IN_FLIGHT_MAX && self.bytes_in_flight < BYTES_IN_FLIGHT_MAX)
-            }
+            Phase::Serving(_) => self.in_flight == 0 || (room == Room::Plenty && self.has_room()),
         }
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_flight < REQUESTS_IN_FLIGHT_MAX
+            && self.bytes_in_flight < BYTES_IN_FLIGHT_MAX
+            && (self.in_flight as usize).saturating_mul(self.answer_bytes) < EXPECTED_ANSWER_BYTES_MAX
     }
 
     /// Takes one complete frame.
@@ -163,12 +195,19 @@ impl Conn {
         self.timeout_ms = timeout_ms;
     }
 
-    /// The replica has answered so many requests.
-    pub fn on_answers(&mut self, count: u32) {
+    /// The replica has answered so many requests with so many bytes.
+    pub fn on_answers(&mut self, count: u32, bytes: usize) {
+        // Which requests they were is not kept: they take their share of the bytes with them.
+        self.bytes_in_flight -= (self.bytes_in_flight / self.in_flight as usize) * count as usize;
         self.in_flight -= count;
         if self.in_flight == 0 {
             self.bytes_in_flight = 0;
         }
+        self.expect_answers_of(bytes / count as usize);
+    }
+
+    fn expect_answers_of(&mut self, bytes: usize) {
+        self.answer_bytes = bytes.max(self.answer_bytes - self.answer_bytes / 8);
     }
 
     /// No frame is taken any more.
@@ -178,10 +217,14 @@ impl Conn {
 
     fn on_connect_request(&mut self, payload: &[u8], service: &mut Service<'_>) -> Verdict {
         let Ok(request) = ConnectRequest::decode(payload) else { return Verdict::Close };
+        let newcomer = if request.session == SessionId::NONE { Newcomer::New } else { Newcomer::Renewed };
+        if !(service.admit)(newcomer) {
+            return Verdict::Close;
+        }
         if service.state.last_zxid() < request.last_zxid_seen {
             return Verdict::Close; // the client has seen a state that this server does not have
         }
-        let ConnSettings { min_timeout_ms, max_timeout_ms } = service.settings;
+        let ConnSettings { min_timeout_ms, max_timeout_ms, .. } = service.settings;
         let timeout_ms = request.timeout_ms.clamp(min_timeout_ms, max_timeout_ms);
         let ask = Ask::Connect {
             session: request.session,
@@ -200,16 +243,26 @@ impl Conn {
     fn on_request(&mut self, session: SessionId, payload: &[u8], service: &mut Service<'_>) -> Verdict {
         let mut from = Reader::new(payload);
         let Ok(RequestHeader { xid, op }) = from.get() else { return Verdict::Close };
-        self.touch.note(service.now.mono_ms);
-        self.last_xid = xid;
-        let body = from.rest();
         let known = OpCode::try_from(op).ok();
+        self.touch.note(service.now.mono_ms);
+        if service.room == Room::None && self.in_flight == 0 && known.is_some_and(is_write) {
+            return Verdict::Wait;
+        }
+        self.last_xid = xid;
         self.last_op = known;
+        if let Some(op) = known.filter(|op| !matches!(op, OpCode::Ping | OpCode::CloseSession))
+            && let Some(verdict) = self.on_late_request(xid, op, service)
+        {
+            return verdict;
+        }
+        let body = from.rest();
         match known {
             Some(op) if read::is_read(op) => {
                 if self.in_flight == 0 {
                     let asker = Asker { conn: self.id, session, ids: &self.ids };
+                    let before = service.out.len();
                     read::answer(service.state, asker, Question { xid, op, body }, service.out);
+                    self.expect_answers_of(service.out.len() - before);
                 } else {
                     self.submit(Ask::Request { xid, op }, body, service);
                 }
@@ -225,21 +278,50 @@ impl Conn {
         Verdict::Continue
     }
 
+    /// What becomes of a request that lay here for too long, if it did. Authentication is never refused for it.
+    fn on_late_request(&mut self, xid: i32, op: OpCode, service: &mut Service<'_>) -> Option<Verdict> {
+        let ConnSettings { throttled_op_wait_ms, drop_late, .. } = service.settings;
+        if drop_late && i64::from(self.timeout_ms) < service.waited_ms {
+            return Some(Verdict::Close);
+        }
+        let is_throttled = 0 < throttled_op_wait_ms && throttled_op_wait_ms < service.waited_ms;
+        if !is_throttled || !(read::is_read(op) || is_write(op)) {
+            return None;
+        }
+        if self.in_flight == 0 {
+            let err = ErrorCode::ThrottledOp.code();
+            put_bare_reply(service.out, ReplyHeader { xid, zxid: service.state.last_zxid(), err });
+        } else {
+            self.submit(Ask::Throttled { xid }, &[], service);
+        }
+        Some(Verdict::Continue)
+    }
+
     fn on_auth(&mut self, xid: i32, body: &[u8], service: &mut Service<'_>) -> Verdict {
         let Ok(packet) = Reader::new(body).get::<AuthPacket<'_>>() else { return Verdict::Close };
         let proven = authenticate(service.state.options(), packet.scheme.as_deref(), packet.auth);
-        match proven.filter(|_| self.ids.iter().count() < IDENTITIES_MAX) {
-            Some(proven) => {
-                Arc::make_mut(&mut self.ids).add(proven);
-                service.submission.push(self.id, Ask::Identified(Arc::clone(&self.ids)), &[]);
-                self.answer(ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 }, |_| (), service);
-            }
-            None => {
-                let err = ErrorCode::AuthFailed.code();
-                self.answer_and_close(ReplyHeader { xid, zxid: Zxid::ZERO, err }, service);
-            }
+        if proven.is_some_and(|proven| self.add_identities(proven, service)) {
+            self.answer(ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 }, |_| (), service);
+        } else {
+            let err = ErrorCode::AuthFailed.code();
+            self.answer_and_close(ReplyHeader { xid, zxid: Zxid::ZERO, err }, service);
         }
         Verdict::Continue
+    }
+
+    /// Adds what was proven and tells the replica; false when there is no room for more.
+    fn add_identities(&mut self, proven: Vec<Identity>, service: &mut Service<'_>) -> bool {
+        // Whoever proves the same over and over is not copied over and over.
+        if proven.iter().all(|proven| self.ids.iter().any(|known| known == proven)) {
+            return true;
+        }
+        if IDENTITIES_MAX <= self.ids.iter().count() || !Arc::make_mut(&mut self.ids).add(proven) {
+            return false;
+        }
+        // The replica keeps every version that a request was sent with.
+        self.bytes_in_flight += self.ids.iter().map(|identity| identity.id.len()).sum::<usize>();
+        service.submission.push(self.id, Ask::Identified(Arc::clone(&self.ids)), &[]);
+        true
     }
 
     /// Without a SASL configuration every token is answered with a null one.
@@ -256,7 +338,7 @@ impl Conn {
 
     fn submit(&mut self, ask: Ask, bytes: &[u8], service: &mut Service<'_>) {
         self.in_flight += 1;
-        self.bytes_in_flight += bytes.len();
+        self.bytes_in_flight += bytes.len() + ITEM_BYTES;
         service.submission.push(self.id, ask, bytes);
     }
 

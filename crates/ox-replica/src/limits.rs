@@ -6,8 +6,24 @@ pub const REQUESTS_IN_FLIGHT_MAX: u32 = 2_000;
 /// Bytes of those requests. One request is always let in, whatever its size.
 pub const BYTES_IN_FLIGHT_MAX: usize = 2 << 20;
 
+/// What a request costs on its way beside its bytes.
+pub const ITEM_BYTES: usize = 128;
+
+/// Bytes that the answers to one connection's requests on their way are expected to have. Two thousand reads behind
+/// a write may ask for a megabyte each; their answers cannot wait, because the state they show goes on.
+pub const EXPECTED_ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// What an answer is expected to have before a connection got any: few reads follow its first write.
+pub const FIRST_ANSWER_BYTES: usize = 128 << 10;
+
+/// Bytes of answers behind one write. A connection that asks for more than that at once is given up.
+pub const ANSWERS_BEHIND_A_WRITE_BYTES_MAX: usize = 64 << 20;
+
 /// Transactions applied under one hold of the state, so that readers are never kept out for long.
 pub const APPLIED_AT_ONCE_MAX: usize = 512;
+
+/// Bytes of those transactions, and of the answers they have led to.
+pub const APPLIED_AT_ONCE_BYTES: usize = 4 << 20;
 
 /// Bytes of one log batch; a batch is closed when it has grown beyond.
 pub const LOG_BATCH_BYTES: usize = 1 << 20;
@@ -17,3 +33,8 @@ pub const NAMESPACES_MAX: usize = 1024;
 
 /// Single figures kept for whoever empties the tallies; if nobody does, the rest is not kept.
 pub const TALLIED_MAX: usize = 64 << 10;
+/// Sessions that are given up in one step, so that a flood of them delays nobody's requests (K117).
+pub const EXPIRED_AT_ONCE_MAX: usize = 256;
+
+/// Identities one connection may collect; each costs memory, and time at every check.
+pub const IDENTITIES_MAX: usize = 256;

@@ -5,20 +5,25 @@
 //! sent after it waiting behind.
 
 mod conns;
+mod log_room;
 mod proposals;
 mod sweep;
 
 use crate::clock::Now;
-use crate::limits::{APPLIED_AT_ONCE_MAX, LOG_BATCH_BYTES};
+use crate::limits::{
+    ANSWERS_BEHIND_A_WRITE_BYTES_MAX, APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES,
+};
 use crate::log_batch::LogBatch;
 use crate::sessions::{SessionInfo, Sessions, Touch};
-use crate::submission::{Ask, Submission};
+use crate::submission::{Ask, Load, Submission};
 use crate::tallies::Tallies;
 use conns::{ConnState, Conns};
+use log_room::LogRoom;
+pub use log_room::Writes;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::password::session_password;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
-use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
+use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Verdict};
@@ -59,7 +64,7 @@ pub struct Replica {
     next_session: SessionId,
     sweep: Sweep,
     server_ids: Identities,
-    refuse_writes: bool,
+    log_room: LogRoom,
     digest_mismatches: u64,
     tallies: Tallies,
 }
@@ -82,7 +87,7 @@ impl Replica {
             next_session: SessionId::first(settings.server, now.wall_ms),
             sweep: Sweep::new(&settings, now.mono_ms),
             server_ids: Identities::server(),
-            refuse_writes: false,
+            log_room: LogRoom::default(),
             digest_mismatches: 0,
             tallies: Tallies::default(),
         }
@@ -109,18 +114,31 @@ impl Replica {
                     let body = &submission.bytes[item.span.clone()];
                     self.on_write(now, item.conn, (*xid, *op, body), state, out);
                 }
+                Ask::Throttled { xid } => {
+                    self.in_turn(item.conn, What::Refused(*xid, ErrorCode::ThrottledOp), state, out);
+                }
                 Ask::Request { .. } | Ask::Answered | Ask::AnsweredAndClose => {
                     let what = What::Item(Arc::clone(&submission), at);
                     self.in_turn(item.conn, what, state, out);
                 }
             }
         }
+        let waiting = Arc::strong_count(&submission) - 1;
+        if 0 < waiting {
+            self.proposals.hold(Load { requests: waiting, ..submission.load() });
+        }
     }
 
     /// Does what is due: ends sessions, removes nodes that go by themselves.
     pub fn on_time(&mut self, now: Now, state: &State) {
+        let (conns, proposals) = (&self.conns, &self.proposals);
+        // A client that waits for us is not silent: its connection may not be read until it has its answers.
+        let waits = |conn: Option<ConnId>| {
+            let conn = conn.and_then(|conn| conns.get(conn));
+            conn.and_then(|conn| conn.last_write).is_some_and(|write| proposals.has(write))
+        };
         let mut expired = Vec::new();
-        self.sessions.expire(now.mono_ms, &mut expired);
+        self.sessions.expire(now.mono_ms, EXPIRED_AT_ONCE_MAX, waits, &mut expired);
         for session in expired {
             self.tallies.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
             self.sessions.start_closing(session);
@@ -131,14 +149,25 @@ impl Replica {
         }
     }
 
+    /// The server was not running for a while, so nobody could be heard: every session gets its full timeout again.
+    pub fn on_pause(&mut self, now: Now) {
+        self.sessions.hear_all(now.mono_ms);
+    }
+
     /// The disk holds everything up to `zxid`.
     pub fn on_durable(&mut self, zxid: Zxid) {
         self.zab.on_ack(self.me, zxid);
     }
 
-    /// Refuses writes, or accepts them again: the disk is nearly full.
-    pub fn set_refuse_writes(&mut self, refuse: bool) {
-        self.refuse_writes = refuse;
+    /// The disk has so many bytes left, and should keep `reserve_bytes` of them: writes are refused before they
+    /// are used up, and accepted when there is space again.
+    pub fn on_space(&mut self, free_bytes: u64, reserve_bytes: u64) {
+        self.log_room.measured(free_bytes, reserve_bytes, self.proposals.load().bytes);
+    }
+
+    /// Which writes are accepted.
+    pub fn writes(&self) -> Writes {
+        self.log_room.writes()
     }
 
     /// The transactions prepared since the last call, for the disk.
@@ -159,8 +188,9 @@ impl Replica {
     /// Brings committed transactions into the state, in order, and answers them. Returns how many; call again
     /// while [`Self::has_committed`].
     pub fn apply(&mut self, now: Now, state: &mut State, out: &mut Outboxes) -> usize {
-        let mut applied = 0;
-        while applied < APPLIED_AT_ONCE_MAX && self.has_committed() {
+        let (mut applied, mut bytes) = (0, 0);
+        while self.has_committed() && applied < APPLIED_AT_ONCE_MAX && bytes < APPLIED_AT_ONCE_BYTES {
+            let before = out.bytes();
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
             let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
             let outcome = state.apply(&record, out);
@@ -169,10 +199,9 @@ impl Replica {
             self.digest_mismatches += u64::from(outcome.digest_differs);
             self.pending.applied(proposal.zxid);
             self.answer(now, &proposal.origin, &record, &outcome.applied, out);
-            for waiting in proposal.waiting {
-                self.answer_waiting(waiting, state, out);
-            }
+            self.answer_all(proposal.waiting, state, out);
             applied += 1;
+            bytes += proposal.span.len() + out.bytes() - before;
         }
         applied
     }
@@ -180,6 +209,11 @@ impl Replica {
     /// Transactions proposed and not applied yet.
     pub fn outstanding(&self) -> usize {
         self.proposals.len()
+    }
+
+    /// Requests proposed or waiting behind proposals, and what they hold.
+    pub fn load(&self) -> Load {
+        self.proposals.load()
     }
 
     /// The last proposed zxid.
@@ -211,11 +245,13 @@ impl Replica {
         let Ask::Connect { session, proven, timeout_ms, read_only, ids, touch } = ask else { return };
         self.conns.insert(ConnState::new(conn, Arc::clone(ids)));
         if *session == SessionId::NONE {
+            if self.log_room.writes() == Writes::None {
+                return self.give_up(conn, out);
+            }
             let id = self.new_session_id(state);
             let origin = Origin::Connect { conn, timeout_ms: *timeout_ms, read_only: *read_only, touch: touch.clone() };
-            let txn = Txn::CreateSession { timeout_ms: *timeout_ms };
             self.propose(now, id, 0, origin, state, |view, body| {
-                txn.put(body);
+                ops::prepare_create_session(view, *timeout_ms, body);
                 Some((OpCode::CreateSession, Some(view.digest())))
             });
             return;
@@ -224,8 +260,7 @@ impl Replica {
         // Compat: whoever names a session takes it from its connection, before the password is looked at.
         if let Some(old) = self.sessions.conn(*session).filter(|old| *old != conn) {
             self.sessions.detach(*session, old);
-            self.conns.deactivate(old);
-            out.of(old).push(old, Note::Close, |_| ());
+            self.give_up(old, out);
         }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
             self.attach(conn, *session, *timeout_ms, *read_only, out);
@@ -233,6 +268,12 @@ impl Replica {
             self.conns.deactivate(conn);
             out.of(conn).push(conn, Note::Close, |bytes| ConnectResponse::refused(*read_only).put_frame(bytes));
         }
+    }
+
+    /// Ends a connection without another word; its session lives on.
+    fn give_up(&mut self, conn: ConnId, out: &mut Outboxes) {
+        self.conns.deactivate(conn);
+        out.of(conn).push(conn, Note::Close, |_| ());
     }
 
     fn attach(
@@ -277,7 +318,7 @@ impl Replica {
             self.sessions.start_closing(session);
             return self.propose_close(now, session, xid, Origin::Request(conn), state);
         }
-        if self.refuse_writes && op != OpCode::Delete {
+        if !self.log_room.writes().allow(op) {
             return self.in_turn(conn, What::Refused(xid, ErrorCode::ThrottledOp), state, out);
         }
         let mut refused = None;
@@ -346,6 +387,7 @@ impl Replica {
 
     fn enter(&mut self, proposal: Proposal) {
         self.zab.propose(proposal.zxid);
+        self.log_room.spend(proposal.span.len());
         let conn = proposal.origin.conn();
         let number = self.proposals.push(proposal);
         if let Some(conn) = conn.and_then(|conn| self.conns.get_mut(conn)) {
@@ -360,6 +402,17 @@ impl Replica {
         match asker.last_write.and_then(|number| self.proposals.get_mut(number)) {
             Some(write) => write.waiting.push(waiting),
             None => self.answer_waiting(waiting, state, out),
+        }
+    }
+
+    /// Answers what its connection sent behind one write.
+    fn answer_all(&mut self, waiting: Vec<Waiting>, state: &State, out: &mut Outboxes) {
+        let before = out.bytes();
+        for waiting in waiting {
+            if ANSWERS_BEHIND_A_WRITE_BYTES_MAX < out.bytes() - before {
+                return self.give_up(waiting.conn, out);
+            }
+            self.answer_waiting(waiting, state, out);
         }
     }
 
@@ -384,7 +437,7 @@ impl Replica {
                         asker.active = false;
                         outbox.push(conn, Note::Close, |bytes| bytes.extend_from_slice(body));
                     }
-                    Ask::Answered | Ask::Connect { .. } | Ask::Identified(_) | Ask::Gone => {
+                    Ask::Answered | Ask::Throttled { .. } | Ask::Connect { .. } | Ask::Identified(_) | Ask::Gone => {
                         outbox.answer(conn, |bytes| bytes.extend_from_slice(body));
                     }
                 }

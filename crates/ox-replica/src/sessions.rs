@@ -125,14 +125,29 @@ impl Sessions {
         self.buckets.first_key_value().map(|(due, _)| *due)
     }
 
-    /// The sessions to close: those of due buckets that were not heard of since.
-    pub(crate) fn expire(&mut self, now_ms: i64, expired: &mut Vec<SessionId>) {
+    /// Sessions to close: those of due buckets that were not heard of since and are not `excused`. At most `max` are
+    /// added; the others stay due.
+    pub(crate) fn expire(
+        &mut self,
+        now_ms: i64,
+        max: usize,
+        excused: impl Fn(Option<ConnId>) -> bool,
+        expired: &mut Vec<SessionId>,
+    ) {
         while let Some(due) = self.buckets.first_entry().filter(|bucket| *bucket.key() <= now_ms) {
-            let (due_ms, ids) = due.remove_entry();
-            for id in ids {
+            let (due_ms, mut ids) = due.remove_entry();
+            for at in 0..ids.len() {
+                if max <= expired.len() {
+                    self.buckets.insert(due_ms, ids.split_off(at));
+                    return;
+                }
+                let id = ids[at];
                 let Some(session) = self.sessions.get(&id) else { continue };
                 if session.closing || session.bucket_ms != due_ms {
                     continue;
+                }
+                if excused(session.conn) {
+                    session.touch.note(now_ms);
                 }
                 let bucket_ms = self.bucket(session.touch.last_ms(), session.timeout_ms);
                 if bucket_ms <= now_ms {
@@ -143,6 +158,11 @@ impl Sessions {
                 }
             }
         }
+    }
+
+    /// Gives every session its full timeout again: for a while nobody could be heard.
+    pub(crate) fn hear_all(&self, now_ms: i64) {
+        self.sessions.values().for_each(|session| session.touch.note(now_ms));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -167,7 +187,7 @@ mod tests {
 
     fn expired(sessions: &mut Sessions, now_ms: i64) -> Vec<i64> {
         let mut expired = Vec::new();
-        sessions.expire(now_ms, &mut expired);
+        sessions.expire(now_ms, usize::MAX, |_| false, &mut expired);
         expired.iter().map(|id| id.0).collect()
     }
 
@@ -190,6 +210,41 @@ mod tests {
         assert_eq!(expired(&mut sessions, 6000), []);
         assert_eq!(expired(&mut sessions, 9999), []);
         assert_eq!(expired(&mut sessions, 10_000), [1]);
+    }
+
+    #[test]
+    fn k117_a_flood_of_expiries_comes_in_pieces() {
+        let mut sessions = Sessions::new(1000);
+        (1..=5).for_each(|id| sessions.add(SessionId(id), 4000, 0, Touch::default(), None));
+        let mut seen = Vec::new();
+        for expected in [2, 2, 1, 0] {
+            let mut expired = Vec::new();
+            sessions.expire(9000, 2, |_| false, &mut expired);
+            assert_eq!(expired.len(), expected);
+            expired.iter().for_each(|id| sessions.start_closing(*id));
+            seen.extend(expired);
+        }
+        assert_eq!(seen, (1..=5).map(SessionId).collect::<Vec<_>>());
+        assert_eq!(sessions.deadline(), None);
+    }
+
+    #[test]
+    fn excused_sessions_start_anew() {
+        let mut sessions = Sessions::new(1000);
+        let conn = ConnId::new(0, 1, 1);
+        sessions.add(SessionId(1), 4000, 0, Touch::default(), Some(conn));
+        let mut expired = Vec::new();
+        sessions.expire(9000, 10, |of| of == Some(conn), &mut expired);
+        assert_eq!((expired.len(), sessions.deadline()), (0, Some(14_000)));
+    }
+
+    #[test]
+    fn after_a_pause_everybody_has_the_whole_timeout() {
+        let mut sessions = Sessions::new(1000);
+        sessions.add(SessionId(1), 4000, 0, Touch::default(), None);
+        sessions.hear_all(60_000);
+        assert_eq!(expired(&mut sessions, 60_000), [] as [i64; 0]);
+        assert_eq!(expired(&mut sessions, 65_000), [1]);
     }
 
     #[test]

@@ -1,10 +1,34 @@
 //! What connections hand to the replica: requests in the order they were received.
 
+use crate::limits::ITEM_BYTES;
 use ox_proto::{OpCode, SessionId};
 use ox_tree::ConnId;
 use ox_tree::auth::Identities;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Requests on their way, and what they cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// How many.
+    pub requests: usize,
+    /// Their bytes, and what keeping them takes.
+    pub bytes: usize,
+}
+
+impl std::ops::AddAssign for Load {
+    fn add_assign(&mut self, more: Self) {
+        self.requests += more.requests;
+        self.bytes += more.bytes;
+    }
+}
+
+impl std::ops::SubAssign for Load {
+    fn sub_assign(&mut self, less: Self) {
+        self.requests -= less.requests;
+        self.bytes -= less.bytes;
+    }
+}
 
 /// What one item asks for.
 #[derive(Debug)]
@@ -15,6 +39,11 @@ pub enum Ask {
         xid: i32,
         /// What to do.
         op: OpCode,
+    },
+    /// A request that waited too long before it came here: refused in its turn.
+    Throttled {
+        /// Echoed in the answer.
+        xid: i32,
     },
     /// An answer that only waits for its turn; the bytes are its frame.
     Answered,
@@ -72,5 +101,10 @@ impl Submission {
     /// True when there is nothing to hand over.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+
+    /// What it costs until it is done with.
+    pub fn load(&self) -> Load {
+        Load { requests: self.items.len(), bytes: self.bytes.len() + self.items.len() * ITEM_BYTES }
     }
 }

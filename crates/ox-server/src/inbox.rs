@@ -1,8 +1,11 @@
 //! What the replica thread has to do: one queue for everybody, and a thread that is woken only when it sleeps.
+//!
+//! How much may wait here is bounded by whoever fills it (`totals.rs`): connections are not read while too much is
+//! on its way.
 
-use crate::limits::INBOX_BYTES_MAX;
 use ox_proto::Zxid;
 use ox_replica::{Replica, Submission};
+use ox_store::Space;
 use ox_tree::State;
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
@@ -16,9 +19,8 @@ pub(crate) struct Input {
     pub(crate) submissions: Vec<Submission>,
     pub(crate) durable: Option<Zxid>,
     pub(crate) snapshot_due: Option<Zxid>,
-    pub(crate) disk_is_low: Option<bool>,
+    pub(crate) space: Option<Space>,
     pub(crate) questions: Vec<Question>,
-    bytes: usize,
     woken: bool,
 }
 
@@ -28,7 +30,7 @@ impl Input {
             && self.submissions.is_empty()
             && self.durable.is_none()
             && self.snapshot_due.is_none()
-            && self.disk_is_low.is_none()
+            && self.space.is_none()
             && self.questions.is_empty()
     }
 }
@@ -49,19 +51,11 @@ impl Inbox {
     }
 
     pub(crate) fn submit(&self, submission: Submission) {
-        self.put(|input| {
-            input.bytes += submission.bytes.len();
-            input.submissions.push(submission);
-        });
+        self.put(|input| input.submissions.push(submission));
     }
 
     pub(crate) fn wake(&self) {
         self.put(|input| input.woken = true);
-    }
-
-    /// True while so much waits that connections should not be read.
-    pub(crate) fn is_full(&self) -> bool {
-        INBOX_BYTES_MAX < self.input.lock().bytes
     }
 
     /// Everything that has come in; waits for something, but not longer than `patience`.

@@ -19,10 +19,12 @@ mod mailbox;
 mod maintenance;
 mod register;
 mod replica_loop;
+mod seldom;
 mod server;
 mod shared;
 mod snapshotter;
 mod stats;
+mod totals;
 mod words;
 
 pub use server::{Server, StartError, Stopper};

@@ -8,17 +8,44 @@ pub(crate) const ARENA_BYTES: usize = 1 << 20;
 pub(crate) const SERVED_AT_ONCE_MAX: usize = 128;
 /// Bytes of answers written under one hold of the state.
 pub(crate) const ANSWERED_AT_ONCE_BYTES: usize = 64 << 10;
+
+/// Bytes of the first frame: a handshake has about fifty, and whoever sends it is nobody yet.
+pub(crate) const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
+/// Time in which a frame has to be complete that the server is ready to read.
+pub(crate) const FRAME_DEADLINE_MS: i64 = 30_000;
+/// A large frame has more time, as long as so many bytes arrive in a second.
+pub(crate) const FRAME_BYTES_PER_SECOND_MIN: usize = 64 << 10;
+
 /// Unsent bytes at which a connection's further requests wait.
 pub(crate) const UNSENT_BYTES_PAUSE: usize = 1 << 20;
-/// Unsent bytes at which a connection that does not read is given up.
+/// Unsent bytes at which a connection gets no more answers and is given up. One answer may be larger.
 pub(crate) const UNSENT_BYTES_MAX: usize = 64 << 20;
+/// Bytes of events that may wait for a client that does not read. It is given up rather than told only a part.
+pub(crate) const UNSENT_EVENT_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes that all connections together may have in their buffers, received or unsent. Beyond that, requests wait
+/// behind unsent answers, and whoever holds much and does not move is given up.
+pub(crate) const BUFFERED_BYTES_MAX: usize = 1 << 30;
+/// A connection that holds less than this is never given up for the sake of the others.
+pub(crate) const BUFFERED_BYTES_SMALL: usize = READ_BYTES;
+/// How long a connection that holds more must stand still to be given up for the sake of the others.
+pub(crate) const STANDSTILL_MS: i64 = 1000;
+
+/// Bytes of requests on their way through the replica, of all connections. Beyond that each may have one.
+pub(crate) const BYTES_IN_FLIGHT_MAX: usize = 512 << 20;
+/// Requests on their way while `globalOutstandingLimit` is what Apache sets by itself: there a request keeps
+/// objects in five queues, here it takes some hundred bytes.
+pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 100_000;
+/// Apache's own `globalOutstandingLimit`.
+pub(crate) const GLOBAL_OUTSTANDING_DEFAULT: u32 = 1000;
+
 /// Buffers a thread keeps for the next connection that needs one.
 pub(crate) const POOLED_BUFFERS_MAX: usize = 256;
 /// Larger buffers go back to the allocator.
 pub(crate) const POOLED_BUFFER_BYTES: usize = 256 << 10;
-/// Connections accepted in one turn.
+/// Connections accepted, or turned away, in one turn.
 pub(crate) const ACCEPTED_AT_ONCE_MAX: usize = 256;
+/// How long to leave newcomers alone when there are no descriptors for them.
+pub(crate) const ACCEPT_PAUSE_MS: i64 = 100;
 /// Status commands that may wait for the thread that answers them.
 pub(crate) const WORDS_WAITING_MAX: usize = 256;
-/// Submissions that may wait for the replica before I/O threads hold back.
-pub(crate) const INBOX_BYTES_MAX: usize = 64 << 20;

@@ -3,8 +3,8 @@
 use crate::shared::Shared;
 use std::time::{Duration, Instant};
 
-/// How often free space is measured.
-const SPACE_CHECK: Duration = Duration::from_secs(5);
+/// How often free space is measured. In between the replica counts what it logs; snapshots and others take space too.
+const SPACE_CHECK: Duration = Duration::from_secs(1);
 /// How soon a stop is noticed.
 const NAP: Duration = Duration::from_millis(200);
 
@@ -42,8 +42,8 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
         } else {
             tracing::info!(free_bytes, "there is space again: writes are accepted");
         }
-        shared.inbox.put(|input| input.disk_is_low = Some(space.is_low));
     }
+    shared.inbox.put(|input| input.space = Some(space));
     space.is_low
 }
 

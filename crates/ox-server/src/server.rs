@@ -5,7 +5,7 @@ use crate::log_writer::{self, LogQueue};
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::replica_loop::ReplicaLoop;
-use crate::shared::{Fatal, Shared};
+use crate::shared::{Essential, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
 use crate::words;
 use mio::net::TcpListener;
@@ -133,16 +133,7 @@ impl Server {
     fn spawn(&mut self, name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            /// Ends the server when the thread ends, by returning or by a panic.
-            struct Guard(Arc<Shared>, &'static str);
-            impl Drop for Guard {
-                fn drop(&mut self) {
-                    if !self.0.is_stopping() {
-                        self.0.fail(Fatal::Thread(self.1));
-                    }
-                }
-            }
-            let _guard = Guard(shared, name);
+            let _essential = Essential { shared, name, only_panics: false };
             run();
         })?;
         self.threads.push((name, thread));

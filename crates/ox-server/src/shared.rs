@@ -10,7 +10,9 @@ use crate::inbox::Inbox;
 use crate::mailbox::Mailbox;
 use crate::register::Register;
 use crate::stats::Stats;
-use ox_config::Config;
+use crate::totals::Totals;
+use ox_config::{Config, ConnectionThrottle};
+use ox_replica::{Newcomer, Now, Throttle, ThrottleSettings, Weights};
 use ox_store::Store;
 use ox_tree::State;
 use parking_lot::{Mutex, RwLock};
@@ -38,6 +40,9 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) register: Register,
     pub(crate) stats: Stats,
+    pub(crate) totals: Totals,
+    /// Tokens for new sessions, where the configuration asks for them.
+    throttle: Option<Mutex<Throttle>>,
     pub(crate) store: Store,
     pub(crate) address: OnceLock<SocketAddr>,
     pub(crate) trace_mask: AtomicU64,
@@ -47,9 +52,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(config: Config, state: State, store: Store, mailboxes: Vec<Mailbox>) -> Self {
+        let clock = Clock::new();
         Self {
+            totals: Totals::new(&config),
+            throttle: Throttle::new(throttle_settings(&config.connection_throttle), clock.now()).map(Mutex::new),
             config,
-            clock: Clock::new(),
+            clock,
             state: RwLock::new(state),
             inbox: Inbox::default(),
             mailboxes,
@@ -61,6 +69,12 @@ impl Shared {
             stopping: AtomicBool::new(false),
             fatal: Mutex::new(None),
         }
+    }
+
+    /// Whether a handshake may go on.
+    pub(crate) fn admit(&self, now: Now, newcomer: Newcomer) -> bool {
+        let Some(throttle) = &self.throttle else { return true };
+        throttle.lock().admit(now, newcomer, rand::random())
     }
 
     /// True when every thread should end.
@@ -88,5 +102,36 @@ impl Shared {
 
     pub(crate) fn has_failed(&self) -> bool {
         self.fatal.lock().is_some()
+    }
+}
+
+fn throttle_settings(asked: &ConnectionThrottle) -> ThrottleSettings {
+    let weights = asked.weights.as_ref().map(|weights| Weights { new: weights.global, renewed: weights.renew });
+    ThrottleSettings {
+        tokens: asked.tokens,
+        fill_time_ms: asked.fill_time_ms,
+        fill_count: asked.fill_count,
+        freeze_time_ms: asked.freeze_time_ms,
+        drop_increase: asked.drop_increase,
+        drop_decrease: asked.drop_decrease,
+        decrease_ratio: asked.decrease_ratio,
+        weights,
+    }
+}
+
+/// Ends the server when the thread that holds it ends, by a panic or otherwise.
+pub(crate) struct Essential {
+    pub(crate) shared: std::sync::Arc<Shared>,
+    pub(crate) name: &'static str,
+    /// What counts as a bad end.
+    pub(crate) only_panics: bool,
+}
+
+impl Drop for Essential {
+    fn drop(&mut self) {
+        let is_bad = std::thread::panicking() || !(self.only_panics || self.shared.is_stopping());
+        if is_bad {
+            self.shared.fail(Fatal::Thread(self.name));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Snapshots in the background, one at a time.
 
-use crate::shared::Shared;
+use crate::shared::{Essential, Shared};
 use ox_store::SnapshotTaken;
 use ox_tree::Frozen;
 use std::sync::Arc;
@@ -27,7 +27,10 @@ impl Snapshotter {
         }
         self.wait();
         let shared = Arc::clone(&self.shared);
-        let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || write(&shared, &frozen));
+        let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
+            let _essential = Essential { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
+            write(&shared, &frozen);
+        });
         match spawned {
             Ok(running) => self.running = Some(running),
             Err(error) => tracing::error!(%error, "cannot start a snapshot"),

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 pub struct Space {
     /// Bytes that can still be written.
     pub free_bytes: u64,
+    /// The low-water mark: what should be left.
+    pub low_water_bytes: u64,
     /// Below the low-water mark: writes should be refused.
     pub is_low: bool,
 }

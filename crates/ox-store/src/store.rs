@@ -231,7 +231,8 @@ impl Store {
         for dir in shared.dirs.each() {
             free_bytes = free_bytes.min(shared.disk.free_bytes(dir).context("measure", dir)?);
         }
-        Ok(Space { free_bytes, is_low: free_bytes < shared.low_water_bytes })
+        let low_water_bytes = shared.low_water_bytes;
+        Ok(Space { free_bytes, low_water_bytes, is_low: free_bytes < low_water_bytes })
     }
 
     /// Gives the reserve back to the file system, so that a last write fits.

@@ -82,6 +82,11 @@ impl Outboxes {
         Self((0..threads).map(|_| Outbox::default()).collect())
     }
 
+    /// Bytes in all of them.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|outbox| outbox.bytes.len()).sum()
+    }
+
     /// The outbox that serves `conn`.
     pub fn of(&mut self, conn: ConnId) -> &mut Outbox {
         &mut self.0[conn.thread()]

@@ -5,7 +5,7 @@ use ox_proto::frame::split_frame;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::request::{CreateRequest, PathWatch, put_bare_request, put_request, xid};
 use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
-use ox_replica::{Conn, ConnSettings, Now, Replica, ReplicaSettings, Service, Submission, Verdict};
+use ox_replica::{Conn, ConnSettings, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict};
 use ox_tree::outbox::{Note, Outboxes};
 use ox_tree::{ConnId, Options, State};
 
@@ -69,9 +69,18 @@ impl World {
     /// Serves one frame to the end. False when the connection is closed.
     fn take(&mut self, payload: &[u8]) -> bool {
         let (mut out, mut submission) = (Vec::new(), Submission::default());
-        let settings = ConnSettings { min_timeout_ms: 4000, max_timeout_ms: 40_000 };
-        let mut service =
-            Service { now: self.now, state: &self.state, settings, out: &mut out, submission: &mut submission };
+        let settings =
+            ConnSettings { min_timeout_ms: 4000, max_timeout_ms: 40_000, throttled_op_wait_ms: 0, drop_late: false };
+        let mut service = Service {
+            now: self.now,
+            state: &self.state,
+            settings,
+            room: Room::Plenty,
+            waited_ms: 0,
+            admit: &|_| true,
+            out: &mut out,
+            submission: &mut submission,
+        };
         if self.conn.on_frame(payload, &mut service) == Verdict::Close {
             return false;
         }
@@ -86,7 +95,7 @@ impl World {
         for part in outbox.parts {
             match part.note {
                 Note::Attached(session, timeout_ms) => self.conn.on_attached(session, timeout_ms),
-                Note::Answers(count) => self.conn.on_answers(count),
+                Note::Answers(count) => self.conn.on_answers(count, part.span.len()),
                 Note::Close => return false,
                 Note::Event(_) => (),
             }

@@ -1,8 +1,9 @@
 //! Writes between being prepared and being applied, and what waits behind them.
 
+use crate::limits::ITEM_BYTES;
 use crate::log_batch::LogBatch;
 use crate::sessions::Touch;
-use crate::submission::Submission;
+use crate::submission::{Load, Submission};
 use ox_proto::{ErrorCode, Zxid};
 use ox_tree::ConnId;
 use ox_tree::auth::Identities;
@@ -55,11 +56,13 @@ pub(super) struct Proposal {
     pub(super) origin: Origin,
     /// What the same connection sent after it.
     pub(super) waiting: Vec<Waiting>,
+    /// What is let go of when it is applied.
+    load: Load,
 }
 
 impl Proposal {
     pub(super) fn new(zxid: Zxid, span: Range<usize>, origin: Origin) -> Self {
-        Self { zxid, span, log: 0, origin, waiting: Vec::new() }
+        Self { zxid, span, log: 0, origin, waiting: Vec::new(), load: Load::default() }
     }
 }
 
@@ -75,6 +78,8 @@ pub(super) struct Proposals {
     handed: VecDeque<Arc<LogBatch>>,
     /// Number of the first batch handed over.
     first_log: u64,
+    /// What all of them hold.
+    load: Load,
 }
 
 impl Proposals {
@@ -97,8 +102,29 @@ impl Proposals {
     /// Appends a proposal whose record is in the batch in the making. Returns its number.
     pub(super) fn push(&mut self, mut proposal: Proposal) -> u64 {
         proposal.log = self.first_log + self.handed.len() as u64;
+        let load = Load { requests: 1, bytes: proposal.span.len() + ITEM_BYTES };
+        proposal.load = load;
+        self.load += load;
         self.queue.push_back(proposal);
         self.first + self.queue.len() as u64 - 1
+    }
+
+    /// Counts requests that wait behind proposals made so far. They are gone when the last one is.
+    pub(super) fn hold(&mut self, load: Load) {
+        if let Some(last) = self.queue.back_mut() {
+            last.load += load;
+            self.load += load;
+        }
+    }
+
+    /// What is on its way.
+    pub(super) fn load(&self) -> Load {
+        self.load
+    }
+
+    /// Whether a proposal is still on its way.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.first <= number && number - self.first < self.queue.len() as u64
     }
 
     /// A proposal that is still on its way.
@@ -119,6 +145,7 @@ impl Proposals {
     /// Takes the first proposal and the batch its record is in.
     pub(super) fn pop(&mut self) -> Option<(Proposal, Arc<LogBatch>)> {
         let proposal = self.queue.pop_front()?;
+        self.load -= proposal.load;
         self.first += 1;
         while self.first_log < proposal.log {
             self.handed.pop_front();

@@ -1,17 +1,19 @@
 //! The listening socket.
 
+use crate::register::Refused;
 use crate::shared::Shared;
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Java's default backlog.
-const BACKLOG_DEFAULT: i32 = 50;
+/// Connections that may wait to be accepted while nothing else is asked for. Java's 50 is too few for a crowd that
+/// reconnects at once.
+const BACKLOG_DEFAULT: i32 = 1024;
 
 /// Binds the client port. Without an address it listens on every interface, IPv4 and IPv6 alike.
 pub(crate) fn bind(address: Option<IpAddr>, port: u16, backlog: i32) -> io::Result<TcpListener> {
-    let backlog = if backlog <= 0 { BACKLOG_DEFAULT.max(1024) } else { backlog };
+    let backlog = if backlog <= 0 { BACKLOG_DEFAULT } else { backlog };
     match address {
         Some(ip) => listen(SocketAddr::new(ip, port), backlog),
         None => listen(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port), backlog)
@@ -31,26 +33,43 @@ fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
-/// Accepts one connection that the limits allow. `None` when nobody is waiting.
-pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<Option<(TcpStream, SocketAddr)>> {
-    loop {
-        let (stream, address) = match listener.accept() {
-            Ok(accepted) => accepted,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        let limits = &shared.config.limits;
-        match shared.register.admit(address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
-            Ok(()) => {
-                // A socket that refuses an option is already dead; reading it will tell.
-                let _ = stream.set_nodelay(true);
-                if shared.config.client_tcp_keep_alive {
-                    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
-                }
-                return Ok(Some((stream, address)));
+/// What became of one look at the listener.
+pub(super) enum Knock {
+    /// A connection that the limits allow; it is counted.
+    Taken(TcpStream, SocketAddr),
+    /// One that they do not. It is closed.
+    Refused(SocketAddr, Refused),
+    /// One that went before it was answered.
+    Gone,
+    /// Nobody is waiting.
+    Nobody,
+}
+
+/// Accepts one connection. An error means that the system has no room for any.
+pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<Knock> {
+    let (stream, address) = match listener.accept() {
+        Ok(accepted) => accepted,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Knock::Nobody),
+        Err(error) if is_passing(&error) => return Ok(Knock::Gone),
+        Err(error) => return Err(error),
+    };
+    let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+    let limits = &shared.config.limits;
+    match shared.register.admit(address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
+        Ok(()) => {
+            // A socket that refuses an option is already dead; reading it will tell.
+            let _ = stream.set_nodelay(true);
+            if shared.config.client_tcp_keep_alive {
+                let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
             }
-            Err(reason) => tracing::warn!(%address, ?reason, "too many connections"),
+            Ok(Knock::Taken(stream, address))
         }
+        Err(reason) => Ok(Knock::Refused(address, reason)),
     }
+}
+
+/// Errors of the connection that was waiting, not of the listener.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    matches!(error.kind(), K::ConnectionAborted | K::ConnectionReset | K::Interrupted | K::TimedOut)
 }

@@ -1,8 +1,11 @@
 //! One socket with its buffers.
 
 use super::pool::Pool;
+use crate::limits::UNSENT_EVENT_BYTES_MAX;
 use crate::register::ConnFigures;
+use mio::event::Event;
 use mio::net::TcpStream;
+use ox_proto::frame::split_frame;
 use ox_replica::Conn;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -20,19 +23,39 @@ pub(super) struct Connection {
     pub(super) output: Vec<u8>,
     /// How much of `output` is sent.
     sent: usize,
+    /// Bytes of events in `output` since it was last empty.
+    event_bytes: usize,
+    /// Bytes that the server's total knows of.
+    counted: usize,
     /// The socket may have more to read.
     pub(super) readable: bool,
+    /// The client will send nothing more, or the socket is broken: reading goes on until that shows.
+    read_closed: bool,
     writable: bool,
-    /// The client has closed its side.
+    /// The client has closed its side, and everything it sent before is read.
     pub(super) ended: bool,
     /// Close when everything is sent.
     pub(super) closing: bool,
     /// It is in the list of connections to serve or flush this turn.
     pub(super) listed: bool,
+    /// It was listed and could not be read: the arena was full.
+    pub(super) passed_over: bool,
+    /// It is among the connections that wait for the replica to have room.
+    pub(super) stalled: bool,
     /// A four-letter word is being answered.
     pub(super) asked_word: bool,
     /// When the oldest request on its way was received.
     pub(super) waiting_since_ms: i64,
+    /// Since when complete frames have been lying in `input`.
+    pub(super) held_since_ms: Option<i64>,
+    /// Since when the frame at the start of `input` has been seen incomplete.
+    pub(super) partial_since_ms: Option<i64>,
+    /// When the client last took something of what it is owed; `None` when it is owed nothing.
+    pub(super) stuck_since_ms: Option<i64>,
+    /// Requests handed over since the beginning.
+    pub(super) handed: u64,
+    /// Large ones on their way: number and bytes.
+    pub(super) large: Vec<(u64, usize)>,
 }
 
 /// What a read gave.
@@ -56,22 +79,40 @@ impl Connection {
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
+            event_bytes: 0,
+            counted: 0,
             readable: false,
+            read_closed: false,
             writable: true,
             ended: false,
             closing: false,
             listed: false,
+            passed_over: false,
+            stalled: false,
             asked_word: false,
             waiting_since_ms: 0,
+            held_since_ms: None,
+            partial_since_ms: None,
+            stuck_since_ms: None,
+            handed: 0,
+            large: Vec::new(),
         }
     }
 
-    /// Reads once. A short read means that the socket is empty: the next bytes raise a new event.
+    /// Notes what the system says about the socket. It says everything once.
+    pub(super) fn on_event(&mut self, event: &Event) {
+        self.read_closed |= event.is_read_closed() || event.is_error();
+        self.readable |= event.is_readable() || self.read_closed;
+        self.writable |= event.is_writable();
+    }
+
+    /// Reads once. A short read means that the socket is empty, and that the next bytes raise a new event; the end,
+    /// which may have been announced together with the last bytes, does not.
     pub(super) fn receive(&mut self, room: &mut [u8]) -> Received {
         match self.stream.read(room) {
             Ok(0) => Received::End,
             Ok(count) => {
-                self.readable = count == room.len();
+                self.readable = count == room.len() || self.read_closed;
                 Received::Bytes(count)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -83,16 +124,43 @@ impl Connection {
         }
     }
 
+    /// Whether a frame can be served from `input`, or refused for its length.
+    pub(super) fn has_frame(&self) -> bool {
+        !self.input.is_empty() && !matches!(split_frame(&self.input, usize::MAX), Ok(None))
+    }
+
     pub(super) fn unsent(&self) -> usize {
         self.output.len() - self.sent
     }
 
-    pub(super) fn now_writable(&mut self) {
-        self.writable = true;
+    /// Appends an event. False when too many wait already: the client must not miss one, so it has to go.
+    pub(super) fn put_event(&mut self, bytes: &[u8]) -> bool {
+        self.event_bytes += bytes.len();
+        self.output.extend_from_slice(bytes);
+        self.event_bytes.min(self.unsent()) <= UNSENT_EVENT_BYTES_MAX
+    }
+
+    /// Forgets everything that is not sent.
+    pub(super) fn drop_output(&mut self) {
+        (self.output, self.sent, self.event_bytes) = (Vec::new(), 0, 0);
+    }
+
+    /// By how much the buffers have grown since the last call.
+    pub(super) fn growth(&mut self) -> isize {
+        let held = self.input.len() + self.unsent();
+        held.cast_signed() - std::mem::replace(&mut self.counted, held).cast_signed()
+    }
+
+    /// Bytes of large requests that are done by now.
+    pub(super) fn done_large(&mut self) -> usize {
+        let answered = self.handed - u64::from(self.core.in_flight());
+        let done = self.large.iter().take_while(|(number, _)| *number <= answered).count();
+        self.large.drain(..done).map(|(_, bytes)| bytes).sum()
     }
 
     /// Writes as much as the socket takes. `Err` means that it is dead.
-    pub(super) fn flush(&mut self, pool: &mut Pool) -> Result<(), ()> {
+    pub(super) fn flush(&mut self, now_ms: i64, pool: &mut Pool) -> Result<(), ()> {
+        let before = self.unsent();
         while self.writable && 0 < self.unsent() {
             match self.stream.write(&self.output[self.sent..]) {
                 Ok(count) => {
@@ -105,13 +173,19 @@ impl Connection {
                 Err(_) => return Err(()),
             }
         }
+        let has_moved = self.unsent() < before;
         if self.unsent() == 0 {
             self.output.clear();
-            self.sent = 0;
+            (self.sent, self.event_bytes, self.stuck_since_ms) = (0, 0, None);
             pool.take_back(&mut self.output);
-        } else if self.output.len() / 2 < self.sent {
-            self.output.drain(..self.sent);
-            self.sent = 0;
+        } else {
+            if has_moved || self.stuck_since_ms.is_none() {
+                self.stuck_since_ms = Some(now_ms);
+            }
+            if self.output.len() / 2 < self.sent {
+                self.output.drain(..self.sent);
+                self.sent = 0;
+            }
         }
         Ok(())
     }

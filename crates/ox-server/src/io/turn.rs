@@ -1,24 +1,17 @@
 //! The loop of an I/O thread.
 
-use super::accept::accept;
+use super::accept::{Knock, accept};
 use super::connection::{Connection, Received};
 use super::pool::Pool;
-use crate::limits::{
-    ACCEPTED_AT_ONCE_MAX, ANSWERED_AT_ONCE_BYTES, ARENA_BYTES, READ_BYTES, SERVED_AT_ONCE_MAX, UNSENT_BYTES_MAX,
-    UNSENT_BYTES_PAUSE,
-};
-use crate::mailbox::Mail;
+use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, READ_BYTES};
+use crate::seldom::Seldom;
 use crate::shared::Shared;
-use crate::words::{self, Heard, WordQueue};
+use crate::words::WordQueue;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use ox_proto::acl::perms;
-use ox_proto::frame::split_frame;
-use ox_replica::{Ask, Conn, ConnSettings, Now, Service, Submission, Verdict};
-use ox_tree::outbox::{Note, Outbox};
-use ox_tree::{ConnId, State};
-use parking_lot::RwLockReadGuard;
+use ox_replica::{Ask, Conn, ConnSettings, Now, Room, Submission};
+use ox_tree::ConnId;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -30,78 +23,71 @@ use std::time::Duration;
 pub(crate) const WAKER: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
 
-/// How often idle connections are looked for.
-const IDLE_CHECK_MS: i64 = 1000;
-
 /// One I/O thread.
 pub(crate) struct IoThread {
-    number: u8,
+    pub(super) number: u8,
     poll: Poll,
     listener: Option<TcpListener>,
-    shared: Arc<Shared>,
-    words: WordQueue,
-    settings: ConnSettings,
-    frame_bytes_max: usize,
-    conns: Vec<Option<Connection>>,
+    /// When to try again to accept, after there was no room for anybody.
+    accept_again_ms: Option<i64>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) words: WordQueue,
+    pub(super) settings: ConnSettings,
+    pub(super) frame_bytes_max: usize,
+    pub(super) conns: Vec<Option<Connection>>,
     free: Vec<usize>,
     generation: u64,
     /// Connections that have something to do this turn.
-    listed: Vec<usize>,
-    arena: Vec<u8>,
-    received: Vec<(usize, Range<usize>)>,
-    submission: Submission,
-    pool: Pool,
+    pub(super) listed: Vec<usize>,
+    /// Connections whose next request waits until the server has room.
+    stalled: Vec<usize>,
+    /// What the server could take on when the turn began.
+    pub(super) room: Room,
+    /// Unsent bytes at which a connection's requests wait this turn.
+    pub(super) pause_bytes: usize,
+    pub(super) arena: Vec<u8>,
+    pub(super) received: Vec<(usize, Range<usize>)>,
+    pub(super) submission: Submission,
+    pub(super) pool: Pool,
     next_thread: usize,
-    next_idle_check_ms: i64,
-}
-
-/// How much may still be served before the state is let go.
-struct Budget {
-    requests: usize,
-    bytes: usize,
-}
-
-impl Budget {
-    fn new() -> Self {
-        Self { requests: SERVED_AT_ONCE_MAX, bytes: ANSWERED_AT_ONCE_BYTES }
-    }
-
-    fn is_spent(&self) -> bool {
-        self.requests == 0 || self.bytes == 0
-    }
-}
-
-/// What became of the frames of a connection.
-enum Served {
-    /// All that may be served now.
-    Done,
-    /// The budget is spent; there is more.
-    More,
+    pub(super) next_idle_check_ms: i64,
+    /// Warnings about what clients send or do not read.
+    pub(super) complaints: Seldom,
+    refusals: Seldom,
 }
 
 impl IoThread {
     pub(crate) fn new(number: u8, poll: Poll, shared: Arc<Shared>, words: WordQueue) -> Self {
         let config = &shared.config;
+        let throttle = &config.request_throttle;
         Self {
             number,
             poll,
             listener: None,
+            accept_again_ms: None,
             words,
             settings: ConnSettings {
                 min_timeout_ms: config.min_session_timeout_ms,
                 max_timeout_ms: config.max_session_timeout_ms,
+                throttled_op_wait_ms: i64::from(throttle.throttled_op_wait_ms),
+                drop_late: throttle.drop_stale && throttle.stale_latency_check,
             },
             frame_bytes_max: config.limits.jute_max_buffer_bytes as usize,
             conns: Vec::new(),
             free: Vec::new(),
             generation: 0,
             listed: Vec::new(),
+            stalled: Vec::new(),
+            room: Room::Plenty,
+            pause_bytes: 0,
             arena: vec![0; ARENA_BYTES],
             received: Vec::new(),
             submission: Submission::default(),
             pool: Pool::default(),
             next_thread: 0,
-            next_idle_check_ms: IDLE_CHECK_MS,
+            next_idle_check_ms: 0,
+            complaints: Seldom::new(),
+            refusals: Seldom::new(),
             shared,
         }
     }
@@ -118,16 +104,17 @@ impl IoThread {
         let mut events = Events::with_capacity(1024);
         while !self.shared.is_stopping() {
             self.wait(&mut events)?;
-            let mut accepting = false;
+            let now_ms = self.shared.clock.mono_ms();
+            let mut accepting = self.accept_again_ms.is_some_and(|again_ms| again_ms <= now_ms);
             for event in &events {
                 match event.token() {
                     WAKER => (),
-                    LISTENER => accepting = true,
+                    LISTENER => accepting |= self.accept_again_ms.is_none(),
                     Token(slot) => self.on_event(slot, event),
                 }
             }
             if accepting {
-                self.accept();
+                self.accept(now_ms);
             }
             self.turn();
         }
@@ -136,8 +123,13 @@ impl IoThread {
 
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let mailbox = &self.shared.mailboxes[usize::from(self.number)];
-        let rest = (self.next_idle_check_ms - self.shared.clock.mono_ms()).max(0);
-        let patience = Duration::from_millis(rest.unsigned_abs());
+        let now_ms = self.shared.clock.mono_ms();
+        let mut wake_ms = self.next_idle_check_ms.min(self.accept_again_ms.unwrap_or(i64::MAX));
+        if !self.stalled.is_empty() {
+            let stall_ms = i64::from(self.shared.config.request_throttle.stall_time_ms.max(1));
+            wake_ms = wake_ms.min(now_ms + stall_ms);
+        }
+        let patience = Duration::from_millis((wake_ms - now_ms).max(0).unsigned_abs());
         let busy = !self.listed.is_empty() || !mailbox.may_sleep();
         let result = self.poll.poll(events, Some(if busy { Duration::ZERO } else { patience }));
         mailbox.is_awake();
@@ -149,14 +141,11 @@ impl IoThread {
 
     fn on_event(&mut self, slot: usize, event: &Event) {
         let Some(conn) = self.conns.get_mut(slot).and_then(Option::as_mut) else { return };
-        conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
-        if event.is_writable() {
-            conn.now_writable();
-        }
+        conn.on_event(event);
         self.list(slot);
     }
 
-    fn list(&mut self, slot: usize) {
+    pub(super) fn list(&mut self, slot: usize) {
         if let Some(conn) = self.conns[slot].as_mut().filter(|conn| !conn.listed) {
             conn.listed = true;
             self.listed.push(slot);
@@ -164,11 +153,12 @@ impl IoThread {
     }
 
     /// Takes new connections and spreads them over the threads.
-    fn accept(&mut self) {
+    fn accept(&mut self, now_ms: i64) {
+        self.accept_again_ms = None;
         for _ in 0..ACCEPTED_AT_ONCE_MAX {
             let Some(listener) = &self.listener else { return };
             match accept(listener, &self.shared) {
-                Ok(Some((stream, address))) => {
+                Ok(Knock::Taken(stream, address)) => {
                     let thread = self.next_thread;
                     self.next_thread = (thread + 1) % self.shared.mailboxes.len();
                     if thread == usize::from(self.number) {
@@ -177,28 +167,27 @@ impl IoThread {
                         self.shared.mailboxes[thread].put(|mail| mail.accepted.push((stream, address)));
                     }
                 }
-                Ok(None) => return,
+                Ok(Knock::Refused(address, reason)) => {
+                    if let Some(unsaid) = self.refusals.may_say(now_ms) {
+                        tracing::warn!(%address, ?reason, unsaid, "too many connections");
+                    }
+                }
+                Ok(Knock::Gone) => (),
+                Ok(Knock::Nobody) => return,
                 Err(error) => {
-                    // Out of descriptors, most likely: try again when others have gone.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    self.rearm_listener();
+                    // Out of descriptors, most likely: those who are here go on, newcomers wait until some have gone.
+                    if let Some(unsaid) = self.refusals.may_say(now_ms) {
+                        tracing::error!(%error, unsaid, "cannot accept a connection");
+                    }
+                    self.accept_again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
                     return;
                 }
             }
         }
-        self.rearm_listener();
+        self.accept_again_ms = Some(now_ms); // there may be more, and the system has said so already
     }
 
-    /// Asks to be told again of connections that are still waiting.
-    fn rearm_listener(&mut self) {
-        if let Some(listener) = &mut self.listener
-            && let Err(error) = self.poll.registry().reregister(listener, LISTENER, Interest::READABLE)
-        {
-            tracing::error!(%error, "cannot listen any more");
-        }
-    }
-
-    fn add(&mut self, mut stream: TcpStream, address: SocketAddr) {
+    pub(super) fn add(&mut self, mut stream: TcpStream, address: SocketAddr) {
         let slot = self.free.pop().unwrap_or(self.conns.len());
         let registered = slot < ConnId::SLOTS_MAX && {
             let interest = Interest::READABLE | Interest::WRITABLE;
@@ -222,19 +211,35 @@ impl IoThread {
 
     fn turn(&mut self) {
         let now = self.shared.clock.now();
+        self.judge_room();
         self.receive(now);
         self.serve(now);
         self.submit();
         self.flush(now);
         if self.next_idle_check_ms <= now.mono_ms {
-            self.next_idle_check_ms = now.mono_ms + IDLE_CHECK_MS;
-            self.close_idle(now);
+            self.check_idle(now);
         }
         self.submit();
     }
 
+    /// Looks at what all threads together hold, once per turn.
+    fn judge_room(&mut self) {
+        let totals = &self.shared.totals;
+        self.room = totals.room(0);
+        self.pause_bytes = if totals.buffers_are_full() { 0 } else { crate::limits::UNSENT_BYTES_PAUSE };
+        if self.room != Room::None {
+            for slot in std::mem::take(&mut self.stalled) {
+                if let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.stalled) {
+                    conn.stalled = false;
+                    self.list(slot);
+                }
+            }
+        }
+    }
+
     fn submit(&mut self) {
         if !self.submission.is_empty() {
+            self.shared.totals.queue(self.submission.load());
             self.shared.inbox.submit(std::mem::take(&mut self.submission));
         }
     }
@@ -242,11 +247,15 @@ impl IoThread {
     /// Reads every listed connection that may take more, into one arena.
     fn receive(&mut self, now: Now) {
         let mut at = 0;
-        let held_back = self.shared.inbox.is_full();
         for &slot in &self.listed {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
-            let may_read = conn.readable && !conn.ended && !conn.closing && conn.core.may_take() && !held_back;
-            if !may_read || UNSENT_BYTES_PAUSE < conn.unsent() || self.arena.len() < at + READ_BYTES {
+            conn.passed_over = false;
+            let may_read = conn.readable && !conn.ended && !conn.closing && !conn.stalled;
+            if !may_read || !conn.core.may_take(self.room) || self.pause_bytes < conn.unsent() {
+                continue;
+            }
+            if self.arena.len() < at + READ_BYTES {
+                conn.passed_over = true;
                 continue;
             }
             match conn.receive(&mut self.arena[at..at + READ_BYTES]) {
@@ -265,270 +274,66 @@ impl IoThread {
         self.shared.stats.bytes_received.fetch_add(at as u64, Ordering::Relaxed);
     }
 
-    /// Serves all frames that have come in, and those that had to wait.
-    fn serve(&mut self, now: Now) {
-        let shared = Arc::clone(&self.shared);
-        let mut state = shared.state.read();
-        self.deliver();
-        let mut budget = Budget::new();
-        for (slot, range) in std::mem::take(&mut self.received) {
-            // The arena is lent out so that a connection and its bytes can be used side by side.
-            let arena = std::mem::take(&mut self.arena);
-            let mut rest = &arena[range];
-            let Some(conn) = self.conns[slot].as_mut() else {
-                self.arena = arena;
-                continue;
-            };
-            if !conn.input.is_empty() {
-                conn.input.extend_from_slice(rest);
-                rest = &[];
-            }
-            while !rest.is_empty() {
-                match self.serve_frames(slot, now, &state, &mut rest, &mut budget) {
-                    Served::Done => break,
-                    Served::More => self.renew(&mut state, &mut budget),
-                }
-            }
-            if let Some(conn) = self.conns[slot].as_mut().filter(|_| !rest.is_empty()) {
-                self.pool.lend(&mut conn.input);
-                conn.input.extend_from_slice(rest);
-            }
-            self.arena = arena;
-        }
-        self.serve_waiting(now, &mut state, &mut budget);
-    }
-
-    /// Serves what connections have kept: frames that were incomplete, or that had to wait.
-    fn serve_waiting(&mut self, now: Now, state: &mut RwLockReadGuard<'_, State>, budget: &mut Budget) {
-        let mut at = 0;
-        while at < self.listed.len() {
-            let slot = self.listed[at];
-            at += 1;
-            let Some(conn) = self.conns[slot].as_mut() else { continue };
-            if conn.input.is_empty() {
-                continue;
-            }
-            let input = std::mem::take(&mut conn.input);
-            let mut rest = &input[..];
-            while let Served::More = self.serve_frames(slot, now, state, &mut rest, budget) {
-                self.renew(state, budget);
-            }
-            let served = input.len() - rest.len();
-            if let Some(conn) = self.conns[slot].as_mut() {
-                conn.input = input;
-                conn.input.drain(..served);
-                self.pool.take_back(&mut conn.input);
-            }
-        }
-    }
-
-    /// Lets writers have the state for a moment, then goes on.
-    fn renew(&mut self, state: &mut RwLockReadGuard<'_, State>, budget: &mut Budget) {
-        RwLockReadGuard::bump(state);
-        self.deliver();
-        *budget = Budget::new();
-    }
-
-    /// Serves the frames at the start of `rest` and moves it on.
-    fn serve_frames(&mut self, slot: usize, now: Now, state: &State, rest: &mut &[u8], budget: &mut Budget) -> Served {
-        let Some(conn) = self.conns[slot].as_mut() else {
-            *rest = &[];
-            return Served::Done;
-        };
-        self.pool.lend(&mut conn.output);
-        let (mut requests, in_flight_before) = (0, conn.core.in_flight());
-        let served = loop {
-            if conn.closing || conn.asked_word {
-                *rest = &[];
-                break Served::Done;
-            }
-            if budget.is_spent() {
-                break Served::More;
-            }
-            if !conn.core.may_take() || UNSENT_BYTES_PAUSE < conn.unsent() {
-                break Served::Done;
-            }
-            if conn.core.is_new() {
-                match words::hear(rest) {
-                    Heard::Nothing => (),
-                    Heard::TooLittle => break Served::Done,
-                    Heard::Word(word) => {
-                        conn.asked_word = true;
-                        conn.figures.received.fetch_add(1, Ordering::Relaxed);
-                        if !self.words.ask(conn.core.id(), word) {
-                            conn.closing = true;
-                        }
-                        continue;
-                    }
-                }
-            }
-            match split_frame(rest, self.frame_bytes_max) {
-                Ok(Some((payload, behind))) => {
-                    let before = conn.output.len();
-                    let in_flight = conn.core.in_flight();
-                    let mut service = Service {
-                        now,
-                        state,
-                        settings: self.settings,
-                        out: &mut conn.output,
-                        submission: &mut self.submission,
-                    };
-                    let verdict = conn.core.on_frame(payload, &mut service);
-                    *rest = behind;
-                    requests += 1;
-                    if in_flight == 0 && conn.core.in_flight() == 1 {
-                        conn.waiting_since_ms = now.mono_ms;
-                    }
-                    budget.requests -= 1;
-                    budget.bytes = budget.bytes.saturating_sub(conn.output.len() - before);
-                    if verdict == Verdict::Close {
-                        conn.closing = true;
-                        conn.output.truncate(before);
-                    }
-                }
-                Ok(None) => break Served::Done,
-                Err(error) => {
-                    tracing::warn!(address = %conn.address, %error, "connection closed");
-                    conn.closing = true;
-                }
-            }
-        };
-        let handed_over = u64::from(conn.core.in_flight() - in_flight_before);
-        let direct = u64::saturating_sub(requests, handed_over);
-        note_served(conn, now, state, (requests, direct));
-        let stats = &self.shared.stats;
-        stats.received.fetch_add(requests, Ordering::Relaxed);
-        stats.sent.fetch_add(direct, Ordering::Relaxed);
-        stats.latency.note_instant(direct);
-        served
-    }
-
-    /// Moves everything the replica has sent into the connections' buffers.
-    fn deliver(&mut self) {
-        let Some(Mail { outboxes, accepted }) = self.shared.mailboxes[usize::from(self.number)].take() else { return };
-        for (stream, address) in accepted {
-            self.add(stream, address);
-        }
-        for outbox in &outboxes {
-            self.deliver_outbox(outbox);
-        }
-    }
-
-    fn deliver_outbox(&mut self, outbox: &Outbox) {
-        let now_ms = self.shared.clock.mono_ms();
-        let mut sent = 0;
-        for part in &outbox.parts {
-            let slot = part.conn.slot();
-            let Some(conn) = self.conns.get_mut(slot).and_then(Option::as_mut) else { continue };
-            if conn.core.id() != part.conn || conn.closing {
-                continue;
-            }
-            let bytes = &outbox.bytes[part.span.clone()];
-            let frames = match &part.note {
-                Note::Event(Some(readers)) if !conn.core.ids().may(readers, perms::READ) => continue,
-                Note::Event(_) => 1,
-                Note::Answers(count) => {
-                    conn.core.on_answers(*count);
-                    self.shared.stats.latency.note(now_ms - conn.waiting_since_ms, i64::from(*count));
-                    conn.figures.latency.note(now_ms - conn.waiting_since_ms, i64::from(*count));
-                    conn.waiting_since_ms = now_ms;
-                    u64::from(*count)
-                }
-                Note::Attached(session, timeout_ms) => {
-                    conn.core.on_attached(*session, *timeout_ms);
-                    conn.figures.session.store(session.0, Ordering::Relaxed);
-                    conn.figures.timeout_ms.store(*timeout_ms, Ordering::Relaxed);
-                    1
-                }
-                Note::Close => {
-                    conn.core.start_closing();
-                    conn.closing = true;
-                    u64::from(!bytes.is_empty())
-                }
-            };
-            self.pool.lend(&mut conn.output);
-            conn.output.extend_from_slice(bytes);
-            conn.figures.sent.fetch_add(frames, Ordering::Relaxed);
-            sent += frames;
-            if UNSENT_BYTES_MAX < conn.unsent() {
-                tracing::warn!(address = %conn.address, "connection closed: it does not read what it is sent");
-                conn.output.clear();
-                conn.closing = true;
-            }
-            if !conn.listed {
-                conn.listed = true;
-                self.listed.push(slot);
-            }
-        }
-        self.shared.stats.sent.fetch_add(sent, Ordering::Relaxed);
-    }
-
-    /// Writes what connections have to send, and closes those that are done.
+    /// Writes what connections have to send, closes those that are done, and lists those that can go on at once.
+    /// Whoever was passed over comes first.
     fn flush(&mut self, now: Now) {
-        let mut again = Vec::new();
+        let (mut first, mut then, mut growth) = (Vec::new(), Vec::new(), 0);
+        let are_full = self.shared.totals.buffers_are_full();
         for slot in std::mem::take(&mut self.listed) {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             conn.listed = false;
             let before = conn.unsent();
-            let dead = conn.flush(&mut self.pool).is_err();
+            let is_dead = conn.flush(now.mono_ms, &mut self.pool).is_err();
             if conn.unsent() < before {
                 conn.figures.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
             }
-            let answered = conn.closing && conn.unsent() == 0;
-            if dead || answered || (conn.ended && !conn.asked_word) {
+            let is_answered = conn.closing && conn.unsent() == 0;
+            if is_dead || is_answered || (conn.ended && !conn.asked_word) {
                 self.close(slot);
                 continue;
             }
-            let may_go_on = conn.core.may_take() && conn.unsent() <= UNSENT_BYTES_PAUSE && !conn.asked_word;
-            let has_frame = || !conn.input.is_empty() && !matches!(split_frame(&conn.input, usize::MAX), Ok(None));
-            if may_go_on && (conn.readable || has_frame()) {
-                again.push(slot);
+            growth += conn.growth();
+            if are_full && BUFFERED_BYTES_SMALL < conn.input.len() && !conn.has_frame() {
+                self.complain(slot, now, "requests take too much memory");
+                self.close(slot);
+                continue;
+            }
+            let may_go_on = conn.core.may_take(self.room) && conn.unsent() <= self.pause_bytes && !conn.closing;
+            if may_go_on && !conn.stalled && !conn.asked_word && (conn.readable || conn.has_frame()) {
+                if conn.passed_over { first.push(slot) } else { then.push(slot) }
             }
         }
-        for slot in again {
-            self.list(slot);
+        self.shared.totals.buffer(growth);
+        first.into_iter().chain(then).for_each(|slot| self.list(slot));
+    }
+
+    /// Puts a connection aside until the server has room for its next request.
+    pub(super) fn stall(&mut self, slot: usize) {
+        if let Some(conn) = self.conns[slot].as_mut().filter(|conn| !conn.stalled) {
+            conn.stalled = true;
+            self.stalled.push(slot);
         }
     }
 
-    fn close(&mut self, slot: usize) {
+    /// Says that a connection is closed, and why; not too often.
+    pub(super) fn complain(&mut self, slot: usize, now: Now, reason: &str) {
+        self.shared.stats.connections_dropped.fetch_add(1, Ordering::Relaxed);
+        let Some(conn) = self.conns[slot].as_ref() else { return };
+        if let Some(unsaid) = self.complaints.may_say(now.mono_ms) {
+            tracing::warn!(address = %conn.address, unsaid, "connection closed: {reason}");
+        }
+    }
+
+    pub(super) fn close(&mut self, slot: usize) {
         let Some(mut conn) = self.conns[slot].take() else { return };
         let _ = self.poll.registry().deregister(&mut conn.stream);
         let id = conn.core.id();
         self.shared.register.remove(id, conn.address.ip());
+        conn.input = Vec::new();
+        conn.drop_output();
+        self.shared.totals.buffer(conn.growth());
+        self.shared.totals.free_large_room(conn.large.iter().map(|(_, bytes)| bytes).sum());
         self.submission.push(id, Ask::Gone, &[]);
         self.free.push(slot);
     }
-
-    /// Closes connections that have been silent for too long.
-    fn close_idle(&mut self, now: Now) {
-        let step = i64::from(self.shared.config.sessionless_timeout_ms.max(1));
-        for slot in 0..self.conns.len() {
-            let Some(conn) = self.conns[slot].as_ref() else { continue };
-            let last = conn.figures.last_io_ms.load(Ordering::Relaxed);
-            let timeout = if conn.core.session().is_some() { i64::from(conn.core.timeout_ms()) } else { step };
-            let due = ((last + timeout) / step + 1) * step;
-            if due <= now.mono_ms {
-                tracing::debug!(address = %conn.address, "connection closed: silent for too long");
-                self.close(slot);
-            }
-        }
-    }
-}
-
-/// Updates a connection's figures after some of its requests were served.
-fn note_served(conn: &mut Connection, now: Now, state: &State, (requests, direct): (u64, u64)) {
-    if requests == 0 {
-        return;
-    }
-    let figures = &conn.figures;
-    figures.received.fetch_add(requests, Ordering::Relaxed);
-    figures.sent.fetch_add(direct, Ordering::Relaxed);
-    figures.latency.note_instant(direct);
-    figures.queued.store(u64::from(conn.core.in_flight()), Ordering::Relaxed);
-    if let Some(op) = conn.core.last_op() {
-        figures.last_op.store(op.code(), Ordering::Relaxed);
-    }
-    figures.last_xid.store(conn.core.last_xid(), Ordering::Relaxed);
-    figures.last_zxid.store(state.last_zxid().0, Ordering::Relaxed);
-    figures.last_response_ms.store(now.mono_ms, Ordering::Relaxed);
 }

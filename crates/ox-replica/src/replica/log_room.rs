@@ -1,0 +1,82 @@
+//! How much the disk still takes.
+//!
+//! Space is measured now and then; in between the replica counts what it hands over, so that a fast writer cannot
+//! fill the disk between two looks.
+
+use ox_proto::OpCode;
+
+/// Which writes the disk has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// All.
+    All,
+    /// Those that make room: deletes, and whatever ends sessions. New sessions begin, because who wants to delete
+    /// needs one.
+    Freeing,
+    /// None but the end of sessions.
+    None,
+}
+
+impl Writes {
+    pub(super) fn allow(self, op: OpCode) -> bool {
+        match self {
+            Self::All => true,
+            Self::Freeing => op == OpCode::Delete,
+            Self::None => false,
+        }
+    }
+}
+
+/// Bytes that may still be logged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LogRoom {
+    /// What is left above the reserve, negative when the reserve is being used; `None` before the first look.
+    left_bytes: Option<i64>,
+    reserve_bytes: i64,
+}
+
+impl LogRoom {
+    /// Takes a new measurement; `unwritten_bytes` may not be on the disk yet.
+    pub(super) fn measured(&mut self, free_bytes: u64, reserve_bytes: u64, unwritten_bytes: usize) {
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.reserve_bytes = signed(reserve_bytes);
+        self.left_bytes = Some(signed(free_bytes).saturating_sub(self.reserve_bytes) - signed(unwritten_bytes as u64));
+    }
+
+    /// Counts a record.
+    pub(super) fn spend(&mut self, bytes: usize) {
+        if let Some(left) = &mut self.left_bytes {
+            *left = left.saturating_sub_unsigned(bytes as u64);
+        }
+    }
+
+    /// The last quarter of the reserve is for nothing but the end of sessions.
+    pub(super) fn writes(&self) -> Writes {
+        match self.left_bytes {
+            Some(left) if left < -(self.reserve_bytes / 4 * 3) => Writes::None,
+            Some(left) if left < 0 => Writes::Freeing,
+            _ => Writes::All,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k153_what_frees_space_is_served_longest() {
+        let mut room = LogRoom::default();
+        assert_eq!(room.writes(), Writes::All);
+        room.measured(1100, 1000, 50);
+        assert_eq!(room.writes(), Writes::All);
+        room.spend(51);
+        assert_eq!(room.writes(), Writes::Freeing);
+        assert!(Writes::Freeing.allow(OpCode::Delete) && !Writes::Freeing.allow(OpCode::SetData));
+        room.spend(750);
+        assert_eq!(room.writes(), Writes::None);
+        assert!(!Writes::None.allow(OpCode::Delete));
+        room.measured(5000, 1000, 0);
+        assert_eq!(room.writes(), Writes::All);
+    }
+}

@@ -1,0 +1,277 @@
+//! Frames, from the arena or from what a connection has kept.
+
+use super::connection::Connection;
+use super::turn::IoThread;
+use crate::limits::{ANSWERED_AT_ONCE_BYTES, HANDSHAKE_BYTES_MAX, SERVED_AT_ONCE_MAX};
+use crate::shared::Shared;
+use crate::words::{self, Heard, WordQueue};
+use ox_proto::frame::{Split, split_frame};
+use ox_replica::{ConnSettings, Now, Room, Service, Submission, Verdict};
+use ox_tree::State;
+use parking_lot::RwLockReadGuard;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How much may still be served before the state is let go.
+pub(super) struct Budget {
+    requests: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    fn new() -> Self {
+        Self { requests: SERVED_AT_ONCE_MAX, bytes: ANSWERED_AT_ONCE_BYTES }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.requests == 0 || self.bytes == 0
+    }
+}
+
+/// What became of the frames of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Served {
+    /// All that may be served now.
+    Done,
+    /// The budget is spent; there is more.
+    More,
+    /// The next one waits until the server has room.
+    Stalled,
+}
+
+impl IoThread {
+    /// Serves all frames that have come in, and those that had to wait.
+    pub(super) fn serve(&mut self, now: Now) {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.state.read();
+        self.deliver();
+        let mut budget = Budget::new();
+        for (slot, range) in std::mem::take(&mut self.received) {
+            // The arena is lent out so that a connection and its bytes can be used side by side.
+            let arena = std::mem::take(&mut self.arena);
+            let mut rest = &arena[range];
+            let Some(conn) = self.conns[slot].as_mut() else {
+                self.arena = arena;
+                continue;
+            };
+            if !conn.input.is_empty() {
+                conn.input.extend_from_slice(rest);
+                rest = &[];
+            }
+            if !rest.is_empty() {
+                self.serve_all(slot, now, &mut state, &mut rest, &mut budget);
+            }
+            if let Some(conn) = self.conns[slot].as_mut().filter(|_| !rest.is_empty()) {
+                self.pool.lend(&mut conn.input);
+                conn.input.extend_from_slice(rest);
+            }
+            self.arena = arena;
+        }
+        self.serve_waiting(now, &mut state, &mut budget);
+    }
+
+    /// Serves what connections have kept: frames that were incomplete, or that had to wait.
+    fn serve_waiting(&mut self, now: Now, state: &mut RwLockReadGuard<'_, State>, budget: &mut Budget) {
+        let mut at = 0;
+        while at < self.listed.len() {
+            let slot = self.listed[at];
+            at += 1;
+            let Some(conn) = self.conns[slot].as_mut() else { continue };
+            if conn.input.is_empty() || conn.stalled {
+                continue;
+            }
+            let input = std::mem::take(&mut conn.input);
+            let mut rest = &input[..];
+            self.serve_all(slot, now, state, &mut rest, budget);
+            let served = input.len() - rest.len();
+            if let Some(conn) = self.conns[slot].as_mut() {
+                conn.input = input;
+                conn.input.drain(..served);
+                self.pool.take_back(&mut conn.input);
+            }
+        }
+    }
+
+    /// Serves the frames at the start of `rest` and moves it on, letting writers in between.
+    fn serve_all(
+        &mut self,
+        slot: usize,
+        now: Now,
+        state: &mut RwLockReadGuard<'_, State>,
+        rest: &mut &[u8],
+        budget: &mut Budget,
+    ) {
+        loop {
+            match self.serve_frames(slot, now, state, rest, budget) {
+                Served::Done => return,
+                Served::Stalled => return self.stall(slot),
+                Served::More => {
+                    RwLockReadGuard::bump(state);
+                    self.deliver();
+                    *budget = Budget::new();
+                }
+            }
+        }
+    }
+
+    /// Serves frames until the budget is spent or nothing more may be served.
+    fn serve_frames(&mut self, slot: usize, now: Now, state: &State, rest: &mut &[u8], budget: &mut Budget) -> Served {
+        let Some(conn) = self.conns[slot].as_mut() else {
+            *rest = &[];
+            return Served::Done;
+        };
+        self.pool.lend(&mut conn.output);
+        let (handed_before, mut requests, mut complaint) = (conn.handed, 0, None);
+        let waited_ms = conn.held_since_ms.map_or(0, |since_ms| now.mono_ms - since_ms);
+        let served = loop {
+            if conn.closing || conn.asked_word {
+                *rest = &[];
+                break Served::Done;
+            }
+            if budget.is_spent() {
+                break Served::More;
+            }
+            let room = self.shared.totals.exact_room(self.room, self.submission.items.len());
+            if !conn.core.may_take(room) || self.pause_bytes < conn.unsent() {
+                break Served::Done;
+            }
+            if conn.core.is_new() && hear_word(conn, &self.words, rest) {
+                continue;
+            }
+            let (payload, behind) = match next_frame(conn, &self.shared, rest, self.frame_bytes_max) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break Served::Done,
+                Err(reason) => {
+                    conn.closing = true;
+                    complaint = Some(reason);
+                    continue;
+                }
+            };
+            let before = conn.output.len();
+            let shared = &self.shared;
+            let mut turn =
+                Turn { now, state, settings: self.settings, room, waited_ms, shared, submission: &mut self.submission };
+            match take_frame(conn, payload, &mut turn) {
+                Verdict::Continue => (),
+                Verdict::Wait => break Served::Stalled,
+                Verdict::Close => {
+                    conn.closing = true;
+                    conn.output.truncate(before);
+                }
+            }
+            *rest = behind;
+            requests += 1;
+            budget.requests -= 1;
+            budget.bytes = budget.bytes.saturating_sub(conn.output.len().saturating_sub(before));
+        };
+        note_waiting(conn, now, rest, served, requests);
+        let direct = u64::saturating_sub(requests, conn.handed - handed_before);
+        note_served(conn, now, state, (requests, direct));
+        let stats = &self.shared.stats;
+        stats.received.fetch_add(requests, Ordering::Relaxed);
+        stats.sent.fetch_add(direct, Ordering::Relaxed);
+        stats.latency.note_instant(direct);
+        if let Some(reason) = complaint {
+            self.complain(slot, now, &reason);
+        }
+        served
+    }
+}
+
+/// What all frames of a connection are served with.
+struct Turn<'a> {
+    now: Now,
+    state: &'a State,
+    settings: ConnSettings,
+    room: Room,
+    waited_ms: i64,
+    shared: &'a Shared,
+    submission: &'a mut Submission,
+}
+
+/// Whether the connection begins with a word; the thread for words has it then.
+fn hear_word(conn: &mut Connection, words: &WordQueue, bytes: &[u8]) -> bool {
+    let Heard::Word(word) = words::hear(bytes) else { return false };
+    conn.asked_word = true;
+    conn.figures.received.fetch_add(1, Ordering::Relaxed);
+    conn.closing = !words.ask(conn.core.id(), word);
+    true
+}
+
+/// The frame at the start of `bytes`, if it is complete; or why the connection cannot go on.
+fn next_frame<'a>(
+    conn: &Connection,
+    shared: &Shared,
+    bytes: &'a [u8],
+    bytes_max: usize,
+) -> Result<Option<Split<'a>>, String> {
+    let bytes_max = if conn.core.is_new() { bytes_max.min(HANDSHAKE_BYTES_MAX) } else { bytes_max };
+    let frame = split_frame(bytes, bytes_max).map_err(|error| error.to_string())?;
+    let announced = || bytes.first_chunk().map_or(0, |prefix| u32::from_be_bytes(*prefix)) as usize;
+    if frame.is_none() && shared.totals.is_large(announced()) && !shared.totals.has_large_room(announced()) {
+        return Err("too many large requests".to_owned());
+    }
+    Ok(frame)
+}
+
+/// Serves one frame.
+fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Verdict {
+    let totals = &turn.shared.totals;
+    let is_large = totals.is_large(payload.len());
+    if is_large && !totals.take_large_room(payload.len()) {
+        return Verdict::Close;
+    }
+    let in_flight = conn.core.in_flight();
+    let admit = |newcomer| turn.shared.admit(turn.now, newcomer);
+    let verdict = conn.core.on_frame(
+        payload,
+        &mut Service {
+            now: turn.now,
+            state: turn.state,
+            settings: turn.settings,
+            room: turn.room,
+            waited_ms: turn.waited_ms,
+            admit: &admit,
+            out: &mut conn.output,
+            submission: turn.submission,
+        },
+    );
+    let handed = conn.core.in_flight() - in_flight;
+    conn.handed += u64::from(handed);
+    if is_large && handed != 0 {
+        conn.large.push((conn.handed, payload.len()));
+    } else if is_large {
+        totals.free_large_room(payload.len());
+    }
+    if in_flight == 0 && handed != 0 {
+        conn.waiting_since_ms = turn.now.mono_ms;
+    }
+    verdict
+}
+
+/// Notes since when frames have been waiting, for those that must not wait too long.
+fn note_waiting(conn: &mut Connection, now: Now, rest: &[u8], served: Served, requests: u64) {
+    if requests != 0 {
+        conn.partial_since_ms = None;
+    }
+    let is_waiting = served == Served::More || matches!(split_frame(rest, usize::MAX), Ok(Some(_)));
+    conn.held_since_ms = is_waiting.then(|| conn.held_since_ms.unwrap_or(now.mono_ms));
+}
+
+/// Updates a connection's figures after some of its requests were served.
+fn note_served(conn: &mut Connection, now: Now, state: &State, (requests, direct): (u64, u64)) {
+    if requests == 0 {
+        return;
+    }
+    let figures = &conn.figures;
+    figures.received.fetch_add(requests, Ordering::Relaxed);
+    figures.sent.fetch_add(direct, Ordering::Relaxed);
+    figures.latency.note_instant(direct);
+    figures.queued.store(u64::from(conn.core.in_flight()), Ordering::Relaxed);
+    if let Some(op) = conn.core.last_op() {
+        figures.last_op.store(op.code(), Ordering::Relaxed);
+    }
+    figures.last_xid.store(conn.core.last_xid(), Ordering::Relaxed);
+    figures.last_zxid.store(state.last_zxid().0, Ordering::Relaxed);
+    figures.last_response_ms.store(now.mono_ms, Ordering::Relaxed);
+}

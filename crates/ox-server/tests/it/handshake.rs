@@ -1,0 +1,318 @@
+//! The first frame, and what may stand in its place.
+
+use crate::raw::{Client, Hello, Packet, Raw};
+use crate::served::{Served, TIMEOUT_MS};
+use ox_proto::connect::ConnectResponse;
+use ox_proto::password::session_password;
+use ox_proto::{OpCode, SessionId};
+
+/// Sends a handshake; the answer, or `None` when the connection is closed without one.
+fn say(served: &Served, hello: &Hello) -> Option<ConnectResponse> {
+    served.connect().handshake(hello)
+}
+
+#[test]
+fn a_new_session_gets_an_id_and_its_password() {
+    let served = Served::start();
+    let hello = say(&served, &Hello::new(TIMEOUT_MS)).unwrap();
+    assert_eq!(hello.session.0 >> 56, 1, "a standalone server is number one");
+    assert_eq!(hello.password, session_password(hello.session));
+    assert_eq!((hello.timeout_ms, hello.read_only), (TIMEOUT_MS, Some(false)));
+}
+
+#[test]
+fn old_clients_get_an_answer_without_the_last_byte() {
+    let served = Served::start();
+    for (read_only, length) in [(None, 36), (Some(false), 37), (Some(true), 37)] {
+        let mut raw = served.connect();
+        raw.send(&Hello { read_only, ..Hello::new(TIMEOUT_MS) }.frame());
+        assert_eq!(raw.frame().unwrap().len(), length);
+    }
+}
+
+#[test]
+fn timeouts_are_brought_into_bounds() {
+    let served = Served::with("maxSessionTimeout=40000\n");
+    for (asked, granted) in [
+        (-5, 4000),
+        (0, 4000),
+        (3999, 4000),
+        (4001, 4001),
+        (40_000, 40_000),
+        (40_001, 40_000),
+        (i32::MAX, 40_000),
+        (i32::MIN, 4000),
+    ] {
+        assert_eq!(say(&served, &Hello::new(asked)).unwrap().timeout_ms, granted, "asked for {asked}");
+    }
+}
+
+#[test]
+fn passwords_of_new_sessions_are_not_looked_at() {
+    let served = Served::start();
+    for password in [None, Some(vec![]), Some(vec![7; 3]), Some(vec![7; 16]), Some(vec![7; 1000])] {
+        assert!(say(&served, &Hello { password, ..Hello::new(TIMEOUT_MS) }).unwrap().session != SessionId::NONE);
+    }
+}
+
+#[test]
+fn bytes_behind_the_record_are_ignored() {
+    let served = Served::start();
+    let mut frame = Hello::new(TIMEOUT_MS).frame();
+    frame.extend([9; 100]);
+    let length = u32::try_from(frame.len() - 4).unwrap();
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    let mut raw = served.connect();
+    raw.send(&frame);
+    assert_eq!(raw.frame().unwrap().len(), 37);
+}
+
+#[test]
+fn what_is_no_handshake_is_closed_without_a_word() {
+    let served = Served::start();
+    let frame = Hello::new(TIMEOUT_MS).frame();
+    let cut = |length: usize| {
+        let mut cut = frame[..4 + length].to_vec();
+        cut[..4].copy_from_slice(&u32::try_from(length).unwrap().to_be_bytes());
+        cut
+    };
+    let mut bad_password = frame.clone();
+    bad_password[28..32].copy_from_slice(&(-2_i32).to_be_bytes());
+    let mut long_password = frame.clone();
+    long_password[28..32].copy_from_slice(&i32::MAX.to_be_bytes());
+    for bytes in [
+        cut(0),
+        cut(27),
+        cut(43),
+        bad_password,
+        long_password,
+        vec![0xff; 4],
+        i32::MIN.to_be_bytes().to_vec(),
+        i32::MAX.to_be_bytes().to_vec(),
+        1_048_576_i32.to_be_bytes().to_vec(),
+        b"GET / HTTP/1.1\r\n".to_vec(),
+        b"\x16\x03\x01\x02\x00\x01\x00".to_vec(),
+    ] {
+        let mut raw = served.connect();
+        raw.try_send(&bytes);
+        raw.expect_closed();
+    }
+    assert_eq!(cut(44).len(), 48);
+    assert!(say(&served, &Hello::new(TIMEOUT_MS)).is_some(), "others are served as before");
+}
+
+#[test]
+fn clients_that_have_seen_more_than_the_server_are_sent_away() {
+    let served = Served::start();
+    let zxid = served.client().ping().zxid;
+    for (seen, taken) in [(zxid, true), (zxid + 100, false), (-1, true), (i64::MIN, true), (i64::MAX, false)] {
+        let hello = Hello { last_zxid_seen: seen, ..Hello::new(TIMEOUT_MS) };
+        assert_eq!(say(&served, &hello).is_some(), taken, "seen {seen}");
+    }
+}
+
+#[test]
+fn k119_a_session_is_resumed_or_refused_but_never_replaced() {
+    let served = Served::start();
+    let first = served.client();
+    let refused = |hello: &Hello| {
+        let mut raw = served.connect();
+        let answer = raw.handshake(hello).unwrap();
+        raw.expect_closed();
+        assert_eq!(answer, ConnectResponse::refused(Some(false)));
+    };
+    refused(&Hello { session: SessionId(77), password: Some(session_password(SessionId(77)).into()), ..hello(&first) });
+    refused(&Hello { password: Some(vec![0; 16]), ..hello(&first) });
+    refused(&Hello { password: None, ..hello(&first) });
+    refused(&Hello { password: Some(first.hello.password[..15].to_vec()), ..hello(&first) });
+    let again = served.resume(&first).expect("the session lives");
+    assert_eq!(again.hello, first.hello);
+    assert_eq!(again.close().err, 0);
+    refused(&hello(&first));
+}
+
+fn hello(client: &Client) -> Hello {
+    Hello::again(&client.hello)
+}
+
+#[test]
+fn k115_a_wrong_password_costs_the_client_its_connection_and_nothing_else() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.create_as("/e", 1);
+    let stranger = say(&served, &Hello { password: Some(vec![1; 16]), ..hello(&client) }).unwrap();
+    assert_eq!(stranger.session, SessionId::NONE);
+    assert_eq!(client.try_reply(), None, "closed without a word");
+    let mut again = served.resume(&client).expect("the session lives");
+    assert_eq!(again.exists("/e").stat().ephemeral_owner, client.session().0);
+    assert_eq!(again.set("/e", b"1").err, 0, "and can be written with");
+}
+
+#[test]
+fn the_last_connection_has_the_session() {
+    let served = Served::start();
+    let mut clients = vec![served.client()];
+    for _ in 0..20 {
+        let next = served.resume(clients.last().unwrap()).expect("the session lives");
+        clients.push(next);
+    }
+    let mut last = clients.pop().unwrap();
+    for mut old in clients {
+        assert_eq!(old.try_reply(), None);
+    }
+    assert_eq!(last.create("/a", b"").err, 0);
+}
+
+#[test]
+fn a_new_timeout_is_negotiated_at_every_handshake() {
+    let served = Served::start();
+    let client = served.client();
+    let again = Client::try_open(served.address(), &Hello { timeout_ms: 5000, ..hello(&client) }).unwrap();
+    assert_eq!(again.hello.timeout_ms, 5000);
+}
+
+#[test]
+fn requests_may_follow_the_handshake_in_the_same_packet() {
+    let served = Served::start();
+    let mut bytes = Hello::new(TIMEOUT_MS).frame();
+    let requests = Packet::default().auth(-4, "digest", b"a:b").create(1, "/a", b"x", 0).get(2, "/a").ping();
+    bytes.extend(requests.0);
+    let mut raw = served.connect();
+    raw.send(&bytes);
+    raw.frame().unwrap();
+    let replies: Vec<_> = (0..4).map(|_| crate::raw::Reply::decode(&raw.frame().unwrap())).collect();
+    assert_eq!(
+        replies.iter().map(|reply| (reply.xid, reply.err)).collect::<Vec<_>>(),
+        [(-4, 0), (1, 0), (2, 0), (-2, 0)]
+    );
+    assert_eq!(replies[2].data().unwrap(), b"x");
+}
+
+#[test]
+fn requests_behind_a_refused_handshake_are_dropped() {
+    let served = Served::start();
+    let mut bytes = Hello { session: SessionId(5), ..Hello::new(TIMEOUT_MS) }.frame();
+    bytes.extend(Packet::default().create(1, "/dropped", b"", 0).0);
+    let mut raw = served.connect();
+    raw.send(&bytes);
+    assert_eq!(ConnectResponse::decode(&raw.frame().unwrap()), Ok(ConnectResponse::refused(Some(false))));
+    raw.expect_closed();
+    assert_eq!(served.client().exists("/dropped").err, -101);
+}
+
+#[test]
+fn a_handshake_may_come_byte_by_byte() {
+    let served = Served::start();
+    let mut raw = served.connect();
+    for byte in Hello::new(TIMEOUT_MS).frame() {
+        raw.send(&[byte]);
+    }
+    assert_eq!(raw.frame().unwrap().len(), 37);
+}
+
+/// Frames before the session is there are small: nobody has a megabyte kept without having said who they are.
+#[test]
+fn k144_a_handshake_has_a_budget_of_its_own() {
+    let served = Served::with("globalOutstandingLimit=1\n");
+    let mut raw = served.connect();
+    raw.try_send(&(64_i32 << 10 | 1).to_be_bytes());
+    raw.expect_closed();
+    // However much others have on their way, newcomers get in.
+    let mut busy = served.client();
+    busy.create("/busy", b"");
+    let packet = (1..=1000).fold(Packet::default(), |packet, xid| packet.set(xid, "/busy", b"x"));
+    busy.send(&packet);
+    for _ in 0..20 {
+        served.client().close();
+    }
+    assert!((1..=1000).all(|xid| busy.reply().xid == xid));
+}
+
+#[test]
+fn words_are_for_the_beginning() {
+    let served = Served::with("4lw.commands.whitelist=ruok\n");
+    let ask = |pieces: &[&[u8]]| {
+        let mut raw = served.connect();
+        pieces.iter().for_each(|piece| raw.send(piece));
+        String::from_utf8(raw.rest()).unwrap()
+    };
+    assert_eq!(ask(&[b"ruok"]), "imok");
+    assert_eq!(ask(&[b"r", b"uo", b"k"]), "imok");
+    assert_eq!(ask(&[b"ruok\n and more"]), "imok");
+    assert!(ask(&[b"dump"]).contains("not in the whitelist"));
+    let mut half_closed = served.connect();
+    half_closed.send(b"ruok");
+    half_closed.finish();
+    assert_eq!(half_closed.rest(), b"imok");
+    let mut client = served.client();
+    client.raw.send(b"ruok");
+    assert_eq!(client.try_reply(), None, "a length, and far too large");
+}
+
+/// The limits count connections as they are accepted.
+#[test]
+fn connections_are_counted_by_address_and_in_total() {
+    for settings in ["maxClientCnxns=3\n", "maxCnxns=3\n"] {
+        let served = Served::with(settings);
+        let mut kept: Vec<Raw> = Vec::new();
+        for _ in 0..3 {
+            let mut raw = served.connect();
+            assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_some());
+            kept.push(raw);
+        }
+        for _ in 0..600 {
+            served.connect().expect_closed();
+        }
+        kept.pop();
+        // The place is free as soon as the server has seen the end of it.
+        let refused = (0..1000).take_while(|_| {
+            let mut raw = served.connect();
+            raw.try_send(&Hello::new(TIMEOUT_MS).frame());
+            raw.frame().is_none()
+        });
+        assert!(refused.count() < 1000);
+    }
+}
+
+#[test]
+fn new_sessions_cost_tokens() {
+    let served = Served::with("connection_throttle_tokens=5\nconnection_throttle_fill_time=100000\n");
+    let taken = (0..20).filter(|_| say(&served, &Hello::new(TIMEOUT_MS)).is_some()).count();
+    assert_eq!(taken, 5);
+    let weighed = "connection_throttle_tokens=2\nconnection_throttle_fill_time=100000\n\
+                   connection_throttle_weight_enabled=true\n";
+    let served = Served::with(weighed); // six tokens: a new session takes three, one that comes back two
+    let client = served.client();
+    assert!(served.resume(&client).is_some());
+    assert!(say(&served, &Hello::new(TIMEOUT_MS)).is_none(), "one token is left");
+}
+
+#[test]
+fn a_connection_without_a_session_is_closed_in_time() {
+    let served = Served::with("nio.sessionlessCnxnTimeout=100\n");
+    let silent = served.connect();
+    let mut half = served.connect();
+    half.send(&[0, 0, 0, 45, 1, 2]);
+    for mut raw in [silent, half] {
+        raw.expect_closed();
+    }
+}
+
+#[test]
+fn every_opcode_that_is_none_ends_the_connection_with_a_word() {
+    let served = Served::start();
+    let known: Vec<i32> = OpCode::ALL.iter().map(|op| op.code()).collect();
+    let refused = [-10, -1, 0, 13, 20];
+    for op in (-20..=120).chain([i32::MIN, i32::MAX]) {
+        if known.contains(&op) && !refused.contains(&op) {
+            continue;
+        }
+        let mut client = served.client();
+        client.send(&Packet::default().ping().raw(7, op, b"").get(8, "/"));
+        assert_eq!(client.reply().xid, -2);
+        let reply = client.reply();
+        assert_eq!((reply.xid, reply.zxid, reply.err), (7, -1, -6), "opcode {op}");
+        assert_eq!(client.try_reply(), None, "opcode {op}");
+        assert!(served.resume(&client).is_some(), "the session survives");
+    }
+}
