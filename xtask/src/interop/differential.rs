@@ -83,7 +83,9 @@ pub(crate) fn run(workspace: &Workspace, amount: Amount) -> Result<()> {
         let plan = Plan {
             profile,
             scenarios: true,
+            scripts: Vec::new(),
             only: None,
+            trace: false,
             seeds: amount.seed..amount.seed + seeds,
             steps: amount.steps,
             shrink_for: Duration::from_secs(20),
