@@ -47,10 +47,11 @@ fn errors_are_counted_by_code() {
 
 #[test]
 fn a_root_of_somebody_else_is_left_alone() {
-    let error = job("get", 1)
-        .clean(start(Manner::Refuses(ox_proto::ErrorCode::NoAuth.code())), &Progress::hidden())
-        .unwrap_err();
-    assert!(error.to_string().contains("cannot read /it: not authorized (-102)"), "{error:#}");
+    let clean = |manner| format!("{:#}", job("get", 1).clean(start(manner), &Progress::hidden()).unwrap_err());
+    let error = clean(Manner::IsForeign);
+    assert!(error.starts_with("/it exists and was not made by this tool, so it is left alone\nhint: "), "{error}");
+    let error = clean(Manner::Refuses(ox_proto::ErrorCode::NoAuth.code()));
+    assert!(error.contains("cannot read /it: not authorized (-102)"), "{error}");
 }
 
 #[test]

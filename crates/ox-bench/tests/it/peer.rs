@@ -26,6 +26,8 @@ pub(crate) enum Manner {
     Closes,
     /// Answers getData with an error, with this code.
     Refuses(i32),
+    /// Answers getData with data that this tool has not written.
+    IsForeign,
     /// Answers getData with a wrong xid.
     Confuses,
     /// Answers the first bytes with text.
@@ -82,9 +84,15 @@ fn serve(mut stream: TcpStream, manner: Manner, everybody: &Mutex<Vec<TcpStream>
                 Manner::SpeaksHttp => out = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
                 Manner::Closes if connected => return stream.shutdown(std::net::Shutdown::Both).unwrap(),
                 Manner::Refuses(code) if is_get => out[16..20].copy_from_slice(&code.to_be_bytes()),
+                Manner::IsForeign if is_get => out[24..29].copy_from_slice(b"hello"),
                 Manner::Confuses if is_get => out[4..8].copy_from_slice(&77_i32.to_be_bytes()),
                 Manner::Notifies if op == Some(OpCode::SetData.code()) => notify(&stream, everybody),
-                Manner::Good | Manner::Notifies | Manner::Closes | Manner::Refuses(_) | Manner::Confuses => (),
+                Manner::Good
+                | Manner::Notifies
+                | Manner::Closes
+                | Manner::Refuses(_)
+                | Manner::IsForeign
+                | Manner::Confuses => (),
             }
             connected = true;
             if stream.write_all(&out).is_err() || next == Next::Close {
