@@ -17,7 +17,7 @@ use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid;
 use ox_proto::{OpCode, Zxid};
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the close may take that follows a reply like AuthFailed.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
@@ -51,6 +51,8 @@ pub(crate) struct Listener<'s> {
     pub(crate) items: Vec<Item>,
     /// How long a reply may take.
     pub(crate) patience: Duration,
+    /// When the batch was sent.
+    pub(crate) since: Instant,
 }
 
 impl Listener<'_> {
@@ -59,10 +61,10 @@ impl Listener<'_> {
         let end = match self.client.connection.take() {
             None => End::Absent,
             Some(mut connection) => {
-                let end = match expected.special {
-                    Some((line, action)) => self.special(line, action, &mut connection),
-                    None => self.replies(name, batch, &mut expected, &mut connection),
-                };
+                let mut end = self.replies(name, batch, &mut expected, &mut connection);
+                if let (End::Open, Some((line, action))) = (end, expected.special) {
+                    end = self.special(line, action, &mut connection);
+                }
                 self.client.connection = Some(connection);
                 end
             }
@@ -77,7 +79,8 @@ impl Listener<'_> {
 
     fn special(&mut self, line: usize, action: &Action, connection: &mut Connection) -> End {
         let (patience, after) = match action {
-            Action::Wait(ms) => (Duration::from_millis(*ms), SETTLE_PATIENCE),
+            // Both servers are given the same time, although they are listened to one after the other.
+            Action::Wait(ms) => (Duration::from_millis(*ms).saturating_sub(self.since.elapsed()), SETTLE_PATIENCE),
             Action::Drop => {
                 connection.half_close();
                 (self.patience, self.patience)

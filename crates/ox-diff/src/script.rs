@@ -10,7 +10,7 @@
 //! A reattach password=wrong       a new connection for A's session
 //! A drop                          half-closes A's connection and waits for the server to close it
 //! A raw 00000003                  bytes as they are: on A's connection, or on a bare new one
-//! A wait 12000                    until an event arrives, at most so many ms
+//! A wait 12000                    until an event arrives, at most so many ms; last in its batch
 //! for P in /a "/b c"              repeats the lines up to `end`, with $P replaced
 //! A exists $P
 //! end
@@ -216,8 +216,10 @@ impl Batch {
         ensure!(writers.len() < 2, "writes of two sessions in one batch race");
         for actor in self.actors() {
             let lines: Vec<_> = self.0.iter().filter(|line| line.session == actor).collect();
-            let alone = |line: &&Line| matches!(line.action, Action::Raw(_) | Action::Drop | Action::Wait(_));
-            ensure!(lines.len() == 1 || !lines.iter().any(alone), "raw, drop and wait stand alone");
+            let alone = |line: &&Line| matches!(line.action, Action::Raw(_) | Action::Drop);
+            ensure!(lines.len() == 1 || !lines.iter().any(alone), "raw and drop stand alone");
+            let waits = |line: &&Line| matches!(line.action, Action::Wait(_));
+            ensure!(!lines.iter().rev().skip(1).any(waits), "a wait comes last");
             let connects = |line: &&Line| matches!(line.action, Action::Connect(_));
             ensure!(!lines.iter().skip(1).any(connects), "a handshake comes first");
         }

@@ -13,7 +13,7 @@ use ox_proto::jute::{Jute as _, put_buffer};
 use ox_proto::limits::PASSWORD_BYTES;
 use ox_proto::request::xid;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Far above what any server needs for a reply, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,7 +42,10 @@ pub struct Side {
 }
 
 /// What was sent for a batch and is not answered yet.
-pub struct Sent<'a>(Vec<(Name, Expected<'a>)>);
+pub struct Sent<'a> {
+    expected: Vec<(Name, Expected<'a>)>,
+    since: Instant,
+}
 
 impl Side {
     /// A server at `host:port`, without any session.
@@ -79,7 +82,7 @@ impl Side {
             }
             sent.push((name, expected));
         }
-        Ok(Sent(sent))
+        Ok(Sent { expected: sent, since: Instant::now() })
     }
 
     fn prepare<'a>(
@@ -158,11 +161,16 @@ impl Side {
     /// Listens until everything sent is answered.
     pub fn collect(&mut self, batch: &Batch, sent: Sent<'_>) -> BTreeMap<Name, Stream> {
         let mut streams = BTreeMap::new();
-        for (name, expected) in sent.0 {
+        for (name, expected) in sent.expected {
             let mut client = self.clients.remove(&name).unwrap_or_default();
-            let stream =
-                Listener { client: &mut client, naming: &mut self.naming, items: Vec::new(), patience: self.patience }
-                    .run(name, batch, expected);
+            let stream = Listener {
+                client: &mut client,
+                naming: &mut self.naming,
+                items: Vec::new(),
+                patience: self.patience,
+                since: sent.since,
+            }
+            .run(name, batch, expected);
             if stream.end != End::Open {
                 client.connection = None;
             }
