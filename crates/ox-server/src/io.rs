@@ -6,8 +6,10 @@
 
 mod accept;
 mod connection;
+mod figures;
 mod pool;
 mod turn;
+mod waiting;
 
 pub(crate) use accept::bind;
 pub(crate) use turn::{IoThread, WAKER};

@@ -20,5 +20,9 @@ pub(crate) const POOLED_BUFFER_BYTES: usize = 256 << 10;
 pub(crate) const ACCEPTED_AT_ONCE_MAX: usize = 256;
 /// Status commands that may wait for the thread that answers them.
 pub(crate) const WORDS_WAITING_MAX: usize = 256;
+/// Bytes of an answer made before the connection must have sent them.
+pub(crate) const WORD_PIECE_BYTES: usize = 256 << 10;
+/// Connections, sessions, nodes or watches a status command looks at while it holds a lock.
+pub(crate) const LISTED_AT_ONCE_MAX: usize = 1000;
 /// Submissions that may wait for the replica before I/O threads hold back.
 pub(crate) const INBOX_BYTES_MAX: usize = 64 << 20;

@@ -1,5 +1,6 @@
 //! The listening socket.
 
+use crate::register::Refused;
 use crate::shared::Shared;
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -50,7 +51,11 @@ pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<Opti
                 }
                 return Ok(Some((stream, address)));
             }
-            Err(reason) => tracing::warn!(%address, ?reason, "too many connections"),
+            Err(reason) => {
+                shared.metrics.connection_rejected.add(1);
+                let max = if reason == Refused::Address { limits.max_client_cnxns } else { limits.max_cnxns };
+                tracing::warn!(?reason, "Too many connections from /{} - max is {max}", address.ip());
+            }
         }
     }
 }

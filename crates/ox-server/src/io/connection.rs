@@ -1,6 +1,7 @@
 //! One socket with its buffers.
 
 use super::pool::Pool;
+use super::waiting::Waiting;
 use crate::register::ConnFigures;
 use mio::net::TcpStream;
 use ox_replica::Conn;
@@ -23,6 +24,8 @@ pub(super) struct Connection {
     /// The socket may have more to read.
     pub(super) readable: bool,
     writable: bool,
+    /// The system has told that nothing more comes behind what is there to read.
+    pub(super) read_closed: bool,
     /// The client has closed its side.
     pub(super) ended: bool,
     /// Close when everything is sent.
@@ -31,8 +34,10 @@ pub(super) struct Connection {
     pub(super) listed: bool,
     /// A four-letter word is being answered.
     pub(super) asked_word: bool,
-    /// When the oldest request on its way was received.
-    pub(super) waiting_since_ms: i64,
+    /// The word's answer goes on when everything is sent.
+    pub(super) wants_more: bool,
+    /// Requests on their way through the replica.
+    pub(super) waiting: Waiting,
 }
 
 /// What a read gave.
@@ -58,20 +63,23 @@ impl Connection {
             sent: 0,
             readable: false,
             writable: true,
+            read_closed: false,
             ended: false,
             closing: false,
             listed: false,
             asked_word: false,
-            waiting_since_ms: 0,
+            wants_more: false,
+            waiting: Waiting::default(),
         }
     }
 
-    /// Reads once. A short read means that the socket is empty: the next bytes raise a new event.
+    /// Reads once. A short read means that the socket is empty: the next bytes raise a new event, but the end does
+    /// not, if it came together with the last bytes.
     pub(super) fn receive(&mut self, room: &mut [u8]) -> Received {
         match self.stream.read(room) {
             Ok(0) => Received::End,
             Ok(count) => {
-                self.readable = count == room.len();
+                self.readable = count == room.len() || self.read_closed;
                 Received::Bytes(count)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -85,6 +93,12 @@ impl Connection {
 
     pub(super) fn unsent(&self) -> usize {
         self.output.len() - self.sent
+    }
+
+    /// What the socket is asked for, as Java's selectors say it: 1 to read, 4 to write.
+    pub(super) fn interest(&self) -> u8 {
+        let reads = self.core.may_take() && !self.ended && !self.closing;
+        if self.asked_word { 0 } else { u8::from(reads) | u8::from(0 < self.unsent()) << 2 }
     }
 
     pub(super) fn now_writable(&mut self) {

@@ -2,12 +2,13 @@
 
 use super::accept::accept;
 use super::connection::{Connection, Received};
+use super::figures::TurnFigures;
 use super::pool::Pool;
 use crate::limits::{
     ACCEPTED_AT_ONCE_MAX, ANSWERED_AT_ONCE_BYTES, ARENA_BYTES, READ_BYTES, SERVED_AT_ONCE_MAX, UNSENT_BYTES_MAX,
     UNSENT_BYTES_PAUSE,
 };
-use crate::mailbox::Mail;
+use crate::mailbox::{Mail, Text};
 use crate::shared::Shared;
 use crate::words::{self, Heard, WordQueue};
 use mio::event::Event;
@@ -51,6 +52,7 @@ pub(crate) struct IoThread {
     received: Vec<(usize, Range<usize>)>,
     submission: Submission,
     pool: Pool,
+    figures: TurnFigures,
     next_thread: usize,
     next_idle_check_ms: i64,
 }
@@ -100,6 +102,7 @@ impl IoThread {
             received: Vec::new(),
             submission: Submission::default(),
             pool: Pool::default(),
+            figures: TurnFigures::default(),
             next_thread: 0,
             next_idle_check_ms: IDLE_CHECK_MS,
             shared,
@@ -149,7 +152,8 @@ impl IoThread {
 
     fn on_event(&mut self, slot: usize, event: &Event) {
         let Some(conn) = self.conns.get_mut(slot).and_then(Option::as_mut) else { return };
-        conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        conn.read_closed |= event.is_read_closed() || event.is_error();
+        conn.readable |= event.is_readable() || conn.read_closed;
         if event.is_writable() {
             conn.now_writable();
         }
@@ -225,6 +229,7 @@ impl IoThread {
         self.receive(now);
         self.serve(now);
         self.submit();
+        self.figures.publish(&self.shared);
         self.flush(now);
         if self.next_idle_check_ms <= now.mono_ms {
             self.next_idle_check_ms = now.mono_ms + IDLE_CHECK_MS;
@@ -257,18 +262,21 @@ impl IoThread {
                 }
                 Received::Nothing => (),
                 Received::End => {
+                    if !conn.asked_word {
+                        self.figures.on_dropped();
+                    }
                     conn.ended = true;
                     conn.readable = false;
                 }
             }
         }
-        self.shared.stats.bytes_received.fetch_add(at as u64, Ordering::Relaxed);
     }
 
     /// Serves all frames that have come in, and those that had to wait.
     fn serve(&mut self, now: Now) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state.read();
+        self.figures.on_state(shared.clock.mono_ms(), state.last_zxid());
         self.deliver();
         let mut budget = Budget::new();
         for (slot, range) in std::mem::take(&mut self.received) {
@@ -325,6 +333,7 @@ impl IoThread {
     /// Lets writers have the state for a moment, then goes on.
     fn renew(&mut self, state: &mut RwLockReadGuard<'_, State>, budget: &mut Budget) {
         RwLockReadGuard::bump(state);
+        self.figures.on_state(self.shared.clock.mono_ms(), state.last_zxid());
         self.deliver();
         *budget = Budget::new();
     }
@@ -336,7 +345,6 @@ impl IoThread {
             return Served::Done;
         };
         self.pool.lend(&mut conn.output);
-        let (mut requests, in_flight_before) = (0, conn.core.in_flight());
         let served = loop {
             if conn.closing || conn.asked_word {
                 *rest = &[];
@@ -349,15 +357,12 @@ impl IoThread {
                 break Served::Done;
             }
             if conn.core.is_new() {
-                match words::hear(rest) {
+                match words::hear(rest, &self.shared.config.four_letter_words) {
                     Heard::Nothing => (),
                     Heard::TooLittle => break Served::Done,
                     Heard::Word(word) => {
                         conn.asked_word = true;
-                        conn.figures.received.fetch_add(1, Ordering::Relaxed);
-                        if !self.words.ask(conn.core.id(), word) {
-                            conn.closing = true;
-                        }
+                        conn.closing = !self.words.ask(&self.shared, conn.core.id(), &conn.figures, word);
                         continue;
                     }
                 }
@@ -375,10 +380,7 @@ impl IoThread {
                     };
                     let verdict = conn.core.on_frame(payload, &mut service);
                     *rest = behind;
-                    requests += 1;
-                    if in_flight == 0 && conn.core.in_flight() == 1 {
-                        conn.waiting_since_ms = now.mono_ms;
-                    }
+                    self.figures.on_frame(conn, payload, before, in_flight, now);
                     budget.requests -= 1;
                     budget.bytes = budget.bytes.saturating_sub(conn.output.len() - before);
                     if verdict == Verdict::Close {
@@ -393,30 +395,33 @@ impl IoThread {
                 }
             }
         };
-        let handed_over = u64::from(conn.core.in_flight() - in_flight_before);
-        let direct = u64::saturating_sub(requests, handed_over);
-        note_served(conn, now, state, (requests, direct));
-        let stats = &self.shared.stats;
-        stats.received.fetch_add(requests, Ordering::Relaxed);
-        stats.sent.fetch_add(direct, Ordering::Relaxed);
-        stats.latency.note_instant(direct);
+        self.figures.on_served(conn, now);
         served
     }
 
     /// Moves everything the replica has sent into the connections' buffers.
     fn deliver(&mut self) {
-        let Some(Mail { outboxes, accepted }) = self.shared.mailboxes[usize::from(self.number)].take() else { return };
+        let Some(mail) = self.shared.mailboxes[usize::from(self.number)].take() else { return };
+        let Mail { outboxes, accepted, texts } = mail;
         for (stream, address) in accepted {
             self.add(stream, address);
         }
         for outbox in &outboxes {
             self.deliver_outbox(outbox);
         }
+        for Text { conn: id, text, is_last } in texts {
+            let Some(conn) = self.conns.get_mut(id.slot()).and_then(Option::as_mut) else { continue };
+            if conn.core.id() == id && !conn.closing {
+                conn.output.extend_from_slice(text.as_bytes());
+                (conn.closing, conn.wants_more) = (is_last, !is_last);
+                self.figures.on_text(conn, &text);
+                self.list(id.slot());
+            }
+        }
     }
 
     fn deliver_outbox(&mut self, outbox: &Outbox) {
         let now_ms = self.shared.clock.mono_ms();
-        let mut sent = 0;
         for part in &outbox.parts {
             let slot = part.conn.slot();
             let Some(conn) = self.conns.get_mut(slot).and_then(Option::as_mut) else { continue };
@@ -424,32 +429,25 @@ impl IoThread {
                 continue;
             }
             let bytes = &outbox.bytes[part.span.clone()];
-            let frames = match &part.note {
+            match &part.note {
                 Note::Event(Some(readers)) if !conn.core.ids().may(readers, perms::READ) => continue,
-                Note::Event(_) => 1,
+                Note::Event(_) => self.figures.on_event(conn, bytes),
                 Note::Answers(count) => {
                     conn.core.on_answers(*count);
-                    self.shared.stats.latency.note(now_ms - conn.waiting_since_ms, i64::from(*count));
-                    conn.figures.latency.note(now_ms - conn.waiting_since_ms, i64::from(*count));
-                    conn.waiting_since_ms = now_ms;
-                    u64::from(*count)
+                    self.figures.on_answers(conn, bytes, *count, now_ms);
                 }
                 Note::Attached(session, timeout_ms) => {
                     conn.core.on_attached(*session, *timeout_ms);
-                    conn.figures.session.store(session.0, Ordering::Relaxed);
-                    conn.figures.timeout_ms.store(*timeout_ms, Ordering::Relaxed);
-                    1
+                    self.figures.on_attached(conn, *session, *timeout_ms, now_ms);
                 }
                 Note::Close => {
+                    self.figures.on_last(conn, bytes, now_ms);
                     conn.core.start_closing();
                     conn.closing = true;
-                    u64::from(!bytes.is_empty())
                 }
-            };
+            }
             self.pool.lend(&mut conn.output);
             conn.output.extend_from_slice(bytes);
-            conn.figures.sent.fetch_add(frames, Ordering::Relaxed);
-            sent += frames;
             if UNSENT_BYTES_MAX < conn.unsent() {
                 tracing::warn!(address = %conn.address, "connection closed: it does not read what it is sent");
                 conn.output.clear();
@@ -460,7 +458,6 @@ impl IoThread {
                 self.listed.push(slot);
             }
         }
-        self.shared.stats.sent.fetch_add(sent, Ordering::Relaxed);
     }
 
     /// Writes what connections have to send, and closes those that are done.
@@ -474,10 +471,15 @@ impl IoThread {
             if conn.unsent() < before {
                 conn.figures.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
             }
+            conn.figures.interest.store(conn.interest(), Ordering::Relaxed);
             let answered = conn.closing && conn.unsent() == 0;
             if dead || answered || (conn.ended && !conn.asked_word) {
                 self.close(slot);
                 continue;
+            }
+            if conn.wants_more && conn.unsent() == 0 {
+                conn.wants_more = false;
+                self.words.go_on(conn.core.id());
             }
             let may_go_on = conn.core.may_take() && conn.unsent() <= UNSENT_BYTES_PAUSE && !conn.asked_word;
             let has_frame = || !conn.input.is_empty() && !matches!(split_frame(&conn.input, usize::MAX), Ok(None));
@@ -494,6 +496,10 @@ impl IoThread {
         let Some(mut conn) = self.conns[slot].take() else { return };
         let _ = self.poll.registry().deregister(&mut conn.stream);
         let id = conn.core.id();
+        self.figures.on_close(&conn);
+        if conn.asked_word {
+            self.words.give_up(id);
+        }
         self.shared.register.remove(id, conn.address.ip());
         self.submission.push(id, Ask::Gone, &[]);
         self.free.push(slot);
@@ -504,31 +510,11 @@ impl IoThread {
         let step = i64::from(self.shared.config.sessionless_timeout_ms.max(1));
         for slot in 0..self.conns.len() {
             let Some(conn) = self.conns[slot].as_ref() else { continue };
-            let last = conn.figures.last_io_ms.load(Ordering::Relaxed);
-            let timeout = if conn.core.session().is_some() { i64::from(conn.core.timeout_ms()) } else { step };
-            let due = ((last + timeout) / step + 1) * step;
-            if due <= now.mono_ms {
+            if conn.figures.closes_at_ms(step) <= now.mono_ms {
                 tracing::debug!(address = %conn.address, "connection closed: silent for too long");
+                self.figures.on_idle();
                 self.close(slot);
             }
         }
     }
-}
-
-/// Updates a connection's figures after some of its requests were served.
-fn note_served(conn: &mut Connection, now: Now, state: &State, (requests, direct): (u64, u64)) {
-    if requests == 0 {
-        return;
-    }
-    let figures = &conn.figures;
-    figures.received.fetch_add(requests, Ordering::Relaxed);
-    figures.sent.fetch_add(direct, Ordering::Relaxed);
-    figures.latency.note_instant(direct);
-    figures.queued.store(u64::from(conn.core.in_flight()), Ordering::Relaxed);
-    if let Some(op) = conn.core.last_op() {
-        figures.last_op.store(op.code(), Ordering::Relaxed);
-    }
-    figures.last_xid.store(conn.core.last_xid(), Ordering::Relaxed);
-    figures.last_zxid.store(state.last_zxid().0, Ordering::Relaxed);
-    figures.last_response_ms.store(now.mono_ms, Ordering::Relaxed);
 }
