@@ -3,11 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod concurrency;
+mod crowds;
 mod docs;
 mod figures;
 mod formats;
 mod handshake;
 mod harness;
+mod hostile;
+mod pipeline;
 mod protocol;
 mod raw;
 mod served;
+mod sessions;
+mod slow;

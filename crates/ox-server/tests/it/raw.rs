@@ -50,7 +50,7 @@ impl Raw {
 
     /// Says that nothing more will come.
     pub(crate) fn finish(&mut self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
+        let _ = self.stream.shutdown(Shutdown::Write); // the server may have closed it already
     }
 
     /// The next frame; `None` when the server has closed the connection.

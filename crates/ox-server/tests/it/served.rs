@@ -17,6 +17,7 @@ pub(crate) const TIMEOUT_MS: i32 = 30_000;
 pub(crate) struct Served {
     dir: TempDir,
     settings: String,
+    properties: String,
     server: Option<Server>,
 }
 
@@ -28,8 +29,13 @@ impl Served {
 
     /// With some settings of `zoo.cfg` more.
     pub(crate) fn with(settings: &str) -> Self {
+        Self::with_properties(settings, "")
+    }
+
+    /// With system properties too (`-Dname=value ...`), for what cannot stand in `zoo.cfg`.
+    pub(crate) fn with_properties(settings: &str, properties: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut served = Self { dir, settings: settings.to_owned(), server: None };
+        let mut served = Self { dir, settings: settings.to_owned(), properties: properties.to_owned(), server: None };
         served.begin();
         served
     }
@@ -53,8 +59,9 @@ impl Served {
             _ => Err(ErrorKind::NotFound.into()),
         };
         let outside = Outside { read: &read, resolve: &|host| host.parse().ok() };
-        let start = Start::File(FILE.into());
-        Config::load(&start, &SystemProperties::default(), &outside, &mut Vec::new()).expect("a good configuration")
+        let mut system = SystemProperties::default();
+        system.add_flags(&self.properties);
+        Config::load(&Start::File(FILE.into()), &system, &outside, &mut Vec::new()).expect("a good configuration")
     }
 
     pub(crate) fn dir(&self) -> &Path {

@@ -1,0 +1,107 @@
+//! The order of a connection's requests, whatever happens when.
+
+use crate::world::World;
+use ox_proto::{OpCode, Reader};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+
+/// What a client expects to hear, in order: xid, and the data of a read.
+type Expected = Vec<(i32, Option<Vec<u8>>)>;
+
+fn send_something(world: &mut World, random: &mut Pcg64Mcg, side: usize, value: &mut Vec<u8>, expected: &mut Expected) {
+    let xid = i32::try_from(expected.len()).unwrap() + 1;
+    let path = format!("/n{side}");
+    match random.next_u32() % 8 {
+        0..=2 => {
+            *value = random.next_u32().to_be_bytes().to_vec();
+            world.set(side, xid, &path, value);
+            expected.push((xid, None));
+        }
+        3..=5 => {
+            world.get(side, xid, &path, false);
+            expected.push((xid, Some(value.clone())));
+        }
+        6 => {
+            world.bare(side, xid, OpCode::WhoAmI);
+            expected.push((xid, None));
+        }
+        _ => {
+            world.create(side, xid, &path, 0); // exists already
+            expected.push((xid, None));
+        }
+    }
+}
+
+#[test]
+fn k138_no_interleaving_bends_the_order_and_k139_leaves_anything_behind() {
+    for seed in 0..150 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut world = World::new();
+        let sides: Vec<usize> = (0..3).map(|_| world.client().0).collect();
+        for &side in &sides {
+            world.create(side, 0, &format!("/n{side}"), 0);
+        }
+        world.settle();
+        sides.iter().for_each(|&side| assert_eq!(world.replies(side).len(), 1));
+        let mut values = vec![Vec::new(); sides.len()];
+        let mut expected: Vec<Expected> = vec![Vec::new(); sides.len()];
+        for _ in 0..600 {
+            let side = random.next_u32() as usize % sides.len();
+            match random.next_u32() % 8 {
+                0..=2 => send_something(&mut world, &mut random, side, &mut values[side], &mut expected[side]),
+                3 | 4 => world.serve(side),
+                5 => world.step(),
+                6 => world.sync(),
+                _ => world.apply(),
+            }
+        }
+        world.settle();
+        for &side in &sides {
+            assert!(world.sides[side].input.is_empty(), "seed {seed}: idle, and requests are left");
+            let heard = world.replies(side);
+            assert_eq!(heard.len(), expected[side].len(), "seed {seed}: every request has one answer");
+            for ((xid, _, err, body), (expected_xid, data)) in heard.iter().zip(&expected[side]) {
+                assert_eq!(xid, expected_xid, "seed {seed}");
+                if let Some(data) = data {
+                    assert_eq!(*err, 0);
+                    assert_eq!(Reader::new(body).get::<Option<&[u8]>>().unwrap().unwrap(), data, "seed {seed}");
+                }
+            }
+            assert!(heard.windows(2).all(|pair| pair[0].1 <= pair[1].1), "seed {seed}: zxids never go back");
+        }
+    }
+}
+
+#[test]
+fn answers_wait_for_the_disk() {
+    let mut world = World::new();
+    let (side, _) = world.client();
+    world.create(side, 1, "/a", 0);
+    world.get(side, 2, "/a", false);
+    world.serve(side);
+    world.step();
+    world.apply();
+    world.serve(side);
+    assert_eq!(world.replies(side), [], "nothing is durable");
+    world.sync();
+    world.apply();
+    world.serve(side);
+    assert_eq!(world.replies(side).len(), 2);
+}
+
+#[test]
+fn k142_a_connection_that_is_gone_gets_nothing_done_any_more() {
+    let mut world = World::new();
+    let (old, session) = world.client();
+    world.create(old, 1, "/before", 0);
+    world.serve(old);
+    // Another connection takes the session while a request of the old one is on its way and one is to come.
+    let new = world.connect(session, 10_000);
+    world.serve(new);
+    world.create(old, 2, "/after", 0);
+    world.serve(old);
+    world.settle();
+    assert_eq!(world.hello(new).session, session);
+    assert!(world.sides[old].is_closed);
+    assert!(world.state.stat("/before").is_some() && world.state.stat("/after").is_none());
+}

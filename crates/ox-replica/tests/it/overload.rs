@@ -1,0 +1,169 @@
+//! Bounds, and what happens at them.
+
+use crate::world::{SETTINGS, World};
+use ox_proto::OpCode;
+use ox_replica::limits::{
+    ANSWERS_BEHIND_A_WRITE_BYTES_MAX, BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES,
+    REQUESTS_IN_FLIGHT_MAX,
+};
+use ox_replica::{ConnSettings, Load, Room, Service, Submission, Verdict, Writes};
+
+/// A client whose answers are known to be small.
+fn small_client(world: &mut World) -> usize {
+    let (side, _) = world.client();
+    world.create(side, 0, "/a", 0);
+    world.settle();
+    for _ in 0..100 {
+        world.bare(side, 1, OpCode::Ping);
+    }
+    world.settle();
+    world.replies(side);
+    side
+}
+
+#[test]
+fn k146_requests_on_their_way_are_bounded_by_number_bytes_and_answers() {
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    (0..3000).for_each(|xid| world.set(side, xid, "/a", b""));
+    world.serve(side);
+    assert_eq!(world.sides[side].conn.in_flight(), REQUESTS_IN_FLIGHT_MAX);
+    world.settle();
+    assert_eq!(world.replies(side).len(), 3000);
+
+    let large = vec![0; 100_000];
+    (0..50).for_each(|xid| world.set(side, xid, "/a", &large));
+    world.serve(side);
+    let in_flight = world.sides[side].conn.in_flight() as usize;
+    assert!((in_flight - 1) * large.len() < BYTES_IN_FLIGHT_MAX && BYTES_IN_FLIGHT_MAX < (in_flight + 1) * large.len());
+    world.settle();
+    assert_eq!(world.replies(side).len(), 50);
+
+    // Nobody knows what a new connection will ask for: a few reads may follow its first write.
+    let (fresh, _) = world.client();
+    world.set(fresh, 0, "/a", b"");
+    (1..100).for_each(|xid| world.get(fresh, xid, "/a", false));
+    world.serve(fresh);
+    assert_eq!(world.sides[fresh].conn.in_flight() as usize, EXPECTED_ANSWER_BYTES_MAX / FIRST_ANSWER_BYTES);
+    world.settle();
+    assert_eq!(world.replies(fresh).len(), 100);
+}
+
+#[test]
+fn k146_a_connection_that_asks_for_too_much_behind_a_write_is_given_up() {
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    let data = vec![1; 1_000_000];
+    world.set(side, 1, "/a", &data);
+    world.settle();
+    for _ in 0..100 {
+        world.bare(side, 1, OpCode::Ping);
+    }
+    world.settle();
+    world.replies(side);
+    world.set(side, 1, "/a", &data);
+    (2..200).for_each(|xid| world.get(side, xid, "/a", false));
+    world.settle();
+    assert!(world.sides[side].is_closed);
+    let bytes = world.sides[side].output.len();
+    assert!(bytes < ANSWERS_BEHIND_A_WRITE_BYTES_MAX + 2 * data.len(), "{bytes}");
+}
+
+#[test]
+fn what_is_on_its_way_is_counted_until_it_is_applied() {
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    assert_eq!(world.replica.load(), Load::default());
+    world.set(side, 1, "/a", &[0; 1000]);
+    (2..12).for_each(|xid| world.get(side, xid, "/a", false));
+    world.serve(side);
+    world.step();
+    let load = world.replica.load();
+    assert_eq!(load.requests, 11);
+    assert!(2000 < load.bytes, "the record, and the submission that reads wait in: {load:?}");
+    world.settle();
+    assert_eq!(world.replica.load(), Load::default());
+}
+
+#[test]
+fn crowded_servers_take_one_request_of_each() {
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    world.room = Room::OneEach;
+    (0..10).for_each(|xid| world.set(side, xid, "/a", b""));
+    world.serve(side);
+    assert_eq!(world.sides[side].conn.in_flight(), 1);
+    world.settle();
+    assert_eq!(world.replies(side).len(), 10, "all of them, one after the other");
+    world.room = Room::None;
+    world.bare(side, 1, OpCode::Ping);
+    world.get(side, 2, "/a", false);
+    world.set(side, 3, "/a", b"");
+    world.settle();
+    assert_eq!(world.replies(side).len(), 2, "what can be answered at once is");
+    world.room = Room::Plenty;
+    world.settle();
+    assert_eq!(world.replies(side).len(), 1);
+}
+
+/// Serves one request that has been lying here for a second.
+fn serve_late(settings: ConnSettings, op: OpCode) -> (Verdict, Vec<(i32, i32)>) {
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    let mut submission = Submission::default();
+    let late = &mut world.sides[side];
+    let frame = [&7_i32.to_be_bytes()[..], &op.code().to_be_bytes(), b"\0\0\0\x02/a\0"].concat();
+    let mut service = Service {
+        now: world.now,
+        state: &world.state,
+        settings,
+        room: Room::Plenty,
+        waited_ms: 11_000,
+        admit: &|_| true,
+        out: &mut late.output,
+        submission: &mut submission,
+    };
+    let verdict = late.conn.on_frame(&frame, &mut service);
+    (verdict, world.replies(side).iter().map(|reply| (reply.0, reply.2)).collect())
+}
+
+#[test]
+fn requests_that_waited_too_long_are_refused_or_dropped() {
+    let throttled = ConnSettings { throttled_op_wait_ms: 10_999, ..SETTINGS };
+    assert_eq!(serve_late(throttled, OpCode::GetData), (Verdict::Continue, vec![(7, -127)]));
+    assert_eq!(serve_late(throttled, OpCode::SetData), (Verdict::Continue, vec![(7, -127)]));
+    assert_eq!(serve_late(throttled, OpCode::Ping), (Verdict::Continue, vec![(-2, 0)]), "heartbeats are exempt");
+    assert_eq!(serve_late(throttled, OpCode::CloseSession), (Verdict::Continue, vec![]));
+    let patient = ConnSettings { throttled_op_wait_ms: 11_000, ..SETTINGS };
+    assert_eq!(serve_late(patient, OpCode::GetData), (Verdict::Continue, vec![(7, 0)]));
+    let dropping = ConnSettings { drop_late: true, ..SETTINGS }; // longer than the session's ten seconds
+    assert_eq!(serve_late(dropping, OpCode::GetData), (Verdict::Close, vec![]));
+    assert_eq!(serve_late(dropping, OpCode::CloseSession), (Verdict::Continue, vec![]));
+}
+
+#[test]
+fn k153_a_full_disk_refuses_what_needs_space() {
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    world.replica.on_space(1000, 1000);
+    assert_eq!(world.replica.writes(), Writes::All);
+    world.set(side, 1, "/a", b"a first one fits, and uses the space up");
+    world.set(side, 2, "/a", b"");
+    world.get(side, 3, "/a", false);
+    let body = ox_proto::request::PathVersion { path: Some("/a".into()), version: -1 };
+    ox_proto::request::put_request(&mut world.sides[side].input, 4, OpCode::Delete.code(), &body);
+    world.settle();
+    let heard: Vec<_> = world.replies(side).iter().map(|reply| (reply.0, reply.2)).collect();
+    assert_eq!(heard, [(1, 0), (2, -127), (3, 0), (4, 0)]);
+    world.replica.on_space(100, 1000);
+    assert_eq!(world.replica.writes(), Writes::None);
+    let newcomer = world.connect(ox_proto::SessionId::NONE, 10_000);
+    world.create(side, 5, "/b", 0);
+    world.settle();
+    assert!(world.sides[newcomer].is_closed, "no word could tell it why");
+    assert_eq!(world.replies(side)[0].2, -127);
+    world.replica.on_space(1 << 30, 1000);
+    world.create(side, 6, "/b", 0);
+    world.settle();
+    assert_eq!(world.replies(side)[0].2, 0);
+}

@@ -1,0 +1,290 @@
+//! What surrounds a replica, on one thread.
+
+use ox_proto::connect::{ConnectRequest, ConnectResponse};
+use ox_proto::frame::split_frame;
+use ox_proto::password::session_password;
+use ox_proto::reply::ReplyHeader;
+use ox_proto::request::{CreateRequest, PathWatch, SetDataRequest, put_bare_request, put_request};
+use ox_proto::{OpCode, RawAcls, Reader, SessionId, Zxid};
+use ox_replica::{
+    Ask, Conn, ConnSettings, LogBatch, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
+};
+use ox_tree::outbox::{Note, Outbox, Outboxes};
+use ox_tree::{ConnId, Options, State};
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+pub(crate) const SETTINGS: ConnSettings =
+    ConnSettings { min_timeout_ms: 1000, max_timeout_ms: 60_000, throttled_op_wait_ms: 0, drop_late: false };
+
+/// A client's end of a connection.
+pub(crate) struct Side {
+    pub(crate) conn: Conn,
+    /// Sent and not served.
+    pub(crate) input: Vec<u8>,
+    /// For the client, not looked at.
+    pub(crate) output: Vec<u8>,
+    pub(crate) is_closed: bool,
+}
+
+/// A reply: xid, zxid, error and body.
+pub(crate) type Reply = (i32, i64, i32, Vec<u8>);
+
+pub(crate) struct World {
+    pub(crate) state: State,
+    pub(crate) replica: Replica,
+    pub(crate) sides: Vec<Side>,
+    pub(crate) now: Now,
+    pub(crate) room: Room,
+    pub(crate) settings: ConnSettings,
+    submission: Submission,
+    /// Handed over, not taken in.
+    pub(crate) inbox: VecDeque<Submission>,
+    /// Handed to the disk, not durable.
+    pub(crate) log: VecDeque<Arc<LogBatch>>,
+    outboxes: Outboxes,
+    /// Posted, not delivered.
+    mail: VecDeque<Outbox>,
+}
+
+pub(crate) fn replica_settings(server: u8) -> ReplicaSettings {
+    ReplicaSettings {
+        tick_ms: 1000,
+        server,
+        threads: 1,
+        sweep_interval_ms: 60_000,
+        sweep_per_minute: 10_000,
+        sweep_never_used_ms: 0,
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::of_server(1, 5)
+    }
+
+    pub(crate) fn of_server(server: u8, wall_ms: i64) -> Self {
+        let options = Options { extended_types: true, ..Options::default() };
+        let now = Now { mono_ms: 0, wall_ms };
+        let state = State::new(options);
+        Self {
+            replica: Replica::standalone(replica_settings(server), &state, now),
+            state,
+            sides: Vec::new(),
+            now,
+            room: Room::Plenty,
+            settings: SETTINGS,
+            submission: Submission::default(),
+            inbox: VecDeque::new(),
+            log: VecDeque::new(),
+            outboxes: Outboxes::new(1),
+            mail: VecDeque::new(),
+        }
+    }
+
+    /// A connection that has sent a handshake.
+    pub(crate) fn connect(&mut self, session: SessionId, timeout_ms: i32) -> usize {
+        let number = self.sides.len();
+        let id = ConnId::new(0, number, number as u64 + 1);
+        let mut input = Vec::new();
+        let password = session_password(session);
+        ConnectRequest {
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms,
+            session,
+            password: Some(&password),
+            read_only: Some(false),
+        }
+        .put_frame(&mut input);
+        let conn = Conn::new(id, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        self.sides.push(Side { conn, input, output: Vec::new(), is_closed: false });
+        number
+    }
+
+    /// A client with a session, and the session.
+    pub(crate) fn client(&mut self) -> (usize, SessionId) {
+        let side = self.connect(SessionId::NONE, 10_000);
+        self.settle();
+        (side, self.hello(side).session)
+    }
+
+    /// The answer to a handshake.
+    pub(crate) fn hello(&mut self, side: usize) -> ConnectResponse {
+        ConnectResponse::decode(&self.frame(side).expect("an answer")).expect("to a handshake")
+    }
+
+    fn frame(&mut self, side: usize) -> Option<Vec<u8>> {
+        let output = &mut self.sides[side].output;
+        let (payload, rest) = split_frame(output, usize::MAX).unwrap()?;
+        let (payload, used) = (payload.to_vec(), output.len() - rest.len());
+        output.drain(..used);
+        Some(payload)
+    }
+
+    /// Replies and events that have come for a client.
+    pub(crate) fn replies(&mut self, side: usize) -> Vec<Reply> {
+        let mut replies = Vec::new();
+        while let Some(payload) = self.frame(side) {
+            let mut from = Reader::new(&payload);
+            let ReplyHeader { xid, zxid, err } = from.get().unwrap();
+            replies.push((xid, zxid.0, err, from.rest().to_vec()));
+        }
+        replies
+    }
+
+    /// An I/O thread serves one connection: mail first, then its frames.
+    pub(crate) fn serve(&mut self, side: usize) {
+        self.deliver();
+        let Side { conn, input, output, is_closed } = &mut self.sides[side];
+        let mut rest = &input[..];
+        while !*is_closed && conn.may_take(self.room) {
+            let Ok(Some((payload, behind))) = split_frame(rest, 1 << 20) else { break };
+            let mut service = Service {
+                now: self.now,
+                state: &self.state,
+                settings: self.settings,
+                room: self.room,
+                waited_ms: 0,
+                admit: &|_| true,
+                out: output,
+                submission: &mut self.submission,
+            };
+            match conn.on_frame(payload, &mut service) {
+                Verdict::Continue => rest = behind,
+                Verdict::Wait => break,
+                Verdict::Close => *is_closed = true,
+            }
+        }
+        let used = input.len() - rest.len();
+        input.drain(..used);
+        if *is_closed {
+            let id = conn.id();
+            input.clear();
+            self.submission.push(id, Ask::Gone, &[]);
+        }
+        self.hand_over();
+    }
+
+    /// A connection is gone without a word.
+    pub(crate) fn cut(&mut self, side: usize) {
+        self.sides[side].is_closed = true;
+        self.submission.push(self.sides[side].conn.id(), Ask::Gone, &[]);
+        self.hand_over();
+    }
+
+    fn hand_over(&mut self) {
+        if !self.submission.is_empty() {
+            self.inbox.push_back(std::mem::take(&mut self.submission));
+        }
+    }
+
+    /// The replica takes in one submission, and hands its log over.
+    pub(crate) fn step(&mut self) {
+        if let Some(submission) = self.inbox.pop_front() {
+            self.replica.step(self.now, submission, &self.state, &mut self.outboxes);
+        }
+        self.hand_over_log();
+        self.post();
+    }
+
+    /// The replica looks at the clock.
+    pub(crate) fn on_time(&mut self) {
+        self.replica.on_time(self.now, &self.state);
+        self.hand_over_log();
+    }
+
+    fn hand_over_log(&mut self) {
+        self.log.extend(self.replica.take_log());
+    }
+
+    /// The disk has one batch more.
+    pub(crate) fn sync(&mut self) {
+        if let Some(batch) = self.log.pop_front() {
+            self.replica.on_durable(batch.last);
+        }
+    }
+
+    pub(crate) fn apply(&mut self) {
+        if self.replica.has_committed() {
+            self.replica.apply(self.now, &mut self.state, &mut self.outboxes);
+            self.post();
+        }
+    }
+
+    fn post(&mut self) {
+        if !self.outboxes.0[0].is_empty() {
+            self.mail.push_back(std::mem::take(&mut self.outboxes.0[0]));
+        }
+    }
+
+    fn deliver(&mut self) {
+        for outbox in std::mem::take(&mut self.mail) {
+            for part in &outbox.parts {
+                let side = &mut self.sides[part.conn.slot()];
+                if side.is_closed {
+                    continue;
+                }
+                let bytes = &outbox.bytes[part.span.clone()];
+                side.output.extend_from_slice(bytes);
+                match part.note {
+                    Note::Event(_) => (),
+                    Note::Answers(count) => side.conn.on_answers(count, bytes.len()),
+                    Note::Attached(session, timeout_ms) => side.conn.on_attached(session, timeout_ms),
+                    Note::Close => {
+                        side.conn.start_closing();
+                        side.is_closed = true;
+                        side.input.clear();
+                        self.submission.push(part.conn, Ask::Gone, &[]);
+                    }
+                }
+            }
+        }
+        self.hand_over();
+    }
+
+    /// Does everything there is to do, until nothing is left.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            let before = self.progress();
+            (0..self.sides.len()).for_each(|side| self.serve(side));
+            while !self.inbox.is_empty() {
+                self.step();
+            }
+            while !self.log.is_empty() {
+                self.sync();
+            }
+            while self.replica.has_committed() {
+                self.apply();
+            }
+            if self.progress() == before && self.mail.is_empty() && self.inbox.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn progress(&self) -> (usize, usize, i64) {
+        let input = self.sides.iter().map(|side| side.input.len()).sum();
+        let output = self.sides.iter().map(|side| side.output.len()).sum();
+        (input, output, self.replica.last_proposed().0)
+    }
+
+    pub(crate) fn create(&mut self, side: usize, xid: i32, path: &str, flags: i32) {
+        let body = CreateRequest { path: Some(path.into()), data: Some(b""), acl: RawAcls::OPEN, flags };
+        put_request(&mut self.sides[side].input, xid, OpCode::Create.code(), &body);
+    }
+
+    pub(crate) fn set(&mut self, side: usize, xid: i32, path: &str, data: &[u8]) {
+        let body = SetDataRequest { path: Some(path.into()), data: Some(data), version: -1 };
+        put_request(&mut self.sides[side].input, xid, OpCode::SetData.code(), &body);
+    }
+
+    pub(crate) fn get(&mut self, side: usize, xid: i32, path: &str, watch: bool) {
+        let body = PathWatch { path: Some(path.into()), watch };
+        put_request(&mut self.sides[side].input, xid, OpCode::GetData.code(), &body);
+    }
+
+    pub(crate) fn bare(&mut self, side: usize, xid: i32, op: OpCode) {
+        put_bare_request(&mut self.sides[side].input, xid, op.code());
+    }
+}

@@ -1,0 +1,134 @@
+//! Many clients at once, some of them without manners.
+
+use crate::raw::{Client, Hello, Packet, Raw};
+use crate::served::{Served, TIMEOUT_MS};
+use ox_proto::OpCode;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Connections that keep the server's arena full leave room for one that does not (O14).
+#[test]
+fn flooding_clients_do_not_starve_a_quiet_one() {
+    let served = Served::start();
+    let address = served.address();
+    let stop = AtomicBool::new(false);
+    // Requests with long bodies and short answers: whatever is read is soon done with, and there is always more.
+    let path = format!("/{}", "x".repeat(60_000));
+    let packet = (0..16).fold(Packet::default(), |packet, xid| packet.read(xid, OpCode::Exists, &path, false));
+    thread::scope(|scope| {
+        for _ in 0..24 {
+            let (stop, packet) = (&stop, &packet);
+            scope.spawn(move || {
+                let mut client = Client::open(address, TIMEOUT_MS);
+                let mut writer = client.raw.writer();
+                thread::scope(|scope| {
+                    scope.spawn(move || {
+                        while !stop.load(Ordering::Relaxed) {
+                            writer.write_all(&packet.0).unwrap();
+                        }
+                        client_done(writer);
+                    });
+                    while client.try_reply().is_some() {}
+                });
+            });
+        }
+        let mut quiet = Client::open(address, TIMEOUT_MS);
+        let begun = Instant::now();
+        let mut slowest = Duration::ZERO;
+        for _ in 0..30 {
+            let asked = Instant::now();
+            assert_eq!(quiet.exists("/").err, 0);
+            slowest = slowest.max(asked.elapsed());
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{slowest:?} for the slowest");
+    });
+}
+
+fn client_done(stream: std::net::TcpStream) {
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+}
+
+#[test]
+fn k147_a_flood_of_connections_leaves_nothing_behind() {
+    let served = Served::start();
+    let address = served.address();
+    let mut steady = served.client();
+    thread::scope(|scope| {
+        for kind in 0..4 {
+            scope.spawn(move || {
+                for round in 0..400 {
+                    let mut raw = Raw::connect(address);
+                    match kind {
+                        0 => (), // just gone
+                        1 => _ = raw.try_send(&[0, 0, 0, 45, 0]),
+                        2 => _ = raw.try_send(&Hello::new(TIMEOUT_MS).frame()),
+                        _ => {
+                            assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_some());
+                            raw.send(&Packet::default().create(1, &format!("/e{round}"), b"", 1).close(2).0);
+                            raw.rest();
+                        }
+                    }
+                }
+            });
+        }
+        for _ in 0..200 {
+            assert_eq!(steady.ping().err, 0);
+        }
+    });
+    assert_eq!(steady.children("/"), ["zookeeper"]);
+    let mut word = served.connect();
+    word.send(b"srvr");
+    let text = String::from_utf8(word.rest()).unwrap();
+    let connections = text.lines().find_map(|line| line.strip_prefix("Connections: ")).unwrap();
+    assert!(connections.parse::<i32>().unwrap() < 20, "{text}");
+}
+
+#[test]
+fn k117_a_flood_of_expiries_delays_no_heartbeat() {
+    const SESSIONS: usize = 400;
+    let served = Served::with("tickTime=200\nminSessionTimeout=400\n");
+    let address = served.address();
+    let mut steady = Client::open(address, 2000);
+    let doomed: Vec<Client> = (0..SESSIONS)
+        .map(|number| {
+            let mut client = Client::open(address, 1000);
+            let packet =
+                (0..10).fold(Packet::default(), |packet, xid| packet.create(xid, &format!("/{number}-{xid}"), b"", 1));
+            client.send(&packet);
+            client
+        })
+        .collect();
+    // They fall silent together; the steady one stays alive by its pings alone.
+    let begun = Instant::now();
+    let mut slowest = Duration::ZERO;
+    while steady.children("/") != ["zookeeper"] {
+        let asked = Instant::now();
+        assert_eq!(steady.ping().err, 0);
+        slowest = slowest.max(asked.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(40));
+    }
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    drop(doomed);
+}
+
+/// One connection after the other reads its own node: cost grows with what is asked, nobody is forgotten.
+#[test]
+fn many_connections_are_served_side_by_side() {
+    let served = Served::start();
+    let mut clients: Vec<Client> = (0..300).map(|_| served.client()).collect();
+    for round in 0..3 {
+        for (number, client) in clients.iter_mut().enumerate() {
+            let path = format!("/n{number}");
+            let packet =
+                Packet::default().create(1, &path, b"", 0).set(2, &path, format!("{round}").as_bytes()).get(3, &path);
+            client.send(&packet);
+        }
+        for client in &mut clients {
+            assert_eq!([client.reply().xid, client.reply().xid], [1, 2]);
+            assert_eq!(client.reply().data().unwrap(), format!("{round}").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! Many requests at once: order, completeness, and what the client may conclude from it.
+
+use crate::raw::{Client, Heard, Packet};
+use crate::served::{Served, TIMEOUT_MS};
+use ox_proto::OpCode;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A number below `bound`.
+fn below(random: &mut Pcg64Mcg, bound: u64) -> u64 {
+    random.next_u64() % bound
+}
+
+#[test]
+fn a_read_sees_the_write_before_it_and_not_the_one_behind_it() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.create("/a", b"");
+    for round in 0..200 {
+        let (one, two) = (format!("one{round}"), format!("two{round}"));
+        let packet =
+            Packet::default().set(1, "/a", one.as_bytes()).get(2, "/a").set(3, "/a", two.as_bytes()).get(4, "/a");
+        client.send(&packet);
+        let replies: Vec<_> = (0..4).map(|_| client.reply()).collect();
+        assert_eq!(replies[1].data().unwrap(), one.as_bytes());
+        assert_eq!(replies[3].data().unwrap(), two.as_bytes());
+        assert!(replies.windows(2).all(|pair| pair[0].zxid <= pair[1].zxid));
+    }
+}
+
+/// What a request must be answered with.
+enum Expected {
+    Ok,
+    Err(i32),
+    Data(Vec<u8>),
+    Auth,
+}
+
+/// One client's random requests on its own node, with what it must hear.
+fn random_requests(random: &mut Pcg64Mcg, path: &str, count: i32) -> (Vec<u8>, Vec<(i32, Expected)>) {
+    let (mut packet, mut expected, mut value) = (Packet::default(), Vec::new(), Vec::new());
+    for xid in 1..=count {
+        let (next, answer) = match below(random, 12) {
+            0..=2 => {
+                value = format!("{}-{xid}", random.next_u32()).into_bytes();
+                (packet.set(xid, path, &value), Expected::Ok)
+            }
+            3..=5 => (packet.get(xid, path), Expected::Data(value.clone())),
+            6 => (packet.create(xid, path, b"", 0), Expected::Err(-110)),
+            7 => (packet.read(xid, OpCode::Exists, "/no", false), Expected::Err(-101)),
+            8 => (packet.raw(xid, OpCode::SetData.code(), &[1]), Expected::Err(-5)),
+            9 => (packet.of_path(xid, OpCode::Sync, path), Expected::Ok),
+            10 => (packet.auth(xid, "digest", format!("u{}:p", xid % 9).as_bytes()), Expected::Auth),
+            _ => (packet.raw(xid, OpCode::Sasl.code(), &[0, 0, 0, 0]), Expected::Auth),
+        };
+        packet = next;
+        expected.push((xid, answer));
+    }
+    (packet.0, expected)
+}
+
+fn check_replies(client: &mut Client, expected: &[(i32, Expected)]) {
+    let mut last_zxid = 0;
+    for (xid, answer) in expected {
+        let reply = client.reply();
+        assert_eq!(reply.xid, *xid, "answers come in the order of the requests");
+        match answer {
+            Expected::Ok => assert_eq!(reply.err, 0),
+            Expected::Err(err) => assert_eq!(reply.err, *err),
+            Expected::Data(data) => assert_eq!(reply.data().unwrap(), *data),
+            Expected::Auth => assert_eq!((reply.err, reply.zxid), (0, 0)),
+        }
+        if reply.zxid != 0 {
+            assert!(last_zxid <= reply.zxid, "zxids never go back");
+            last_zxid = reply.zxid;
+        }
+    }
+}
+
+#[test]
+fn k138_answers_come_in_order_whatever_is_mixed() {
+    let served = Served::start();
+    thread::scope(|scope| {
+        for seed in 0..4_u64 {
+            let address = served.address();
+            scope.spawn(move || {
+                let mut random = Pcg64Mcg::seed_from_u64(seed);
+                let path = format!("/n{seed}");
+                let mut client = Client::open(address, TIMEOUT_MS);
+                client.create(&path, b"");
+                for round in 0..8 {
+                    let (bytes, expected) = random_requests(&mut random, &path, 500);
+                    // The same requests in pieces of any size, a few bytes or many at a time.
+                    let piece_max = [7, 100, 5000, 100_000][round % 4];
+                    let mut rest = &bytes[..];
+                    let mut writer = client.raw.writer();
+                    thread::scope(|scope| {
+                        scope.spawn(move || {
+                            while !rest.is_empty() {
+                                let length = 1 + below(&mut random_of(seed), piece_max) as usize;
+                                let (piece, behind) = rest.split_at(length.min(rest.len()));
+                                writer.write_all(piece).unwrap();
+                                rest = behind;
+                            }
+                        });
+                        check_replies(&mut client, &expected);
+                    });
+                    client.set(&path, b"");
+                }
+            });
+        }
+    });
+}
+
+fn random_of(seed: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(seed ^ 0x5eed)
+}
+
+#[test]
+fn a_million_requests_in_a_row() {
+    const COUNT: i32 = 1_000_000;
+    let served = Served::start();
+    let mut client = served.client();
+    client.create("/a", b"x");
+    let mut writer = client.raw.writer();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for start in (0..COUNT).step_by(1000) {
+                let packet = (start..start + 1000).fold(Packet::default(), |packet, xid| match xid % 100 {
+                    0 => packet.set(xid, "/a", b"y"),
+                    1..=9 => packet.read(xid, OpCode::Exists, "/a", false),
+                    _ => packet.of_path(xid, OpCode::Sync, "/a"),
+                });
+                writer.write_all(&packet.0).unwrap();
+            }
+        });
+        for xid in 0..COUNT {
+            let reply = client.reply();
+            assert_eq!((reply.xid, reply.err), (xid, 0));
+        }
+    });
+}
+
+#[test]
+fn requests_may_come_byte_by_byte() {
+    let served = Served::start();
+    let mut client = served.client();
+    let packet = (1..=20).fold(Packet::default().create(0, "/a", b"", 0), |packet, xid| match xid % 3 {
+        0 => packet.ping(),
+        1 => packet.set(xid, "/a", b"data"),
+        _ => packet.get(xid, "/a"),
+    });
+    for byte in packet.0 {
+        client.raw.send(&[byte]);
+    }
+    for xid in 0..=20 {
+        let expected = if xid % 3 == 0 && xid != 0 { -2 } else { xid };
+        assert_eq!(client.reply().xid, expected);
+    }
+}
+
+#[test]
+fn k141_the_largest_frame_is_taken_and_one_byte_more_is_not() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.create("/a", b"");
+    let data = vec![7; 1_048_575 - 8 - 4 - 2 - 4 - 4]; // header, path, length of the data, version
+    let packet = Packet::default().set(1, "/a", &data);
+    assert_eq!(packet.0.len(), 4 + 1_048_575);
+    client.send(&packet);
+    assert_eq!(client.reply().err, 0);
+    assert_eq!(client.get("/a").data().unwrap(), data, "an answer may be larger than a request");
+    client.raw.try_send(&1_048_576_i32.to_be_bytes());
+    assert_eq!(client.try_reply(), None, "judged by its length, before it has come");
+    let mut again = served.resume(&client).expect("the session survives");
+    assert_eq!(again.exists("/a").stat().data_length, i32::try_from(data.len()).unwrap());
+    for bad in [&(-1_i32).to_be_bytes()[..], &[0, 0, 0, 0], &[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0]] {
+        let mut other = served.client();
+        other.raw.try_send(bad);
+        assert_eq!(other.try_reply(), None, "no header: closed without a word");
+    }
+}
+
+#[test]
+fn jute_maxbuffer_moves_the_border() {
+    let served = Served::with_properties("", "-Djute.maxbuffer=2000");
+    let mut client = served.client();
+    assert_eq!(client.create("/a", &[1; 1900]).err, 0);
+    client.raw.try_send(&2001_i32.to_be_bytes());
+    assert_eq!(client.try_reply(), None);
+}
+
+#[test]
+fn k142_nothing_behind_a_close_is_executed() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.send(&Packet::default().create(1, "/before", b"", 0).raw(2, 99, b"").create(3, "/after", b"", 0));
+    assert_eq!((client.reply().err, client.reply().err), (0, -6));
+    assert_eq!(client.try_reply(), None);
+    let mut packet = Packet::default().create(1, "/first", b"", 0);
+    packet.0.extend((-1_i32).to_be_bytes());
+    let mut client = served.client();
+    client.send(&packet.create(2, "/second", b"", 0));
+    while client.try_reply().is_some() {}
+    let mut client = served.client();
+    client.send(&Packet::default().auth(1, "nobody", b"").create(2, "/unknown", b"", 0));
+    assert_eq!(client.reply().err, -115);
+    assert_eq!(client.try_reply(), None);
+    // A client whose session has gone to another connection.
+    let mut old = served.client();
+    let mut new = served.resume(&old).unwrap();
+    old.raw.try_send(&Packet::default().create(1, "/stale", b"", 0).0);
+    assert_eq!(old.try_reply(), None);
+    new.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/"));
+    assert_eq!(new.children("/"), ["before", "first", "zookeeper"]);
+}
+
+#[test]
+fn writes_are_seen_by_the_session_wherever_it_reads() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.create("/a", b"");
+    for round in 0..50 {
+        let value = format!("{round}");
+        client.set("/a", value.as_bytes());
+        client = served.resume(&client).unwrap();
+        assert_eq!(client.get("/a").data().unwrap(), value.as_bytes());
+    }
+}
+
+/// P47: a client that has read a node with a watch never sees a newer state before it has the event.
+#[test]
+fn k132_events_come_before_the_state_they_announce() {
+    const ROUNDS: usize = 300;
+    let served = Served::start();
+    served.client().create("/hot", b"0");
+    let address = served.address();
+    thread::scope(|scope| {
+        let watchers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(move || {
+                    let mut client = Client::open(address, TIMEOUT_MS);
+                    (0..ROUNDS).for_each(|_| watch_one_change(&mut client));
+                })
+            })
+            .collect();
+        let mut writer = Client::open(address, TIMEOUT_MS);
+        let mut number = 0;
+        while !watchers.iter().all(thread::ScopedJoinHandle::is_finished) {
+            let packet = (0..20).fold(Packet::default(), |packet, xid| {
+                number += 1;
+                packet.set(xid, "/hot", format!("{number}").as_bytes())
+            });
+            writer.send(&packet);
+            (0..20).for_each(|_| assert_eq!(writer.reply().err, 0));
+        }
+    });
+}
+
+/// Reads with a watch, then reads on until something new shows: the event must have come before it.
+fn watch_one_change(client: &mut Client) {
+    let first = client.watch(OpCode::GetData, "/hot").stat().mzxid;
+    let mut told = client.events.pop_front();
+    let mut last_zxid = 0;
+    loop {
+        let packet = (0..10).fold(Packet::default(), |packet, xid| packet.get(xid, "/hot"));
+        client.send(&packet);
+        for _ in 0..10 {
+            let reply = loop {
+                match client.hear().expect("the connection lives") {
+                    Heard::Reply(reply) => break reply,
+                    Heard::Event(event) => {
+                        assert!(last_zxid < event.zxid, "a reply with zxid {last_zxid} came before {event:?}");
+                        assert_eq!(told.replace(event), None, "a watch fires once");
+                    }
+                }
+            };
+            last_zxid = reply.zxid;
+            let is_newer = first < reply.stat().mzxid;
+            assert!(!is_newer || told.is_some(), "the new state came before its event");
+        }
+        if told.is_some() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn own_events_come_before_the_answer_to_the_own_write() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.create("/a", b"");
+    for _ in 0..50 {
+        client.watch(OpCode::GetData, "/a");
+        let zxid = client.set("/a", b"x").zxid;
+        let event = client.events.pop_front().expect("came before the answer");
+        assert_eq!((event.kind, &*event.path, event.zxid), (3, "/a", zxid));
+    }
+}
+
+#[test]
+fn k139_nobody_waits_without_cause() {
+    // More writes than may be on their way, and nothing else that would wake anybody.
+    let served = Served::start();
+    let mut client = served.client();
+    client.create("/a", &vec![1; 10_000]);
+    let mut writer = client.raw.writer();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let packet = (1..=10_000).fold(Packet::default(), |packet, xid| packet.set(xid, "/a", b"x"));
+            writer.write_all(&packet.0).unwrap();
+        });
+        (1..=10_000).for_each(|xid| assert_eq!(client.reply().xid, xid));
+    });
+    // More answers than may be unsent, with and without a write before them.
+    client.set("/a", &vec![1; 10_000]);
+    for first in [None, Some(0)] {
+        let mut packet = Packet::default();
+        if let Some(xid) = first {
+            packet = packet.set(xid, "/a", &vec![2; 10_000]);
+        }
+        let packet = (1..=2000).fold(packet, |packet, xid| packet.get(xid, "/a"));
+        client.send(&packet);
+        (first.into_iter().chain(1..=2000)).for_each(|xid| assert_eq!(client.reply().xid, xid));
+    }
+    // One request at a time: a wake-up that is lost costs the second until the next look around.
+    let begun = Instant::now();
+    (0..1000).for_each(|_| assert_eq!(client.set("/a", b"x").err, 0));
+    assert!(begun.elapsed() < Duration::from_secs(50));
+}
+
+#[test]
+fn k139_no_limit_of_the_configuration_makes_anybody_wait_for_ever() {
+    for settings in [
+        "globalOutstandingLimit=1\n",
+        "request_throttle_max_requests=1\nrequest_throttle_stall_time=1\n",
+        "request_throttle_max_requests=3\nrequest_throttle_stall_time=5\nlargeRequestThreshold=100\n",
+    ] {
+        let served = Served::with(settings);
+        served.client().create("/a", b"");
+        thread::scope(|scope| {
+            for number in 0..5 {
+                let address = served.address();
+                scope.spawn(move || {
+                    let mut client = Client::open(address, TIMEOUT_MS);
+                    let data = vec![1; 10 + 100 * number];
+                    for _ in 0..5 {
+                        let packet = (1..=100).fold(Packet::default(), |packet, xid| match xid % 4 {
+                            0 => packet.get(xid, "/a"),
+                            _ => packet.set(xid, "/a", &data),
+                        });
+                        client.send(&packet);
+                        (1..=100).for_each(|xid| assert_eq!(client.reply().xid, xid));
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn large_requests_are_limited_together() {
+    let served = Served::with("largeRequestThreshold=1000\nlargeRequestMaxBytes=5000\n");
+    let mut client = served.client();
+    client.create("/a", b"");
+    for _ in 0..20 {
+        assert_eq!(client.set("/a", &[1; 4000]).err, 0, "one at a time fits");
+    }
+    client.raw.try_send(&Packet::default().set(1, "/a", &[2; 6000]).0);
+    assert_eq!(client.try_reply(), None, "too large by itself");
+    let mut other = served.client();
+    other.raw.try_send(&6000_i32.to_be_bytes());
+    assert_eq!(other.try_reply(), None, "judged by its length already");
+    assert_eq!(served.client().set("/a", &[1; 4000]).err, 0, "room was given back");
+}
+
+/// The writes of others hold up a request for longer than it may wait: it is refused, in its turn.
+#[test]
+fn requests_that_waited_too_long_are_refused() {
+    let settings = "request_throttle_max_requests=1\nrequest_throttle_stall_time=30\nthrottled_op_wait_time=5\n";
+    let served = Served::with(settings);
+    let address = served.address();
+    served.client().create("/a", b"");
+    thread::scope(|scope| {
+        let late = scope.spawn(move || {
+            let mut client = Client::open(address, TIMEOUT_MS);
+            let begun = Instant::now();
+            loop {
+                assert!(begun.elapsed() < Duration::from_secs(30), "not one was late");
+                client.send(&Packet::default().set(1, "/a", b"").get(2, "/a").ping());
+                let (write, read, ping) = (client.reply(), client.reply(), client.reply());
+                assert!([0, -127].contains(&write.err) && [0, -127].contains(&read.err));
+                assert_eq!((write.xid, read.xid, ping.xid, ping.err), (1, 2, -2, 0));
+                if write.err == -127 {
+                    return;
+                }
+            }
+        });
+        while !late.is_finished() {
+            let mut busy = Client::open(address, TIMEOUT_MS);
+            busy.send(&(1..=50).fold(Packet::default(), |packet, xid| packet.set(xid, "/a", b"x")));
+            (1..=50).for_each(|xid| assert_eq!(busy.reply().xid, xid));
+        }
+    });
+}

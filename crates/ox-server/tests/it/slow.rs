@@ -1,0 +1,161 @@
+//! Clients that do not read, do not finish, or go without saying so.
+
+use crate::raw::{Hello, Packet};
+use crate::served::{Served, TIMEOUT_MS};
+use ox_proto::OpCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Well below the ten seconds that a silent connection is left alone.
+const AT_ONCE: Duration = Duration::from_secs(8);
+
+#[test]
+fn k147_the_end_is_seen_with_the_last_bytes() {
+    let served = Served::start();
+    for round in 0..20 {
+        let mut raw = served.connect();
+        if round % 2 == 0 {
+            assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_some());
+        }
+        // Data and end in one go, so that the system tells of both at once.
+        raw.send(&[0, 0, 0, 50, 1, 2, 3]);
+        raw.finish();
+        let begun = Instant::now();
+        raw.expect_closed();
+        assert!(begun.elapsed() < AT_ONCE, "round {round}");
+    }
+}
+
+#[test]
+fn requests_sent_before_the_end_are_executed() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.send(&Packet::default().create(1, "/last", b"", 0));
+    client.raw.finish();
+    client.raw.rest();
+    let mut other = served.client();
+    assert_eq!(other.exists("/last").err, 0);
+}
+
+/// Answers wait for the client, and requests wait for the answers.
+#[test]
+fn k146_answers_to_a_client_that_does_not_read_are_bounded() {
+    const COUNT: i32 = 100;
+    let served = Served::start();
+    let mut client = served.client();
+    let data = vec![5; 1_000_000];
+    client.create("/big", &data);
+    let mut writer = client.raw.writer();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            use std::io::Write;
+            let packet = (1..=COUNT).fold(Packet::default(), |packet, xid| packet.get(xid, "/big"));
+            writer.write_all(&packet.0).unwrap();
+        });
+        // Others are served meanwhile.
+        let mut other = served.client();
+        (0..100).for_each(|_| assert_eq!(other.ping().err, 0));
+        (1..=COUNT).for_each(|xid| {
+            let reply = client.reply();
+            assert_eq!((reply.xid, reply.body.len()), (xid, 4 + data.len() + 68));
+        });
+    });
+}
+
+/// The same behind a write, where answers cannot wait for the client because the state goes on.
+#[test]
+fn k146_answers_behind_a_write_are_bounded() {
+    let served = Served::start();
+    let mut client = served.client();
+    let data = vec![5; 1_000_000];
+    client.create("/big", &data);
+    client.create("/small", b"");
+    let reads =
+        |count| (1..=count).fold(Packet::default().set(0, "/small", b""), |packet, xid| packet.get(xid, "/big"));
+    // A client that is known for large answers is let on a few at a time.
+    client.send(&reads(100));
+    (0..=100).for_each(|xid| assert_eq!(client.reply().xid, xid));
+    // One that is known for small ones surprises us, and is given up.
+    for _ in 0..200 {
+        client.ping();
+    }
+    client.send(&reads(500));
+    let mut heard = 0;
+    while client.try_reply().is_some() {
+        heard += 1;
+    }
+    assert!(heard < 500, "all of it was kept in memory");
+    // But it gets on when it comes back.
+    let mut again = served.resume(&client).expect("the session lives");
+    again.send(&reads(500));
+    (0..=500).for_each(|xid| assert_eq!(again.reply().xid, xid));
+}
+
+#[test]
+fn k134_a_client_that_does_not_read_its_events_is_closed_rather_than_told_a_part() {
+    let served = Served::start();
+    let mut deaf = served.client();
+    assert_eq!(deaf.ask(|packet, xid| packet.add_watch(xid, "/", 1)).err, 0);
+    let mut writer = served.client();
+    let name = "n".repeat(50_000);
+    let mut created = 0;
+    // Enough for the buffers of two sockets, and for what may wait between them.
+    for _ in 0..30 {
+        let packet = (0..20).fold(Packet::default(), |packet, xid| match xid % 2 {
+            0 => packet.create(xid, &format!("/{name}"), b"", 0),
+            _ => packet.delete(xid, &format!("/{name}")),
+        });
+        writer.send(&packet);
+        (0..20).for_each(|_| assert_eq!(writer.reply().err, 0));
+        created += 20;
+    }
+    let mut heard = 0;
+    while deaf.hear().is_some() {
+        heard += 1;
+    }
+    assert!(heard < created, "it was closed");
+    assert!(served.resume(&deaf).is_some(), "its session lives");
+    assert_eq!(writer.ping().err, 0);
+}
+
+#[test]
+fn k152_words_to_clients_that_do_not_read_delay_nobody() {
+    let served = Served::with("4lw.commands.whitelist=*\n");
+    let mut deaf: Vec<_> = (0..300).map(|_| served.connect()).collect();
+    deaf.iter_mut().for_each(|raw| raw.send(b"srvr"));
+    let mut client = served.client();
+    let begun = Instant::now();
+    (0..100).for_each(|_| assert_eq!(client.ping().err, 0));
+    assert!(begun.elapsed() < AT_ONCE);
+    for mut raw in deaf {
+        let text = String::from_utf8(raw.rest()).unwrap();
+        assert!(text.is_empty() || text.contains("Mode: standalone"), "{text}");
+    }
+}
+
+/// Memory follows what has come, not what was announced.
+#[test]
+fn k151_announced_frames_cost_nothing() {
+    let served = Served::start();
+    let mut liars: Vec<_> = (0..500).map(|_| served.client()).collect();
+    for liar in &mut liars {
+        liar.raw.send(&1_048_575_i32.to_be_bytes());
+        liar.raw.send(&[0; 10]);
+    }
+    assert_eq!(served.client().create("/a", b"").err, 0);
+}
+
+#[test]
+fn k151_what_one_request_can_ask_for_is_bounded() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.create("/big", &vec![1; 1_000_000]);
+    let mut body = Vec::new();
+    for _ in 0..10_000 {
+        body.extend([0, 0, 0, 4, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 4, b'/', b'b', b'i', b'g', 0]);
+    }
+    body.extend([0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff]);
+    let reply = client.ask(|packet, xid| packet.raw(xid, OpCode::MultiRead.code(), &body));
+    assert_eq!((reply.err, reply.body.len()), (-5, 0), "ten gigabytes");
+    assert_eq!(client.ping().err, 0);
+}
