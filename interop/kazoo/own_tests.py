@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from stage import Stage
+from stage import NotOurs, Stage
 
 # Importing kazoo's harness needs two libraries for certificates that these tests never make.
 for missing in ("OpenSSL", "jks"):
@@ -43,6 +43,9 @@ LEFT_OUT = {
     "TestReconfig": "needs an ensemble",
     "TestSSL": "needs TLS",
     "test_update_host_list": "needs an ensemble",
+    # Together they take 27 s, nearly all of it asleep.
+    "test_child_watcher_remove_session_watcher": "waits for the client's own timers",
+    "test_race_condition_new_partitioner": "waits for the client's own timers",
 }
 
 
@@ -51,8 +54,9 @@ class OneServer:
 
     def __init__(self, stage):
         self.stage = stage
-        self.address = stage.server
-        self.secure_address = stage.server
+        # Through the proxy, which lets nobody in before a started server is ready: Apache leaves such connections open
+        # and silent, and these tests are short of patience.
+        self.address = stage.proxy
         self.running = True
 
     def run(self):
@@ -62,7 +66,10 @@ class OneServer:
 
     def stop(self):
         if self.running:
-            self.stage.command("stop")
+            try:
+                self.stage.command("stop")
+            except NotOurs:
+                pytest.skip("the server is not ours to restart")
             self.running = False
 
 
@@ -96,7 +103,7 @@ class Reporter:
         name = report.nodeid.split("/")[-1].replace(" ", "_")
         if report.skipped:
             self.skipped += 1
-            why = report.longrepr[2] if isinstance(report.longrepr, tuple) else "expected to fail"
+            why = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else "expected to fail"
             say("skip %s %s" % (name, why))
         elif report.failed:
             self.failed += 1

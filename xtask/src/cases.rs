@@ -134,7 +134,7 @@ struct Found {
 }
 
 /// Runs the named tests and prints the table.
-pub fn run() -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let found = run_tests()?;
     let (mut open, mut failed) = (0, 0);
     println!("{:<5} {:<9} {:<62} test", "case", "result", "what must hold");

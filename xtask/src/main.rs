@@ -2,6 +2,7 @@
 
 mod cases;
 mod interop;
+mod perf;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,8 @@ struct Cli {
 enum Task {
     /// Show the known cases and the tests that keep them out.
     Cases,
+    /// Measure Oxkeeper and Apache side by side.
+    Perf(perf::Args),
     /// Run real ZooKeeper clients, and Apache's own server, against ours.
     Interop(interop::Args),
 }
@@ -25,6 +28,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Cases => cases::run(),
+        Task::Perf(args) => perf::run(&args),
         Task::Interop(args) => interop::run(&args),
     };
     match done {

@@ -6,6 +6,7 @@
 use anyhow::{Context, Result};
 use ox_bench::perf::server::ServerCommand;
 use ox_bench::perf::{PerfConfig, perf};
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,13 +17,14 @@ fn main() -> Result<()> {
     };
     let mut commands = commands.split(|arg| arg == "--");
     let out = Path::new(out);
-    let mut server = |name: &str, port| -> Result<ServerCommand> {
+    let mut server = |name: &str| -> Result<ServerCommand> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let argv = commands.next().context("two commands, with -- between them")?.to_vec();
         let is_java = argv.first().is_some_and(|program| program.ends_with("java"));
         let new = if is_java { ServerCommand::java } else { ServerCommand::new };
         Ok(new(name, argv, out.join(name), port))
     };
-    let servers = [server("ours", 21811)?, server("baseline", 21812)?];
+    let servers = [server("ours")?, server("baseline")?];
     let only = if sections == "all" { Vec::new() } else { sections.split(',').map(str::to_owned).collect() };
     let config = PerfConfig::new(servers, out.join("perf.md"), out.join("perf.json"));
     let round = Duration::from_secs_f64(seconds.parse()?);

@@ -32,6 +32,14 @@ pub struct Compared {
     pub rounds_b: Vec<Figures>,
 }
 
+impl Compared {
+    /// Cores kept busy by other processes, in the median round.
+    pub fn others_cpus(&self) -> Option<f64> {
+        let rounds = self.rounds_a.iter().chain(&self.rounds_b);
+        Summary::of(&rounds.map(Figures::others_cpus).collect::<Vec<_>>()).map(|summary| summary.median)
+    }
+}
+
 type Figure = (&'static str, fn(&Figures) -> Option<f64>);
 
 /// The figures compared, in the order of reports.

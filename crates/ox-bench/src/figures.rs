@@ -26,6 +26,9 @@ pub struct Figures {
     pub server: Option<ServerCost>,
     /// What this program spent.
     pub client_cpu_seconds: f64,
+    /// What all other processes spent. Much of it spoils the figures, and not evenly: a server that serves many requests
+    /// per wake-up looks better on a busy machine.
+    pub others_cpu_seconds: f64,
 }
 
 /// One operation's share.
@@ -74,6 +77,8 @@ pub struct Window {
     pub server: Option<(Usage, Usage)>,
     /// This program's CPU time within it.
     pub client_cpu_seconds: f64,
+    /// The CPU time of all processes within it.
+    pub machine_cpu_seconds: f64,
 }
 
 impl From<&Histogram<u64>> for Latency {
@@ -111,6 +116,7 @@ impl Figures {
     /// Evaluates one kind of operation.
     pub fn of(latencies: &Histogram<u64>, window: Window) -> Self {
         let operations = latencies.len();
+        let server_cpu_seconds = window.server.map_or(0.0, |(before, after)| after.cpu_seconds - before.cpu_seconds);
         Self {
             seconds: window.seconds,
             operations,
@@ -118,17 +124,20 @@ impl Figures {
             latency_us: latencies.into(),
             by_operation: BTreeMap::new(),
             errors: BTreeMap::new(),
-            server: window.server.map(|(before, after)| {
-                let cpu_seconds = after.cpu_seconds - before.cpu_seconds;
-                ServerCost {
-                    cpu_seconds,
-                    per_cpu_second: operations as f64 / cpu_seconds,
-                    cpu_us_per_operation: cpu_seconds * 1e6 / operations as f64,
-                    rss_bytes: after.rss_bytes,
-                }
+            server: window.server.map(|(_, after)| ServerCost {
+                cpu_seconds: server_cpu_seconds,
+                per_cpu_second: operations as f64 / server_cpu_seconds,
+                cpu_us_per_operation: server_cpu_seconds * 1e6 / operations as f64,
+                rss_bytes: after.rss_bytes,
             }),
             client_cpu_seconds: window.client_cpu_seconds,
+            others_cpu_seconds: (window.machine_cpu_seconds - window.client_cpu_seconds - server_cpu_seconds).max(0.0),
         }
+    }
+
+    /// Cores kept busy by other processes.
+    pub fn others_cpus(&self) -> f64 {
+        self.others_cpu_seconds / self.seconds
     }
 
     /// Number of replies with an error.

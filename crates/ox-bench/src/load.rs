@@ -117,6 +117,7 @@ pub struct Mark {
     pid: Option<u32>,
     server: Option<Usage>,
     client: Usage,
+    machine_cpu_seconds: f64,
     at: Instant,
 }
 
@@ -124,7 +125,8 @@ impl Mark {
     /// Now.
     pub fn take(pid: Option<u32>) -> Result<Self> {
         let server = pid.map(process::usage).transpose()?;
-        Ok(Self { pid, server, client: process::own_usage()?, at: Instant::now() })
+        let machine_cpu_seconds = process::machine_cpu_seconds()?;
+        Ok(Self { pid, server, client: process::own_usage()?, machine_cpu_seconds, at: Instant::now() })
     }
 
     /// The window from then to now.
@@ -134,6 +136,11 @@ impl Mark {
             (Some(pid), Some(before)) => Some((before, process::usage(pid)?)),
             _ => None,
         };
-        Ok(Window { seconds, server, client_cpu_seconds: process::own_usage()?.cpu_seconds - self.client.cpu_seconds })
+        Ok(Window {
+            seconds,
+            server,
+            client_cpu_seconds: process::own_usage()?.cpu_seconds - self.client.cpu_seconds,
+            machine_cpu_seconds: process::machine_cpu_seconds()? - self.machine_cpu_seconds,
+        })
     }
 }

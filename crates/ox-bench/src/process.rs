@@ -25,6 +25,19 @@ pub fn own_usage() -> Result<Usage> {
     read("self")
 }
 
+/// CPU time of all processes of the machine, without that spent on interrupts.
+pub fn machine_cpu_seconds() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/stat").context("read /proc/stat")?;
+    machine_seconds(&stat).context("unknown form of /proc/stat")
+}
+
+/// The first line is `cpu USER NICE SYSTEM IDLE ..`.
+fn machine_seconds(stat: &str) -> Option<f64> {
+    let mut fields = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let mut next = || fields.next()?.parse::<f64>().ok();
+    Some((next()? + next()? + next()?) / TICKS_PER_SECOND)
+}
+
 fn read(pid: &str) -> Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -56,6 +69,7 @@ mod tests {
     fn fields_are_found_behind_any_name() {
         let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20";
         assert_eq!(cpu_seconds(stat), Some(3.0));
+        assert_eq!(machine_seconds("cpu  100 20 30 4000 5\ncpu0 1 2 3 4"), Some(1.5));
         assert_eq!(rss_bytes("VmPeak:\t 9 kB\nVmRSS:\t  12 kB\n"), Some(12 * 1024));
     }
 

@@ -11,6 +11,9 @@ use crate::operation::Workload;
 use crate::summary::{Summary, short};
 use std::fmt::Write;
 
+/// With more than this the figures of a run say little.
+pub const BUSY_CPUS: f64 = 0.2;
+
 /// One line that says what is measured.
 pub fn describe(job: &Job) -> String {
     let Job { workload, connections, depth, shape, .. } = job;
@@ -52,7 +55,10 @@ pub fn figures(figures: &Figures) -> String {
             ),
         );
     }
+    let others = figures.others_cpus();
+    let warning = if others < BUSY_CPUS { "" } else { ": the machine is too busy for figures to trust" };
     line("generator", format!("{:.2} CPUs busy", figures.client_cpu_seconds / figures.seconds));
+    line("others", format!("{others:.2} CPUs busy{warning}"));
     if figures.errors.is_empty() {
         line("errors", "none".into());
     }
@@ -69,6 +75,9 @@ pub fn compared(compared: &Compared) -> String {
     let cells = |summary: &Summary| format!("{:>9} {:>6.0}%", short(summary.median), summary.spread_percent());
     for row in &compared.comparisons {
         let _ = writeln!(out, "{:<22} {}   {}   {:>7}", row.figure, cells(&row.a), cells(&row.b), short(row.ratio));
+    }
+    if let Some(others) = compared.others_cpus().filter(|others| BUSY_CPUS <= *others) {
+        let _ = writeln!(out, "others kept {others:.2} CPUs busy: too many for figures to trust");
     }
     for (name, rounds) in [("A", &compared.rounds_a), ("B", &compared.rounds_b)] {
         let errors: u64 = rounds.iter().map(Figures::error_count).sum();
@@ -132,7 +141,12 @@ mod tests {
         tally.record(Operation::Set, 3_000_000, 100);
         tally.record_error(-101);
         let usage = |cpu_seconds| Usage { cpu_seconds, rss_bytes: 50_000_000 };
-        let window = Window { seconds: 2.0, server: Some((usage(1.0), usage(1.5))), client_cpu_seconds: 0.1 };
+        let window = Window {
+            seconds: 2.0,
+            server: Some((usage(1.0), usage(1.5))),
+            client_cpu_seconds: 0.1,
+            machine_cpu_seconds: 0.7,
+        };
         let text = super::figures(&Figures::new(&tally, window));
         let expected = "\
 throughput   500 per second (1000 in 2.0 s)
@@ -141,6 +155,7 @@ latency      p50   200 us  p90   200 us  p99  3.00 ms  p99.9  3.00 ms  max  3.00
   set        p50  3.00 ms  p90  3.00 ms  p99  3.00 ms  p99.9  3.00 ms  max  3.00 ms   50 per second
 server       2000 per CPU second, 500.00 us CPU each, 0.25 CPUs busy, RSS 50.0 MB
 generator    0.05 CPUs busy
+others       0.05 CPUs busy
 errors       1 x no such node (-101)
 ";
         assert_eq!(text, expected);

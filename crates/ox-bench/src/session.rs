@@ -64,7 +64,12 @@ pub struct Session {
 impl Session {
     /// Opens a session.
     pub fn open(target: Target) -> Result<Self> {
-        let mut session = Self::begin(target)?;
+        Self::open_within(target, ANSWER_TIMEOUT)
+    }
+
+    /// Opens a session with a server that may be silent, and gives up each wait after `limit`.
+    pub fn open_within(target: Target, limit: Duration) -> Result<Self> {
+        let mut session = Self::begin(target, limit)?;
         session.finish()?;
         Ok(session)
     }
@@ -75,7 +80,7 @@ impl Session {
         while sessions.len() < count {
             let open = sessions.len();
             for _ in 0..HANDSHAKES_MAX.min(count - open) {
-                sessions.push(Self::begin(target)?);
+                sessions.push(Self::begin(target, ANSWER_TIMEOUT)?);
             }
             sessions[open..].iter_mut().try_for_each(Self::finish)?;
             each(sessions.len());
@@ -84,12 +89,12 @@ impl Session {
     }
 
     /// Connects and asks for a session.
-    fn begin(target: Target) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&target.address, ANSWER_TIMEOUT)
+    fn begin(target: Target, limit: Duration) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&target.address, limit)
             .map_err(|error| failure::cannot_connect(target.address, &error))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_read_timeout(Some(limit))?;
+        stream.set_write_timeout(Some(limit))?;
         let mut session =
             Self { target, stream, input: Vec::new(), used: 0, next_xid: 1, timeout: Duration::default() };
         session.send(&target.connect_frame())?;

@@ -144,12 +144,12 @@ impl Conn {
         self.timeout_ms
     }
 
-    /// The last operation, for `cons`.
+    /// The last operation; a handshake counts as one when it asks for a new session.
     pub fn last_op(&self) -> Option<OpCode> {
         self.last_op
     }
 
-    /// The last request's xid, for `cons`.
+    /// The last request's xid.
     pub fn last_xid(&self) -> i32 {
         self.last_xid
     }
@@ -235,6 +235,7 @@ impl Conn {
             touch: self.touch.clone(),
         };
         service.submission.push(self.id, ask, &[]);
+        self.last_op = (request.session == SessionId::NONE).then_some(OpCode::CreateSession);
         self.phase = Phase::Connecting;
         Verdict::Continue
     }

@@ -19,7 +19,9 @@ mod log_batch;
 mod replica;
 mod sessions;
 mod submission;
+mod tallies;
 mod throttle;
+mod traffic;
 
 pub use clock::Now;
 pub use conn::{Conn, ConnSettings, Room, Service, Verdict};
@@ -27,4 +29,6 @@ pub use log_batch::LogBatch;
 pub use replica::{Replica, ReplicaSettings, Writes};
 pub use sessions::{SessionInfo, Touch};
 pub use submission::{Ask, Item, Load, Submission};
+pub use tallies::{Runs, Tallies};
 pub use throttle::{Newcomer, Throttle, ThrottleSettings, Weights};
+pub use traffic::Traffic;

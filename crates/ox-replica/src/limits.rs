@@ -28,6 +28,11 @@ pub const APPLIED_AT_ONCE_BYTES: usize = 4 << 20;
 /// Bytes of one log batch; a batch is closed when it has grown beyond.
 pub const LOG_BATCH_BYTES: usize = 1 << 20;
 
+/// First names of paths that traffic is counted for; whoever creates more top-level nodes than that does without.
+pub const NAMESPACES_MAX: usize = 1024;
+
+/// Single figures kept for whoever empties the tallies; if nobody does, the rest is not kept.
+pub const TALLIED_MAX: usize = 64 << 10;
 /// Sessions that are given up in one step, so that a flood of them delays nobody's requests (K117).
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 

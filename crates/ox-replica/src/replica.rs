@@ -16,6 +16,7 @@ use crate::limits::{
 use crate::log_batch::LogBatch;
 use crate::sessions::{SessionInfo, Sessions, Touch};
 use crate::submission::{Ask, Load, Submission};
+use crate::tallies::Tallies;
 use conns::{ConnState, Conns};
 use log_room::LogRoom;
 pub use log_room::Writes;
@@ -65,6 +66,7 @@ pub struct Replica {
     server_ids: Identities,
     log_room: LogRoom,
     digest_mismatches: u64,
+    tallies: Tallies,
 }
 
 impl Replica {
@@ -87,6 +89,7 @@ impl Replica {
             server_ids: Identities::server(),
             log_room: LogRoom::default(),
             digest_mismatches: 0,
+            tallies: Tallies::default(),
         }
     }
 
@@ -137,6 +140,7 @@ impl Replica {
         let mut expired = Vec::new();
         self.sessions.expire(now.mono_ms, EXPIRED_AT_ONCE_MAX, waits, &mut expired);
         for session in expired {
+            self.tallies.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
             self.sessions.start_closing(session);
             self.propose_close(now, session, 0, Origin::Server, state);
         }
@@ -190,6 +194,8 @@ impl Replica {
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
             let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
             let outcome = state.apply(&record, out);
+            self.tallies.propagation_ms.note(now.wall_ms - record.header.time_ms, 1);
+            self.tallies.writes.note_write(&record.txn);
             self.digest_mismatches += u64::from(outcome.digest_differs);
             self.pending.applied(proposal.zxid);
             self.answer(now, &proposal.origin, &record, &outcome.applied, out);
@@ -220,9 +226,14 @@ impl Replica {
         self.sessions.len()
     }
 
-    /// Sessions by the time they are given up, for `dump`.
-    pub fn session_infos(&self) -> Vec<SessionInfo> {
-        self.sessions.infos()
+    /// Sessions behind `after`, at most `max`, for `dump`.
+    pub fn session_infos_after(&self, after: Option<SessionId>, max: usize) -> Vec<SessionInfo> {
+        self.sessions.infos_after(after, max)
+    }
+
+    /// What has been counted since it was last emptied.
+    pub fn tallies_mut(&mut self) -> &mut Tallies {
+        &mut self.tallies
     }
 
     /// Transactions whose digest did not fit the tree: always 0 unless something is broken.
@@ -245,6 +256,7 @@ impl Replica {
             });
             return;
         }
+        self.tallies.resumed += 1;
         // Compat: whoever names a session takes it from its connection, before the password is looked at.
         if let Some(old) = self.sessions.conn(*session).filter(|old| *old != conn) {
             self.sessions.detach(*session, old);
@@ -417,8 +429,9 @@ impl Replica {
                 let body = &submission.bytes[item.span.clone()];
                 match item.ask {
                     Ask::Request { xid, op } => outbox.answer(conn, |bytes| {
-                        let asker = Asker { conn, session: asker.session, ids: &ids };
+                        let (asker, start) = (Asker { conn, session: asker.session, ids: &ids }, bytes.len());
                         read::answer(state, asker, Question { xid, op, body }, bytes);
+                        self.tallies.reads.note_read(op, body, &bytes[start..]);
                     }),
                     Ask::AnsweredAndClose => {
                         asker.active = false;

@@ -6,6 +6,7 @@
 use ox_proto::SessionId;
 use ox_tree::ConnId;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -86,6 +87,11 @@ impl Sessions {
         }
     }
 
+    /// The timeout a session has now.
+    pub(crate) fn timeout_ms(&self, id: SessionId) -> Option<i32> {
+        Some(self.sessions.get(&id)?.timeout_ms)
+    }
+
     /// The connection that has the session now.
     pub(crate) fn conn(&self, id: SessionId) -> Option<ConnId> {
         self.sessions.get(&id)?.conn
@@ -163,18 +169,15 @@ impl Sessions {
         self.sessions.len()
     }
 
-    /// Every session with the time it is given up unless it is heard of.
-    pub(crate) fn infos(&self) -> Vec<SessionInfo> {
-        let mut infos: Vec<SessionInfo> = self
-            .sessions
-            .iter()
-            .map(|(id, session)| SessionInfo {
-                id: *id,
-                expires_ms: self.bucket(session.touch.last_ms(), session.timeout_ms),
-            })
-            .collect();
-        infos.sort_by_key(|info| info.expires_ms);
-        infos
+    /// Sessions behind `after` with the time each is given up unless it is heard of, at most `max`, by id.
+    pub(crate) fn infos_after(&self, after: Option<SessionId>, max: usize) -> Vec<SessionInfo> {
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let sessions = self.sessions.range((behind, Bound::Unbounded)).take(max);
+        let info = |(id, session): (&SessionId, &Session)| SessionInfo {
+            id: *id,
+            expires_ms: self.bucket(session.touch.last_ms(), session.timeout_ms),
+        };
+        sessions.map(info).collect()
     }
 }
 
@@ -250,6 +253,21 @@ mod tests {
         sessions.add(SessionId(1), 40_000, 0, Touch::default(), None);
         assert!(sessions.attach(SessionId(1), 4000, 1000, Touch::default(), ConnId::new(0, 1, 1)));
         assert_eq!(expired(&mut sessions, 6000), [1]);
+    }
+
+    #[test]
+    fn sessions_are_listed_in_pieces() {
+        let mut sessions = Sessions::new(1000);
+        for (id, timeout_ms) in [(3, 4000), (1, 9000), (2, 5000)] {
+            sessions.add(SessionId(id), timeout_ms, 0, Touch::default(), None);
+        }
+        let listed = |after: Option<i64>, max| {
+            let infos = sessions.infos_after(after.map(SessionId), max);
+            infos.iter().map(|info| (info.id.0, info.expires_ms)).collect::<Vec<_>>()
+        };
+        assert_eq!(listed(None, 2), [(1, 10_000), (2, 6000)]);
+        assert_eq!(listed(Some(2), 2), [(3, 5000)]);
+        assert_eq!(listed(Some(3), 2), []);
     }
 
     #[test]

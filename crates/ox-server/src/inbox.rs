@@ -8,7 +8,7 @@ use ox_replica::{Replica, Submission};
 use ox_store::Space;
 use ox_tree::State;
 use parking_lot::{Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A look at the replica, from its own thread.
 pub(crate) type Question = Box<dyn FnOnce(&Replica, &State) + Send>;
@@ -17,6 +17,8 @@ pub(crate) type Question = Box<dyn FnOnce(&Replica, &State) + Send>;
 #[derive(Default)]
 pub(crate) struct Input {
     pub(crate) submissions: Vec<Submission>,
+    /// When the first of them came.
+    pub(crate) submitted_at: Option<Instant>,
     pub(crate) durable: Option<Zxid>,
     pub(crate) snapshot_due: Option<Zxid>,
     pub(crate) space: Option<Space>,
@@ -51,7 +53,10 @@ impl Inbox {
     }
 
     pub(crate) fn submit(&self, submission: Submission) {
-        self.put(|input| input.submissions.push(submission));
+        self.put(|input| {
+            input.submitted_at.get_or_insert_with(Instant::now);
+            input.submissions.push(submission);
+        });
     }
 
     pub(crate) fn wake(&self) {

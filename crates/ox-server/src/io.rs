@@ -11,10 +11,12 @@
 mod accept;
 mod connection;
 mod deliver;
+mod figures;
 mod idle;
 mod pool;
 mod serve;
 mod turn;
+mod waiting;
 
 pub(crate) use accept::bind;
 pub(crate) use turn::{IoThread, WAKER};

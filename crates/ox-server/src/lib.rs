@@ -13,19 +13,26 @@
 mod clock;
 mod inbox;
 mod io;
+mod java_text;
 mod limits;
 mod log_writer;
 mod mailbox;
 mod maintenance;
+mod metrics;
 mod register;
 mod replica_loop;
 mod seldom;
 mod server;
 mod shared;
 mod snapshotter;
+mod start_log;
 mod stats;
+mod system;
 mod totals;
+mod version;
 mod words;
 
+pub use metrics::metrics_page;
 pub use server::{Server, StartError, Stopper};
 pub use shared::Fatal;
+pub use words::commands_page;

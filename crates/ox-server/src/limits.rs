@@ -49,3 +49,7 @@ pub(crate) const ACCEPTED_AT_ONCE_MAX: usize = 256;
 pub(crate) const ACCEPT_PAUSE_MS: i64 = 100;
 /// Status commands that may wait for the thread that answers them.
 pub(crate) const WORDS_WAITING_MAX: usize = 256;
+/// Bytes of an answer made before the connection must have sent them.
+pub(crate) const WORD_PIECE_BYTES: usize = 256 << 10;
+/// Connections, sessions, nodes or watches a status command looks at while it holds a lock.
+pub(crate) const LISTED_AT_ONCE_MAX: usize = 1000;

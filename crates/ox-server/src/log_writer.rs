@@ -2,16 +2,21 @@
 
 use crate::shared::{Fatal, Shared};
 use ox_replica::LogBatch;
-use ox_store::{Appended, TxnLog};
+use ox_store::{Appended, Synced, TxnLog};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+/// A batch and when it was handed over.
+struct Waiting {
+    batch: Arc<LogBatch>,
+    since: Instant,
+}
 
 #[derive(Default)]
 struct Inner {
-    batches: VecDeque<Arc<LogBatch>>,
+    batches: VecDeque<Waiting>,
     closed: bool,
 }
 
@@ -24,7 +29,7 @@ pub(crate) struct LogQueue {
 
 impl LogQueue {
     pub(crate) fn push(&self, batch: Arc<LogBatch>) {
-        self.inner.lock().batches.push_back(batch);
+        self.inner.lock().batches.push_back(Waiting { batch, since: Instant::now() });
         self.arrived.notify_one();
     }
 
@@ -35,7 +40,7 @@ impl LogQueue {
     }
 
     /// The next batch; `None` when none came in time, or none will.
-    fn pop(&self, patience: Option<Duration>) -> Option<Arc<LogBatch>> {
+    fn pop(&self, patience: Option<Duration>) -> Option<Waiting> {
         let mut inner = self.inner.lock();
         loop {
             if let Some(batch) = inner.batches.pop_front() {
@@ -58,8 +63,9 @@ impl LogQueue {
 
 /// Writes until the queue is closed. An error ends the server: nothing may be acknowledged any more.
 pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: TxnLog) {
+    let mut group = Group::default();
     while let Some(first) = queue.pop(None) {
-        if let Err(error) = write_group(shared, queue, &mut log, first) {
+        if let Err(error) = write_group(shared, queue, &mut log, first, &mut group) {
             return shared.fail(Fatal::Log(error));
         }
     }
@@ -68,42 +74,71 @@ pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: TxnLog) {
     }
 }
 
+/// Batches that become durable together: since when each waited, and its records.
+#[derive(Default)]
+struct Group {
+    batches: Vec<(Instant, usize)>,
+    records: usize,
+}
+
 /// Appends everything that has gathered and syncs once.
 fn write_group(
     shared: &Shared,
     queue: &LogQueue,
     log: &mut TxnLog,
-    first: Arc<LogBatch>,
+    first: Waiting,
+    group: &mut Group,
 ) -> Result<(), ox_store::Error> {
-    let storage = &shared.config.storage;
-    let flush_at = Instant::now() + Duration::from_millis(storage.flush_delay_ms);
-    let (mut records, mut snapshot_due) = (0, None);
-    let mut next = Some(first);
-    while let Some(batch) = next {
-        records += batch.records;
+    let (storage, began) = (&shared.config.storage, Instant::now());
+    let flush_at = began + Duration::from_millis(storage.flush_delay_ms);
+    group.records = 0;
+    let (mut snapshot_due, mut next) = (None, Some(first));
+    while let Some(Waiting { batch, since }) = next {
+        group.records += batch.records;
+        group.batches.push((since, batch.records));
+        let file = log.current_file();
         if log.append(&batch.bytes, batch.first, batch.last, batch.records)? == Appended::SnapshotDue {
             snapshot_due = Some(batch.last);
         }
-        let is_full = storage.max_batch_size != 0 && storage.max_batch_size as usize <= records;
+        if let Some(first) = log.current_file().filter(|first| Some(*first) != file) {
+            tracing::info!("Creating new log file: log.{:x}", first.0);
+        }
+        let is_full = storage.max_batch_size != 0 && storage.max_batch_size as usize <= group.records;
         let patience = flush_at.saturating_duration_since(Instant::now());
         let patience = patience.min(Duration::from_millis(storage.max_write_queue_poll_ms));
         next = if is_full { None } else { queue.pop(Some(patience)) };
     }
     let synced = log.sync()?;
-    let took_ms = i64::try_from(synced.took.as_millis()).unwrap_or(i64::MAX);
-    shared.stats.fsyncs.fetch_add(1, Ordering::Relaxed);
-    shared.stats.fsync_ms.note(took_ms, 1);
-    if storage.fsync_warning_ms < took_ms {
-        shared.stats.slow_fsyncs.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(
-            took_ms,
-            log_bytes = synced.log_bytes,
-            "fsync-ing the write ahead log took {took_ms}ms which will adversely affect operation latency"
-        );
-    }
+    note(shared, group, began, &synced);
     shared.inbox.put(|input| {
         input.durable = Some(synced.last);
         input.snapshot_due = snapshot_due.or(input.snapshot_due);
     });
     Ok(())
+}
+
+fn note(shared: &Shared, group: &mut Group, began: Instant, synced: &Synced) {
+    let (metrics, now) = (&shared.metrics, Instant::now());
+    let took_ms = millis(synced.took);
+    metrics.fsynctime.note(took_ms, 1);
+    if shared.config.storage.fsync_warning_ms < took_ms {
+        tracing::warn!(
+            "fsync-ing the write ahead log in SyncThread:0 took {took_ms}ms which will adversely effect operation \
+             latency. File size is {} bytes",
+            synced.log_bytes
+        );
+    }
+    let flush_ms = millis(now - began);
+    metrics.sync_process_time.note(flush_ms, 1);
+    metrics.sync_processor_queue_size.note(group.batches.len() as i64, 1);
+    metrics.sync_processor_batch_size.note(group.records as i64, 1);
+    metrics.sync_processor_queue_flush_time_ms.note(flush_ms, group.records as u64);
+    for (since, records) in group.batches.drain(..) {
+        metrics.sync_processor_queue_time_ms.note(millis(began.saturating_duration_since(since)), records as u64);
+        metrics.sync_processor_queue_and_flush_time_ms.note(millis(now - since), records as u64);
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -2,6 +2,7 @@
 
 use mio::Waker;
 use mio::net::TcpStream;
+use ox_tree::ConnId;
 use ox_tree::outbox::Outbox;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
@@ -14,6 +15,17 @@ pub(crate) struct Mail {
     pub(crate) outboxes: Vec<Outbox>,
     /// Connections to take over.
     pub(crate) accepted: Vec<(TcpStream, SocketAddr)>,
+    /// Answers to four-letter words.
+    pub(crate) texts: Vec<Text>,
+}
+
+/// A piece of the answer to a four-letter word.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) conn: ConnId,
+    pub(crate) text: String,
+    /// The connection is closed behind it.
+    pub(crate) is_last: bool,
 }
 
 #[derive(Debug)]

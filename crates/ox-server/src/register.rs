@@ -1,97 +1,55 @@
 //! The connections there are: for limits per address, and for the commands that list them.
 
+use crate::metrics::Summary;
 use ox_proto::{OpCode, SessionId};
 use ox_tree::ConnId;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Figures of one connection. Written by its I/O thread, read by status commands.
 #[derive(Debug)]
 pub(crate) struct ConnFigures {
     pub(crate) address: SocketAddr,
     pub(crate) established_ms: i64,
-    pub(crate) session: AtomicI64,
-    pub(crate) timeout_ms: AtomicI32,
+    session: AtomicI64,
+    timeout_ms: AtomicI32,
+    /// What the socket is asked for: 1 to read, 4 to write, 0 while a four-letter word is answered.
+    pub(crate) interest: AtomicU8,
+    /// Packets from the client.
     pub(crate) received: AtomicU64,
+    /// Packets to the client.
     pub(crate) sent: AtomicU64,
-    pub(crate) queued: AtomicU64,
-    /// Opcode of the last request; [`NO_OP`] before the first.
-    pub(crate) last_op: AtomicI32,
-    pub(crate) last_xid: AtomicI32,
-    pub(crate) last_zxid: AtomicI64,
-    pub(crate) last_response_ms: AtomicI64,
+    /// Requests handed to the replica and not answered yet.
+    pub(crate) queued: AtomicU32,
+    last_op: AtomicI32,
+    last_xid: AtomicI32,
+    last_zxid: AtomicI64,
+    last_response_ms: AtomicI64,
+    last_latency_ms: AtomicI64,
     pub(crate) last_io_ms: AtomicI64,
-    pub(crate) latency: Latency,
+    /// From requests to answers, ms.
+    pub(crate) latency: Summary,
+}
+
+/// The last answer a connection got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// The operation's code.
+    pub(crate) op: i32,
+    /// The request's; what the protocol reserves (pings, for example) leaves the one before in place.
+    pub(crate) xid: i32,
+    pub(crate) zxid: i64,
+    /// When it was answered.
+    pub(crate) at_ms: i64,
+    pub(crate) latency_ms: i64,
 }
 
 /// No operation has this code.
-pub(crate) const NO_OP: i32 = i32::MIN;
-
-/// Latencies in milliseconds.
-#[derive(Debug)]
-pub(crate) struct Latency {
-    pub(crate) last: AtomicI64,
-    min: AtomicI64,
-    pub(crate) max: AtomicI64,
-    pub(crate) total: AtomicI64,
-    pub(crate) count: AtomicI64,
-}
-
-impl Default for Latency {
-    fn default() -> Self {
-        Self {
-            last: AtomicI64::new(0),
-            min: AtomicI64::new(i64::MAX),
-            max: AtomicI64::new(0),
-            total: AtomicI64::new(0),
-            count: AtomicI64::new(0),
-        }
-    }
-}
-
-impl Latency {
-    /// Notes `count` requests that took `each_ms`.
-    pub(crate) fn note(&self, each_ms: i64, count: i64) {
-        self.last.store(each_ms, Ordering::Relaxed);
-        if each_ms < self.min.load(Ordering::Relaxed) {
-            self.min.store(each_ms, Ordering::Relaxed);
-        }
-        if self.max.load(Ordering::Relaxed) < each_ms {
-            self.max.store(each_ms, Ordering::Relaxed);
-        }
-        self.total.fetch_add(each_ms * count, Ordering::Relaxed);
-        self.count.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Notes requests that were answered in the turn that received them.
-    pub(crate) fn note_instant(&self, count: u64) {
-        if 0 < count {
-            self.note(0, i64::try_from(count).unwrap_or(i64::MAX));
-        }
-    }
-
-    /// The smallest, 0 when there was none.
-    pub(crate) fn min(&self) -> i64 {
-        let min = self.min.load(Ordering::Relaxed);
-        if min == i64::MAX { 0 } else { min }
-    }
-
-    pub(crate) fn reset(&self) {
-        let fresh = Self::default();
-        for (to, from) in [
-            (&self.min, &fresh.min),
-            (&self.max, &fresh.max),
-            (&self.total, &fresh.total),
-            (&self.count, &fresh.count),
-            (&self.last, &fresh.last),
-        ] {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
-}
+const NO_OP: i32 = i32::MIN;
 
 impl ConnFigures {
     fn new(address: SocketAddr, established_ms: i64, now_ms: i64) -> Self {
@@ -100,36 +58,80 @@ impl ConnFigures {
             established_ms,
             session: AtomicI64::new(0),
             timeout_ms: AtomicI32::new(0),
+            interest: AtomicU8::new(1),
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
-            queued: AtomicU64::new(0),
+            queued: AtomicU32::new(0),
             last_op: AtomicI32::new(NO_OP),
             last_xid: AtomicI32::new(0),
             last_zxid: AtomicI64::new(0),
             last_response_ms: AtomicI64::new(0),
+            last_latency_ms: AtomicI64::new(0),
             last_io_ms: AtomicI64::new(now_ms),
-            latency: Latency::default(),
+            latency: Summary::default(),
         }
     }
 
-    pub(crate) fn session(&self) -> Option<SessionId> {
-        Some(SessionId(self.session.load(Ordering::Relaxed))).filter(|session| *session != SessionId::NONE)
+    /// The connection has got its session.
+    pub(crate) fn attach(&self, session: SessionId, timeout_ms: i32) {
+        self.timeout_ms.store(timeout_ms, Relaxed);
+        self.session.store(session.0, Relaxed);
     }
 
+    /// The session, 0 without one.
+    pub(crate) fn session(&self) -> SessionId {
+        SessionId(self.session.load(Relaxed))
+    }
+
+    pub(crate) fn timeout_ms(&self) -> i32 {
+        self.timeout_ms.load(Relaxed)
+    }
+
+    /// Notes the last of some answers.
+    pub(crate) fn note_answer(&self, last: Answered) {
+        self.last_op.store(last.op, Relaxed);
+        if 0 <= last.xid {
+            self.last_xid.store(last.xid, Relaxed);
+        }
+        self.last_zxid.store(last.zxid, Relaxed);
+        self.last_response_ms.store(last.at_ms, Relaxed);
+        self.last_latency_ms.store(last.latency_ms, Relaxed);
+    }
+
+    pub(crate) fn last_answer(&self) -> Answered {
+        Answered {
+            op: self.last_op.load(Relaxed),
+            xid: self.last_xid.load(Relaxed),
+            zxid: self.last_zxid.load(Relaxed),
+            at_ms: self.last_response_ms.load(Relaxed),
+            latency_ms: self.last_latency_ms.load(Relaxed),
+        }
+    }
+
+    /// When the connection is closed unless something is sent or received, in steps of `step_ms`.
+    pub(crate) fn closes_at_ms(&self, step_ms: i64) -> i64 {
+        let timeout_ms = if self.session() == SessionId::NONE { step_ms } else { i64::from(self.timeout_ms()) };
+        ((self.last_io_ms.load(Relaxed) + timeout_ms) / step_ms + 1) * step_ms
+    }
+
+    /// What `crst` resets.
+    pub(crate) fn reset(&self) {
+        self.received.store(0, Relaxed);
+        self.sent.store(0, Relaxed);
+        self.note_answer(Answered { op: OpCode::Error.code(), xid: -1, zxid: -1, at_ms: 0, latency_ms: 0 });
+        self.last_xid.store(-1, Relaxed);
+        self.latency.reset();
+    }
+}
+
+impl Answered {
     /// What `cons` shows as the last operation.
-    pub(crate) fn last_op(&self) -> &'static str {
-        match OpCode::try_from(self.last_op.load(Ordering::Relaxed)) {
+    pub(crate) fn op_text(&self) -> &'static str {
+        match OpCode::try_from(self.op) {
             Ok(op) => op.short(),
             Err(NO_OP) => "null",
             Err(_) => "NA",
         }
-    }
-
-    /// The figures that `crst` resets.
-    pub(crate) fn reset(&self) {
-        self.received.store(0, Ordering::Relaxed);
-        self.sent.store(0, Ordering::Relaxed);
-        self.latency.reset();
     }
 }
 
@@ -138,7 +140,6 @@ struct Inner {
     conns: BTreeMap<ConnId, Arc<ConnFigures>>,
     per_address: HashMap<IpAddr, u32>,
     total: u32,
-    rejected: u64,
 }
 
 impl Inner {
@@ -171,12 +172,10 @@ impl Register {
     pub(crate) fn admit(&self, address: IpAddr, max_total: u32, max_per_address: u32) -> Result<(), Refused> {
         let mut inner = self.0.lock();
         if max_total != 0 && max_total <= inner.total {
-            inner.rejected += 1;
             return Err(Refused::Total);
         }
         let count = inner.per_address.get(&address).copied().unwrap_or(0);
         if max_per_address != 0 && max_per_address <= count {
-            inner.rejected += 1;
             return Err(Refused::Address);
         }
         inner.per_address.insert(address, count + 1);
@@ -206,13 +205,12 @@ impl Register {
         self.0.lock().conns.len()
     }
 
-    pub(crate) fn rejected(&self) -> u64 {
-        self.0.lock().rejected
-    }
-
-    /// All connections, in no order that means anything.
-    pub(crate) fn list(&self) -> Vec<(ConnId, Arc<ConnFigures>)> {
-        self.0.lock().conns.iter().map(|(conn, figures)| (*conn, Arc::clone(figures))).collect()
+    /// Connections behind `after`, at most `max`, in the order of their names.
+    pub(crate) fn list_after(&self, after: Option<ConnId>, max: usize) -> Vec<(ConnId, Arc<ConnFigures>)> {
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let inner = self.0.lock();
+        let conns = inner.conns.range((behind, Bound::Unbounded)).take(max);
+        conns.map(|(conn, figures)| (*conn, Arc::clone(figures))).collect()
     }
 
     pub(crate) fn find(&self, conn: ConnId) -> Option<Arc<ConnFigures>> {

@@ -8,8 +8,7 @@ use ox_proto::Zxid;
 use ox_replica::Replica;
 use ox_tree::outbox::{Outbox, Outboxes};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the loop sleeps when nothing is due.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -24,6 +23,8 @@ pub(crate) struct ReplicaLoop {
     snapshotter: Snapshotter,
     outboxes: Outboxes,
     snapshot_due: Option<Zxid>,
+    /// Mismatches that are counted in the metrics.
+    mismatches_told: u64,
     /// When it last came around.
     looked_ms: i64,
 }
@@ -38,8 +39,8 @@ impl Drop for ReplicaLoop {
 impl ReplicaLoop {
     pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
         let threads = shared.mailboxes.len();
-        let looked_ms = shared.clock.mono_ms();
-        Self { shared, replica, log, snapshotter, outboxes: Outboxes::new(threads), snapshot_due: None, looked_ms }
+        let (looked_ms, outboxes) = (shared.clock.mono_ms(), Outboxes::new(threads));
+        Self { shared, replica, log, snapshotter, outboxes, snapshot_due: None, mismatches_told: 0, looked_ms }
     }
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
@@ -50,6 +51,7 @@ impl ReplicaLoop {
             self.notice_pause(patience);
             self.step(input);
             self.apply();
+            self.tell();
             self.take_snapshot();
         }
         self.log.close();
@@ -90,6 +92,9 @@ impl ReplicaLoop {
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
             self.replica.on_time(now, &shared.state.read());
         }
+        self.note_input(&input);
+        let began = Instant::now();
+        let has_work = !input.submissions.is_empty();
         for submission in input.submissions {
             let taken = submission.load();
             let state = shared.state.read();
@@ -101,6 +106,9 @@ impl ReplicaLoop {
             }
         }
         self.hand_over_log();
+        if has_work {
+            shared.metrics.prep_process_time.note(elapsed_ms(began), 1);
+        }
         for question in input.questions {
             question(&self.replica, &shared.state.read());
         }
@@ -109,7 +117,21 @@ impl ReplicaLoop {
 
     fn hand_over_log(&mut self) {
         if let Some(batch) = self.replica.take_log() {
+            let (metrics, records) = (&self.shared.metrics, batch.records as u64);
+            metrics.outstanding_changes_queued.add(records);
+            metrics.proposal_count.add(records);
+            metrics.sync_processor_request_queued.add(records);
             self.log.push(batch);
+        }
+    }
+
+    fn note_input(&self, input: &Input) {
+        let requests = input.submissions.iter().map(|submission| submission.items.len() as u64).sum();
+        if let Some(submitted_at) = input.submitted_at {
+            let metrics = &self.shared.metrics;
+            metrics.prep_processor_request_queued.add(requests);
+            metrics.prep_processor_queue_size.note(requests.cast_signed(), 1);
+            metrics.prep_processor_queue_time_ms.note(elapsed_ms(submitted_at), requests);
         }
     }
 
@@ -118,17 +140,41 @@ impl ReplicaLoop {
     fn apply(&mut self) {
         let shared = Arc::clone(&self.shared);
         while self.replica.has_committed() {
-            let now = shared.clock.now();
+            let (now, metrics) = (shared.clock.now(), &shared.metrics);
             let mut state = shared.state.write();
-            let applied = self.replica.apply(now, &mut state, &mut self.outboxes);
+            let began = Instant::now();
+            let applied = self.replica.apply(now, &mut state, &mut self.outboxes) as u64;
+            let fired = state.take_fired();
             self.post();
             drop(state);
-            shared.stats.commits.fetch_add(applied as u64, Ordering::Relaxed);
+            metrics.write_batch_time_in_commit_processor.note(elapsed_ms(began), 1);
+            metrics.commit_count.add(applied);
+            metrics.outstanding_changes_removed.add(applied);
+            metrics.node_created_watch_count.merge(&fired.created);
+            metrics.node_deleted_watch_count.merge(&fired.deleted);
+            metrics.node_changed_watch_count.merge(&fired.changed);
+            metrics.node_children_watch_count.merge(&fired.children);
         }
         shared.totals.hold(self.replica.load());
-        let outstanding = i64::try_from(self.replica.outstanding()).unwrap_or(i64::MAX);
-        shared.stats.requests_outstanding.store(outstanding, Ordering::Relaxed);
-        shared.stats.digest_mismatches.store(self.replica.digest_mismatches(), Ordering::Relaxed);
+    }
+
+    /// Adds what the replica has counted to the metrics.
+    fn tell(&mut self) {
+        let metrics = &self.shared.metrics;
+        let mismatches = self.replica.digest_mismatches();
+        metrics.digest_mismatches_count.add(mismatches - self.mismatches_told);
+        self.mismatches_told = mismatches;
+        let tallies = self.replica.tallies_mut();
+        metrics.connection_revalidate_count.add(std::mem::take(&mut tallies.resumed));
+        metrics.stale_sessions_expired.add(tallies.expired.len() as u64);
+        for (session, timeout_ms) in tallies.expired.drain(..) {
+            tracing::info!("Expiring session {session}, timeout of {timeout_ms}ms exceeded");
+        }
+        for (ms, count) in tallies.propagation_ms.drain() {
+            metrics.propagation_latency.note(ms, count);
+        }
+        metrics.read_per_namespace.merge(&mut tallies.reads);
+        metrics.write_per_namespace.merge(&mut tallies.writes);
     }
 
     fn post(&mut self) {
@@ -149,4 +195,8 @@ impl ReplicaLoop {
             self.snapshotter.start(state.freeze());
         }
     }
+}
+
+fn elapsed_ms(since: Instant) -> i64 {
+    i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX)
 }

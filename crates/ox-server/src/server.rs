@@ -4,9 +4,11 @@ use crate::io::{IoThread, WAKER, bind};
 use crate::log_writer::{self, LogQueue};
 use crate::mailbox::Mailbox;
 use crate::maintenance;
+use crate::metrics::Metrics;
 use crate::replica_loop::ReplicaLoop;
 use crate::shared::{Essential, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
+use crate::start_log;
 use crate::words;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -19,7 +21,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -71,16 +73,19 @@ impl Stopper {
 impl Server {
     /// Recovers the data, opens the port and starts to serve.
     pub fn start(config: Config) -> Result<Self, StartError> {
+        start_log::starting(&config);
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
         let disk = Arc::new(RealDisk);
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
-        log_recovery(&opened.report, started);
+        let total_ms = millis(started.elapsed());
+        start_log::recovered(&opened.report, total_ms);
         let listener = bind_client_port(&config)?;
         let start_snapshot = opened.report.start_snapshot;
         let threads = io_threads();
         let (polls, mailboxes) = polls(threads).map_err(StartError::Setup)?;
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
+        note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
         server.launch(polls, listener, opened.log, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
@@ -104,9 +109,9 @@ impl Server {
         if let Some(listener) = listener {
             let address = listener.local_addr()?;
             self.shared.address.get_or_init(|| address);
-            tracing::info!(%address, "binding to port {address}");
             io[0].listen(listener)?;
         }
+        start_log::serving(shared, io.len(), self.address());
         let mut snapshotter = Snapshotter::new(Arc::clone(shared));
         if start_snapshot == StartSnapshot::Due {
             snapshotter.start(shared.state.read().freeze());
@@ -254,30 +259,15 @@ fn store_options(config: &Config) -> StoreOptions {
     options
 }
 
-fn log_recovery(report: &RecoveryReport, started: Instant) {
-    for rejected in &report.rejected {
-        tracing::warn!(?rejected, "a newer snapshot cannot be used");
+fn note_recovery(metrics: &Metrics, report: &RecoveryReport, total_ms: i64) {
+    metrics.dbinittime.note(total_ms, 1);
+    metrics.startup_snap_load_time.note(millis(report.snapshot_took), 1);
+    if report.replayed != 0 {
+        metrics.startup_txns_load_time.note(millis(report.replay_took), 1);
+        metrics.startup_txns_loaded.note(report.replayed.cast_signed(), 1);
     }
-    report.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    if let Some(dropped) = &report.dropped {
-        tracing::warn!(?dropped, "a torn tail of the log was cut: it was never acknowledged");
-    }
-    if report.digest_mismatches != 0 {
-        let (count, first) = (report.digest_mismatches, report.first_digest_mismatch);
-        tracing::error!(count, ?first, "digests in the files do not fit the tree");
-    }
-    if report.conflicts != 0 {
-        tracing::error!(count = report.conflicts, "transactions in the log did not fit the tree");
-    }
-    if report.removed_ephemerals != 0 {
-        tracing::info!(count = report.removed_ephemerals, "removed ephemeral nodes of sessions that are gone");
-    }
-    let snapshot = report.snapshot.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
-    let took_ms = started.elapsed().as_millis();
-    tracing::info!(%snapshot, txns = report.replayed, "{} txns loaded", report.replayed);
-    tracing::info!(
-        "Snapshot loaded in {took_ms} ms, highest zxid is {}, digest is {}",
-        report.last_zxid,
-        report.digest
-    );
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,13 +1,15 @@
 //! What the server's threads share, and the locks that go with it.
 //!
 //! Two locks protect data, always taken in this order: `state`, then the watch table inside it. Queues between
-//! threads (inbox, mailboxes, log queue, register of connections) have a mutex each, held for a swap or a push and
-//! never while another lock is taken — except that mailboxes are filled while the state is held, which is what
-//! puts events before the state they announce.
+//! threads (inbox, mailboxes, log queue, words, register of connections) have a mutex each, held for a swap or a push
+//! and never while another lock is taken — except that mailboxes are filled while the state is held, which is what
+//! puts events before the state they announce. The traffic by namespace in the metrics has one too, because its names
+//! are not known beforehand; a thread takes it once per turn.
 
 use crate::clock::Clock;
 use crate::inbox::Inbox;
 use crate::mailbox::Mailbox;
+use crate::metrics::Metrics;
 use crate::register::Register;
 use crate::stats::Stats;
 use crate::totals::Totals;
@@ -43,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) totals: Totals,
     /// Tokens for new sessions, where the configuration asks for them.
     throttle: Option<Mutex<Throttle>>,
+    pub(crate) metrics: Metrics,
     pub(crate) store: Store,
     pub(crate) address: OnceLock<SocketAddr>,
     pub(crate) trace_mask: AtomicU64,
@@ -63,6 +66,7 @@ impl Shared {
             mailboxes,
             register: Register::default(),
             stats: Stats::default(),
+            metrics: Metrics::default(),
             store,
             address: OnceLock::new(),
             trace_mask: AtomicU64::new(306), // Apache's default
@@ -92,16 +96,13 @@ impl Shared {
     /// Ends the server because it must not go on. The first reason counts.
     pub(crate) fn fail(&self, fatal: Fatal) {
         tracing::error!(%fatal, "stopping");
+        self.metrics.unrecoverable_error_count.add(1);
         self.fatal.lock().get_or_insert(fatal);
         self.stop();
     }
 
     pub(crate) fn take_fatal(&self) -> Option<Fatal> {
         self.fatal.lock().take()
-    }
-
-    pub(crate) fn has_failed(&self) -> bool {
-        self.fatal.lock().is_some()
     }
 }
 

@@ -4,7 +4,6 @@ use crate::shared::{Essential, Shared};
 use ox_store::SnapshotTaken;
 use ox_tree::Frozen;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -49,13 +48,18 @@ impl Snapshotter {
 
 fn write(shared: &Shared, frozen: &Frozen) {
     let started = Instant::now();
-    tracing::info!(zxid = %frozen.last_zxid(), nodes = frozen.node_count(), "Snapshotting");
+    let (zxid, nodes) = (frozen.last_zxid(), frozen.node_count());
+    let dir = shared.store.dirs().snapshots.display();
+    tracing::info!(nodes, "Snapshotting: {zxid} to {dir}/snapshot.{:x}", zxid.0);
     match shared.store.write_snapshot(frozen) {
         Ok(SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) => {
-            shared.stats.snapshots.fetch_add(1, Ordering::Relaxed);
-            let took_ms = started.elapsed().as_millis();
-            tracing::info!(file = %file.path.display(), took_ms, "Snapshot taken in {took_ms} ms");
+            let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
+            shared.metrics.snapshottime.note(took_ms, 1);
+            tracing::info!(file = %file.path.display(), "Snapshot taken in {took_ms} ms");
         }
-        Err(error) => tracing::error!(%error, "snapshot failed; the log holds everything, the next roll tries again"),
+        Err(error) => {
+            shared.metrics.snapshot_error_count.add(1);
+            tracing::error!(%error, "snapshot failed; the log holds everything, the next roll tries again");
+        }
     }
 }

@@ -1,32 +1,51 @@
-//! Figures of the whole server that `srvr`, `stat` and `mntr` show.
+//! Figures of the whole server that `srvr`, `stat` and the gauges of `mntr` show.
 
-use crate::register::Latency;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use crate::metrics::{Counter, Summary};
+use ox_tree::Tally;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Counters. Threads add once per batch, not per request.
+/// Threads add once per batch, not per request.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    pub(crate) received: AtomicU64,
-    pub(crate) sent: AtomicU64,
-    pub(crate) bytes_received: AtomicU64,
-    pub(crate) latency: Latency,
-    pub(crate) connections_dropped: AtomicU64,
-    pub(crate) connections_refused: AtomicU64,
-    pub(crate) requests_outstanding: AtomicI64,
-    pub(crate) commits: AtomicU64,
-    pub(crate) snapshots: AtomicU64,
-    pub(crate) fsyncs: AtomicU64,
-    pub(crate) fsync_ms: Latency,
-    pub(crate) slow_fsyncs: AtomicU64,
-    pub(crate) digest_mismatches: AtomicU64,
-    pub(crate) sessions_expired: AtomicU64,
+    /// Packets from clients.
+    pub(crate) received: Counter,
+    /// Packets to clients.
+    pub(crate) sent: Counter,
+    /// From requests to answers, ms.
+    pub(crate) latency: Summary,
+    pub(crate) responses: ResponseSizes,
+    /// Requests handed to the replica and not answered yet.
+    pub(crate) outstanding: AtomicI64,
+}
+
+/// Bytes of replies and events, without their length.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseSizes {
+    last: AtomicI64,
+    all: Summary,
+}
+
+impl ResponseSizes {
+    pub(crate) fn note(&self, last: i64, all: &Tally) {
+        if all.count != 0 {
+            self.last.store(last, Relaxed);
+            self.all.merge(all);
+        }
+    }
+
+    /// The last, the smallest and the largest, -1 before the first.
+    pub(crate) fn last_min_max(&self) -> (i64, i64, i64) {
+        let all = self.all.tally();
+        if all.count == 0 { (-1, -1, -1) } else { (self.last.load(Relaxed), all.min, all.max) }
+    }
 }
 
 impl Stats {
     /// What `srst` resets.
     pub(crate) fn reset(&self) {
+        self.received.reset();
+        self.sent.reset();
         self.latency.reset();
-        self.received.store(0, Ordering::Relaxed);
-        self.sent.store(0, Ordering::Relaxed);
+        self.responses.all.reset();
     }
 }

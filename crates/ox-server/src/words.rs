@@ -1,27 +1,118 @@
 //! Four-letter words: plain-text status commands on the client port, told apart by the first four bytes.
 //!
-//! They are answered on a thread of their own, so that a listing of a million watches delays nobody.
+//! They are answered on a thread of their own. Long answers are made in pieces: a piece takes each lock for a moment,
+//! and the next one is made when the connection has sent the last. So a listing of a million watches delays nobody,
+//! and a client that reads slowly holds one piece, not the listing.
+//!
+//! ```text
+//! I/O thread --ask--> queue --> words thread --piece--> mailbox --> connection --sent--> go_on --+
+//!                       ^------------------------------------------------------------------------+
+//! ```
 
-mod commands;
+mod config;
+mod connections;
+mod docs;
+mod environment;
+mod monitor;
+mod queue;
+mod server;
+mod sessions;
+mod watches;
 
-use crate::limits::WORDS_WAITING_MAX;
+use crate::java_text;
+use crate::limits::WORD_PIECE_BYTES;
+use crate::mailbox::Text;
+use crate::register::ConnFigures;
 use crate::shared::Shared;
+use ox_config::FourLetterWords;
 use ox_tree::ConnId;
-use ox_tree::outbox::{Note, Outbox};
+use queue::{Asked, Queue};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A word and what came with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub use docs::commands_page;
+pub(crate) use environment::environment;
+
+/// What a server answers that is about to stop.
+const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
+
+/// A status command.
+pub(crate) struct Command {
     pub(crate) name: &'static str,
-    /// The new trace mask, for `stmk`.
-    pub(crate) argument: Option<u64>,
+    /// The bytes it is asked for with.
+    bytes: [u8; 4],
+    /// One line for people.
+    pub(crate) help: &'static str,
+    run: Run,
+}
+
+/// How a command answers.
+#[derive(Clone, Copy)]
+enum Run {
+    /// At once.
+    Text(fn(&Shared) -> String),
+    /// At once, with the eight bytes that follow the word.
+    WithMask(fn(&Shared, u64) -> String),
+    /// In pieces.
+    Listing(fn() -> Listing),
+    /// Not at all: the connection is closed.
+    Nothing,
+}
+
+/// Makes an answer piece by piece: appends to the text and says whether there is more.
+type Listing = Box<dyn FnMut(&Shared, &mut String) -> Piece + Send>;
+
+/// Where an answer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    More,
+    Last,
+}
+
+const fn command(name: &'static str, run: Run, help: &'static str) -> Command {
+    let Some(bytes) = name.as_bytes().first_chunk::<4>() else { panic!("a word has four letters") };
+    Command { name, bytes: *bytes, help, run }
+}
+
+/// All commands.
+pub(crate) const COMMANDS: &[Command] = &[
+    command("conf", Run::Text(config::conf), "settings of the server"),
+    command("cons", Run::Listing(connections::cons), "all connections with their figures"),
+    command("crst", Run::Text(connections::crst), "reset the figures of all connections"),
+    command("dirs", Run::Text(config::dirs), "bytes of snapshots and logs"),
+    command("dump", Run::Listing(sessions::dump), "sessions, ephemeral nodes and connections, by when they expire"),
+    command("envi", Run::Text(environment::envi), "the machine the server runs on"),
+    command("gtmk", Run::Text(server::gtmk), "the trace mask"),
+    command("hash", Run::Text(server::hash), "digests of the tree at past transactions"),
+    command("isro", Run::Text(server::isro), "`ro` when the server is read-only, else `rw`"),
+    command("mntr", Run::Text(monitor::mntr), "all metrics"),
+    command("ruok", Run::Text(server::ruok), "`imok` when the server runs"),
+    command("srst", Run::Text(server::srst), "reset the figures of the server"),
+    command("srvr", Run::Text(server::srvr), "figures of the server"),
+    command("stat", Run::Listing(connections::stat), "figures of the server and its connections"),
+    command("stmk", Run::WithMask(server::stmk), "set the trace mask to the eight bytes that follow"),
+    command("wchc", Run::Listing(watches::wchc), "watched paths by session"),
+    command("wchp", Run::Listing(watches::wchp), "sessions by watched path"),
+    command("wchs", Run::Listing(watches::wchs), "number of watches"),
+    Command {
+        name: "telnet close",
+        bytes: [0xff, 0xf4, 0xff, 0xfd],
+        help: "what telnet sends when it is interrupted",
+        run: Run::Nothing,
+    },
+];
+
+/// A word and what came with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Word {
+    command: &'static Command,
+    mask: u64,
 }
 
 /// What the first bytes of a connection are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Heard {
     /// A word.
     Word(Word),
@@ -31,78 +122,136 @@ pub(crate) enum Heard {
     Nothing,
 }
 
-const WORDS: [&str; 18] = [
-    "conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok", "srst", "srvr", "stat",
-    "stmk", "wchc", "wchp", "wchs",
-];
-
-/// Looks for a word at the start of a connection.
-pub(crate) fn hear(bytes: &[u8]) -> Heard {
+/// Looks for a word at the start of a connection. What follows it is ignored, except by the one word that has an
+/// argument; that one waits for it, if it is answered at all.
+pub(crate) fn hear(bytes: &[u8], enabled: &FourLetterWords) -> Heard {
     let Some((first, rest)) = bytes.split_first_chunk::<4>() else { return Heard::TooLittle };
-    let Some(name) = WORDS.into_iter().find(|word| word.as_bytes() == first) else { return Heard::Nothing };
-    let argument = rest.first_chunk::<8>().map(|mask| u64::from_be_bytes(*mask)).filter(|_| name == "stmk");
-    Heard::Word(Word { name, argument })
+    let Some(command) = COMMANDS.iter().find(|command| command.bytes == *first) else { return Heard::Nothing };
+    let mask = rest.first_chunk::<8>().map(|mask| u64::from_be_bytes(*mask));
+    match (command.run, mask) {
+        (Run::WithMask(_), None) if enabled.allow(command.name) => Heard::TooLittle,
+        _ => Heard::Word(Word { command, mask: mask.unwrap_or_default() }),
+    }
 }
 
 /// The way to the thread that answers.
 #[derive(Clone)]
-pub(crate) struct WordQueue(SyncSender<(ConnId, Word)>);
+pub(crate) struct WordQueue(Arc<Queue>);
 
 impl WordQueue {
-    /// Asks for an answer; false when too many wait already.
-    pub(crate) fn ask(&self, conn: ConnId, word: Word) -> bool {
-        self.0.try_send((conn, word)).is_ok()
+    /// Asks for an answer and counts the question; false when too many wait already.
+    pub(crate) fn ask(&self, shared: &Shared, conn: ConnId, figures: &ConnFigures, word: Word) -> bool {
+        // Counted here and now, because the answer may show it.
+        figures.received.fetch_add(1, Relaxed);
+        figures.interest.store(0, Relaxed);
+        shared.stats.received.add(1);
+        shared.metrics.bytes_received_count.add(word.command.bytes.len() as u64);
+        tracing::info!("Processing {} command from {}", word.command.name, java_text::address(figures.address));
+        self.0.put(Asked::Word(conn, word))
+    }
+
+    /// The connection has sent what it had: the next piece, please.
+    pub(crate) fn go_on(&self, conn: ConnId) {
+        self.0.put(Asked::GoOn(conn));
+    }
+
+    /// The connection is closed.
+    pub(crate) fn give_up(&self, conn: ConnId) {
+        self.0.put(Asked::GiveUp(conn));
     }
 }
 
 /// The thread that answers.
 pub(crate) struct WordThread {
-    asked: Receiver<(ConnId, Word)>,
+    queue: Arc<Queue>,
+    /// Answers whose connections still send the piece before.
+    listings: BTreeMap<ConnId, Listing>,
 }
 
 /// Both ends of the queue.
 pub(crate) fn queue() -> (WordQueue, WordThread) {
-    let (sender, asked) = sync_channel(WORDS_WAITING_MAX);
-    (WordQueue(sender), WordThread { asked })
+    let queue = Arc::new(Queue::default());
+    (WordQueue(Arc::clone(&queue)), WordThread { queue, listings: BTreeMap::new() })
 }
 
 impl WordThread {
     /// Answers until the server stops.
-    pub(crate) fn run(self, shared: &Arc<Shared>) {
+    pub(crate) fn run(mut self, shared: &Shared) {
         while !shared.is_stopping() {
-            match self.asked.recv_timeout(Duration::from_millis(200)) {
-                Ok((conn, word)) => answer(shared, conn, word),
-                Err(RecvTimeoutError::Timeout) => (),
-                Err(RecvTimeoutError::Disconnected) => return,
+            match self.queue.take(Duration::from_millis(200)) {
+                Some(Asked::Word(conn, word)) => self.answer(shared, conn, word),
+                Some(Asked::GoOn(conn)) => {
+                    if let Some(listing) = self.listings.remove(&conn) {
+                        self.go_on(shared, conn, listing);
+                    }
+                }
+                Some(Asked::GiveUp(conn)) => _ = self.listings.remove(&conn),
+                None => (),
             }
         }
     }
+
+    fn answer(&mut self, shared: &Shared, conn: ConnId, word: Word) {
+        let Command { name, run, .. } = word.command;
+        let text = if !shared.config.four_letter_words.allow(name) {
+            format!("{name} is not executed because it is not in the whitelist.\n")
+        } else {
+            match run {
+                Run::Text(run) => run(shared),
+                Run::WithMask(run) => run(shared, word.mask),
+                Run::Listing(start) => return self.go_on(shared, conn, start()),
+                Run::Nothing => String::new(),
+            }
+        };
+        post(shared, Text { conn, text, is_last: true });
+    }
+
+    /// Makes the next piece of a listing.
+    fn go_on(&mut self, shared: &Shared, conn: ConnId, mut listing: Listing) {
+        let (mut text, mut piece) = (String::new(), Piece::More);
+        while piece == Piece::More && text.len() < WORD_PIECE_BYTES && !shared.is_stopping() {
+            piece = listing(shared, &mut text);
+        }
+        if piece == Piece::More {
+            self.listings.insert(conn, listing);
+        }
+        post(shared, Text { conn, text, is_last: piece == Piece::Last });
+    }
 }
 
-fn answer(shared: &Arc<Shared>, conn: ConnId, word: Word) {
-    let text = if shared.config.four_letter_words.allow(word.name) {
-        commands::run(shared, word)
-    } else {
-        format!("{} is not executed because it is not in the whitelist.\n", word.name)
-    };
-    let mut outbox = Outbox::default();
-    outbox.push(conn, Note::Close, |bytes| bytes.extend_from_slice(text.as_bytes()));
-    shared.mailboxes[conn.thread()].put(|mail| mail.outboxes.push(outbox));
+fn post(shared: &Shared, text: Text) {
+    shared.mailboxes[text.conn.thread()].put(|mail| mail.texts.push(text));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    fn check(bytes: &[u8], expected: Option<(&str, u64)>) {
+        match hear(bytes, &FourLetterWords::All) {
+            Heard::Word(word) => assert_eq!(Some((word.command.name, word.mask)), expected),
+            Heard::TooLittle => assert_eq!(expected, Some(("", 0)), "{bytes:?}"),
+            Heard::Nothing => assert_eq!(expected, None, "{bytes:?}"),
+        }
+    }
 
     #[test]
     fn words_are_told_from_frames() {
-        let word = |name| Heard::Word(Word { name, argument: None });
-        assert_eq!(hear(b"ruok"), word("ruok"));
-        assert_eq!(hear(b"ruok\n"), word("ruok"));
-        assert_eq!(hear(b"ruo"), Heard::TooLittle);
-        assert_eq!(hear(b"RUOK"), Heard::Nothing);
-        assert_eq!(hear(&[0, 0, 0, 45]), Heard::Nothing);
-        let argument = Some(9);
-        assert_eq!(hear(b"stmk\0\0\0\0\0\0\0\x09"), Heard::Word(Word { name: "stmk", argument }));
+        let too_little = Some(("", 0));
+        check(b"ruok", Some(("ruok", 0)));
+        check(b"ruok\r\n", Some(("ruok", 0)));
+        check(b"ruo", too_little);
+        check(b"RUOK", None);
+        check(&[0, 0, 0, 45], None);
+        check(&[0xff, 0xf4, 0xff, 0xfd, 6], Some(("telnet close", 0)));
+        check(b"stmk\0\0\0\0\0\0\0", too_little);
+        check(b"stmk\0\0\0\0\0\0\0\x09", Some(("stmk", 9)));
+    }
+
+    #[test]
+    fn a_word_that_is_not_answered_needs_no_argument() {
+        let nothing = FourLetterWords::Only(BTreeSet::new());
+        assert!(matches!(hear(b"stmk", &nothing), Heard::Word(_)));
     }
 }

@@ -13,6 +13,7 @@
 mod damage;
 mod directories;
 pub mod disk;
+pub mod dump;
 mod error;
 mod limits;
 pub mod log_reader;

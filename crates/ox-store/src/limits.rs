@@ -4,6 +4,10 @@
 /// the bytes, small enough to stay in the processor's cache.
 pub(crate) const READ_CHUNK_BYTES: usize = 1 << 20;
 
+/// From this size on a snapshot is read by a thread of its own, beside the one that builds the tree. Smaller ones
+/// gain nothing from it, and simulations stay on one thread.
+pub(crate) const READ_THREAD_FROM_BYTES: u64 = 8 << 20;
+
 /// Bytes of a snapshot gathered before they are hashed, compressed and written.
 pub(crate) const WRITE_CHUNK_BYTES: usize = 256 << 10;
 
@@ -17,7 +21,7 @@ pub(crate) const FILL_AHEAD_BYTES: u64 = 1 << 20;
 
 /// What may follow the first seal of a snapshot, at most. The known trailers have 54 bytes; a digest of version 1
 /// may be a text of some length.
-pub(crate) const TRAILER_BYTES_MAX: usize = 64 << 10;
+pub(crate) const TRAILER_BYTES_MAX: usize = 4 << 10;
 
 /// Bytes that the search for intact frames behind damage may checksum, as a multiple of the bytes searched. Real
 /// files need about one; a file made to look like overlapping frames everywhere would need as many as it has

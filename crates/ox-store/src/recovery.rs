@@ -25,6 +25,7 @@ use ox_tree::{Loader, Options, State};
 pub use repair::Dropped;
 use replay::{Base, Chain, Replay};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// What to do about a torn tail that Apache would refuse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub(crate) struct Recovered {
     pub(crate) raised_to: Option<Zxid>,
     /// Logs without a record, to be removed.
     pub(crate) empty_logs: Vec<LogFile>,
+    /// How long reading the snapshot took, and replaying the logs.
+    pub(crate) took: (Duration, Duration),
 }
 
 /// The files a recovery works on.
@@ -115,6 +118,7 @@ fn attempt(
     snapshot: &SnapshotFile,
     options: &Options,
 ) -> Result<Recovered, Error> {
+    let started = Instant::now();
     let mut sink = LoaderSink(Loader::new(options.clone()));
     let contents = read_snapshot(files.disk, snapshot, &mut sink)?;
     let mut state = sink.0.finish(snapshot.last).map_err(|error| {
@@ -126,21 +130,25 @@ fn attempt(
     let reach = told.unwrap_or_else(|| state.max_node_zxid()).max(snapshot.last);
     let base =
         Base { last: snapshot.last, reach, reach_is_told: told.is_some(), digest: trailer.digest, is_nothing: false };
+    let loaded = Instant::now();
     let replay = chain.replay(&base, &mut state)?;
-    Ok(Recovered::new(state, Some((snapshot.clone(), trailer)), replay))
+    let took = (loaded - started, loaded.elapsed());
+    Ok(Recovered { took, ..Recovered::new(state, Some((snapshot.clone(), trailer)), replay) })
 }
 
 fn from_nothing(chain: &Chain<'_>, options: &Options) -> Result<Recovered, Error> {
     let mut state = State::new(options.clone());
     let base = Base { last: Zxid::ZERO, reach: Zxid::ZERO, reach_is_told: true, digest: None, is_nothing: true };
+    let started = Instant::now();
     let replay = chain.replay(&base, &mut state)?;
-    Ok(Recovered::new(state, None, replay))
+    Ok(Recovered { took: (Duration::ZERO, started.elapsed()), ..Recovered::new(state, None, replay) })
 }
 
 impl Recovered {
     fn new(state: State, snapshot: Option<(SnapshotFile, Trailer)>, replay: Replay) -> Self {
         let (rejected, ahead, empty_logs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { state, snapshot, replay, rejected, ahead, raised_to: None, empty_logs }
+        let took = (Duration::ZERO, Duration::ZERO);
+        Self { state, snapshot, replay, rejected, ahead, raised_to: None, empty_logs, took }
     }
 
     /// The snapshot contains parts of transactions that the logs do not have.

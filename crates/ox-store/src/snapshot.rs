@@ -17,6 +17,7 @@
 //! behind the first seal tells which are there. [`read`] checks everything before it calls a snapshot good;
 //! [`write`](mod@write) gives a file its name only after it was synced and read back.
 
+mod chunks;
 pub(crate) mod compress;
 pub mod read;
 pub mod write;

@@ -28,6 +28,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything the configuration says about files.
 #[derive(Clone, Debug)]
@@ -101,6 +102,10 @@ pub struct RecoveryReport {
     pub rejected: Vec<Rejected>,
     /// Transactions replayed.
     pub replayed: u64,
+    /// How long reading the snapshot took.
+    pub snapshot_took: Duration,
+    /// How long replaying the logs took.
+    pub replay_took: Duration,
     /// Last zxid of the state.
     pub last_zxid: Zxid,
     /// Digest of the tree.
@@ -354,7 +359,7 @@ fn report(
     recovered: Recovered,
     (dropped, removed_ephemerals, start_snapshot): (Option<Dropped>, usize, StartSnapshot),
 ) -> (State, RecoveryReport) {
-    let Recovered { state, snapshot, replay, rejected, ahead, raised_to, .. } = recovered;
+    let Recovered { state, snapshot, replay, rejected, ahead, raised_to, took, .. } = recovered;
     let mut warnings = replay.warnings;
     let strange =
         |path: &PathBuf| format!("{} is not a log or snapshot and is ignored; Apache may read it", path.display());
@@ -379,6 +384,8 @@ fn report(
         snapshot: snapshot.map(|(file, _)| file.path),
         rejected,
         replayed: replay.records,
+        snapshot_took: took.0,
+        replay_took: took.1,
         last_zxid: state.last_zxid(),
         digest: state.digest(),
         digest_mismatches: replay.digests.mismatches,

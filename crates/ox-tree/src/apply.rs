@@ -100,7 +100,8 @@ impl Applying<'_> {
                 for path in paths.iter().flatten() {
                     self.delete(path::internal(path));
                 }
-                let left: Vec<String> = self.state.ephemerals_of(header.session).collect();
+                let mut left: Vec<String> = self.state.ephemerals_of(header.session).collect();
+                left.sort_unstable(); // ids differ between servers; events and quotas must not
                 left.iter().for_each(|path| self.delete(path));
                 self.state.sessions.remove(&header.session);
                 Applied::Nothing
@@ -271,6 +272,7 @@ impl Applying<'_> {
         readers: Option<std::sync::Arc<crate::AclList>>,
     ) {
         if let (Some(outboxes), false) = (&mut self.outboxes, to.is_empty()) {
+            self.state.fired.note(kind, to.len());
             outboxes.event(to, Event { zxid: self.zxid, kind, path, readers });
         }
     }

@@ -26,6 +26,7 @@ mod quota;
 pub mod read;
 mod slab;
 mod state;
+mod tally;
 mod tree;
 pub mod watch;
 
@@ -37,4 +38,6 @@ pub use frozen::{Frozen, FrozenNode};
 pub use loader::{LoadError, Loader};
 pub use options::Options;
 pub use pending::{Pending, Stamp, View};
-pub use state::State;
+pub use quota::QuotaUse;
+pub use state::{EphemeralPlace, State};
+pub use tally::Tally;

@@ -5,6 +5,7 @@
 
 use crate::acl_table::AclList;
 use crate::conn::ConnId;
+use crate::tally::Tally;
 use ox_proto::event::{EventType, put_event};
 use ox_proto::{SessionId, Zxid};
 use std::ops::Range;
@@ -103,6 +104,31 @@ impl Outboxes {
                 outbox.parts.push(Part { conn, span, note: Note::Event(event.readers.clone()) });
             }
         }
+    }
+}
+
+/// How many connections events went to, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fired {
+    /// Of created nodes.
+    pub created: Tally,
+    /// Of deleted nodes.
+    pub deleted: Tally,
+    /// Of changed data.
+    pub changed: Tally,
+    /// Of changed lists of children.
+    pub children: Tally,
+}
+
+impl Fired {
+    pub(crate) fn note(&mut self, kind: EventType, connections: usize) {
+        let tally = match kind {
+            EventType::NodeCreated => &mut self.created,
+            EventType::NodeDeleted => &mut self.deleted,
+            EventType::NodeDataChanged => &mut self.changed,
+            EventType::NodeChildrenChanged => &mut self.children,
+        };
+        tally.note(i64::try_from(connections).unwrap_or(i64::MAX));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::node::{node_digest, prefix_crc};
 use crate::path;
 use ox_proto::stat::StatPersisted;
 use ox_proto::{ErrorCode, RawAcls, SessionId, Zxid};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A node as a write finds it.
@@ -232,14 +232,15 @@ impl<'a> View<'a> {
         self.pending.session_changes.push_back((self.zxid, self.session));
     }
 
-    /// The session's ephemeral nodes, those on their way included.
+    /// The session's ephemeral nodes, those on their way included, sorted.
     pub(crate) fn ephemerals(&self) -> Vec<String> {
         let owned = |path: &String| self.node(path).is_some_and(|node| node.stat.ephemeral_owner == self.session.0);
         let on_their_way = self.pending.ephemerals.iter().filter(|(_, session, _)| *session == self.session);
-        let on_their_way: BTreeSet<&String> = on_their_way.map(|(_, _, path)| path).collect();
         let mut paths: Vec<String> = self.state.ephemerals_of(self.session).collect();
-        paths.retain(|path| owned(path) && !on_their_way.contains(path));
-        paths.extend(on_their_way.into_iter().filter(|path| owned(path)).cloned());
+        paths.extend(on_their_way.map(|(_, _, path)| path.clone()));
+        paths.retain(owned);
+        paths.sort_unstable();
+        paths.dedup();
         paths
     }
 

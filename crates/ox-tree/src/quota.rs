@@ -87,6 +87,34 @@ impl Figures {
     }
 }
 
+/// What a quota allows and what is used of it; -1 is no limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaUse {
+    /// The top of the subtree.
+    pub path: String,
+    /// Nodes allowed: the hard limit if there is one, else the soft one.
+    pub count_limit: i64,
+    /// Bytes allowed.
+    pub bytes_limit: i64,
+    /// Nodes there are.
+    pub count: i64,
+    /// Bytes there are.
+    pub bytes: i64,
+}
+
+impl QuotaUse {
+    pub(crate) fn new(path: &str, limits: &Figures, usage: &Figures) -> Self {
+        let limit = |hard, soft| if -1 < limits.get(hard) { limits.get(hard) } else { limits.get(soft) };
+        Self {
+            path: path.to_owned(),
+            count_limit: limit("countHardLimit", "count"),
+            bytes_limit: limit("byteHardLimit", "bytes"),
+            count: usage.count(),
+            bytes: usage.bytes(),
+        }
+    }
+}
+
 /// The paths that have a quota.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas(BTreeSet<Box<str>>);
@@ -103,6 +131,10 @@ impl Quotas {
         self.0.remove(path);
     }
 
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|path| &**path)
+    }
+
     /// The deepest path with a quota at or above `path`.
     pub(crate) fn over<'a>(&self, path: &'a str) -> Option<&'a str> {
         if self.0.is_empty() {
@@ -113,8 +145,9 @@ impl Quotas {
 }
 
 /// The path whose quota a limits or stats node below `/zookeeper/quota` is about.
+// Compat: Apache compares texts, so `/zookeeper/quotaX` is about "X", which is no path and has no nodes.
 pub(crate) fn subject(parent_of_figures: &str) -> Option<&str> {
-    parent_of_figures.strip_prefix(crate::path::QUOTA).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+    parent_of_figures.strip_prefix(crate::path::QUOTA)
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use crate::Options;
 use crate::acl_table::{AclList, AclTable};
 use crate::frozen::Frozen;
 use crate::node::{AclId, Kind, Node, NodeId};
+use crate::outbox::Fired;
 use crate::path;
-use crate::quota::Quotas;
+use crate::quota::{self, QuotaUse, Quotas};
 use crate::tree::Tree;
 use crate::watch::WatchTable;
 use ox_proto::acl::perms;
@@ -16,6 +17,7 @@ use ox_proto::stat::StatPersisted;
 use ox_proto::{Acl, RawAcls, SessionId, Stat, Zxid};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Every so many transactions the digest is noted for the `hash` command.
@@ -31,12 +33,23 @@ pub struct State {
     pub(crate) acls: AclTable,
     pub(crate) sessions: BTreeMap<SessionId, i32>,
     pub(crate) ephemerals: BTreeMap<SessionId, BTreeSet<NodeId>>,
+    /// Nodes in `ephemerals`.
+    ephemeral_count: usize,
     pub(crate) containers: BTreeSet<NodeId>,
     pub(crate) ttls: BTreeSet<NodeId>,
     pub(crate) quotas: Quotas,
     pub(crate) last_zxid: Zxid,
     digest_log: VecDeque<(Zxid, i64)>,
     watches: Mutex<WatchTable>,
+    pub(crate) fired: Fired,
+}
+
+/// Where a listing of ephemeral nodes stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EphemeralPlace {
+    /// The owner.
+    pub session: SessionId,
+    node: NodeId,
 }
 
 impl State {
@@ -62,12 +75,14 @@ impl State {
             acls: AclTable::new(),
             sessions: BTreeMap::new(),
             ephemerals: BTreeMap::new(),
+            ephemeral_count: 0,
             containers: BTreeSet::new(),
             ttls: BTreeSet::new(),
             quotas: Quotas::default(),
             last_zxid: Zxid::ZERO,
             digest_log: VecDeque::new(),
             watches: Mutex::new(WatchTable::new(options.hash_seed)),
+            fired: Fired::default(),
             options,
         }
     }
@@ -125,7 +140,7 @@ impl State {
 
     /// Ephemeral nodes there are.
     pub fn ephemeral_count(&self) -> usize {
-        self.ephemerals.values().map(BTreeSet::len).sum()
+        self.ephemeral_count
     }
 
     /// Distinct lists in use.
@@ -150,6 +165,28 @@ impl State {
             .map(|(session, nodes)| (*session, nodes.iter().map(|id| self.tree.path_of(*id)).collect()))
     }
 
+    /// Live sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Sessions that own nodes.
+    pub fn ephemeral_owner_count(&self) -> usize {
+        self.ephemerals.len()
+    }
+
+    /// The ephemeral nodes behind `after` with their sessions, session by session, at most `max` of them: in
+    /// pieces, because there may be a million. Nodes that come or go between two pieces may be missed.
+    pub fn ephemerals_after(&self, after: Option<EphemeralPlace>, max: usize) -> Vec<(EphemeralPlace, String)> {
+        let first_session = after.map_or(SessionId(i64::MIN), |place| place.session);
+        let nodes = self.ephemerals.range(first_session..).flat_map(|(session, nodes)| {
+            let behind = after.filter(|place| place.session == *session).map(|place| place.node);
+            let nodes = nodes.range((behind.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+            nodes.map(|node| EphemeralPlace { session: *session, node: *node })
+        });
+        nodes.take(max).map(|place| (place, self.tree.path_of(place.node))).collect()
+    }
+
     /// The ephemeral nodes of one session.
     pub fn ephemerals_of(&self, session: SessionId) -> impl Iterator<Item = String> {
         self.ephemerals.get(&session).into_iter().flatten().map(|id| self.tree.path_of(*id))
@@ -158,6 +195,19 @@ impl State {
     /// The watch table. Taken after the state itself, never the other way round.
     pub fn watches(&self) -> &Mutex<WatchTable> {
         &self.watches
+    }
+
+    /// How many watches each event fired since the last call.
+    pub fn take_fired(&mut self) -> Fired {
+        std::mem::take(&mut self.fired)
+    }
+
+    /// The quotas there are, with their usage.
+    pub fn quotas(&self) -> impl Iterator<Item = QuotaUse> {
+        self.quotas.paths().map(|path| {
+            let figures = |name| self.quota_figures(path, name).and_then(Result::ok).unwrap_or_default();
+            QuotaUse::new(path, &figures(quota::LIMITS), &figures(quota::STATS))
+        })
     }
 
     pub(crate) fn watches_mut(&mut self) -> &mut WatchTable {
@@ -191,6 +241,7 @@ impl State {
             let reclaimed: BTreeSet<NodeId> = self.ttls.iter().copied().filter(is_its_own).collect();
             if !reclaimed.is_empty() {
                 self.ttls.retain(|id| !reclaimed.contains(id));
+                self.ephemeral_count += reclaimed.len();
                 self.ephemerals.entry(session).or_default().extend(reclaimed);
             }
         }
@@ -240,7 +291,10 @@ impl State {
             Kind::Persistent => (),
             Kind::Container => _ = self.containers.insert(id),
             Kind::Ttl(_) => _ = self.ttls.insert(id),
-            Kind::Ephemeral(session) => _ = self.ephemerals.entry(session).or_default().insert(id),
+            Kind::Ephemeral(session) => {
+                let is_new = self.ephemerals.entry(session).or_default().insert(id);
+                self.ephemeral_count += usize::from(is_new);
+            }
         }
     }
 
@@ -252,7 +306,7 @@ impl State {
             Kind::Ttl(_) => _ = self.ttls.remove(&id),
             Kind::Ephemeral(session) => {
                 if let Some(nodes) = self.ephemerals.get_mut(&session) {
-                    nodes.remove(&id);
+                    self.ephemeral_count -= usize::from(nodes.remove(&id));
                     if nodes.is_empty() {
                         self.ephemerals.remove(&session);
                     }

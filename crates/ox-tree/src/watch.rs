@@ -5,6 +5,7 @@
 //! of modes in eight bytes. A connection's own list of paths is cleaned up lazily; it may name paths where the
 //! watch has fired since.
 
+mod listing;
 mod watchers;
 
 use crate::conn::ConnId;
@@ -72,17 +73,6 @@ struct ConnWatches {
     slots: Vec<u32>,
     /// Length at which the list is checked for leftovers again.
     check_at: usize,
-}
-
-/// Figures that `wchs` and the metrics show; like there, only data watches count as paths and connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WatchCounts {
-    /// Connections with a data watch.
-    pub connections: usize,
-    /// Paths with a data watch.
-    pub paths: usize,
-    /// Data watches.
-    pub watches: usize,
 }
 
 /// All watches of a server.
@@ -313,31 +303,6 @@ impl WatchTable {
             }
             self.place(watched);
         }
-    }
-
-    /// Paths with their data watchers, for `wchp` and `wchc`.
-    pub fn data_watches(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = ConnId>)> {
-        self.paths
-            .iter()
-            .flatten()
-            .filter(|watched| !watched.data.is_empty())
-            .map(|watched| (&*watched.path, watched.data.as_slice().iter().map(|watcher| watcher.conn())))
-    }
-
-    /// The figures of `wchs`.
-    pub fn counts(&self) -> WatchCounts {
-        let mut conns: Vec<ConnId> = Vec::new();
-        let mut counts = WatchCounts::default();
-        for (_, watchers) in self.data_watches() {
-            counts.paths += 1;
-            let before = conns.len();
-            conns.extend(watchers);
-            counts.watches += conns.len() - before;
-        }
-        conns.sort_unstable();
-        conns.dedup();
-        counts.connections = conns.len();
-        counts
     }
 }
 

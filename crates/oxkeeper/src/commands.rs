@@ -1,3 +1,4 @@
 //! One file per subcommand.
 
+pub(crate) mod files;
 pub(crate) mod server;

@@ -20,12 +20,20 @@ enum Command {
     Server(commands::server::Args),
     /// Load a ZooKeeper server and measure it
     Bench(ox_bench::Args),
+    /// Look into transaction logs
+    #[command(subcommand)]
+    Log(commands::files::LogCommand),
+    /// Look into snapshots
+    #[command(subcommand)]
+    Snapshot(commands::files::SnapshotCommand),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Server(args) => commands::server::run(&args),
         Command::Bench(args) => report(ox_bench::run(args)),
+        Command::Log(command) => report(commands::files::log(&command)),
+        Command::Snapshot(command) => report(commands::files::snapshot(&command)),
     }
 }
 

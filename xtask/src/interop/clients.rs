@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::peers::{ServerSpec, Software};
+use super::peers::{SUPER_DIGEST, ServerSpec, Software};
 use super::report::Report;
 use super::stage::Stage;
 use super::suites::{self, Suite};
@@ -18,9 +18,6 @@ use super::{Args, Target};
 
 /// The slowest suite takes less than a minute on a quiet machine.
 const SUITE_TIMEOUT: Duration = Duration::from_secs(240);
-
-/// `super:test`, the password kazoo's own tests expect too.
-const SUPER_DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
 
 /// What became of one suite.
 struct Outcome {
@@ -61,8 +58,11 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let good = print_summary(&outcomes);
     eprintln!("total {:.1} s", start.elapsed().as_secs_f64());
     if !good {
-        let kept = home.keep();
-        bail!("some suites failed\nhint: full output is in target/interop/, the server's files in {}", kept.display());
+        let files = match args.server {
+            Target::Start(_) => format!(", the server's files in {}", home.keep().display()),
+            Target::Running(_) => String::new(),
+        };
+        bail!("some suites failed\nhint: full output is in target/interop/{files}");
     }
     Ok(())
 }
@@ -130,8 +130,8 @@ fn watch_suite(workspace: &Workspace, suite: &Suite, stage: &Stage, verbose: boo
         }
     }
     let status = child.wait()?;
-    if !status.success() && report.failed.is_empty() {
-        bail!("ended with {status}, see {}", log_path.display());
+    if !report.closed || (!status.success() && report.failed.is_empty()) {
+        bail!("broke off with {status}, see {}", log_path.display());
     }
     Ok(())
 }

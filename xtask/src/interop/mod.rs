@@ -4,12 +4,16 @@
 //! [`files`] lets one software open what the other has written.
 
 mod clients;
+mod differential;
+mod files;
 pub(crate) mod peers;
 mod proxy;
 mod report;
 mod stage;
 mod suites;
 pub(crate) mod tool;
+pub(crate) mod tree_walk;
+pub(crate) mod wire;
 pub(crate) mod workspace;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -24,13 +28,16 @@ use workspace::Workspace;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What to run.
-    #[arg(value_enum, default_value_t = Subject::Clients)]
+    #[arg(value_enum, default_value_t = Subject::All)]
     subject: Subject,
 
     /// Server to test: `oxkeeper` (built and started), `apache` (fetched and started), or HOST:PORT (running, set up
     /// as interop/README.md says).
     #[arg(long, value_name = "SERVER", default_value = "oxkeeper", value_parser = parse_target)]
     server: Target,
+
+    #[command(flatten)]
+    amount: differential::Amount,
 
     /// Print every line of the suites.
     #[arg(long, short)]
@@ -56,6 +63,10 @@ enum Subject {
     Node,
     /// The Rust crate zookeeper-client.
     Rust,
+    /// Data directories handed from one server software to the other.
+    Files,
+    /// The same requests to Oxkeeper and Apache, compared.
+    Differential,
 }
 
 impl Subject {
@@ -68,6 +79,7 @@ impl Subject {
             Subject::Go => suite.name == "go",
             Subject::Node => suite.name == "node",
             Subject::Rust => suite.name == "rust",
+            Subject::Files | Subject::Differential => false,
         }
     }
 }
@@ -82,7 +94,20 @@ enum Target {
 /// Runs the chosen subject.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::find();
-    clients::run(&workspace, args)
+    match args.subject {
+        Subject::All => clients::run(&workspace, args)
+            .and(files::run(&workspace, args))
+            .and(differential::run(&workspace, args.amount)),
+        Subject::Differential => differential::run(&workspace, args.amount),
+        Subject::Files => files::run(&workspace, args),
+        Subject::Clients
+        | Subject::Java
+        | Subject::Kazoo
+        | Subject::C
+        | Subject::Go
+        | Subject::Node
+        | Subject::Rust => clients::run(&workspace, args),
+    }
 }
 
 fn parse_target(text: &str) -> Result<Target, String> {

@@ -26,6 +26,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::workspace::Workspace;
 
+/// The super user of test servers, password `test`, which kazoo's own tests expect too: a value of the property
+/// `zookeeper.DigestAuthenticationProvider.superDigest`.
+pub(crate) const SUPER_DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+
 /// A JVM on a busy machine takes seconds; a server that is not there after this long will not come.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a server may take to end after SIGTERM.
@@ -34,6 +38,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
 /// How long one four-letter word may take.
 const WORD_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same while a server starts: Apache never closes a connection that comes before its data is loaded.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 /// The end of a log that goes into an error message.
 const LOG_TAIL_BYTES: usize = 4096;
 
@@ -75,19 +81,12 @@ pub(crate) struct ServerSpec {
     software: Software,
     settings: Vec<(String, String)>,
     properties: Vec<(String, String)>,
-    jvm_flags: Vec<String>,
 }
 
 impl ServerSpec {
     /// A standalone server with the base configuration.
     pub(crate) fn new(workspace: &Workspace, software: Software) -> Self {
-        ServerSpec {
-            workspace: workspace.clone(),
-            software,
-            settings: Vec::new(),
-            properties: Vec::new(),
-            jvm_flags: vec!["-Xmx512m".to_owned()],
-        }
+        ServerSpec { workspace: workspace.clone(), software, settings: Vec::new(), properties: Vec::new() }
     }
 
     /// Adds a `zoo.cfg` line.
@@ -118,7 +117,7 @@ impl ServerSpec {
         let config = dir.join("zoo.cfg");
         std::fs::write(&config, self.zoo_cfg(dir, port)).with_context(|| format!("write {}", config.display()))?;
         let mut command = match self.software {
-            Software::Apache => apache::command(&self.workspace, dir, &config, &self.jvm_flags, &self.properties)?,
+            Software::Apache => apache::command(&self.workspace, dir, &config, &self.properties)?,
             Software::Oxkeeper => oxkeeper::command(&self.workspace, &config, &self.properties),
         };
         let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log"))?;
@@ -159,9 +158,14 @@ impl ServerUnderTest {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// The server's folder, see the module's picture.
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+    /// What runs.
+    pub(crate) fn software(&self) -> Software {
+        self.spec.software
+    }
+
+    /// Its dataDir.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
     }
 
     /// Process id, for CPU and memory figures.
@@ -226,7 +230,8 @@ impl ServerUnderTest {
     fn wait_until_serving(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            if self.four_letter_word("srvr").is_ok_and(|answer| answer.contains("Mode:")) {
+            let answer = ask(self.address(), "srvr", PROBE_TIMEOUT);
+            if answer.is_ok_and(|text| text.contains("Mode:")) {
                 return Ok(());
             }
             if !self.is_running() {
@@ -249,8 +254,12 @@ impl Drop for ServerUnderTest {
 
 /// Sends a four-letter word to any server and returns the answer.
 pub(crate) fn four_letter_word(address: SocketAddr, word: &str) -> Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, WORD_TIMEOUT)?;
-    stream.set_read_timeout(Some(WORD_TIMEOUT))?;
+    ask(address, word, WORD_TIMEOUT)
+}
+
+fn ask(address: SocketAddr, word: &str, timeout: Duration) -> Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
     stream.write_all(word.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).with_context(|| format!("read the answer to `{word}`"))?;

@@ -2,6 +2,7 @@
 
 use crate::figures::Figures;
 use crate::perf::goal::Goal;
+use crate::report::BUSY_CPUS;
 use crate::summary::{Summary, short};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -52,6 +53,11 @@ impl PerfReport {
         Self { servers, cores, rounds, round_seconds, rows: Vec::new(), failures: Vec::new(), raw: BTreeMap::new() }
     }
 
+    /// Cores kept busy by other processes during the rounds.
+    pub fn others_cpus(&self) -> Option<Summary> {
+        Summary::of(&self.raw.values().flatten().flatten().map(Figures::others_cpus).collect::<Vec<_>>())
+    }
+
     /// One table per section: medians, lowest and highest, ratio, goal.
     pub fn markdown(&self) -> String {
         let [ours, baseline] = &self.servers;
@@ -60,6 +66,16 @@ impl PerfReport {
              {} rounds of {} s each; median (lowest - highest).\n",
             self.cores, self.rounds, self.round_seconds
         );
+        if let Some(others) = self.others_cpus() {
+            let verdict = if others.median < BUSY_CPUS { "" } else { ", so these figures are provisional" };
+            let _ = writeln!(
+                out,
+                "Other processes kept {} ({} - {}) cores busy meanwhile{verdict}.",
+                short(others.median),
+                short(others.low),
+                short(others.high)
+            );
+        }
         let mut section = "";
         for row in &self.rows {
             if section != row.section {

@@ -5,6 +5,7 @@ use crate::memory::Gauge;
 use crate::session::{Session, Target};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 const START_LIMIT: Duration = Duration::from_secs(300);
 /// A server that has not ended by then is killed.
 const END_LIMIT: Duration = Duration::from_secs(60);
+/// How long a starting server may leave a request without an answer: Apache accepts connections early and forgets some.
+const TRY_LIMIT: Duration = Duration::from_millis(50);
 /// How often a starting server is tried; start-up times are exact to this.
 const TRY_EVERY: Duration = Duration::from_millis(1);
 
@@ -87,6 +90,10 @@ pub struct Running {
 impl Running {
     /// Starts a server and waits until it answers.
     pub fn start(command: &ServerCommand, data: Data) -> Result<Self> {
+        // Somebody else's server on this port would be taken for ours, and written to.
+        TcpListener::bind(command.target().address).with_context(|| {
+            format!("the port {} for {} is not free\nhint: choose another", command.port, command.name)
+        })?;
         if data == Data::Fresh && command.data().exists() {
             fs::remove_dir_all(command.data()).with_context(|| format!("delete {}", command.data().display()))?;
         }
@@ -120,13 +127,13 @@ impl Running {
         let (name, log) = (self.command.name.clone(), self.command.dir.join("server.log"));
         loop {
             // Any failure means that it is not ready yet: refused, or accepted and closed again.
-            let answer =
-                Session::open(self.command.target()).and_then(|mut session| session.data("/").map(|_| session));
-            if let Ok(session) = answer {
-                return session.close();
-            }
+            let answer = Session::open_within(self.command.target(), TRY_LIMIT)
+                .and_then(|mut session| session.data("/").map(|_| session));
             if let Some(status) = self.child.try_wait()? {
                 bail!("{name} ended while starting: {status}\nhint: see {}", log.display());
+            }
+            if answer.and_then(Session::close).is_ok() {
+                return Ok(());
             }
             if START_LIMIT < begin.elapsed() {
                 bail!("{name} did not answer within {} s\nhint: see {}", START_LIMIT.as_secs(), log.display());

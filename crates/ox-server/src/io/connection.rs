@@ -1,12 +1,13 @@
 //! One socket with its buffers.
 
 use super::pool::Pool;
+use super::waiting::Waiting;
 use crate::limits::UNSENT_EVENT_BYTES_MAX;
 use crate::register::ConnFigures;
 use mio::event::Event;
 use mio::net::TcpStream;
 use ox_proto::frame::split_frame;
-use ox_replica::Conn;
+use ox_replica::{Conn, Room};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,8 +45,6 @@ pub(super) struct Connection {
     pub(super) stalled: bool,
     /// A four-letter word is being answered.
     pub(super) asked_word: bool,
-    /// When the oldest request on its way was received.
-    pub(super) waiting_since_ms: i64,
     /// Since when complete frames have been lying in `input`.
     pub(super) held_since_ms: Option<i64>,
     /// Since when the frame at the start of `input` has been seen incomplete.
@@ -56,6 +55,10 @@ pub(super) struct Connection {
     pub(super) handed: u64,
     /// Large ones on their way: number and bytes.
     pub(super) large: Vec<(u64, usize)>,
+    /// The word's answer goes on when everything is sent.
+    pub(super) wants_more: bool,
+    /// Requests on their way through the replica.
+    pub(super) waiting: Waiting,
 }
 
 /// What a read gave.
@@ -90,7 +93,8 @@ impl Connection {
             passed_over: false,
             stalled: false,
             asked_word: false,
-            waiting_since_ms: 0,
+            wants_more: false,
+            waiting: Waiting::default(),
             held_since_ms: None,
             partial_since_ms: None,
             stuck_since_ms: None,
@@ -156,6 +160,12 @@ impl Connection {
         let answered = self.handed - u64::from(self.core.in_flight());
         let done = self.large.iter().take_while(|(number, _)| *number <= answered).count();
         self.large.drain(..done).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// What the socket is asked for, as Java's selectors say it: 1 to read, 4 to write.
+    pub(super) fn interest(&self) -> u8 {
+        let reads = self.core.may_take(Room::Plenty) && !self.ended && !self.closing;
+        if self.asked_word { 0 } else { u8::from(reads) | u8::from(0 < self.unsent()) << 2 }
     }
 
     /// Writes as much as the socket takes. `Err` means that it is dead.

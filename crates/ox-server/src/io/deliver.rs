@@ -2,26 +2,39 @@
 
 use super::turn::IoThread;
 use crate::limits::UNSENT_BYTES_MAX;
-use crate::mailbox::Mail;
+use crate::mailbox::{Mail, Text};
 use ox_proto::acl::perms;
 use ox_tree::outbox::{Note, Outbox};
-use std::sync::atomic::Ordering;
 
 impl IoThread {
     /// Moves everything the replica has sent into the connections' buffers.
     pub(super) fn deliver(&mut self) {
-        let Some(Mail { outboxes, accepted }) = self.shared.mailboxes[usize::from(self.number)].take() else { return };
+        let Some(mail) = self.shared.mailboxes[usize::from(self.number)].take() else { return };
+        let Mail { outboxes, accepted, texts } = mail;
         for (stream, address) in accepted {
             self.add(stream, address);
         }
         for outbox in &outboxes {
             self.deliver_outbox(outbox);
         }
+        for text in texts {
+            self.deliver_text(&text);
+        }
+    }
+
+    /// A piece of the answer to a four-letter word.
+    fn deliver_text(&mut self, Text { conn: id, text, is_last }: &Text) {
+        let Some(conn) = self.conns.get_mut(id.slot()).and_then(Option::as_mut) else { return };
+        if conn.core.id() == *id && !conn.closing {
+            conn.output.extend_from_slice(text.as_bytes());
+            (conn.closing, conn.wants_more) = (*is_last, !is_last);
+            self.figures.on_text(conn, text);
+            self.list(id.slot());
+        }
     }
 
     fn deliver_outbox(&mut self, outbox: &Outbox) {
         let now = self.shared.clock.now();
-        let mut sent = 0;
         for part in &outbox.parts {
             let slot = part.conn.slot();
             let Some(conn) = self.conns.get_mut(slot).and_then(Option::as_mut) else { continue };
@@ -31,40 +44,33 @@ impl IoThread {
             let bytes = &outbox.bytes[part.span.clone()];
             self.pool.lend(&mut conn.output);
             let mut keeps_up = true;
-            let frames = match &part.note {
+            match &part.note {
                 Note::Event(Some(readers)) if !conn.core.ids().may(readers, perms::READ) => continue,
                 Note::Event(_) => {
                     keeps_up = conn.put_event(bytes);
-                    1
+                    self.figures.on_event(conn, bytes);
                 }
                 Note::Answers(count) => {
                     conn.core.on_answers(*count, bytes.len());
-                    self.shared.stats.latency.note(now.mono_ms - conn.waiting_since_ms, i64::from(*count));
-                    conn.figures.latency.note(now.mono_ms - conn.waiting_since_ms, i64::from(*count));
-                    conn.waiting_since_ms = now.mono_ms;
+                    self.figures.on_answers(conn, bytes, *count, now.mono_ms);
                     if !conn.large.is_empty() {
                         self.shared.totals.free_large_room(conn.done_large());
                     }
                     keeps_up = conn.unsent() <= UNSENT_BYTES_MAX;
                     conn.output.extend_from_slice(bytes);
-                    u64::from(*count)
                 }
                 Note::Attached(session, timeout_ms) => {
                     conn.core.on_attached(*session, *timeout_ms);
-                    conn.figures.session.store(session.0, Ordering::Relaxed);
-                    conn.figures.timeout_ms.store(*timeout_ms, Ordering::Relaxed);
+                    self.figures.on_attached(conn, *session, *timeout_ms, now.mono_ms);
                     conn.output.extend_from_slice(bytes);
-                    1
                 }
                 Note::Close => {
+                    self.figures.on_last(conn, bytes, now.mono_ms);
                     conn.core.start_closing();
                     conn.closing = true;
                     conn.output.extend_from_slice(bytes);
-                    u64::from(!bytes.is_empty())
                 }
-            };
-            conn.figures.sent.fetch_add(frames, Ordering::Relaxed);
-            sent += frames;
+            }
             if !keeps_up {
                 conn.closing = true;
                 conn.drop_output();
@@ -72,6 +78,5 @@ impl IoThread {
             }
             self.list(slot);
         }
-        self.shared.stats.sent.fetch_add(sent, Ordering::Relaxed);
     }
 }

@@ -33,7 +33,8 @@ impl IoThread {
             match fault(conn, now.mono_ms, step_ms, are_full) {
                 None => continue,
                 Some(Fault::Silent) => {
-                    tracing::debug!(address = %conn.address, "connection closed: silent for too long")
+                    tracing::debug!(address = %conn.address, "connection closed: silent for too long");
+                    self.figures.on_idle();
                 }
                 Some(Fault::Stuck) => self.complain(slot, now, "it does not read what it is sent"),
                 Some(Fault::Slow) => self.complain(slot, now, "a request did not become complete"),

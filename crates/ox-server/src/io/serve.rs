@@ -10,7 +10,6 @@ use ox_replica::{ConnSettings, Now, Room, Service, Submission, Verdict};
 use ox_tree::State;
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// How much may still be served before the state is let go.
 pub(super) struct Budget {
@@ -44,6 +43,7 @@ impl IoThread {
     pub(super) fn serve(&mut self, now: Now) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state.read();
+        self.figures.on_state(shared.clock.mono_ms(), state.last_zxid());
         self.deliver();
         let mut budget = Budget::new();
         for (slot, range) in std::mem::take(&mut self.received) {
@@ -107,6 +107,7 @@ impl IoThread {
                 Served::Stalled => return self.stall(slot),
                 Served::More => {
                     RwLockReadGuard::bump(state);
+                    self.figures.on_state(self.shared.clock.mono_ms(), state.last_zxid());
                     self.deliver();
                     *budget = Budget::new();
                 }
@@ -121,7 +122,7 @@ impl IoThread {
             return Served::Done;
         };
         self.pool.lend(&mut conn.output);
-        let (handed_before, mut requests, mut complaint) = (conn.handed, 0, None);
+        let (mut requests, mut complaint) = (0, None);
         let waited_ms = conn.held_since_ms.map_or(0, |since_ms| now.mono_ms - since_ms);
         let served = loop {
             if conn.closing || conn.asked_word {
@@ -135,7 +136,7 @@ impl IoThread {
             if !conn.core.may_take(room) || self.pause_bytes < conn.unsent() {
                 break Served::Done;
             }
-            if conn.core.is_new() && hear_word(conn, &self.words, rest) {
+            if conn.core.is_new() && hear_word(conn, &self.shared, &self.words, rest) {
                 continue;
             }
             let (payload, behind) = match next_frame(conn, &self.shared, rest, self.frame_bytes_max) {
@@ -147,7 +148,7 @@ impl IoThread {
                     continue;
                 }
             };
-            let before = conn.output.len();
+            let (before, in_flight) = (conn.output.len(), conn.core.in_flight());
             let shared = &self.shared;
             let mut turn =
                 Turn { now, state, settings: self.settings, room, waited_ms, shared, submission: &mut self.submission };
@@ -160,17 +161,13 @@ impl IoThread {
                 }
             }
             *rest = behind;
+            self.figures.on_frame(conn, payload, before, in_flight, now);
             requests += 1;
             budget.requests -= 1;
             budget.bytes = budget.bytes.saturating_sub(conn.output.len().saturating_sub(before));
         };
         note_waiting(conn, now, rest, served, requests);
-        let direct = u64::saturating_sub(requests, conn.handed - handed_before);
-        note_served(conn, now, state, (requests, direct));
-        let stats = &self.shared.stats;
-        stats.received.fetch_add(requests, Ordering::Relaxed);
-        stats.sent.fetch_add(direct, Ordering::Relaxed);
-        stats.latency.note_instant(direct);
+        self.figures.on_served(conn, now);
         if let Some(reason) = complaint {
             self.complain(slot, now, &reason);
         }
@@ -190,11 +187,10 @@ struct Turn<'a> {
 }
 
 /// Whether the connection begins with a word; the thread for words has it then.
-fn hear_word(conn: &mut Connection, words: &WordQueue, bytes: &[u8]) -> bool {
-    let Heard::Word(word) = words::hear(bytes) else { return false };
+fn hear_word(conn: &mut Connection, shared: &Shared, words: &WordQueue, bytes: &[u8]) -> bool {
+    let Heard::Word(word) = words::hear(bytes, &shared.config.four_letter_words) else { return false };
     conn.asked_word = true;
-    conn.figures.received.fetch_add(1, Ordering::Relaxed);
-    conn.closing = !words.ask(conn.core.id(), word);
+    conn.closing = !words.ask(shared, conn.core.id(), &conn.figures, word);
     true
 }
 
@@ -243,9 +239,6 @@ fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Ver
     } else if is_large {
         totals.free_large_room(payload.len());
     }
-    if in_flight == 0 && handed != 0 {
-        conn.waiting_since_ms = turn.now.mono_ms;
-    }
     verdict
 }
 
@@ -256,22 +249,4 @@ fn note_waiting(conn: &mut Connection, now: Now, rest: &[u8], served: Served, re
     }
     let is_waiting = served == Served::More || matches!(split_frame(rest, usize::MAX), Ok(Some(_)));
     conn.held_since_ms = is_waiting.then(|| conn.held_since_ms.unwrap_or(now.mono_ms));
-}
-
-/// Updates a connection's figures after some of its requests were served.
-fn note_served(conn: &mut Connection, now: Now, state: &State, (requests, direct): (u64, u64)) {
-    if requests == 0 {
-        return;
-    }
-    let figures = &conn.figures;
-    figures.received.fetch_add(requests, Ordering::Relaxed);
-    figures.sent.fetch_add(direct, Ordering::Relaxed);
-    figures.latency.note_instant(direct);
-    figures.queued.store(u64::from(conn.core.in_flight()), Ordering::Relaxed);
-    if let Some(op) = conn.core.last_op() {
-        figures.last_op.store(op.code(), Ordering::Relaxed);
-    }
-    figures.last_xid.store(conn.core.last_xid(), Ordering::Relaxed);
-    figures.last_zxid.store(state.last_zxid().0, Ordering::Relaxed);
-    figures.last_response_ms.store(now.mono_ms, Ordering::Relaxed);
 }

@@ -2,8 +2,10 @@
 
 use super::accept::{Knock, accept};
 use super::connection::{Connection, Received};
+use super::figures::TurnFigures;
 use super::pool::Pool;
 use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, READ_BYTES};
+use crate::register::Refused;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::words::WordQueue;
@@ -49,6 +51,7 @@ pub(crate) struct IoThread {
     pub(super) received: Vec<(usize, Range<usize>)>,
     pub(super) submission: Submission,
     pub(super) pool: Pool,
+    pub(super) figures: TurnFigures,
     next_thread: usize,
     pub(super) next_idle_check_ms: i64,
     /// Warnings about what clients send or do not read.
@@ -84,6 +87,7 @@ impl IoThread {
             received: Vec::new(),
             submission: Submission::default(),
             pool: Pool::default(),
+            figures: TurnFigures::default(),
             next_thread: 0,
             next_idle_check_ms: 0,
             complaints: Seldom::new(),
@@ -168,8 +172,11 @@ impl IoThread {
                     }
                 }
                 Ok(Knock::Refused(address, reason)) => {
+                    self.shared.metrics.connection_rejected.add(1);
                     if let Some(unsaid) = self.refusals.may_say(now_ms) {
-                        tracing::warn!(%address, ?reason, unsaid, "too many connections");
+                        let limits = &self.shared.config.limits;
+                        let max = if reason == Refused::Address { limits.max_client_cnxns } else { limits.max_cnxns };
+                        tracing::warn!(unsaid, "Too many connections from /{} - max is {max}", address.ip());
                     }
                 }
                 Ok(Knock::Gone) => (),
@@ -215,6 +222,7 @@ impl IoThread {
         self.receive(now);
         self.serve(now);
         self.submit();
+        self.figures.publish(&self.shared);
         self.flush(now);
         if self.next_idle_check_ms <= now.mono_ms {
             self.check_idle(now);
@@ -266,12 +274,14 @@ impl IoThread {
                 }
                 Received::Nothing => (),
                 Received::End => {
+                    if !conn.asked_word {
+                        self.figures.on_dropped();
+                    }
                     conn.ended = true;
                     conn.readable = false;
                 }
             }
         }
-        self.shared.stats.bytes_received.fetch_add(at as u64, Ordering::Relaxed);
     }
 
     /// Writes what connections have to send, closes those that are done, and lists those that can go on at once.
@@ -286,6 +296,11 @@ impl IoThread {
             let is_dead = conn.flush(now.mono_ms, &mut self.pool).is_err();
             if conn.unsent() < before {
                 conn.figures.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
+            }
+            conn.figures.interest.store(conn.interest(), Ordering::Relaxed);
+            if conn.wants_more && conn.unsent() == 0 {
+                conn.wants_more = false;
+                self.words.go_on(conn.core.id());
             }
             let is_answered = conn.closing && conn.unsent() == 0;
             if is_dead || is_answered || (conn.ended && !conn.asked_word) {
@@ -317,7 +332,7 @@ impl IoThread {
 
     /// Says that a connection is closed, and why; not too often.
     pub(super) fn complain(&mut self, slot: usize, now: Now, reason: &str) {
-        self.shared.stats.connections_dropped.fetch_add(1, Ordering::Relaxed);
+        self.figures.on_dropped();
         let Some(conn) = self.conns[slot].as_ref() else { return };
         if let Some(unsaid) = self.complaints.may_say(now.mono_ms) {
             tracing::warn!(address = %conn.address, unsaid, "connection closed: {reason}");
@@ -328,6 +343,10 @@ impl IoThread {
         let Some(mut conn) = self.conns[slot].take() else { return };
         let _ = self.poll.registry().deregister(&mut conn.stream);
         let id = conn.core.id();
+        self.figures.on_close(&conn);
+        if conn.asked_word {
+            self.words.give_up(id);
+        }
         self.shared.register.remove(id, conn.address.ip());
         conn.input = Vec::new();
         conn.drop_output();

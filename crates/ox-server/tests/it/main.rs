@@ -1,9 +1,17 @@
-//! Real sockets: what clients, broken clients and hostile clients see of a server.
+//! Real servers on real sockets: what clients, operators, broken clients and hostile clients see.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod concurrency;
 mod crowds;
+mod docs;
+mod figures;
+mod formats;
 mod handshake;
+mod harness;
 mod hostile;
 mod pipeline;
+mod protocol;
 mod raw;
 mod served;
 mod sessions;

@@ -11,7 +11,7 @@
 
 use super::replay::{LastLog, TornLog};
 use super::{Files, Recovered};
-use crate::disk::{Disk, Open, read_full};
+use crate::disk::{Disk, DiskFile, Open, read_full};
 use crate::error::{Error, IoContext};
 use crate::limits::READ_CHUNK_BYTES;
 use crate::log_reader::LOG_HEADER_BYTES;
@@ -69,6 +69,7 @@ pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Err
     if let Some((snapshot, _)) = &recovered.snapshot {
         sync_file(disk, &snapshot.path)?;
     }
+    // The names too, that of a rewritten log included.
     for dir in files.dirs.each() {
         disk.sync_dir(dir).context("sync directory", dir)?;
     }
@@ -118,14 +119,9 @@ fn rewrite_tail(files: &Files<'_>, last: &LastLog, zxid: Zxid) -> Result<(), Err
     match last.synced {
         Some(synced) => {
             let file = disk.open(path, Open::Write).context("open", path)?;
-            let mut chunk = vec![0; READ_CHUNK_BYTES];
-            let mut at = synced.max(LOG_HEADER_BYTES);
-            while at < last.end {
-                let count = usize::try_from(last.end - at).unwrap_or(usize::MAX).min(chunk.len());
-                let count = read_full(&*file, &mut chunk[..count], at).context("read", path)?;
-                file.write_all_at(&chunk[..count], at).context("write", path)?;
-                at += count.max(1) as u64;
-            }
+            copy_bytes(&*file, path, synced.max(LOG_HEADER_BYTES)..last.end, |bytes, at| {
+                file.write_all_at(bytes, at).context("write", path)
+            })?;
             file.sync_all().context("sync", path)?;
         }
         None => {
@@ -133,7 +129,6 @@ fn rewrite_tail(files: &Files<'_>, last: &LastLog, zxid: Zxid) -> Result<(), Err
             let fresh = dir.join(unfinished_name(name));
             copy(disk, path, 0..last.end, &fresh)?;
             disk.rename(&fresh, path).context("rename", &fresh)?;
-            disk.sync_dir(dir).context("sync directory", dir)?;
         }
     }
     let marker = Marker { log: last.log.first, position: last.end, identity: last.identity, last: zxid };
@@ -144,18 +139,31 @@ fn copy(disk: &dyn Disk, from: &Path, range: std::ops::Range<u64>, to: &Path) ->
     let source = disk.open(from, Open::Read).context("open", from)?;
     let target = disk.open(to, Open::Create).context("create", to)?;
     target.set_len(0).context("cut", to)?;
-    let mut chunk = vec![0; READ_CHUNK_BYTES];
+    let start = range.start;
+    copy_bytes(&*source, from, range, |bytes, at| target.write_all_at(bytes, at - start).context("write", to))?;
+    target.sync_all().context("sync", to)
+}
+
+/// Hands the bytes of a range to `write`, with their place.
+fn copy_bytes(
+    file: &dyn DiskFile,
+    path: &Path,
+    range: std::ops::Range<u64>,
+    mut write: impl FnMut(&[u8], u64) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+    let mut chunk = vec![0; READ_CHUNK_BYTES.min(length)];
     let mut at = range.start;
     while at < range.end {
         let count = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(chunk.len());
-        let count = read_full(&*source, &mut chunk[..count], at).context("read", from)?;
+        let count = read_full(file, &mut chunk[..count], at).context("read", path)?;
         if count == 0 {
             break;
         }
-        target.write_all_at(&chunk[..count], at - range.start).context("write", to)?;
+        write(&chunk[..count], at)?;
         at += count as u64;
     }
-    target.sync_all().context("sync", to)
+    Ok(())
 }
 
 fn write_marker(disk: &dyn Disk, dir: &Path, marker: &Marker) -> Result<(), Error> {

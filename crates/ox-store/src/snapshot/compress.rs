@@ -22,7 +22,7 @@ const HEADER_REST: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 const BLOCK_BYTES: usize = 32 << 10;
 
 /// Reads what `from` holds, decompressed.
-pub(crate) fn decoder<'a>(from: impl Read + 'a, compression: Compression) -> Box<dyn Read + 'a> {
+pub(crate) fn decoder<'a>(from: impl Read + Send + 'a, compression: Compression) -> Box<dyn Read + Send + 'a> {
     match compression {
         Compression::None => Box::new(from),
         Compression::Gz => Box::new(MultiGzDecoder::new(from)),

@@ -3,11 +3,12 @@
 //! The content goes to a [`Sink`] as it is met, before the seals at the end are known to fit: a sink's work counts
 //! only if [`read_snapshot`] succeeds.
 
+use super::chunks::{Chunks, Feed, ROOM_BYTES};
 use super::compress::decoder;
 use super::{Contents, END_MARK, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SnapshotError, Trailer};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, IoContext};
-use crate::limits::{READ_CHUNK_BYTES, TRAILER_BYTES_MAX};
+use crate::limits::{READ_THREAD_FROM_BYTES, TRAILER_BYTES_MAX};
 use crate::names::SnapshotFile;
 use ox_proto::stat::StatPersisted;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
@@ -15,6 +16,8 @@ use ox_proto::{DecodeError, RawAcls, Reader, SessionId, Zxid};
 use simd_adler32::Adler32;
 use std::borrow::Cow;
 use std::io::{self, Read};
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread;
 
 /// A node as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,18 +45,26 @@ pub trait Sink {
 /// Reads `file` into `sink` and checks all of it.
 pub fn read_snapshot(disk: &dyn Disk, file: &SnapshotFile, sink: &mut impl Sink) -> Result<Contents, Error> {
     let open = disk.open(&file.path, Open::Read).context("open", &file.path)?;
-    let content = decoder(FileReader { file: &*open, offset: 0 }, file.compression);
-    read_stream(content, sink)
-        .and_then(|contents| match contents.trailer.last_zxid {
-            Some(last) if last < file.last => Err(SnapshotError::Misnamed { name: file.last, last }),
-            _ => Ok(contents),
+    let length = open.len().context("measure", &file.path)?;
+    let chunks = Chunks::new(decoder(FileReader { file: &*open, offset: 0 }, file.compression), length);
+    let read = if length < READ_THREAD_FROM_BYTES {
+        read_feed(Feed::Here(chunks), sink)
+    } else {
+        let ((filled, receive), (back, spare)) = (sync_channel(2), channel());
+        thread::scope(|scope| {
+            scope.spawn(move || chunks.run(&filled, &spare));
+            read_feed(Feed::Thread { filled: receive, spare: back }, sink)
         })
-        .map_err(|source| Error::Snapshot { path: file.path.clone(), source })
+    };
+    read.and_then(|contents| match contents.trailer.last_zxid {
+        Some(last) if last < file.last => Err(SnapshotError::Misnamed { name: file.last, last }),
+        _ => Ok(contents),
+    })
+    .map_err(|source| Error::Snapshot { path: file.path.clone(), source })
 }
 
-/// Reads an uncompressed stream.
-pub(crate) fn read_stream(from: impl Read, sink: &mut impl Sink) -> Result<Contents, SnapshotError> {
-    let mut input = Input::new(from);
+fn read_feed(feed: Feed<'_>, sink: &mut impl Sink) -> Result<Contents, SnapshotError> {
+    let mut input = Input::new(feed);
     let mut contents = Contents::default();
     read_header(&mut input)?;
     let sessions = input.item(|from| Ok(from.count()?.unwrap_or(0)))?;
@@ -75,7 +86,7 @@ pub(crate) fn read_stream(from: impl Read, sink: &mut impl Sink) -> Result<Conte
     Ok(contents)
 }
 
-fn read_header(input: &mut Input<impl Read>) -> Result<(), SnapshotError> {
+fn read_header(input: &mut Input<'_>) -> Result<(), SnapshotError> {
     let (magic, version) = input.item(|from| {
         let (magic, version) = (from.get::<i32>()?, from.get::<i32>()?);
         from.get::<i64>()?;
@@ -105,7 +116,7 @@ fn get_node<'a>(from: &mut Reader<'a>) -> Result<Option<StoredNode<'a>>, DecodeE
 }
 
 /// Decides by what is left which parts are there.
-fn read_trailer(input: &mut Input<impl Read>) -> Result<Trailer, SnapshotError> {
+fn read_trailer(input: &mut Input<'_>) -> Result<Trailer, SnapshotError> {
     let mut trailer = Trailer::default();
     let left = input.fill_up_to(TRAILER_BYTES_MAX)?;
     let unknown = |_: SnapshotError| SnapshotError::BadTrailer(left);
@@ -139,28 +150,26 @@ fn get_digest(from: &mut Reader<'_>) -> Result<Option<(Zxid, TxnDigest)>, Decode
 }
 
 /// The stream, with its running checksum.
-struct Input<R> {
-    from: R,
+struct Input<'a> {
+    feed: Feed<'a>,
     buffer: Vec<u8>,
     /// Unread bytes are `buffer[begin..end]`.
     begin: usize,
     end: usize,
-    /// `buffer[..hashed]` is part of `adler`.
-    hashed: usize,
-    adler: Adler32,
-    /// Where `buffer[0]` stands in the stream.
+    /// Where the newest chunk starts in the buffer, and the checksum of the stream up to there.
+    chunk: (usize, u32),
+    /// Position in the stream minus `begin`, modulo 2^64: the room before the first chunk has none.
     base: u64,
     at_end: bool,
 }
 
-impl<R: Read> Input<R> {
-    fn new(from: R) -> Self {
-        let buffer = vec![0; READ_CHUNK_BYTES];
-        Self { from, buffer, begin: 0, end: 0, hashed: 0, adler: Adler32::new(), base: 0, at_end: false }
+impl<'a> Input<'a> {
+    fn new(feed: Feed<'a>) -> Self {
+        Self { feed, buffer: Vec::new(), begin: 0, end: 0, chunk: (0, 1), base: 0, at_end: false }
     }
 
     fn offset(&self) -> u64 {
-        self.base + self.begin as u64
+        self.base.wrapping_add(self.begin as u64)
     }
 
     fn left(&self) -> usize {
@@ -212,8 +221,12 @@ impl<R: Read> Input<R> {
 
     /// Checks the seal that stands here.
     fn seal(&mut self) -> Result<(), SnapshotError> {
-        self.hash();
-        let (offset, expected) = (self.offset(), i64::from(self.adler.finish()));
+        let (offset, (start, before)) = (self.offset(), self.chunk);
+        // Before the newest chunk means that more follows than any trailer has.
+        let since = self.buffer.get(start..self.begin).ok_or(SnapshotError::BadSeal { offset })?;
+        let mut adler = Adler32::from_checksum(before);
+        adler.write(since);
+        let expected = i64::from(adler.finish());
         let (checksum, mark) = self.item(|from| Ok((from.get::<i64>()?, from.text()? == END_MARK)))?;
         if checksum != expected || !mark {
             return Err(SnapshotError::BadSeal { offset });
@@ -235,36 +248,31 @@ impl<R: Read> Input<R> {
         if bytes_max < self.left() { Err(SnapshotError::BadTrailer(self.left())) } else { Ok(self.left()) }
     }
 
-    fn hash(&mut self) {
-        self.adler.write(&self.buffer[self.hashed..self.begin]);
-        self.hashed = self.begin;
-    }
-
-    /// Reads on; false at the end of the stream. The buffer grows only when what it holds fills it.
+    /// Reads on; false at the end of the stream. Memory grows only with a single item that needs it.
     fn refill(&mut self) -> Result<bool, SnapshotError> {
         if self.at_end {
             return Ok(false);
         }
-        self.hash();
-        self.buffer.copy_within(self.begin..self.end, 0);
-        self.base += self.begin as u64;
-        (self.begin, self.end, self.hashed) = (0, self.end - self.begin, 0);
-        let before = self.end;
-        if self.end == self.buffer.len() {
-            self.buffer.resize(2 * self.buffer.len(), 0);
+        let Some(mut chunk) = self.feed.next()? else {
+            self.at_end = true;
+            return Ok(false);
+        };
+        let offset = self.offset();
+        let left = self.buffer[self.begin..self.end].to_vec();
+        self.feed.recycle(std::mem::take(&mut self.buffer));
+        if left.len() <= ROOM_BYTES {
+            self.begin = ROOM_BYTES - left.len();
+            chunk.bytes[self.begin..ROOM_BYTES].copy_from_slice(&left);
+            (self.buffer, self.end, self.chunk) = (chunk.bytes, chunk.end, (ROOM_BYTES, chunk.before));
+        } else {
+            let content = &chunk.bytes[ROOM_BYTES..chunk.end];
+            self.chunk = (left.len(), chunk.before);
+            self.buffer = left;
+            self.buffer.extend_from_slice(content);
+            (self.begin, self.end) = (0, self.buffer.len());
         }
-        while self.end < self.buffer.len() {
-            match self.from.read(&mut self.buffer[self.end..]) {
-                Ok(0) => {
-                    self.at_end = true;
-                    break;
-                }
-                Ok(count) => self.end += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(before < self.end)
+        self.base = offset.wrapping_sub(self.begin as u64);
+        Ok(true)
     }
 }
 

@@ -5,24 +5,12 @@
 //! again, or power is lost and some unsynced pieces survive. Each start is followed by another power cut in which
 //! nothing unsynced survives: what was served once must still be there.
 
+use crate::corruption::check_log_ends;
+use crate::sim::open;
 use crate::workload::{History, run};
+use ox_store::Error;
 use ox_store::disk::{Fault, Keep, SimDisk};
-use ox_store::{Error, Opened, Store, StoreOptions};
-use ox_tree::Options;
 use std::io::ErrorKind;
-use std::sync::Arc;
-
-fn options() -> StoreOptions {
-    let mut options = StoreOptions::new("/srv/zk");
-    options.log.preallocate_bytes = 2048;
-    options.log.snap_count = 12;
-    options.reserve_bytes = 0;
-    options
-}
-
-fn open(disk: &SimDisk) -> Result<Opened, Error> {
-    Store::open(Arc::new(disk.clone()), &options(), &Options::default(), 3)
-}
 
 /// First start, work with rolls, snapshots and purges, clean stop, second start, work, sudden end.
 fn work(disk: &SimDisk, history: &mut History) -> Result<(), Error> {
@@ -31,7 +19,8 @@ fn work(disk: &SimDisk, history: &mut History) -> Result<(), Error> {
     opened.log.close()?;
     drop(opened.store);
     let mut opened = open(disk)?;
-    run(&mut opened, &[3, 1, 7, 2], history)
+    history.sync_every = 3;
+    run(&mut opened, &[3, 1, 7, 2, 9, 1, 4, 8, 1, 1, 1, 1], history)
 }
 
 /// Runs the workload on a fresh disk with `fault` at call `call`; `None` when the fault was not reached.
@@ -52,6 +41,7 @@ fn check_start(disk: &SimDisk, history: &History, what: &str) {
     let mut history = history.clone();
     let mut opened = open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
     history.settle(&opened.state, what);
+    check_log_ends(disk, what);
     let idle = disk.fork();
     idle.power_on(Keep::Nothing);
     let again = open(&idle).unwrap_or_else(|error| panic!("{what}, cut right after: {error}"));

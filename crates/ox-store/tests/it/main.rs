@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod corruption;
 mod crash;
+mod dump;
 mod expected;
 mod golden;
+mod known_cases;
 mod log;
+mod sim;
 mod workload;

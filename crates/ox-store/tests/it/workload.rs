@@ -14,6 +14,8 @@ pub(crate) struct History {
     /// Everything up to here was acknowledged.
     pub(crate) acked: Zxid,
     pub(crate) salt: u8,
+    /// Batches appended before each sync; 0 is 1.
+    pub(crate) sync_every: usize,
 }
 
 impl History {
@@ -26,6 +28,15 @@ impl History {
             digests.push(state.digest());
         }
         digests
+    }
+
+    /// Makes the next `count` transactions.
+    pub(crate) fn make(&mut self, state: &mut State, count: usize, frames: &mut Vec<u8>) {
+        for _ in 0..count {
+            let zxid = state.last_zxid().next().unwrap();
+            make(state, zxid, self.salt, frames);
+            self.salts.push(self.salt);
+        }
     }
 
     /// `state` is a prefix of this history and holds everything that was acknowledged. What it does not hold is
@@ -88,20 +99,19 @@ pub(crate) fn make(state: &mut State, zxid: Zxid, salt: u8, frames: &mut Vec<u8>
 
 /// Runs batches of the given sizes through the store as a server does. A snapshot that fails does not stop it.
 pub(crate) fn run(opened: &mut Opened, batches: &[usize], history: &mut History) -> Result<(), Error> {
-    for size in batches {
-        let first = opened.state.last_zxid().next().unwrap();
-        let mut frames = Vec::new();
-        for _ in 0..*size {
-            let zxid = opened.state.last_zxid().next().unwrap();
-            make(&mut opened.state, zxid, history.salt, &mut frames);
-            history.salts.push(history.salt);
+    for group in batches.chunks(history.sync_every.max(1)) {
+        let mut is_due = false;
+        for size in group {
+            let first = opened.state.last_zxid().next().unwrap();
+            let mut frames = Vec::new();
+            history.make(&mut opened.state, *size, &mut frames);
+            let appended = opened.log.append(&frames, first, opened.state.last_zxid(), *size)?;
+            is_due |= appended == Appended::SnapshotDue;
         }
-        let last = opened.state.last_zxid();
-        let appended = opened.log.append(&frames, first, last, *size)?;
         let synced = opened.log.sync()?;
-        assert_eq!(synced.last, last);
-        history.acked = last;
-        if appended == Appended::SnapshotDue && opened.store.write_snapshot(&opened.state.freeze()).is_ok() {
+        assert_eq!(synced.last, opened.state.last_zxid());
+        history.acked = synced.last;
+        if is_due && opened.store.write_snapshot(&opened.state.freeze()).is_ok() {
             _ = opened.store.purge(3);
         }
     }

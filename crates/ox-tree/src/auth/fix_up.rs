@@ -45,17 +45,25 @@ pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Res
 }
 
 /// The list without repetitions, in order. Sets, not pairs: a list may have as many entries as fit a frame.
-// Compat: comparing two entries runs into a null in Apache when everything before it is equal (spec 1.5).
+// Compat: Apache asks the new entry whether it equals a known one, and stumbles over a null in the new one when
+// everything before it is equal (spec 1.5).
 fn without_duplicates(acls: RawAcls<'_>) -> Result<Vec<RawAcl<'_>>, ErrorCode> {
     let entries: Vec<RawAcl<'_>> = acls.iter().collect();
-    let mut seen = BTreeSet::new();
+    let (mut perms, mut schemes, mut whole) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut is_new = Vec::with_capacity(entries.len());
-    for entry in &entries {
-        let id = entry.id.as_deref().filter(|_| entry.scheme.is_some());
-        is_new.push(seen.insert((entry.perms, entry.scheme.as_deref(), id)));
-        if is_new.last() == Some(&false) && id.is_none() {
+    for RawAcl { perms: bits, scheme, id } in &entries {
+        let (scheme, id) = (scheme.as_deref(), id.as_deref());
+        let stumbles = match (scheme, id) {
+            (None, _) => perms.contains(bits),
+            (Some(_), None) => schemes.contains(&(*bits, scheme)),
+            (Some(_), Some(_)) => false,
+        };
+        if stumbles {
             return Err(ErrorCode::MarshallingError);
         }
+        perms.insert(*bits);
+        schemes.insert((*bits, scheme));
+        is_new.push(whole.insert((*bits, scheme, id)));
     }
     Ok(entries.into_iter().zip(is_new).filter_map(|(entry, is_new)| is_new.then_some(entry)).collect())
 }

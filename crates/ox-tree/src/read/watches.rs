@@ -14,12 +14,15 @@ pub(super) fn add(state: &State, asker: Asker<'_>, request: &PathKind<'_>, out: 
         1 => Mode::Recursive,
         _ => return Err(ErrorCode::MarshallingError),
     };
-    // A null path is accepted as a key that never matches; so it need not be kept.
-    if let Some(path) = request.path.as_deref() {
-        add_persistent(&mut state.watches().lock(), asker, path, mode);
-    }
+    add_persistent(&mut state.watches().lock(), asker, key(request), mode);
     0_i32.put(out);
     Ok(())
+}
+
+/// The text a watch is kept under.
+// Compat: a null path is a key like any other, which no node ever has; NUL stands for it here.
+fn key<'a>(request: &'a PathKind<'_>) -> &'a str {
+    request.path.as_deref().unwrap_or("\0")
 }
 
 fn add_persistent(watches: &mut WatchTable, asker: Asker<'_>, path: &str, mode: Mode) {
@@ -54,19 +57,17 @@ fn watcher_type(kind: i32) -> Result<Type, ErrorCode> {
 
 pub(super) fn check(state: &State, asker: Asker<'_>, request: &PathKind<'_>) -> Result<(), ErrorCode> {
     let kind = watcher_type(request.kind)?;
-    let path = request.path.as_deref().ok_or(ErrorCode::NoWatcher)?;
     let mut watches = state.watches().lock();
-    let found = kind.checked.iter().any(|(table, modes)| watches.has(asker.conn, path, *table, modes));
+    let found = kind.checked.iter().any(|(table, modes)| watches.has(asker.conn, key(request), *table, modes));
     if found { Ok(()) } else { Err(ErrorCode::NoWatcher) }
 }
 
 pub(super) fn remove(state: &State, asker: Asker<'_>, request: &PathKind<'_>) -> Result<(), ErrorCode> {
     let kind = watcher_type(request.kind)?;
-    let path = request.path.as_deref().ok_or(ErrorCode::NoWatcher)?;
     let mut watches = state.watches().lock();
     let mut found = false;
     for (table, modes) in kind.removed {
-        found |= watches.remove(asker.conn, path, *table, modes);
+        found |= watches.remove(asker.conn, key(request), *table, modes);
     }
     if found { Ok(()) } else { Err(ErrorCode::NoWatcher) }
 }

@@ -16,6 +16,12 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
+/// Runs a server of either kind.
+pub(crate) const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// Plenty for tests; the JVM would take a quarter of the machine.
+const HEAP: &str = "-Xmx512m";
+
 /// Downloads the jars unless they are in the cache.
 pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
     let pom = workspace.source("apache").join("pom.xml");
@@ -37,8 +43,16 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
 }
 
 /// The folder of jars.
-pub(crate) fn lib(workspace: &Workspace) -> PathBuf {
+fn lib(workspace: &Workspace) -> PathBuf {
     workspace.cache("apache").join("lib")
+}
+
+/// The class path of a server whose files are in `dir`: logging that says little, then the jars.
+pub(crate) fn class_path(workspace: &Workspace, dir: &Path) -> Result<String> {
+    let conf = dir.join("conf");
+    std::fs::create_dir_all(&conf)?;
+    std::fs::write(conf.join("logback.xml"), LOGBACK).context("write logback.xml")?;
+    Ok(format!("{}:{}/*", conf.display(), lib(workspace).display()))
 }
 
 /// The command that runs a server in the foreground; warnings go to its standard output.
@@ -46,19 +60,16 @@ pub(super) fn command(
     workspace: &Workspace,
     dir: &Path,
     config: &Path,
-    jvm_flags: &[String],
     properties: &[(String, String)],
 ) -> Result<Command> {
-    let conf = dir.join("conf");
-    std::fs::create_dir_all(&conf)?;
-    std::fs::write(conf.join("logback.xml"), LOGBACK).context("write logback.xml")?;
+    let classes = class_path(workspace, dir)?;
     let mut command = Command::new("java");
     command
-        .args(jvm_flags)
+        .arg(HEAP)
         .args(properties.iter().map(|(name, value)| format!("-D{name}={value}")))
         .arg("-cp")
-        .arg(format!("{}:{}/*", conf.display(), lib(workspace).display()))
-        .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+        .arg(classes)
+        .arg(MAIN)
         .arg(config);
     Ok(command)
 }

@@ -1,0 +1,8 @@
+//! The generator on real sockets, against small servers that behave well or badly.
+
+#[cfg(test)]
+mod failures;
+#[cfg(test)]
+mod peer;
+#[cfg(test)]
+mod workloads;

@@ -1,0 +1,93 @@
+//! The differential test tested: two honest servers are equal, and every kind of lie is found.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod fake;
+mod proxy;
+
+use fake::Fake;
+use ox_diff::duel::{Duel, Pair};
+use ox_diff::script::Script;
+use ox_diff::shrink::shrink;
+use proxy::{Lie, Proxy};
+use std::time::{Duration, Instant};
+
+/// Two sessions, watches, pipelines, failures: whatever the fake server knows.
+const SCRIPT: &str = "
+A connect timeout=20000
+B connect
+A create /a x world
+A create /b y world
+A getData /a watch
+B getData /a watch
+A setData /a 1 version=0
++ A getData /a
++ A setData /a 2 version=0
++ A getData /nope
+A getChildren2 /
+B setData /b 3
++ A getData /a
+B closeSession
+";
+
+fn differences(lie: Lie) -> Vec<String> {
+    let script = Script::parse("t", SCRIPT).unwrap();
+    let (left, right) = (Fake::start(), Fake::start());
+    let proxy = Proxy::start(left.address(), lie);
+    let pair = Pair { ours: proxy.address().to_owned(), apache: right.address().to_owned() };
+    let mut duel = Duel::new(&pair).unwrap();
+    let mut found = Vec::new();
+    for batch in &script.batches {
+        found.extend(duel.play(batch).unwrap().difference);
+        if !found.is_empty() {
+            break;
+        }
+    }
+    if found.is_empty() {
+        found.extend(duel.finish().unwrap().difference);
+    }
+    found.into_iter().map(|difference| difference.what).collect()
+}
+
+#[test]
+fn honest_servers_are_equal() {
+    assert_eq!(differences(Lie::None), [""; 0]);
+}
+
+#[test]
+fn every_lie_is_found() {
+    for (lie, what) in [
+        (Lie::Version, "ours version=2, apache version=1"),
+        (Lie::Data, "ours data=\"!\", apache data=\"1\""),
+        (Lie::Zxid, "zxid of the header"),
+        (Lie::Error, "ours err=-102, apache err=-101"),
+        (Lie::LoseEvent, "order of frames"),
+        (Lie::RepeatEvent, "order of frames"),
+        (Lie::LateEvent, "order of frames"),
+        (Lie::Trailing, "ours behind=00, apache nothing"),
+        (Lie::LoseNode, "ours names=[\"b\",\"zookeeper\"], apache names=[\"a\",\"b\",\"zookeeper\"]"),
+        (Lie::CloseEarly, "only apache sent this"),
+        (Lie::Timeout, "ours timeout=19999, apache timeout=20000"),
+    ] {
+        let found = differences(lie);
+        assert_eq!(found, [what], "{lie:?}");
+    }
+}
+
+#[test]
+fn scripts_are_shortened() {
+    let script = Script::parse("t", SCRIPT).unwrap();
+    let mut running = Vec::new();
+    let mut fresh = || {
+        let (left, right) = (Fake::start(), Fake::start());
+        let proxy = Proxy::start(left.address(), Lie::Version);
+        let pair = Pair { ours: proxy.address().to_owned(), apache: right.address().to_owned() };
+        running.push((left, right, proxy));
+        Ok(pair)
+    };
+    let shortest = shrink(&script, &mut fresh, Instant::now() + Duration::from_secs(60)).unwrap().unwrap();
+    assert_eq!(
+        shortest.to_string(),
+        "A connect timeout=20000\nA create /a x world flags=0\nA setData /a 1 version=0\n"
+    );
+}

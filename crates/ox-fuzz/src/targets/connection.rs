@@ -1,0 +1,106 @@
+//! A whole byte stream of a client: framing, handshake, requests, through connection core and replica.
+
+use ox_proto::connect::ConnectRequest;
+use ox_proto::frame::split_frame;
+use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
+use ox_proto::request::{CreateRequest, PathWatch, put_bare_request, put_request, xid};
+use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
+use ox_replica::{Conn, ConnSettings, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict};
+use ox_tree::outbox::{Note, Outboxes};
+use ox_tree::{ConnId, Options, State};
+
+pub(super) fn corpus() -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    let password = Some(&[0; 16][..]);
+    ConnectRequest {
+        last_zxid_seen: Zxid(0),
+        timeout_ms: 10_000,
+        session: SessionId::NONE,
+        password,
+        read_only: Some(false),
+    }
+    .put_frame(&mut out);
+    let create = CreateRequest { path: Some("/a".into()), data: Some(b"x"), acl: RawAcls::OPEN, flags: 1 };
+    put_request(&mut out, 1, OpCode::Create.code(), &create);
+    put_request(&mut out, 2, OpCode::GetData.code(), &PathWatch { path: Some("/a".into()), watch: true });
+    put_bare_request(&mut out, xid::PING, OpCode::Ping.code());
+    put_bare_request(&mut out, 3, OpCode::WhoAmI.code());
+    let open = out.clone();
+    put_bare_request(&mut out, 4, OpCode::CloseSession.code());
+    vec![open, out]
+}
+
+pub(super) fn run(input: &[u8]) {
+    let mut world = World::new();
+    let mut rest = input;
+    while let Ok(Some((payload, behind))) = split_frame(rest, FRAME_BYTES_MAX_DEFAULT) {
+        rest = behind;
+        if !world.take(payload) {
+            return;
+        }
+    }
+}
+
+struct World {
+    state: State,
+    replica: Replica,
+    conn: Conn,
+    outboxes: Outboxes,
+    now: Now,
+}
+
+impl World {
+    fn new() -> Self {
+        let state = State::new(Options::default());
+        let settings = ReplicaSettings {
+            tick_ms: 2000,
+            server: 1,
+            threads: 1,
+            sweep_interval_ms: 60_000,
+            sweep_per_minute: 10_000,
+            sweep_never_used_ms: 0,
+        };
+        let now = Now { mono_ms: 1, wall_ms: 1_700_000_000_000 };
+        let replica = Replica::standalone(settings, &state, now);
+        let conn = Conn::new(ConnId::new(0, 0, 1), [127, 0, 0, 1].into());
+        Self { state, replica, conn, outboxes: Outboxes::new(1), now }
+    }
+
+    /// Serves one frame to the end. False when the connection is closed.
+    fn take(&mut self, payload: &[u8]) -> bool {
+        let (mut out, mut submission) = (Vec::new(), Submission::default());
+        let settings =
+            ConnSettings { min_timeout_ms: 4000, max_timeout_ms: 40_000, throttled_op_wait_ms: 0, drop_late: false };
+        let mut service = Service {
+            now: self.now,
+            state: &self.state,
+            settings,
+            room: Room::Plenty,
+            waited_ms: 0,
+            admit: &|_| true,
+            out: &mut out,
+            submission: &mut submission,
+        };
+        if self.conn.on_frame(payload, &mut service) == Verdict::Close {
+            return false;
+        }
+        self.replica.step(self.now, submission, &self.state, &mut self.outboxes);
+        if let Some(batch) = self.replica.take_log() {
+            self.replica.on_durable(batch.last);
+        }
+        while self.replica.has_committed() {
+            self.replica.apply(self.now, &mut self.state, &mut self.outboxes);
+        }
+        let outbox = std::mem::take(&mut self.outboxes.0[0]);
+        for part in outbox.parts {
+            match part.note {
+                Note::Attached(session, timeout_ms) => self.conn.on_attached(session, timeout_ms),
+                Note::Answers(count) => self.conn.on_answers(count, part.span.len()),
+                Note::Close => return false,
+                Note::Event(_) => (),
+            }
+        }
+        assert_eq!(self.conn.in_flight(), 0, "every request is answered");
+        true
+    }
+}

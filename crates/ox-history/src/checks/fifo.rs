@@ -1,0 +1,46 @@
+//! Requests of one connection take effect in the order they were sent (P24), and later ones see earlier ones (P25).
+
+use super::matching::Matching;
+use super::streams::Stream;
+use crate::history::History;
+use crate::violation::{Checked, Place, Reason, Violation};
+use ox_proto::Zxid;
+
+pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) -> Checked {
+    for (number, connection) in history.connections.iter().enumerate() {
+        let (mut written, mut read) = (Zxid(0), Zxid(0));
+        let mut missing = None;
+        for (at, sent) in connection.requests.iter().enumerate() {
+            let fail = |reason, detail: String| Err(Violation::new(reason, Place::Request(number, at), detail));
+            let reply = streams[number].answer(connection, at);
+            match matching.zxid(history, number, at) {
+                Some(zxid) => {
+                    if let Some(missing) = missing {
+                        return fail(Reason::SkippedWrite, format!("{sent:?} is in the log, {missing:?} is not"));
+                    }
+                    if zxid <= written {
+                        return fail(Reason::WritesOutOfOrder, format!("{sent:?} got {zxid}, one before it {written}"));
+                    }
+                    if zxid <= read {
+                        return fail(Reason::ReadAfterLaterWrite, format!("{sent:?} got {zxid}, a read shows {read}"));
+                    }
+                    written = zxid;
+                }
+                None => {
+                    if let Some(reply) = reply.filter(|reply| Zxid(0) < reply.zxid) {
+                        if reply.zxid < written {
+                            return fail(
+                                Reason::StaleOwnWrite,
+                                format!("{sent:?} shows {}, {written} was written", reply.zxid),
+                            );
+                        }
+                        read = read.max(reply.zxid);
+                    } else if reply.is_none() && sent.op.is_write() {
+                        missing = Some(sent);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Sessions: not ended too early (P38) nor too late (P39), ended for good (P40), on one connection at a time (P42),
+//! and never swapped for another (P43).
+
+use super::matching::{Matching, is_servers_own};
+use super::streams::reply;
+use crate::history::{Connection, Granted, History, LoggedTxn, Time};
+use crate::violation::{Checked, Place, Reason, Violation};
+use ox_proto::{SessionId, Zxid};
+use std::collections::BTreeMap;
+
+/// What the log and the clients say about one session.
+struct Session<'h> {
+    id: SessionId,
+    /// Timeout it was created with.
+    timeout_ms: i32,
+    opened: Option<Time>,
+    /// Zxid of its end, when that was proposed, and whether the server decided it.
+    closed: Option<(Zxid, Option<Time>, bool)>,
+    connections: Vec<(usize, &'h Connection)>,
+}
+
+pub(crate) fn check(history: &History, matching: &Matching) -> Checked {
+    check_handshakes(history)?;
+    let sessions = collect(history, matching);
+    let known = known(history);
+    for session in sessions.values() {
+        check_revival(&known, session)?;
+        check_single_writer(history, matching, session)?;
+        check_early(history, session)?;
+        check_late(history, session)?;
+    }
+    for (number, connection) in history.connections.iter().enumerate() {
+        if let Some(Granted::Refused { at }) = connection.granted {
+            let session = sessions.get(&connection.asked).filter(|_| connection.is_proven);
+            session.map_or(Ok(()), |session| check_refusal(history, number, at, session))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_handshakes(history: &History) -> Checked {
+    for (number, connection) in history.connections.iter().enumerate() {
+        let Some(session) = connection.session() else { continue };
+        if connection.asked != SessionId::NONE && connection.asked != session {
+            let detail = format!("asked for {}, got {session}", connection.asked);
+            return Err(Violation::new(Reason::ReplacedSession, Place::Connection(number), detail));
+        }
+    }
+    Ok(())
+}
+
+fn collect<'h>(history: &'h History, matching: &Matching) -> BTreeMap<SessionId, Session<'h>> {
+    let mut sessions = BTreeMap::new();
+    for (id, &place) in &matching.openings {
+        let entry = &history.log[place];
+        let timeout_ms = if let LoggedTxn::CreateSession { timeout_ms } = entry.txn { timeout_ms } else { 0 };
+        let session = Session { id: *id, timeout_ms, opened: entry.at, closed: None, connections: Vec::new() };
+        sessions.insert(*id, session);
+    }
+    for entry in &history.log {
+        if let (LoggedTxn::CloseSession { .. }, Some(session)) = (&entry.txn, sessions.get_mut(&entry.session)) {
+            session.closed.get_or_insert((entry.zxid, entry.at, is_servers_own(entry)));
+        }
+    }
+    for (number, connection) in history.connections.iter().enumerate() {
+        if let Some(session) = matching.sessions[number].and_then(|id| sessions.get_mut(&id)) {
+            session.connections.push((number, connection));
+        }
+    }
+    sessions
+}
+
+/// For each server what anybody knew of it by when: moments and the highest zxid shown until then.
+fn known(history: &History) -> BTreeMap<u32, Vec<(Time, Zxid)>> {
+    let mut known: BTreeMap<u32, Vec<(Time, Zxid)>> = BTreeMap::new();
+    for connection in &history.connections {
+        let shown = connection.received.iter().filter_map(reply).map(|reply| (reply.at, reply.zxid));
+        known.entry(connection.server).or_default().extend(shown);
+    }
+    for shown in known.values_mut() {
+        shown.sort_unstable();
+        let mut highest = Zxid(0);
+        for (_, zxid) in shown {
+            highest = highest.max(*zxid);
+            *zxid = highest;
+        }
+    }
+    known
+}
+
+/// After somebody has seen its end on a server, that server resumes it for nobody.
+fn check_revival(known: &BTreeMap<u32, Vec<(Time, Zxid)>>, session: &Session<'_>) -> Checked {
+    let Some((closed, ..)) = session.closed else { return Ok(()) };
+    for (number, connection) in &session.connections {
+        if connection.asked != session.id || connection.session().is_none() {
+            continue;
+        }
+        let shown = known.get(&connection.server).map_or(&[][..], Vec::as_slice);
+        let before = shown.partition_point(|(at, _)| *at < connection.opened);
+        if before.checked_sub(1).is_some_and(|at| closed <= shown[at].1) {
+            let detail = format!("session {} ended at {closed}", session.id);
+            return Err(Violation::new(Reason::ClosedSessionRevived, Place::Connection(*number), detail));
+        }
+    }
+    Ok(())
+}
+
+/// No connection writes after another one has got the session.
+fn check_single_writer(history: &History, matching: &Matching, session: &Session<'_>) -> Checked {
+    let mut writes = Vec::new();
+    for (number, connection) in &session.connections {
+        for (at, sent) in connection.requests.iter().enumerate() {
+            if let Some(place) = matching.records[*number][at].filter(|place| !history.log[*place].txn.is_error()) {
+                writes.push((history.log[place].zxid, *number, at, sent.at));
+            }
+        }
+    }
+    writes.sort_unstable();
+    let fail =
+        |number, at, detail: String| Err(Violation::new(Reason::MovedSessionWrote, Place::Request(number, at), detail));
+    let mut finished: Vec<usize> = Vec::new();
+    let mut current = None;
+    for (zxid, number, at, sent) in writes {
+        if current != Some(number) {
+            if finished.contains(&number) {
+                return fail(number, at, format!("{zxid} was written after another connection had written"));
+            }
+            finished.extend(current.replace(number));
+        }
+        let own = grant(&history.connections[number]);
+        let later = session.connections.iter().find(|(other, connection)| {
+            *other != number && grant(connection).is_some_and(|taken| own < Some(taken) && taken < sent)
+        });
+        if let Some((other, _)) = later {
+            return fail(number, at, format!("{zxid} was sent after connection {other} had got the session"));
+        }
+    }
+    Ok(())
+}
+
+fn grant(connection: &Connection) -> Option<Time> {
+    match connection.granted {
+        Some(Granted::Session { at, .. }) => Some(at),
+        _ => None,
+    }
+}
+
+/// The last moment at which the client is known to have said something that arrived, with the timeout in force.
+fn last_proof(session: &Session<'_>) -> Option<(Time, i32)> {
+    let mut proof: Option<(Time, i32)> = None;
+    for (_, connection) in &session.connections {
+        let Some(Granted::Session { timeout_ms, .. }) = connection.granted else { continue };
+        let answers = connection.received.iter().filter_map(reply).count();
+        let answered = connection.requests[..answers].last().map_or(connection.opened, |sent| sent.at);
+        if proof.is_none_or(|(at, _)| at < answered) {
+            proof = Some((answered, timeout_ms));
+        }
+    }
+    proof
+}
+
+fn check_early(history: &History, session: &Session<'_>) -> Checked {
+    let Some((zxid, Some(at), true)) = session.closed else { return Ok(()) };
+    let fail = |since: Time, timeout_ms: i32| {
+        let detail = format!("session {} was closed at {at:?}, {timeout_ms} ms from {since:?}", session.id);
+        Err(Violation::new(Reason::EarlyExpiry, Place::Log(zxid), detail))
+    };
+    let started = history.starts.iter().copied().filter(|start| *start <= at).max();
+    let proof = last_proof(session);
+    // A server that starts gives every session its stored time anew.
+    if let Some(start) = started
+        && proof.is_none_or(|(proof, _)| proof < start)
+        && session.opened.is_none_or(|opened| opened < start)
+        && at < start.plus_ms(i64::from(session.timeout_ms))
+    {
+        return fail(start, session.timeout_ms);
+    }
+    match proof {
+        Some((proof, timeout_ms))
+            if started.is_none_or(|start| start <= proof) && at < proof.plus_ms(i64::from(timeout_ms)) =>
+        {
+            fail(proof, timeout_ms)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_late(history: &History, session: &Session<'_>) -> Checked {
+    let ended = match session.closed {
+        Some((_, None, _)) | Some((_, _, false)) => return Ok(()),
+        Some((_, Some(at), true)) => at,
+        None => history.ended,
+    };
+    if history.starts.is_empty() {
+        return Ok(());
+    }
+    let mut last = session.opened.unwrap_or(Time(0));
+    let mut timeout_ms = session.timeout_ms;
+    for (_, connection) in &session.connections {
+        if connection.closed.is_none() {
+            return Ok(()); // alive as long as anybody looked
+        }
+        last = last.max(connection.opened).max(connection.closed.unwrap_or_default());
+        last = connection.requests.last().map_or(last, |sent| last.max(sent.at));
+        if let Some(Granted::Session { timeout_ms: granted, .. }) = connection.granted {
+            timeout_ms = timeout_ms.max(granted);
+        }
+    }
+    // A handshake whose answer was lost may have touched the session too.
+    let named = history.connections.iter().filter(|connection| connection.asked == session.id);
+    last = named.map(|connection| connection.opened.max(connection.closed.unwrap_or(ended))).fold(last, Time::max);
+    last = history.starts.iter().copied().filter(|start| *start <= ended).fold(last, Time::max);
+    let patience = i64::from(timeout_ms) + 2 * history.settings.tick_ms + history.settings.delay_max_ms;
+    if last.plus_ms(patience) < ended {
+        let place = session.closed.map_or(Place::Everywhere, |(zxid, ..)| Place::Log(zxid));
+        let detail = format!("session {} was last heard of at {last:?}, and lived until {ended:?}", session.id);
+        return Err(Violation::new(Reason::LateExpiry, place, detail));
+    }
+    Ok(())
+}
+
+/// A session is reported as gone only when its end is in the log, or was on its way when the server stopped.
+fn check_refusal(history: &History, number: usize, at: Time, session: &Session<'_>) -> Checked {
+    let closed = session.closed.is_some_and(|(_, proposed, _)| proposed.is_none_or(|proposed| proposed <= at));
+    let restarted = history.starts.iter().any(|start| at <= *start);
+    if closed || restarted {
+        return Ok(());
+    }
+    let detail = format!("session {} was refused at {at:?}; its end: {:?}", session.id, session.closed);
+    Err(Violation::new(Reason::LiveSessionRefused, Place::Connection(number), detail))
+}

@@ -1,0 +1,309 @@
+//! What was seen: requests and frames of each connection, the log the servers were left with, their final state.
+
+use crate::op::{Body, Op};
+use ox_proto::txn::{CreateKind, Record, Txn};
+use ox_proto::{Acl, OpCode, SessionId, Stat, Zxid};
+use std::collections::BTreeMap;
+
+/// A moment by the observer's clock, in microseconds. One clock for all clients and servers of a history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub i64);
+
+impl Time {
+    /// So many milliseconds later.
+    #[must_use]
+    pub fn plus_ms(self, ms: i64) -> Self {
+        Self(self.0.saturating_add(ms.saturating_mul(1000)))
+    }
+}
+
+/// What the servers were configured with, as far as it shows.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// TTL nodes may be created.
+    pub extended_types: bool,
+    /// Reconfig is answered with "standalone" rather than "disabled".
+    pub reconfig_enabled: bool,
+    /// The digest identity that may do everything.
+    pub super_id: Option<String>,
+    /// Granularity of session expiry.
+    pub tick_ms: i64,
+    /// How late a message may be at its destination, and a server in what it has to do.
+    pub delay_max_ms: i64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { extended_types: false, reconfig_enabled: false, super_id: None, tick_ms: 2000, delay_max_ms: 0 }
+    }
+}
+
+/// A whole history.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Settings of the servers.
+    pub settings: Settings,
+    /// Every connection that was made, in the order they were opened.
+    pub connections: Vec<Connection>,
+    /// The final log from its beginning.
+    pub log: Vec<Logged>,
+    /// When servers began to serve.
+    pub starts: Vec<Time>,
+    /// States of servers.
+    pub dumps: Vec<Dump>,
+    /// When the recording ended.
+    pub ended: Time,
+    /// Connections that are still open were given all the time they needed: nothing is owed to them.
+    pub is_settled: bool,
+}
+
+/// One connection of a client.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The server it went to.
+    pub server: u32,
+    /// The client's address as the server sees it.
+    pub address: String,
+    /// When its handshake was sent.
+    pub opened: Time,
+    /// Session that the handshake named, or none.
+    pub asked: SessionId,
+    /// Whether the password was right.
+    pub is_proven: bool,
+    /// What the handshake gave as the last zxid seen.
+    pub last_zxid_seen: Zxid,
+    /// What became of the handshake; none if no answer came.
+    pub granted: Option<Granted>,
+    /// Requests in the order they were sent.
+    pub requests: Vec<Sent>,
+    /// Frames in the order they were received, the handshake's answer excluded.
+    pub received: Vec<Received>,
+    /// When it ended, by whatever cause.
+    pub closed: Option<Time>,
+}
+
+impl Connection {
+    /// The session it got.
+    pub fn session(&self) -> Option<SessionId> {
+        match self.granted {
+            Some(Granted::Session { session, .. }) => Some(session),
+            _ => None,
+        }
+    }
+}
+
+/// The answer to a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granted {
+    /// A session.
+    Session {
+        /// When the answer came.
+        at: Time,
+        /// Which one.
+        session: SessionId,
+        /// Negotiated timeout.
+        timeout_ms: i32,
+    },
+    /// "Your session is gone".
+    Refused {
+        /// When the answer came.
+        at: Time,
+    },
+}
+
+/// A request. Within a session xids should not repeat; where they do, a write without an answer is taken for the
+/// first of its xid.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// When.
+    pub at: Time,
+    /// Its number; -2 for a ping.
+    pub xid: i32,
+    /// What it asks for.
+    pub op: Op,
+}
+
+/// A frame from the server.
+#[derive(Clone, Debug)]
+pub enum Received {
+    /// An answer.
+    Reply {
+        /// When.
+        at: Time,
+        /// Whose answer it is.
+        xid: i32,
+        /// Zxid of the header.
+        zxid: Zxid,
+        /// 0 or an error code.
+        err: i32,
+        /// The rest.
+        body: Body,
+    },
+    /// A watch event.
+    Event {
+        /// When.
+        at: Time,
+        /// The change, or -1 from re-arming.
+        zxid: Zxid,
+        /// Event type.
+        kind: i32,
+        /// The node.
+        path: String,
+    },
+}
+
+impl Received {
+    /// When it came.
+    pub fn at(&self) -> Time {
+        match self {
+            Self::Reply { at, .. } | Self::Event { at, .. } => *at,
+        }
+    }
+}
+
+/// A record of the final log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// Its place in the order.
+    pub zxid: Zxid,
+    /// Who wrote.
+    pub session: SessionId,
+    /// The writer's xid.
+    pub cxid: i32,
+    /// Wall clock of the proposing server.
+    pub time_ms: i64,
+    /// When it was proposed, by the observer's clock; unknown for servers that are not observed.
+    pub at: Option<Time>,
+    /// What it does.
+    pub txn: LoggedTxn,
+}
+
+impl Logged {
+    /// Takes over a decoded record.
+    pub fn of(record: &Record<'_>, at: Option<Time>) -> Self {
+        let header = &record.header;
+        let txn = LoggedTxn::of(&record.txn);
+        Self { zxid: header.zxid, session: header.session, cxid: header.cxid, time_ms: header.time_ms, at, txn }
+    }
+}
+
+/// A transaction of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "transactions and fields have the names and meanings of `ox_proto::txn`")]
+pub enum LoggedTxn {
+    CreateSession {
+        timeout_ms: i32,
+    },
+    /// The list may be missing.
+    CloseSession {
+        paths: Option<Vec<String>>,
+    },
+    Error {
+        err: i32,
+    },
+    Create {
+        op: OpCode,
+        path: String,
+        data: Option<Vec<u8>>,
+        acl: Vec<Acl>,
+        ephemeral: bool,
+        ttl_ms: i64,
+        parent_cversion: i32,
+    },
+    Delete {
+        path: String,
+    },
+    DeleteContainer {
+        path: String,
+    },
+    SetData {
+        path: String,
+        data: Option<Vec<u8>>,
+        version: i32,
+    },
+    Reconfig,
+    SetAcl {
+        path: String,
+        acl: Vec<Acl>,
+        version: i32,
+    },
+    Check {
+        path: String,
+        version: i32,
+    },
+    Multi(Vec<LoggedTxn>),
+}
+
+impl LoggedTxn {
+    /// Takes over a decoded transaction.
+    pub fn of(txn: &Txn<'_>) -> Self {
+        match txn {
+            Txn::CreateSession { timeout_ms } => Self::CreateSession { timeout_ms: *timeout_ms },
+            Txn::CloseSession { paths } => {
+                let owned = |paths: &Vec<std::borrow::Cow<'_, str>>| paths.iter().map(|p| p.to_string()).collect();
+                Self::CloseSession { paths: paths.as_ref().map(owned) }
+            }
+            Txn::Error { err } => Self::Error { err: *err },
+            Txn::Create(create) => {
+                let (ephemeral, ttl_ms) = match create.kind {
+                    CreateKind::Create { ephemeral } | CreateKind::Create2 { ephemeral } => (ephemeral, 0),
+                    CreateKind::Container => (false, 0),
+                    CreateKind::Ttl { ttl_ms } => (false, ttl_ms),
+                };
+                Self::Create {
+                    op: txn.kind(),
+                    path: create.path.to_string(),
+                    data: create.data.map(<[u8]>::to_vec),
+                    acl: create.acl.to_stored(),
+                    ephemeral,
+                    ttl_ms,
+                    parent_cversion: create.parent_cversion,
+                }
+            }
+            Txn::Delete { path } => Self::Delete { path: path.to_string() },
+            Txn::DeleteContainer { path } => Self::DeleteContainer { path: path.to_string() },
+            Txn::SetData { path, data, version } => {
+                Self::SetData { path: path.to_string(), data: data.map(<[u8]>::to_vec), version: *version }
+            }
+            Txn::Reconfig { .. } => Self::Reconfig,
+            Txn::SetAcl { path, acl, version } => {
+                Self::SetAcl { path: path.to_string(), acl: acl.to_stored(), version: *version }
+            }
+            Txn::Check { path, version } => Self::Check { path: path.to_string(), version: *version },
+            Txn::Multi(elements) => Self::Multi(elements.iter().map(Self::of).collect()),
+        }
+    }
+
+    /// True when applying it changes nothing but the last zxid.
+    pub fn is_error(&self) -> bool {
+        match self {
+            Self::Error { .. } => true,
+            Self::Multi(elements) => elements.iter().any(|element| matches!(element, Self::Error { .. })),
+            _ => false,
+        }
+    }
+}
+
+/// A server's state at one zxid.
+#[derive(Clone, Debug, Default)]
+pub struct Dump {
+    /// Whose, and when: for messages.
+    pub name: String,
+    /// Everything up to here is part of it.
+    pub zxid: Zxid,
+    /// Nodes by path, the root as `/`.
+    pub nodes: BTreeMap<String, DumpNode>,
+    /// Live sessions with the timeout they were created with.
+    pub sessions: BTreeMap<SessionId, i32>,
+}
+
+/// A node of a dump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DumpNode {
+    /// Data, possibly null.
+    pub data: Option<Vec<u8>>,
+    /// Its list.
+    pub acl: Vec<Acl>,
+    /// As clients see it.
+    pub stat: Stat,
+}

@@ -1,0 +1,146 @@
+//! Who somebody is, and what a list lets them do (client protocol, 7).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ox_proto::{Acl, ErrorCode};
+use sha1::{Digest as _, Sha1};
+use std::collections::BTreeSet;
+
+/// What a connection has proven.
+#[derive(Clone, Debug, Default)]
+pub struct Identities(Vec<(String, String)>);
+
+/// What became of an auth packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authenticated {
+    /// Accepted.
+    Yes,
+    /// Refused; the connection ends.
+    No,
+}
+
+impl Identities {
+    /// A fresh connection from `address`.
+    pub fn of_address(address: &str) -> Self {
+        Self(vec![("ip".to_owned(), address.to_owned())])
+    }
+
+    /// Whether `acl` grants one of the bits of `perm`.
+    pub fn may(&self, acl: &[Acl], perm: i32) -> bool {
+        if acl.is_empty() || self.0.iter().any(|(scheme, _)| scheme == "super") {
+            return true;
+        }
+        acl.iter().filter(|entry| entry.perms & perm != 0).any(|entry| match &*entry.scheme {
+            "world" => &*entry.id == "anyone",
+            "ip" => self.0.iter().any(|(scheme, id)| scheme == "ip" && address_matches(id, &entry.id)),
+            "digest" => self.0.iter().any(|(scheme, id)| scheme == "digest" && **id == *entry.id),
+            _ => false,
+        })
+    }
+
+    /// What whoAmI shows.
+    pub(crate) fn users(&self) -> Vec<(String, String)> {
+        let user = |(scheme, id): &(String, String)| {
+            let user = if scheme == "digest" { id.split(':').next().unwrap_or_default() } else { id };
+            (scheme.clone(), user.to_owned())
+        };
+        self.0.iter().map(user).collect()
+    }
+
+    /// The list that a write stores for the list it asks for.
+    pub(crate) fn fix_up(&self, asked: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
+        let mut seen = BTreeSet::new();
+        let mut stored = Vec::new();
+        for entry in asked {
+            if !seen.insert((entry.perms, entry.scheme.clone(), entry.id.clone())) {
+                continue;
+            }
+            if &*entry.scheme == "auth" {
+                let own = self.0.iter().filter(|(scheme, _)| scheme == "digest");
+                let before = stored.len();
+                stored.extend(own.map(|(scheme, id)| Acl::new(entry.perms, scheme, id)));
+                if stored.len() == before {
+                    return Err(ErrorCode::InvalidAcl);
+                }
+            } else if is_valid(entry) {
+                stored.push(entry.clone());
+            } else {
+                return Err(ErrorCode::InvalidAcl);
+            }
+        }
+        if stored.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(stored) }
+    }
+}
+
+/// Judges an auth packet and adds what it proves.
+pub fn authenticate(ids: &mut Identities, super_id: Option<&str>, scheme: &str, auth: &[u8]) -> Authenticated {
+    match scheme {
+        "ip" => Authenticated::Yes,
+        "digest" => {
+            let text = String::from_utf8_lossy(auth);
+            let user = text.split(':').next().unwrap_or_default();
+            let id = format!("{user}:{}", STANDARD.encode(Sha1::digest(text.as_bytes())));
+            let mut proven = vec![("digest".to_owned(), id.clone())];
+            if super_id == Some(&id) {
+                proven.push(("super".to_owned(), String::new()));
+            }
+            for identity in proven {
+                if !ids.0.contains(&identity) {
+                    ids.0.push(identity);
+                }
+            }
+            Authenticated::Yes
+        }
+        _ => Authenticated::No,
+    }
+}
+
+fn is_valid(entry: &Acl) -> bool {
+    match &*entry.scheme {
+        "world" => &*entry.id == "anyone",
+        "ip" => network(&entry.id).is_some(),
+        "digest" => {
+            let parts: Vec<&str> = entry.id.split(':').collect();
+            let used = parts.iter().rposition(|part| !part.is_empty()).map_or(0, |at| at + 1);
+            used == 2
+        }
+        _ => false,
+    }
+}
+
+/// Address and number of leading bits that count. Only IPv4: the histories have nothing else.
+fn network(id: &str) -> Option<(u32, u32)> {
+    let (address, bits) = id.split_once('/').unwrap_or((id, "32"));
+    let address: std::net::Ipv4Addr = address.parse().ok()?;
+    let bits: u32 = bits.parse().ok()?;
+    (bits <= 32).then_some((address.to_bits(), bits))
+}
+
+fn address_matches(address: &str, entry: &str) -> bool {
+    let (Some((address, _)), Some((wanted, bits))) = (network(address), network(entry)) else { return false };
+    bits == 0 || (address ^ wanted) >> (32 - bits) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_grant_by_scheme_and_bit() {
+        let mut ids = Identities::of_address("10.0.0.7");
+        assert_eq!(authenticate(&mut ids, None, "digest", b"bob:pw"), Authenticated::Yes);
+        assert_eq!(authenticate(&mut ids, None, "kerberos", b"bob"), Authenticated::No);
+        let bob = Acl::new(1, "digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=");
+        assert!(ids.may(std::slice::from_ref(&bob), 1) && !ids.may(std::slice::from_ref(&bob), 2));
+        assert!(ids.may(&[Acl::new(2, "ip", "10.0.0.0/8")], 2) && !ids.may(&[Acl::new(2, "ip", "10.0.1.0/24")], 2));
+        assert_eq!(ids.fix_up(&[Acl::new(1, "auth", "")]), Ok(vec![bob]));
+        assert_eq!(ids.fix_up(&[]), Err(ErrorCode::InvalidAcl));
+    }
+
+    #[test]
+    fn super_may_everything() {
+        let mut ids = Identities::default();
+        authenticate(&mut ids, Some("super:lK75jTNcA+U9vtVEw5vB51mj/w4="), "digest", b"super:secret");
+        assert!(ids.may(&[Acl::new(0, "world", "anyone")], 16));
+    }
+}

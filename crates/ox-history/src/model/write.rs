@@ -1,0 +1,415 @@
+//! Writes (client protocol, 5.3 to 5.12): checks in their order, then the change, then what watches hear.
+
+use super::read::result_type;
+use super::{Asker, Identities, Model, Trigger, path};
+use crate::history::LoggedTxn;
+use crate::model::node::{Node, Owner, key};
+use crate::op::{Answer, Body, Create, Element, Op};
+use ox_proto::acl::perms;
+use ox_proto::event::EventType;
+use ox_proto::{Acl, ErrorCode, OpCode, SessionId, Zxid};
+use std::sync::Arc;
+
+/// The largest time to live.
+const TTL_MS_MAX: i64 = (1 << 40) - 1;
+
+/// Place and time of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// Its place in the order.
+    pub zxid: Zxid,
+    /// Wall clock of the proposer.
+    pub time_ms: i64,
+    /// Who writes.
+    pub session: SessionId,
+}
+
+/// What a write did.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// What the client must be told.
+    pub answer: Answer,
+    /// What the log must hold.
+    pub txn: LoggedTxn,
+    /// What watches hear of.
+    pub triggers: Vec<Trigger>,
+}
+
+/// How to take back one change of a multi.
+#[derive(Debug)]
+pub(super) enum Undo {
+    Created { path: String, parent_created: i32, parent_pzxid: Zxid },
+    Deleted { path: String, node: Box<Node>, parent_pzxid: Zxid },
+    Set { path: String, data: Option<Vec<u8>>, version: i32, mzxid: Zxid, mtime: i64 },
+}
+
+/// What a create of the given flags makes.
+#[derive(Clone, Copy)]
+enum Mode {
+    Plain { ephemeral: bool, sequential: bool },
+    Container,
+    Ttl { sequential: bool },
+}
+
+fn mode(flags: i32) -> Option<Mode> {
+    Some(match flags {
+        0..=3 => Mode::Plain { ephemeral: flags & 1 != 0, sequential: flags & 2 != 0 },
+        4 => Mode::Container,
+        5 => Mode::Ttl { sequential: false },
+        6 => Mode::Ttl { sequential: true },
+        _ => return None,
+    })
+}
+
+/// A create whose type and flags have been understood.
+struct Make<'a> {
+    from: &'a Create,
+    op: OpCode,
+    ephemeral: bool,
+    sequential: bool,
+    ttl_ms: i64,
+}
+
+type Outcome = Result<(LoggedTxn, Body), ErrorCode>;
+
+impl Model {
+    /// Carries out a write other than the end of a session.
+    pub fn write(&mut self, at: Stamp, ids: &Identities, op: &Op) -> Done {
+        let asker = Asker { session: at.session, ids };
+        let (answer, txn) = match op {
+            Op::Multi(elements) => self.multi(at, asker, elements),
+            _ => match self.single(at, asker, op) {
+                Ok((txn, body)) => (Answer::ok(body), txn),
+                Err(code) => (Answer::error(code.code()), LoggedTxn::Error { err: code.code() }),
+            },
+        };
+        self.undo.clear();
+        Done { answer, txn, triggers: std::mem::take(&mut self.triggers) }
+    }
+
+    /// Carries out the first `count` elements of a multi and leaves it at that: a state that nobody may ever see.
+    pub fn write_partly(&mut self, at: Stamp, ids: &Identities, elements: &[Op], count: usize) {
+        let asker = Asker { session: at.session, ids };
+        for element in &elements[..count] {
+            if self.element(at, asker, element).is_err() {
+                break;
+            }
+        }
+        self.undo.clear();
+        self.triggers.clear();
+    }
+
+    fn single(&mut self, at: Stamp, asker: Asker<'_>, op: &Op) -> Outcome {
+        match op {
+            Op::Create(create) => {
+                let make = single_create(create, self.settings.extended_types)?;
+                self.create(at, asker, &make)
+            }
+            Op::Delete { path, version } => self.delete(at, asker, path, *version),
+            Op::SetData { path, data, version } => self.set_data(at, asker, path, data.as_ref(), *version),
+            Op::SetAcl { path, acl, version } => self.set_acl(at, asker, path, acl, *version),
+            Op::Reconfig if self.settings.reconfig_enabled => Err(ErrorCode::Unimplemented),
+            Op::Reconfig => Err(ErrorCode::ReconfigDisabled),
+            _ => Err(ErrorCode::MarshallingError),
+        }
+    }
+
+    fn multi(&mut self, at: Stamp, asker: Asker<'_>, elements: &[Op]) -> (Answer, LoggedTxn) {
+        if !elements.iter().all(may_be_element) {
+            let err = ErrorCode::MarshallingError.code();
+            return (Answer::error(err), LoggedTxn::Error { err });
+        }
+        let (mut txns, mut results, mut failed) = (Vec::new(), Vec::new(), None);
+        for element in elements {
+            let outcome = match failed {
+                None => self.element(at, asker, element),
+                Some(_) => Err(ErrorCode::RuntimeInconsistency),
+            };
+            match outcome {
+                Ok((txn, body)) => {
+                    results.push(Element { op: result_type(kind_of(&txn)), err: 0, body });
+                    txns.push(txn);
+                }
+                Err(code) => {
+                    failed.get_or_insert(code);
+                    results.push(Element::error(code.code()));
+                    txns.push(LoggedTxn::Error { err: code.code() });
+                }
+            }
+        }
+        if failed.is_some() {
+            self.roll_back();
+            for result in results.iter_mut().filter(|result| result.err == 0) {
+                *result = Element::error(0);
+            }
+        }
+        (Answer::ok(Body::Multi(results)), LoggedTxn::Multi(txns))
+    }
+
+    fn element(&mut self, at: Stamp, asker: Asker<'_>, element: &Op) -> Outcome {
+        match element {
+            Op::Create(create) => {
+                let make = element_create(create, self.settings.extended_types)?;
+                self.create(at, asker, &make)
+            }
+            Op::Check { path, version } => self.check(asker, path, *version),
+            _ => self.single(at, asker, element),
+        }
+    }
+
+    fn check_session(&self, session: SessionId) -> Result<(), ErrorCode> {
+        if self.has_session(session) { Ok(()) } else { Err(ErrorCode::SessionExpired) }
+    }
+
+    fn existing(&self, path: &str) -> Result<&Node, ErrorCode> {
+        self.nodes.get(key(path)).ok_or(ErrorCode::NoNode)
+    }
+
+    fn create(&mut self, at: Stamp, asker: Asker<'_>, make: &Make<'_>) -> Outcome {
+        self.check_session(asker.session)?;
+        let asked = make.from.path.as_str();
+        let (parent_path, _) = path::split(asked).ok_or(ErrorCode::BadArguments)?;
+        let acl = asker.ids.fix_up(&make.from.acl)?;
+        let parent = self.existing(parent_path)?;
+        may(asker, &parent.acl, perms::CREATE)?;
+        let path = if make.sequential { format!("{asked}{:010}", parent.created) } else { asked.to_owned() };
+        if !path::is_valid(&path) {
+            return Err(ErrorCode::BadArguments);
+        }
+        if self.nodes.contains_key(&path) {
+            return Err(ErrorCode::NodeExists);
+        }
+        if matches!(parent.owner, Owner::Session(_)) {
+            return Err(ErrorCode::NoChildrenForEphemerals);
+        }
+        let owner = match make.op {
+            OpCode::CreateContainer => Owner::Container,
+            OpCode::CreateTtl => Owner::Ttl(make.ttl_ms),
+            _ if make.ephemeral => Owner::Session(asker.session),
+            _ => Owner::Nobody,
+        };
+        let parent_cversion = parent.created.wrapping_add(1);
+        let data = make.from.data.clone();
+        let txn = LoggedTxn::Create {
+            op: make.op,
+            path: path.clone(),
+            data: data.clone(),
+            acl: acl.clone(),
+            ephemeral: matches!(owner, Owner::Session(_)),
+            ttl_ms: make.ttl_ms,
+            parent_cversion,
+        };
+        let node = Node::new(data, acl.into(), at.zxid, at.time_ms, owner);
+        let stat = node.stat();
+        self.insert(at, &path, node);
+        let body = if make.op == OpCode::Create { Body::Path(path) } else { Body::Created(path, stat) };
+        Ok((txn, body))
+    }
+
+    fn delete(&mut self, at: Stamp, asker: Asker<'_>, path: &str, version: i32) -> Outcome {
+        self.check_session(asker.session)?;
+        let (parent_path, _) = path::split(path).ok_or(ErrorCode::BadArguments)?;
+        if matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config") {
+            return Err(ErrorCode::BadArguments);
+        }
+        may(asker, &self.existing(parent_path)?.acl, perms::DELETE)?;
+        let node = self.existing(path)?;
+        check_version(version, node.version)?;
+        if !node.children.is_empty() {
+            return Err(ErrorCode::NotEmpty);
+        }
+        self.remove(at, path);
+        Ok((LoggedTxn::Delete { path: path.to_owned() }, Body::Empty))
+    }
+
+    fn set_data(&mut self, at: Stamp, asker: Asker<'_>, path: &str, data: Option<&Vec<u8>>, version: i32) -> Outcome {
+        self.check_session(asker.session)?;
+        if !path::is_valid(path) {
+            return Err(ErrorCode::BadArguments);
+        }
+        let node = self.existing(path)?;
+        may(asker, &node.acl, perms::WRITE)?;
+        check_version(version, node.version)?;
+        let node = self.nodes.get_mut(key(path)).expect("just found");
+        let old = std::mem::replace(&mut node.data, data.cloned());
+        let undo =
+            Undo::Set { path: path.to_owned(), data: old, version: node.version, mzxid: node.mzxid, mtime: node.mtime };
+        node.version = next_version(node.version);
+        (node.mzxid, node.mtime) = (at.zxid, at.time_ms);
+        let (stat, version, readers) = (node.stat(), node.version, Arc::clone(&node.acl));
+        self.undo.push(undo);
+        self.trigger(EventType::NodeDataChanged, path, readers);
+        Ok((LoggedTxn::SetData { path: path.to_owned(), data: data.cloned(), version }, Body::Stat(stat)))
+    }
+
+    fn set_acl(&mut self, _: Stamp, asker: Asker<'_>, path: &str, acl: &[Acl], version: i32) -> Outcome {
+        self.check_session(asker.session)?;
+        if !path::is_valid(path) {
+            return Err(ErrorCode::BadArguments);
+        }
+        let acl = asker.ids.fix_up(acl)?;
+        let node = self.existing(path)?;
+        may(asker, &node.acl, perms::ADMIN)?;
+        check_version(version, node.aversion)?;
+        let node = self.nodes.get_mut(key(path)).expect("just found");
+        node.aversion = next_version(node.aversion);
+        node.acl = acl.clone().into();
+        let (stat, version) = (node.stat(), node.aversion);
+        Ok((LoggedTxn::SetAcl { path: path.to_owned(), acl, version }, Body::Stat(stat)))
+    }
+
+    fn check(&self, asker: Asker<'_>, path: &str, version: i32) -> Outcome {
+        self.check_session(asker.session)?;
+        if !path::is_valid(path) {
+            return Err(ErrorCode::BadArguments);
+        }
+        let node = self.existing(path)?;
+        may(asker, &node.acl, perms::READ)?;
+        check_version(version, node.version)?;
+        Ok((LoggedTxn::Check { path: path.to_owned(), version: node.version.wrapping_add(1) }, Body::Empty))
+    }
+
+    fn trigger(&mut self, kind: EventType, path: &str, readers: Arc<[Acl]>) {
+        self.triggers.push(Trigger { kind, path: path.to_owned(), readers });
+    }
+
+    fn insert(&mut self, at: Stamp, path: &str, node: Node) {
+        let (parent_path, name) = path::split(path).expect("validated");
+        let readers = Arc::clone(&node.acl);
+        if let Owner::Session(session) = node.owner {
+            self.ephemerals.entry(session).or_default().insert(path.to_owned());
+        }
+        self.nodes.insert(path.to_owned(), node);
+        let parent = self.nodes.get_mut(key(parent_path)).expect("looked up before");
+        let (parent_created, parent_pzxid) = (parent.created, parent.pzxid);
+        self.undo.push(Undo::Created { path: path.to_owned(), parent_created, parent_pzxid });
+        parent.children.insert(name.to_owned());
+        parent.created += 1;
+        parent.pzxid = at.zxid;
+        let parent_readers = Arc::clone(&parent.acl);
+        self.trigger(EventType::NodeCreated, path, readers);
+        self.trigger(EventType::NodeChildrenChanged, key(parent_path), parent_readers);
+    }
+
+    /// Removes a childless node; nothing happens if it is not there.
+    pub(super) fn remove(&mut self, at: Stamp, path: &str) {
+        let Some(node) = self.nodes.remove(path) else { return };
+        let (parent_path, name) = path::split(path).expect("every node but the root has a parent");
+        self.disown(path, &node);
+        let parent = self.nodes.get_mut(key(parent_path)).expect("a node has a parent");
+        let parent_pzxid = parent.pzxid;
+        parent.children.remove(name);
+        parent.pzxid = parent.pzxid.max(at.zxid);
+        let (readers, parent_readers) = (Arc::clone(&node.acl), Arc::clone(&parent.acl));
+        self.undo.push(Undo::Deleted { path: path.to_owned(), node: Box::new(node), parent_pzxid });
+        self.trigger(EventType::NodeDeleted, path, readers);
+        self.trigger(EventType::NodeChildrenChanged, key(parent_path), parent_readers);
+    }
+
+    fn disown(&mut self, path: &str, node: &Node) {
+        if let Owner::Session(session) = node.owner
+            && let Some(own) = self.ephemerals.get_mut(&session)
+        {
+            own.remove(path);
+            if own.is_empty() {
+                self.ephemerals.remove(&session);
+            }
+        }
+    }
+
+    fn roll_back(&mut self) {
+        self.triggers.clear();
+        while let Some(undo) = self.undo.pop() {
+            match undo {
+                Undo::Created { path, parent_created, parent_pzxid } => {
+                    let node = self.nodes.remove(&path).expect("created before");
+                    self.disown(&path, &node);
+                    let (parent_path, name) = path::split(&path).expect("validated");
+                    let parent = self.nodes.get_mut(key(parent_path)).expect("not touched since");
+                    parent.children.remove(name);
+                    (parent.created, parent.pzxid) = (parent_created, parent_pzxid);
+                }
+                Undo::Deleted { path, node, parent_pzxid } => {
+                    let (parent_path, name) = path::split(&path).expect("every node but the root has a parent");
+                    if let Owner::Session(session) = node.owner {
+                        self.ephemerals.entry(session).or_default().insert(path.clone());
+                    }
+                    let parent = self.nodes.get_mut(key(parent_path)).expect("not touched since");
+                    parent.children.insert(name.to_owned());
+                    parent.pzxid = parent_pzxid;
+                    self.nodes.insert(path, *node);
+                }
+                Undo::Set { path, data, version, mzxid, mtime } => {
+                    let node = self.nodes.get_mut(key(&path)).expect("not touched since");
+                    (node.data, node.version, node.mzxid, node.mtime) = (data, version, mzxid, mtime);
+                }
+            }
+        }
+    }
+}
+
+fn may(asker: Asker<'_>, acl: &[Acl], perm: i32) -> Result<(), ErrorCode> {
+    if asker.ids.may(acl, perm) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+}
+
+fn check_version(expected: i32, actual: i32) -> Result<(), ErrorCode> {
+    if expected == -1 || expected == actual { Ok(()) } else { Err(ErrorCode::BadVersion) }
+}
+
+fn next_version(version: i32) -> i32 {
+    if version == -2 { 0 } else { version.wrapping_add(1) }
+}
+
+/// A create that stands alone: its type decides, and flags 4 alone make no container.
+fn single_create(create: &Create, extended_types: bool) -> Result<Make<'_>, ErrorCode> {
+    let mode = mode(create.flags).ok_or(ErrorCode::BadArguments)?;
+    let make = |ephemeral, sequential, ttl_ms| Make { from: create, op: create.op, ephemeral, sequential, ttl_ms };
+    match (create.op, mode) {
+        (_, Mode::Ttl { .. }) if !extended_types => Err(ErrorCode::Unimplemented),
+        (OpCode::CreateTtl, Mode::Ttl { sequential }) => {
+            let in_range = (1..=TTL_MS_MAX).contains(&create.ttl_ms);
+            if in_range { Ok(make(false, sequential, create.ttl_ms)) } else { Err(ErrorCode::BadArguments) }
+        }
+        (OpCode::CreateTtl, _) | (_, Mode::Ttl { .. }) => Err(ErrorCode::BadArguments),
+        (OpCode::CreateContainer, Mode::Plain { sequential, .. }) => Ok(make(false, sequential, 0)),
+        (_, Mode::Plain { ephemeral, sequential }) => Ok(make(ephemeral, sequential, 0)),
+        (_, Mode::Container) => Ok(make(false, false, 0)),
+    }
+}
+
+/// A create inside a multi: its flags decide.
+fn element_create(create: &Create, extended_types: bool) -> Result<Make<'_>, ErrorCode> {
+    let make = |op, ephemeral, sequential| Make { from: create, op, ephemeral, sequential, ttl_ms: 0 };
+    match (create.op, mode(create.flags)) {
+        (OpCode::CreateTtl, Some(Mode::Ttl { .. }) | None) => single_create(create, extended_types),
+        (OpCode::CreateTtl, Some(Mode::Plain { ephemeral, sequential })) => {
+            Ok(make(OpCode::Create, ephemeral, sequential))
+        }
+        (_, Some(Mode::Container)) => Ok(make(OpCode::CreateContainer, false, false)),
+        (OpCode::CreateContainer, Some(Mode::Plain { sequential, .. })) => {
+            Ok(make(OpCode::CreateContainer, false, sequential))
+        }
+        (op, Some(Mode::Plain { ephemeral, sequential })) => Ok(make(op, ephemeral, sequential)),
+        (_, Some(Mode::Ttl { .. }) | None) => Err(ErrorCode::MarshallingError),
+    }
+}
+
+/// What a multi may consist of; anything else spoils all of it.
+fn may_be_element(op: &Op) -> bool {
+    match op {
+        Op::Create(create) if create.op == OpCode::CreateTtl => true,
+        Op::Create(create) => matches!(mode(create.flags), Some(Mode::Plain { .. } | Mode::Container)),
+        Op::Delete { .. } | Op::SetData { .. } | Op::Check { .. } => true,
+        _ => false,
+    }
+}
+
+fn kind_of(txn: &LoggedTxn) -> OpCode {
+    match txn {
+        LoggedTxn::Create { op, .. } => *op,
+        LoggedTxn::Delete { .. } => OpCode::Delete,
+        LoggedTxn::SetData { .. } => OpCode::SetData,
+        LoggedTxn::Check { .. } => OpCode::Check,
+        _ => OpCode::Error,
+    }
+}

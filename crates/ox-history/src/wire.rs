@@ -1,0 +1,210 @@
+//! Requests as bytes, and answers from bytes, for clients that record a history.
+
+use crate::op::{Body, Create, Element, Op};
+use ox_proto::acl::put_acls;
+use ox_proto::frame::{begin_frame, end_frame};
+use ox_proto::jute::{put_buffer, put_count, put_text};
+use ox_proto::multi::MultiHeader;
+use ox_proto::request::RequestHeader;
+use ox_proto::{DecodeError, Jute, OpCode, RawAcls, Reader};
+
+/// Appends the whole request frame.
+pub fn put_request(out: &mut Vec<u8>, xid: i32, op: &Op) {
+    let mark = begin_frame(out);
+    RequestHeader { xid, op: op.code() }.put(out);
+    put_body(out, op);
+    end_frame(out, mark);
+}
+
+fn put_body(out: &mut Vec<u8>, op: &Op) {
+    match op {
+        Op::Create(create) => put_create(out, create),
+        Op::Delete { path, version } | Op::Check { path, version } => put_path_and(out, path, *version),
+        Op::CheckWatches { path, kind: number }
+        | Op::RemoveWatches { path, kind: number }
+        | Op::AddWatch { path, mode: number } => put_path_and(out, path, *number),
+        Op::SetData { path, data, version } => {
+            put_text(out, path);
+            put_buffer(out, data.as_deref());
+            version.put(out);
+        }
+        Op::SetAcl { path, acl, version } => {
+            put_text(out, path);
+            put_acls(out, acl);
+            version.put(out);
+        }
+        Op::Multi(elements) | Op::MultiRead(elements) => {
+            for element in elements {
+                MultiHeader { op: element.code(), done: false, err: -1 }.put(out);
+                put_body(out, element);
+            }
+            MultiHeader::END.put(out);
+        }
+        Op::Reconfig => {
+            (0..3).for_each(|_| put_buffer(out, None));
+            (-1_i64).put(out);
+        }
+        Op::Exists { path, watch }
+        | Op::GetData { path, watch }
+        | Op::GetChildren { path, watch }
+        | Op::GetChildren2 { path, watch } => {
+            put_text(out, path);
+            watch.put(out);
+        }
+        Op::GetAcl { path }
+        | Op::GetAllChildrenNumber { path }
+        | Op::GetEphemerals { prefix: path }
+        | Op::Sync { path } => put_text(out, path),
+        Op::SetWatches { relative, lists } => {
+            relative.put(out);
+            for list in lists {
+                put_count(out, list.len());
+                list.iter().for_each(|path| put_text(out, path));
+            }
+        }
+        Op::Auth { scheme, auth } => {
+            0_i32.put(out);
+            put_text(out, scheme);
+            put_buffer(out, Some(auth));
+        }
+        Op::Sasl { token } => put_buffer(out, Some(token)),
+        Op::Broken(_) => out.extend_from_slice(&[0, 0]),
+        Op::CloseSession | Op::Ping | Op::WhoAmI | Op::Unknown(_) => (),
+    }
+}
+
+fn put_path_and(out: &mut Vec<u8>, path: &str, number: i32) {
+    put_text(out, path);
+    number.put(out);
+}
+
+fn put_create(out: &mut Vec<u8>, create: &Create) {
+    put_text(out, &create.path);
+    put_buffer(out, create.data.as_deref());
+    put_acls(out, &create.acl);
+    create.flags.put(out);
+    if create.op == OpCode::CreateTtl {
+        create.ttl_ms.put(out);
+    }
+}
+
+/// Reads what follows the header of the answer to `op`.
+pub fn decode_body(op: &Op, err: i32, bytes: &[u8]) -> Body {
+    let mut from = Reader::new(bytes);
+    // Clients do not look at what may follow an error.
+    let body = if err == 0 { get_body(op, &mut from) } else { Ok(Body::Empty) };
+    match body {
+        Ok(body) if err != 0 || from.is_empty() => body.normal(),
+        _ => Body::Undecodable,
+    }
+}
+
+fn get_body(op: &Op, from: &mut Reader<'_>) -> Result<Body, DecodeError> {
+    Ok(match op {
+        Op::Create(create) if create.op == OpCode::Create => Body::Path(text(from)?),
+        Op::Create(_) => Body::Created(text(from)?, from.get()?),
+        Op::Sync { .. } => Body::Path(text(from)?),
+        Op::Exists { .. } | Op::SetData { .. } | Op::SetAcl { .. } => Body::Stat(from.get()?),
+        Op::GetData { .. } => Body::Data(buffer(from)?, from.get()?),
+        Op::GetChildren { .. } => Body::Children(texts(from)?),
+        Op::GetChildren2 { .. } => Body::ChildrenStat(texts(from)?, from.get()?),
+        Op::GetAcl { .. } => Body::Acl(from.get::<RawAcls<'_>>()?.to_stored(), from.get()?),
+        Op::GetAllChildrenNumber { .. } | Op::AddWatch { .. } => Body::Number(from.get()?),
+        Op::GetEphemerals { .. } => Body::Paths(texts(from)?),
+        Op::WhoAmI => {
+            let count = from.count()?.unwrap_or(0);
+            let mut ids = Vec::new();
+            for _ in 0..count {
+                ids.push((text(from)?, text(from)?));
+            }
+            Body::Identities(ids)
+        }
+        Op::Multi(_) | Op::MultiRead(_) => Body::Multi(elements(from)?),
+        Op::Sasl { .. } => match buffer(from)? {
+            None => Body::Empty,
+            Some(_) => Body::Undecodable,
+        },
+        Op::Delete { .. }
+        | Op::Check { .. }
+        | Op::Reconfig
+        | Op::CloseSession
+        | Op::Ping
+        | Op::CheckWatches { .. }
+        | Op::RemoveWatches { .. }
+        | Op::SetWatches { .. }
+        | Op::Auth { .. }
+        | Op::Broken(_)
+        | Op::Unknown(_) => Body::Empty,
+    })
+}
+
+fn elements(from: &mut Reader<'_>) -> Result<Vec<Element>, DecodeError> {
+    let mut elements = Vec::new();
+    loop {
+        let header = from.get::<MultiHeader>()?;
+        if header.done {
+            return Ok(elements);
+        }
+        let body = match OpCode::try_from(header.op).map_err(DecodeError::UnknownType)? {
+            OpCode::Error => {
+                from.get::<i32>()?;
+                Body::Empty
+            }
+            OpCode::Create => Body::Path(text(from)?),
+            OpCode::Create2 => Body::Created(text(from)?, from.get()?),
+            OpCode::SetData => Body::Stat(from.get()?),
+            OpCode::GetData => Body::Data(buffer(from)?, from.get()?),
+            OpCode::GetChildren => Body::Children(texts(from)?),
+            OpCode::Delete | OpCode::Check => Body::Empty,
+            _ => return Err(DecodeError::UnknownType(header.op)),
+        };
+        elements.push(Element { op: header.op, err: header.err, body });
+    }
+}
+
+fn text(from: &mut Reader<'_>) -> Result<String, DecodeError> {
+    Ok(from.text()?.into_owned())
+}
+
+fn buffer(from: &mut Reader<'_>) -> Result<Option<Vec<u8>>, DecodeError> {
+    Ok(from.get::<Option<&[u8]>>()?.map(<[u8]>::to_vec))
+}
+
+fn texts(from: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
+    let count = from.count()?.ok_or(DecodeError::Null)?;
+    let mut texts = Vec::new();
+    for _ in 0..count {
+        texts.push(text(from)?);
+    }
+    Ok(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ox_proto::Stat;
+
+    #[test]
+    fn a_create_has_apaches_bytes() {
+        let mut out = Vec::new();
+        put_request(&mut out, 1, &Op::Create(Create::open("/a", b"x", 0)));
+        let hex: String = out.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            "000000320000000100000001000000022f61000000017800000001\
+             0000001f00000005776f726c6400000006616e796f6e6500000000"
+        );
+    }
+
+    #[test]
+    fn bodies_are_read_by_what_was_asked() {
+        let mut bytes = Vec::new();
+        put_buffer(&mut bytes, None);
+        Stat::default().put(&mut bytes);
+        let op = Op::GetData { path: "/a".to_owned(), watch: false };
+        assert_eq!(decode_body(&op, 0, &bytes), Body::Data(None, Stat::default()));
+        assert_eq!(decode_body(&op, -101, &[]), Body::Empty);
+        assert_eq!(decode_body(&op, 0, &bytes[..20]), Body::Undecodable);
+        assert_eq!(decode_body(&Op::Ping, 0, &bytes), Body::Undecodable);
+    }
+}

@@ -1,0 +1,130 @@
+//! Sessions that end wrongly, move wrongly or come back (P38 to P43).
+
+use crate::story::{Story, TIMEOUT_MS, create, ephemeral, get};
+use ox_history::{Granted, LoggedTxn, Op, Reason};
+use ox_proto::SessionId;
+
+#[test]
+fn p38_closed_before_its_time() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.read(a, get("/a"));
+    story.wait(i64::from(TIMEOUT_MS) - 500);
+    story.expire(story.session(a));
+    story.hang_up(a);
+    story.is_bad(Reason::EarlyExpiry);
+}
+
+#[test]
+fn p38_closed_right_after_a_start() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    story.wait(3000);
+    story.history.starts.push(story.history.ended);
+    story.wait(2500);
+    story.expire(story.session(a));
+    story.is_bad(Reason::EarlyExpiry);
+}
+
+#[test]
+fn p39_closed_much_too_late() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    story.wait(60_000);
+    story.expire(story.session(a));
+    story.is_bad(Reason::LateExpiry);
+}
+
+#[test]
+fn p39_never_closed() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    story.wait(60_000);
+    story.is_bad(Reason::LateExpiry);
+}
+
+#[test]
+fn p40_resumed_after_its_end() {
+    let mut story = Story::new();
+    let (a, b) = (story.connect(), story.connect());
+    story.write(a, Op::CloseSession);
+    story.hang_up(a);
+    story.read(b, get("/a"));
+    let again = story.reconnect(story.session(a));
+    story.hang_up(again);
+    story.is_bad(Reason::ClosedSessionRevived);
+}
+
+#[test]
+fn p41_the_end_forgets_a_node() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.write(a, ephemeral("/e"));
+    story.write(a, Op::CloseSession);
+    story.hang_up(a);
+    story.history.log.last_mut().unwrap().txn = LoggedTxn::CloseSession { paths: Some(Vec::new()) };
+    story.is_bad(Reason::WrongCloseList);
+}
+
+#[test]
+fn p42_the_old_connection_still_writes() {
+    let mut story = Story::new();
+    let a = story.connect();
+    let b = story.reconnect(story.session(a));
+    story.write(a, create("/a"));
+    story.history.connections[a].closed = Some(story.history.ended);
+    story.write(b, create("/b"));
+    story.is_bad(Reason::MovedSessionWrote);
+}
+
+#[test]
+fn p42_two_connections_take_turns() {
+    let mut story = Story::new();
+    let a = story.connect();
+    let first = story.send(a, create("/1"));
+    let third = story.send(a, create("/3"));
+    let b = story.reconnect(story.session(a));
+    let second = story.send(b, create("/2"));
+    story.commit(a, first);
+    story.commit(b, second);
+    story.commit(a, third);
+    story.hang_up(a);
+    story.hang_up(b);
+    story.is_bad(Reason::MovedSessionWrote);
+}
+
+#[test]
+fn p43_another_session() {
+    let mut story = Story::new();
+    let (a, b) = (story.connect(), story.connect());
+    story.hang_up(a);
+    let again = story.reconnect(story.session(a));
+    let other = story.session(b);
+    if let Some(Granted::Session { session, .. }) = &mut story.history.connections[again].granted {
+        *session = other;
+    }
+    story.is_bad(Reason::ReplacedSession);
+}
+
+#[test]
+fn p43_a_living_session_is_refused() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    story.refused(story.session(a));
+    story.is_bad(Reason::LiveSessionRefused);
+}
+
+#[test]
+fn refusals_that_are_right() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    let wrong_password = story.refused(story.session(a));
+    story.history.connections[wrong_password].is_proven = false;
+    story.refused(SessionId(0x777)); // never was
+    story.is_good();
+}

@@ -1,0 +1,54 @@
+//! What the replica counts for the metrics; whoever runs it empties them from time to time.
+
+use crate::limits::TALLIED_MAX;
+use crate::traffic::Traffic;
+use ox_proto::SessionId;
+
+/// Counts since they were last emptied.
+#[derive(Debug, Default)]
+pub struct Tallies {
+    /// Handshakes that named a session.
+    pub resumed: u64,
+    /// Sessions given up, with their timeouts.
+    pub expired: Vec<(SessionId, i32)>,
+    /// From a transaction's timestamp to its application.
+    pub propagation_ms: Runs,
+    /// Reads that had to wait for a write before them.
+    pub reads: Traffic,
+    /// Writes applied.
+    pub writes: Traffic,
+}
+
+impl Tallies {
+    pub(crate) fn expired(&mut self, session: SessionId, timeout_ms: i32) {
+        if self.expired.len() < TALLIED_MAX {
+            self.expired.push((session, timeout_ms));
+        }
+    }
+}
+
+/// Times in milliseconds, of which neighbours are usually equal.
+#[derive(Debug, Default)]
+pub struct Runs(Vec<(i64, u64)>);
+
+impl Runs {
+    /// Adds `count` times the same.
+    pub fn note(&mut self, ms: i64, count: u64) {
+        let is_full = TALLIED_MAX <= self.0.len();
+        match self.0.last_mut() {
+            Some((last, times)) if *last == ms => *times += count,
+            _ if count == 0 || is_full => (),
+            _ => self.0.push((ms, count)),
+        }
+    }
+
+    /// Takes everything, as pairs of time and count.
+    pub fn drain(&mut self) -> impl Iterator<Item = (i64, u64)> {
+        self.0.drain(..)
+    }
+
+    /// True when nothing was noted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

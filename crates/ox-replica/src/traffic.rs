@@ -1,0 +1,171 @@
+//! Bytes read and written, by the first name of the path.
+//!
+//! One request after the other usually goes to the same part of the tree, so the part last seen is tried first.
+
+use crate::limits::NAMESPACES_MAX;
+use ox_proto::OpCode;
+use ox_proto::txn::Txn;
+use ox_tree::Tally;
+use std::collections::BTreeMap;
+
+/// What a stat counts for in every read.
+const STAT_BYTES: usize = 68;
+/// A reply's length and header.
+const REPLY_HEAD_BYTES: usize = 4 + 16;
+
+/// Bytes by the first name.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    spaces: Vec<(Box<str>, Tally)>,
+    index: BTreeMap<Box<str>, usize>,
+    last: usize,
+    /// Those that have been counted since the last look.
+    touched: Vec<usize>,
+}
+
+impl Traffic {
+    /// Counts a read by its request's body and the frame of its reply. Only what asks for one node is counted, and
+    /// only if it was answered.
+    pub fn note_read(&mut self, op: OpCode, body: &[u8], reply: &[u8]) {
+        let Some(answer) = reply.get(REPLY_HEAD_BYTES..).filter(|answer| !answer.is_empty()) else { return };
+        #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is counted")]
+        let returned = match op {
+            OpCode::Exists => 0,
+            OpCode::GetData => answer.len().saturating_sub(4 + STAT_BYTES),
+            OpCode::GetChildren => names_bytes(answer),
+            OpCode::GetChildren2 => names_bytes(answer).saturating_sub(STAT_BYTES),
+            _ => return,
+        };
+        let Some(path) = first_text(body) else { return };
+        self.note(path, path.len() + returned + STAT_BYTES);
+    }
+
+    /// Counts what a transaction writes.
+    pub fn note_write(&mut self, txn: &Txn<'_>) {
+        let mut note =
+            |path: &str, data: Option<&[u8]>| self.note(path.as_bytes(), path.len() + data.map_or(0, <[u8]>::len));
+        match txn {
+            Txn::Create(create) => note(&create.path, create.data),
+            Txn::SetData { path, data, .. } => note(path, *data),
+            Txn::Delete { path } | Txn::DeleteContainer { path } => note(path, None),
+            Txn::CloseSession { paths } => paths.iter().flatten().for_each(|path| note(path, None)),
+            Txn::Multi(elements) if elements.iter().any(|element| element.kind() == OpCode::Error) => (),
+            Txn::Multi(elements) => elements.iter().for_each(|element| self.note_write(element)),
+            Txn::CreateSession { .. }
+            | Txn::SetAcl { .. }
+            | Txn::Check { .. }
+            | Txn::Error { .. }
+            | Txn::Reconfig { .. } => (),
+        }
+    }
+
+    /// Hands out what was counted since the last call.
+    pub fn drain(&mut self, mut take: impl FnMut(&str, Tally)) {
+        for at in self.touched.drain(..) {
+            let (name, tally) = &mut self.spaces[at];
+            take(name, std::mem::take(tally));
+        }
+    }
+
+    /// True when nothing was counted since the last look.
+    pub fn is_empty(&self) -> bool {
+        self.touched.is_empty()
+    }
+
+    fn note(&mut self, path: &[u8], bytes: usize) {
+        let Some(name) = namespace(path) else { return };
+        if self.spaces.get(self.last).is_none_or(|(last, _)| last.as_bytes() != name) {
+            let Some(found) = self.find(name) else { return };
+            self.last = found;
+        }
+        let tally = &mut self.spaces[self.last].1;
+        if tally.count == 0 {
+            self.touched.push(self.last);
+        }
+        tally.note(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    fn find(&mut self, name: &[u8]) -> Option<usize> {
+        let name = std::str::from_utf8(name).ok()?;
+        if let Some(found) = self.index.get(name) {
+            return Some(*found);
+        }
+        if NAMESPACES_MAX <= self.spaces.len() {
+            return None;
+        }
+        self.spaces.push((name.into(), Tally::default()));
+        self.index.insert(name.into(), self.spaces.len() - 1);
+        Some(self.spaces.len() - 1)
+    }
+}
+
+/// The first name of a path; the root has none.
+fn namespace(path: &[u8]) -> Option<&[u8]> {
+    let names = path.strip_prefix(b"/")?;
+    let name = names.split(|byte| *byte == b'/').next()?;
+    (!name.is_empty()).then_some(name)
+}
+
+/// The text that a body begins with.
+fn first_text(body: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = body.split_first_chunk::<4>()?;
+    rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?)
+}
+
+/// The bytes of all names in a list, and of what follows it.
+fn names_bytes(answer: &[u8]) -> usize {
+    let Some((count, names)) = answer.split_first_chunk::<4>() else { return 0 };
+    names.len().saturating_sub(4 * usize::try_from(i32::from_be_bytes(*count)).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(path: &str) -> Vec<u8> {
+        let mut body = Vec::new();
+        ox_proto::jute::put_text(&mut body, path);
+        body.push(0);
+        body
+    }
+
+    fn drained(traffic: &mut Traffic) -> Vec<(String, u64, i64)> {
+        let mut found = Vec::new();
+        traffic.drain(|name, tally| found.push((name.to_owned(), tally.count, tally.sum)));
+        found
+    }
+
+    #[test]
+    fn reads_count_path_data_and_stat() {
+        let mut traffic = Traffic::default();
+        let data_reply = vec![0; REPLY_HEAD_BYTES + 4 + 10 + STAT_BYTES];
+        traffic.note_read(OpCode::GetData, &body("/app/cfg"), &data_reply);
+        traffic.note_read(OpCode::Exists, &body("/app/cfg"), &data_reply[..REPLY_HEAD_BYTES + STAT_BYTES]);
+        let mut list = vec![0; REPLY_HEAD_BYTES];
+        list.extend([0, 0, 0, 2, 0, 0, 0, 1, b'a', 0, 0, 0, 2, b'b', b'c']);
+        traffic.note_read(OpCode::GetChildren, &body("/b"), &list);
+        list.extend([0; STAT_BYTES]);
+        traffic.note_read(OpCode::GetChildren2, &body("/b"), &list);
+        let expected = [("app".to_owned(), 2, 8 + 10 + 68 + 8 + 68), ("b".to_owned(), 2, 2 * (2 + 3 + 68))];
+        assert_eq!(drained(&mut traffic), expected);
+        assert!(traffic.is_empty());
+    }
+
+    #[test]
+    fn the_root_and_failures_do_not_count() {
+        let mut traffic = Traffic::default();
+        traffic.note_read(OpCode::Exists, &body("/"), &[0; 88]);
+        traffic.note_read(OpCode::Exists, &body("/a"), &[0; REPLY_HEAD_BYTES]);
+        traffic.note_read(OpCode::Ping, &[], &[0; REPLY_HEAD_BYTES]);
+        assert_eq!(drained(&mut traffic), []);
+    }
+
+    #[test]
+    fn k151_names_are_bounded() {
+        let mut traffic = Traffic::default();
+        for number in 0..=NAMESPACES_MAX {
+            traffic.note_write(&Txn::Delete { path: format!("/n{number}/x").into() });
+        }
+        assert_eq!(drained(&mut traffic).len(), NAMESPACES_MAX);
+    }
+}

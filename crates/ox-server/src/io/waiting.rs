@@ -1,0 +1,75 @@
+//! Requests of one connection on their way through the replica, so that their answers can be timed and named.
+
+use std::collections::VecDeque;
+
+/// A drained list keeps room for as many runs; more goes back to the allocator.
+const KEPT_RUNS: usize = 16;
+
+/// Neighbouring requests for the same operation, received together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) since_ms: i64,
+    pub(super) op: i32,
+    /// Of the last one.
+    pub(super) xid: i32,
+    pub(super) count: u32,
+}
+
+/// In the order of the answers, which is that of the requests.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(VecDeque<Run>);
+
+impl Waiting {
+    pub(super) fn push(&mut self, since_ms: i64, op: i32, xid: i32) {
+        match self.0.back_mut() {
+            Some(run) if run.op == op && run.since_ms == since_ms => {
+                run.count += 1;
+                run.xid = xid;
+            }
+            _ => self.0.push_back(Run { since_ms, op, xid, count: 1 }),
+        }
+    }
+
+    /// The operation that is answered next.
+    pub(super) fn next_op(&self) -> Option<i32> {
+        self.0.front().map(|run| run.op)
+    }
+
+    /// Takes `count` requests off the list, run by run.
+    pub(super) fn pop(&mut self, mut count: u32, mut answered: impl FnMut(Run)) {
+        while let Some(run) = self.0.front_mut().filter(|_| 0 < count) {
+            let taken = run.count.min(count);
+            count -= taken;
+            run.count -= taken;
+            answered(Run { count: taken, ..*run });
+            if run.count == 0 {
+                self.0.pop_front();
+            }
+        }
+        if self.0.is_empty() && KEPT_RUNS < self.0.capacity() {
+            self.0 = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_meet_their_requests() {
+        let mut waiting = Waiting::default();
+        for (since_ms, op, xid) in [(1, 5, 1), (1, 5, 2), (1, 4, 3), (2, 4, 4)] {
+            waiting.push(since_ms, op, xid);
+        }
+        let mut answered = |count| {
+            let mut runs = Vec::new();
+            waiting.pop(count, |run| runs.push((run.since_ms, run.op, run.count)));
+            runs
+        };
+        assert_eq!(answered(1), [(1, 5, 1)]);
+        assert_eq!(answered(2), [(1, 5, 1), (1, 4, 1)]);
+        assert_eq!(answered(9), [(2, 4, 1)]);
+        assert_eq!(waiting.next_op(), None);
+    }
+}

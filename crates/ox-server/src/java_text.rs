@@ -1,0 +1,135 @@
+//! Numbers, dates and addresses as Java prints them: tools parse them that way.
+
+use std::net::SocketAddr;
+
+/// A double as Java prints it: `0.0`, `1.3943`, `1.79472515318E9`, `1.0E-4`, `NaN`.
+pub(crate) fn double(value: f64) -> String {
+    if !value.is_finite() {
+        return if value.is_nan() { "NaN".to_owned() } else { format!("{value}").replace("inf", "Infinity") };
+    }
+    if value == 0.0 || (1e-3..1e7).contains(&value.abs()) {
+        return format!("{value:?}");
+    }
+    let text = format!("{value:e}");
+    let (digits, exponent) = text.split_once('e').expect("exponents were asked for");
+    let point = if digits.contains('.') { "" } else { ".0" };
+    format!("{digits}{point}E{exponent}")
+}
+
+/// A mean, rounded half up to four places.
+pub(crate) fn average(sum: i64, count: u64) -> f64 {
+    if count == 0 {
+        return 0.0;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a mean of large sums has no more digits than that")]
+    let exact = sum as f64 / count as f64;
+    // Thirty places are more than the fifth needs to be right; cutting them there never rounds.
+    let text = format!("{:.30}", exact.abs());
+    let fifth = text.find('.').map_or(text.len(), |point| point + 5);
+    let (kept, rest) = text.split_at(fifth);
+    let kept: f64 = kept.parse().unwrap_or_default();
+    let up = if rest.starts_with(['5', '6', '7', '8', '9']) { 1.0 } else { 0.0 };
+    ((kept * 1e4).round() + up) / 1e4 * exact.signum()
+}
+
+/// A moment in UTC: `Sun Nov 15 06:32:48 UTC 2026`.
+pub(crate) fn date(wall_ms: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]; // 1970 began on a Thursday
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = wall_ms.div_euclid(1000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let weekday = DAYS[usize::try_from(days.rem_euclid(7)).expect("0 to 6")];
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday} {} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}", MONTHS[month])
+}
+
+/// Year, month from 0 and day of the month of a day counted from 1970. Years are counted from March, so that the
+/// leap day is the last of its year.
+fn civil(days: i64) -> (i64, usize, i64) {
+    let days = days + 719_468; // since 0000-03-01
+    let era = days.div_euclid(146_097); // 400 years
+    let day = days.rem_euclid(146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153; // from March
+    let day = day - (153 * month + 2) / 5 + 1;
+    let year = era * 400 + year + month / 10;
+    (year, usize::try_from((month + 2) % 12).expect("0 to 11"), day)
+}
+
+/// An address without a name: `/127.0.0.1:2181`, `/[0:0:0:0:0:0:0:1]:2181`.
+pub(crate) fn address(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(v4) => format!("/{v4}"),
+        SocketAddr::V6(v6) => {
+            let parts = v6.ip().segments().map(|part| format!("{part:x}"));
+            format!("/[{}]:{}", parts.join(":"), v6.port())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles() {
+        let cases = [
+            (0.0, "0.0"),
+            (1.0, "1.0"),
+            (1.3943, "1.3943"),
+            (0.001, "0.001"),
+            (0.0001, "1.0E-4"),
+            (9_999_999.0, "9999999.0"),
+            (1e7, "1.0E7"),
+            (1_794_725_153.18, "1.79472515318E9"),
+            (-0.5, "-0.5"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(double(value), expected);
+        }
+    }
+
+    #[test]
+    fn averages_round_half_up_from_the_double() {
+        let cases = [
+            (0, 0, "0.0"),
+            (1, 3, "0.3333"),
+            (2, 3, "0.6667"),
+            (1, 32, "0.0313"),
+            (1, 20_000, "1.0E-4"),
+            (3, 20_000, "1.0E-4"), // the double is a little less than 0.00015
+            (24, 5, "4.8"),
+            (172, 278, "0.6187"),
+            (-1, 32, "-0.0313"),
+        ];
+        for (sum, count, expected) in cases {
+            assert_eq!(double(average(sum, count)), expected, "{sum}/{count}");
+        }
+    }
+
+    #[test]
+    fn dates() {
+        let cases = [
+            (0, "Thu Jan 01 00:00:00 UTC 1970"),
+            (1_794_724_368_999, "Sun Nov 15 06:32:48 UTC 2026"),
+            (951_782_400_000, "Tue Feb 29 00:00:00 UTC 2000"),
+            (4_107_542_399_000, "Sun Feb 28 23:59:59 UTC 2100"),
+            (4_107_542_400_000, "Mon Mar 01 00:00:00 UTC 2100"),
+            (-1, "Wed Dec 31 23:59:59 UTC 1969"),
+        ];
+        for (wall_ms, expected) in cases {
+            assert_eq!(date(wall_ms), expected);
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        assert_eq!(address("127.0.0.1:80".parse().unwrap()), "/127.0.0.1:80");
+        assert_eq!(address("[fe80::1]:80".parse().unwrap()), "/[fe80:0:0:0:0:0:0:1]:80");
+    }
+}

@@ -1,0 +1,62 @@
+//! The page `docs/metrics.md`, written from the table.
+
+use super::{IDLE, Kind, TABLE};
+use std::fmt::Write as _;
+
+/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites that.
+pub fn metrics_page() -> String {
+    let mut page = HEAD.to_owned();
+    for (kind, title) in SECTIONS {
+        write!(page, "\n## {title}\n\n| name | |\n|---|---|\n").expect("a string takes every write");
+        for metric in TABLE.iter().filter(|metric| metric.kind == *kind) {
+            writeln!(page, "| `{}` | {} |", metric.name, metric.help.trim()).expect("a string takes every write");
+        }
+    }
+    page += IDLE_HEAD;
+    for metric in IDLE {
+        let kind = match metric.kind {
+            Kind::Gauge | Kind::GaugeSet => "gauge",
+            Kind::Counter => "counter",
+            Kind::Summary | Kind::SummarySet => "summary",
+            Kind::Percentiles => "percentiles",
+        };
+        writeln!(page, "| `{}` | {kind} | {} |", metric.name, metric.help).expect("a string takes every write");
+    }
+    page
+}
+
+const SECTIONS: &[(Kind, &str)] = &[
+    (Kind::Gauge, "Gauges"),
+    (Kind::GaugeSet, "Gauges by top-level node"),
+    (Kind::Counter, "Counters"),
+    (Kind::Summary, "Summaries"),
+    (Kind::Percentiles, "Summaries with percentiles"),
+    (Kind::SummarySet, "Summaries by top-level node"),
+];
+
+const HEAD: &str = "\
+# Metrics
+
+<!-- Generated from crates/ox-server/src/metrics.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
+
+The four-letter word `mntr` prints them, each with `zk_` before its name. Names and meanings are ZooKeeper's.
+
+| kind | printed as |
+|---|---|
+| gauge, counter | `zk_<name>` |
+| gauge by top-level node | `zk_<node>_<name>` |
+| summary | `zk_avg_<name>`, `zk_min_`, `zk_max_`, `zk_cnt_`, `zk_sum_` |
+| summary with percentiles | the same and `zk_p50_`, `zk_p95_`, `zk_p99_`, `zk_p999_` |
+| summary by top-level node | `zk_avg_<node>_<name>`, and so on |
+
+`srst` sets counters and summaries back to 0, and the gauges of packets, latencies and response sizes with them.
+Percentiles are of everything since then; beyond 64 they are right within 3 %. A top-level node's name with other
+characters than letters, digits, `_`, `-` and `.` is printed as it is, except that control characters become `?`.
+";
+
+const IDLE_HEAD: &str = "
+## Always 0 here
+
+| name | kind | why |
+|---|---|---|
+";

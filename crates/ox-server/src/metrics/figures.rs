@@ -1,0 +1,273 @@
+//! Counters and summaries that many threads add to without waiting for each other.
+
+use super::Reading;
+use ox_replica::Traffic;
+use ox_replica::limits::NAMESPACES_MAX;
+use ox_tree::Tally;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// Where percentiles are taken.
+const QUANTILES: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
+
+/// A value as it is printed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Int(i64),
+    Double(f64),
+}
+
+impl From<i64> for Number {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(value: f64) -> Self {
+        Self::Double(value)
+    }
+}
+
+/// Counts up.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds; nothing costs nothing.
+    pub(crate) fn add(&self, count: u64) {
+        if count != 0 {
+            self.0.fetch_add(count, Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    pub(crate) fn number(&self) -> Number {
+        Number::Int(self.get().cast_signed())
+    }
+
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// Number, sum, smallest and largest. They are not changed at once, so a reader may see one addition half done.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    count: AtomicU64,
+    sum: AtomicI64,
+    min: AtomicI64,
+    max: AtomicI64,
+}
+
+impl Default for Summary {
+    fn default() -> Self {
+        Self {
+            count: AtomicU64::new(0),
+            sum: AtomicI64::new(0),
+            min: AtomicI64::new(i64::MAX),
+            max: AtomicI64::new(i64::MIN),
+        }
+    }
+}
+
+impl Summary {
+    /// Adds `count` times the same value.
+    pub(crate) fn note(&self, value: i64, count: u64) {
+        let sum = value.saturating_mul(count.cast_signed());
+        self.merge(&Tally { count, sum, min: value, max: value });
+    }
+
+    /// Adds a thread's own tally.
+    pub(crate) fn merge(&self, tally: &Tally) {
+        if tally.count == 0 {
+            return;
+        }
+        self.count.fetch_add(tally.count, Relaxed);
+        self.sum.fetch_add(tally.sum, Relaxed);
+        if tally.min < self.min.load(Relaxed) {
+            self.min.fetch_min(tally.min, Relaxed);
+        }
+        if self.max.load(Relaxed) < tally.max {
+            self.max.fetch_max(tally.max, Relaxed);
+        }
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        let (min, max) = (self.min.load(Relaxed), self.max.load(Relaxed));
+        let (count, sum) = (self.count.load(Relaxed), self.sum.load(Relaxed));
+        Tally { count, sum, min: if min == i64::MAX { 0 } else { min }, max: if max == i64::MIN { 0 } else { max } }
+    }
+
+    pub(crate) fn reset(&self) {
+        let Self { count, sum, min, max } = self;
+        count.store(0, Relaxed);
+        sum.store(0, Relaxed);
+        min.store(i64::MAX, Relaxed);
+        max.store(i64::MIN, Relaxed);
+    }
+}
+
+/// Values below are counted one by one; above, each doubling is divided into half as many buckets (3 %).
+const EXACT: usize = 64;
+const HALF: usize = EXACT / 2;
+/// Doublings beyond the exact values; larger values share the last bucket (12 days in milliseconds).
+const DOUBLINGS: usize = 24;
+const BUCKETS: usize = EXACT + DOUBLINGS * HALF;
+
+/// A summary with percentiles, from a histogram of everything since the last reset.
+#[derive(Debug)]
+pub(crate) struct Percentiles {
+    summary: Summary,
+    buckets: Box<[AtomicU64]>,
+}
+
+impl Default for Percentiles {
+    fn default() -> Self {
+        Self { summary: Summary::default(), buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl Percentiles {
+    /// Adds `count` times the same value. Negative values, which a clock that was set back can give, are 0.
+    pub(crate) fn note(&self, value: i64, count: u64) {
+        let value = value.max(0);
+        self.summary.note(value, count);
+        if count != 0 {
+            self.buckets[bucket(value.unsigned_abs())].fetch_add(count, Relaxed);
+        }
+    }
+
+    pub(crate) fn reading(&self) -> Reading {
+        let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
+        let tally = self.summary.tally();
+        Reading::Percentiles(tally, QUANTILES.map(|quantile| percentile(&counts, quantile, tally.max)))
+    }
+
+    pub(crate) fn reset(&self) {
+        self.summary.reset();
+        self.buckets.iter().for_each(|bucket| bucket.store(0, Relaxed));
+    }
+}
+
+fn bucket(value: u64) -> usize {
+    let doubling = value.max(1).ilog2().saturating_sub(HALF.ilog2());
+    let within = usize::try_from(value >> doubling).expect("below EXACT"); // in the upper half when doubled
+    (within + doubling as usize * HALF).min(BUCKETS - 1)
+}
+
+/// The largest value that falls into a bucket.
+fn top(place: usize) -> i64 {
+    let doubling = (place / HALF).saturating_sub(1);
+    let within = place - doubling * HALF;
+    i64::try_from(((within + 1) << doubling) - 1).unwrap_or(i64::MAX)
+}
+
+/// The value below which a share of all values lies, between two neighbours as a reservoir of the values would give.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ranks are far from 2^52"
+)]
+fn percentile(counts: &[u64], quantile: f64, max: i64) -> i64 {
+    let total: u64 = counts.iter().sum();
+    if total == 0 {
+        return 0;
+    }
+    let position = quantile * (total + 1) as f64;
+    let rank = (position as u64).clamp(1, total);
+    let value_at = |rank: u64| {
+        let mut seen = 0;
+        let place = counts.iter().position(|count| {
+            seen += count;
+            rank <= seen
+        });
+        top(place.unwrap_or(BUCKETS - 1)).min(max) as f64
+    };
+    let (lower, upper) = (value_at(rank), value_at((rank + 1).min(total)));
+    let fraction = if (rank as f64) < position { position.fract() } else { 0.0 };
+    (lower + fraction * (upper - lower) + 0.5).floor() as i64
+}
+
+/// A summary for each first name of a path; no more than a thread can collect.
+#[derive(Debug, Default)]
+pub(crate) struct Namespaces(Mutex<BTreeMap<Box<str>, Tally>>);
+
+impl Namespaces {
+    /// Takes over what a thread has counted.
+    pub(crate) fn merge(&self, traffic: &mut Traffic) {
+        if traffic.is_empty() {
+            return;
+        }
+        let mut spaces = self.0.lock();
+        traffic.drain(|name, tally| {
+            if let Some(space) = spaces.get_mut(name) {
+                space.merge(&tally);
+            } else if spaces.len() < NAMESPACES_MAX {
+                spaces.insert(name.into(), tally);
+            }
+        });
+    }
+
+    pub(crate) fn show(&self, show: &mut dyn FnMut(&str, Tally)) {
+        let spaces = self.0.lock().clone();
+        spaces.iter().for_each(|(name, tally)| show(name, *tally));
+    }
+
+    /// Sets all to 0; the names stay.
+    pub(crate) fn reset(&self) {
+        self.0.lock().values_mut().for_each(|tally| *tally = Tally::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_in_order_and_close() {
+        let mut last = 0;
+        for value in (0..5000).chain((5000..20_000_000).step_by(7919)) {
+            let place = bucket(value);
+            assert!(last <= place, "{value}");
+            last = place;
+            let top = top(place).unsigned_abs();
+            assert!(value <= top && top - value <= value / 32, "{value} is shown as {top}");
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    fn check(values: &[i64], expected: [i64; 4]) {
+        let percentiles = Percentiles::default();
+        values.iter().for_each(|value| percentiles.note(*value, 1));
+        let Reading::Percentiles(tally, found) = percentiles.reading() else { panic!("percentiles") };
+        assert_eq!((tally.count, found), (values.len() as u64, expected), "{values:?}");
+    }
+
+    #[test]
+    fn percentiles() {
+        check(&[], [0; 4]);
+        check(&[7], [7; 4]);
+        check(&[0, 1], [1, 1, 1, 1]); // half way between them is rounded up
+        check(&[1, 2, 3, 4, 5], [3, 5, 5, 5]);
+        check(&(1..=1000).collect::<Vec<_>>(), [503, 959, 991, 1000]);
+        check(&[-5, 0], [0; 4]);
+        check(&[100_000], [100_000; 4]);
+    }
+
+    #[test]
+    fn summaries_start_anew() {
+        let summary = Summary::default();
+        assert_eq!(summary.tally(), Tally::default());
+        summary.note(-3, 1);
+        summary.note(4, 2);
+        assert_eq!(summary.tally(), Tally { count: 3, sum: 5, min: -3, max: 4 });
+        summary.reset();
+        assert_eq!(summary.tally(), Tally::default());
+    }
+}

@@ -1,0 +1,103 @@
+//! Metrics of Apache that measure nothing here. They are shown as it shows them untouched, so that every query finds
+//! what it asks for.
+
+use super::{Kind, Metric};
+
+const ENSEMBLE: &str = "ensembles are not built yet";
+const STAGES: &str = "a stage of Apache's pipeline that does not exist here";
+const THROTTLE: &str = "requests are not throttled that way";
+const TLS: &str = "TLS is not built yet";
+const CACHE: &str = "replies are not cached";
+const WATCHES: &str = "a dead connection's watches go at once";
+const ADMIN: &str = "the AdminServer is not built yet";
+const JAVA: &str = "there is no Java virtual machine";
+
+const fn counter(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Counter, help }
+}
+
+const fn summary(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Summary, help }
+}
+
+const fn percentiles(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, kind: Kind::Percentiles, help }
+}
+
+/// Always 0; the help says why.
+pub(crate) const IDLE: &[Metric] = &[
+    counter("looking_count", ENSEMBLE),
+    counter("diff_count", ENSEMBLE),
+    counter("snap_count", ENSEMBLE),
+    counter("quit_leading_due_to_disloyal_voter", ENSEMBLE),
+    counter("revalidate_count", ENSEMBLE),
+    counter("learner_proposal_received_count", ENSEMBLE),
+    counter("learner_commit_received_count", ENSEMBLE),
+    counter("skip_learner_request_to_next_processor_count", ENSEMBLE),
+    counter("requests_not_forwarded_to_commit_processor", STAGES),
+    counter("request_commit_queued", STAGES),
+    counter("stale_requests", THROTTLE),
+    counter("stale_requests_dropped", THROTTLE),
+    counter("stale_replies", THROTTLE),
+    counter("request_throttle_wait_count", THROTTLE),
+    counter("throttled_ops", THROTTLE),
+    counter("ensemble_auth_success", TLS),
+    counter("ensemble_auth_fail", TLS),
+    counter("ensemble_auth_skip", TLS),
+    counter("unsuccessful_handshake", TLS),
+    counter("tls_handshake_exceeded", TLS),
+    counter("cnxn_closed_without_zk_server_running", TLS),
+    counter("insecure_admin_count", TLS),
+    counter("response_packet_cache_hits", CACHE),
+    counter("response_packet_cache_misses", CACHE),
+    counter("response_packet_get_children_cache_hits", CACHE),
+    counter("response_packet_get_children_cache_misses", CACHE),
+    counter("add_dead_watcher_stall_time", WATCHES),
+    counter("dead_watchers_queued", WATCHES),
+    counter("dead_watchers_cleared", WATCHES),
+    counter("snapshot_rate_limited_count", ADMIN),
+    counter("restore_error_count", ADMIN),
+    counter("restore_rate_limited_count", ADMIN),
+    summary("election_time", ENSEMBLE),
+    summary("follower_sync_time", ENSEMBLE),
+    summary("observer_sync_time", ENSEMBLE),
+    summary("unavailable_time", ENSEMBLE),
+    summary("leader_unavailable_time", ENSEMBLE),
+    summary("inflight_snap_count", ENSEMBLE),
+    summary("inflight_diff_count", ENSEMBLE),
+    summary("learner_request_processor_queue_size", ENSEMBLE),
+    summary("socket_closing_time", ENSEMBLE),
+    summary("proposal_process_time", STAGES),
+    summary("commit_process_time", STAGES),
+    summary("time_waiting_empty_pool_in_commit_processor_read_ms", STAGES),
+    summary("requests_in_session_queue", STAGES),
+    summary("pending_session_queue_size", STAGES),
+    summary("reads_after_write_in_session_queue", STAGES),
+    summary("reads_issued_from_session_queue", STAGES),
+    summary("session_queues_drained", STAGES),
+    summary("concurrent_request_processing_in_commit_processor", STAGES),
+    summary("read_commit_proc_req_queued", STAGES),
+    summary("write_commit_proc_req_queued", STAGES),
+    summary("commit_commit_proc_req_queued", STAGES),
+    summary("read_commit_proc_issued", STAGES),
+    summary("write_commit_proc_issued", STAGES),
+    summary("netty_queued_buffer_capacity", STAGES),
+    summary("connection_token_deficit", THROTTLE),
+    summary("restore_time", ADMIN),
+    percentiles("quorum_ack_latency", ENSEMBLE),
+    percentiles("proposal_latency", ENSEMBLE),
+    percentiles("proposal_ack_creation_latency", ENSEMBLE),
+    percentiles("commit_propagation_latency", ENSEMBLE),
+    percentiles("om_proposal_process_time_ms", ENSEMBLE),
+    percentiles("om_commit_process_time_ms", ENSEMBLE),
+    percentiles("close_session_prep_time", STAGES),
+    percentiles("read_commitproc_time_ms", STAGES),
+    percentiles("write_commitproc_time_ms", STAGES),
+    percentiles("local_write_committed_time_ms", STAGES),
+    percentiles("server_write_committed_time_ms", STAGES),
+    percentiles("read_final_proc_time_ms", STAGES),
+    percentiles("write_final_proc_time_ms", STAGES),
+    percentiles("request_throttle_queue_time_ms", THROTTLE),
+    percentiles("dead_watchers_cleaner_latency", WATCHES),
+    percentiles("jvm_pause_time_ms", JAVA),
+];

@@ -1,0 +1,101 @@
+//! The lines at the start of the log that operators and their tools look for.
+
+use crate::java_text;
+use crate::shared::Shared;
+use crate::words::environment;
+use ox_config::{Config, FourLetterWords};
+use ox_store::RecoveryReport;
+use std::net::SocketAddr;
+use tracing::{error, info, warn};
+
+/// Before the data is read.
+pub(crate) fn starting(config: &Config) {
+    let (storage, autopurge, limits) = (&config.storage, &config.autopurge, &config.limits);
+    info!("autopurge.snapRetainCount set to {}", autopurge.snap_retain_count);
+    info!("autopurge.purgeInterval set to {}", interval(autopurge.interval_ms));
+    if autopurge.interval_ms.is_none() {
+        info!("Purge task is not scheduled.");
+    }
+    info!("no ensemble is configured, running in standalone mode");
+    for (name, value) in environment() {
+        info!("Server environment:{name}={value}");
+    }
+    info!("zookeeper.snapshot.trust.empty : {}", storage.trust_empty);
+    info!("zookeeper.digest.enabled = {}", storage.digest_enabled);
+    info!("zookeeper.closeSessionTxn.enabled = {}", storage.close_session_txn);
+    info!("zookeeper.serializeLastProcessedZxid.enabled = {}", storage.serialize_last_zxid);
+    info!("zookeeper.flushDelay = {} ms", storage.flush_delay_ms);
+    info!("zookeeper.maxWriteQueuePollTime = {} ms", storage.max_write_queue_poll_ms);
+    info!("zookeeper.maxBatchSize={}", storage.max_batch_size);
+    info!(
+        max_client_cnxns = limits.max_client_cnxns,
+        max_cnxns = limits.max_cnxns,
+        jute_max_buffer = limits.jute_max_buffer_bytes,
+        "limits of clients"
+    );
+    match &config.four_letter_words {
+        FourLetterWords::All => info!("four letter words: all are enabled"),
+        FourLetterWords::Only(words) => info!("four letter words: enabled are {words:?}"),
+    }
+}
+
+/// When the data has been read.
+pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
+    for rejected in &report.rejected {
+        warn!(?rejected, "a newer snapshot cannot be used");
+    }
+    report.warnings.iter().for_each(|warning| warn!("{warning}"));
+    if let Some(dropped) = &report.dropped {
+        warn!(?dropped, "a torn tail of the log was cut: it was never acknowledged");
+    }
+    if report.digest_mismatches != 0 {
+        let (count, first) = (report.digest_mismatches, report.first_digest_mismatch);
+        error!(count, ?first, "digests in the files do not fit the tree");
+    }
+    if report.conflicts != 0 {
+        error!(count = report.conflicts, "transactions in the log did not fit the tree");
+    }
+    if report.removed_ephemerals != 0 {
+        info!(count = report.removed_ephemerals, "removed ephemeral nodes of sessions that are gone");
+    }
+    if let Some(snapshot) = &report.snapshot {
+        info!(took_ms = report.snapshot_took.as_millis(), "Reading snapshot {}", snapshot.display());
+    }
+    info!("{} txns loaded in {} ms", report.replayed, report.replay_took.as_millis());
+    info!("Snapshot loaded in {total_ms} ms, highest zxid is {}, digest is {}", report.last_zxid, report.digest);
+}
+
+/// When clients can connect.
+pub(crate) fn serving(shared: &Shared, io_threads: usize, address: Option<SocketAddr>) {
+    let (config, dirs) = (&shared.config, shared.store.dirs());
+    info!(
+        "Created server with tickTime {} ms minSessionTimeout {} ms maxSessionTimeout {} ms \
+         clientPortListenBacklog {} dataLogdir {} snapdir {}",
+        config.tick_ms,
+        config.min_session_timeout_ms,
+        config.max_session_timeout_ms,
+        config.listen_backlog,
+        dirs.logs.display(),
+        dirs.snapshots.display(),
+    );
+    info!(io_threads, sessionless_timeout_ms = config.sessionless_timeout_ms, "serving clients");
+    if let Some(address) = address {
+        info!("binding to port {}", java_text::address(address));
+    }
+    info!("PrepRequestProcessor (sid:0) started, reconfigEnabled={}", config.reconfig_enabled);
+    let containers = &config.containers;
+    info!(
+        "Using checkIntervalMs={} maxPerMinute={} maxNeverUsedIntervalMs={}",
+        containers.check_interval_ms,
+        containers.max_per_minute,
+        containers.max_never_used_ms.unwrap_or(0),
+    );
+}
+
+/// In hours, as it is configured, unless it is less.
+fn interval(ms: Option<u64>) -> String {
+    match ms.unwrap_or(0) {
+        ms if ms % 3_600_000 == 0 => (ms / 3_600_000).to_string(),
+        ms => format!("{ms}ms"),
+    }
+}

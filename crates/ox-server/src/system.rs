@@ -1,0 +1,74 @@
+//! What the operating system says about this process and its machine. Linux tells it in files; where they are missing
+//! the answer is unknown.
+
+use std::fs;
+
+/// Memory in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// What the process may use: the container's limit, or all there is.
+    pub(crate) limit: u64,
+    /// What it uses.
+    pub(crate) used: u64,
+}
+
+pub(crate) fn memory() -> Option<Memory> {
+    let all = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")?;
+    let used = kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")?;
+    let container = line("/sys/fs/cgroup/memory.max").and_then(|limit| limit.parse::<u64>().ok());
+    Some(Memory { limit: container.map_or(all, |limit| limit.min(all)), used })
+}
+
+pub(crate) fn host_name() -> Option<String> {
+    line("/proc/sys/kernel/hostname").or_else(|| std::env::var("HOSTNAME").ok())
+}
+
+pub(crate) fn kernel() -> Option<String> {
+    line("/proc/sys/kernel/osrelease")
+}
+
+/// Files and sockets this process has open.
+pub(crate) fn open_files() -> Option<i64> {
+    // The directory that is read is one of them.
+    i64::try_from(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1)).ok()
+}
+
+/// Files and sockets it may have open.
+pub(crate) fn open_files_max() -> Option<i64> {
+    soft_limit(&fs::read_to_string("/proc/self/limits").ok()?)
+}
+
+/// `Max open files    1024    4096    files`: the first number.
+fn soft_limit(limits: &str) -> Option<i64> {
+    let rest = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    match rest.split_whitespace().next()? {
+        "unlimited" => Some(i64::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+/// `VmRSS:    1234 kB`, in bytes.
+fn kilobytes(text: &str, key: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(rest.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+fn line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_and_sizes() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
+                      Max open files            20000                524288               files\n";
+        assert_eq!(soft_limit(limits), Some(20_000));
+        assert_eq!(soft_limit(&limits.replace("20000", "unlimited")), Some(i64::MAX));
+        assert_eq!(soft_limit(""), None);
+        assert_eq!(kilobytes("VmPeak:\t 5 kB\nVmRSS:\t   1234 kB\n", "VmRSS:"), Some(1234 << 10));
+    }
+}

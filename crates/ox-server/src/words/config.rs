@@ -1,0 +1,44 @@
+//! Words about settings and files: `conf dirs`.
+
+use crate::shared::Shared;
+use std::path::Path;
+
+pub(super) fn conf(shared: &Shared) -> String {
+    let (config, dirs) = (&shared.config, shared.store.dirs());
+    let client_port = shared.address.get().map_or(-1, |address| i32::from(address.port()));
+    let lines = [
+        ("clientPort", client_port.to_string()),
+        ("secureClientPort", "-1".to_owned()),
+        ("dataDir", absolute(&dirs.snapshots)),
+        ("dataDirSize", size(&dirs.snapshots).to_string()),
+        ("dataLogDir", absolute(&dirs.logs)),
+        ("dataLogSize", size(&dirs.logs).to_string()),
+        ("tickTime", config.tick_ms.to_string()),
+        ("maxClientCnxns", config.limits.max_client_cnxns.to_string()),
+        ("minSessionTimeout", config.min_session_timeout_ms.to_string()),
+        ("maxSessionTimeout", config.max_session_timeout_ms.to_string()),
+        ("clientPortListenBacklog", config.listen_backlog.to_string()),
+        ("serverId", "0".to_owned()),
+    ];
+    lines.iter().map(|(name, value)| format!("{name}={value}\n")).collect()
+}
+
+pub(super) fn dirs(shared: &Shared) -> String {
+    let dirs = shared.store.dirs();
+    format!("datadir_size: {}\nlogdir_size: {}\n", size(&dirs.snapshots), size(&dirs.logs))
+}
+
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// Lengths of all files below a directory; what cannot be read, because it is just being removed, counts nothing.
+fn size(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => size(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}

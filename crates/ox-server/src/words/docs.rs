@@ -1,0 +1,26 @@
+//! The page `docs/commands.md`, written from the table.
+
+use super::COMMANDS;
+use std::fmt::Write as _;
+
+/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites that.
+pub fn commands_page() -> String {
+    let mut page = HEAD.to_owned();
+    for command in COMMANDS {
+        writeln!(page, "| `{}` | {} |", command.name, command.help).expect("a string takes every write");
+    }
+    page
+}
+
+const HEAD: &str = "\
+# Status commands
+
+<!-- Generated from crates/ox-server/src/words.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
+
+Four-letter words, sent as the first bytes of a connection to the client port: `echo srvr | nc localhost 2181`. The
+answer is text, and the server closes the connection behind it. Words that `4lw.commands.whitelist` does not name are
+refused; `srvr` is always answered.
+
+| word | answers |
+|---|---|
+";

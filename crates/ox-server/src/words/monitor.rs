@@ -1,0 +1,128 @@
+//! The word with all metrics: `mntr`.
+
+use crate::java_text;
+use crate::metrics::{Gauges, IDLE, Kind, Number, Reading};
+use crate::shared::Shared;
+use crate::system;
+use crate::version::version;
+use ox_tree::{QuotaUse, Tally};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) fn mntr(shared: &Shared) -> String {
+    let mut text = format!("zk_version\t{}\nzk_server_state\tstandalone\n", version());
+    let mut show = |name: &'static str, key: Option<&str>, reading| put(&mut text, &full_name(name, key), reading);
+    gauges(shared).show(&mut show);
+    shared.metrics.show(&mut show);
+    for metric in IDLE {
+        let reading = match metric.kind {
+            Kind::Gauge | Kind::GaugeSet | Kind::Counter => Reading::Number(Number::Int(0)),
+            Kind::Summary | Kind::SummarySet => Reading::Summary(Tally::default()),
+            Kind::Percentiles => Reading::Percentiles(Tally::default(), [0; 4]),
+        };
+        show(metric.name, None, reading);
+    }
+    text
+}
+
+/// A set's members carry their key in front. It comes from clients: it must not start a line of its own.
+fn full_name(name: &str, key: Option<&str>) -> String {
+    match key {
+        None => name.to_owned(),
+        Some(key) => format!("{}_{name}", key.replace(char::is_control, "?")),
+    }
+}
+
+fn put(text: &mut String, name: &str, reading: Reading) {
+    let mut line = |prefix: &str, value: String| {
+        writeln!(text, "zk_{prefix}{name}\t{value}").expect("a string takes every write");
+    };
+    let tally = match reading {
+        Reading::Number(Number::Int(value)) => return line("", value.to_string()),
+        Reading::Number(Number::Double(value)) => return line("", java_text::double(value)),
+        Reading::Summary(tally) | Reading::Percentiles(tally, _) => tally,
+    };
+    line("avg_", java_text::double(java_text::average(tally.sum, tally.count)));
+    line("min_", tally.min.to_string());
+    line("max_", tally.max.to_string());
+    line("cnt_", tally.count.to_string());
+    line("sum_", tally.sum.to_string());
+    if let Reading::Percentiles(_, values) = reading {
+        for (prefix, value) in ["p50_", "p95_", "p99_", "p999_"].into_iter().zip(values) {
+            line(prefix, value.to_string());
+        }
+    }
+}
+
+fn gauges(shared: &Shared) -> Gauges {
+    let stats = &shared.stats;
+    let latency = stats.latency.tally();
+    let (last_size, min_size, max_size) = stats.responses.last_min_max();
+    let mut gauges = Gauges {
+        avg_latency: java_text::average(latency.sum, latency.count),
+        max_latency: latency.max,
+        min_latency: latency.min,
+        packets_received: stats.received.get().cast_signed(),
+        packets_sent: stats.sent.get().cast_signed(),
+        num_alive_connections: count(shared.register.len()),
+        outstanding_requests: stats.outstanding.load(Relaxed),
+        uptime: shared.clock.mono_ms(),
+        open_file_descriptor_count: system::open_files().unwrap_or(-1),
+        max_file_descriptor_count: system::open_files_max().unwrap_or(-1),
+        last_client_response_size: last_size,
+        max_client_response_size: max_size,
+        min_client_response_size: min_size,
+        ..Gauges::default()
+    };
+    let quotas: Vec<QuotaUse> = {
+        let state = shared.state.read();
+        gauges.znode_count = count(state.node_count());
+        gauges.watch_count = count(state.watches().lock().total());
+        gauges.ephemerals_count = count(state.ephemeral_count());
+        gauges.approximate_data_size = state.data_bytes().cast_signed();
+        gauges.global_sessions = count(state.session_count());
+        state.quotas().collect()
+    };
+    gauges.quota_count_limit_per_namespace = by_namespace(&quotas, |quota| quota.count_limit);
+    gauges.quota_bytes_limit_per_namespace = by_namespace(&quotas, |quota| quota.bytes_limit);
+    gauges.quota_count_usage_per_namespace = by_namespace(&quotas, |quota| quota.count);
+    gauges.quota_bytes_usage_per_namespace = by_namespace(&quotas, |quota| quota.bytes);
+    gauges
+}
+
+/// Sums by the first name of the path.
+fn by_namespace(quotas: &[QuotaUse], value: impl Fn(&QuotaUse) -> i64) -> Vec<(String, i64)> {
+    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+    for quota in quotas {
+        if let Some(name) = quota.path.split('/').nth(1) {
+            let sum = sums.entry(name).or_default();
+            *sum = sum.saturating_add(value(quota));
+        }
+    }
+    sums.into_iter().map(|(name, sum)| (name.to_owned(), sum)).collect()
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_cannot_forge_lines() {
+        assert_eq!(full_name("read_per_namespace", Some("a\nzk_x\t1")), "a?zk_x?1_read_per_namespace");
+    }
+
+    #[test]
+    fn quotas_add_up_by_the_first_name() {
+        let quota = |path: &str, count| {
+            let path = path.to_owned();
+            QuotaUse { path, count_limit: -1, bytes_limit: -1, count, bytes: 0 }
+        };
+        let quotas = [quota("/a", 1), quota("/a/b", 2), quota("/c", 4)];
+        assert_eq!(by_namespace(&quotas, |quota| quota.count), [("a".to_owned(), 3), ("c".to_owned(), 4)]);
+    }
+}

@@ -1,0 +1,121 @@
+//! The word about sessions: `dump`.
+//!
+//! Sessions live on the replica's thread, which is asked for some at a time; ephemeral nodes in the state, which is
+//! held for some at a time. Expiry is shown in the buckets in which it happens.
+
+use super::{Listing, NOT_SERVING, Piece};
+use crate::java_text;
+use crate::limits::LISTED_AT_ONCE_MAX;
+use crate::shared::Shared;
+use ox_proto::SessionId;
+use ox_replica::SessionInfo;
+use ox_tree::EphemeralPlace;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// The replica never waits for the disk, so it answers soon or not at all.
+const REPLICA_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What comes next.
+enum Part {
+    Sessions,
+    Ephemerals(Option<EphemeralPlace>),
+    Connections,
+}
+
+pub(super) fn dump() -> Listing {
+    let mut part = Part::Sessions;
+    Box::new(move |shared, text| {
+        match part {
+            Part::Sessions => {
+                let Some(sessions) = sessions(shared) else {
+                    text.push_str(NOT_SERVING);
+                    return Piece::Last;
+                };
+                text.push_str("SessionTracker dump:\n");
+                let items = sessions.iter().map(|info| (info.expires_ms, format!("\t{}\n", info.id)));
+                put_buckets(shared, "Session Sets", items, text);
+                let owners = shared.state.read().ephemeral_owner_count();
+                write!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({owners}):\n")
+                    .expect("a string takes every write");
+                part = Part::Ephemerals(None);
+            }
+            Part::Ephemerals(after) => {
+                let next = put_ephemerals(shared, after, text);
+                part = next.map_or(Part::Connections, |place| Part::Ephemerals(Some(place)));
+            }
+            Part::Connections => {
+                text.push_str("Connections dump:\n");
+                put_connections(shared, text);
+                return Piece::Last;
+            }
+        }
+        Piece::More
+    })
+}
+
+/// All sessions, `None` when the replica does not answer.
+fn sessions(shared: &Shared) -> Option<Vec<SessionInfo>> {
+    let (mut all, mut after): (Vec<SessionInfo>, Option<SessionId>) = (Vec::new(), None);
+    loop {
+        let (sender, receiver) = sync_channel(1);
+        shared.inbox.put(|input| {
+            input.questions.push(Box::new(move |replica, _| {
+                // Nobody waits any more when this fails.
+                let _ = sender.send(replica.session_infos_after(after, LISTED_AT_ONCE_MAX));
+            }));
+        });
+        let some = receiver.recv_timeout(REPLICA_PATIENCE).ok()?;
+        after = some.last().map(|info| info.id);
+        all.extend(some);
+        if after.is_none() {
+            return Some(all);
+        }
+    }
+}
+
+/// Appends some nodes, each session's name before its first; returns the last, `None` when there were none left.
+fn put_ephemerals(shared: &Shared, after: Option<EphemeralPlace>, text: &mut String) -> Option<EphemeralPlace> {
+    let nodes = shared.state.read().ephemerals_after(after, LISTED_AT_ONCE_MAX);
+    let mut named = after.map(|place| place.session);
+    for (place, path) in &nodes {
+        if named.replace(place.session) != Some(place.session) {
+            writeln!(text, "{}:", place.session).expect("a string takes every write");
+        }
+        writeln!(text, "\t{path}").expect("a string takes every write");
+    }
+    nodes.last().map(|(place, _)| *place)
+}
+
+fn put_connections(shared: &Shared, text: &mut String) {
+    let step_ms = i64::from(shared.config.sessionless_timeout_ms.max(1));
+    let (mut lines, mut after) = (Vec::new(), None);
+    loop {
+        let conns = shared.register.list_after(after, LISTED_AT_ONCE_MAX);
+        let Some((last, _)) = conns.last() else { break };
+        after = Some(*last);
+        lines.extend(conns.iter().map(|(_, conn)| {
+            let line = format!("\tip: {} sessionId: {}\n", java_text::address(conn.address), conn.session());
+            (conn.closes_at_ms(step_ms), line)
+        }));
+    }
+    put_buckets(shared, "Connections Sets", lines.into_iter(), text);
+}
+
+/// Appends lines in buckets, each with the time it is due.
+fn put_buckets(shared: &Shared, title: &str, lines: impl ExactSizeIterator<Item = (i64, String)>, text: &mut String) {
+    let total = lines.len();
+    let mut buckets: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+    for (due_ms, line) in lines {
+        buckets.entry(due_ms).or_default().push(line);
+    }
+    let now = shared.clock.now();
+    writeln!(text, "{title} ({})/({total}):", buckets.len()).expect("a string takes every write");
+    for (due_ms, lines) in buckets {
+        let date = java_text::date(now.wall_ms + due_ms - now.mono_ms);
+        writeln!(text, "{} expire at {date}:", lines.len()).expect("a string takes every write");
+        lines.iter().for_each(|line| text.push_str(line));
+    }
+}

@@ -1,0 +1,10 @@
+//! Logs and snapshots as text, for people and for scripts.
+//!
+//! The text layouts are those of Apache's toolkits, so that scripts which read them keep working; times are always
+//! UTC. The JSON layouts are ours: one object per line, bytes in base64, ids and zxids as hex texts, because many
+//! JSON readers have no 64-bit integers.
+
+mod date;
+mod json;
+pub mod log;
+pub mod snapshot;

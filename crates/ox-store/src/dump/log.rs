@@ -1,0 +1,299 @@
+//! A log as text: one line per transaction.
+//!
+//! Unlike recovery, a dump goes on behind a record whose checksum does not fit, and says so: it is a tool for
+//! looking at damage.
+
+use super::date::short_date;
+use super::json::{Object, quoted};
+use crate::disk::{Disk, DiskFile, Open, read_full};
+use crate::error::{Damage, Error, IoContext};
+use crate::log_reader::{LOG_HEADER_BYTES, LogHeader, LogReader};
+use ox_proto::log_frame::{END_BYTE, HEAD_BYTES, OVERHEAD_BYTES};
+use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
+use ox_proto::{OpCode, RawAcls, Reader, Zxid};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+
+/// How a log is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// As Apache's transaction log toolkit does.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// What a dump found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogSummary {
+    /// Records printed.
+    pub records: u64,
+    /// Records whose checksum does not fit.
+    pub damaged: u64,
+    /// Where the last record ends.
+    pub end: u64,
+    /// Something that is no record follows.
+    pub is_partial: bool,
+}
+
+/// Prints a log.
+pub fn dump_log(disk: &dyn Disk, path: &Path, format: LogFormat, out: &mut dyn Write) -> Result<LogSummary, Error> {
+    let (version, dbid) = match LogReader::open(disk, path)?.header() {
+        LogHeader::Log { version, dbid } => (version, dbid),
+        LogHeader::Missing => return Err(unreadable(path, Damage::NoHeader)),
+        LogHeader::BadMagic(_) => return Err(unreadable(path, Damage::BadMagic)),
+    };
+    let file = disk.open(path, Open::Read).context("open", path)?;
+    let mut frames = Frames { file: &*file, length: file.len().context("measure", path)?, offset: LOG_HEADER_BYTES };
+    let mut summary = LogSummary { end: LOG_HEADER_BYTES, ..LogSummary::default() };
+    if format == LogFormat::Text {
+        let line = format!("ZooKeeper Transactional Log File with dbid {dbid} txnlog format version {version}");
+        writeln!(out, "{line}").context("print", path)?;
+    }
+    while let Some(frame) = frames.next(path)? {
+        let text = match format {
+            LogFormat::Text => text_lines(&frame),
+            LogFormat::Json => json_line(&frame),
+        };
+        out.write_all(text.as_bytes()).context("print", path)?;
+        summary.records += 1;
+        summary.damaged += u64::from(!frame.fits);
+        summary.end = frames.offset;
+    }
+    summary.is_partial = frames.has_more(path)?;
+    if format == LogFormat::Text {
+        writeln!(out, "EOF reached after {} txns.", summary.records).context("print", path)?;
+    }
+    Ok(summary)
+}
+
+fn unreadable(path: &Path, damage: Damage) -> Error {
+    Error::Corrupt { path: path.to_owned(), offset: 0, after: Zxid::ZERO, damage }
+}
+
+/// A frame, whether or not its checksum fits.
+struct Loose {
+    record: Vec<u8>,
+    fits: bool,
+}
+
+struct Frames<'a> {
+    file: &'a dyn DiskFile,
+    length: u64,
+    offset: u64,
+}
+
+impl Frames<'_> {
+    fn next(&mut self, path: &Path) -> Result<Option<Loose>, Error> {
+        let mut head = [0; HEAD_BYTES];
+        let count = read_full(self.file, &mut head, self.offset).context("read", path)?;
+        let length = head.last_chunk().map_or(0, |word| i32::from_be_bytes(*word));
+        let left = usize::try_from(self.length - self.offset).unwrap_or(usize::MAX);
+        let size = usize::try_from(length).unwrap_or(0);
+        if count < HEAD_BYTES || size == 0 || left < size + OVERHEAD_BYTES {
+            return Ok(None);
+        }
+        let mut record = vec![0; size + 1];
+        read_full(self.file, &mut record, self.offset + HEAD_BYTES as u64).context("read", path)?;
+        if record.pop() != Some(END_BYTE) {
+            return Ok(None);
+        }
+        self.offset += (size + OVERHEAD_BYTES) as u64;
+        let checksum = head.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
+        let fits = i64::from(simd_adler32::adler32(&record.as_slice())) == checksum;
+        Ok(Some(Loose { record, fits }))
+    }
+
+    /// Something other than zeros follows.
+    fn has_more(&self, path: &Path) -> Result<bool, Error> {
+        let mut rest = vec![0; usize::try_from(self.length - self.offset).unwrap_or(usize::MAX)];
+        let count = read_full(self.file, &mut rest, self.offset).context("read", path)?;
+        Ok(rest[..count].iter().any(|byte| *byte != 0))
+    }
+}
+
+/// Compat: a record whose checksum does not fit is printed twice, marked and plain.
+fn text_lines(frame: &Loose) -> String {
+    let line = text_line(&frame.record);
+    if frame.fits { line } else { format!("CRC ERROR - {line}{line}") }
+}
+
+fn text_line(bytes: &[u8]) -> String {
+    let Ok(header) = Reader::from_disk(bytes).get::<TxnHeader>() else { return "unreadable record\n".into() };
+    let TxnHeader { session, cxid, zxid, time_ms, kind } = header;
+    let mut line = short_date(time_ms);
+    _ = write!(line, " session {session} cxid {cxid:#x} zxid {zxid} {}", op_name(kind));
+    match Record::decode(bytes) {
+        Ok(Record { txn: Txn::Multi(_), .. }) => put_multi(&mut line, bytes),
+        Ok(record) => put_txn(&mut line, &record.txn),
+        Err(error) => _ = write!(line, " ({error})"),
+    }
+    line.push('\n');
+    line
+}
+
+fn op_name(kind: i32) -> String {
+    let name = match OpCode::try_from(kind) {
+        Ok(OpCode::CreateSession) => "createSession",
+        Ok(OpCode::CloseSession) => "closeSession",
+        Ok(OpCode::Error) => "error",
+        Ok(OpCode::Create) => "create",
+        Ok(OpCode::Create2) => "create2",
+        Ok(OpCode::CreateContainer) => "createContainer",
+        Ok(OpCode::CreateTtl) => "createTTL",
+        Ok(OpCode::Delete) => "delete",
+        Ok(OpCode::DeleteContainer) => "deleteContainer",
+        Ok(OpCode::SetData) => "setData",
+        Ok(OpCode::Reconfig) => "reconfig",
+        Ok(OpCode::SetAcl) => "setACL",
+        Ok(OpCode::Check) => "check",
+        Ok(OpCode::Multi) => "multi",
+        _ => return format!("unknown {kind}"),
+    };
+    name.into()
+}
+
+fn put_txn(line: &mut String, txn: &Txn<'_>) {
+    _ = match txn {
+        Txn::CreateSession { timeout_ms } => write!(line, " {timeout_ms}"),
+        Txn::CloseSession { paths: None } | Txn::Multi(_) => Ok(()),
+        Txn::CloseSession { paths: Some(paths) } => {
+            let paths: Vec<String> = paths.iter().map(|path| csv(path)).collect();
+            write!(line, " v{{{}}}", paths.join(","))
+        }
+        Txn::Error { err } => write!(line, " {err}"),
+        Txn::Create(create) => write!(line, " {}", create_text(create)),
+        Txn::Delete { path } | Txn::DeleteContainer { path } => write!(line, " {}", csv(path)),
+        Txn::SetData { path, data, version } | Txn::Reconfig { path, data, version } => {
+            write!(line, " {path},{},{version}", lossy(*data))
+        }
+        Txn::SetAcl { path, acl, version } => write!(line, " {},{},{version}", csv(path), acl_csv(*acl)),
+        Txn::Check { path, version } => write!(line, " {path},{version}"),
+    };
+}
+
+fn create_text(create: &CreateTxn<'_>) -> String {
+    let CreateTxn { kind, path, data, acl, parent_cversion } = create;
+    // Compat: Java prints each entry of a list with a line break of its own.
+    let entries: Vec<String> = acl
+        .to_stored()
+        .iter()
+        .map(|acl| format!("{},s{{{},{}}}\n", acl.perms, csv(&acl.scheme), csv(&acl.id)))
+        .collect();
+    let start = format!("{path},{},[{}]", lossy(*data), entries.join(", "));
+    match kind {
+        CreateKind::Create { ephemeral } | CreateKind::Create2 { ephemeral } => {
+            format!("{start},{ephemeral},{parent_cversion}")
+        }
+        CreateKind::Container => format!("{start},{parent_cversion}"),
+        CreateKind::Ttl { ttl_ms } => format!("{start},{parent_cversion},{ttl_ms}"),
+    }
+}
+
+/// Compat: the elements of a multi are printed as the bytes they are.
+fn put_multi(line: &mut String, bytes: &[u8]) {
+    for (index, (kind, body)) in multi_elements(bytes).into_iter().enumerate() {
+        let separator = if index == 0 { ' ' } else { ';' };
+        _ = write!(line, "{separator}{}:{}", op_name(kind), String::from_utf8_lossy(body));
+    }
+}
+
+fn multi_elements(bytes: &[u8]) -> Vec<(i32, &[u8])> {
+    let mut from = Reader::from_disk(bytes);
+    let mut elements = Vec::new();
+    let count = from.get::<TxnHeader>().and_then(|_| from.count()).ok().flatten().unwrap_or(0);
+    for _ in 0..count {
+        let (Ok(kind), Ok(body)) = (from.get::<i32>(), from.get::<Option<&[u8]>>()) else { break };
+        elements.push((kind, body.unwrap_or_default()));
+    }
+    elements
+}
+
+/// A text in jute's CSV form.
+fn csv(text: &str) -> String {
+    let mut out = String::from("'");
+    for letter in text.chars() {
+        match letter {
+            '\0' => out.push_str("%00"),
+            '\n' => out.push_str("%0A"),
+            '\r' => out.push_str("%0D"),
+            ',' => out.push_str("%2C"),
+            '}' => out.push_str("%7D"),
+            '%' => out.push_str("%25"),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+fn acl_csv(acls: RawAcls<'_>) -> String {
+    let entry = |acl: &ox_proto::Acl| format!("s{{{},s{{{},{}}}}}", acl.perms, csv(&acl.scheme), csv(&acl.id));
+    let entries: Vec<String> = acls.to_stored().iter().map(entry).collect();
+    format!("v{{{}}}", entries.join(","))
+}
+
+fn lossy(data: Option<&[u8]>) -> String {
+    data.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+}
+
+fn json_line(frame: &Loose) -> String {
+    let object = match Record::decode(&frame.record) {
+        Ok(record) => {
+            let TxnHeader { session, cxid, zxid, time_ms, kind } = record.header;
+            let object = Object::new()
+                .hex("zxid", zxid.0)
+                .hex("session", session.0)
+                .number("cxid", cxid.into())
+                .number("time", time_ms)
+                .text("type", &op_name(kind));
+            let object = put_json(object, &record.txn);
+            match record.digest {
+                Some(digest) => object.number("digest", digest.tree_digest),
+                None => object,
+            }
+        }
+        Err(error) => Object::new().text("error", &error.to_string()).bytes("record", Some(&frame.record)),
+    };
+    let object = if frame.fits { object } else { object.boolean("checksumFits", false) };
+    object.end() + "\n"
+}
+
+fn put_json(object: Object, txn: &Txn<'_>) -> Object {
+    match txn {
+        Txn::CreateSession { timeout_ms } => object.number("timeout", (*timeout_ms).into()),
+        Txn::CloseSession { paths: None } => object,
+        Txn::CloseSession { paths: Some(paths) } => object.list("paths", paths.iter().map(|path| quoted(path))),
+        Txn::Error { err } => object.number("err", (*err).into()),
+        Txn::Create(create) => {
+            let object = object.text("path", &create.path).bytes("data", create.data).list("acl", acl_json(create.acl));
+            let object = object.number("parentCversion", create.parent_cversion.into());
+            match create.kind {
+                CreateKind::Create { ephemeral } | CreateKind::Create2 { ephemeral } => {
+                    object.boolean("ephemeral", ephemeral)
+                }
+                CreateKind::Container => object,
+                CreateKind::Ttl { ttl_ms } => object.number("ttl", ttl_ms),
+            }
+        }
+        Txn::Delete { path } | Txn::DeleteContainer { path } => object.text("path", path),
+        Txn::SetData { path, data, version } | Txn::Reconfig { path, data, version } => {
+            object.text("path", path).bytes("data", *data).number("version", (*version).into())
+        }
+        Txn::SetAcl { path, acl, version } => {
+            object.text("path", path).list("acl", acl_json(*acl)).number("version", (*version).into())
+        }
+        Txn::Check { path, version } => object.text("path", path).number("version", (*version).into()),
+        Txn::Multi(elements) => object.list("ops", elements.iter().map(element_json)),
+    }
+}
+
+fn element_json(element: &Txn<'_>) -> String {
+    put_json(Object::new().text("type", &op_name(element.kind().code())), element).end()
+}
+
+fn acl_json(acls: RawAcls<'_>) -> impl Iterator<Item = String> {
+    acls.to_stored().into_iter().map(|acl| {
+        Object::new().number("perms", acl.perms.into()).text("scheme", &acl.scheme).text("id", &acl.id).end()
+    })
+}

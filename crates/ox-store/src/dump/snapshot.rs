@@ -1,0 +1,224 @@
+//! A snapshot as text: every node with its metadata, then the sessions.
+//!
+//! Nodes are printed as they are met, parents first, in the order of the file; memory does not grow with them.
+
+use super::date::long_date;
+use super::json::{Object, quoted};
+use crate::disk::Disk;
+use crate::error::{Error, IoContext};
+use crate::names::SnapshotFile;
+use crate::snapshot::Contents;
+use crate::snapshot::read::{Sink, StoredNode, read_snapshot};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ox_proto::{RawAcls, SessionId, Zxid};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// How a snapshot is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotFormat {
+    /// As Apache's snapshot toolkit does, with the length of each node's data.
+    Text,
+    /// The same with the data, in base64.
+    TextWithData,
+    /// The format of the disk usage viewer `ncdu`, as Apache's toolkit writes it.
+    Ncdu {
+        /// The time of the export.
+        now_ms: i64,
+    },
+    /// One JSON object per line: sessions, lists and nodes as they are stored.
+    Json,
+}
+
+/// Prints a snapshot. What was printed counts only if this succeeds: the checksums come last.
+pub fn dump_snapshot(
+    disk: &dyn Disk,
+    file: &SnapshotFile,
+    format: SnapshotFormat,
+    out: &mut dyn Write,
+) -> Result<Contents, Error> {
+    let mut facts = Facts { newest: file.last, ..Facts::default() };
+    read_snapshot(disk, file, &mut facts)?;
+    let mut printer = Printer { format, out, pending: None, open: Vec::new(), inode: 1000 };
+    let print = |result: io::Result<()>| result.context("print", &file.path);
+    print(printer.begin(&facts))?;
+    let contents = read_snapshot(disk, file, &mut printer)?;
+    print(printer.end(&facts))?;
+    Ok(contents)
+}
+
+/// What has to be known before the first line.
+#[derive(Default)]
+struct Facts {
+    nodes: u64,
+    newest: Zxid,
+    sessions: Vec<(SessionId, i32)>,
+    ephemerals: BTreeMap<i64, u64>,
+}
+
+impl Sink for Facts {
+    fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {
+        self.sessions.push((id, timeout_ms));
+        Ok(())
+    }
+
+    fn acl(&mut self, _: i64, _: RawAcls<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn node(&mut self, node: &StoredNode<'_>) -> Result<(), String> {
+        let stat = &node.stat;
+        self.nodes += 1;
+        self.newest = self.newest.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
+        if stat.ephemeral_owner != 0 {
+            *self.ephemerals.entry(stat.ephemeral_owner).or_default() += 1;
+        }
+        Ok(())
+    }
+}
+
+struct Printer<'a> {
+    format: SnapshotFormat,
+    out: &'a mut dyn Write,
+    /// The node before, whose form depends on whether a child follows: path and object.
+    pending: Option<(String, String)>,
+    /// Paths of the nodes whose children are being printed.
+    open: Vec<String>,
+    inode: u64,
+}
+
+impl Sink for Printer<'_> {
+    fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {
+        self.json(|| Object::new().hex("session", id.0).number("timeout", timeout_ms.into()))
+    }
+
+    fn acl(&mut self, id: i64, acls: RawAcls<'_>) -> Result<(), String> {
+        self.json(|| {
+            let entries = acls.to_stored().into_iter().map(|acl| {
+                let object = Object::new().number("perms", acl.perms.into());
+                object.text("scheme", &acl.scheme).text("id", &acl.id).end()
+            });
+            Object::new().number("aclId", id).list("acl", entries)
+        })
+    }
+
+    fn node(&mut self, node: &StoredNode<'_>) -> Result<(), String> {
+        match self.format {
+            SnapshotFormat::Text => self.text(node, None),
+            SnapshotFormat::TextWithData => self.text(node, Some(STANDARD.encode(node.data.unwrap_or_default()))),
+            SnapshotFormat::Ncdu { .. } => self.ncdu(node),
+            SnapshotFormat::Json => return self.json(|| node_json(node)),
+        }
+        .map_err(|error| error.to_string())
+    }
+}
+
+impl Printer<'_> {
+    fn begin(&mut self, facts: &Facts) -> io::Result<()> {
+        match self.format {
+            // Compat: Apache keeps the root under two names and counts both.
+            SnapshotFormat::Text | SnapshotFormat::TextWithData => {
+                writeln!(self.out, "ZNode Details (count={}):", facts.nodes + 1)
+            }
+            SnapshotFormat::Ncdu { now_ms } => {
+                let about = r#""progname":"SnapshotFormatter.java","progver":"0.01""#;
+                write!(self.out, r#"[1,0,{{{about},"timestamp":{now_ms}}}"#)
+            }
+            SnapshotFormat::Json => Ok(()),
+        }
+    }
+
+    fn end(&mut self, facts: &Facts) -> io::Result<()> {
+        match self.format {
+            SnapshotFormat::Text | SnapshotFormat::TextWithData => self.end_text(facts),
+            SnapshotFormat::Ncdu { .. } => {
+                self.close_up_to(None)?;
+                write!(self.out, "]")
+            }
+            SnapshotFormat::Json => Ok(()),
+        }
+    }
+
+    fn end_text(&mut self, facts: &Facts) -> io::Result<()> {
+        writeln!(self.out, "----\nSession Details (sid, timeout, ephemeralCount):")?;
+        for (id, timeout_ms) in &facts.sessions {
+            let ephemerals = facts.ephemerals.get(&id.0).copied().unwrap_or(0);
+            writeln!(self.out, "{:#016x}, {timeout_ms}, {ephemerals}", id.0)?;
+        }
+        writeln!(self.out, "----\nLast zxid: {}", facts.newest)
+    }
+
+    fn text(&mut self, node: &StoredNode<'_>, data: Option<String>) -> io::Result<()> {
+        let stat = &node.stat;
+        let path = if node.path.is_empty() { "/" } else { &node.path };
+        let last = match data {
+            Some(data) => format!("data = {data}"),
+            None => format!("dataLength = {}", node.data.map_or(0, <[u8]>::len)),
+        };
+        let mut lines = format!("----\n{path}\n");
+        let (ctime, mtime) = (long_date(stat.ctime), long_date(stat.mtime));
+        _ = writeln!(lines, "  cZxid = {:#016x}\n  ctime = {ctime}", stat.czxid.0);
+        _ = writeln!(lines, "  mZxid = {:#016x}\n  mtime = {mtime}", stat.mzxid.0);
+        _ = writeln!(lines, "  pZxid = {:#016x}\n  cversion = {}", stat.pzxid.0, stat.cversion);
+        _ = writeln!(lines, "  dataVersion = {}\n  aclVersion = {}", stat.version, stat.aversion);
+        _ = writeln!(lines, "  ephemeralOwner = {:#016x}\n  {last}", stat.ephemeral_owner);
+        self.out.write_all(lines.as_bytes())
+    }
+
+    fn json(&mut self, object: impl FnOnce() -> Object) -> Result<(), String> {
+        if self.format != SnapshotFormat::Json {
+            return Ok(());
+        }
+        writeln!(self.out, "{}", object().end()).map_err(|error| error.to_string())
+    }
+
+    /// A node with children is an array that starts with the node itself, one without is the object alone.
+    fn ncdu(&mut self, node: &StoredNode<'_>) -> io::Result<()> {
+        let parent = node.path.rfind('/').map(|cut| &node.path[..cut]);
+        self.close_up_to(parent)?;
+        let name = node.path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
+        self.inode += 1;
+        let (size, inode) = (node.data.map_or(0, <[u8]>::len), self.inode);
+        let name = quoted(name);
+        let object = format!(r#"{{"name":{name},"asize":{size},"dsize":{size},"dev":0,"ino":{inode}}}"#);
+        self.pending = Some((node.path.clone().into_owned(), object));
+        Ok(())
+    }
+
+    /// Prints the pending node, now that it is known whether it is the parent of what follows, and ends the arrays
+    /// of nodes that are not above it.
+    fn close_up_to(&mut self, parent: Option<&str>) -> io::Result<()> {
+        if let Some((path, object)) = self.pending.take() {
+            if parent == Some(path.as_str()) {
+                write!(self.out, ",[{object}")?;
+                self.open.push(path);
+                return Ok(());
+            }
+            write!(self.out, ",{object}")?;
+        }
+        while self.open.pop_if(|path| parent != Some(path.as_str())).is_some() {
+            write!(self.out, "]")?;
+        }
+        Ok(())
+    }
+}
+
+fn node_json(node: &StoredNode<'_>) -> Object {
+    let stat = &node.stat;
+    let path = if node.path.is_empty() { "/" } else { &node.path };
+    Object::new()
+        .text("path", path)
+        .bytes("data", node.data)
+        .number("aclId", node.acl)
+        .hex("czxid", stat.czxid.0)
+        .hex("mzxid", stat.mzxid.0)
+        .hex("pzxid", stat.pzxid.0)
+        .number("ctime", stat.ctime)
+        .number("mtime", stat.mtime)
+        .number("version", stat.version.into())
+        .number("cversion", stat.cversion.into())
+        .number("aversion", stat.aversion.into())
+        .hex("ephemeralOwner", stat.ephemeral_owner)
+}

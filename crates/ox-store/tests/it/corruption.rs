@@ -1,0 +1,215 @@
+//! Bytes change on disk: noticed, or without effect; never a shorter history without notice (P57).
+
+use crate::expected::{check_state, nodes_of};
+use crate::sim::{damage, file, golden, names, open, open_with, options, startable_sets, worked};
+use crate::workload::model;
+use ox_proto::Zxid;
+use ox_store::disk::{Disk, Keep, Open, SimDisk};
+use ox_store::log_reader::LogReader;
+
+/// The zxids of a log's records with the offsets behind them.
+fn frames(disk: &SimDisk, log: &str) -> Vec<(u64, Zxid)> {
+    let mut reader = LogReader::open(disk, &file(log)).unwrap();
+    let mut frames = Vec::new();
+    while let Some(frame) = reader.next_frame().unwrap() {
+        let record = ox_proto::txn::Record::decode(frame.record).unwrap();
+        let end = frame.offset + frame.record.len() as u64 + 13;
+        frames.push((end, record.header.zxid));
+    }
+    frames
+}
+
+fn newest_log(disk: &SimDisk) -> Option<String> {
+    names(disk, "log.")
+        .into_iter()
+        .filter(|name| !name.ends_with("bak"))
+        .max_by_key(|name| i64::from_str_radix(&name[4..], 16).unwrap())
+}
+
+/// The newest log may end at any byte: the complete records before the cut are there, and nothing else.
+#[test]
+fn the_newest_log_cut_at_every_byte() {
+    for (set, step) in [
+        ("e-corrupt/undamaged", 1),
+        ("c-snapshots", 3),
+        ("g-ensemble/1", 3),
+        ("h-formats/dup-zxid", 1),
+        ("b-rich", 9973),
+    ] {
+        let (disk, _) = golden(set);
+        let log = newest_log(&disk).unwrap();
+        let frames = frames(&disk, &log);
+        let before = Zxid(i64::from_str_radix(&log[4..], 16).unwrap() - 1);
+        let used = frames.last().unwrap().0;
+        for length in (0..used).step_by(step) {
+            let disk = disk.fork();
+            damage(&disk, &log, |bytes| bytes.truncate(usize::try_from(length).unwrap()));
+            let opened = open(&disk).unwrap_or_else(|error| panic!("{set} cut at {length}: {error}"));
+            let last = frames.iter().rfind(|(end, _)| *end <= length).map_or(before, |(_, zxid)| *zxid);
+            assert_eq!(opened.state.last_zxid(), last, "{set} cut at {length}");
+            assert_eq!(opened.report.digest_mismatches, 0);
+        }
+    }
+}
+
+/// An earlier log cut anywhere is refused, unless nothing is lost.
+#[test]
+fn an_earlier_log_cut_at_every_byte() {
+    let (disk, expected) = golden("e-corrupt/undamaged");
+    for name in ["snapshot.7", "snapshot.d"] {
+        crate::sim::remove(&disk, name);
+    }
+    for log in ["log.1", "log.8"] {
+        let used = frames(&disk, log).last().unwrap().0;
+        for length in 0..=used {
+            let disk = disk.fork();
+            damage(&disk, log, |bytes| bytes.truncate(usize::try_from(length).unwrap()));
+            match open(&disk) {
+                Ok(opened) => {
+                    assert_eq!(length, used, "{log} cut at {length} started");
+                    check_state(&opened.state, &expected, log);
+                }
+                Err(error) => assert!(length < used, "{log} whole: {error}"),
+            }
+        }
+    }
+}
+
+/// Any bit of Apache's files: the same tree or a refusal.
+#[test]
+fn every_byte_of_a_golden_set_changes() {
+    let (disk, expected) = golden("e-corrupt/undamaged");
+    for name in names(&disk, "").into_iter().filter(|name| name.contains('.')) {
+        let used = disk.content(&file(&name)).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        for at in 0..used {
+            let disk = disk.fork();
+            damage(&disk, &name, |bytes| bytes[at] ^= 1 << (at % 8));
+            if let Ok(opened) = open(&disk) {
+                assert_eq!(opened.report.dropped, None, "{name} byte {at}");
+                check_state(&opened.state, &expected, &format!("{name} byte {at}"));
+            }
+        }
+    }
+}
+
+/// Any bit, any lost sector and any stale sector of our own files: the same state or a refusal. The marker is what
+/// makes this possible where records hold zeros.
+#[test]
+fn every_byte_and_sector_of_our_own_files_changes() {
+    let mut options = options();
+    options.log.snap_count = 30;
+    let (disk, history) = worked(&options, &[2, 7, 1, 5, 9, 3, 12, 1]);
+    let nodes = nodes_of(&model(history.acked));
+    let check = |disk: &SimDisk, what: &str| {
+        if let Ok(opened) = open_with(disk, &options) {
+            assert_eq!(opened.state.last_zxid(), history.acked, "{what}");
+            assert_eq!(nodes_of(&opened.state), nodes, "{what}");
+        }
+    };
+    for name in names(&disk, "log.").into_iter().chain(names(&disk, "snapshot.")) {
+        let length = disk.content(&file(&name)).unwrap().len();
+        for at in (0..length).step_by(3) {
+            let disk = disk.fork();
+            damage(&disk, &name, |bytes| bytes[at] ^= 1 << (at % 8));
+            check(&disk, &format!("{name} byte {at}"));
+        }
+        for sector in 0..length / 512 {
+            for source in [None, Some(0), Some(sector.saturating_sub(1))] {
+                let disk = disk.fork();
+                damage(&disk, &name, |bytes| match source {
+                    None => bytes[sector * 512..(sector + 1) * 512].fill(0),
+                    Some(from) => bytes.copy_within(from * 512..(from + 1) * 512, sector * 512),
+                });
+                check(&disk, &format!("{name} sector {sector} from {source:?}"));
+            }
+            let disk = disk.fork();
+            damage(&disk, &name, |bytes| bytes.truncate(sector * 512));
+            check(&disk, &format!("{name} cut before sector {sector}"));
+        }
+    }
+}
+
+/// Whole files go missing.
+#[test]
+fn every_file_goes_missing() {
+    let (disk, history) = worked(&options(), &[2, 7, 1, 5, 9, 3, 12, 1]);
+    let nodes = nodes_of(&model(history.acked));
+    for name in names(&disk, "") {
+        let disk = disk.fork();
+        crate::sim::remove(&disk, &name);
+        match open(&disk) {
+            Ok(opened) => assert_eq!(nodes_of(&opened.state), nodes, "without {name}"),
+            Err(_) => assert!(name.starts_with("log.") || name.starts_with("snapshot."), "{name} is not needed"),
+        }
+    }
+}
+
+/// A torn batch with holes starts when a marker says that it was never synced.
+#[test]
+fn a_marker_tells_a_torn_batch_from_rot() {
+    use ox_store::marker::Marker;
+    let (disk, expected) = golden("e-corrupt/torn-batch-hole");
+    assert!(open(&disk).is_err());
+    let identity = i64::from_be_bytes(*disk.content(&file("log.e")).unwrap()[16..].first_chunk().unwrap());
+    let marker = Marker { log: Zxid(0xe), position: 619, identity, last: Zxid(0x14) };
+    let check = |marker: Marker, starts: bool| {
+        let disk = disk.fork();
+        disk.install(&file("oxk.synced"), &marker.encode());
+        match open(&disk) {
+            Ok(opened) => {
+                assert!(starts, "{marker:?}");
+                check_state(&opened.state, &expected, "torn-batch-hole");
+            }
+            Err(error) => assert!(!starts, "{marker:?}: {error}"),
+        }
+    };
+    check(marker, true);
+    check(Marker { position: 16, ..marker }, true);
+    check(Marker { position: 620, ..marker }, false);
+    check(Marker { identity: 1, ..marker }, false);
+    check(Marker { log: Zxid(8), ..marker }, false);
+    check(Marker { last: Zxid(0x15), ..marker }, false);
+}
+
+/// Apache can read every log we leave behind: only zeros follow the last record.
+pub(crate) fn check_log_ends(disk: &SimDisk, what: &str) {
+    for log in names(disk, "log.").into_iter().filter(|name| !name.ends_with("bak")) {
+        let end = frames(disk, &log).last().map_or(16, |(end, _)| *end);
+        let content = disk.content(&file(&log)).unwrap();
+        let rest = &content[usize::try_from(end).unwrap()..];
+        assert!(rest.iter().all(|byte| *byte == 0), "{what}: {log}");
+    }
+}
+
+#[test]
+fn what_we_leave_behind_suits_apache() {
+    for entry in startable_sets() {
+        let (disk, _) = golden(&entry.set);
+        let mut options = options();
+        options.trust_empty = entry.properties.contains_key("zookeeper.snapshot.trust.empty");
+        drop(open_with(&disk, &options).unwrap());
+        // A log that Apache does not read may stay as it is.
+        if !["e-corrupt/torn-then-next-log", "e-corrupt/flip-data-covered", "e-corrupt/flip-data-covered-older"]
+            .contains(&&*entry.set)
+        {
+            check_log_ends(&disk, &entry.set);
+        }
+    }
+}
+
+/// What another server's process left in the page cache is durable before it is served (P15, R19).
+#[test]
+fn unsynced_files_are_made_durable() {
+    for set in ["e-corrupt/undamaged", "c-snapshots", "d-gz"] {
+        let (source, expected) = golden(set);
+        let disk = SimDisk::new();
+        disk.create_dir_all(file("x").parent().unwrap()).unwrap();
+        for name in names(&source, "log.").into_iter().chain(names(&source, "snapshot.")) {
+            let copy = disk.open(&file(&name), Open::CreateNew).unwrap();
+            copy.write_all_at(&source.content(&file(&name)).unwrap(), 0).unwrap();
+        }
+        drop(open(&disk).unwrap());
+        disk.power_on(Keep::Nothing);
+        check_state(&open(&disk).unwrap().state, &expected, set);
+    }
+}

@@ -1,0 +1,436 @@
+//! Failures that other servers had (the K numbers of the reliability specification), as far as they concern the
+//! files of one server. Each test fails without the guard that it names.
+
+use crate::expected::{check_state, nodes_of};
+use crate::sim::{damage, file, golden, names, open, open_with, options, remove, worked};
+use crate::workload::{History, make, run};
+use ox_proto::Zxid;
+use ox_store::disk::{Disk, Fault, Keep, SimDisk};
+use ox_store::{Appended, Error, Opened};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// A power cut, then a start that must work.
+fn reopen_after(disk: &SimDisk, keep: Keep, history: &History, what: &str) {
+    let disk = disk.fork();
+    disk.power_on(keep);
+    let opened = open(&disk).unwrap_or_else(|error| panic!("{what}: {error}"));
+    history.clone().settle(&opened.state, what);
+}
+
+fn refused(disk: &SimDisk, what: &str) -> Error {
+    match open(disk) {
+        Ok(opened) => panic!("{what}: started at {}", opened.state.last_zxid()),
+        Err(error) => error,
+    }
+}
+
+/// Guard: a log without a header or record is nothing if it is the newest.
+#[test]
+fn k037_a_log_that_never_got_its_header() {
+    for length in (0..16).chain([16, 2048]) {
+        let (disk, history) = worked(&options(), &[3, 3]);
+        let next = format!("log.{:x}", history.acked.0 + 1);
+        disk.install(&file(&next), &vec![0; length]);
+        let mut opened = open(&disk).unwrap_or_else(|error| panic!("{length} bytes: {error}"));
+        assert_eq!(names(&disk, &next), Vec::<String>::new(), "Apache would not start on it");
+        run(&mut opened, &[2], &mut history.clone()).unwrap();
+    }
+    let (disk, _) = golden("e-corrupt/empty-middle-log");
+    for length in [0, 8, 16] {
+        disk.install(&file("log.8"), &vec![0; length]);
+        refused(&disk, "an empty log in the middle");
+    }
+}
+
+/// Guard: space is reserved for the record at hand, whatever the step.
+#[test]
+fn k038_a_record_larger_than_the_preallocation() {
+    let mut options = options();
+    options.log.preallocate_bytes = 512;
+    let disk = SimDisk::new();
+    let mut opened = open_with(&disk, &options).unwrap();
+    let mut frames = Vec::new();
+    (1..=40).for_each(|number| make(&mut opened.state, Zxid(number), 0, &mut frames));
+    let _ = opened.log.append(&frames, Zxid(1), Zxid(40), 40).unwrap();
+    opened.log.sync().unwrap();
+    let nodes = nodes_of(&opened.state);
+    drop(opened);
+    disk.power_on(Keep::Nothing);
+    assert_eq!(nodes_of(&open_with(&disk, &options).unwrap().state), nodes);
+}
+
+/// Guard: zeros in a log that is not the newest are damage, not its end.
+#[test]
+fn k039_a_zeroed_block_in_an_older_log() {
+    let mut options = options();
+    options.log.snap_count = 1_000_000;
+    options.log.roll_bytes = Some(4000);
+    let (disk, history) = worked(&options, &[9, 9, 9, 9, 9]);
+    let logs = names(&disk, "log.");
+    assert!(2 < logs.len());
+    for log in &logs[..logs.len() - 1] {
+        let length = disk.content(&file(log)).unwrap().len();
+        for block in 0..length / 512 {
+            let disk = disk.fork();
+            damage(&disk, log, |bytes| bytes[block * 512..(block + 1) * 512].fill(0));
+            match open_with(&disk, &options) {
+                Err(_) => (),
+                // The block held nothing but zeros.
+                Ok(opened) => history.clone().settle(&opened.state, &format!("{log}, block {block}")),
+            }
+        }
+    }
+}
+
+/// Guard: the rule for torn tails.
+#[test]
+fn k040_a_torn_last_record_is_cut() {
+    for case in ["torn-tail-cut", "torn-tail-zeroed", "torn-tail-hole"] {
+        let (disk, expected) = golden(&format!("e-corrupt/{case}"));
+        let opened = open(&disk).unwrap();
+        check_state(&opened.state, &expected, case);
+        let dropped = opened.report.dropped.unwrap();
+        assert_eq!(dropped.after, Zxid(0x18));
+        assert!(dropped.saved_as.is_some_and(|path| disk.content(&path).is_some()));
+    }
+}
+
+/// Guard: the directory is synced before anything in a new log is acknowledged.
+#[test]
+fn k042_the_name_of_a_new_log_is_durable() {
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open(&disk).unwrap();
+    for round in 0..20 {
+        run(&mut opened, &[2], &mut history).unwrap();
+        opened.log.roll();
+        reopen_after(&disk, Keep::Nothing, &history, &format!("after log {round}"));
+    }
+}
+
+/// Guard: snapshots are judged by their content alone.
+#[test]
+fn k043_side_files_decide_nothing() {
+    let (disk, history) = worked(&options(), &[5, 5, 5, 5]);
+    for name in names(&disk, "oxk.") {
+        remove(&disk, &name);
+    }
+    reopen_after(&disk, Keep::Nothing, &history, "without side files");
+    for name in ["oxk.synced", "oxk.install", "oxk.lock", "oxk.reserve"] {
+        disk.install(&file(name), b"garbage");
+    }
+    reopen_after(&disk, Keep::Nothing, &history, "with garbage in side files");
+}
+
+/// Guard: a snapshot is synced with its name before it counts for purging.
+#[test]
+fn k044_a_snapshot_that_let_others_go_is_durable() {
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open(&disk).unwrap();
+    for round in 0..12 {
+        run(&mut opened, &[2], &mut history).unwrap();
+        opened.log.roll();
+        opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+        let cut = disk.fork();
+        cut.power_on(Keep::Nothing);
+        assert!(names(&cut, "snapshot.").contains(&format!("snapshot.{:x}", history.acked.0)), "round {round}");
+        opened.store.purge(3).unwrap();
+        reopen_after(&disk, Keep::Nothing, &history, &format!("after purge {round}"));
+    }
+    assert_eq!(names(&disk, "snapshot.").len(), 3);
+}
+
+/// Batches with a snapshot after each, none purged.
+fn with_snapshots(count: usize) -> (SimDisk, History) {
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open(&disk).unwrap();
+    for _ in 0..count {
+        run_without_purge(&mut opened, &mut history);
+        opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+    }
+    drop(opened);
+    disk.restart_process();
+    (disk, history)
+}
+
+fn run_without_purge(opened: &mut Opened, history: &mut History) {
+    let first = opened.state.last_zxid().next().unwrap();
+    let mut frames = Vec::new();
+    history.make(&mut opened.state, 3, &mut frames);
+    let _ = opened.log.append(&frames, first, opened.state.last_zxid(), 3).unwrap();
+    history.acked = opened.log.sync().unwrap().last;
+    opened.log.roll();
+}
+
+fn by_zxid(disk: &SimDisk, prefix: &str) -> Vec<String> {
+    let mut names = names(disk, prefix);
+    names.sort_by_key(|name| i64::from_str_radix(&name[prefix.len()..], 16).unwrap());
+    names
+}
+
+/// Guard: only snapshots that were read in full count.
+#[test]
+fn k045_broken_snapshots_do_not_push_good_ones_out() {
+    let (disk, history) = with_snapshots(7);
+    let snapshots = by_zxid(&disk, "snapshot.");
+    assert_eq!(snapshots.len(), 8);
+    for name in &snapshots[5..] {
+        damage(&disk, name, |bytes| bytes[100] ^= 1);
+    }
+    let opened = open(&disk).unwrap();
+    opened.store.purge(3).unwrap();
+    assert_eq!(by_zxid(&disk, "snapshot."), snapshots[2..], "three good ones and the broken, which are newer");
+    drop(opened);
+    reopen_after(&disk, Keep::Nothing, &history, "from the good snapshots");
+}
+
+/// Guards: snapshots go before logs, durably; the oldest first.
+#[test]
+fn k046_a_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
+    let (disk, history) = with_snapshots(7);
+    for call in 1.. {
+        let disk = disk.fork();
+        let opened = open(&disk).unwrap();
+        disk.set_fault(disk.calls() + call, Fault::PowerCut);
+        _ = opened.store.purge(3);
+        drop(opened);
+        if disk.is_powered() {
+            break;
+        }
+        for seed in 0..8 {
+            let disk = disk.fork();
+            disk.power_on(Keep::Random(call * 8 + seed));
+            while let Some(newest) = by_zxid(&disk, "snapshot.").pop() {
+                reopen_after(&disk, Keep::Everything, &history, &format!("cut at call {call}, from {newest}"));
+                remove(&disk, &newest);
+            }
+        }
+    }
+}
+
+/// Guard: every log that holds a record behind the oldest kept snapshot stays.
+#[test]
+fn k046_purging_keeps_what_every_kept_snapshot_needs() {
+    for seed in 0..12_usize {
+        let disk = SimDisk::new();
+        let mut history = History::default();
+        let mut opened = open(&disk).unwrap();
+        for step in 0..24 {
+            run(&mut opened, &[1 + (seed * 7 + step * 5) % 4], &mut history).unwrap();
+            if (seed + step) % 3 == 0 {
+                opened.log.roll();
+            }
+            if (seed * 3 + step) % 4 == 1 {
+                opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+            }
+        }
+        opened.store.purge(3).unwrap();
+        drop(opened);
+        while let Some(newest) = by_zxid(&disk, "snapshot.").pop() {
+            reopen_after(&disk, Keep::Nothing, &history, &format!("seed {seed}, from {newest}"));
+            remove(&disk, &newest);
+        }
+    }
+}
+
+/// Guard: logs without a snapshot are refused, or replayed from the very beginning; never ignored.
+#[test]
+fn k047_logs_without_a_snapshot() {
+    let mut options = options();
+    options.log.snap_count = 1_000_000;
+    options.log.roll_bytes = Some(2000);
+    let (disk, history) = worked(&options, &[4; 6]);
+    remove(&disk, "snapshot.0");
+    assert!(matches!(refused(&disk, "logs only"), Error::NoSnapshot(_)));
+    options.trust_empty = true;
+    let opened = open_with(&disk.fork(), &options).unwrap();
+    history.clone().settle(&opened.state, "replayed from the beginning");
+    remove(&disk, "log.1");
+    assert!(open_with(&disk, &options).is_err(), "the beginning is missing");
+}
+
+/// Guard: a snapshot that ends before its name says is not one; the last zxid comes from verified content.
+#[test]
+fn k050_a_snapshot_out_of_order() {
+    let (disk, history) = worked(&options(), &[4; 8]);
+    let snapshots = names(&disk, "snapshot.");
+    let old = disk.content(&file(&snapshots[0])).unwrap();
+    disk.install(&file(&format!("snapshot.{:x}", history.acked.0 - 1)), &old);
+    reopen_after(&disk, Keep::Nothing, &history, "an old snapshot under a new name");
+    // One beyond everything else cannot be told from the only trace of lost transactions.
+    disk.install(&file("snapshot.ffff"), &old);
+    refused(&disk, "an unreadable snapshot beyond the logs");
+}
+
+/// Guard: a stop at any moment leaves a directory that starts.
+#[test]
+fn k051_stopping_right_after_starting() {
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    for round in 0..6 {
+        let mut opened = open(&disk).unwrap();
+        if round % 2 == 0 {
+            run(&mut opened, &[1], &mut history).unwrap();
+        }
+        opened.log.close().unwrap();
+        drop(opened.store);
+        reopen_after(&disk, Keep::Nothing, &history, "stopped");
+        let opened = open(&disk).unwrap();
+        opened.log.close().unwrap();
+    }
+}
+
+/// Guard: a snapshot that does not fit is removed and tried again; the server goes on.
+#[test]
+fn k052_no_space_for_a_snapshot() {
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open(&disk).unwrap();
+    run(&mut opened, &[4, 4], &mut history).unwrap();
+    let free = disk.free_bytes(Path::new("/")).unwrap();
+    for room in [0, 100, 1000] {
+        disk.set_capacity((1 << 40) - free + room);
+        let error = opened.store.write_snapshot(&opened.state.freeze()).unwrap_err();
+        assert_eq!(error.exit_code(), 10);
+        assert_eq!(names(&disk, "oxk.snapshot"), Vec::<String>::new());
+        assert_eq!(names(&disk, "snapshot."), ["snapshot.0"]);
+    }
+    disk.set_capacity(1 << 40);
+    run(&mut opened, &[1], &mut history).unwrap();
+    opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+    reopen_after(&disk, Keep::Nothing, &history, "space came back");
+}
+
+/// Guard: after a failed sync the log takes nothing more, and a restart writes the doubtful bytes again.
+#[test]
+fn k053_a_sync_that_fails_once() {
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open(&disk).unwrap();
+    run(&mut opened, &[3, 3], &mut history).unwrap();
+    let mut frames = Vec::new();
+    history.make(&mut opened.state, 3, &mut frames);
+    let _ = opened.log.append(&frames, Zxid(7), Zxid(9), 3).unwrap();
+    disk.set_fault(disk.calls() + 1, Fault::LostSync);
+    assert!(opened.log.sync().is_err());
+    assert!(matches!(opened.log.sync(), Err(Error::LogFailed)));
+    history.make(&mut opened.state, 1, &mut frames);
+    assert!(matches!(opened.log.append(&frames, Zxid(10), Zxid(10), 1), Err(Error::LogFailed)));
+    drop(opened);
+    // The page cache still shows the records, and the next sync lies; what is served now must survive anyway.
+    disk.restart_process();
+    let opened = open(&disk).unwrap();
+    assert_eq!(opened.state.last_zxid(), Zxid(9));
+    history.settle(&opened.state, "from the page cache");
+    drop(opened);
+    reopen_after(&disk, Keep::Nothing, &history, "power cut after the restart");
+}
+
+/// Guard: the marker goes down, durably, before a log is cut.
+#[test]
+fn k054_the_marker_follows_a_cut() {
+    let mut rescue = options();
+    rescue.log.snap_count = 1_000_000;
+    let (disk, mut history) = worked(&rescue, &[5]);
+    let mut opened = open_with(&disk, &rescue).unwrap();
+    run(&mut opened, &[5], &mut history).unwrap();
+    opened.log.close().unwrap();
+    drop(opened.store);
+    damage(&disk, "log.6", |bytes| *bytes.last_mut().unwrap() = 0x43);
+    assert!(matches!(refused(&disk, "synced bytes are damaged"), Error::NoUsableSnapshot(_)));
+    rescue.allow_gaps = true;
+    for call in 1.. {
+        let disk = disk.fork();
+        disk.set_fault(disk.calls() + call, Fault::PowerCut);
+        let done = open_with(&disk, &rescue).is_ok();
+        disk.clear_faults();
+        disk.power_on(Keep::Random(call));
+        assert_eq!(open_with(&disk, &rescue).unwrap().state.last_zxid(), Zxid(9), "cut at call {call}");
+        disk.power_on(Keep::Nothing);
+        assert_eq!(open(&disk).unwrap().state.last_zxid(), Zxid(9), "cut at call {call}");
+        if done {
+            break;
+        }
+    }
+}
+
+/// Guard: a snapshot that cannot be deleted does not make the next one fail.
+#[test]
+fn k056_old_snapshots_that_stay() {
+    let mut options = options();
+    options.log.snap_count = 1_000_000;
+    let (disk, mut history) = worked(&options, &[]);
+    let mut opened = open_with(&disk, &options).unwrap();
+    for _ in 0..4 {
+        run(&mut opened, &[2], &mut history).unwrap();
+        opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+    }
+    let before = disk.fork();
+    opened.store.purge(3).unwrap();
+    let calls = disk.calls() - before.calls();
+    drop(opened);
+    let failed = (1..=calls).any(|call| {
+        let disk = before.fork();
+        disk.restart_process();
+        let mut opened = open_with(&disk, &options).unwrap();
+        disk.set_fault(disk.calls() + call, Fault::Error(ErrorKind::PermissionDenied));
+        let purged = opened.store.purge(3);
+        run(&mut opened, &[1], &mut history.clone()).unwrap();
+        opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+        purged.is_ok_and(|purged| !purged.failed.is_empty())
+    });
+    assert!(failed, "one of the calls is a removal");
+}
+
+/// Guard: what is appended counts as durable only after the sync.
+#[test]
+fn k059_an_append_alone_is_no_promise() {
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open(&disk).unwrap();
+    run(&mut opened, &[2], &mut history).unwrap();
+    let mut frames = Vec::new();
+    make(&mut opened.state, Zxid(3), 0, &mut frames);
+    assert_eq!(opened.log.append(&frames, Zxid(3), Zxid(3), 1).unwrap(), Appended::Plain);
+    let cut = disk.fork();
+    cut.power_on(Keep::Nothing);
+    assert_eq!(open(&cut).unwrap().state.last_zxid(), Zxid(2));
+    opened.log.sync().unwrap();
+    disk.power_on(Keep::Nothing);
+    assert_eq!(open(&disk).unwrap().state.last_zxid(), Zxid(3));
+}
+
+/// Guard: position and content are one; replaying again what is contained changes nothing.
+#[test]
+fn k060_every_snapshot_leads_to_the_same_state() {
+    for set in ["c-fuzzy", "c-snapshots", "e-corrupt/undamaged", "d-gz", "d-snappy", "f-380", "g-ensemble/1"] {
+        let (disk, expected) = golden(set);
+        let mut snapshots = names(&disk, "snapshot.");
+        let number = |name: &str| i64::from_str_radix(name.split('.').nth(1).unwrap(), 16).unwrap();
+        snapshots.sort_by_key(|name| number(name));
+        while !snapshots.is_empty() {
+            let copy = disk.fork();
+            let opened = open(&copy).unwrap();
+            check_state(&opened.state, &expected, &format!("{set} from {snapshots:?}"));
+            remove(&disk, &snapshots.pop().unwrap());
+        }
+    }
+}
+
+/// Guard: leftovers of a crash are recognised; ours are removed.
+#[test]
+fn k062_leftovers() {
+    let (disk, history) = worked(&options(), &[3, 3]);
+    for name in ["oxk.lock", "oxk.snapshot.6.tmp", "oxk.log.1.tmp", "snapshot.6.tmp", "log.1.bak", "damaged.log.1.0"] {
+        disk.install(&file(name), b"left over");
+    }
+    disk.install(Path::new("/srv/zk/initialize"), b"");
+    let opened = open(&disk).unwrap();
+    history.clone().settle(&opened.state, "among leftovers");
+    assert_eq!(opened.report.warnings.len(), 2, "{:?}", opened.report.warnings);
+    assert!(names(&disk, "oxk.").iter().all(|name| !name.ends_with(".tmp")));
+    assert!(disk.content(Path::new("/srv/zk/initialize")).is_none());
+}

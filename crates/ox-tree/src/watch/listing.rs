@@ -1,0 +1,87 @@
+//! Looking through the table in pieces, so that a listing of a million watches holds it for moments only.
+//!
+//! Watches come and go between two pieces. A listing shows those that stay, each once; when so many go that the
+//! table shrinks under it, it may miss some.
+
+use super::WatchTable;
+use crate::conn::ConnId;
+use std::ops::Bound;
+
+impl WatchTable {
+    /// Shows paths with their data watchers from place `from` on, until about `work_max` places and watchers were
+    /// looked at. Returns where to go on, `None` at the end.
+    pub fn show_data_watches(
+        &self,
+        from: usize,
+        work_max: usize,
+        mut show: impl FnMut(&str, &mut dyn ExactSizeIterator<Item = ConnId>),
+    ) -> Option<usize> {
+        let mut work = 0;
+        for (place, watched) in self.paths.iter().enumerate().skip(from) {
+            if work_max <= work {
+                return Some(place);
+            }
+            work += 1;
+            if let Some(watched) = watched.as_ref().filter(|watched| !watched.data.is_empty()) {
+                let watchers = watched.data.as_slice();
+                work += watchers.len();
+                show(&watched.path, &mut watchers.iter().map(|watcher| watcher.conn()));
+            }
+        }
+        None
+    }
+
+    /// The next connection behind `after` that has watched something, and the places of the paths.
+    pub fn next_conn(&self, after: Option<ConnId>) -> Option<(ConnId, Vec<u32>)> {
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (conn, watches) = self.conns.range((behind, Bound::Unbounded)).next()?;
+        Some((*conn, watches.slots.clone()))
+    }
+
+    /// The path at a place, if the connection has a data watch there.
+    pub fn data_path(&self, place: u32, conn: ConnId) -> Option<&str> {
+        let watched = self.paths.get(place as usize)?.as_ref()?;
+        watched.data.find(conn).map(|_| &*watched.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Mode, Table};
+    use super::*;
+
+    fn table() -> WatchTable {
+        let mut watches = WatchTable::new(0);
+        for (slot, path, table) in
+            [(1, "/a", Table::Data), (2, "/a", Table::Data), (2, "/b", Table::Child), (1, "/c", Table::Data)]
+        {
+            watches.add(ConnId::new(0, slot, 1), path, table, Mode::Standard);
+        }
+        watches
+    }
+
+    #[test]
+    fn pieces_add_up() {
+        for work_max in 1..8 {
+            let (watches, mut found, mut from) = (table(), Vec::new(), Some(0));
+            while let Some(place) = from {
+                from = watches.show_data_watches(place, work_max, |path, conns| {
+                    found.push((path.to_owned(), conns.map(ConnId::slot).collect::<Vec<_>>()));
+                });
+            }
+            assert_eq!(found, [("/a".to_owned(), vec![1, 2]), ("/c".to_owned(), vec![1])], "{work_max}");
+        }
+    }
+
+    #[test]
+    fn a_connection_has_its_data_watches() {
+        let watches = table();
+        let (mut conn, mut found) = (None, Vec::new());
+        while let Some((next, places)) = watches.next_conn(conn) {
+            let paths = places.into_iter().filter_map(|place| watches.data_path(place, next));
+            found.push((next.slot(), paths.collect::<Vec<_>>()));
+            conn = Some(next);
+        }
+        assert_eq!(found, [(1, vec!["/a", "/c"]), (2, vec!["/a"])]);
+    }
+}

@@ -1,0 +1,200 @@
+//! Replay over snapshots that Apache takes while it goes on applying (P18).
+//!
+//! Sessions are copied first, then the table of lists, then each node at its turn in pre-order, while transactions
+//! and parts of transactions go by. From the zxid before the first of them on, the log must repair everything.
+//! Only a session that closes without a list of its nodes is beyond repair (a parent's pzxid may stay behind): the
+//! nodes are neither in the snapshot nor in the log. Our own snapshots are not fuzzy and need no list.
+
+use crate::generate::{Step, check, setups, steps};
+use crate::image::Image;
+use crate::model::{Node, Stored};
+use crate::request::{Bytes, Entry, Op};
+use crate::world::{Setup, World};
+use ox_proto::stat::StatPersisted;
+use ox_proto::txn::{Record, Txn};
+use ox_proto::{RawAcls, SessionId, Zxid};
+use ox_tree::{Loader, State};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// The state between any two changes, and the zxid up to which everything is applied.
+struct Moment {
+    image: Image,
+    complete: i64,
+}
+
+/// Takes a history apart as a serializer that runs beside it may see it.
+fn moments(setup: &Setup, history: &[Vec<u8>]) -> Vec<Moment> {
+    let mut state = State::new(setup.options());
+    let mut moments = vec![Moment { image: Image::of(&state), complete: 0 }];
+    for bytes in history {
+        let record = Record::decode(bytes).unwrap();
+        let parts = match &record.txn {
+            Txn::Multi(elements) if elements.iter().all(|element| !matches!(element, Txn::Error { .. })) => {
+                elements.clone()
+            }
+            Txn::CloseSession { .. } => {
+                let paths = state.ephemerals_of(record.header.session);
+                paths.map(|path| Txn::Delete { path: path.into() }).collect()
+            }
+            _ => Vec::new(),
+        };
+        for part in parts {
+            let header = ox_proto::txn::TxnHeader { kind: part.kind().code(), ..record.header };
+            state.replay(&Record { header, txn: part, digest: None });
+            moments.push(Moment { image: Image::of(&state), complete: record.header.zxid.0 - 1 });
+        }
+        // What its parts have done is not done again.
+        if !matches!(record.txn, Txn::Multi(_)) {
+            state.replay(&record);
+        }
+        moments.push(Moment { image: Image::of(&state), complete: record.header.zxid.0 });
+    }
+    moments
+}
+
+/// Where the serializer is: it starts somewhere, and time passes between any two things it copies.
+struct Serializer<'a> {
+    moments: &'a [Moment],
+    at: usize,
+    pace: &'a [usize],
+    copied: usize,
+    lists: BTreeMap<Stored, i64>,
+}
+
+impl Serializer<'_> {
+    fn image(&mut self) -> &Image {
+        let pause = self.pace.get(self.copied % self.pace.len().max(1)).copied().unwrap_or(0);
+        self.copied += 1;
+        self.at = (self.at + pause).min(self.moments.len() - 1);
+        &self.moments[self.at].image
+    }
+
+    /// Ids count up over the whole history, as they do in a running server.
+    fn list_id(&mut self, list: &Option<Stored>) -> i64 {
+        let Some(list) = list else { return -1 };
+        let next = i64::try_from(self.lists.len()).unwrap() + 1;
+        *self.lists.entry(list.clone()).or_insert(next)
+    }
+
+    fn write(mut self, setup: &Setup) -> State {
+        let zxid = self.moments[self.at].complete;
+        let mut loader = Loader::new(setup.options());
+        for (session, timeout_ms) in self.image().sessions.clone() {
+            loader.session(SessionId(session), timeout_ms);
+        }
+        let in_use: Vec<Option<Stored>> = self.image().nodes.values().map(|node| node.acl.clone()).collect();
+        for list in in_use.iter().filter(|list| list.is_some()) {
+            let id = self.list_id(list);
+            loader.acl(id, RawAcls::from_encoded(&encoded(list.as_ref().unwrap())).unwrap()).unwrap();
+        }
+        let mut open = vec![String::new()];
+        while let Some(path) = open.pop() {
+            let image = self.image();
+            let Some(node) = image.nodes.get(&path).cloned() else { continue };
+            let is_child = |other: &&String| other.rsplit_once('/').is_some_and(|(parent, _)| parent == path);
+            open.extend(image.nodes.keys().filter(is_child).cloned().collect::<Vec<_>>());
+            let acl = self.list_id(&node.acl);
+            loader.node(&path, node.data.as_deref(), acl, persisted(&node)).unwrap();
+        }
+        loader.finish(Zxid(zxid)).unwrap()
+    }
+}
+
+pub(crate) fn encoded(list: &Stored) -> Vec<u8> {
+    let entry =
+        |(perms, scheme, id): &(i32, String, String)| -> Entry { (*perms, Some(scheme.clone()), Some(id.clone())) };
+    Bytes::default().acl(Some(&list.iter().map(entry).collect::<Vec<_>>())).0
+}
+
+pub(crate) fn persisted(node: &Node) -> StatPersisted {
+    StatPersisted {
+        czxid: Zxid(node.czxid),
+        mzxid: Zxid(node.mzxid),
+        ctime: node.ctime,
+        mtime: node.mtime,
+        version: node.version,
+        cversion: node.cversion,
+        aversion: node.aversion,
+        ephemeral_owner: node.owner,
+        pzxid: Zxid(node.pzxid),
+    }
+}
+
+/// What must be equal after the replay, seen from outside.
+fn compare(replayed: &State, straight: &State, with_usage: bool) {
+    let (seen, expected) = (Image::of(replayed), Image::of(straight));
+    if with_usage {
+        assert_eq!(seen, expected);
+    } else {
+        assert_eq!(seen.without_usage(), expected.without_usage());
+    }
+    assert_eq!(replayed.digest(), straight.digest());
+    assert_eq!(replayed.acl_count(), straight.acl_count());
+    let expired = |state: &State| {
+        let mut paths = state.expired_nodes(i64::MAX / 2, 1);
+        paths.sort();
+        paths
+    };
+    assert_eq!(expired(replayed), expired(straight), "containers and TTL nodes");
+    assert_eq!(replayed.node_count(), straight.node_count());
+    if with_usage {
+        assert_eq!(replayed.data_bytes(), straight.data_bytes());
+    }
+}
+
+/// Replays what comes after the snapshot, then lets every quota speak.
+fn check_replay(setup: &Setup, steps: &[Step], start: usize, pace: &[usize], with_usage: bool) {
+    let setup = &Setup { depth: 0, close_session_txn: true, ..setup.clone() };
+    let mut world = World::new(setup.clone());
+    steps.iter().for_each(|step| world.step(step));
+    let moments = moments(setup, &world.history);
+    let at = start % moments.len();
+    let serializer = Serializer { moments: &moments, at, pace, copied: 0, lists: BTreeMap::new() };
+    let mut replayed = serializer.write(setup);
+    let label = replayed.last_zxid();
+    for bytes in &world.history {
+        let record = Record::decode(bytes).unwrap();
+        if label < record.header.zxid {
+            replayed.replay(&record);
+        }
+    }
+    compare(&replayed, &world.state, with_usage);
+}
+
+fn paces() -> BoxedStrategy<Vec<usize>> {
+    prop::collection::vec(prop_oneof![3 => Just(0_usize), 3 => Just(1), 1 => 2..10_usize], 0..12).boxed()
+}
+
+#[test]
+fn replay_over_fuzzy_snapshots_is_straight_application() {
+    check(700, &(setups(), steps(80), 0..1000_usize, paces()), |(setup, steps, start, pace)| {
+        check_replay(&setup, &steps, start, &pace, false);
+    });
+}
+
+/// Nobody touches the quota nodes themselves, so usage is what it was before.
+#[test]
+fn k72_usage_of_quotas_survives_fuzzy_snapshots() {
+    fn is_inside(op: &Op) -> bool {
+        let path = match op {
+            Op::Create { path, .. }
+            | Op::Delete { path, .. }
+            | Op::SetData { path, .. }
+            | Op::SetAcl { path, .. }
+            | Op::Check { path, .. } => path,
+            Op::Multi(elements) => return elements.iter().any(is_inside),
+            Op::Garbage(_) => return false,
+        };
+        let path = path.as_deref().unwrap_or_default();
+        path.starts_with("/zookeeper") || path.starts_with('@') || path.contains("zookeeper_")
+    }
+    check(300, &(setups(), steps(120), 0..1000_usize, paces()), |(setup, mut steps, start, pace)| {
+        steps.retain(|step| match step {
+            Step::Write(_, op) => !is_inside(op),
+            Step::DeleteContainer(path) => !path.starts_with('@'),
+            _ => true,
+        });
+        check_replay(&Setup { has_quota: true, ..setup }, &steps, start, &pace, true);
+    });
+}

@@ -1,0 +1,251 @@
+//! Reads of the model. Child names come sorted; the order of the real ones means nothing.
+
+use super::watches::Mode;
+use super::{MARSHALLING, Model, Who, internal, reply};
+use crate::request::{Bytes, Entry};
+
+/// A read, or a change of watches.
+#[derive(Clone, Debug)]
+pub(crate) enum Ask {
+    Exists { path: Option<String>, watch: bool },
+    GetData { path: Option<String>, watch: bool },
+    GetChildren { path: Option<String>, watch: bool, with_stat: bool },
+    GetAcl { path: Option<String> },
+    AllChildrenNumber { path: Option<String> },
+    Ephemerals { prefix: Option<String> },
+    MultiRead(Vec<(bool, Option<String>)>),
+    AddWatch { path: Option<String>, mode: i32 },
+    CheckWatches { path: Option<String>, kind: i32 },
+    RemoveWatches { path: Option<String>, kind: i32 },
+    SetWatches { all_five: bool, relative: i64, lists: [Vec<String>; 5] },
+    Sync { path: Option<String> },
+    Ping,
+}
+
+impl Ask {
+    pub(crate) fn code(&self) -> i32 {
+        match self {
+            Ask::Exists { .. } => 3,
+            Ask::GetData { .. } => 4,
+            Ask::GetChildren { with_stat: false, .. } => 8,
+            Ask::GetChildren { with_stat: true, .. } => 12,
+            Ask::GetAcl { .. } => 6,
+            Ask::AllChildrenNumber { .. } => 104,
+            Ask::Ephemerals { .. } => 103,
+            Ask::MultiRead(_) => 22,
+            Ask::AddWatch { .. } => 106,
+            Ask::CheckWatches { .. } => 17,
+            Ask::RemoveWatches { .. } => 18,
+            Ask::SetWatches { all_five: false, .. } => 101,
+            Ask::SetWatches { all_five: true, .. } => 105,
+            Ask::Sync { .. } => 9,
+            Ask::Ping => 11,
+        }
+    }
+
+    pub(crate) fn body(&self) -> Vec<u8> {
+        let out = Bytes::default();
+        match self {
+            Ask::Exists { path, watch } | Ask::GetData { path, watch } | Ask::GetChildren { path, watch, .. } => {
+                out.text(path.as_deref()).bool(*watch)
+            }
+            Ask::GetAcl { path } | Ask::AllChildrenNumber { path } | Ask::Sync { path } => out.text(path.as_deref()),
+            Ask::Ephemerals { prefix } => out.text(prefix.as_deref()),
+            Ask::MultiRead(elements) => {
+                let code = |is_data: bool| if is_data { 4 } else { 8 };
+                let put = |out: Bytes, (is_data, path): &(bool, Option<String>)| {
+                    out.element(code(*is_data), -1).text(path.as_deref()).bool(true)
+                };
+                elements.iter().fold(out, put).end()
+            }
+            Ask::AddWatch { path, mode: kind }
+            | Ask::CheckWatches { path, kind }
+            | Ask::RemoveWatches { path, kind } => out.text(path.as_deref()).int(*kind),
+            Ask::SetWatches { all_five, relative, lists } => {
+                let lists = &lists[..if *all_five { 5 } else { 3 }];
+                lists.iter().fold(out.long(*relative), |out, list| out.texts(list.iter().map(String::as_str)))
+            }
+            Ask::Ping => out,
+        }
+        .0
+    }
+}
+
+impl Model {
+    /// The whole answer: events that re-arming sends, then the reply.
+    pub(crate) fn read(&mut self, who: &Who, conn: usize, xid: i32, ask: &Ask) -> Vec<u8> {
+        if let Ask::SetWatches { all_five, relative, lists } = ask {
+            let events = self.rearm(who, conn, *relative, &lists[..if *all_five { 5 } else { 3 }]);
+            return [events, reply(xid, self.zxid, 0, &[])].concat();
+        }
+        let (err, body) = match self.read_body(who, conn, ask) {
+            Ok(body) => (0, body),
+            Err((err, body)) => (err, body),
+        };
+        let xid = if matches!(ask, Ask::Ping) { -2 } else { xid };
+        reply(xid, self.zxid, err, &body)
+    }
+
+    fn readable<'a>(&self, who: &Who, path: &'a Option<String>) -> Result<&'a str, i32> {
+        let path = internal(path.as_deref().ok_or(MARSHALLING)?);
+        self.exists(path)?;
+        self.check_acl(path, who, 1)?;
+        Ok(path)
+    }
+
+    fn read_body(&mut self, who: &Who, conn: usize, ask: &Ask) -> Result<Vec<u8>, (i32, Vec<u8>)> {
+        let refused = |code: i32| (code, Vec::new());
+        match ask {
+            Ask::Exists { path: Some(path), .. } if path.contains('\0') => Err(refused(-8)),
+            Ask::Exists { path, watch } => {
+                let found = self.readable(who, path);
+                if let (true, Some(path), true) = (*watch, path, !matches!(found, Err(-102))) {
+                    self.watches.add(conn, path, false, Mode::Standard);
+                }
+                found.map(|path| self.stat(path)).map_err(refused)
+            }
+            Ask::GetData { path, watch } => {
+                let found = self.readable(who, path).map_err(refused)?;
+                if *watch {
+                    self.watches.add(conn, path.as_ref().unwrap(), false, Mode::Standard);
+                }
+                Ok(self.put_data(found))
+            }
+            Ask::GetChildren { path, watch, with_stat } => {
+                let found = self.readable(who, path).map_err(refused)?;
+                if *watch {
+                    self.watches.add(conn, path.as_ref().unwrap(), true, Mode::Standard);
+                }
+                let stat = if *with_stat { self.stat(found) } else { Vec::new() };
+                Ok([self.put_children(found), stat].concat())
+            }
+            Ask::GetAcl { path } => self.get_acl(who, path).map_err(refused),
+            Ask::AllChildrenNumber { path } => {
+                let found = self.readable(who, path).map_err(refused)?;
+                let below = self.nodes.keys().filter(|path| path.starts_with(&format!("{found}/"))).count();
+                let alias = usize::from(path.as_deref() == Some(""));
+                Ok(Bytes::default().int(i32::try_from(below + alias).unwrap()).0)
+            }
+            Ask::Ephemerals { prefix } => {
+                let prefix = prefix.as_deref().unwrap_or_default();
+                let all = matches!(prefix.trim(), "" | "/");
+                let mut paths = self.ephemerals(who.session);
+                paths.retain(|path| all || path.starts_with(prefix));
+                Ok(Bytes::default().texts(paths.iter().map(String::as_str)).0)
+            }
+            Ask::MultiRead(elements) => self.multi_read(who, elements),
+            Ask::AddWatch { path, mode } => {
+                let mode = match mode {
+                    0 => Mode::Persistent,
+                    1 => Mode::Recursive,
+                    _ => return Err(refused(MARSHALLING)),
+                };
+                if let Some(path) = path {
+                    self.add_persistent(conn, path, mode);
+                }
+                Ok(vec![0; 4])
+            }
+            Ask::CheckWatches { path, kind } => self.find_watches(conn, path, *kind, false).map_err(refused),
+            Ask::RemoveWatches { path, kind } => self.find_watches(conn, path, *kind, true).map_err(refused),
+            Ask::Sync { path } => Ok(Bytes::default().text(path.as_deref()).0),
+            Ask::Ping => Ok(Vec::new()),
+            Ask::SetWatches { .. } => unreachable!("answered before"),
+        }
+    }
+
+    fn put_data(&self, path: &str) -> Vec<u8> {
+        Bytes::default().buffer(self.nodes[path].data.as_deref()).raw(&self.stat(path)).0
+    }
+
+    fn put_children(&self, path: &str) -> Vec<u8> {
+        Bytes::default().texts(self.children(path).iter().map(String::as_str)).0
+    }
+
+    fn multi_read(&self, who: &Who, elements: &[(bool, Option<String>)]) -> Result<Vec<u8>, (i32, Vec<u8>)> {
+        let mut out = Bytes::default();
+        for (is_data, path) in elements {
+            out = match self.readable(who, path) {
+                Ok(path) if *is_data => out.element(4, 0).raw(&self.put_data(path)),
+                Ok(path) => out.element(8, 0).raw(&self.put_children(path)),
+                Err(MARSHALLING) => return Err((MARSHALLING, out.end().0)),
+                Err(code) => out.element(-1, code).int(code),
+            };
+        }
+        Ok(out.end().0)
+    }
+
+    fn get_acl(&self, who: &Who, path: &Option<String>) -> Result<Vec<u8>, i32> {
+        let path = internal(path.as_deref().ok_or(MARSHALLING)?);
+        self.exists(path)?;
+        self.check_acl(path, who, 1 | 16)?;
+        let sees_all = self.check_acl(path, who, 16).is_ok();
+        let shown = |(perms, scheme, id): &(i32, String, String)| -> Entry {
+            let is_hidden = scheme == "digest" && !sees_all;
+            let id = if is_hidden { format!("{}:x", id.split(':').next().unwrap()) } else { id.clone() };
+            (*perms, Some(scheme.clone()), Some(id))
+        };
+        let open = vec![(31, "world".to_owned(), "anyone".to_owned())];
+        let acl: Vec<Entry> = self.nodes[path].acl.as_ref().unwrap_or(&open).iter().map(shown).collect();
+        Ok(Bytes::default().acl(Some(&acl)).raw(&self.stat(path)).0)
+    }
+
+    fn add_persistent(&mut self, conn: usize, path: &str, mode: Mode) {
+        self.watches.add(conn, path, false, mode);
+        if mode == Mode::Persistent {
+            self.watches.add(conn, path, true, mode);
+        }
+    }
+
+    fn find_watches(&mut self, conn: usize, path: &Option<String>, kind: i32, remove: bool) -> Result<Vec<u8>, i32> {
+        use Mode::{Persistent, Recursive, Standard};
+        let all: &[Mode] = &[Standard, Persistent, Recursive];
+        let (data, child): (&[Mode], &[Mode]) = match kind {
+            1 => (&[], &[Standard]),
+            2 => (&[Standard], &[]),
+            3 => (all, all),
+            4 => (&[Persistent], &[Persistent]),
+            5 => (&[Recursive], &[]),
+            _ => return Err(MARSHALLING),
+        };
+        let key = (path.clone().ok_or(-121)?, conn);
+        let mut found = false;
+        for (table, modes) in [(&mut self.watches.data, data), (&mut self.watches.child, child)] {
+            let Some(mine) = table.get_mut(&key) else { continue };
+            found |= modes.iter().any(|mode| mine.contains(mode));
+            if remove {
+                mine.retain(|mode| !modes.contains(mode));
+            }
+            table.retain(|_, modes| !modes.is_empty());
+        }
+        if found { Ok(Vec::new()) } else { Err(-121) }
+    }
+
+    fn rearm(&mut self, who: &Who, conn: usize, relative: i64, lists: &[Vec<String>]) -> Vec<u8> {
+        let mut events = Vec::new();
+        for (list, paths) in lists.iter().enumerate() {
+            for path in paths {
+                let node = self.nodes.get(internal(path));
+                let may_read = node.is_none_or(|node| Self::allows(&node.acl, who, 1));
+                let event = match (list, node) {
+                    _ if !may_read => None,
+                    (0 | 2, None) => Some(2),
+                    (0, Some(node)) if node.mzxid > relative => Some(3),
+                    (1, Some(_)) => Some(1),
+                    (2, Some(node)) if node.pzxid > relative => Some(4),
+                    _ => None,
+                };
+                match event {
+                    Some(kind) => {
+                        let body = Bytes::default().int(kind).int(3).text(Some(path)).0;
+                        events.extend(reply(-1, -1, 0, &body));
+                    }
+                    None if list < 2 => self.watches.add(conn, path, false, Mode::Standard),
+                    None if list == 2 => self.watches.add(conn, path, true, Mode::Standard),
+                    None if list == 3 => self.add_persistent(conn, path, Mode::Persistent),
+                    None => self.add_persistent(conn, path, Mode::Recursive),
+                }
+            }
+        }
+        events
+    }
+}

@@ -1,0 +1,100 @@
+//! The differential test: the same requests to Oxkeeper and to Apache, under each profile of settings.
+
+use super::peers::{ServerSpec, ServerUnderTest, Software};
+use super::workspace::Workspace;
+use anyhow::{Context, Result, bail};
+use ox_diff::duel::Pair;
+use ox_diff::profile::{PROFILES, Place, Profile};
+use ox_diff::suite::{self, Plan, Servers};
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// How much to compare.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Amount {
+    /// First seed of the random sequences.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Seeds for each profile.
+    #[arg(long, default_value_t = 2)]
+    seeds: u64,
+    /// Requests for each seed.
+    #[arg(long, default_value_t = 3000)]
+    steps: usize,
+}
+
+/// Two servers with the same settings.
+struct Both {
+    ours: ServerUnderTest,
+    apache: ServerUnderTest,
+    /// Goes after the servers that use it.
+    _dir: tempfile::TempDir,
+}
+
+/// Settings that Oxkeeper does not know yet: it refuses to start with them.
+const NOT_BUILT: &[&str] = &["enforced-auth"];
+
+impl Both {
+    fn start(workspace: &Workspace, profile: &Profile) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("oxkeeper-diff-").tempdir()?;
+        let start = |software, name| -> Result<ServerUnderTest> {
+            let mut spec = ServerSpec::new(workspace, software);
+            for setting in profile.settings(Place::Config) {
+                spec = spec.setting(setting.name, setting.value);
+            }
+            for setting in profile.settings(Place::Property) {
+                spec = spec.property(setting.name, setting.value);
+            }
+            spec.start_in(&dir.path().join(name))
+        };
+        Ok(Self { ours: start(Software::Oxkeeper, "ours")?, apache: start(Software::Apache, "apache")?, _dir: dir })
+    }
+
+    fn pair(&self) -> Pair {
+        Pair { ours: self.ours.address().to_string(), apache: self.apache.address().to_string() }
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.ours.restart()?;
+        self.apache.restart()
+    }
+}
+
+/// Compares under every profile. A difference that is not listed as intended is an error.
+pub(crate) fn run(workspace: &Workspace, amount: Amount) -> Result<()> {
+    Software::Oxkeeper.provide(workspace)?;
+    Software::Apache.provide(workspace)?;
+    let mut talk = |text: &str| eprintln!("{text}");
+    let mut differing = Vec::new();
+    for profile in PROFILES.iter().filter(|profile| !NOT_BUILT.contains(&profile.name)) {
+        let both = RefCell::new(Both::start(workspace, profile).with_context(|| format!("profile {}", profile.name))?);
+        let mut servers = Servers {
+            pair: both.borrow().pair(),
+            fresh: Some(Box::new(|| {
+                both.replace(Both::start(workspace, profile)?);
+                Ok(both.borrow().pair())
+            })),
+            restart: Some(Box::new(|| {
+                both.borrow_mut().restart()?;
+                Ok(both.borrow().pair())
+            })),
+        };
+        let seeds = if profile.random { amount.seeds } else { 0 };
+        let plan = Plan {
+            profile,
+            scenarios: true,
+            scripts: Vec::new(),
+            only: None,
+            trace: false,
+            seeds: amount.seed..amount.seed + seeds,
+            steps: amount.steps,
+            shrink_for: Duration::from_secs(20),
+        };
+        let verdict = suite::run(&plan, &mut servers, &mut talk)?;
+        println!("{}: {verdict}", profile.name);
+        if !verdict.is_clean() {
+            differing.push(profile.name);
+        }
+    }
+    if differing.is_empty() { Ok(()) } else { bail!("answers differ from Apache's under: {}", differing.join(", ")) }
+}
