@@ -1,0 +1,144 @@
+//! A disk that runs full: a small file system in memory, where the tests may mount one.
+
+use crate::process::{Running, Site};
+use crate::raw::Client;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A file system of its own, taken down with the test.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None` where mounting is not permitted.
+    fn mount(megabytes: usize) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"])
+            .arg(directory.path())
+            .output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(directory));
+        }
+        eprintln!("SKIPPED: mounting a file system is not permitted here");
+        None
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Takes so many megabytes away.
+    fn fill(&self, megabytes: usize) -> PathBuf {
+        let path = self.path().join("filler");
+        std::fs::write(&path, vec![1; megabytes << 20]).unwrap();
+        path
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+/// Creates nodes of half a megabyte until one is refused; returns how many there are.
+fn fill_up(client: &mut Client, from: usize) -> usize {
+    for number in from..500 {
+        let reply = client.create(&format!("/big{number}"), &vec![number as u8; 500_000]);
+        match reply.err {
+            0 => (),
+            -127 => return number,
+            err => panic!("{err}"),
+        }
+    }
+    panic!("there is no end to it");
+}
+
+fn check_all(running: &Running, count: usize) {
+    let mut client = running.client();
+    for number in 0..count {
+        assert_eq!(client.get(&format!("/big{number}")).data().unwrap(), vec![number as u8; 500_000], "/big{number}");
+    }
+    assert_eq!(client.exists(&format!("/big{count}")).err, -101, "what was refused has no effect");
+}
+
+#[test]
+fn k153_a_full_disk_refuses_writes_until_there_is_space() {
+    let Some(disk) = SmallDisk::mount(160) else { return };
+    let filler = disk.fill(60);
+    let site = Site::new(disk.path(), "");
+    let running = site.start();
+    let mut client = running.client();
+    let count = fill_up(&mut client, 0);
+    assert!(10 < count, "{count}");
+    // Reads, pings, deletes, and new sessions go on.
+    assert_eq!(client.ping().err, 0);
+    assert_eq!(client.get("/big0").err, 0);
+    assert_eq!(client.set("/big0", b"").err, -127);
+    check_all(&running, count);
+    assert_eq!(client.ask(|packet, xid| packet.delete(xid, &format!("/big{}", count - 1))).err, 0);
+    let count = count - 1;
+    // It also starts again as it is, and still refuses.
+    running.stop();
+    let running = site.start();
+    check_all(&running, count);
+    let mut client = running.client();
+    assert_eq!(client.create(&format!("/big{count}"), &vec![0; 500_000]).err, -127);
+    // It notices by itself that there is space again.
+    std::fs::remove_file(filler).unwrap();
+    let begun = Instant::now();
+    while client.create("/more", b"").err == -127 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+    assert_eq!(client.exists("/more").err, 0);
+    running.stop();
+    let running = site.start();
+    check_all(&running, count);
+    running.stop();
+}
+
+/// Somebody else takes the last byte: the server refuses, or ends with a clear word, and nothing is lost either way.
+#[test]
+fn k52_a_disk_that_is_full_all_at_once_loses_nothing() {
+    let Some(disk) = SmallDisk::mount(160) else { return };
+    let site = Site::new(disk.path(), "snapCount=20\n");
+    let running = site.start();
+    let mut client = running.client();
+    let mut acknowledged = 0;
+    for number in 0..30 {
+        assert_eq!(client.create(&format!("/n{number}"), &[1; 10_000]).err, 0);
+        acknowledged = number;
+    }
+    let filler = disk.path().join("filler");
+    while std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&filler)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, &[1; 4096]))
+        .is_ok()
+    {}
+    for number in acknowledged + 1..2000 {
+        client.raw.try_send(&crate::raw::Packet::default().create(1, &format!("/n{number}"), &[1; 10_000], 0).0);
+        match client.try_reply() {
+            Some(reply) if reply.err == 0 => acknowledged = number,
+            Some(reply) => {
+                assert_eq!(reply.err, -127);
+                break;
+            }
+            None => break,
+        }
+    }
+    running.process.signal("TERM");
+    let ended = running.process.end();
+    let is_clear = ended.said.contains("the transaction log cannot be written") && ended.said.contains("No space left");
+    assert!(ended.status.code() == Some(0) || (ended.status.code() == Some(1) && is_clear), "{}", ended.said);
+    std::fs::remove_file(filler).unwrap();
+    let running = site.start();
+    let mut client = running.client();
+    for number in 0..=acknowledged {
+        assert_eq!(client.exists(&format!("/n{number}")).err, 0, "/n{number}");
+    }
+    assert_eq!(client.create("/more", b"").err, 0);
+    running.stop();
+}

@@ -1,0 +1,10 @@
+//! The built binary as a process: signals, crashes, exit codes, disks and descriptors that run out.
+
+mod crash;
+mod disk;
+mod process;
+#[path = "../../../ox-server/tests/it/raw.rs"]
+#[allow(dead_code, reason = "shared with the tests of the server, which use all of it")]
+mod raw;
+mod resources;
+mod start;

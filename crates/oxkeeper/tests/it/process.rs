@@ -1,0 +1,170 @@
+//! A server process and what it says.
+
+use crate::raw::Client;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Longer than any start or stop takes; a test that gets here has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Long enough for tests that do not mean to let a session expire.
+pub(crate) const TIMEOUT_MS: i32 = 30_000;
+
+/// A process that is ended with the test.
+pub(crate) struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    pub(crate) said: Vec<String>,
+}
+
+/// How a process ended, and everything it said.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) said: String,
+}
+
+impl Process {
+    /// Starts `oxkeeper` with these arguments.
+    pub(crate) fn start(arguments: &[&str], directory: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        command.args(arguments).current_dir(directory);
+        Self::run(command)
+    }
+
+    /// Starts a command that becomes the server.
+    pub(crate) fn run(mut command: Command) -> Self {
+        for variable in ["SERVER_JVMFLAGS", "JVMFLAGS", "OXKEEPER_LOG", "OXKEEPER_LOG_FORMAT"] {
+            command.env_remove(variable);
+        }
+        let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.expect("the binary runs");
+        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let (say, lines) = channel();
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| _ = say.send(line)));
+        Self { child, lines, said: Vec::new() }
+    }
+
+    /// Waits for a line with `text` in it.
+    pub(crate) fn wait_for(&mut self, text: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.said.push(line.clone());
+                    if line.contains(text) {
+                        return line;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("it did not say {text}: {:#?}", self.said),
+                Err(RecvTimeoutError::Disconnected) => panic!("it ended without saying {text}: {:#?}", self.said),
+            }
+        }
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status();
+        assert!(status.expect("there is a kill command").success());
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Ended {
+        let until = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it is a child") {
+                break status;
+            }
+            assert!(Instant::now() < until, "it does not end: {:#?}", self.said);
+            std::thread::sleep(Duration::from_millis(5)); // the standard library cannot wait with a limit
+        };
+        let mut said = std::mem::take(&mut self.said);
+        said.extend(self.lines.iter());
+        Ended { status, said: said.join("\n") }
+    }
+
+    /// Ends it as a power cut would end its memory.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it is a child");
+        self.child.wait().expect("it is a child");
+    }
+
+    /// Processor time it has used.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("it runs");
+        let fields: Vec<&str> = stat.rsplit_once(") ").expect("the name is in parentheses").1.split(' ').collect();
+        let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Descriptors it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs").count()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory with a configuration, and the servers that run on it one after the other.
+pub(crate) struct Site {
+    pub(crate) directory: PathBuf,
+    pub(crate) flags: Vec<String>,
+}
+
+impl Site {
+    /// Writes `zoo.cfg` with a free port and some settings more; the data lies beside it.
+    pub(crate) fn new(directory: &Path, settings: &str) -> Self {
+        let data = directory.join("data");
+        let mut text = format!("dataDir={}\nclientPort=0\nclientPortAddress=127.0.0.1\n", data.display());
+        text.push_str("tickTime=2000\nmaxSessionTimeout=60000\nmaxClientCnxns=0\npreAllocSize=1024\n");
+        text.push_str(settings);
+        std::fs::write(directory.join("zoo.cfg"), text).expect("the directory can be written to");
+        Self { directory: directory.to_owned(), flags: Vec::new() }
+    }
+
+    /// Starts a server and waits until it listens.
+    pub(crate) fn start(&self) -> Running {
+        let mut arguments = vec!["server", "zoo.cfg"];
+        arguments.extend(self.flags.iter().map(String::as_str));
+        Running::wait(Process::start(&arguments, &self.directory))
+    }
+}
+
+/// A process that listens.
+pub(crate) struct Running {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+impl Running {
+    pub(crate) fn wait(mut process: Process) -> Self {
+        let line = process.wait_for("binding to port ");
+        let address = line.split("binding to port ").nth(1).and_then(|rest| rest.split(' ').next());
+        let address = address.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("an address: {line}"));
+        Self { process, address }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::open(self.address, TIMEOUT_MS)
+    }
+
+    /// Asks it to end, and checks that it ends well.
+    pub(crate) fn stop(self) -> String {
+        self.process.signal("TERM");
+        let ended = self.process.end();
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+        ended.said
+    }
+}

@@ -1,0 +1,83 @@
+//! Descriptors and processor time: nothing leaks, and nothing spins.
+
+use crate::process::{Process, Running, Site, TIMEOUT_MS};
+use crate::raw::{Client, Hello, Packet, Raw};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+#[test]
+fn k147_failed_connections_leak_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "").start();
+    let mut steady = running.client();
+    let before = running.process.descriptors();
+    for round in 0..10_000 {
+        let mut raw = Raw::connect(running.address);
+        match round % 4 {
+            0 => (),
+            1 => _ = raw.try_send(&[0xff; 4]),
+            2 => _ = raw.try_send(&[0, 0, 0, 45, 1, 2, 3]),
+            _ => _ = raw.try_send(&Hello { last_zxid_seen: i64::MAX, ..Hello::new(TIMEOUT_MS) }.frame()),
+        }
+    }
+    let begun = Instant::now();
+    while before < running.process.descriptors() {
+        assert!(begun.elapsed() < Duration::from_secs(9), "before idle connections are looked for");
+        assert_eq!(steady.ping().err, 0);
+    }
+    running.stop();
+}
+
+/// F6: those who are connected go on, newcomers wait, and the server does not spin meanwhile.
+#[test]
+fn k147_without_descriptors_newcomers_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    Site::new(directory.path(), "");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 60; exec \"$0\" server zoo.cfg", env!("CARGO_BIN_EXE_oxkeeper")]);
+    command.current_dir(directory.path());
+    let mut running = Running::wait(Process::run(command));
+    let mut steady = running.client();
+    let mut crowd: Vec<Raw> = (0..100).map(|_| Raw::connect(running.address)).collect();
+    running.process.wait_for("cannot accept a connection");
+    assert_eq!(steady.create("/a", b"").err, 0, "the log has what it needs");
+    let before = running.process.cpu();
+    std::thread::sleep(Duration::from_millis(1500)); // idle time is what is being measured
+    let spent = running.process.cpu() - before;
+    assert!(spent < Duration::from_millis(300), "{spent:?}");
+    // One after the other gets in as others go.
+    crowd.truncate(20);
+    assert_eq!(running.client().exists("/a").err, 0);
+    running.stop();
+}
+
+/// Connections that wait for something, each in its own way, cost no processor time.
+#[test]
+fn k139_waiting_is_not_spinning() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
+    let mut client = running.client();
+    client.create("/big", &vec![1; 1_000_000]);
+    // A client that does not read its answers and goes on asking.
+    let mut deaf = running.client();
+    deaf.send(&(0..2000).fold(Packet::default(), |packet, xid| packet.get(xid, "/big")));
+    // Incomplete frames, before and after the handshake, with and without an end.
+    let mut halves: Vec<Raw> = (0..10).map(|_| Raw::connect(running.address)).collect();
+    for (number, raw) in halves.iter_mut().enumerate() {
+        if number % 2 == 0 {
+            raw.handshake(&Hello::new(TIMEOUT_MS));
+        }
+        raw.send(&[0, 0, 4, 0, 1, 2, 3]);
+    }
+    // Connections that have their answer and do not go, and one that said more than a word.
+    let mut worded = Raw::connect(running.address);
+    worded.send(b"srvr and then some");
+    let mut dead = Client::open(running.address, TIMEOUT_MS);
+    dead.send(&Packet::default().raw(1, 99, b""));
+    assert_eq!(client.ping().err, 0);
+    let before = running.process.cpu();
+    std::thread::sleep(Duration::from_millis(1500)); // idle time is what is being measured
+    let spent = running.process.cpu() - before;
+    assert!(spent < Duration::from_millis(300), "{spent:?}");
+    running.stop();
+}

@@ -1,0 +1,114 @@
+//! Starting, and refusing to start: exit codes, and one sentence that says what is wrong.
+
+use crate::process::{Ended, Process, Running, Site};
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a server that does not start.
+fn refused(arguments: &[&str], directory: &Path) -> Ended {
+    Process::start(arguments, directory).end()
+}
+
+fn check(ended: &Ended, code: i32, text: &str) {
+    assert_eq!(ended.status.code(), Some(code), "{}", ended.said);
+    assert!(ended.said.contains(text), "{text}: {}", ended.said);
+}
+
+#[test]
+fn bad_configurations_are_refused_with_a_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    check(&refused(&["server", "missing.cfg"], path), 2, "missing.cfg");
+    for (text, reason) in [
+        ("clientPort=0\n", "dataDir"),
+        ("dataDir=d\nclientPort=none\n", "clientPort"),
+        ("dataDir=d\nclientPort=0\ntickTime=0\n", "tickTime"),
+        ("dataDir=d\nclientPort=0\nminSessionTimeout=9\nmaxSessionTimeout=8\n", "minSessionTimeout"),
+        ("dataDir=d\nsecureClientPort=0\n", "secureClientPort"),
+    ] {
+        std::fs::write(path.join("zoo.cfg"), text).unwrap();
+        check(&refused(&["server", "zoo.cfg"], path), 2, reason);
+    }
+    check(&refused(&["server", "1", "2", "3", "4", "5"], path), 2, "Invalid");
+    check(&refused(&["server", "--log", "ox_server=nonsense", "zoo.cfg"], path), 2, "--log");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    std::fs::write(
+        directory.path().join("zoo.cfg"),
+        format!("dataDir=d\nclientPortAddress=127.0.0.1\nclientPort={port}\n"),
+    )
+    .unwrap();
+    check(&refused(&["server", "zoo.cfg"], directory.path()), 1, &format!("cannot listen on 127.0.0.1:{port}"));
+}
+
+#[test]
+fn two_servers_do_not_share_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let site = Site::new(directory.path(), "");
+    let running = site.start();
+    running.client().create("/a", b"");
+    let second = refused(&["server", "zoo.cfg"], directory.path());
+    assert!(second.said.contains("in use by another process"), "{}", second.said);
+    assert_ne!(second.status.code(), Some(0));
+    assert_eq!(running.client().exists("/a").err, 0, "the first one goes on");
+    running.stop();
+    site.start().stop();
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./nowhere\nclientPort=0\n").unwrap();
+    let arguments = ["server", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"];
+    check(&refused(&arguments, directory.path()), 3, "Unable to access datadir");
+}
+
+#[test]
+fn without_a_file_it_listens_for_this_machine_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut help = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    let output = help.args(["server", "--help"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("127.0.0.1:2181"));
+    // Port and directory may stand on the command line, as with Apache.
+    let running = Running::wait(Process::start(&["server", "0", "data", "2000", "2"], directory.path()));
+    running.client().create("/a", b"");
+    assert!(directory.path().join("data/version-2").is_dir());
+    running.stop();
+}
+
+#[test]
+fn properties_come_from_flags_and_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut site = Site::new(directory.path(), "");
+    site.flags = vec!["-Dzookeeper.extendedTypesEnabled=true".to_owned()];
+    let running = site.start();
+    assert_eq!(running.client().ask(|packet, xid| packet.create_ttl(xid, "/t", 5, 100_000)).err, 0);
+    running.stop();
+}
+
+/// Whatever a client sends, and however much the operator wants to see: secrets and payloads stay out of the log.
+#[test]
+fn k164_the_log_has_no_secrets_and_no_foreign_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut site = Site::new(directory.path(), "");
+    site.flags = vec!["--log".to_owned(), "trace".to_owned()];
+    let running = site.start();
+    let mut client = running.client();
+    client.ask(|packet, xid| packet.auth(xid, "digest", b"bob:secret-word"));
+    client.create("/a", b"secret-payload");
+    client.create("/line\nbreak-in", b"");
+    let wrong =
+        crate::raw::Hello { password: Some(b"secret-password!".to_vec()), ..crate::raw::Hello::again(&client.hello) };
+    assert!(crate::raw::Client::try_open(running.address, &wrong).is_none());
+    let mut stranger = running.client();
+    stranger.send(&crate::raw::Packet::default().auth(1, "secret-scheme", b"secret-credential"));
+    stranger.raw.rest();
+    let said = running.stop();
+    assert!(!said.contains("secret"), "{said}");
+    assert!(!said.lines().any(|line| line.contains("break-in")), "{said}");
+}
