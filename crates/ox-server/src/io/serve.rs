@@ -188,7 +188,7 @@ struct Turn<'a> {
 
 /// Whether the connection begins with a word; the thread for words has it then.
 fn hear_word(conn: &mut Connection, shared: &Shared, words: &WordQueue, bytes: &[u8]) -> bool {
-    let Heard::Word(word) = words::hear(bytes, &shared.config.four_letter_words) else { return false };
+    let Heard::Word(word) = words::hear(bytes) else { return false };
     conn.asked_word = true;
     conn.closing = !words.ask(shared, conn.core.id(), &conn.figures, word);
     true
