@@ -100,7 +100,7 @@ fn k138_answers_come_in_order_whatever_is_mixed() {
                     thread::scope(|scope| {
                         scope.spawn(move || {
                             while !rest.is_empty() {
-                                let length = 1 + below(&mut random_of(seed), piece_max) as usize;
+                                let length = 1 + usize::try_from(below(&mut random_of(seed), piece_max)).unwrap();
                                 let (piece, behind) = rest.split_at(length.min(rest.len()));
                                 writer.write_all(piece).unwrap();
                                 rest = behind;
