@@ -79,7 +79,7 @@ impl Duel {
     /// Refuses servers that hold anything: the test changes and deletes at will, also what belongs to somebody else.
     pub fn ensure_empty(mut self) -> Result<()> {
         let look = Body::PathWatch { path: Value::text("/"), watch: false };
-        let batch = Batch(vec![Line::request(Name::CONTROL, Request::new(OpCode::GetChildren, look))]);
+        let batch = Batch(vec![Line::request(Name::CONTROL, Request::new(OpCode::GetChildren2, look))]);
         let looks = self.exchange(&batch)?;
         self.leave()?;
         for (side, streams) in ["ours", "apache"].iter().zip(&looks) {
