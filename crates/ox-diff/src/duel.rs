@@ -261,14 +261,9 @@ fn replies<'a>(batch: &'a Batch, streams: &'a Streams) -> impl Iterator<Item = (
     })
 }
 
-fn path_of(request: &Request) -> Option<&str> {
-    let (Body::PathWatch { path, .. } | Body::Path { path }) = &request.body else { return None };
-    path.as_str()
-}
-
 fn note(tree: &mut Tree, batch: &Batch, streams: &Streams) {
     for (request, item) in replies(batch, streams) {
-        if let Some(path) = path_of(request) {
+        if let Some(path) = request.body.path().and_then(Value::as_str) {
             tree.entry(path.to_owned()).or_default().push(item.text.clone());
         }
     }
@@ -277,7 +272,7 @@ fn note(tree: &mut Tree, batch: &Batch, streams: &Streams) {
 fn children(batch: &Batch, streams: &Streams) -> Vec<String> {
     let mut paths = Vec::new();
     for (request, item) in replies(batch, streams) {
-        if let (Some(path), Some(outcome)) = (path_of(request), &item.outcome) {
+        if let (Some(path), Some(outcome)) = (request.body.path().and_then(Value::as_str), &item.outcome) {
             let parent = path.trim_end_matches('/');
             paths.extend(outcome.children.iter().map(|name| format!("{parent}/{name}")));
         }

@@ -128,7 +128,7 @@ fn step(
     let report = play(servers, &mut script, &mut verdict.tally, source, trace)?;
     verdict.lines += script.len();
     let Some(mut report) = report else { return Ok(true) };
-    talk(&report.to_string());
+    talk(&format!("{origin}, batch {}: {}", report.batch_number, report.difference.what));
     let Some(fresh) = &mut servers.fresh else {
         verdict.reports.push(report);
         return Ok(false);

@@ -88,7 +88,7 @@ fn scripts_are_shortened() {
     let shortest = shrink(&script, &mut fresh, Instant::now() + Duration::from_secs(60)).unwrap().unwrap();
     assert_eq!(
         shortest.to_string(),
-        "A connect timeout=20000\nA create /a x world flags=0\nA setData /a 1 version=0\n"
+        "A connect timeout=20000\nB connect timeout=30000\nA create /b y world flags=0\nB setData /b 3 version=-1\n"
     );
 }
 
