@@ -166,6 +166,7 @@ fn watches() {
     check(&running.word("wchc"), golden!("wchc"));
     check(&running.word("wchp"), golden!("wchp"));
     client.close();
+    running.await_metric("watch_count", "0");
     assert_eq!(running.word("wchs"), "0 connections watching 0 paths\nTotal watches:0\n");
     assert_eq!((running.word("wchc"), running.word("wchp")), ("\n".to_owned(), "\n".to_owned()));
 }

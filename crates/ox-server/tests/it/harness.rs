@@ -49,15 +49,7 @@ impl Running {
 
     /// Sends bytes on a connection of their own and reads to the end.
     pub(crate) fn ask(&self, bytes: &[u8]) -> String {
-        self.try_ask(bytes).unwrap()
-    }
-
-    fn try_ask(&self, bytes: &[u8]) -> io::Result<String> {
-        let mut stream = self.open();
-        stream.write_all(bytes)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
+        ask_on(self.open(), bytes)
     }
 
     /// A four-letter word.
@@ -85,17 +77,24 @@ impl Running {
     pub(crate) fn await_metric(&self, name: &str, expected: &str) {
         let until = Instant::now() + PATIENCE;
         loop {
-            // A connection may be refused while others are being closed.
-            let found = self.try_ask(b"mntr").ok().and_then(|mntr| find_metric(&mntr, name));
-            if found.as_deref() == Some(expected) {
+            let found = self.metric(name);
+            if found == expected {
                 return;
             }
-            assert!(Instant::now() < until, "{name} is {found:?}, not {expected}");
+            assert!(Instant::now() < until, "{name} is {found}, not {expected}");
         }
     }
 }
 
-fn find_metric(mntr: &str, name: &str) -> Option<String> {
+/// Sends bytes and reads to the end.
+pub(crate) fn ask_on(mut stream: TcpStream, bytes: &[u8]) -> String {
+    stream.write_all(bytes).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+pub(crate) fn find_metric(mntr: &str, name: &str) -> Option<String> {
     let mut pairs = mntr.lines().filter_map(|line| line.strip_prefix("zk_")?.split_once('\t'));
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
 }
