@@ -6,7 +6,6 @@ use crate::limits::{
     BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, STANDSTILL_MS, UNSENT_BYTES_PAUSE,
 };
 use ox_replica::{Now, Room};
-use std::sync::atomic::Ordering;
 
 /// How often connections are looked at, at least.
 const CHECK_MS: i64 = 1000;
@@ -55,8 +54,7 @@ fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, are_full: bool) -> Op
     } else if conn.core.in_flight() != 0 || conn.stalled {
         return None; // it waits for us, and is perhaps not even read
     }
-    let last_ms = conn.figures.last_io_ms.load(Ordering::Relaxed);
-    if ((last_ms + timeout_ms) / step_ms + 1) * step_ms <= now_ms {
+    if conn.figures.closes_at_ms(step_ms) <= now_ms {
         return Some(Fault::Silent);
     }
     let is_ours_to_read = conn.core.may_take(Room::Plenty) && conn.unsent() <= UNSENT_BYTES_PAUSE;
