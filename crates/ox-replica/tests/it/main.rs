@@ -1,5 +1,7 @@
 //! A replica with its connections, without sockets and disk: every hand-over happens when the test says so.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
 mod order;
 mod overload;
 mod sessions;

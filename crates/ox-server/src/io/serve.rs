@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::turn::IoThread;
 use crate::limits::{ANSWERED_AT_ONCE_BYTES, HANDSHAKE_BYTES_MAX, SERVED_AT_ONCE_MAX};
 use crate::shared::Shared;
-use crate::words::{self, Heard, WordQueue};
+use crate::words::{self, Heard};
 use ox_proto::frame::{Split, split_frame};
 use ox_replica::{ConnSettings, Now, Room, Service, Submission, Verdict};
 use ox_tree::State;
@@ -136,8 +136,16 @@ impl IoThread {
             if !conn.core.may_take(room) || self.pause_bytes < conn.unsent() {
                 break Served::Done;
             }
-            if conn.core.is_new() && hear_word(conn, &self.shared, &self.words, rest) {
-                continue;
+            if conn.core.is_new() {
+                match words::hear(rest, &self.shared.config.four_letter_words) {
+                    Heard::Word(word) => {
+                        conn.asked_word = true;
+                        conn.closing = !self.words.ask(&self.shared, conn.core.id(), &conn.figures, word);
+                        continue;
+                    }
+                    Heard::TooLittle => break Served::Done,
+                    Heard::Nothing => (),
+                }
             }
             let (payload, behind) = match next_frame(conn, &self.shared, rest, self.frame_bytes_max) {
                 Ok(Some(frame)) => frame,
@@ -184,14 +192,6 @@ struct Turn<'a> {
     waited_ms: i64,
     shared: &'a Shared,
     submission: &'a mut Submission,
-}
-
-/// Whether the connection begins with a word; the thread for words has it then.
-fn hear_word(conn: &mut Connection, shared: &Shared, words: &WordQueue, bytes: &[u8]) -> bool {
-    let Heard::Word(word) = words::hear(bytes, &shared.config.four_letter_words) else { return false };
-    conn.asked_word = true;
-    conn.closing = !words.ask(shared, conn.core.id(), &conn.figures, word);
-    true
 }
 
 /// The frame at the start of `bytes`, if it is complete; or why the connection cannot go on.

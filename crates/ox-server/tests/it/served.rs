@@ -64,10 +64,6 @@ impl Served {
         Config::load(&Start::File(FILE.into()), &system, &outside, &mut Vec::new()).expect("a good configuration")
     }
 
-    pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
     pub(crate) fn server(&self) -> &Server {
         self.server.as_ref().expect("it runs")
     }

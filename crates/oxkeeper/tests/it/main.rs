@@ -1,5 +1,7 @@
 //! The built binary as a process: signals, crashes, exit codes, disks and descriptors that run out.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
 mod crash;
 mod disk;
 mod process;
