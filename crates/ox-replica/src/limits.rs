@@ -33,6 +33,7 @@ pub const NAMESPACES_MAX: usize = 1024;
 
 /// Single figures kept for whoever empties the tallies; if nobody does, the rest is not kept.
 pub const TALLIED_MAX: usize = 64 << 10;
+
 /// Sessions that are given up in one step, so that a flood of them delays nobody's requests (K117).
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 

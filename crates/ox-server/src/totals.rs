@@ -6,7 +6,7 @@
 use crate::limits::{BUFFERED_BYTES_MAX, BYTES_IN_FLIGHT_MAX, GLOBAL_OUTSTANDING_DEFAULT, REQUESTS_IN_FLIGHT_MAX};
 use ox_config::Config;
 use ox_replica::{Load, Room};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 #[derive(Debug, Default)]
 struct Gauge {
@@ -33,8 +33,8 @@ pub(crate) struct Totals {
     queued: Gauge,
     /// Taken in by the replica, and not applied.
     held: Gauge,
-    /// Bytes in the buffers of connections.
-    buffered: AtomicUsize,
+    /// Bytes in the buffers of connections. Threads tell of growth late, so the sum may be negative for a moment.
+    buffered: AtomicIsize,
     /// Bytes of large requests on their way.
     large: AtomicUsize,
 }
@@ -54,7 +54,7 @@ impl Totals {
             large_bytes_max: limits.large_request_max_bytes as usize,
             queued: Gauge::default(),
             held: Gauge::default(),
-            buffered: AtomicUsize::new(0),
+            buffered: AtomicIsize::new(0),
             large: AtomicUsize::new(0),
         }
     }
@@ -98,16 +98,12 @@ impl Totals {
 
     /// Buffers have grown or shrunk.
     pub(crate) fn buffer(&self, more: isize) {
-        if 0 <= more {
-            self.buffered.fetch_add(more.unsigned_abs(), Ordering::Relaxed);
-        } else {
-            self.buffered.fetch_sub(more.unsigned_abs(), Ordering::Relaxed);
-        }
+        self.buffered.fetch_add(more, Ordering::Relaxed);
     }
 
     /// Whether connections have more in their buffers than they should.
     pub(crate) fn buffers_are_full(&self) -> bool {
-        BUFFERED_BYTES_MAX < self.buffered.load(Ordering::Relaxed)
+        BUFFERED_BYTES_MAX.cast_signed() < self.buffered.load(Ordering::Relaxed)
     }
 
     /// Whether a request of so many bytes is large.
@@ -197,5 +193,7 @@ mod tests {
         assert!(totals.buffers_are_full());
         totals.buffer(-1);
         assert!(!totals.buffers_are_full());
+        totals.buffer(-BUFFERED_BYTES_MAX.cast_signed() - 5);
+        assert!(!totals.buffers_are_full(), "a moment in which a thread has not told everything yet");
     }
 }

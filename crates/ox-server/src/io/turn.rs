@@ -4,7 +4,9 @@ use super::accept::{Knock, accept};
 use super::connection::{Connection, Received};
 use super::figures::TurnFigures;
 use super::pool::Pool;
-use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, READ_BYTES};
+use crate::limits::{
+    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, READ_BYTES, UNSENT_BYTES_PAUSE,
+};
 use crate::register::Refused;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
@@ -234,7 +236,7 @@ impl IoThread {
     fn judge_room(&mut self) {
         let totals = &self.shared.totals;
         self.room = totals.room(0);
-        self.pause_bytes = if totals.buffers_are_full() { 0 } else { crate::limits::UNSENT_BYTES_PAUSE };
+        self.pause_bytes = if totals.buffers_are_full() { 0 } else { UNSENT_BYTES_PAUSE };
         if self.room != Room::None {
             for slot in std::mem::take(&mut self.stalled) {
                 if let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.stalled) {

@@ -230,7 +230,7 @@ fn k144_a_handshake_has_a_budget_of_its_own() {
 
 #[test]
 fn words_are_for_the_beginning() {
-    let served = Served::with("4lw.commands.whitelist=ruok\n");
+    let served = Served::with("4lw.commands.whitelist=ruok,stmk,gtmk\n");
     let ask = |pieces: &[&[u8]]| {
         let mut raw = served.connect();
         pieces.iter().for_each(|piece| raw.send(piece));
@@ -240,6 +240,12 @@ fn words_are_for_the_beginning() {
     assert_eq!(ask(&[b"r", b"uo", b"k"]), "imok");
     assert_eq!(ask(&[b"ruok\n and more"]), "imok");
     assert!(ask(&[b"dump"]).contains("not in the whitelist"));
+    let mut mask = served.connect();
+    for byte in *b"stmk\0\0\0\0\0\0\0\x07" {
+        mask.send(&[byte]); // the word that waits for eight bytes more
+    }
+    assert_eq!(mask.rest(), b"7");
+    assert_eq!(ask(&[b"gtmk"]), "7");
     let mut half_closed = served.connect();
     half_closed.send(b"ruok");
     half_closed.finish();
