@@ -234,6 +234,10 @@ impl Model {
                     Err(code) => {
                         *self = before;
                         self.zxid = zxid;
+                        if code == MARSHALLING {
+                            // What Apache stumbles over spoils the whole request.
+                            return Answer { zxid: Some(zxid), reply: reply(xid, zxid, code, &[]) };
+                        }
                         return failed_multi(xid, zxid, elements.len(), results.len(), code);
                     }
                 }
@@ -544,10 +548,9 @@ fn fix_acl(acl: &Option<Vec<Entry>>, who: &Who) -> Result<Stored, i32> {
     let mut distinct: Vec<&Entry> = Vec::new();
     for entry in acl {
         for other in &distinct {
-            let both_null = |a: &Option<String>, b: &Option<String>| a.is_none() && b.is_none();
             let same_perms = other.0 == entry.0;
-            let null_schemes = both_null(&other.1, &entry.1);
-            let null_ids = other.1 == entry.1 && both_null(&other.2, &entry.2);
+            let null_schemes = entry.1.is_none();
+            let null_ids = other.1 == entry.1 && entry.2.is_none();
             if same_perms && (null_schemes || null_ids) {
                 return Err(MARSHALLING);
             }

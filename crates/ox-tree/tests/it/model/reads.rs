@@ -140,9 +140,8 @@ impl Model {
                     1 => Mode::Recursive,
                     _ => return Err(refused(MARSHALLING)),
                 };
-                if let Some(path) = path {
-                    self.add_persistent(conn, path, mode);
-                }
+                // A null path is a key of its own, which no node has.
+                self.add_persistent(conn, path.as_deref().unwrap_or("\0"), mode);
                 Ok(vec![0; 4])
             }
             Ask::CheckWatches { path, kind } => self.find_watches(conn, path, *kind, false).map_err(refused),
@@ -207,7 +206,7 @@ impl Model {
             5 => (&[Recursive], &[]),
             _ => return Err(MARSHALLING),
         };
-        let key = (path.clone().ok_or(-121)?, conn);
+        let key = (path.clone().unwrap_or("\0".to_owned()), conn);
         let mut found = false;
         for (table, modes) in [(&mut self.watches.data, data), (&mut self.watches.child, child)] {
             let Some(mine) = table.get_mut(&key) else { continue };
