@@ -107,7 +107,7 @@ pub struct Plan {
 impl Plan {
     /// The plan that belongs to a seed.
     pub fn of(seed: u64) -> Self {
-        let dice = &mut Dice::new(seed ^ 0x5ee_d0f_a11_b1a5);
+        let dice = &mut Dice::new(seed ^ 0x0005_eed0_fa11_b1a5);
         let mut plan = Self::calm();
         plan.draw_sizes(dice);
         plan.draw_pace(dice);

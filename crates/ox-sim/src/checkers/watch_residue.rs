@@ -17,12 +17,13 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
     if !all_told {
         return Ok(());
     }
-    for (path, watchers) in watches.data_watches() {
-        if let Some(dead) = watchers.into_iter().find(|conn| !live.contains(conn)) {
-            return Err(Finding::new(Kind::WatchResidue, format!("{dead:?} still watches {path}")));
+    let mut residue = None;
+    watches.show_data_watches(0, usize::MAX, |path, watchers| {
+        for dead in watchers.filter(|conn| !live.contains(conn)).take(1) {
+            residue = Some(format!("{dead:?} still watches {path}"));
         }
-    }
-    Ok(())
+    });
+    residue.map_or(Ok(()), |text| Err(Finding::new(Kind::WatchResidue, text)))
 }
 
 fn connections(process: &Process) -> impl Iterator<Item = ConnId> {

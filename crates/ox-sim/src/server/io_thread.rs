@@ -11,7 +11,7 @@ use crate::link::{LinkId, Way};
 use ox_proto::acl::perms;
 use ox_proto::frame::split_frame;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
-use ox_replica::{Ask, Conn, ConnSettings, Now, Service, Submission, Verdict};
+use ox_replica::{Ask, Conn, ConnSettings, Now, Room, Service, Submission, Verdict};
 use ox_tree::outbox::{Note, Outbox};
 use ox_tree::{ConnId, State};
 use std::collections::VecDeque;
@@ -111,7 +111,12 @@ impl Process {
     pub(crate) fn io_step(&mut self, env: &mut Env, who: Who, thread: usize) {
         self.io[thread].is_planned = false;
         let now = self.now(env);
-        let settings = ConnSettings { min_timeout_ms: env.plan.tick_ms * 2, max_timeout_ms: env.plan.tick_ms * 20 };
+        let settings = ConnSettings {
+            min_timeout_ms: env.plan.tick_ms * 2,
+            max_timeout_ms: env.plan.tick_ms * 20,
+            throttled_op_wait_ms: 0,
+            drop_late: false,
+        };
         loop {
             let serving = Serving { state: &self.state, now, settings };
             let io = &mut self.io[thread];
@@ -160,7 +165,7 @@ impl IoThread {
             let Some(connection) = self.connections[slot].as_mut() else { continue };
             let held_back = env.plan.unsent_pause_bytes < connection.output.len();
             env.marks.slow_reader_pauses += u64::from(held_back);
-            if connection.ended || connection.closing || !connection.core.may_take() || held_back {
+            if connection.ended || connection.closing || !connection.core.may_take(Room::Plenty) || held_back {
                 continue;
             }
             let up = &mut env.links[connection.link].up;
@@ -194,7 +199,7 @@ impl IoThread {
                     self.stage = Stage::Serve(at);
                     return;
                 }
-                if !connection.core.may_take() || env.plan.unsent_pause_bytes < connection.output.len() {
+                if !connection.core.may_take(Room::Plenty) || env.plan.unsent_pause_bytes < connection.output.len() {
                     break;
                 }
                 match split_frame(rest, FRAME_BYTES_MAX_DEFAULT) {
@@ -226,7 +231,7 @@ impl IoThread {
                 match &part.note {
                     Note::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => continue,
                     Note::Event(_) => (),
-                    Note::Answers(count) => connection.core.on_answers(*count),
+                    Note::Answers(count) => connection.core.on_answers(*count, part.span.len()),
                     Note::Attached(session, timeout_ms) => connection.core.on_attached(*session, *timeout_ms),
                     Note::Close => {
                         connection.core.start_closing();
@@ -264,7 +269,8 @@ impl IoThread {
                 self.close(env, slot);
                 continue;
             }
-            let may_go_on = connection.core.may_take() && connection.output.len() <= env.plan.unsent_pause_bytes;
+            let may_go_on =
+                connection.core.may_take(Room::Plenty) && connection.output.len() <= env.plan.unsent_pause_bytes;
             let up = &env.links[link].up;
             let has_frame = !matches!(split_frame(&connection.input, usize::MAX), Ok(None));
             if may_go_on && (up.has_bytes() || up.is_at_end() || has_frame) {
@@ -312,6 +318,9 @@ fn serve_frame(
         now: serving.now,
         state: serving.state,
         settings: serving.settings,
+        room: Room::Plenty,
+        waited_ms: 0,
+        admit: &|_| true,
         out: &mut connection.output,
         submission,
     };

@@ -64,7 +64,8 @@ impl Process {
             return false;
         }
         if let Some(low) = self.inbox.disk_is_low.take() {
-            self.replica.set_refuse_writes(low);
+            // All the room there is, or none: what lies between is the replica's own arithmetic.
+            self.replica.on_space(if low { 0 } else { u64::MAX }, 1);
         }
         if let Some(durable) = self.inbox.durable.take() {
             self.report_durable(env, durable);
