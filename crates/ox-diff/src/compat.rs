@@ -122,6 +122,13 @@ pub const INTENDED: &[Intended] = &[
         pinned_by: "ours-rearm; re-arming leaves the protected subtree out",
     },
     Intended {
+        what: "a child of a container that was created with an ephemeral flag (1, 3) and is not applied yet",
+        apache: "-108: it takes the container for an ephemeral node until it is applied",
+        ours: "created",
+        reason: "a container can have children, on its way or not",
+        pinned_by: "not generated",
+    },
+    Intended {
         what: "ACL ids of scheme ip in IPv6 notation",
         apache: "-114 up to 3.9.3, accepted since 3.9.4",
         ours: "as 3.9.4",
@@ -149,10 +156,22 @@ pub fn unfit_for_apache(line: &Line) -> Option<&'static str> {
         return None;
     }
     match &request.body {
-        Body::Multi { elements, .. } => elements.iter().find_map(|element| kills(element.op, &element.body)),
+        Body::Multi { elements, .. } => {
+            let misled = elements.iter().any(|element| is_ephemeral_container(element.op, &element.body));
+            let misled = misled.then_some("Apache takes this container for an ephemeral node");
+            elements
+                .iter()
+                .find_map(|element| kills(element.op, &element.body))
+                .or(misled.filter(|_| 1 < elements.len()))
+        }
         Body::CreateTtl { flags: 0..=4, ttl_ms, .. } if *ttl_ms < 0 => Some("a negative ttl kills Apache"),
         body => kills(request.op, body),
     }
+}
+
+/// A container with the flags of an ephemeral node.
+fn is_ephemeral_container(op: i32, body: &Body) -> bool {
+    op == OpCode::CreateContainer.code() && matches!(body, Body::Create { flags: 1 | 3, .. })
 }
 
 fn kills(op: i32, body: &Body) -> Option<&'static str> {
