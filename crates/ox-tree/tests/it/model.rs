@@ -231,13 +231,15 @@ impl Model {
             for element in elements {
                 match self.execute(element, now, true) {
                     Ok(done) => results.push(self.put_done(&done, true)),
+                    // What Apache stumbles over spoils the whole request.
+                    Err(MARSHALLING) => {
+                        *self = before;
+                        self.zxid = zxid;
+                        return Answer { zxid: Some(zxid), reply: reply(xid, zxid, MARSHALLING, &[]) };
+                    }
                     Err(code) => {
                         *self = before;
                         self.zxid = zxid;
-                        if code == MARSHALLING {
-                            // What Apache stumbles over spoils the whole request.
-                            return Answer { zxid: Some(zxid), reply: reply(xid, zxid, code, &[]) };
-                        }
                         return failed_multi(xid, zxid, elements.len(), results.len(), code);
                     }
                 }
@@ -548,10 +550,9 @@ fn fix_acl(acl: &Option<Vec<Entry>>, who: &Who) -> Result<Stored, i32> {
     let mut distinct: Vec<&Entry> = Vec::new();
     for entry in acl {
         for other in &distinct {
-            let same_perms = other.0 == entry.0;
-            let null_schemes = entry.1.is_none();
-            let null_ids = other.1 == entry.1 && entry.2.is_none();
-            if same_perms && (null_schemes || null_ids) {
+            // The later one is asked, and stumbles over its own nulls.
+            let (same_perms, same_scheme) = (other.0 == entry.0, other.1 == entry.1);
+            if same_perms && (entry.1.is_none() || (same_scheme && entry.2.is_none())) {
                 return Err(MARSHALLING);
             }
         }
