@@ -63,6 +63,14 @@ impl Tree {
         self.index.find(hash, |id| self.has_path(id, path.as_bytes()))
     }
 
+    /// Whether a node that was at this path is still there. Only the name is compared: the place was taken from the
+    /// index before, and a transaction that gave it to another node would have been known.
+    pub(crate) fn is_still(&self, id: NodeId, path: &str) -> bool {
+        let is_it = self.slab.find(id).is_some_and(|node| path.as_bytes().ends_with(node.name()));
+        debug_assert!(!is_it || self.has_path(id, path.as_bytes()), "{path} was taken for another node");
+        is_it
+    }
+
     fn has_path(&self, mut id: NodeId, mut path: &[u8]) -> bool {
         while id != NodeId::ROOT {
             let node = self.slab.get(id);
