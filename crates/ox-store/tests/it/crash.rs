@@ -191,3 +191,24 @@ fn power_cut_without_syncs() {
         }
     }
 }
+
+/// Without syncs a tail may go, never a middle: the file before the last roll is whole, with or without space reserved
+/// ahead of its records.
+#[test]
+fn power_cut_after_a_roll_without_syncs() {
+    for preallocate_bytes in [0, 2048] {
+        let mut case = Case::new();
+        case.options.log.force_sync = false;
+        case.options.log.preallocate_bytes = preallocate_bytes;
+        case.options.log.snap_count = 1_000_000;
+        let mut opened = case.open().unwrap();
+        run(&mut opened, &[3, 3], &mut case.history).unwrap();
+        let before_the_roll = case.history.acked;
+        opened.log.roll();
+        run(&mut opened, &[3, 3], &mut case.history).unwrap();
+        case.history.acked = before_the_roll;
+        for keep in outcomes(&case.disk, preallocate_bytes) {
+            case.check_after(keep, &format!("a roll, {preallocate_bytes} bytes ahead, {keep:?}"));
+        }
+    }
+}
