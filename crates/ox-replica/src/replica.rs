@@ -141,7 +141,6 @@ impl Replica {
         self.sessions.expire(now.mono_ms, EXPIRED_AT_ONCE_MAX, waits, &mut expired);
         for session in expired {
             self.tallies.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
-            self.sessions.start_closing(session);
             self.propose_close(now, session, 0, Origin::Server, state);
         }
         while let Some(path) = self.sweep.next(now, state) {
