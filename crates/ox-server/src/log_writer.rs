@@ -130,8 +130,9 @@ fn note(shared: &Shared, group: &mut Group, began: Instant, synced: &Synced) {
     }
     let flush_ms = millis(now - began);
     metrics.sync_process_time.note(flush_ms, 1);
-    metrics.sync_processor_queue_size.note(group.batches.len() as i64, 1);
-    metrics.sync_processor_batch_size.note(group.records as i64, 1);
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    metrics.sync_processor_queue_size.note(count(group.batches.len() - 1), 1);
+    metrics.sync_processor_batch_size.note(count(group.records), 1);
     metrics.sync_processor_queue_flush_time_ms.note(flush_ms, group.records as u64);
     for (since, records) in group.batches.drain(..) {
         metrics.sync_processor_queue_time_ms.note(millis(began.saturating_duration_since(since)), records as u64);

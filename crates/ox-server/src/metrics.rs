@@ -193,9 +193,9 @@ metrics! {
         stale_sessions_expired;
         /// Bytes of packets from clients.
         bytes_received_count;
-        /// Bytes of replies.
+        /// Bytes of replies without their lengths; pings and authentication do not count.
         response_bytes;
-        /// Bytes of watch events.
+        /// Bytes of watch events without their lengths.
         watch_bytes;
         /// Threads lost that the server cannot do without; it stops then.
         unrecoverable_error_count;
@@ -239,11 +239,11 @@ metrics! {
         node_changed_watch_count;
         /// Watchers told of one change of a list of children.
         node_children_watch_count;
-        /// Requests the replica found waiting at once.
+        /// Requests the replica found waiting behind the first.
         prep_processor_queue_size;
         /// Preparing what was found at once, ms.
         prep_process_time;
-        /// Batches the log thread found waiting at once.
+        /// Batches the log thread found waiting behind the first.
         sync_processor_queue_size;
         /// Transactions that became durable with one sync.
         sync_processor_batch_size;

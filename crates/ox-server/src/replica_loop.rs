@@ -5,7 +5,7 @@ use crate::log_writer::LogQueue;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 use ox_proto::Zxid;
-use ox_replica::Replica;
+use ox_replica::{Ask, Replica};
 use ox_tree::outbox::{Outbox, Outboxes};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,11 +126,13 @@ impl ReplicaLoop {
     }
 
     fn note_input(&self, input: &Input) {
-        let requests = input.submissions.iter().map(|submission| submission.items.len() as u64).sum();
-        if let Some(submitted_at) = input.submitted_at {
-            let metrics = &self.shared.metrics;
+        let Some(submitted_at) = input.submitted_at else { return };
+        let items = input.submissions.iter().flat_map(|submission| &submission.items);
+        let requests = items.filter(|item| matches!(item.ask, Ask::Request { .. } | Ask::Connect { .. })).count();
+        if requests != 0 {
+            let (metrics, requests) = (&self.shared.metrics, requests as u64);
             metrics.prep_processor_request_queued.add(requests);
-            metrics.prep_processor_queue_size.note(requests.cast_signed(), 1);
+            metrics.prep_processor_queue_size.note(requests.cast_signed() - 1, 1);
             metrics.prep_processor_queue_time_ms.note(elapsed_ms(submitted_at), requests);
         }
     }

@@ -16,7 +16,6 @@ pub(crate) fn starting(config: &Config) {
     if autopurge.interval_ms.is_none() {
         info!("Purge task is not scheduled.");
     }
-    info!("no ensemble is configured, running in standalone mode");
     for (name, value) in environment() {
         info!("Server environment:{name}={value}");
     }

@@ -23,6 +23,21 @@ pub(crate) fn host_name() -> Option<String> {
     line("/proc/sys/kernel/hostname").or_else(|| std::env::var("HOSTNAME").ok())
 }
 
+/// Whose process this is.
+pub(crate) fn user_name() -> Option<String> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let id = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?;
+    user_of(&fs::read_to_string("/etc/passwd").ok()?, id)
+}
+
+/// `name:password:id:..`
+fn user_of(passwd: &str, id: &str) -> Option<String> {
+    let mut users = passwd.lines().map(|line| line.split(':'));
+    users
+        .find_map(|mut fields| Some((fields.next()?, fields.nth(1)?)).filter(|(_, found)| *found == id))
+        .map(|(name, _)| name.to_owned())
+}
+
 pub(crate) fn kernel() -> Option<String> {
     line("/proc/sys/kernel/osrelease")
 }
@@ -69,6 +84,7 @@ mod tests {
         assert_eq!(soft_limit(limits), Some(20_000));
         assert_eq!(soft_limit(&limits.replace("20000", "unlimited")), Some(i64::MAX));
         assert_eq!(soft_limit(""), None);
+        assert_eq!(user_of("root:x:0:0::/root:\nzk:x:10:10:::\n", "10").as_deref(), Some("zk"));
         assert_eq!(kilobytes("VmPeak:\t 5 kB\nVmRSS:\t   1234 kB\n", "VmRSS:"), Some(1234 << 10));
     }
 }

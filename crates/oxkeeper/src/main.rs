@@ -19,7 +19,7 @@ enum Command {
     /// Run a server in the foreground
     Server(commands::server::Args),
     /// Load a ZooKeeper server and measure it
-    Bench(ox_bench::Args),
+    Bench(Box<ox_bench::Args>),
     /// Look into transaction logs
     #[command(subcommand)]
     Log(commands::files::LogCommand),
@@ -31,7 +31,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Server(args) => commands::server::run(&args),
-        Command::Bench(args) => report(ox_bench::run(args)),
+        Command::Bench(args) => report(ox_bench::run(*args)),
         Command::Log(command) => report(commands::files::log(&command)),
         Command::Snapshot(command) => report(commands::files::snapshot(&command)),
     }

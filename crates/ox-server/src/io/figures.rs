@@ -5,10 +5,12 @@
 
 use super::connection::Connection;
 use super::waiting::Run;
+use crate::java_text;
 use crate::register::Answered;
 use crate::shared::Shared;
-use ox_proto::request::xid::NOTIFICATION;
-use ox_proto::{OpCode, SessionId, Zxid};
+use ox_proto::reply::ReplyHeader;
+use ox_proto::request::xid::{AUTH, NOTIFICATION, PING};
+use ox_proto::{OpCode, Reader, SessionId, Zxid};
 use ox_replica::{Now, Runs, Traffic};
 use ox_tree::Tally;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,11 +53,13 @@ struct Serving {
 }
 
 /// What was found in some frames for a client.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Frames {
     count: u64,
     /// Zxid of the last one that is not an event.
     zxid: i64,
+    /// Its error code.
+    err: i32,
 }
 
 impl TurnFigures {
@@ -79,7 +83,7 @@ impl TurnFigures {
             if op == Some(OpCode::CreateSession) {
                 conn.waiting.push(now.mono_ms, code, 0);
             }
-        } else {
+        } else if before < conn.output.len() {
             let reply = &conn.output[before..];
             let frames = self.note_frames(reply);
             self.serving.sent += frames.count;
@@ -122,7 +126,7 @@ impl TurnFigures {
         let frames = self.note_frames(bytes);
         self.note_sent(conn, frames.count);
         self.outstanding -= i64::from(count);
-        self.note_answered(conn, count, frames.zxid, now_ms);
+        self.note_answered(conn, count, frames, now_ms);
         conn.figures.queued.store(conn.core.in_flight(), Relaxed);
     }
 
@@ -131,7 +135,7 @@ impl TurnFigures {
         self.note_sent(conn, 1);
         // A session that is resumed is no operation.
         if conn.waiting.next_op() == Some(OpCode::CreateSession.code()) {
-            self.note_answered(conn, 1, self.zxid, now_ms);
+            self.note_answered(conn, 1, Frames { zxid: self.zxid, ..Frames::default() }, now_ms);
         }
     }
 
@@ -143,7 +147,7 @@ impl TurnFigures {
         self.note_sent(conn, 1);
         if conn.waiting.next_op().is_some_and(|op| op != OpCode::CreateSession.code()) {
             let frames = self.note_frames(bytes);
-            self.note_answered(conn, 1, frames.zxid, now_ms);
+            self.note_answered(conn, 1, frames, now_ms);
         }
     }
 
@@ -154,9 +158,21 @@ impl TurnFigures {
         }
     }
 
-    /// The client has ended the connection.
+    /// A connection is closed before its session.
     pub(super) fn on_dropped(&mut self) {
         self.dropped += 1;
+    }
+
+    /// The same, and it is the client that closed it.
+    pub(super) fn on_end(&mut self, conn: &Connection) {
+        self.on_dropped();
+        if let Some(session) = conn.core.session() {
+            let address = java_text::address(conn.address);
+            tracing::info!(
+                "Unable to read additional data from client, it probably closed the socket: address = {address}, \
+                 session = {session}"
+            );
+        }
     }
 
     pub(super) fn on_idle(&mut self) {
@@ -172,7 +188,7 @@ impl TurnFigures {
         conn.figures.sent.fetch_add(frames, Relaxed);
     }
 
-    fn note_answered(&mut self, conn: &mut Connection, count: u32, zxid: i64, now_ms: i64) {
+    fn note_answered(&mut self, conn: &mut Connection, count: u32, last_frame: Frames, now_ms: i64) {
         let (figures, mut last) = (&conn.figures, None);
         let (reads, updates) = (&mut self.reads, &mut self.updates);
         conn.waiting.pop(count, |Run { since_ms, op, xid, count }| {
@@ -180,9 +196,13 @@ impl TurnFigures {
             let runs = if is_update(op) { &mut *updates } else { &mut *reads };
             runs.note(latency_ms, u64::from(count));
             figures.latency.note(latency_ms, u64::from(count));
-            last = Some(Answered { op, xid, zxid, at_ms: now_ms, latency_ms });
+            last = Some(Answered { op, xid, zxid: last_frame.zxid, at_ms: now_ms, latency_ms });
         });
-        if let Some(last) = last {
+        if let Some(mut last) = last {
+            // Compat: a refused write is not named (`a_refused_write_has_no_name`).
+            if last_frame.err != 0 && is_update(last.op) && last.op != OpCode::Multi.code() {
+                last.op = OpCode::Error.code();
+            }
             figures.note_answer(last);
         }
     }
@@ -196,13 +216,15 @@ impl TurnFigures {
             found.count += 1;
             self.last_size = i64::try_from(length).unwrap_or(i64::MAX);
             self.sizes.note(self.last_size);
-            let bytes = (PREFIX_BYTES + length) as u64;
-            if frame.starts_with(&NOTIFICATION.to_be_bytes()) {
-                self.bytes_of_events += bytes;
-            } else {
-                self.bytes_answered += bytes;
-                let zxid = frame.get(4..).and_then(|rest| rest.first_chunk::<8>());
-                found.zxid = zxid.map_or(0, |zxid| i64::from_be_bytes(*zxid));
+            let mut header = Reader::new(frame);
+            let Ok(ReplyHeader { xid, zxid, err }) = header.get() else { break };
+            match xid {
+                NOTIFICATION => self.bytes_of_events += length as u64,
+                PING | AUTH => (), // Compat: Apache does not count them
+                _ => self.bytes_answered += length as u64,
+            }
+            if xid != NOTIFICATION {
+                (found.zxid, found.err) = (zxid.0, err);
             }
         }
         found

@@ -137,7 +137,7 @@ impl IoThread {
                 break Served::Done;
             }
             if conn.core.is_new() {
-                match words::hear(rest, &self.shared.config.four_letter_words) {
+                match words::hear(rest) {
                     Heard::Word(word) => {
                         conn.asked_word = true;
                         conn.closing = !self.words.ask(&self.shared, conn.core.id(), &conn.figures, word);

@@ -277,7 +277,7 @@ impl IoThread {
                 Received::Nothing => (),
                 Received::End => {
                     if !conn.asked_word {
-                        self.figures.on_dropped();
+                        self.figures.on_end(conn);
                     }
                     conn.ended = true;
                     conn.readable = false;
@@ -354,7 +354,9 @@ impl IoThread {
         conn.drop_output();
         self.shared.totals.buffer(conn.growth());
         self.shared.totals.free_large_room(conn.large.iter().map(|(_, bytes)| bytes).sum());
-        self.submission.push(id, Ask::Gone, &[]);
+        if !conn.core.is_new() {
+            self.submission.push(id, Ask::Gone, &[]); // the replica has heard of it
+        }
         self.free.push(slot);
     }
 }

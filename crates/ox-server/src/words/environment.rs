@@ -15,7 +15,6 @@ pub(super) fn envi(_: &Shared) -> String {
 pub(crate) fn environment() -> Vec<(&'static str, String)> {
     let memory = system::memory();
     let megabytes = |bytes: Option<u64>| bytes.map(|bytes| format!("{}MB", bytes >> 20));
-    let variable = |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok());
     let directory = std::env::current_dir().ok().map(|dir| dir.display().to_string());
     let values = [
         ("zookeeper.version", Some(version())),
@@ -30,8 +29,8 @@ pub(crate) fn environment() -> Vec<(&'static str, String)> {
         ("os.name", Some(os_name())),
         ("os.arch", Some(architecture())),
         ("os.version", system::kernel()),
-        ("user.name", variable(&["USER", "LOGNAME"])),
-        ("user.home", variable(&["HOME"])),
+        ("user.name", system::user_name().or_else(|| std::env::var("USER").ok())),
+        ("user.home", std::env::var("HOME").ok()),
         ("user.dir", directory),
         ("os.memory.free", megabytes(memory.map(|memory| memory.limit.saturating_sub(memory.used)))),
         ("os.memory.max", megabytes(memory.map(|memory| memory.limit))),

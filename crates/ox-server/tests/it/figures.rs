@@ -3,7 +3,7 @@
 use crate::harness::{Client, Running};
 use ox_config::FourLetterWords;
 use ox_proto::OpCode;
-use ox_proto::request::{PathWatch, SetDataRequest, put_request};
+use ox_proto::request::{PathVersion, PathWatch, SetDataRequest, put_request};
 use std::io::Write;
 
 /// The value of a `key=value` in the line of a connection.
@@ -50,6 +50,18 @@ fn a_connection_shows_its_last_answer() {
     let [last, min, average, max] =
         ["llat", "minlat", "avglat", "maxlat"].map(|key| value(&line, key).unwrap().parse::<i64>().unwrap());
     assert!(min <= average && average <= max && min <= last && last <= max, "{line}");
+}
+
+#[test]
+fn a_refused_write_has_no_name() {
+    let running = Running::start();
+    let mut client = running.client();
+    client.exists("/missing", false);
+    assert_eq!(value(&line_of(&running, &client), "lop"), Some("EXIS"), "a refused read has");
+    client.create("/a", b"", 0);
+    client.call(OpCode::Delete, &PathVersion { path: Some("/a".into()), version: 7 });
+    let line = line_of(&running, &client);
+    assert_eq!(["lop", "lcxid", "lzxid"].map(|key| value(&line, key).unwrap()), ["NA", "0x3", "0x3"], "{line}");
 }
 
 #[test]
@@ -115,7 +127,7 @@ fn packets_and_bytes() {
     assert_eq!(running.metric("max_client_response_size"), reply.to_string());
     assert_eq!(running.metric("min_client_response_size"), "16");
     let create = 16 + 4 + 4;
-    assert_eq!(running.metric("response_bytes"), (4 + 16 + 4 + create + 4 + reply).to_string());
+    assert_eq!(running.metric("response_bytes"), (create + reply).to_string(), "pings do not count");
     assert_eq!(running.metric("connection_request_count"), "1");
     assert_eq!(running.metric("sum_app_read_per_namespace"), (4 + 10 + 68).to_string());
     running.word("srst");
@@ -180,7 +192,7 @@ fn watches_fired_are_counted_by_event() {
         running.await_metric(&format!("sum_node_{kind}_watch_count"), "1");
     }
     assert_eq!(running.metric("watch_count"), "0");
-    let event = 4 + 16 + 4 + 4 + 4;
+    let event = 16 + 4 + 4 + 4;
     assert_eq!(running.metric("watch_bytes"), (3 * (event + 6) + event + 4).to_string());
 }
 

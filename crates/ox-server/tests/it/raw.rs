@@ -27,7 +27,10 @@ pub(crate) struct Raw {
 
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
+        Self::over(TcpStream::connect(address).expect("the server listens"))
+    }
+
+    pub(crate) fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -321,7 +324,10 @@ impl Client {
 
     /// Opens or resumes a session; `None` when it is refused.
     pub(crate) fn try_open(address: SocketAddr, hello: &Hello) -> Option<Self> {
-        let mut raw = Raw::connect(address);
+        Self::try_open_over(Raw::connect(address), hello)
+    }
+
+    pub(crate) fn try_open_over(mut raw: Raw, hello: &Hello) -> Option<Self> {
         let hello = raw.handshake(hello)?;
         let client = Self { raw, hello, events: VecDeque::new(), xid: 0 };
         (hello.session != SessionId::NONE).then_some(client)

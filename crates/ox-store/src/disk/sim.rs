@@ -680,3 +680,6 @@ impl DiskFile for SimFile {
         self.sync()
     }
 }
+
+#[cfg(test)]
+mod tests;

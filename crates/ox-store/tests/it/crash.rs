@@ -6,55 +6,80 @@
 //! nothing unsynced survives: what was served once must still be there.
 
 use crate::corruption::check_log_ends;
-use crate::sim::open;
+use crate::sim::{golden, open_with, options};
 use crate::workload::{History, run};
-use ox_store::Error;
+use ox_proto::Zxid;
 use ox_store::disk::{Fault, Keep, SimDisk};
+use ox_store::names::Compression;
+use ox_store::{Error, Opened, StoreOptions};
 use std::io::ErrorKind;
 
-/// First start, work with rolls, snapshots and purges, clean stop, second start, work, sudden end.
-fn work(disk: &SimDisk, history: &mut History) -> Result<(), Error> {
-    let mut opened = open(disk)?;
-    run(&mut opened, &[1, 2, 5, 1, 3, 4, 2, 6, 1, 1, 8], history)?;
-    opened.log.close()?;
-    drop(opened.store);
-    let mut opened = open(disk)?;
-    history.sync_every = 3;
-    run(&mut opened, &[3, 1, 7, 2, 9, 1, 4, 8, 1, 1, 1, 1], history)
+/// Where and how a case runs.
+#[derive(Clone)]
+struct Case {
+    options: StoreOptions,
+    disk: SimDisk,
+    history: History,
 }
 
-/// Runs the workload on a fresh disk with `fault` at call `call`; `None` when the fault was not reached.
-fn run_until(call: u64, fault: Fault) -> Option<(SimDisk, History)> {
-    let disk = SimDisk::new();
-    disk.set_fault(call, fault);
-    let mut history = History::default();
-    let outcome = work(&disk, &mut history);
-    if outcome.is_ok() && disk.calls() < call {
-        return None;
+impl Case {
+    fn new() -> Self {
+        Self { options: options(), disk: SimDisk::new(), history: History::default() }
     }
-    disk.clear_faults();
-    Some((disk, history))
-}
 
-/// Starts, checks, works on with other content, loses power, starts and checks again.
-fn check_start(disk: &SimDisk, history: &History, what: &str) {
-    let mut history = history.clone();
-    let mut opened = open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
-    history.settle(&opened.state, what);
-    check_log_ends(disk, what);
-    let idle = disk.fork();
-    idle.power_on(Keep::Nothing);
-    let again = open(&idle).unwrap_or_else(|error| panic!("{what}, cut right after: {error}"));
-    history.clone().settle(&again.state, &format!("{what}, cut right after"));
+    fn fork(&self) -> Self {
+        Self { disk: self.disk.fork(), ..self.clone() }
+    }
 
-    history.salt += 1;
-    run(&mut opened, &[2, 9, 1], &mut history).unwrap();
-    drop(opened);
-    for keep in [Keep::Nothing, Keep::Everything] {
-        let disk = disk.fork();
-        disk.power_on(keep);
-        let opened = open(&disk).unwrap_or_else(|error| panic!("{what}, then {keep:?}: {error}"));
-        history.clone().settle(&opened.state, &format!("{what}, then {keep:?}"));
+    fn open(&self) -> Result<Opened, Error> {
+        open_with(&self.disk, &self.options)
+    }
+
+    /// First start, work with rolls, snapshots and purges, clean stop, second start, work, sudden end.
+    fn work(&mut self) -> Result<(), Error> {
+        let mut opened = self.open()?;
+        run(&mut opened, &[1, 2, 5, 1, 3, 4, 2, 6, 1, 1, 8], &mut self.history)?;
+        opened.log.close()?;
+        drop(opened.store);
+        let mut opened = self.open()?;
+        self.history.sync_every = 3;
+        run(&mut opened, &[3, 1, 7, 2, 9, 1, 4, 8, 1, 1, 1, 1], &mut self.history)
+    }
+
+    /// A copy on which the workload met `fault` at call `call`; `None` when it was not reached.
+    fn until(&self, call: u64, fault: Fault) -> Option<Self> {
+        let mut case = self.fork();
+        case.disk.set_fault(case.disk.calls() + call, fault);
+        let last = case.disk.calls() + call;
+        let outcome = case.work();
+        if outcome.is_ok() && case.disk.calls() < last {
+            return None;
+        }
+        case.disk.clear_faults();
+        Some(case)
+    }
+
+    /// Starts, checks, works on with other content, loses power, starts and checks again.
+    fn check_start(mut self, what: &str) {
+        let mut opened = self.open().unwrap_or_else(|error| panic!("{what}: {error}"));
+        self.history.settle(&opened.state, what);
+        if self.options.log_dir.is_none() {
+            check_log_ends(&self.disk, what);
+        }
+        self.check_after(Keep::Nothing, &format!("{what}, cut right after"));
+        self.history.salt += 1;
+        run(&mut opened, &[2, 9, 1], &mut self.history).unwrap();
+        drop(opened);
+        for keep in [Keep::Nothing, Keep::Everything] {
+            self.check_after(keep, &format!("{what}, then {keep:?}"));
+        }
+    }
+
+    fn check_after(&self, keep: Keep, what: &str) {
+        let mut case = self.fork();
+        case.disk.power_on(keep);
+        let opened = case.open().unwrap_or_else(|error| panic!("{what}: {error}"));
+        case.history.settle(&opened.state, what);
     }
 }
 
@@ -70,36 +95,70 @@ fn outcomes(disk: &SimDisk, seed: u64) -> Vec<Keep> {
 fn power_cut_at_every_call() {
     let mut states = 0;
     for call in 1.. {
-        let Some((disk, history)) = run_until(call, Fault::PowerCut) else { break };
-        for keep in outcomes(&disk, call) {
-            let disk = disk.fork();
-            disk.power_on(keep);
-            check_start(&disk, &history, &format!("power cut at call {call}, {keep:?}"));
+        let Some(case) = Case::new().until(call, Fault::PowerCut) else { break };
+        for keep in outcomes(&case.disk, call) {
+            let case = case.fork();
+            case.disk.power_on(keep);
+            case.check_start(&format!("power cut at call {call}, {keep:?}"));
             states += 1;
         }
     }
-    assert!(1_000 < states, "only {states} states");
+    assert!(5_000 < states, "only {states} states");
+}
+
+#[test]
+fn power_cut_with_two_directories_and_compression() {
+    for compression in [Compression::Gz, Compression::Snappy] {
+        let mut start = Case::new();
+        start.options.log_dir = Some("/logs/zk".into());
+        start.options.compression = compression;
+        for call in 1.. {
+            let Some(case) = start.until(call, Fault::PowerCut) else { break };
+            for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+                let case = case.fork();
+                case.disk.power_on(keep);
+                case.check_start(&format!("{compression:?}, power cut at call {call}, {keep:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn power_cut_while_taking_over_from_apache() {
+    for set in ["e-corrupt/undamaged", "e-corrupt/torn-tail-hole", "e-corrupt/flip-data-covered"] {
+        let start = Case { options: options(), disk: golden(set).0, history: History::after(set) };
+        for call in 1.. {
+            let Some(case) = start.until(call, Fault::PowerCut) else { break };
+            for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+                let mut case = case.fork();
+                case.disk.power_on(keep);
+                let what = format!("{set}, power cut at call {call}, {keep:?}");
+                let opened = case.open().unwrap_or_else(|error| panic!("{what}: {error}"));
+                case.history.settle(&opened.state, &what);
+                drop(opened);
+                case.check_after(Keep::Nothing, &what);
+            }
+        }
+    }
 }
 
 #[test]
 fn power_cut_at_every_call_of_the_recovery_after_a_power_cut() {
     let mut states = 0;
     for call in 1.. {
-        let Some((disk, history)) = run_until(call, Fault::PowerCut) else { break };
-        disk.power_on(Keep::Random(call));
+        let Some(case) = Case::new().until(call, Fault::PowerCut) else { break };
+        case.disk.power_on(Keep::Random(call));
         for second in 1.. {
-            let disk = disk.fork();
-            disk.set_fault(disk.calls() + second, Fault::PowerCut);
-            if open(&disk).is_ok() {
+            let case = case.fork();
+            case.disk.set_fault(case.disk.calls() + second, Fault::PowerCut);
+            if case.open().is_ok() {
                 break;
             }
-            disk.power_on(Keep::Random(call * 1_000 + second));
-            let opened = open(&disk).unwrap_or_else(|error| panic!("cut at {call}, then at {second}: {error}"));
-            history.clone().settle(&opened.state, &format!("cut at {call}, then at {second}"));
+            case.check_after(Keep::Random(call * 1_000 + second), &format!("cut at {call}, then at {second}"));
             states += 1;
         }
     }
-    assert!(1_000 < states, "only {states} states");
+    assert!(5_000 < states, "only {states} states");
 }
 
 #[test]
@@ -107,16 +166,28 @@ fn every_call_fails_once() {
     let faults = [ErrorKind::StorageFull, ErrorKind::PermissionDenied, ErrorKind::Other];
     for fault in faults.map(Fault::Error).into_iter().chain([Fault::LostSync]) {
         for call in 1.. {
-            let Some((disk, history)) = run_until(call, fault) else { break };
+            let Some(case) = Case::new().until(call, fault) else { break };
             let what = format!("{fault:?} at call {call}");
-            let restarted = disk.fork();
-            restarted.restart_process();
-            check_start(&restarted, &history, &format!("{what}, restart"));
+            let restarted = case.fork();
+            restarted.disk.restart_process();
+            restarted.check_start(&format!("{what}, restart"));
             for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
-                let disk = disk.fork();
-                disk.power_on(keep);
-                check_start(&disk, &history, &format!("{what}, {keep:?}"));
+                case.check_after(keep, &format!("{what}, {keep:?}"));
             }
+        }
+    }
+}
+
+/// Without syncs nothing is promised but a start, and a state that once was.
+#[test]
+fn power_cut_without_syncs() {
+    let mut start = Case::new();
+    start.options.log.force_sync = false;
+    for call in (1..).step_by(2) {
+        let Some(mut case) = start.until(call, Fault::PowerCut) else { break };
+        case.history.acked = Zxid::ZERO;
+        for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+            case.check_after(keep, &format!("no syncs, power cut at call {call}, {keep:?}"));
         }
     }
 }

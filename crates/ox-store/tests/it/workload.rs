@@ -1,14 +1,16 @@
 //! A small server's worth of work on a store: transactions made, logged, synced, applied.
 
+use crate::sim::{golden, open};
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{CreateKind, CreateTxn, DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{RawAcls, SessionId, Zxid};
+use ox_store::disk::SimDisk;
 use ox_store::{Appended, Error, Opened};
 use ox_tree::{Options, State};
 
 /// The history a store should hold: for each zxid from 1 on, the salt that its content was made with, so that a
 /// zxid given out a second time is told from the first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct History {
     salts: Vec<u8>,
     /// Everything up to here was acknowledged.
@@ -16,18 +18,28 @@ pub(crate) struct History {
     pub(crate) salt: u8,
     /// Batches appended before each sync; 0 is 1.
     pub(crate) sync_every: usize,
+    /// A store that holds what this history continues.
+    base: Option<SimDisk>,
 }
 
 impl History {
-    /// Digest of the state after each zxid, 0 included.
-    fn digests(&self) -> Vec<i64> {
-        let mut state = State::new(Options::default());
-        let mut digests = vec![state.digest()];
-        for (number, salt) in (1..).zip(&self.salts) {
-            make(&mut state, Zxid(number), *salt, &mut Vec::new());
-            digests.push(state.digest());
+    /// The history that continues a golden set.
+    pub(crate) fn after(set: &str) -> Self {
+        let base = golden(set).0;
+        let opened = open(&base).unwrap();
+        opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+        Self { acked: opened.state.last_zxid(), base: Some(base), ..Self::default() }
+    }
+
+    fn start(&self) -> State {
+        match &self.base {
+            None => State::new(Options::default()),
+            Some(disk) => {
+                let disk = disk.fork();
+                disk.restart_process();
+                open(&disk).unwrap().state
+            }
         }
-        digests
     }
 
     /// Makes the next `count` transactions.
@@ -42,13 +54,17 @@ impl History {
     /// `state` is a prefix of this history and holds everything that was acknowledged. What it does not hold is
     /// given up for ever.
     pub(crate) fn settle(&mut self, state: &State, what: &str) {
-        let last = state.last_zxid();
+        let (last, mut model) = (state.last_zxid(), self.start());
         assert!(self.acked <= last, "{what}: acknowledged up to {}, recovered up to {last}", self.acked);
-        let length = usize::try_from(last.0).unwrap();
+        let length = usize::try_from(last.0 - model.last_zxid().0).unwrap();
         assert!(length <= self.salts.len(), "{what}: {last} was never written");
         self.salts.truncate(length);
-        assert_eq!(self.digests().last(), Some(&state.digest()), "{what}: another state at {last}");
-        assert_eq!(state.has_session(SESSION), 1 <= last.0, "{what}: session");
+        for salt in &self.salts {
+            let zxid = model.last_zxid().next().unwrap();
+            make(&mut model, zxid, *salt, &mut Vec::new());
+        }
+        assert_eq!(state.digest(), model.digest(), "{what}: another state at {last}");
+        assert!(state.sessions().eq(model.sessions()), "{what}: other sessions at {last}");
         // It is served now, and must never go again.
         self.acked = last;
     }
@@ -56,10 +72,11 @@ impl History {
 
 pub(crate) const SESSION: SessionId = SessionId(0x77);
 
-fn txn<'a>(number: i64, data: &'a [u8]) -> Txn<'a> {
+fn txn(number: i64, data: &[u8]) -> Txn<'_> {
     let path = format!("/n{}", number / 3).into();
     match number {
-        1 => Txn::CreateSession { timeout_ms: 30_000 },
+        // The first of a new history, and those that follow the golden sets in use.
+        1 | 0x19 | 0x1a => Txn::CreateSession { timeout_ms: 30_000 },
         _ if number % 11 == 10 => Txn::Error { err: -101 },
         _ if number % 3 == 0 => Txn::Create(CreateTxn {
             kind: CreateKind::Create { ephemeral: number % 2 == 0 },

@@ -1,6 +1,6 @@
 //! The built binary as a process: signals, crashes, exit codes, disks and descriptors that run out.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test that panics has failed")]
 
 mod crash;
 mod disk;

@@ -3,6 +3,7 @@ package oxkeeper.interop;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.apache.zookeeper.AddWatchMode;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException.Code;
 import org.apache.zookeeper.Op;
@@ -146,7 +147,7 @@ final class AclCases {
         ZooKeeper bob = connectAs(test, "bob:pw");
         ZooKeeper nobody = test.connect(new Events());
         Events events = new Events();
-        nobody.addWatch(test.root, events, org.apache.zookeeper.AddWatchMode.PERSISTENT_RECURSIVE);
+        nobody.addWatch(test.root, events, AddWatchMode.PERSISTENT_RECURSIVE);
         bob.create(test.path("hidden"), null, Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT);
         bob.setData(test.path("hidden"), null, -1);
         test.node("open", "");

@@ -1,7 +1,9 @@
 package oxkeeper.interop;
 
 import java.util.List;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.api.CuratorEvent;
@@ -115,7 +117,7 @@ final class CuratorCases {
 
     private static void connectionStates(Case test) throws Exception {
         CuratorFramework curator = test.curatorByProxy(Case.SHORT_TIMEOUT_MS);
-        java.util.concurrent.LinkedBlockingQueue<ConnectionState> states = new java.util.concurrent.LinkedBlockingQueue<>();
+        BlockingQueue<ConnectionState> states = new LinkedBlockingQueue<>();
         curator.getConnectionStateListenable().addListener((client, state) -> states.add(state));
         curator.checkExists().forPath("/");
         states.clear();
