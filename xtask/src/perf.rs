@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let binary = workspace.target().join("release/oxkeeper");
     let ours = vec![binary.display().to_string(), "server".into(), "{config}".into(), "--log".into(), "warn".into()];
     let classes = apache::class_path(&workspace, dir.path())?;
-    let java = ["java", "-Xmx4g", "-cp", &classes, apache::MAIN, "{config}"];
+    let java = ["java", "-Xmx4g", apache::ENCODING, "-cp", &classes, apache::MAIN, "{config}"];
     let servers = [
         ServerCommand::new("Oxkeeper", ours, dir.path().join("oxkeeper"), free_port()?),
         ServerCommand::java("Apache 3.9.3", java.map(str::to_owned).to_vec(), dir.path().join("apache"), free_port()?),

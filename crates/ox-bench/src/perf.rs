@@ -75,6 +75,7 @@ pub fn perf(config: PerfConfig) -> Result<PerfReport> {
             eprintln!("{}: {error:#}", stage.name());
             report.failures.push(format!("{}: {error:#}", stage.name()));
         }
+        config.servers.iter().try_for_each(ServerCommand::delete_data)?;
         write(&config, &report)?;
     }
     anyhow::ensure!(!report.rows.is_empty(), "nothing was measured: {}", report.failures.join("; "));

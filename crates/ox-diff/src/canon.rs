@@ -17,21 +17,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Naming {
     /// Session ids that the server has handed out.
     pub sessions: BTreeMap<i64, Name>,
-    /// The server's last zxid when the run began, if the two servers were not in step then: later zxids are told
-    /// relative to it, earlier ones not at all.
-    pub origin: Option<i64>,
 }
 
 impl Naming {
-    /// The text under which a zxid is compared.
-    pub fn zxid(&self, zxid: i64) -> String {
-        match self.origin {
-            Some(origin) if origin < zxid => format!("+{}", zxid - origin),
-            Some(_) if 0 < zxid => "earlier".to_owned(),
-            _ => zxid.to_string(),
-        }
-    }
-
     fn owner(&self, session: i64) -> String {
         match self.sessions.get(&session) {
             _ if session == 0 => "none".to_owned(),
@@ -176,7 +164,7 @@ impl<'a> Writer<'a> {
     fn stat(&mut self) -> Decoded {
         let stat = self.from.get::<Stat>()?;
         for (name, Zxid(zxid)) in [("czxid", stat.czxid), ("mzxid", stat.mzxid), ("pzxid", stat.pzxid)] {
-            self.field(name, self.naming.zxid(zxid));
+            self.field(name, zxid);
         }
         self.field("version", stat.version);
         self.field("cversion", stat.cversion);
@@ -306,15 +294,11 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_named_and_zxids_relative() {
-        let stat = Stat { czxid: Zxid(12), mzxid: Zxid(12), ephemeral_owner: 77, ..Stat::default() };
+    fn owners_are_named() {
         let mut body = Vec::new();
-        stat.put(&mut body);
-        let mut naming = Naming { sessions: BTreeMap::from([(77, Name('A'))]), origin: Some(10) };
-        let text = describe("exists /", &body, &naming);
-        assert!(text.starts_with("czxid=+2 mzxid=+2 pzxid=0 ") && text.contains("owner=A"), "{text}");
-        naming.origin = Some(20);
-        assert!(describe("exists /", &body, &naming).starts_with("czxid=earlier"));
+        Stat { ephemeral_owner: 77, ..Stat::default() }.put(&mut body);
+        let mut naming = Naming { sessions: BTreeMap::from([(77, Name('A'))]) };
+        assert!(describe("exists /", &body, &naming).contains("owner=A"));
         naming.sessions.clear();
         assert!(describe("exists /", &body, &naming).contains("owner=0x4d"));
     }

@@ -152,7 +152,7 @@ impl Turn {
         let open = self.beside.contains(&name)
             && ours.kind == Kind::Reply
             && ours.line.is_some_and(|line| line < self.barrier);
-        (!open && ours.zxid_text != apache.zxid_text).then(|| "zxid of the header".to_owned())
+        (!open && ours.zxid != apache.zxid).then(|| "zxid of the header".to_owned())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::script::{Action, Batch, Handshake, Line, Name, Target};
 use crate::side::Side;
 use crate::stream::{End, Item, Kind};
 use crate::value::Value;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use ox_proto::OpCode;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Duel {
 const WALK_PATHS: usize = 30;
 
 impl Duel {
-    /// Two servers side by side. Opens the runner's own session on each and takes their last zxids as origins.
+    /// Two servers side by side, which must be at the same zxid. Opens the runner's own session on each.
     pub fn new(pair: &Pair) -> Result<Self> {
         Self::open(vec![Side::new(&pair.ours), Side::new(&pair.apache)])
     }
@@ -58,28 +58,43 @@ impl Duel {
         let rules = sides.iter().map(|_| Rules::default()).collect();
         let mut duel = Self { sides, rules };
         let mut batch = Batch(vec![Line::new(Name::CONTROL, Action::Connect(Handshake::new(Target::New)))]);
+        batch.0.extend(authentications());
         batch.0.push(Line::request(Name::CONTROL, Request::new(OpCode::Ping, Body::Empty)));
-        for side in &mut duel.sides {
-            let sent = side.send(&batch)?;
-            side.collect(&batch, sent);
+        duel.exchange(&batch)?;
+        let zxids: Vec<_> = duel.sides.iter().map(|side| side.last_zxid(Name::CONTROL)).collect();
+        let in_step = zxids.windows(2).all(|pair| pair[0] == pair[1]);
+        if !in_step {
+            duel.leave()?;
         }
-        let origins: Vec<_> = duel.sides.iter().map(|side| side.last_zxid(Name::CONTROL)).collect();
-        if origins.windows(2).any(|pair| pair[0] != pair[1]) {
-            for (side, origin) in duel.sides.iter_mut().zip(origins) {
-                side.naming.origin = Some(origin);
-            }
-        }
+        ensure!(
+            in_step,
+            "the servers do not start in step: ours is at zxid {}, apache at {}\nhint: give the test two servers \
+             that nobody else uses",
+            zxids[0],
+            zxids[zxids.len() - 1]
+        );
         Ok(duel)
+    }
+
+    /// Refuses servers that hold anything: the test changes and deletes at will, also what belongs to somebody else.
+    pub fn ensure_empty(mut self) -> Result<()> {
+        let look = Body::PathWatch { path: Value::text("/"), watch: false };
+        let batch = Batch(vec![Line::request(Name::CONTROL, Request::new(OpCode::GetChildren2, look))]);
+        let looks = self.exchange(&batch)?;
+        self.leave()?;
+        for (side, streams) in ["ours", "apache"].iter().zip(&looks) {
+            let found = children(&batch, streams);
+            ensure!(
+                found == ["/zookeeper"],
+                "the server called {side} holds {found:?}\nhint: the test needs servers of its own, started empty"
+            );
+        }
+        Ok(())
     }
 
     /// Changes how long a reply may take.
     pub fn set_patience(&mut self, patience: Duration) {
         self.sides.iter_mut().for_each(|side| side.patience = patience);
-    }
-
-    /// True when both servers were at the same zxid at the start, so that zxids are compared as they are.
-    pub fn in_step(&self) -> bool {
-        self.sides.iter().all(|side| side.naming.origin.is_none())
     }
 
     /// Sends a batch, hears the answers and the events it caused, and compares.
@@ -138,20 +153,22 @@ impl Duel {
         }
         let finished = self.walk(Usage::Compared)?;
         if finished.difference.is_none() {
-            let close = Request::new(OpCode::CloseSession, Body::Empty);
-            self.play(&Batch(vec![Line::request(Name::CONTROL, close)]))?;
+            self.leave()?;
         }
         Ok(finished)
     }
 
+    /// Closes the runner's own session: left to expire, it would take a zxid at any moment.
+    fn leave(&mut self) -> Result<()> {
+        let close = Request::new(OpCode::CloseSession, Body::Empty);
+        self.exchange(&Batch(vec![Line::request(Name::CONTROL, close)]))?;
+        Ok(())
+    }
+
     /// Compares every node of both trees: data, stat, ACL and children.
     pub fn walk(&mut self, usage: Usage) -> Result<Finished> {
-        let auths = USERS.iter().map(|user| {
-            let auth = Body::Auth { scheme: Value::text("digest"), auth: Value::text(credentials(user)) };
-            Line::request(Name::CONTROL, Request::new(OpCode::Auth, auth))
-        });
-        let mut batch = Batch(auths.collect());
-        let mut difference = self.play(&batch)?.difference;
+        let mut batch = Batch::default();
+        let mut difference = None;
         let mut trees = vec![Tree::new(); self.sides.len()];
         let mut level = vec!["/".to_owned()];
         while difference.is_none() && !level.is_empty() {
@@ -218,6 +235,14 @@ fn append(streams: &mut Streams, heard: Streams, barrier: usize) {
     }
 }
 
+/// The runner has every identity, so that it sees as much as possible of both trees.
+fn authentications() -> impl Iterator<Item = Line> {
+    USERS.iter().map(|user| {
+        let auth = Body::Auth { scheme: Value::text("digest"), auth: Value::text(credentials(user)) };
+        Line::request(Name::CONTROL, Request::new(OpCode::Auth, auth))
+    })
+}
+
 fn looks_at(path: &str) -> Vec<Line> {
     let path = Value::text(path);
     let looks = [
@@ -236,14 +261,9 @@ fn replies<'a>(batch: &'a Batch, streams: &'a Streams) -> impl Iterator<Item = (
     })
 }
 
-fn path_of(request: &Request) -> Option<&str> {
-    let (Body::PathWatch { path, .. } | Body::Path { path }) = &request.body else { return None };
-    path.as_str()
-}
-
 fn note(tree: &mut Tree, batch: &Batch, streams: &Streams) {
     for (request, item) in replies(batch, streams) {
-        if let Some(path) = path_of(request) {
+        if let Some(path) = request.body.path().and_then(Value::as_str) {
             tree.entry(path.to_owned()).or_default().push(item.text.clone());
         }
     }
@@ -252,7 +272,7 @@ fn note(tree: &mut Tree, batch: &Batch, streams: &Streams) {
 fn children(batch: &Batch, streams: &Streams) -> Vec<String> {
     let mut paths = Vec::new();
     for (request, item) in replies(batch, streams) {
-        if let (Some(path), Some(outcome)) = (path_of(request), &item.outcome) {
+        if let (Some(path), Some(outcome)) = (request.body.path().and_then(Value::as_str), &item.outcome) {
             let parent = path.trim_end_matches('/');
             paths.extend(outcome.children.iter().map(|name| format!("{parent}/{name}")));
         }

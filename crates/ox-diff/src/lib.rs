@@ -21,7 +21,6 @@
 //! | order of events of one closeSession or expiry | sorted, within one zxid and connection | [`compare`] |
 //! | readers beside a writer | zxids of their replies and places of their events are open, but see below | [`compare`] |
 //! | quota usage after a restart | not compared | [`duel`] |
-//! | zxids of servers that did not start in step | relative to the start of the run | [`canon`] |
 //!
 //! Each server alone must keep the rules of [`compare::Rules`]: zxids never go back on a connection, and an event comes before
 //! any reply that could show its change.

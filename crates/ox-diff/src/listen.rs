@@ -220,8 +220,7 @@ impl Listener<'_> {
         payload: Vec<u8>,
         outcome: Option<Outcome>,
     ) {
-        let zxid_text = self.naming.zxid(zxid);
-        self.items.push(Item { kind, line, zxid: Some(zxid), zxid_text, text, payload, outcome });
+        self.items.push(Item { kind, line, zxid: Some(zxid), text, payload, outcome });
     }
 }
 

@@ -150,6 +150,48 @@ impl Request {
 }
 
 impl Body {
+    /// The path of an operation on one node.
+    pub fn path(&self) -> Option<&Value> {
+        match self {
+            Self::Create { path, .. }
+            | Self::CreateTtl { path, .. }
+            | Self::PathVersion { path, .. }
+            | Self::PathWatch { path, .. }
+            | Self::SetData { path, .. }
+            | Self::Path { path }
+            | Self::SetAcl { path, .. }
+            | Self::PathKind { path, .. } => Some(path),
+            Self::Empty
+            | Self::Reconfig { .. }
+            | Self::Auth { .. }
+            | Self::Token { .. }
+            | Self::SetWatches { .. }
+            | Self::Multi { .. }
+            | Self::Raw(_) => None,
+        }
+    }
+
+    /// The same, to change it.
+    pub fn path_mut(&mut self) -> Option<&mut Value> {
+        match self {
+            Self::Create { path, .. }
+            | Self::CreateTtl { path, .. }
+            | Self::PathVersion { path, .. }
+            | Self::PathWatch { path, .. }
+            | Self::SetData { path, .. }
+            | Self::Path { path }
+            | Self::SetAcl { path, .. }
+            | Self::PathKind { path, .. } => Some(path),
+            Self::Empty
+            | Self::Reconfig { .. }
+            | Self::Auth { .. }
+            | Self::Token { .. }
+            | Self::SetWatches { .. }
+            | Self::Multi { .. }
+            | Self::Raw(_) => None,
+        }
+    }
+
     fn put(&self, out: &mut Vec<u8>, last_zxid: i64) {
         match self {
             Self::Empty => (),

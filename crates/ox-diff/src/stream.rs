@@ -28,8 +28,6 @@ pub struct Item {
     pub line: Option<usize>,
     /// Zxid of the header; `None` without a header.
     pub zxid: Option<i64>,
-    /// The zxid as it is compared.
-    pub zxid_text: String,
     /// Everything else as it is compared.
     pub text: String,
     /// The payload.
@@ -40,12 +38,12 @@ pub struct Item {
 
 impl Item {
     pub(crate) fn plain(kind: Kind, line: Option<usize>, text: String, payload: Vec<u8>) -> Self {
-        Self { kind, line, zxid: None, zxid_text: String::new(), text, payload, outcome: None }
+        Self { kind, line, zxid: None, text, payload, outcome: None }
     }
 
     /// The item in one line.
     pub fn describe(&self) -> String {
-        let zxid = if self.zxid.is_some() { format!(" zxid={}", self.zxid_text) } else { String::new() };
+        let zxid = self.zxid.map_or(String::new(), |zxid| format!(" zxid={zxid}"));
         format!("{:?}{zxid} {}", self.kind, self.text)
     }
 }

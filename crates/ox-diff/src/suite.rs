@@ -45,8 +45,9 @@ pub struct Servers<'a> {
     pub restart: Option<Box<Fresh<'a>>>,
 }
 
-/// Runs the plan on two servers. Progress goes to `talk`.
+/// Runs the plan on two empty servers that nobody else uses. Progress goes to `talk`.
 pub fn run(plan: &Plan, servers: &mut Servers<'_>, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
+    Duel::new(&servers.pair)?.ensure_empty()?;
     let mut verdict = Verdict::default();
     let mut scripts = if plan.scenarios { library::for_profile(plan.profile, false)? } else { Vec::new() };
     if let Some(only) = &plan.only {
@@ -87,6 +88,7 @@ pub fn run(plan: &Plan, servers: &mut Servers<'_>, talk: &mut dyn FnMut(&str)) -
 
 /// Plays the scripts that must never reach Apache, on ours alone.
 pub fn run_ours_only(address: &str, profile: &Profile, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
+    Duel::alone(address)?.ensure_empty()?;
     let mut verdict = Verdict::default();
     for script in library::for_profile(profile, true)? {
         talk(&format!("{}: scenario {}", profile.name, script.title));
@@ -126,7 +128,7 @@ fn step(
     let report = play(servers, &mut script, &mut verdict.tally, source, trace)?;
     verdict.lines += script.len();
     let Some(mut report) = report else { return Ok(true) };
-    talk(&report.to_string());
+    talk(&format!("{origin}, batch {}: {}", report.batch_number, report.difference.what));
     let Some(fresh) = &mut servers.fresh else {
         verdict.reports.push(report);
         return Ok(false);

@@ -1,7 +1,7 @@
 //! What was seen: requests and frames of each connection, the log the servers were left with, their final state.
 
 use crate::op::{Body, Op};
-use ox_proto::txn::{CreateKind, Record, Txn};
+use ox_proto::txn::{CreateKind, Record, Txn, TxnHeader};
 use ox_proto::{Acl, OpCode, SessionId, Stat, Zxid};
 use std::collections::BTreeMap;
 
@@ -28,13 +28,22 @@ pub struct Settings {
     pub super_id: Option<String>,
     /// Granularity of session expiry.
     pub tick_ms: i64,
+    /// The disk may have been nearly full: a write without an answer may have been turned away.
+    pub may_refuse_writes: bool,
     /// How late a message may be at its destination, and a server in what it has to do.
     pub delay_max_ms: i64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { extended_types: false, reconfig_enabled: false, super_id: None, tick_ms: 2000, delay_max_ms: 0 }
+        Self {
+            extended_types: false,
+            reconfig_enabled: false,
+            super_id: None,
+            tick_ms: 2000,
+            may_refuse_writes: false,
+            delay_max_ms: 0,
+        }
     }
 }
 
@@ -174,6 +183,8 @@ pub struct Logged {
     pub time_ms: i64,
     /// When it was proposed, by the observer's clock; unknown for servers that are not observed.
     pub at: Option<Time>,
+    /// When it became part of the state; unknown as above.
+    pub applied: Option<Time>,
     /// What it does.
     pub txn: LoggedTxn,
 }
@@ -183,7 +194,8 @@ impl Logged {
     pub fn of(record: &Record<'_>, at: Option<Time>) -> Self {
         let header = &record.header;
         let txn = LoggedTxn::of(&record.txn);
-        Self { zxid: header.zxid, session: header.session, cxid: header.cxid, time_ms: header.time_ms, at, txn }
+        let TxnHeader { zxid, session, cxid, time_ms, .. } = *header;
+        Self { zxid, session, cxid, time_ms, at, applied: None, txn }
     }
 }
 

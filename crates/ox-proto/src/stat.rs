@@ -1,34 +1,67 @@
 //! A node's metadata, as clients see it and as it is stored.
 
 use crate::Zxid;
-use crate::jute::jute;
+use crate::jute::{DecodeError, Jute, Reader, jute};
 
-jute! {
-    /// What clients get with a node: always 68 bytes.
-    #[derive(Copy, Default)]
-    Stat {
-        /// Transaction that created the node.
-        czxid: Zxid,
-        /// Transaction that last changed the data.
-        mzxid: Zxid,
-        /// Creation time, milliseconds since 1970.
-        ctime: i64,
-        /// Time of the last data change.
-        mtime: i64,
-        /// Number of data changes.
-        version: i32,
-        /// Number of child changes: twice the creations minus the children that are there.
-        cversion: i32,
-        /// Number of ACL changes.
-        aversion: i32,
-        /// Session that owns an ephemeral node, else 0.
-        ephemeral_owner: i64,
-        /// Bytes of data, 0 for null.
-        data_length: i32,
-        /// Children that are there.
-        num_children: i32,
-        /// Transaction that last changed the list of children.
-        pzxid: Zxid,
+/// What clients get with a node: always 68 bytes, in the order of the fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Transaction that created the node.
+    pub czxid: Zxid,
+    /// Transaction that last changed the data.
+    pub mzxid: Zxid,
+    /// Creation time, milliseconds since 1970.
+    pub ctime: i64,
+    /// Time of the last data change.
+    pub mtime: i64,
+    /// Number of data changes.
+    pub version: i32,
+    /// Number of child changes: twice the creations minus the children that are there.
+    pub cversion: i32,
+    /// Number of ACL changes.
+    pub aversion: i32,
+    /// Session that owns an ephemeral node, else 0.
+    pub ephemeral_owner: i64,
+    /// Bytes of data, 0 for null.
+    pub data_length: i32,
+    /// Children that are there.
+    pub num_children: i32,
+    /// Transaction that last changed the list of children.
+    pub pzxid: Zxid,
+}
+
+impl<'a> Jute<'a> for Stat {
+    fn get(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            czxid: from.get()?,
+            mzxid: from.get()?,
+            ctime: from.get()?,
+            mtime: from.get()?,
+            version: from.get()?,
+            cversion: from.get()?,
+            aversion: from.get()?,
+            ephemeral_owner: from.get()?,
+            data_length: from.get()?,
+            num_children: from.get()?,
+            pzxid: from.get()?,
+        })
+    }
+
+    // Every other reply carries one: appended at once, not field by field.
+    fn put(&self, out: &mut Vec<u8>) {
+        let mut bytes = [0; 68];
+        bytes[0..8].copy_from_slice(&self.czxid.0.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.mzxid.0.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.ctime.to_be_bytes());
+        bytes[24..32].copy_from_slice(&self.mtime.to_be_bytes());
+        bytes[32..36].copy_from_slice(&self.version.to_be_bytes());
+        bytes[36..40].copy_from_slice(&self.cversion.to_be_bytes());
+        bytes[40..44].copy_from_slice(&self.aversion.to_be_bytes());
+        bytes[44..52].copy_from_slice(&self.ephemeral_owner.to_be_bytes());
+        bytes[52..56].copy_from_slice(&self.data_length.to_be_bytes());
+        bytes[56..60].copy_from_slice(&self.num_children.to_be_bytes());
+        bytes[60..68].copy_from_slice(&self.pzxid.0.to_be_bytes());
+        out.extend_from_slice(&bytes);
     }
 }
 
@@ -78,7 +111,6 @@ impl StatPersisted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Jute;
 
     #[test]
     fn sizes_are_fixed() {
@@ -88,5 +120,29 @@ mod tests {
         out.clear();
         StatPersisted::default().put(&mut out);
         assert_eq!(out.len(), 60);
+    }
+
+    #[test]
+    fn stats_round_trip() {
+        let stat = Stat {
+            czxid: Zxid(1),
+            mzxid: Zxid(2),
+            ctime: 3,
+            mtime: 4,
+            version: 5,
+            cversion: 6,
+            aversion: 7,
+            ephemeral_owner: 8,
+            data_length: 9,
+            num_children: 10,
+            pzxid: Zxid(11),
+        };
+        let mut out = Vec::new();
+        stat.put(&mut out);
+        assert_eq!(Reader::new(&out).get::<Stat>(), Ok(stat));
+        assert_eq!(
+            out.iter().filter(|byte| **byte != 0).copied().collect::<Vec<_>>(),
+            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+        );
     }
 }

@@ -249,7 +249,7 @@ impl<'a> Txn<'a> {
 
     fn get_multi(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let count = from.count()?.ok_or(DecodeError::Null)?;
-        let mut elements = Vec::new();
+        let mut elements = Vec::with_capacity(count.min(from.rest().len() / 8)); // type and length of each
         for _ in 0..count {
             let kind = from.get::<i32>()?;
             if !is_element(kind) {

@@ -94,6 +94,16 @@ impl Throttle {
         }
     }
 
+    /// Tokens that are missing.
+    pub fn deficit(&self) -> u64 {
+        self.size - self.tokens
+    }
+
+    /// How likely a handshake is turned away at random.
+    pub fn drop_chance(&self) -> f64 {
+        self.drop_chance
+    }
+
     fn refill(&mut self, now_ms: i64) {
         let step_ms = i64::from(self.settings.fill_time_ms.max(1));
         let steps = (now_ms - self.filled_ms) / step_ms;

@@ -151,7 +151,7 @@ metrics! {
         open_file_descriptor_count: i64;
         /// Files and sockets that may be open, -1 where that is unknown.
         max_file_descriptor_count: i64;
-        /// Share of new connections that are turned away: always 0, there is no such throttle.
+        /// Share of new connections that the throttle turns away at random.
         connection_drop_probability: f64;
         /// Bytes of the last reply or event without its length, -1 before the first.
         last_client_response_size: i64;
@@ -181,7 +181,7 @@ metrics! {
     counters {
         /// Handshakes received.
         connection_request_count;
-        /// Connections refused by `maxClientCnxns` or `maxCnxns`.
+        /// Connections refused by `maxClientCnxns`, `maxCnxns` or the throttle.
         connection_rejected;
         /// Connections that ended without the end of their session.
         connection_drop_count;
@@ -215,6 +215,14 @@ metrics! {
         digest_mismatches_count;
         /// Large requests refused because others were under way.
         large_requests_rejected;
+        /// Times that a request had to wait because too many were under way.
+        request_throttle_wait_count;
+        /// Requests answered with an error because they had waited too long.
+        throttled_ops;
+        /// Requests that had waited longer than their session's timeout.
+        stale_requests;
+        /// Those that were dropped for it, with their connections.
+        stale_requests_dropped;
         /// Snapshots that failed.
         snapshot_error_count;
     }
@@ -231,6 +239,8 @@ metrics! {
         startup_txns_load_time;
         /// Transactions replayed at start.
         startup_txns_loaded;
+        /// Tokens missing in the throttle's bucket at a handshake.
+        connection_token_deficit;
         /// Watchers told of one created node.
         node_created_watch_count;
         /// Watchers told of one deleted node.

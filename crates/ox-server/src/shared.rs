@@ -77,8 +77,22 @@ impl Shared {
 
     /// Whether a handshake may go on.
     pub(crate) fn admit(&self, now: Now, newcomer: Newcomer) -> bool {
-        let Some(throttle) = &self.throttle else { return true };
-        throttle.lock().admit(now, newcomer, rand::random())
+        let (mut is_admitted, mut deficit) = (true, 0);
+        if let Some(throttle) = &self.throttle {
+            let mut throttle = throttle.lock();
+            (is_admitted, deficit) = (throttle.admit(now, newcomer, rand::random()), throttle.deficit());
+        }
+        if is_admitted {
+            self.metrics.connection_token_deficit.note(i64::try_from(deficit).unwrap_or(i64::MAX), 1);
+        } else {
+            self.metrics.connection_rejected.add(1);
+        }
+        is_admitted
+    }
+
+    /// How likely a handshake is turned away at random.
+    pub(crate) fn drop_chance(&self) -> f64 {
+        self.throttle.as_ref().map_or(0.0, |throttle| throttle.lock().drop_chance())
     }
 
     /// True when every thread should end.

@@ -24,6 +24,7 @@ use crate::limits::WORD_PIECE_BYTES;
 use crate::mailbox::Text;
 use crate::register::ConnFigures;
 use crate::shared::Shared;
+use ox_config::FourLetterWords;
 use ox_tree::ConnId;
 use queue::{Asked, Queue};
 use std::collections::BTreeMap;
@@ -52,7 +53,7 @@ pub(crate) struct Command {
 enum Run {
     /// At once.
     Text(fn(&Shared) -> String),
-    /// At once, with the eight bytes that follow the word; not at all without them.
+    /// At once, with the eight bytes that follow the word.
     WithMask(fn(&Shared, u64) -> String),
     /// In pieces.
     Listing(fn() -> Listing),
@@ -108,7 +109,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 pub(crate) struct Word {
     command: &'static Command,
     /// The eight bytes that follow.
-    mask: Option<u64>,
+    mask: u64,
 }
 
 /// What the first bytes of a connection are.
@@ -123,11 +124,15 @@ pub(crate) enum Heard {
 }
 
 /// Looks for a word at the start of a connection. What follows it is ignored, except by the one word that has an
-/// argument, which must come in the same packet.
-pub(crate) fn hear(bytes: &[u8]) -> Heard {
+/// argument; that one waits for it, if it is answered at all.
+pub(crate) fn hear(bytes: &[u8], enabled: &FourLetterWords) -> Heard {
     let Some((first, rest)) = bytes.split_first_chunk::<4>() else { return Heard::TooLittle };
     let Some(command) = COMMANDS.iter().find(|command| command.bytes == *first) else { return Heard::Nothing };
-    Heard::Word(Word { command, mask: rest.first_chunk::<8>().map(|mask| u64::from_be_bytes(*mask)) })
+    let mask = rest.first_chunk::<8>().map(|mask| u64::from_be_bytes(*mask));
+    match (command.run, mask) {
+        (Run::WithMask(_), None) if enabled.allow(command.name) => Heard::TooLittle,
+        _ => Heard::Word(Word { command, mask: mask.unwrap_or_default() }),
+    }
 }
 
 /// The way to the thread that answers.
@@ -194,7 +199,7 @@ impl WordThread {
         } else {
             match run {
                 Run::Text(run) => run(shared),
-                Run::WithMask(run) => word.mask.map(|mask| run(shared, mask)).unwrap_or_default(),
+                Run::WithMask(run) => run(shared, word.mask),
                 Run::Listing(start) => return self.go_on(shared, conn, start()),
                 Run::Nothing => String::new(),
             }
@@ -222,21 +227,31 @@ fn post(shared: &Shared, text: Text) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
-    fn check(bytes: &[u8], expected: Option<(&str, Option<u64>)>) {
-        let Heard::Word(Word { command, mask }) = hear(bytes) else { return assert_eq!(expected, None, "{bytes:?}") };
+    fn check(bytes: &[u8], expected: Option<(&str, u64)>) {
+        let Heard::Word(Word { command, mask }) = hear(bytes, &FourLetterWords::All) else {
+            return assert_eq!(expected, None, "{bytes:?}");
+        };
         assert_eq!(Some((command.name, mask)), expected);
     }
 
     #[test]
     fn words_are_told_from_frames() {
-        check(b"ruok", Some(("ruok", None)));
-        check(b"ruok\r\n", Some(("ruok", None)));
+        check(b"ruok", Some(("ruok", 0)));
+        check(b"ruok\r\n", Some(("ruok", 0)));
         check(b"RUOK", None);
         check(&[0, 0, 0, 45], None);
-        check(&[0xff, 0xf4, 0xff, 0xfd, 6], Some(("telnet close", None)));
-        check(b"stmk\0\0\0\0\0\0\0", Some(("stmk", None)));
-        check(b"stmk\0\0\0\0\0\0\0\x09\n", Some(("stmk", Some(9))));
-        assert!(matches!(hear(b"ruo"), Heard::TooLittle) && matches!(hear(b"GET "), Heard::Nothing));
+        check(&[0xff, 0xf4, 0xff, 0xfd, 6], Some(("telnet close", 0)));
+        check(b"stmk\0\0\0\0\0\0\0\x09\n", Some(("stmk", 9)));
+    }
+
+    #[test]
+    fn more_is_waited_for() {
+        for bytes in [&b""[..], b"ruo", b"stmk", b"stmk\0\0\0\0\0\0\0"] {
+            assert!(matches!(hear(bytes, &FourLetterWords::All), Heard::TooLittle), "{bytes:?}");
+        }
+        let nothing = FourLetterWords::Only(BTreeSet::new());
+        assert!(matches!(hear(b"stmk", &nothing), Heard::Word(_)), "what is refused needs no argument");
     }
 }

@@ -33,3 +33,7 @@ pub(crate) const APACHE_RECORD_BYTES_MAX: i32 = 2_097_150;
 
 /// A compressed chunk of a snappy stream, at most. The writer cuts at 32 KiB; Apache refuses 512 MiB.
 pub(crate) const SNAPPY_CHUNK_BYTES_MAX: usize = 512 << 20;
+
+/// How often replay starts to search the logs from the beginning for records that stand there twice. One is enough
+/// for a series written twice; a log that needs more than this was made to waste our time.
+pub(crate) const LOOKBACK_STARTS_MAX: u32 = 64;

@@ -7,7 +7,7 @@
 //! | | | zeros up to the end of the file, or nothing |
 //!
 //! The reader stops at the first place where no intact frame starts and has no opinion on why:
-//! [`crate::damage`] judges that. Memory grows with bytes that are there, never with an announced length.
+//! `damage.rs` judges that. Memory grows with bytes that are there, never with an announced length.
 
 use crate::disk::{Disk, DiskFile, Open, read_full};
 use crate::error::{Error, IoContext};

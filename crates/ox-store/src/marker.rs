@@ -16,7 +16,7 @@
 //! | 32 | 8 | zxid of the last record before the position |
 //! | 40 | 8 | Adler-32 of bytes 0 to 39, zero-extended |
 //!
-//! Apache ignores the file, and may have written logs since; [`crate::damage`] says when a marker counts.
+//! Apache ignores the file, and may have written logs since; `damage.rs` says when a marker counts.
 
 use crate::disk::{Disk, DiskFile, Open, read_full};
 use crate::error::{Error, IoContext};

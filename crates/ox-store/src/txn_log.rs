@@ -9,7 +9,7 @@
 //! included, and no earlier record is missing. Any error is final: the page cache can no longer be trusted, so
 //! nothing more is accepted and the process has to end.
 //!
-//! A file is filled with zeros ahead of its records ([`crate::limits`] says why); behind the last record there
+//! A file is filled with zeros ahead of its records (`limits.rs` says why); behind the last record there
 //! are only zeros, always.
 
 use crate::directories::Lock;

@@ -3,10 +3,11 @@
 //! Lists are found by their encoding, which is what transactions carry, so applying a create with a known list
 //! looks into no entry. Counts are exact: a list goes with the last node that uses it.
 
+use crate::hash::PathHasher;
 use crate::node::AclId;
+use hashbrown::HashTable;
 use ox_proto::acl::{perms, put_acls};
 use ox_proto::{Acl, RawAcls};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A list and what is asked of it most often.
@@ -47,7 +48,8 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct AclTable {
     entries: Vec<Option<Entry>>,
-    by_encoding: HashMap<Box<[u8]>, AclId>,
+    by_encoding: HashTable<AclId>,
+    hasher: PathHasher,
     free: Vec<AclId>,
 }
 
@@ -55,20 +57,29 @@ impl AclTable {
     /// The null list of the built-in nodes: open, and -1 on disk.
     pub(crate) const NULL: AclId = AclId(0);
 
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let open = Arc::new(AclList::new(vec![Acl::new(perms::ALL, "world", "anyone")]));
-        Self { entries: vec![Some(Entry { list: open, nodes: 1 })], by_encoding: HashMap::new(), free: Vec::new() }
+        Self {
+            entries: vec![Some(Entry { list: open, nodes: 1 })],
+            by_encoding: HashTable::new(),
+            hasher: PathHasher::new(seed),
+            free: Vec::new(),
+        }
+    }
+
+    fn find_id(&self, encoded: &[u8]) -> Option<AclId> {
+        self.by_encoding.find(self.hasher.hash(encoded), |id| self.get(*id).encoded() == encoded).copied()
     }
 
     /// The id of a list, for one more node.
     pub(crate) fn take(&mut self, acls: RawAcls<'_>) -> AclId {
-        if let Some(&id) = self.by_encoding.get(acls.bytes()) {
+        if let Some(id) = self.find_id(acls.bytes()) {
             self.retain(id);
             return id;
         }
         let list = AclList::new(acls.to_stored());
         // Bytes that Apache wrote may say the same in another way (surrogate pairs).
-        if let Some(&id) = self.by_encoding.get(list.encoded()) {
+        if let Some(id) = self.find_id(list.encoded()) {
             self.retain(id);
             return id;
         }
@@ -77,11 +88,11 @@ impl AclTable {
 
     /// A list that some node uses already.
     pub(crate) fn find(&self, acls: RawAcls<'_>) -> Option<&Arc<AclList>> {
-        self.by_encoding.get(acls.bytes()).map(|id| self.get(*id))
+        self.find_id(acls.bytes()).map(|id| self.get(id))
     }
 
     fn insert(&mut self, list: AclList) -> AclId {
-        let encoding = Box::from(list.encoded());
+        let hash = self.hasher.hash(list.encoded());
         let entry = Some(Entry { list: Arc::new(list), nodes: 1 });
         let id = match self.free.pop() {
             Some(id) => {
@@ -93,7 +104,9 @@ impl AclTable {
                 AclId(u32::try_from(self.entries.len() - 1).expect("fewer lists than nodes"))
             }
         };
-        self.by_encoding.insert(encoding, id);
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        let rehash = |id: &AclId| hasher.hash(entries[id.0 as usize].as_ref().expect("indexed").list.encoded());
+        self.by_encoding.insert_unique(hash, id, rehash);
         id
     }
 
@@ -112,7 +125,8 @@ impl AclTable {
         entry.nodes -= 1;
         if entry.nodes == 0 {
             let list = slot.take().expect("just looked at").list;
-            self.by_encoding.remove(list.encoded());
+            let hash = self.hasher.hash(list.encoded());
+            self.by_encoding.find_entry(hash, |candidate| *candidate == id).expect("lists in use are indexed").remove();
             self.free.push(id);
         }
     }
@@ -149,7 +163,7 @@ mod tests {
 
     #[test]
     fn equal_lists_share_an_id_until_the_last_goes() {
-        let mut table = AclTable::new();
+        let mut table = AclTable::new(0);
         let bytes = encoded(&[Acl::new(1, "digest", "a:b")]);
         let raw = RawAcls::from_encoded(&bytes).unwrap();
         let (first, second) = (table.take(raw), table.take(raw));
@@ -163,7 +177,7 @@ mod tests {
 
     #[test]
     fn world_permissions_are_read_off() {
-        assert_eq!(AclTable::new().get(AclTable::NULL).world, perms::ALL);
+        assert_eq!(AclTable::new(0).get(AclTable::NULL).world, perms::ALL);
         let list = AclList::new(vec![Acl::new(1, "world", "anyone"), Acl::new(16, "digest", "a:b")]);
         assert_eq!(list.world, 1);
         assert_eq!(AclList::new(vec![]).world, perms::ALL);

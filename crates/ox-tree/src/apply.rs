@@ -5,12 +5,13 @@
 //! not fit the tree is skipped or overrules it, and reported as a conflict.
 
 use crate::State;
+use crate::index::PathHash;
 use crate::node::{CONTAINER_OWNER, Node, NodeId, ttl_owner};
 use crate::ops::signed;
 use crate::outbox::{Event, Outboxes};
 use crate::path;
 use crate::quota::{self, Figures};
-use crate::tree::fresh_stat;
+use crate::tree::{NewNode, fresh_stat};
 use crate::watch::Table;
 use ox_proto::event::EventType;
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
@@ -133,7 +134,7 @@ impl Applying<'_> {
         let hash = self.state.tree.hash(node_path);
         if let Some(existing) = self.state.tree.find_hashed(hash, node_path) {
             self.conflict = true;
-            self.remove(existing, node_path);
+            self.remove(existing, node_path, hash, Zxid(i64::MIN));
         }
         let owner = match txn.kind {
             CreateKind::Create { ephemeral } | CreateKind::Create2 { ephemeral } => {
@@ -150,10 +151,8 @@ impl Applying<'_> {
         };
         let acl = self.state.acls.take(txn.acl);
         let node = Node::new(name, txn.data, acl, &fresh_stat(self.zxid, self.time_ms, owner));
-        let id = self.state.tree.link(parent, node_path, hash, node);
-        self.state.register(id, owner);
         let zxid = self.zxid;
-        self.state.tree.update(parent, |parent| {
+        let raise = |parent: &mut Node| {
             // Compat: records of 3.3 and older do not carry the counter.
             let cversion =
                 if txn.parent_cversion == -1 { parent.cversion.wrapping_add(1) } else { txn.parent_cversion };
@@ -161,7 +160,9 @@ impl Applying<'_> {
                 parent.cversion = cversion;
                 parent.pzxid = zxid;
             }
-        });
+        };
+        let id = self.state.tree.link(parent, NewNode { path: node_path, hash, node }, Some(raise));
+        self.state.register(id, owner);
         self.count_in_quota(parent_path, name, node_path, txn.data.map_or(0, <[u8]>::len));
         self.fire_created(id, parent, node_path, parent_path);
         Applied::Stat(self.state.stat_of(id))
@@ -186,34 +187,32 @@ impl Applying<'_> {
             return;
         };
         let zxid = self.zxid;
-        let found = self.state.tree.find(node_path);
-        let mut readers = None;
-        if let Some(id) = found {
-            self.conflict |= self.state.tree.get(id).children != 0;
-            readers = self.state.readers(self.state.tree.get(id).acl);
-            self.remove(id, node_path);
-        } else {
+        let hash = self.state.tree.hash(node_path);
+        let Some(id) = self.state.tree.find_hashed(hash, node_path) else {
             self.conflict = true;
-        }
-        self.state.tree.update(parent, |parent| parent.pzxid = parent.pzxid.max(zxid));
-        if found.is_some() {
-            self.fire_deleted(readers, parent, node_path, parent_path);
-        }
+            self.state.tree.update(parent, |parent| parent.pzxid = parent.pzxid.max(zxid));
+            return;
+        };
+        let node = self.state.tree.get(id);
+        self.conflict |= node.children != 0;
+        let readers = self.state.readers(node.acl);
+        self.remove(id, node_path, hash, zxid);
+        self.fire_deleted(readers, parent, node_path, parent_path);
     }
 
-    /// Removes a node and everything below it, children first.
-    fn remove(&mut self, top: NodeId, top_path: &str) {
+    /// Removes a node and everything below it, children first, and raises its parent's pzxid.
+    fn remove(&mut self, top: NodeId, top_path: &str, hash: PathHash, pzxid: Zxid) {
         if self.state.tree.get(top).children != 0 {
             for id in self.state.tree.subtree(top).into_iter().skip(1).rev() {
                 let node_path = self.state.tree.path_of(id);
-                self.remove_one(id, &node_path);
+                self.remove_one(id, &node_path, self.state.tree.hash(&node_path), pzxid);
             }
         }
-        self.remove_one(top, top_path);
+        self.remove_one(top, top_path, hash, pzxid);
     }
 
-    fn remove_one(&mut self, id: NodeId, node_path: &str) {
-        let node = self.state.tree.unlink(id, node_path);
+    fn remove_one(&mut self, id: NodeId, node_path: &str, hash: PathHash, pzxid: Zxid) {
+        let node = self.state.tree.unlink(id, node_path, hash, pzxid);
         self.state.unregister(id, node.owner);
         self.state.acls.release(node.acl);
         if let Some((parent_path, quota::LIMITS)) = path::split(node_path)

@@ -1,4 +1,4 @@
-//! Hashes of paths that nobody outside can aim for.
+//! Hashes, of paths above all, that nobody outside can aim for.
 //!
 //! The constants of the hash are derived from the seed as well. With the well-known ones a path that contains them
 //! makes whole blocks of text vanish from the hash, whatever the seed is.
@@ -18,9 +18,9 @@ impl PathHasher {
         Self { seed, constants: SharedSeed::from_u64(seed) }
     }
 
-    pub(crate) fn hash(&self, path: &str) -> u64 {
+    pub(crate) fn hash(&self, text: impl AsRef<[u8]>) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.constants);
-        hasher.write(path.as_bytes());
+        hasher.write(text.as_ref());
         hasher.finish()
     }
 }

@@ -6,6 +6,7 @@
 use crate::acl_table::AclTable;
 use crate::node::{AclId, Node, NodeId};
 use crate::quota;
+use crate::tree::NewNode;
 use crate::{Options, State, path};
 use ox_proto::acl::put_acls;
 use ox_proto::stat::StatPersisted;
@@ -107,7 +108,8 @@ impl Loader {
         if self.state.tree.find_hashed(hash, node_path).is_some() {
             return Err(LoadError::Twice(node_path.to_owned()));
         }
-        let id = self.state.tree.link(parent, node_path, hash, Node::new(name, data, acl, &stat));
+        let node = Node::new(name, data, acl, &stat);
+        let id = self.state.tree.link(parent, NewNode { path: node_path, hash, node }, None::<fn(&mut Node)>);
         self.state.register(id, stat.ephemeral_owner);
         self.line.push((id, node_path.len()));
         node_path.clone_into(&mut self.last_path);

@@ -56,28 +56,29 @@ impl Kind {
     }
 }
 
-/// A znode. Small on purpose: there are millions of them.
+/// A znode. Small on purpose: there are millions of them. What finding a node looks at stands together.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Node {
+    /// The name, then the data.
+    payload: Arc<[u8]>,
+    /// Length of the name in the low bits, flags in the top two.
+    name_length: u32,
+    pub(crate) parent: NodeId,
+    pub(crate) acl: AclId,
+    pub(crate) children: u32,
     pub(crate) czxid: Zxid,
     pub(crate) mzxid: Zxid,
     pub(crate) pzxid: Zxid,
     pub(crate) ctime: i64,
     pub(crate) mtime: i64,
     pub(crate) owner: i64,
-    /// The name, then the data.
-    payload: Arc<[u8]>,
-    /// Length of the name in the low bits, flags in the top two.
-    name_length: u32,
     pub(crate) version: i32,
     pub(crate) cversion: i32,
     pub(crate) aversion: i32,
-    pub(crate) acl: AclId,
-    pub(crate) parent: NodeId,
     pub(crate) first_child: NodeId,
     pub(crate) next: NodeId,
     pub(crate) previous: NodeId,
-    pub(crate) children: u32,
     /// CRC-32 of path and data, from which the node's digest continues over the stat.
     pub(crate) prefix_crc: u32,
     /// The node's digest, 0 where it does not count.
@@ -90,49 +91,37 @@ const FLAGS: u32 = DATA_IS_NULL | OUTSIDE_DIGEST;
 
 impl Node {
     pub(crate) fn new(name: &str, data: Option<&[u8]>, acl: AclId, stat: &StatPersisted) -> Self {
-        let mut node = Self {
+        Self {
+            payload: payload(name.as_bytes(), data),
+            name_length: name_field(name.len(), data),
+            parent: NodeId::NONE,
+            acl,
+            children: 0,
             czxid: stat.czxid,
             mzxid: stat.mzxid,
             pzxid: stat.pzxid,
             ctime: stat.ctime,
             mtime: stat.mtime,
             owner: stat.ephemeral_owner,
-            payload: Arc::from([]),
-            name_length: 0,
             version: stat.version,
             cversion: stat.cversion,
             aversion: stat.aversion,
-            acl,
-            parent: NodeId::NONE,
             first_child: NodeId::NONE,
             next: NodeId::NONE,
             previous: NodeId::NONE,
-            children: 0,
             prefix_crc: 0,
             digest: 0,
-        };
-        node.set_payload(name.as_bytes(), data);
-        node
+        }
     }
 
-    fn set_payload(&mut self, name: &[u8], data: Option<&[u8]>) {
-        let bytes = data.unwrap_or_default();
-        self.payload = if bytes.is_empty() {
-            Arc::from(name)
-        } else {
-            let mut payload = Vec::with_capacity(name.len() + bytes.len());
-            payload.extend_from_slice(name);
-            payload.extend_from_slice(bytes);
-            Arc::from(payload)
-        };
-        let length = u32::try_from(name.len()).expect("a name is smaller than a frame");
-        let null = if data.is_none() { DATA_IS_NULL } else { 0 };
-        self.name_length = length | null | (self.name_length & OUTSIDE_DIGEST);
-    }
-
+    /// Replaces the data, in its place when it has the same length and no frozen view shows it.
     pub(crate) fn set_data(&mut self, data: Option<&[u8]>) {
-        let old = Arc::clone(&self.payload);
-        self.set_payload(&old[..self.name_bytes()], data);
+        let (name_bytes, bytes) = (self.name_bytes(), data.unwrap_or_default());
+        match Arc::get_mut(&mut self.payload) {
+            Some(own) if own.len() == name_bytes + bytes.len() => own[name_bytes..].copy_from_slice(bytes),
+            _ => self.payload = payload(&self.payload[..name_bytes], data),
+        }
+        self.name_length = name_field(name_bytes, data) | (self.name_length & OUTSIDE_DIGEST);
     }
 
     fn name_bytes(&self) -> usize {
@@ -211,6 +200,21 @@ impl Node {
             pzxid: self.pzxid,
         }
     }
+}
+
+/// Name and data in one allocation.
+fn payload(name: &[u8], data: Option<&[u8]>) -> Arc<[u8]> {
+    let data = data.unwrap_or_default();
+    let mut payload: Arc<[u8]> = std::iter::repeat_n(0, name.len() + data.len()).collect();
+    let bytes = Arc::get_mut(&mut payload).expect("nobody else has it yet");
+    bytes[..name.len()].copy_from_slice(name);
+    bytes[name.len()..].copy_from_slice(data);
+    payload
+}
+
+fn name_field(length: usize, data: Option<&[u8]>) -> u32 {
+    let length = u32::try_from(length).ok().filter(|length| length & FLAGS == 0);
+    length.expect("names are checked when they come in") | if data.is_none() { DATA_IS_NULL } else { 0 }
 }
 
 /// The digest of a node: CRC-32 over path, data and stat. Nodes outside the digest have 0.

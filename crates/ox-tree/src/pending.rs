@@ -7,28 +7,34 @@
 use crate::State;
 use crate::acl_table::AclList;
 use crate::auth::Identities;
+use crate::index::PathHash;
 use crate::node::{node_digest, prefix_crc};
 use crate::path;
+use hashbrown::{HashTable, hash_table as table};
 use ox_proto::stat::StatPersisted;
 use ox_proto::{ErrorCode, RawAcls, SessionId, Zxid};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A node as a write finds it.
 #[derive(Clone, Debug)]
 pub(crate) struct Projected {
+    hash: PathHash,
     pub(crate) stat: StatPersisted,
     /// The parent counter that names sequential children. It wraps where the stored cversion sticks.
     pub(crate) sequence: i32,
     pub(crate) children: i64,
     pub(crate) data_length: usize,
     pub(crate) acl: Arc<AclList>,
+    in_digest: bool,
     prefix_crc: u32,
     digest: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
+    /// The whole hash. It is 64 bits of a function that nobody outside knows; paths are not kept here.
+    key: u64,
     /// The transaction that last changed it.
     zxid: Zxid,
     /// `None` when that one deletes it.
@@ -44,7 +50,7 @@ enum SessionChange {
 /// The overlay.
 #[derive(Debug, Default)]
 pub struct Pending {
-    nodes: HashMap<u64, Entry, foldhash::fast::FixedState>,
+    nodes: HashTable<Entry>,
     changes: VecDeque<(Zxid, u64)>,
     /// Ephemeral nodes on their way, which a close of their session must not miss.
     ephemerals: VecDeque<(Zxid, SessionId, String)>,
@@ -59,8 +65,8 @@ impl Pending {
     /// Forgets what transactions up to `zxid` changed: they are part of the state now.
     pub fn applied(&mut self, zxid: Zxid) {
         while let Some((_, key)) = self.changes.pop_front_if(|(changed, _)| *changed <= zxid) {
-            if self.nodes.get(&key).is_some_and(|entry| entry.zxid <= zxid) {
-                self.nodes.remove(&key);
+            if let Ok(entry) = self.nodes.find_entry(key, |entry| entry.key == key && entry.zxid <= zxid) {
+                entry.remove();
             }
         }
         while self.ephemerals.pop_front_if(|(changed, ..)| *changed <= zxid).is_some() {}
@@ -81,9 +87,41 @@ impl Pending {
         self.session_change(session) == Some(SessionChange::Ends)
     }
 
+    fn find(&self, hash: PathHash) -> Option<&Entry> {
+        if self.nodes.is_empty() {
+            return None;
+        }
+        self.nodes.find(hash.bits(), |entry| entry.key == hash.bits())
+    }
+
+    fn replace(&mut self, new: Entry) -> Option<Entry> {
+        match self.nodes.entry(new.key, |entry| entry.key == new.key, |entry| entry.key) {
+            table::Entry::Occupied(mut entry) => Some(std::mem::replace(entry.get_mut(), new)),
+            table::Entry::Vacant(place) => {
+                place.insert(new);
+                None
+            }
+        }
+    }
+
+    fn remove(&mut self, key: u64) {
+        if let Ok(entry) = self.nodes.find_entry(key, |entry| entry.key == key) {
+            entry.remove();
+        }
+    }
+
     fn session_change(&self, session: SessionId) -> Option<SessionChange> {
         self.sessions.get(&session).map(|(_, change)| *change)
     }
+}
+
+/// A new node before it is projected.
+pub(crate) struct NewProjected<'a> {
+    /// Path in the tree's form.
+    pub(crate) path: &'a str,
+    pub(crate) hash: PathHash,
+    pub(crate) data: Option<&'a [u8]>,
+    pub(crate) acl: RawAcls<'a>,
 }
 
 /// What a write is prepared against: state, overlay, and who asks for it.
@@ -154,19 +192,22 @@ impl<'a> View<'a> {
 
     /// Finds a node by its path in the tree's form.
     pub(crate) fn node(&self, node_path: &str) -> Option<Projected> {
-        let hash = self.state.tree.hash(node_path);
-        if !self.pending.nodes.is_empty()
-            && let Some(entry) = self.pending.nodes.get(&hash.bits())
-        {
+        self.node_at(self.state.tree.hash(node_path), node_path)
+    }
+
+    fn node_at(&self, hash: PathHash, node_path: &str) -> Option<Projected> {
+        if let Some(entry) = self.pending.find(hash) {
             return entry.node.clone();
         }
         let node = self.state.tree.get(self.state.tree.find_hashed(hash, node_path)?);
         Some(Projected {
+            hash,
             stat: node.persisted(),
             sequence: node.cversion,
             children: i64::from(node.children),
             data_length: node.data_length(),
             acl: Arc::clone(self.state.acls.get(node.acl)),
+            in_digest: node.in_digest(),
             prefix_crc: node.prefix_crc,
             digest: node.digest,
         })
@@ -177,44 +218,64 @@ impl<'a> View<'a> {
         self.node(node_path).ok_or(ErrorCode::NoNode)
     }
 
+    /// The place of a node that must not exist.
+    pub(crate) fn vacant(&self, node_path: &str) -> Result<PathHash, ErrorCode> {
+        let hash = self.state.tree.hash(node_path);
+        let exists = match self.pending.find(hash) {
+            Some(entry) => entry.node.is_some(),
+            None => self.state.tree.find_hashed(hash, node_path).is_some(),
+        };
+        if exists { Err(ErrorCode::NodeExists) } else { Ok(hash) }
+    }
+
     /// Projects a new node.
-    pub(crate) fn create(&mut self, node_path: &str, data: Option<&[u8]>, acl: RawAcls<'_>, stat: StatPersisted) {
+    pub(crate) fn create(&mut self, new: &NewProjected<'_>, stat: StatPersisted) {
+        let &NewProjected { path, hash, data, acl } = new;
         let acl = match self.state.acls.find(acl) {
             Some(list) => Arc::clone(list),
             None => Arc::new(AclList::new(acl.to_stored())),
         };
-        let prefix_crc = if self.state.options.digest_enabled { prefix_crc(node_path, data) } else { 0 };
-        let data_length = data.map_or(0, <[u8]>::len);
-        let node = Projected { stat, sequence: 0, children: 0, data_length, acl, prefix_crc, digest: 0 };
         if self.state.is_ephemeral(stat.ephemeral_owner) {
-            self.pending.ephemerals.push_back((self.zxid, self.session, node_path.to_owned()));
+            self.pending.ephemerals.push_back((self.zxid, self.session, path.to_owned()));
         }
-        self.change(node_path, node);
+        let in_digest = path::in_digest(path);
+        let node = Projected {
+            hash,
+            stat,
+            sequence: 0,
+            children: 0,
+            data_length: 0,
+            acl,
+            in_digest,
+            prefix_crc: 0,
+            digest: 0,
+        };
+        self.set_data(path, node, data);
     }
 
     /// Projects new data of a node.
     pub(crate) fn set_data(&mut self, node_path: &str, mut node: Projected, data: Option<&[u8]>) {
         node.data_length = data.map_or(0, <[u8]>::len);
-        if self.state.options.digest_enabled {
+        if self.state.options.digest_enabled && node.in_digest {
             node.prefix_crc = prefix_crc(node_path, data);
         }
-        self.change(node_path, node);
+        self.change(node);
     }
 
     /// Projects changed counters of a node; its digest follows.
-    pub(crate) fn change(&mut self, node_path: &str, mut node: Projected) {
-        if self.state.options.digest_enabled && path::in_digest(node_path) {
+    pub(crate) fn change(&mut self, mut node: Projected) {
+        if self.state.options.digest_enabled && node.in_digest {
             let new = node_digest(node.prefix_crc, &node.stat);
             let old = std::mem::replace(&mut node.digest, new);
             self.pending.digest = self.pending.digest.wrapping_sub(u64::from(old)).wrapping_add(u64::from(new));
         }
-        self.enter(node_path, Some(node));
+        self.enter(node.hash, Some(node));
     }
 
     /// Projects that a node is gone.
-    pub(crate) fn delete(&mut self, node_path: &str, node: &Projected) {
+    pub(crate) fn delete(&mut self, node: &Projected) {
         self.pending.digest = self.pending.digest.wrapping_sub(u64::from(node.digest));
-        self.enter(node_path, None);
+        self.enter(node.hash, None);
     }
 
     /// Projects that the session is there.
@@ -244,9 +305,9 @@ impl<'a> View<'a> {
         paths
     }
 
-    fn enter(&mut self, node_path: &str, node: Option<Projected>) {
-        let key = self.state.tree.hash(node_path).bits();
-        let old = self.pending.nodes.insert(key, Entry { zxid: self.zxid, node });
+    fn enter(&mut self, hash: PathHash, node: Option<Projected>) {
+        let key = hash.bits();
+        let old = self.pending.replace(Entry { key, zxid: self.zxid, node });
         self.pending.undo.push((key, old));
         self.pending.changes.push_back((self.zxid, key));
     }
@@ -260,9 +321,9 @@ impl<'a> View<'a> {
     pub(crate) fn roll_back(&mut self, mark: u64) {
         while let Some((key, old)) = self.pending.undo.pop() {
             match old {
-                Some(entry) => self.pending.nodes.insert(key, entry),
-                None => self.pending.nodes.remove(&key),
-            };
+                Some(entry) => _ = self.pending.replace(entry),
+                None => self.pending.remove(key),
+            }
         }
         let zxid = self.zxid;
         while self.pending.changes.pop_back_if(|(changed, _)| *changed == zxid).is_some() {}

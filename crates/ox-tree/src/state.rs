@@ -10,7 +10,7 @@ use crate::node::{AclId, Kind, Node, NodeId};
 use crate::outbox::Fired;
 use crate::path;
 use crate::quota::{self, QuotaUse, Quotas};
-use crate::tree::Tree;
+use crate::tree::{NewNode, Tree};
 use crate::watch::WatchTable;
 use ox_proto::acl::perms;
 use ox_proto::stat::StatPersisted;
@@ -72,7 +72,7 @@ impl State {
         let root = Node::new("", Some(b""), AclTable::NULL, &StatPersisted::default());
         Self {
             tree: Tree::new(options.hash_seed, options.digest_enabled, root),
-            acls: AclTable::new(),
+            acls: AclTable::new(options.hash_seed),
             sessions: BTreeMap::new(),
             ephemerals: BTreeMap::new(),
             ephemeral_count: 0,
@@ -90,8 +90,8 @@ impl State {
     fn link_built_in(&mut self, node_path: &str, acl: AclId, stat: StatPersisted) {
         let (parent, name) = path::split(node_path).expect("built-in paths have a parent");
         let parent = self.tree.find(parent).expect("built-in parents come first");
-        let hash = self.tree.hash(node_path);
-        self.tree.link(parent, node_path, hash, Node::new(name, Some(b""), acl, &stat));
+        let (hash, node) = (self.tree.hash(node_path), Node::new(name, Some(b""), acl, &stat));
+        self.tree.link(parent, NewNode { path: node_path, hash, node }, None::<fn(&mut Node)>);
     }
 
     /// Settings the state was made with.

@@ -9,6 +9,7 @@ use crate::listing::ListingCache;
 use crate::node::{AclId, Node, NodeId, node_digest, prefix_crc};
 use crate::path;
 use crate::slab::{FrozenSlab, Slab};
+use ox_proto::Zxid;
 use ox_proto::stat::StatPersisted;
 
 #[derive(Debug)]
@@ -23,6 +24,13 @@ pub(crate) struct Tree {
     bytes: u64,
 }
 
+/// A node on its way into the tree, with its path in the tree's form.
+pub(crate) struct NewNode<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) hash: PathHash,
+    pub(crate) node: Node,
+}
+
 impl Tree {
     /// A tree with nothing but a root.
     pub(crate) fn new(seed: u64, digest_enabled: bool, root: Node) -> Self {
@@ -35,10 +43,10 @@ impl Tree {
             bytes: 0,
         };
         let hash = tree.hash("");
+        let root = tree.digested("", root);
         let id = tree.slab.insert(root);
         assert_eq!(id, NodeId::ROOT);
         tree.index.insert(hash, id);
-        tree.set_prefix(id, "");
         tree
     }
 
@@ -159,13 +167,15 @@ impl Tree {
         });
     }
 
-    /// Adds a node below `parent`. Its path must not exist.
-    pub(crate) fn link(&mut self, parent: NodeId, node_path: &str, hash: PathHash, mut node: Node) -> NodeId {
+    /// Adds a node below `parent`, whose counters `change` may raise. Its path must not exist.
+    pub(crate) fn link(&mut self, parent: NodeId, new: NewNode<'_>, change: Option<impl FnOnce(&mut Node)>) -> NodeId {
+        let NewNode { path, hash, node } = new;
+        self.bytes += (path.len() + node.data_length()) as u64;
+        let mut node = self.digested(path, node);
         let first = self.slab.get(parent).first_child;
         node.parent = parent;
         node.next = first;
         node.previous = NodeId::NONE;
-        self.bytes += (node_path.len() + node.data_length()) as u64;
         let id = self.slab.insert(node);
         if first != NodeId::NONE {
             self.slab.get_mut(first).previous = id;
@@ -173,28 +183,38 @@ impl Tree {
         let above = self.slab.get_mut(parent);
         above.first_child = id;
         above.children += 1;
+        if let Some(change) = change {
+            change(above);
+            refresh_digest(above, &mut self.digest, self.digest_enabled);
+        }
         self.listings.forget(parent);
         self.index.insert(hash, id);
-        self.set_prefix(id, node_path);
         id
     }
 
-    /// Removes a childless node from its parent's list, the index and the digest.
-    pub(crate) fn unlink(&mut self, id: NodeId, node_path: &str) -> Node {
-        let hash = self.hash(node_path);
+    /// Removes a childless node from its parent's list, the index and the digest. The parent's pzxid is raised to
+    /// `pzxid`.
+    pub(crate) fn unlink(&mut self, id: NodeId, node_path: &str, hash: PathHash, pzxid: Zxid) -> Node {
         self.index.remove(hash, id);
         let node = self.slab.remove(id);
         assert_eq!(node.children, 0, "only childless nodes are unlinked");
         self.digest = self.digest.wrapping_sub(u64::from(node.digest));
         self.bytes -= (node_path.len() + node.data_length()) as u64;
-        match node.previous {
-            NodeId::NONE => self.slab.get_mut(node.parent).first_child = node.next,
-            previous => self.slab.get_mut(previous).next = node.next,
+        if node.previous != NodeId::NONE {
+            self.slab.get_mut(node.previous).next = node.next;
         }
         if node.next != NodeId::NONE {
             self.slab.get_mut(node.next).previous = node.previous;
         }
-        self.slab.get_mut(node.parent).children -= 1;
+        let above = self.slab.get_mut(node.parent);
+        if node.previous == NodeId::NONE {
+            above.first_child = node.next;
+        }
+        above.children -= 1;
+        if above.pzxid < pzxid {
+            above.pzxid = pzxid;
+            refresh_digest(above, &mut self.digest, self.digest_enabled);
+        }
         self.listings.forget(node.parent);
         self.listings.forget(id);
         node
@@ -213,40 +233,34 @@ impl Tree {
         node.set_data(data);
         change(node);
         self.bytes += node.data_length() as u64;
-        self.set_prefix(id, node_path);
+        if self.digest_enabled && node.in_digest() {
+            node.prefix_crc = prefix_crc(node_path, node.data());
+        }
+        refresh_digest(node, &mut self.digest, self.digest_enabled);
     }
 
     /// Changes the counters of a node; its digest follows.
     pub(crate) fn update(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         let node = self.slab.get_mut(id);
         change(node);
-        self.refresh_digest(id);
+        refresh_digest(node, &mut self.digest, self.digest_enabled);
     }
 
     pub(crate) fn set_acl(&mut self, id: NodeId, acl: AclId) -> AclId {
         std::mem::replace(&mut self.slab.get_mut(id).acl, acl)
     }
 
-    /// Computes what the digest takes from path and data, then the digest.
-    fn set_prefix(&mut self, id: NodeId, node_path: &str) {
+    /// A node that is not in the tree yet, with its digest, which is counted from now on.
+    fn digested(&mut self, node_path: &str, mut node: Node) -> Node {
         if self.digest_enabled {
-            let node = self.slab.get_mut(id);
             if path::in_digest(node_path) {
                 node.prefix_crc = prefix_crc(node_path, node.data());
             } else {
                 node.leave_digest();
             }
-            self.refresh_digest(id);
+            refresh_digest(&mut node, &mut self.digest, true);
         }
-    }
-
-    fn refresh_digest(&mut self, id: NodeId) {
-        let node = self.slab.get_mut(id);
-        if self.digest_enabled && node.in_digest() {
-            let new = node_digest(node.prefix_crc, &node.persisted());
-            let old = std::mem::replace(&mut node.digest, new);
-            self.digest = self.digest.wrapping_sub(u64::from(old)).wrapping_add(u64::from(new));
-        }
+        node
     }
 
     pub(crate) fn freeze(&self) -> FrozenSlab {
@@ -254,8 +268,17 @@ impl Tree {
     }
 }
 
+/// Brings a node's digest up to its stat, and the tree's up to the node's.
+fn refresh_digest(node: &mut Node, sum: &mut u64, enabled: bool) {
+    if enabled && node.in_digest() {
+        let new = node_digest(node.prefix_crc, &node.persisted());
+        let old = std::mem::replace(&mut node.digest, new);
+        *sum = sum.wrapping_sub(u64::from(old)).wrapping_add(u64::from(new));
+    }
+}
+
 /// A new node's stat.
-pub(crate) fn fresh_stat(zxid: ox_proto::Zxid, time_ms: i64, owner: i64) -> StatPersisted {
+pub(crate) fn fresh_stat(zxid: Zxid, time_ms: i64, owner: i64) -> StatPersisted {
     StatPersisted {
         czxid: zxid,
         mzxid: zxid,

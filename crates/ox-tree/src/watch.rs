@@ -165,7 +165,7 @@ impl WatchTable {
             }
         };
         let (paths, hasher) = (&self.paths, &self.hasher);
-        let rehash = |slot: &u32| hasher.hash(&paths[*slot as usize].as_ref().expect("indexed").path);
+        let rehash = |slot: &u32| hasher.hash(&*paths[*slot as usize].as_ref().expect("indexed").path);
         self.index.insert_unique(hash, slot, rehash);
         slot
     }

@@ -11,7 +11,7 @@ use crate::notify::WatchMode;
 use crate::perf::PerfConfig;
 use crate::perf::goal::Goal;
 use crate::perf::report::{PerfReport, Row};
-use crate::perf::server::{Data, Running};
+use crate::perf::server::{Data, Running, StartCost};
 use crate::perf::snapshot;
 use crate::progress::Progress;
 use crate::shape::Shape;
@@ -117,16 +117,23 @@ impl<'a> Sections<'a> {
     }
 
     fn start(&mut self) -> Result<()> {
-        let mut seconds = [Vec::new(), Vec::new()];
+        let mut starts = [Vec::new(), Vec::new()];
         for _ in 0..self.config.rounds {
-            for (command, seconds) in self.config.servers.iter().zip(&mut seconds) {
+            for (command, starts) in self.config.servers.iter().zip(&mut starts) {
                 let running = Running::start(command, Data::Fresh)?;
-                seconds.push(running.start_seconds);
+                starts.push(running.start);
                 running.stop()?;
             }
         }
-        self.row("Start", "empty server to the first reply", "s", seconds, Goal::OneIn(20.0));
+        self.start_rows("Start", "empty server to the first reply", &starts, Goal::OneIn(20.0));
         Ok(())
+    }
+
+    fn start_rows(&mut self, section: &'static str, name: &str, starts: &[Vec<StartCost>; 2], goal: Goal) {
+        let values =
+            |value: fn(&StartCost) -> f64| [0, 1].map(|index: usize| starts[index].iter().map(value).collect());
+        self.row(section, name, "s", values(|start| start.seconds), goal);
+        self.row(section, name, "CPU s", values(|start| start.cpu_seconds), Goal::None);
     }
 
     fn requests(&mut self) -> Result<()> {
@@ -217,7 +224,7 @@ impl<'a> Sections<'a> {
         let shape = shape(nodes, nodes.div_ceil(1000));
         let mut running = Vec::new();
         let (mut filled, mut restarted) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        let (mut seconds, mut empty) = ([Vec::new(), Vec::new()], Vec::new());
+        let (mut starts, mut empty) = ([Vec::new(), Vec::new()], Vec::new());
         for (command, filled) in self.config.servers.iter().zip(&mut filled) {
             let server = Running::start(command, Data::Fresh)?;
             empty.push(memory::read(server.pid(), command.gauge)?);
@@ -229,7 +236,7 @@ impl<'a> Sections<'a> {
             for index in [0, 1] {
                 running.remove(0).stop()?; // the one that was started first; both come round in turn
                 let server = Running::start(&self.config.servers[index], Data::Kept)?;
-                seconds[index].push(server.start_seconds);
+                starts[index].push(server.start);
                 let after = memory::read(server.pid(), server.command().gauge)?;
                 restarted[index].push(after.growth_per(nodes as usize, &empty[index]));
                 running.push(server);
@@ -248,7 +255,7 @@ impl<'a> Sections<'a> {
             &restarted,
             [Goal::AtMost(300.0), Goal::None],
         );
-        self.row(section, &format!("restart with {nodes} nodes to the first reply"), "s", seconds, Goal::OneIn(8.0));
+        self.start_rows(section, &format!("restart with {nodes} nodes to the first reply"), &starts, Goal::OneIn(8.0));
         self.snapshots(&running, &shape)?;
         running.into_iter().try_for_each(Running::stop)
     }

@@ -2,6 +2,7 @@
 
 use crate::job;
 use crate::memory::Gauge;
+use crate::process;
 use crate::session::{Session, Target};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -54,6 +55,14 @@ impl ServerCommand {
         self.dir.join("data")
     }
 
+    /// Deletes all data of its runs.
+    pub fn delete_data(&self) -> Result<()> {
+        match self.data().exists() {
+            true => fs::remove_dir_all(self.data()).with_context(|| format!("delete {}", self.data().display())),
+            false => Ok(()),
+        }
+    }
+
     fn config(&self) -> String {
         format!(
             "tickTime=2000\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n\
@@ -83,8 +92,17 @@ pub enum Data {
 pub struct Running {
     command: ServerCommand,
     child: Child,
-    /// From the start of the process to the first reply.
-    pub start_seconds: f64,
+    /// What it took from the start of the process to the first reply.
+    pub start: StartCost,
+}
+
+/// What a start took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StartCost {
+    /// Time on the clock.
+    pub seconds: f64,
+    /// CPU time of the process, which other work on the machine stretches less.
+    pub cpu_seconds: f64,
 }
 
 impl Running {
@@ -94,8 +112,8 @@ impl Running {
         TcpListener::bind(command.target().address).with_context(|| {
             format!("the port {} for {} is not free\nhint: choose another", command.port, command.name)
         })?;
-        if data == Data::Fresh && command.data().exists() {
-            fs::remove_dir_all(command.data()).with_context(|| format!("delete {}", command.data().display()))?;
+        if data == Data::Fresh {
+            command.delete_data()?;
         }
         fs::create_dir_all(command.data()).with_context(|| format!("create {}", command.data().display()))?;
         let config = command.dir.join("zoo.cfg");
@@ -117,9 +135,10 @@ impl Running {
             .stderr(out)
             .spawn()
             .with_context(|| format!("start {program}"))?;
-        let mut running = Self { command: command.clone(), child, start_seconds: 0.0 };
+        let mut running = Self { command: command.clone(), child, start: StartCost::default() };
         running.await_reply(begin)?;
-        running.start_seconds = begin.elapsed().as_secs_f64();
+        let seconds = begin.elapsed().as_secs_f64();
+        running.start = StartCost { seconds, cpu_seconds: process::usage(running.pid())?.cpu_seconds };
         Ok(running)
     }
 

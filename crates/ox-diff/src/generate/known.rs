@@ -6,6 +6,7 @@
 
 use crate::canon::Outcome;
 use crate::request::{Body, Request};
+use crate::value::Value;
 use ox_proto::{ErrorCode, OpCode};
 use std::collections::BTreeMap;
 
@@ -70,7 +71,7 @@ impl Known {
             return;
         }
         self.correct(request.op, &request.body, outcome.err);
-        if let (Some(path), Some(stat)) = (path_of(&request.body), outcome.stat) {
+        if let (Some(path), Some(stat)) = (request.body.path().and_then(Value::as_str), outcome.stat) {
             let is_node = outcome.created.is_empty() && outcome.err == 0;
             if is_node && let Some(facts) = self.0.get_mut(path) {
                 *facts = Facts { version: stat.version, aversion: stat.aversion };
@@ -79,7 +80,7 @@ impl Known {
     }
 
     fn correct(&mut self, op: i32, body: &Body, err: i32) {
-        let Some(path) = path_of(body) else { return };
+        let Some(path) = body.path().and_then(Value::as_str) else { return };
         let creates = matches!(body, Body::Create { .. } | Body::CreateTtl { .. });
         let deletes = op == OpCode::Delete.code();
         match ErrorCode::try_from(err) {
@@ -103,18 +104,6 @@ impl Known {
 /// True for `root` itself and everything below it.
 fn is_within(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn path_of(body: &Body) -> Option<&str> {
-    match body {
-        Body::Create { path, .. }
-        | Body::CreateTtl { path, .. }
-        | Body::PathVersion { path, .. }
-        | Body::PathWatch { path, .. }
-        | Body::SetData { path, .. }
-        | Body::SetAcl { path, .. } => path.as_str(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,12 @@
 //! - one session writes at a time; others may read beside it in subtrees of their own;
 //! - what closes the connection, or may, stands alone;
 //! - an identity is added by the first request of a batch, closeSession is the last;
-//! - behind a setACL, and a createContainer with an ephemeral flag, only reads follow;
+//! - behind what Apache projects wrongly (setACL, a container with an ephemeral flag, a multi with nulls) only reads
+//!   follow;
 //! - under enforced quotas a batch holds one write, or stays away from the quota subtree;
 //! - sessions with a short timeout are closed at once, detached ones come back soon.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "the exceptions are few")]
 
 mod crew;
 mod dice;
@@ -200,13 +203,27 @@ impl Generator {
 
 /// True for writes that Apache takes into account wrongly until they are applied: no write may follow in the batch.
 fn is_last_write(request: &Request) -> bool {
-    let misjudged = |op: i32, body: &Body| {
-        op == OpCode::CreateContainer.code() && matches!(body, Body::Create { flags: 1 | 3, .. })
-    };
-    if let Body::Multi { elements, .. } = &request.body {
-        return elements.iter().any(|element| misjudged(element.op, &element.body));
+    match &request.body {
+        Body::Multi { elements, .. } => {
+            elements.iter().any(|element| is_misjudged(element.op, &element.body) || may_abort(&element.body))
+        }
+        body => matches!(body, Body::SetAcl { .. }) || is_misjudged(request.op, body),
     }
-    matches!(request.body, Body::SetAcl { .. }) || misjudged(request.op, &request.body)
+}
+
+/// A container that counts as ephemeral.
+fn is_misjudged(op: i32, body: &Body) -> bool {
+    op == OpCode::CreateContainer.code() && matches!(body, Body::Create { flags: 1 | 3, .. })
+}
+
+/// An element that ends the preparation of its multi in the middle, without the elements before it being taken back.
+fn may_abort(body: &Body) -> bool {
+    let acl = match body {
+        Body::Create { acl, .. } | Body::CreateTtl { acl, .. } => acl.0.as_deref().unwrap_or_default(),
+        _ => &[],
+    };
+    let has_null = acl.iter().any(|entry| entry.scheme == Value::NULL || entry.id == Value::NULL);
+    has_null || body.path() == Some(&Value::NULL)
 }
 
 fn auth(scheme: &str, auth: Value) -> Request {

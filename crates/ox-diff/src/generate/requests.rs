@@ -417,26 +417,13 @@ impl Generator {
     }
 }
 
+/// Makes the path null, in a multi that of the last element.
 fn null_path(body: &mut Body) {
-    match body {
-        Body::Create { path, .. }
-        | Body::CreateTtl { path, .. }
-        | Body::PathVersion { path, .. }
-        | Body::PathWatch { path, .. }
-        | Body::SetData { path, .. }
-        | Body::Path { path }
-        | Body::SetAcl { path, .. }
-        | Body::PathKind { path, .. } => *path = Value::NULL,
-        Body::Multi { elements, .. } => {
-            if let Some(element) = elements.last_mut() {
-                null_path(&mut element.body);
-            }
+    if let Body::Multi { elements, .. } = body {
+        if let Some(element) = elements.last_mut() {
+            null_path(&mut element.body);
         }
-        Body::Empty
-        | Body::Reconfig { .. }
-        | Body::Auth { .. }
-        | Body::Token { .. }
-        | Body::SetWatches { .. }
-        | Body::Raw(_) => (),
+    } else if let Some(path) = body.path_mut() {
+        *path = Value::NULL;
     }
 }

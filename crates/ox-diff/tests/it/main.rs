@@ -88,6 +88,19 @@ fn scripts_are_shortened() {
     let shortest = shrink(&script, &mut fresh, Instant::now() + Duration::from_secs(60)).unwrap().unwrap();
     assert_eq!(
         shortest.to_string(),
-        "A connect timeout=20000\nA create /a x world flags=0\nA setData /a 1 version=0\n"
+        "A connect timeout=20000\nB connect timeout=30000\nA create /b y world flags=0\nB setData /b 3 version=-1\n"
     );
+}
+
+#[test]
+fn servers_with_data_or_out_of_step_are_refused() {
+    let (left, right) = (Fake::start(), Fake::start());
+    let pair = Pair { ours: left.address().to_owned(), apache: right.address().to_owned() };
+    Duel::new(&pair).unwrap().ensure_empty().unwrap();
+    let mut alone = Duel::alone(left.address()).unwrap();
+    let script = Script::parse("t", "A connect\nA create /mine x world").unwrap();
+    script.batches.iter().for_each(|batch| assert!(alone.play(batch).unwrap().difference.is_none()));
+    let refusal = |result: anyhow::Result<()>| result.unwrap_err().to_string();
+    assert!(refusal(Duel::new(&pair).map(|_| ())).contains("do not start in step"));
+    assert!(refusal(Duel::alone(left.address()).unwrap().ensure_empty()).contains("holds"));
 }

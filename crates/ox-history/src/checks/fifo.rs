@@ -3,6 +3,7 @@
 use super::matching::Matching;
 use super::streams::Stream;
 use crate::history::History;
+use crate::op::Op;
 use crate::violation::{Checked, Place, Reason, Violation};
 use ox_proto::Zxid;
 
@@ -35,7 +36,7 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
                             );
                         }
                         read = read.max(reply.zxid);
-                    } else if reply.is_none() && sent.op.is_write() {
+                    } else if reply.is_none() && sent.op.is_write() && !may_be_refused(history, &sent.op) {
                         missing = Some(sent);
                     }
                 }
@@ -43,4 +44,9 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
         }
     }
     Ok(())
+}
+
+/// Whether a full disk could have kept it out of the log; removals are let in even then.
+fn may_be_refused(history: &History, op: &Op) -> bool {
+    history.settings.may_refuse_writes && !matches!(op, Op::Delete { .. } | Op::CloseSession)
 }

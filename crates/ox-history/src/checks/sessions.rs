@@ -54,7 +54,8 @@ fn collect<'h>(history: &'h History, matching: &Matching) -> BTreeMap<SessionId,
     for (id, &place) in &matching.openings {
         let entry = &history.log[place];
         let timeout_ms = if let LoggedTxn::CreateSession { timeout_ms } = entry.txn { timeout_ms } else { 0 };
-        let session = Session { id: *id, timeout_ms, opened: entry.at, closed: None, connections: Vec::new() };
+        let session =
+            Session { id: *id, timeout_ms, opened: entry.applied.or(entry.at), closed: None, connections: Vec::new() };
         sessions.insert(*id, session);
     }
     for entry in &history.log {
@@ -145,12 +146,16 @@ fn grant(connection: &Connection) -> Option<Time> {
     }
 }
 
-/// The last moment at which the client is known to have said something that arrived, with the timeout in force.
-fn last_proof(session: &Session<'_>) -> Option<(Time, i32)> {
+/// The last moment at which the client is known to have said something that arrived before `closed`, with the
+/// timeout in force. Only an answer proves an arrival.
+fn last_proof(session: &Session<'_>, closed: Time) -> Option<(Time, i32)> {
     let mut proof: Option<(Time, i32)> = None;
     for (_, connection) in &session.connections {
-        let Some(Granted::Session { timeout_ms, .. }) = connection.granted else { continue };
-        let answers = connection.received.iter().filter_map(reply).count();
+        let Some(Granted::Session { at, timeout_ms, .. }) = connection.granted else { continue };
+        if closed < at {
+            continue;
+        }
+        let answers = connection.received.iter().filter_map(reply).take_while(|reply| reply.at <= closed).count();
         let answered = connection.requests[..answers].last().map_or(connection.opened, |sent| sent.at);
         if proof.is_none_or(|(at, _)| at < answered) {
             proof = Some((answered, timeout_ms));
@@ -161,12 +166,17 @@ fn last_proof(session: &Session<'_>) -> Option<(Time, i32)> {
 
 fn check_early(history: &History, session: &Session<'_>) -> Checked {
     let Some((zxid, Some(at), true)) = session.closed else { return Ok(()) };
+    // A handshake whose answer was lost may have agreed on another timeout.
+    let unknown = |connection: &Connection| connection.asked == session.id && connection.granted.is_none();
+    if history.connections.iter().any(|connection| unknown(connection) && connection.opened <= at) {
+        return Ok(());
+    }
     let fail = |since: Time, timeout_ms: i32| {
         let detail = format!("session {} was closed at {at:?}, {timeout_ms} ms from {since:?}", session.id);
         Err(Violation::new(Reason::EarlyExpiry, Place::Log(zxid), detail))
     };
     let started = history.starts.iter().copied().filter(|start| *start <= at).max();
-    let proof = last_proof(session);
+    let proof = last_proof(session, at);
     // A server that starts gives every session its stored time anew.
     if let Some(start) = started
         && proof.is_none_or(|(proof, _)| proof < start)

@@ -117,3 +117,17 @@ fn silent_sessions_end_in_time() {
     story.refused(story.session(a));
     story.is_good();
 }
+
+#[test]
+fn answers_without_a_zxid_stand_between_events() {
+    let mut story = Story::new();
+    let (a, b) = (story.connect(), story.connect());
+    story.read(b, Op::AddWatch { path: "/a".to_owned(), mode: 0 });
+    let zxid = story.write(a, create("/a"));
+    story.event(b, zxid, 1, "/a");
+    let request = story.send(b, Op::Sasl { token: b"x".to_vec() });
+    story.reply(b, request, Zxid(0), Answer::ok(Body::Empty));
+    let zxid = story.write(a, set("/a", "2", 0));
+    story.event(b, zxid, 3, "/a");
+    story.is_good();
+}

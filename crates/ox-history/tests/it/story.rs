@@ -44,7 +44,7 @@ impl Story {
     pub(crate) fn log(&mut self, session: SessionId, cxid: i32, txn: LoggedTxn) -> Zxid {
         self.zxid = Zxid(self.zxid.0 + 1);
         let at = Some(self.tick());
-        self.history.log.push(Logged { zxid: self.zxid, session, cxid, time_ms: self.clock_ms, at, txn });
+        self.history.log.push(Logged { zxid: self.zxid, session, cxid, time_ms: self.clock_ms, at, applied: at, txn });
         self.zxid
     }
 

@@ -6,7 +6,6 @@ use crate::limits::{
     BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, STANDSTILL_MS, UNSENT_BYTES_PAUSE,
 };
 use ox_replica::{Now, Room};
-use std::sync::atomic::Ordering;
 
 /// How often connections are looked at, at least.
 const CHECK_MS: i64 = 1000;
@@ -55,8 +54,7 @@ fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, are_full: bool) -> Op
     } else if conn.core.in_flight() != 0 || conn.stalled {
         return None; // it waits for us, and is perhaps not even read
     }
-    let last_ms = conn.figures.last_io_ms.load(Ordering::Relaxed);
-    if ((last_ms + timeout_ms) / step_ms + 1) * step_ms <= now_ms {
+    if conn.figures.closes_at_ms(step_ms) <= now_ms {
         return Some(Fault::Silent);
     }
     let is_ours_to_read = conn.core.may_take(Room::Plenty) && conn.unsent() <= UNSENT_BYTES_PAUSE;
@@ -78,6 +76,7 @@ mod tests {
     use ox_replica::Conn;
     use ox_tree::ConnId;
     use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::Ordering;
 
     const STEP_MS: i64 = 10_000;
 
@@ -91,6 +90,7 @@ mod tests {
         let figures = Register::default().add(id, address, 0, 0);
         let mut core = Conn::new(id, address.ip());
         core.on_attached(SessionId(1), 40_000);
+        figures.attach(SessionId(1), 40_000);
         (Connection::new(mio::net::TcpStream::from_std(stream), address, core, figures), client)
     }
 

@@ -3,10 +3,11 @@
 use super::connection::Connection;
 use super::turn::IoThread;
 use crate::limits::{ANSWERED_AT_ONCE_BYTES, HANDSHAKE_BYTES_MAX, SERVED_AT_ONCE_MAX};
+use crate::metrics::Metrics;
 use crate::shared::Shared;
 use crate::words::{self, Heard};
 use ox_proto::frame::{Split, split_frame};
-use ox_replica::{ConnSettings, Now, Room, Service, Submission, Verdict};
+use ox_replica::{Conn, ConnSettings, Now, Room, Service, Submission, Verdict};
 use ox_tree::State;
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
@@ -104,7 +105,10 @@ impl IoThread {
         loop {
             match self.serve_frames(slot, now, state, rest, budget) {
                 Served::Done => return,
-                Served::Stalled => return self.stall(slot),
+                Served::Stalled => {
+                    self.shared.metrics.request_throttle_wait_count.add(1);
+                    return self.stall(slot);
+                }
                 Served::More => {
                     RwLockReadGuard::bump(state);
                     self.figures.on_state(self.shared.clock.mono_ms(), state.last_zxid());
@@ -137,7 +141,7 @@ impl IoThread {
                 break Served::Done;
             }
             if conn.core.is_new() {
-                match words::hear(rest) {
+                match words::hear(rest, &self.shared.config.four_letter_words) {
                     Heard::Word(word) => {
                         conn.asked_word = true;
                         conn.closing = !self.words.ask(&self.shared, conn.core.id(), &conn.figures, word);
@@ -160,7 +164,11 @@ impl IoThread {
             let shared = &self.shared;
             let mut turn =
                 Turn { now, state, settings: self.settings, room, waited_ms, shared, submission: &mut self.submission };
-            match take_frame(conn, payload, &mut turn) {
+            let verdict = take_frame(conn, payload, &mut turn);
+            if waited_ms != 0 {
+                note_late(&conn.core, &self.settings, waited_ms, verdict, &self.shared.metrics);
+            }
+            match verdict {
                 Verdict::Continue => (),
                 Verdict::Wait => break Served::Stalled,
                 Verdict::Close => {
@@ -205,6 +213,7 @@ fn next_frame<'a>(
     let frame = split_frame(bytes, bytes_max).map_err(|error| error.to_string())?;
     let announced = || bytes.first_chunk().map_or(0, |prefix| u32::from_be_bytes(*prefix)) as usize;
     if frame.is_none() && shared.totals.is_large(announced()) && !shared.totals.has_large_room(announced()) {
+        shared.metrics.large_requests_rejected.add(1);
         return Err("too many large requests".to_owned());
     }
     Ok(frame)
@@ -215,6 +224,7 @@ fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Ver
     let totals = &turn.shared.totals;
     let is_large = totals.is_large(payload.len());
     if is_large && !totals.take_large_room(payload.len()) {
+        turn.shared.metrics.large_requests_rejected.add(1);
         return Verdict::Close;
     }
     let in_flight = conn.core.in_flight();
@@ -240,6 +250,21 @@ fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Ver
         totals.free_large_room(payload.len());
     }
     verdict
+}
+
+/// Counts a request that had waited, if it came too late.
+fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verdict, metrics: &Metrics) {
+    let is_throttled = 0 < settings.throttled_op_wait_ms && settings.throttled_op_wait_ms < waited_ms;
+    let is_spared = |op| {
+        use ox_proto::OpCode as O;
+        matches!(op, O::Ping | O::CloseSession | O::CreateSession | O::Auth | O::Sasl)
+    };
+    if verdict == Verdict::Close && settings.drop_late && i64::from(core.timeout_ms()) < waited_ms {
+        metrics.stale_requests.add(1);
+        metrics.stale_requests_dropped.add(1);
+    } else if verdict == Verdict::Continue && is_throttled && !core.last_op().is_none_or(is_spared) {
+        metrics.throttled_ops.add(1);
+    }
 }
 
 /// Notes since when frames have been waiting, for those that must not wait too long.

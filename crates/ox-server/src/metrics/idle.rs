@@ -5,7 +5,7 @@ use super::{Kind, Metric};
 
 const ENSEMBLE: &str = "ensembles are not built yet";
 const STAGES: &str = "a stage of Apache's pipeline that does not exist here";
-const THROTTLE: &str = "requests are not throttled that way";
+const THROTTLE: &str = "the throttle has no queue of its own";
 const TLS: &str = "TLS is not built yet";
 const CACHE: &str = "replies are not cached";
 const WATCHES: &str = "a dead connection's watches go at once";
@@ -36,11 +36,7 @@ pub(crate) const IDLE: &[Metric] = &[
     counter("skip_learner_request_to_next_processor_count", ENSEMBLE),
     counter("requests_not_forwarded_to_commit_processor", STAGES),
     counter("request_commit_queued", STAGES),
-    counter("stale_requests", THROTTLE),
-    counter("stale_requests_dropped", THROTTLE),
     counter("stale_replies", THROTTLE),
-    counter("request_throttle_wait_count", THROTTLE),
-    counter("throttled_ops", THROTTLE),
     counter("ensemble_auth_success", TLS),
     counter("ensemble_auth_fail", TLS),
     counter("ensemble_auth_skip", TLS),
@@ -82,7 +78,6 @@ pub(crate) const IDLE: &[Metric] = &[
     summary("read_commit_proc_issued", STAGES),
     summary("write_commit_proc_issued", STAGES),
     summary("netty_queued_buffer_capacity", STAGES),
-    summary("connection_token_deficit", THROTTLE),
     summary("restore_time", ADMIN),
     percentiles("quorum_ack_latency", ENSEMBLE),
     percentiles("proposal_latency", ENSEMBLE),

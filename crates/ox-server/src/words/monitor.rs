@@ -67,6 +67,7 @@ fn gauges(shared: &Shared) -> Gauges {
         packets_sent: stats.sent.get().cast_signed(),
         num_alive_connections: count(shared.register.len()),
         outstanding_requests: stats.outstanding.load(Relaxed),
+        connection_drop_probability: shared.drop_chance(),
         uptime: shared.clock.mono_ms(),
         open_file_descriptor_count: system::open_files().unwrap_or(-1),
         max_file_descriptor_count: system::open_files_max().unwrap_or(-1),

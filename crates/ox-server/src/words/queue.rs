@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn only_words_are_refused() {
         let (queue, conn) = (Queue::default(), ConnId::new(0, 1, 1));
-        let word = Word { command: &COMMANDS[0], mask: None };
+        let word = Word { command: &COMMANDS[0], mask: 0 };
         assert!((0..WORDS_WAITING_MAX).all(|_| queue.put(Asked::Word(conn, word))));
         assert!(!queue.put(Asked::Word(conn, word)));
         assert!(queue.put(Asked::GoOn(conn)) && queue.put(Asked::GiveUp(conn)));

@@ -1,10 +1,10 @@
 //! Status commands disturb nobody, and nobody holds them up.
 
-use crate::harness::{Client, Running};
-use ox_config::FourLetterWords;
-use ox_proto::frame::{begin_frame, end_frame};
-use ox_proto::request::{RequestHeader, SetWatches, xid};
-use ox_proto::{Jute, OpCode};
+use crate::asking::ALL_WORDS;
+use crate::raw::{Client, Packet, Raw};
+use crate::served::Served;
+use ox_proto::OpCode;
+use ox_proto::request::{SetWatches, xid};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,43 +17,40 @@ fn watch_many(client: &mut Client, watches: usize) {
         let paths = (first..(first + PER_PACKET).min(watches)).map(|number| format!("/{number:0199}").into());
         let mut lists: [Vec<_>; 5] = Default::default();
         lists[1] = paths.collect();
-        let mut packet = Vec::new();
-        let mark = begin_frame(&mut packet);
-        RequestHeader { xid: xid::SET_WATCHES, op: OpCode::SetWatches.code() }.put(&mut packet);
-        SetWatches { lists, ..SetWatches::default() }.put(3, &mut packet);
-        end_frame(&mut packet, mark);
-        client.send_bytes(&packet);
-        assert_eq!(client.receive().err, 0);
+        let mut body = Vec::new();
+        SetWatches { lists, ..SetWatches::default() }.put(3, &mut body);
+        client.send(&Packet::default().raw(xid::SET_WATCHES, OpCode::SetWatches.code(), &body));
+        assert_eq!(client.reply().err, 0);
     }
 }
 
 /// A connection with small buffers, so that an answer does not vanish in them.
-fn narrow(running: &Running) -> TcpStream {
+fn narrow(served: &Served) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(16 << 10).unwrap();
-    socket.connect(&running.address().into()).unwrap();
+    socket.connect(&served.address().into()).unwrap();
     socket.into()
 }
 
 #[test]
 fn k152_a_slow_reader_holds_up_nobody() {
     const WATCHES: usize = 40_000;
-    let running = Running::start();
-    let mut client = running.client();
+    let served = Served::with(ALL_WORDS);
+    let mut client = served.client();
     watch_many(&mut client, WATCHES);
     let total = format!("1 connections watching {WATCHES} paths\nTotal watches:{WATCHES}\n");
-    assert_eq!(running.word("wchs"), total);
-    let mut slow: Vec<(TcpStream, &str)> = ["wchp", "wchc"].map(|word| (narrow(&running), word)).into();
+    assert_eq!(served.word("wchs"), total);
+    let mut slow: Vec<(TcpStream, &str)> = ["wchp", "wchc"].map(|word| (narrow(&served), word)).into();
     for (stream, word) in &mut slow {
         stream.write_all(word.as_bytes()).unwrap();
     }
     // They read nothing; everybody else is served.
     for number in 0..50 {
-        assert_eq!(running.word("ruok"), "imok");
-        client.create(&format!("/n{number}"), b"", 0);
-        client.exists("/n0", false);
+        assert_eq!(served.word("ruok"), "imok");
+        client.create(&format!("/n{number}"), b"");
+        client.exists("/n0");
     }
-    assert_eq!(running.word("wchp").len(), WATCHES * (201 + 2 + client.session.to_string().len() + 1) - WATCHES + 1);
+    assert_eq!(served.word("wchp").len(), WATCHES * (201 + 2 + client.session().to_string().len() + 1) - WATCHES + 1);
     for (stream, word) in &mut slow {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -65,41 +62,41 @@ fn k152_a_slow_reader_holds_up_nobody() {
 
 #[test]
 fn a_reader_that_goes_away_is_forgotten() {
-    let running = Running::start();
-    let mut client = running.client();
+    let served = Served::with(ALL_WORDS);
+    let mut client = served.client();
     watch_many(&mut client, 20_000);
     for _ in 0..20 {
-        let mut stream = narrow(&running);
+        let mut stream = narrow(&served);
         stream.write_all(b"wchc").unwrap();
         stream.read_exact(&mut [0; 1000]).unwrap();
     }
-    running.await_metric("num_alive_connections", "2");
-    assert_eq!(running.word("ruok"), "imok");
+    served.await_metric("num_alive_connections", "2");
+    assert_eq!(served.word("ruok"), "imok");
 }
 
 #[test]
 fn listings_in_a_loop_do_not_disturb() {
-    let running = Running::start();
-    let mut bystander = running.client();
+    let served = Served::with(ALL_WORDS);
+    let mut bystander = served.client();
     watch_many(&mut bystander, 20_000);
-    let (mut watcher, mut writer) = (running.client(), running.client());
-    writer.create("/n", b"", 0);
+    let (mut watcher, mut writer) = (served.client(), served.client());
+    writer.create("/n", b"");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| {
             let mut rounds = 0;
             while !done.load(Ordering::Relaxed) || rounds == 0 {
                 for word in ["wchs", "wchp", "wchc", "cons", "stat", "dump", "mntr", "crst", "srst"] {
-                    assert!(!running.word(word).is_empty(), "{word}");
+                    assert!(!served.word(word).is_empty(), "{word}");
                 }
                 rounds += 1;
             }
             rounds
         });
         for number in 0..300 {
-            watcher.get("/n", true);
+            watcher.watch(OpCode::GetData, "/n");
             writer.set("/n", format!("{number}").as_bytes());
-            assert_eq!(watcher.await_event(), ("/n".to_owned(), 3));
+            assert_eq!(watcher.event().kind, 3);
         }
         done.store(true, Ordering::Relaxed);
         assert!(0 < asked.join().unwrap());
@@ -108,17 +105,12 @@ fn listings_in_a_loop_do_not_disturb() {
 
 #[test]
 fn many_words_at_once_are_all_answered() {
-    let running = Running::start_with(|config| {
-        config.four_letter_words = FourLetterWords::All;
-        config.limits.max_client_cnxns = 0;
-    });
-    let mut streams: Vec<TcpStream> = (0..100).map(|_| running.open()).collect();
-    for stream in &mut streams {
-        stream.write_all(b"stat").unwrap();
+    let served = Served::with(ALL_WORDS);
+    let mut asking: Vec<Raw> = (0..100).map(|_| served.connect()).collect();
+    for raw in &mut asking {
+        raw.send(b"stat");
     }
-    for mut stream in streams {
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains("Mode: standalone\n"));
+    for mut raw in asking {
+        assert!(String::from_utf8(raw.rest()).unwrap().contains("Mode: standalone\n"));
     }
 }

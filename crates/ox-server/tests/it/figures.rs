@@ -1,10 +1,15 @@
 //! Figures are right.
 
-use crate::harness::{Client, Running};
-use ox_config::FourLetterWords;
+use crate::asking::{ALL_WORDS, address_of, find_metric, say};
+use crate::raw::{Client, Event, Hello, Packet};
+use crate::served::{Served, TIMEOUT_MS};
 use ox_proto::OpCode;
-use ox_proto::request::{PathVersion, PathWatch, SetDataRequest, put_request};
-use std::io::Write;
+use ox_proto::request::PathVersion;
+
+fn told(client: &mut Client) -> (String, i32) {
+    let Event { path, kind, .. } = client.event();
+    (path, kind)
+}
 
 /// The value of a `key=value` in the line of a connection.
 fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
@@ -13,23 +18,23 @@ fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     pairs.filter_map(|pair| pair.split_once('=')).find(|(found, _)| *found == key).map(|(_, value)| value)
 }
 
-fn line_of(running: &Running, client: &Client) -> String {
-    let cons = running.word("cons");
-    let start = format!(" /{}[1](", client.address());
+fn line_of(served: &Served, client: &Client) -> String {
+    let cons = served.word("cons");
+    let start = format!(" /{}[1](", address_of(client));
     let line = cons.lines().find(|line| line.starts_with(&start));
     line.unwrap_or_else(|| panic!("{start} is not in {cons}")).to_owned()
 }
 
 #[test]
 fn a_connection_shows_its_last_answer() {
-    let running = Running::start();
-    let mut client = running.client();
-    let line = line_of(&running, &client);
+    let served = Served::with(ALL_WORDS);
+    let mut client = served.client();
+    let line = line_of(&served, &client);
     for (key, expected) in [
         ("queued", "0"),
         ("recved", "1"),
         ("sent", "1"),
-        ("sid", &client.session.to_string()),
+        ("sid", &client.session().to_string()),
         ("lop", "SESS"),
         ("to", "30000"),
         ("lcxid", "0x0"),
@@ -37,14 +42,14 @@ fn a_connection_shows_its_last_answer() {
     ] {
         assert_eq!(value(&line, key), Some(expected), "{key} in {line}");
     }
-    assert_eq!(client.timeout_ms, 30_000);
-    client.create("/a", b"", 0);
-    let line = line_of(&running, &client);
+    assert_eq!(client.hello.timeout_ms, 30_000);
+    client.create("/a", b"");
+    let line = line_of(&served, &client);
     let shown = ["recved", "sent", "lop", "lcxid", "lzxid"].map(|key| value(&line, key).unwrap());
     assert_eq!(shown, ["2", "2", "CREA", "0x1", "0x2"], "{line}");
-    client.get("/a", false);
+    client.get("/a");
     client.ping();
-    let line = line_of(&running, &client);
+    let line = line_of(&served, &client);
     let shown = ["recved", "sent", "lop", "lcxid", "lzxid"].map(|key| value(&line, key).unwrap());
     assert_eq!(shown, ["4", "4", "PING", "0x2", "0x2"], "a ping is no request of the client's own: {line}");
     let [last, min, average, max] =
@@ -54,96 +59,91 @@ fn a_connection_shows_its_last_answer() {
 
 #[test]
 fn a_refused_write_has_no_name() {
-    let running = Running::start();
-    let mut client = running.client();
-    client.exists("/missing", false);
-    assert_eq!(value(&line_of(&running, &client), "lop"), Some("EXIS"), "a refused read has");
-    client.create("/a", b"", 0);
-    client.call(OpCode::Delete, &PathVersion { path: Some("/a".into()), version: 7 });
-    let line = line_of(&running, &client);
+    let served = Served::with(ALL_WORDS);
+    let mut client = served.client();
+    client.exists("/missing");
+    assert_eq!(value(&line_of(&served, &client), "lop"), Some("EXIS"), "a refused read has");
+    client.create("/a", b"");
+    let delete = PathVersion { path: Some("/a".into()), version: 7 };
+    client.ask(|packet, xid| packet.request(xid, OpCode::Delete, &delete));
+    let line = line_of(&served, &client);
     assert_eq!(["lop", "lcxid", "lzxid"].map(|key| value(&line, key).unwrap()), ["NA", "0x3", "0x3"], "{line}");
 }
 
 #[test]
 fn a_resumed_session_has_done_nothing_yet() {
-    let running = Running::start();
-    let first = running.client();
-    let second = Client::connect(running.open(), 30_000, Some(&first));
-    assert_eq!(first.session, second.session);
-    let line = line_of(&running, &second);
+    let served = Served::with(ALL_WORDS);
+    let first = served.client();
+    let second = served.resume(&first).expect("the session is alive");
+    assert_eq!(first.session(), second.session());
+    let line = line_of(&served, &second);
     assert_eq!(["lop", "recved", "sent"].map(|key| value(&line, key).unwrap()), ["null", "1", "1"], "{line}");
-    running.await_metric("connection_revalidate_count", "1");
-    running.await_metric("global_sessions", "1");
+    served.await_metric("connection_revalidate_count", "1");
+    served.await_metric("global_sessions", "1");
 }
 
 #[test]
 fn answers_through_the_replica_are_named_in_their_turn() {
-    let running = Running::start();
-    let mut client = running.client();
-    client.create("/a", b"", 0);
+    let served = Served::with(ALL_WORDS);
+    let mut client = served.client();
+    client.create("/a", b"");
     // Two writes and two reads in one packet: the reads wait for the writes.
-    let mut packet = Vec::new();
-    for xid in [10, 12] {
-        let set = SetDataRequest { path: Some("/a".into()), data: Some(b"x"), version: -1 };
-        put_request(&mut packet, xid, OpCode::SetData.code(), &set);
-        let get = PathWatch { path: Some("/a".into()), watch: false };
-        put_request(&mut packet, xid + 1, OpCode::GetData.code(), &get);
-    }
-    client.send_bytes(&packet);
-    let xids: Vec<i32> = (0..4).map(|_| client.receive().xid).collect();
+    let packet = Packet::default().set(10, "/a", b"x").get(11, "/a").set(12, "/a", b"x").get(13, "/a");
+    client.send(&packet);
+    let xids: Vec<i32> = (0..4).map(|_| client.reply().xid).collect();
     assert_eq!(xids, [10, 11, 12, 13]);
-    let line = line_of(&running, &client);
+    let line = line_of(&served, &client);
     let shown = ["queued", "recved", "sent", "lop", "lcxid", "lzxid"].map(|key| value(&line, key).unwrap());
     assert_eq!(shown, ["0", "6", "6", "GETD", "0xd", "0x4"], "{line}");
-    assert_eq!(running.metric("cnt_updatelatency"), "4", "a session, a node, two changes");
-    assert_eq!(running.metric("cnt_readlatency"), "2");
-    running.await_metric("cnt_a_read_per_namespace", "2");
-    running.await_metric("sum_a_write_per_namespace", &(2 + 3 + 3).to_string());
-    assert_eq!(running.metric("outstanding_requests"), "0");
+    assert_eq!(served.metric("cnt_updatelatency"), "4", "a session, a node, two changes");
+    assert_eq!(served.metric("cnt_readlatency"), "2");
+    served.await_metric("cnt_a_read_per_namespace", "2");
+    served.await_metric("sum_a_write_per_namespace", &(2 + 3 + 3).to_string());
+    assert_eq!(served.metric("outstanding_requests"), "0");
 }
 
 #[test]
 fn a_word_counts_itself() {
-    let running = Running::start();
-    let srvr = running.word("srvr");
+    let served = Served::with(ALL_WORDS);
+    let srvr = served.word("srvr");
     assert!(srvr.contains("\nReceived: 1\nSent: 0\nConnections: 1\n"), "{srvr}");
-    let srvr = running.word("srvr\n");
+    let srvr = served.word("srvr\n");
     assert!(srvr.contains("\nReceived: 2\nSent: 1\nConnections: 1\n"), "{srvr}");
-    assert_eq!(running.metric("bytes_received_count"), "12", "four for each word, whatever follows");
-    let cons = running.word("cons");
+    assert_eq!(served.metric("bytes_received_count"), "12", "four for each word, whatever follows");
+    let cons = served.word("cons");
     assert!(cons.contains("[0](queued=0,recved=1,sent=0)\n\n"), "{cons}");
 }
 
 #[test]
 fn packets_and_bytes() {
-    let running = Running::start();
-    let mut client = running.client();
+    let served = Served::with(ALL_WORDS);
+    let mut client = served.client();
     client.ping();
-    assert_eq!(running.metric("last_client_response_size"), "16");
-    client.create("/app", b"0123456789", 0);
-    client.get("/app", false);
+    assert_eq!(served.metric("last_client_response_size"), "16");
+    client.create("/app", b"0123456789");
+    client.get("/app");
     let reply = 16 + 4 + 10 + 68;
-    assert_eq!(running.metric("last_client_response_size"), reply.to_string());
-    assert_eq!(running.metric("max_client_response_size"), reply.to_string());
-    assert_eq!(running.metric("min_client_response_size"), "16");
+    assert_eq!(served.metric("last_client_response_size"), reply.to_string());
+    assert_eq!(served.metric("max_client_response_size"), reply.to_string());
+    assert_eq!(served.metric("min_client_response_size"), "16");
     let create = 16 + 4 + 4;
-    assert_eq!(running.metric("response_bytes"), (create + reply).to_string(), "pings do not count");
-    assert_eq!(running.metric("connection_request_count"), "1");
-    assert_eq!(running.metric("sum_app_read_per_namespace"), (4 + 10 + 68).to_string());
-    running.word("srst");
-    assert_eq!(running.metric("last_client_response_size"), "-1");
-    assert_eq!(running.metric("cnt_app_read_per_namespace"), "0");
-    assert_eq!(running.metric("connection_request_count"), "0");
-    assert_eq!(running.metric("znode_count"), "6");
-    assert_eq!(running.metric("packets_received"), "5", "only the words since, this one included");
+    assert_eq!(served.metric("response_bytes"), (create + reply).to_string(), "pings do not count");
+    assert_eq!(served.metric("connection_request_count"), "1");
+    assert_eq!(served.metric("sum_app_read_per_namespace"), (4 + 10 + 68).to_string());
+    served.word("srst");
+    assert_eq!(served.metric("last_client_response_size"), "-1");
+    assert_eq!(served.metric("cnt_app_read_per_namespace"), "0");
+    assert_eq!(served.metric("connection_request_count"), "0");
+    assert_eq!(served.metric("znode_count"), "6");
+    assert_eq!(served.metric("packets_received"), "5", "only the words since, this one included");
 }
 
 #[test]
 fn writes_leave_their_tracks() {
-    let running = Running::start();
-    let mut client = running.client();
-    client.create("/app", b"x", 0);
-    client.create("/app/e", b"", 1);
+    let served = Served::with(ALL_WORDS);
+    let mut client = served.client();
+    client.create("/app", b"x");
+    client.create_as("/app/e", 1);
     client.set("/app", b"yy");
     for (name, expected) in [
         ("commit_count", "4"),
@@ -161,89 +161,104 @@ fn writes_leave_their_tracks() {
         ("digest_mismatches_count", "0"),
         ("cnt_dbinittime", "1"),
     ] {
-        running.await_metric(name, expected);
+        served.await_metric(name, expected);
     }
-    let open: i64 = running.metric("open_file_descriptor_count").parse().unwrap();
-    let max: i64 = running.metric("max_file_descriptor_count").parse().unwrap();
+    let open: i64 = served.metric("open_file_descriptor_count").parse().unwrap();
+    let max: i64 = served.metric("max_file_descriptor_count").parse().unwrap();
     assert!(0 < open && open <= max);
     client.close();
-    running.await_metric("ephemerals_count", "0");
-    running.await_metric("connection_drop_count", "0");
+    served.await_metric("ephemerals_count", "0");
+    served.await_metric("connection_drop_count", "0");
 }
 
 #[test]
 fn watches_fired_are_counted_by_event() {
-    let running = Running::start();
-    let (mut watcher, mut writer) = (running.client(), running.client());
-    writer.create("/app", b"", 0);
-    watcher.exists("/app/n", true);
-    watcher.children("/app", true);
-    assert_eq!(running.metric("watch_count"), "2");
-    writer.create("/app/n", b"", 0);
-    assert_eq!(watcher.await_event(), ("/app/n".to_owned(), 1));
-    assert_eq!(watcher.await_event(), ("/app".to_owned(), 4));
-    watcher.get("/app/n", true);
+    let served = Served::with(ALL_WORDS);
+    let (mut watcher, mut writer) = (served.client(), served.client());
+    writer.create("/app", b"");
+    watcher.watch(OpCode::Exists, "/app/n");
+    watcher.watch(OpCode::GetChildren, "/app");
+    assert_eq!(served.metric("watch_count"), "2");
+    writer.create("/app/n", b"");
+    assert_eq!(told(&mut watcher), ("/app/n".to_owned(), 1));
+    assert_eq!(told(&mut watcher), ("/app".to_owned(), 4));
+    watcher.watch(OpCode::GetData, "/app/n");
     writer.set("/app/n", b"x");
-    assert_eq!(watcher.await_event(), ("/app/n".to_owned(), 3));
-    watcher.exists("/app/n", true);
-    writer.delete("/app/n");
-    assert_eq!(watcher.await_event(), ("/app/n".to_owned(), 2));
+    assert_eq!(told(&mut watcher), ("/app/n".to_owned(), 3));
+    watcher.watch(OpCode::Exists, "/app/n");
+    writer.ask(|packet, xid| packet.delete(xid, "/app/n"));
+    assert_eq!(told(&mut watcher), ("/app/n".to_owned(), 2));
     for kind in ["created", "children", "changed", "deleted"] {
-        running.await_metric(&format!("sum_node_{kind}_watch_count"), "1");
+        served.await_metric(&format!("sum_node_{kind}_watch_count"), "1");
     }
-    assert_eq!(running.metric("watch_count"), "0");
+    assert_eq!(served.metric("watch_count"), "0");
     let event = 16 + 4 + 4 + 4;
-    assert_eq!(running.metric("watch_bytes"), (3 * (event + 6) + event + 4).to_string());
+    assert_eq!(served.metric("watch_bytes"), (3 * (event + 6) + event + 4).to_string());
 }
 
 #[test]
 fn quotas_show_by_namespace() {
-    let running = Running::start();
-    let mut client = running.client();
-    client.create("/app", b"12345", 0);
+    let served = Served::with(ALL_WORDS);
+    let mut client = served.client();
+    client.create("/app", b"12345");
     for path in
         ["/zookeeper/quota/app", "/zookeeper/quota/app/zookeeper_limits", "/zookeeper/quota/app/zookeeper_stats"]
     {
         let data =
             if path.ends_with("limits") { &b"count=5,bytes=-1=;byteHardLimit=100"[..] } else { b"count=0,bytes=0" };
-        client.create(path, data, 0);
+        client.create(path, data);
     }
-    assert_eq!(running.metric("app_quota_count_limit_per_namespace"), "5");
-    assert_eq!(running.metric("app_quota_bytes_limit_per_namespace"), "100");
-    assert_eq!(running.metric("app_quota_count_usage_per_namespace"), "1");
-    assert_eq!(running.metric("app_quota_bytes_usage_per_namespace"), "5");
+    assert_eq!(served.metric("app_quota_count_limit_per_namespace"), "5");
+    assert_eq!(served.metric("app_quota_bytes_limit_per_namespace"), "100");
+    assert_eq!(served.metric("app_quota_count_usage_per_namespace"), "1");
+    assert_eq!(served.metric("app_quota_bytes_usage_per_namespace"), "5");
 }
 
 #[test]
 fn connections_that_end_are_counted() {
-    let running = Running::start_with(|config| {
-        config.four_letter_words = FourLetterWords::All;
-        config.limits.max_client_cnxns = 2;
-    });
-    let client = running.client();
-    client.drop_connection();
-    running.await_metric("connection_drop_count", "1");
-    let (_first, second) = (running.open(), running.open());
-    let mut third = running.open();
-    // The refused connection is closed before or after the word is written.
-    let _ = third.write_all(b"ruok");
-    let _ = std::io::Read::read(&mut third, &mut [0; 1]);
-    drop(second);
-    running.await_metric("connection_rejected", "1");
+    let served = Served::with("4lw.commands.whitelist=*\nmaxClientCnxns=3\n");
+    let mut client = served.client();
+    client.raw.finish();
+    client.raw.expect_closed();
+    served.await_metric("connection_drop_count", "1");
+    let (mine, _second, _third) = (served.connect(), served.connect(), served.connect());
+    let mut refused = served.connect();
+    refused.try_send(b"ruok"); // it is closed before or after that
+    refused.expect_closed();
+    assert_eq!(find_metric(&say(mine, b"mntr"), "connection_rejected").as_deref(), Some("1"));
+}
+
+#[test]
+fn refused_handshakes_are_counted() {
+    let throttle = "connection_throttle_tokens=2\nconnection_throttle_fill_time=100000\n";
+    let served = Served::with(&format!("{ALL_WORDS}{throttle}"));
+    let _clients = (served.client(), served.client());
+    let mut refused = served.connect();
+    assert_eq!(refused.handshake(&Hello::new(TIMEOUT_MS)), None);
+    assert_eq!(served.metric("connection_rejected"), "1");
+    assert_eq!(served.metric("max_connection_token_deficit"), "2");
+    assert_eq!(served.metric("cnt_connection_token_deficit"), "2");
+}
+
+#[test]
+fn refused_large_requests_are_counted() {
+    let served = Served::with(&format!("{ALL_WORDS}largeRequestThreshold=1000\nlargeRequestMaxBytes=5000\n"));
+    let mut client = served.client();
+    client.create("/a", b"");
+    client.send(&Packet::default().set(9, "/a", &[0; 6000]));
+    assert_eq!(client.try_reply(), None);
+    assert_eq!(served.metric("large_requests_rejected"), "1");
 }
 
 #[test]
 fn expired_sessions_are_counted() {
-    let running = Running::start_with(|config| {
-        config.four_letter_words = FourLetterWords::All;
-        (config.tick_ms, config.min_session_timeout_ms) = (50, 100);
-    });
-    let mut watcher = running.client();
-    let mut short = Client::connect(running.open(), 100, None);
-    watcher.exists("/e", true);
-    short.create("/e", b"", 1);
-    assert_eq!(watcher.await_event(), ("/e".to_owned(), 1));
-    watcher.exists("/e", true);
-    assert_eq!(watcher.await_event(), ("/e".to_owned(), 2), "the session is silent and times out");
-    running.await_metric("stale_sessions_expired", "1");
+    let served = Served::with("4lw.commands.whitelist=*\ntickTime=50\n");
+    let mut watcher = served.client();
+    let mut short = Client::open(served.address(), 100);
+    watcher.watch(OpCode::Exists, "/e");
+    short.create_as("/e", 1);
+    assert_eq!(told(&mut watcher), ("/e".to_owned(), 1));
+    watcher.watch(OpCode::Exists, "/e");
+    assert_eq!(told(&mut watcher), ("/e".to_owned(), 2), "the session is silent and times out");
+    served.await_metric("stale_sessions_expired", "1");
 }

@@ -1,6 +1,9 @@
 //! Answers look like Apache's, recorded in `testdata/4lw`. Values differ; everything around them is the same.
 
-use crate::harness::{Client, Running};
+use crate::asking::ALL_WORDS;
+use crate::raw::Client;
+use crate::served::Served;
+use ox_proto::OpCode;
 use std::collections::BTreeSet;
 
 macro_rules! golden {
@@ -52,14 +55,14 @@ fn check_unordered(answer: &str, golden: &str) {
 }
 
 /// What was there when the recordings were made.
-fn recorded_scene(running: &Running) -> Client {
-    let mut client = running.client();
-    client.create("/app", b"", 0);
-    client.create("/app/cfg", b"v", 0);
-    client.create("/app/eph-standalone", b"", 1);
-    client.children("/app", true);
-    client.exists("/app/cfg", true);
-    client.exists("/app/missing", true);
+fn recorded_scene(served: &Served) -> Client {
+    let mut client = served.client();
+    client.create("/app", b"");
+    client.create("/app/cfg", b"v");
+    client.create_as("/app/eph-standalone", 1);
+    client.watch(OpCode::GetChildren, "/app");
+    client.watch(OpCode::Exists, "/app/cfg");
+    client.watch(OpCode::Exists, "/app/missing");
     client
 }
 
@@ -73,30 +76,30 @@ fn masks() {
 
 #[test]
 fn short_words() {
-    let running = Running::start();
-    assert_eq!(running.word("ruok"), golden!("ruok"));
-    assert_eq!(running.word("isro"), golden!("isro"));
-    assert_eq!(running.word("gtmk"), golden!("gtmk"));
-    assert_eq!(running.ask(b"stmk\0\0\0\0\0\0\x01\x32"), golden!("stmk"));
-    assert_eq!(running.word("crst"), golden!("crst"));
-    assert_eq!(running.word("srst"), golden!("srst"));
+    let served = Served::with(ALL_WORDS);
+    assert_eq!(served.word("ruok"), golden!("ruok"));
+    assert_eq!(served.word("isro"), golden!("isro"));
+    assert_eq!(served.word("gtmk"), golden!("gtmk"));
+    assert_eq!(served.say(b"stmk\0\0\0\0\0\0\x01\x32"), golden!("stmk"));
+    assert_eq!(served.word("crst"), golden!("crst"));
+    assert_eq!(served.word("srst"), golden!("srst"));
 }
 
 #[test]
 fn srvr_and_stat() {
-    let running = Running::start();
-    let _client = recorded_scene(&running);
-    check(&running.word("srvr"), golden!("srvr"));
-    check_unordered(&running.word("stat"), golden!("stat"));
-    let stat = running.word("stat");
+    let served = Served::with(ALL_WORDS);
+    let _client = recorded_scene(&served);
+    check(&served.word("srvr"), golden!("srvr"));
+    check_unordered(&served.word("stat"), golden!("stat"));
+    let stat = served.word("stat");
     let empty = stat.lines().position(str::is_empty);
     assert_eq!(empty, Some(4), "version, title, two clients, then an empty line");
 }
 
 #[test]
 fn the_version_is_one_that_tools_know() {
-    let running = Running::start();
-    let srvr = running.word("srvr");
+    let served = Served::with(ALL_WORDS);
+    let srvr = served.word("srvr");
     let version = srvr.strip_prefix("Zookeeper version: ").expect("the line tools look for");
     let numbers: Vec<&str> = version.split('-').next().unwrap().split('.').collect();
     assert_eq!(numbers, ["3", "9", "3"]);
@@ -105,19 +108,19 @@ fn the_version_is_one_that_tools_know() {
 
 #[test]
 fn cons_before_and_after_crst() {
-    let running = Running::start();
-    let _client = recorded_scene(&running);
-    check_unordered(&running.word("cons"), golden!("cons"));
-    running.word("crst");
-    check_unordered(&running.word("cons"), golden!("cons-after-crst"));
+    let served = Served::with(ALL_WORDS);
+    let _client = recorded_scene(&served);
+    check_unordered(&served.word("cons"), golden!("cons"));
+    served.word("crst");
+    check_unordered(&served.word("cons"), golden!("cons-after-crst"));
 }
 
 #[test]
 fn srvr_after_srst() {
-    let running = Running::start();
-    let _client = recorded_scene(&running);
-    running.word("srst");
-    let srvr = running.word("srvr");
+    let served = Served::with(ALL_WORDS);
+    let _client = recorded_scene(&served);
+    served.word("srst");
+    let srvr = served.word("srvr");
     check(&srvr, golden!("srvr-after-srst"));
     assert_eq!(srvr.lines().nth(1), golden!("srvr-after-srst").lines().nth(1));
     assert!(srvr.contains("\nReceived: 1\nSent: 1\n"), "the reply to srst and srvr itself: {srvr}");
@@ -125,34 +128,32 @@ fn srvr_after_srst() {
 
 #[test]
 fn conf_and_dirs() {
-    let running = Running::start_with(|config| {
-        config.four_letter_words = ox_config::FourLetterWords::All;
-        config.tick_ms = 2000;
-    });
-    let conf = running.word("conf");
-    let golden = golden!("conf").replace("/data/sa", &running.dir().canonicalize().unwrap().display().to_string());
+    let served = Served::with(ALL_WORDS);
+    let conf = served.word("conf");
+    let golden =
+        golden!("conf").replace("/data/sa", &served.config().data_dir.canonicalize().unwrap().display().to_string());
     check(&conf, &golden);
-    assert!(conf.contains(&format!("clientPort={}\n", running.address().port())));
-    check(&running.word("dirs"), golden!("dirs"));
+    assert!(conf.contains(&format!("clientPort={}\n", served.address().port())));
+    check(&served.word("dirs"), golden!("dirs"));
 }
 
 #[test]
 fn dump() {
-    let running = Running::start();
-    let _client = recorded_scene(&running);
+    let served = Served::with(ALL_WORDS);
+    let _client = recorded_scene(&served);
     // Apache keeps empty buckets for a while.
     let golden: Vec<&str> = golden!("dump").split('\n').filter(|line| !line.starts_with("0 expire")).collect();
-    check(&running.word("dump"), &golden.join("\n"));
+    check(&served.word("dump"), &golden.join("\n"));
 }
 
 #[test]
 fn envi() {
-    let running = Running::start();
+    let served = Served::with(ALL_WORDS);
     let keys = |text: &str| {
         let lines = text.lines().map(|line| line.split('=').next().unwrap_or_default().to_owned());
         lines.collect::<Vec<_>>()
     };
-    let envi = running.word("envi");
+    let envi = served.word("envi");
     assert_eq!(keys(&envi), keys(golden!("envi")));
     assert!(envi.contains("\nzookeeper.version=3.9.3-") && envi.contains("\njava.compiler=<NA>\n"), "{envi}");
     assert!(envi.lines().filter(|line| line.contains(".memory.")).all(|line| line.ends_with("MB")), "{envi}");
@@ -160,26 +161,27 @@ fn envi() {
 
 #[test]
 fn watches() {
-    let running = Running::start();
-    let client = recorded_scene(&running);
-    check(&running.word("wchs"), golden!("wchs"));
-    check(&running.word("wchc"), golden!("wchc"));
-    check(&running.word("wchp"), golden!("wchp"));
+    let served = Served::with(ALL_WORDS);
+    let client = recorded_scene(&served);
+    check(&served.word("wchs"), golden!("wchs"));
+    check(&served.word("wchc"), golden!("wchc"));
+    check(&served.word("wchp"), golden!("wchp"));
     client.close();
-    assert_eq!(running.word("wchs"), "0 connections watching 0 paths\nTotal watches:0\n");
-    assert_eq!((running.word("wchc"), running.word("wchp")), ("\n".to_owned(), "\n".to_owned()));
+    served.await_metric("watch_count", "0");
+    assert_eq!(served.word("wchs"), "0 connections watching 0 paths\nTotal watches:0\n");
+    assert_eq!((served.word("wchc"), served.word("wchp")), ("\n".to_owned(), "\n".to_owned()));
 }
 
 #[test]
 fn hash() {
-    let running = Running::start();
-    assert_eq!(running.word("hash"), "");
-    let mut client = running.client();
-    client.create("/n", b"", 0);
+    let served = Served::with(ALL_WORDS);
+    assert_eq!(served.word("hash"), "");
+    let mut client = served.client();
+    client.create("/n", b"");
     for _ in 0..256 {
         client.set("/n", b"x");
     }
-    let answer = running.word("hash");
+    let answer = served.word("hash");
     let lines: Vec<&str> = answer.lines().collect();
     assert_eq!(lines.len(), 2, "{answer}");
     assert!(lines[0].starts_with("80: ") && lines[1].starts_with("100: "), "{answer}");
@@ -188,15 +190,15 @@ fn hash() {
 
 #[test]
 fn mntr_has_apaches_keys() {
-    let running = Running::start();
-    let mut client = recorded_scene(&running);
-    client.create("/a", b"", 0);
-    client.get("/a", false);
-    client.get("/app/cfg", false);
-    client.children("/zookeeper/quota", false);
-    running.await_metric("cnt_app_write_per_namespace", "3");
-    running.await_metric("cnt_a_write_per_namespace", "1");
-    let mntr = running.word("mntr");
+    let served = Served::with(ALL_WORDS);
+    let mut client = recorded_scene(&served);
+    client.create("/a", b"");
+    client.get("/a");
+    client.get("/app/cfg");
+    client.children("/zookeeper/quota");
+    served.await_metric("cnt_app_write_per_namespace", "3");
+    served.await_metric("cnt_a_write_per_namespace", "1");
+    let mntr = served.word("mntr");
     let keys = |text: &'static str| text.lines().map(|line| line.split('\t').next().unwrap()).collect::<BTreeSet<_>>();
     let ours: BTreeSet<&str> = mntr.lines().map(|line| line.split('\t').next().unwrap()).collect();
     assert_eq!(ours, keys(golden!("mntr")));
@@ -209,10 +211,10 @@ fn mntr_has_apaches_keys() {
 
 #[test]
 fn the_default_whitelist() {
-    let running = Running::start_with(|_| ());
+    let served = Served::start();
     for section in golden!("default-whitelist").split("== ").skip(1) {
         let (word, answer) = section.split_once('\n').unwrap();
         let bytes = if word == "0xfff4fffd" { &[0xff, 0xf4, 0xff, 0xfd][..] } else { word.as_bytes() };
-        check(&running.ask(bytes), answer);
+        check(&served.say(bytes), answer);
     }
 }

@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod asking;
 mod concurrency;
 mod crowds;
 mod docs;
 mod figures;
 mod formats;
 mod handshake;
-mod harness;
 mod hostile;
 mod pipeline;
 mod protocol;

@@ -8,28 +8,20 @@
 //! - a change of a directory (create, rename, remove) since the directory was last synced. A rename is one piece.
 //!
 //! Every call counts. A call can be made to fail, and power can be lost at a call: that one and all later calls
-//! fail until [`SimDisk::power_on`] decides what has survived. A clone is an independent copy of the disk, so one
-//! run up to a call serves for trying many outcomes.
-//!
-//! ```text
-//! inode: now       what reads see: the page cache
-//!        durable   what a power cut leaves if nothing else survives
-//!        versions  of each sector in between
-//! directory: durable entries + pending changes = entries that lookups see
-//! ```
+//! fail until [`SimDisk::power_on`] decides what has survived. A fork is an independent copy of the disk, so one run
+//! up to a call serves for trying many outcomes.
+
+mod volume;
+
+pub use volume::Keep;
 
 use super::{Disk, DiskFile, DiskLock, Open};
-use crate::random::Random;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-const SECTOR: usize = 512;
-/// A sector rewritten over and over keeps only this many versions.
-const VERSIONS_MAX: usize = 4;
-const ROOT: u64 = 0;
+use volume::{Change, Directory, Entry, Inode, ROOT, Volume, file_name, names};
 
 /// What happens at a chosen call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,21 +35,6 @@ pub enum Fault {
     PowerCut,
 }
 
-/// What survives a power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// No unsynced piece.
-    Nothing,
-    /// Every unsynced piece.
-    Everything,
-    /// One piece, counted from 0.
-    Only(usize),
-    /// Every piece but one.
-    AllBut(usize),
-    /// Some, by this seed.
-    Random(u64),
-}
-
 /// The simulated disk. Handles are shared; [`SimDisk::fork`] copies.
 #[derive(Clone, Default)]
 pub struct SimDisk(Arc<Mutex<Inner>>);
@@ -69,45 +46,9 @@ struct Inner {
     powered: bool,
     /// Grows with each restart; older handles are dead.
     boot: u64,
-    next_id: u64,
-    files: BTreeMap<u64, Inode>,
-    dirs: BTreeMap<u64, Directory>,
+    volume: Volume,
     locks: BTreeSet<PathBuf>,
     capacity: u64,
-}
-
-#[derive(Clone, Default)]
-struct Inode {
-    now: Vec<u8>,
-    durable: Vec<u8>,
-    versions: BTreeMap<usize, Vec<[u8; SECTOR]>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
-    File(u64),
-    Dir(u64),
-}
-
-#[derive(Clone, Debug)]
-enum Change {
-    Add(String, Entry),
-    Remove(String),
-    Rename(String, String, Entry),
-}
-
-#[derive(Clone, Default)]
-struct Directory {
-    durable: BTreeMap<String, Entry>,
-    pending: Vec<Change>,
-}
-
-/// One unsynced piece.
-#[derive(Clone, Copy, Debug)]
-enum Piece {
-    Sector(u64, usize),
-    Length(u64),
-    Change(u64, usize),
 }
 
 impl Default for Inner {
@@ -117,9 +58,7 @@ impl Default for Inner {
             faults: BTreeMap::new(),
             powered: true,
             boot: 0,
-            next_id: ROOT + 1,
-            files: BTreeMap::new(),
-            dirs: BTreeMap::from([(ROOT, Directory::default())]),
+            volume: Volume::default(),
             locks: BTreeSet::new(),
             capacity: 1 << 40,
         }
@@ -164,7 +103,7 @@ impl SimDisk {
 
     /// Number of pieces whose survival a power cut would decide.
     pub fn unsynced_pieces(&self) -> usize {
-        self.0.lock().pieces().len()
+        self.0.lock().volume.pieces().len()
     }
 
     /// Ends every handle and lock as the death of the process does; nothing is lost.
@@ -179,25 +118,25 @@ impl SimDisk {
         self.restart_process();
         let mut inner = self.0.lock();
         inner.powered = true;
-        inner.lose(keep);
+        inner.volume.lose(keep);
     }
 
     /// Puts a file there, durably, without counting.
     pub fn install(&self, path: &Path, bytes: &[u8]) {
         let mut inner = self.0.lock();
-        let dir = path.parent().map(|dir| inner.make_dirs(dir)).unwrap_or(Ok(ROOT)).expect("a plain path");
-        let id = inner.fresh_id();
-        inner.files.insert(id, Inode { now: bytes.to_vec(), durable: bytes.to_vec(), ..Inode::default() });
+        let dir = path.parent().map(|dir| inner.volume.make_dirs(dir)).unwrap_or(Ok(ROOT)).expect("a plain path");
+        let id = inner.volume.fresh_id();
+        inner.volume.files.insert(id, Inode { now: bytes.to_vec(), durable: bytes.to_vec(), ..Inode::default() });
         let name = file_name(path).expect("a plain path");
-        inner.change(dir, Change::Add(name, Entry::File(id)));
-        inner.dirs.values_mut().for_each(Directory::sync);
+        inner.volume.change(dir, Change::Add(name, Entry::File(id)));
+        inner.volume.dirs.values_mut().for_each(Directory::sync);
     }
 
     /// What a read of the whole file sees, without counting.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let inner = self.0.lock();
-        match inner.lookup(path) {
-            Ok(Entry::File(id)) => inner.files.get(&id).map(|inode| inode.now.clone()),
+        match inner.volume.lookup(path) {
+            Ok(Entry::File(id)) => inner.volume.files.get(&id).map(|inode| inode.now.clone()),
             _ => None,
         }
     }
@@ -234,109 +173,6 @@ impl Inner {
             Admission::Fault(fault) => Err(fault.error()),
         }
     }
-
-    fn fresh_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id - 1
-    }
-
-    fn lookup(&self, path: &Path) -> io::Result<Entry> {
-        let mut at = Entry::Dir(ROOT);
-        for name in names(path)? {
-            let Entry::Dir(id) = at else { return Err(ErrorKind::NotADirectory.into()) };
-            at = self.dirs[&id].now().get(&name).copied().ok_or(ErrorKind::NotFound)?;
-        }
-        Ok(at)
-    }
-
-    fn dir(&self, path: &Path) -> io::Result<u64> {
-        match self.lookup(path)? {
-            Entry::Dir(id) => Ok(id),
-            Entry::File(_) => Err(ErrorKind::NotADirectory.into()),
-        }
-    }
-
-    fn parent(&self, path: &Path) -> io::Result<(u64, String)> {
-        let dir = self.dir(path.parent().ok_or(ErrorKind::InvalidInput)?)?;
-        Ok((dir, file_name(path)?))
-    }
-
-    fn change(&mut self, dir: u64, change: Change) {
-        self.dirs.get_mut(&dir).expect("looked up").pending.push(change);
-    }
-
-    fn make_dirs(&mut self, path: &Path) -> io::Result<u64> {
-        let mut at = ROOT;
-        for name in names(path)? {
-            at = match self.dirs[&at].now().get(&name) {
-                Some(Entry::Dir(id)) => *id,
-                Some(Entry::File(_)) => return Err(ErrorKind::NotADirectory.into()),
-                None => {
-                    let id = self.fresh_id();
-                    self.dirs.insert(id, Directory::default());
-                    self.change(at, Change::Add(name, Entry::Dir(id)));
-                    id
-                }
-            };
-        }
-        Ok(at)
-    }
-
-    fn used(&self) -> u64 {
-        self.files.values().map(|inode| inode.now.len() as u64).sum()
-    }
-
-    fn pieces(&self) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        for (id, inode) in &self.files {
-            pieces.extend(inode.versions.keys().map(|sector| Piece::Sector(*id, *sector)));
-            if inode.now.len() != inode.durable.len() {
-                pieces.push(Piece::Length(*id));
-            }
-        }
-        for (id, dir) in &self.dirs {
-            pieces.extend((0..dir.pending.len()).map(|index| Piece::Change(*id, index)));
-        }
-        pieces
-    }
-
-    fn lose(&mut self, keep: Keep) {
-        let mut random = Random::new(if let Keep::Random(seed) = keep { seed } else { 0 });
-        let mut kept: BTreeMap<u64, Vec<Change>> = BTreeMap::new();
-        let mut sectors: BTreeMap<u64, Vec<(usize, [u8; SECTOR])>> = BTreeMap::new();
-        let mut lengths: BTreeSet<u64> = BTreeSet::new();
-        for (index, piece) in self.pieces().into_iter().enumerate() {
-            let keeps = match keep {
-                Keep::Nothing => false,
-                Keep::Everything => true,
-                Keep::Only(one) => index == one,
-                Keep::AllBut(one) => index != one,
-                Keep::Random(_) => random.below(2) == 0,
-            };
-            if !keeps {
-                continue;
-            }
-            match piece {
-                Piece::Sector(id, sector) => {
-                    let versions = &self.files[&id].versions[&sector];
-                    let newest = versions.len() - 1;
-                    let pick =
-                        if let Keep::Random(_) = keep { random.below(versions.len() as u64) } else { newest as u64 };
-                    let pick = usize::try_from(pick).unwrap_or(newest);
-                    sectors.entry(id).or_default().push((sector, versions[pick]));
-                }
-                Piece::Length(id) => _ = lengths.insert(id),
-                Piece::Change(id, index) => kept.entry(id).or_default().push(self.dirs[&id].pending[index].clone()),
-            }
-        }
-        for (id, inode) in &mut self.files {
-            inode.settle(sectors.get(id).map_or(&[], Vec::as_slice), lengths.contains(id));
-        }
-        for (id, dir) in &mut self.dirs {
-            dir.pending = kept.remove(id).unwrap_or_default();
-            dir.sync();
-        }
-    }
 }
 
 impl Fault {
@@ -348,112 +184,8 @@ impl Fault {
     }
 }
 
-impl Directory {
-    fn now(&self) -> BTreeMap<String, Entry> {
-        let mut entries = self.durable.clone();
-        for change in &self.pending {
-            change.apply(&mut entries);
-        }
-        entries
-    }
-
-    fn sync(&mut self) {
-        self.durable = self.now();
-        self.pending.clear();
-    }
-}
-
-impl Change {
-    fn apply(&self, entries: &mut BTreeMap<String, Entry>) {
-        match self {
-            Self::Add(name, entry) => _ = entries.insert(name.clone(), *entry),
-            Self::Remove(name) => _ = entries.remove(name),
-            Self::Rename(from, to, entry) => {
-                entries.remove(from);
-                entries.insert(to.clone(), *entry);
-            }
-        }
-    }
-}
-
-impl Inode {
-    fn write(&mut self, bytes: &[u8], offset: usize) {
-        let end = offset + bytes.len();
-        if self.now.len() < end {
-            self.now.resize(end, 0);
-        }
-        self.now[offset..end].copy_from_slice(bytes);
-        self.touch(offset, end);
-    }
-
-    fn set_len(&mut self, length: usize) {
-        let before = self.now.len();
-        self.now.resize(length, 0);
-        if length < before {
-            self.touch(length, before);
-        }
-    }
-
-    /// Remembers the present content of the sectors in `[begin, end)` as a version that may survive.
-    fn touch(&mut self, begin: usize, end: usize) {
-        for sector in begin / SECTOR..end.div_ceil(SECTOR) {
-            let mut content = [0; SECTOR];
-            let start = (sector * SECTOR).min(self.now.len());
-            let stop = (start + SECTOR).min(self.now.len());
-            content[..stop - start].copy_from_slice(&self.now[start..stop]);
-            let versions = self.versions.entry(sector).or_default();
-            if versions.len() == VERSIONS_MAX {
-                versions.remove(0);
-            }
-            versions.push(content);
-        }
-    }
-
-    /// Writes what the system knows to be unwritten.
-    fn sync(&mut self) {
-        self.durable.resize(self.now.len(), 0);
-        for sector in self.versions.keys() {
-            let start = (sector * SECTOR).min(self.now.len());
-            let stop = (start + SECTOR).min(self.now.len());
-            self.durable[start..stop].copy_from_slice(&self.now[start..stop]);
-        }
-        self.versions.clear();
-    }
-
-    /// After a power cut: the given sectors and perhaps the new length survive.
-    fn settle(&mut self, sectors: &[(usize, [u8; SECTOR])], keep_length: bool) {
-        let length = if keep_length { self.now.len() } else { self.durable.len() };
-        let mut content = std::mem::take(&mut self.durable);
-        content.resize(length, 0);
-        for (sector, bytes) in sectors {
-            let start = (sector * SECTOR).min(length);
-            let stop = (start + SECTOR).min(length);
-            content[start..stop].copy_from_slice(&bytes[..stop - start]);
-        }
-        self.now.clone_from(&content);
-        self.durable = content;
-        self.versions.clear();
-    }
-}
-
 fn no_power() -> io::Error {
     io::Error::other("power is off")
-}
-
-fn names(path: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for part in path.components() {
-        match part {
-            Component::RootDir | Component::CurDir => (),
-            Component::Normal(name) => names.push(name.to_str().ok_or(ErrorKind::InvalidInput)?.to_owned()),
-            Component::Prefix(_) | Component::ParentDir => return Err(ErrorKind::InvalidInput.into()),
-        }
-    }
-    Ok(names)
-}
-
-fn file_name(path: &Path) -> io::Result<String> {
-    names(path)?.pop().ok_or_else(|| ErrorKind::InvalidInput.into())
 }
 
 struct SimFile {
@@ -484,15 +216,15 @@ impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
         let mut inner = self.0.lock();
         inner.admit_plain()?;
-        let id = match inner.lookup(path) {
+        let id = match inner.volume.lookup(path) {
             Ok(Entry::Dir(_)) => return Err(ErrorKind::IsADirectory.into()),
             Ok(Entry::File(_)) if how == Open::CreateNew => return Err(ErrorKind::AlreadyExists.into()),
             Ok(Entry::File(id)) => id,
             Err(error) if error.kind() == ErrorKind::NotFound && matches!(how, Open::Create | Open::CreateNew) => {
-                let (dir, name) = inner.parent(path)?;
-                let id = inner.fresh_id();
-                inner.files.insert(id, Inode::default());
-                inner.change(dir, Change::Add(name, Entry::File(id)));
+                let (dir, name) = inner.volume.parent(path)?;
+                let id = inner.volume.fresh_id();
+                inner.volume.files.insert(id, Inode::default());
+                inner.volume.change(dir, Change::Add(name, Entry::File(id)));
                 id
             }
             Err(error) => return Err(error),
@@ -503,42 +235,42 @@ impl Disk for SimDisk {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut inner = self.0.lock();
         inner.admit_plain()?;
-        let id = inner.dir(dir)?;
-        Ok(inner.dirs[&id].now().into_keys().collect())
+        let id = inner.volume.dir(dir)?;
+        Ok(inner.volume.dirs[&id].now().into_keys().collect())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut inner = self.0.lock();
         inner.admit_plain()?;
-        let entry = inner.lookup(from)?;
-        let ((dir, from), (other, to)) = (inner.parent(from)?, inner.parent(to)?);
+        let entry = inner.volume.lookup(from)?;
+        let ((dir, from), (other, to)) = (inner.volume.parent(from)?, inner.volume.parent(to)?);
         if dir != other {
             return Err(ErrorKind::Unsupported.into());
         }
-        inner.change(dir, Change::Rename(from, to, entry));
+        inner.volume.change(dir, Change::Rename(from, to, entry));
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut inner = self.0.lock();
         inner.admit_plain()?;
-        let Entry::File(_) = inner.lookup(path)? else { return Err(ErrorKind::IsADirectory.into()) };
-        let (dir, name) = inner.parent(path)?;
-        inner.change(dir, Change::Remove(name));
+        let Entry::File(_) = inner.volume.lookup(path)? else { return Err(ErrorKind::IsADirectory.into()) };
+        let (dir, name) = inner.volume.parent(path)?;
+        inner.volume.change(dir, Change::Remove(name));
         Ok(())
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         let mut inner = self.0.lock();
         inner.admit_plain()?;
-        inner.make_dirs(dir).map(|_| ())
+        inner.volume.make_dirs(dir).map(|_| ())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut inner = self.0.lock();
         let admission = inner.admit()?;
-        let id = inner.dir(dir)?;
-        let directory = inner.dirs.get_mut(&id).expect("looked up");
+        let id = inner.volume.dir(dir)?;
+        let directory = inner.volume.dirs.get_mut(&id).expect("looked up");
         match admission {
             Admission::Normal => directory.sync(),
             // Directories are journalled: a failed sync leaves their changes pending.
@@ -550,14 +282,14 @@ impl Disk for SimDisk {
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         let mut inner = self.0.lock();
         inner.admit_plain()?;
-        inner.lookup(path)?;
+        inner.volume.lookup(path)?;
         Ok(Path::new("/").join(names(path)?.join("/")))
     }
 
     fn free_bytes(&self, _: &Path) -> io::Result<u64> {
         let mut inner = self.0.lock();
         inner.admit_plain()?;
-        Ok(inner.capacity.saturating_sub(inner.used()))
+        Ok(inner.capacity.saturating_sub(inner.volume.used()))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
@@ -578,7 +310,7 @@ impl SimFile {
         if inner.boot != self.boot {
             return Err(io::Error::other("this handle is of an earlier run"));
         }
-        let inode = inner.files.get_mut(&self.id).expect("inodes are kept");
+        let inode = inner.volume.files.get_mut(&self.id).expect("inodes are kept");
         work(inode, admission)
     }
 
@@ -587,11 +319,11 @@ impl SimFile {
             return Err(ErrorKind::PermissionDenied.into());
         }
         let mut inner = self.disk.0.lock();
-        let length = inner.files[&self.id].now.len() as u64;
-        if inner.capacity < inner.used() + end.saturating_sub(length) {
+        let length = inner.volume.files[&self.id].now.len() as u64;
+        if inner.capacity < inner.volume.used() + end.saturating_sub(length) {
             return Err(ErrorKind::StorageFull.into());
         }
-        work(inner.files.get_mut(&self.id).expect("inodes are kept"));
+        work(inner.volume.files.get_mut(&self.id).expect("inodes are kept"));
         Ok(())
     }
 

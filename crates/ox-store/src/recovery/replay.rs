@@ -16,6 +16,7 @@ use super::{Files, Rules, TornTail};
 use crate::damage::{Damaged, Stop, Verdict, inspect};
 use crate::disk::Disk;
 use crate::error::{Damage, Error};
+use crate::limits::LOOKBACK_STARTS_MAX;
 use crate::log_reader::{LOG_HEADER_BYTES, LOG_VERSION, LogHeader, LogReader};
 use crate::marker::Marker;
 use crate::names::LogFile;
@@ -117,7 +118,8 @@ impl<'a> Chain<'a> {
         let start = self.logs.iter().rposition(|log| log.first <= next).unwrap_or(0);
         let digests = Digests::new(state, base.last, base.reach, base.digest);
         let found = Replay { last: base.last, reach: base.reach, digests, ..Replay::default() };
-        let mut run = Run { chain: self, base, state, found, seen: Zxid(i64::MIN), pending: None };
+        let mut run =
+            Run { chain: self, base, state, found, seen: Zxid(i64::MIN), pending: None, lookback: Lookback::new(self) };
         for (index, log) in self.logs.iter().enumerate().skip(start) {
             run.log(log, index + 1 == self.logs.len())?;
         }
@@ -128,16 +130,49 @@ impl<'a> Chain<'a> {
         }
         Ok(run.found)
     }
+}
 
-    /// The record of `zxid` as the logs first have it.
-    fn find(&self, zxid: Zxid) -> Result<Option<Vec<u8>>, Error> {
-        for log in &self.logs {
-            let mut reader = LogReader::open(self.disk, &log.path)?;
+/// Looks earlier records up again, for the rare log that has some twice. Such series are in order, so the search goes
+/// on where it stopped; the number of times it may start over is bounded.
+struct Lookback<'a> {
+    chain: &'a Chain<'a>,
+    index: usize,
+    reader: Option<LogReader>,
+    starts_left: u32,
+}
+
+impl<'a> Lookback<'a> {
+    fn new(chain: &'a Chain<'a>) -> Self {
+        Self { chain, index: 0, reader: None, starts_left: LOOKBACK_STARTS_MAX }
+    }
+
+    /// Whether the first record of `zxid` in the logs has these bytes.
+    fn has(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<bool, Error> {
+        while 0 < self.starts_left {
+            if let Some(found) = self.search_on(zxid, bytes)? {
+                return Ok(found);
+            }
+            (self.index, self.reader) = (0, None);
+            self.starts_left -= 1;
+        }
+        Ok(false)
+    }
+
+    /// Searches up to the end of the logs.
+    fn search_on(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<Option<bool>, Error> {
+        while let Some(log) = self.chain.logs.get(self.index) {
+            let mut reader = match self.reader.take() {
+                Some(reader) => reader,
+                None => LogReader::open(self.chain.disk, &log.path)?,
+            };
             while let Some(frame) = reader.next_frame()? {
                 if Reader::from_disk(frame.record).get::<TxnHeader>().is_ok_and(|header| header.zxid == zxid) {
-                    return Ok(Some(frame.record.to_vec()));
+                    let found = frame.record == bytes;
+                    self.reader = Some(reader);
+                    return Ok(Some(found));
                 }
             }
+            self.index += 1;
         }
         Ok(None)
     }
@@ -170,6 +205,7 @@ struct Run<'a> {
     seen: Zxid,
     /// Damage at the end of a log that is harmless if the next record continues the history.
     pending: Option<Error>,
+    lookback: Lookback<'a>,
 }
 
 impl Run<'_> {
@@ -284,10 +320,10 @@ impl Run<'_> {
     }
 
     /// A zxid that was there before: harmless for a refused request, and for a record written twice.
-    fn repeated(&self, log: &LogFile, offset: u64, record: &Record<'_>, bytes: &[u8]) -> Result<(), Error> {
+    fn repeated(&mut self, log: &LogFile, offset: u64, record: &Record<'_>, bytes: &[u8]) -> Result<(), Error> {
         let zxid = record.header.zxid;
         // Compat: Apache logs a request that it cannot decode under the zxid of the one before.
-        if matches!(record.txn, Txn::Error { .. }) || self.chain.find(zxid)?.as_deref() == Some(bytes) {
+        if matches!(record.txn, Txn::Error { .. }) || self.lookback.has(zxid, bytes)? {
             return Ok(());
         }
         Err(self.corrupt(log, offset, Damage::Repeated(zxid)))

@@ -52,7 +52,8 @@ pub fn read_snapshot(disk: &dyn Disk, file: &SnapshotFile, sink: &mut impl Sink)
     } else {
         let ((filled, receive), (back, spare)) = (sync_channel(2), channel());
         thread::scope(|scope| {
-            scope.spawn(move || chunks.run(&filled, &spare));
+            let reader = thread::Builder::new().name("snapshot-read".into());
+            reader.spawn_scoped(scope, move || chunks.run(&filled, &spare))?;
             read_feed(Feed::Thread { filled: receive, spare: back }, sink)
         })
     };

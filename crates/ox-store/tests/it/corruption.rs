@@ -213,3 +213,28 @@ fn unsynced_files_are_made_durable() {
         check_state(&open(&disk).unwrap().state, &expected, set);
     }
 }
+
+/// A series of records written twice is read once; the same zxids with other content are corruption (R3).
+#[test]
+fn records_that_stand_there_twice() {
+    let (disk, expected) = golden("e-corrupt/undamaged");
+    let content = disk.content(&file("log.8")).unwrap();
+    let twice = |disk: &SimDisk, change: fn(&mut [u8])| {
+        let mut second = content[16..].to_vec();
+        change(&mut second);
+        damage(disk, "log.8", |bytes| bytes.extend_from_slice(&second));
+        ["snapshot.7", "snapshot.d"].iter().for_each(|name| crate::sim::remove(disk, name));
+    };
+    let same = disk.fork();
+    twice(&same, |_| ());
+    check_state(&open(&same).unwrap().state, &expected, "written twice");
+    let other = disk.fork();
+    // Another time in the header of the first record, with a checksum that fits.
+    twice(&other, |bytes| {
+        let length = usize::try_from(i32::from_be_bytes(*bytes[8..].first_chunk().unwrap())).unwrap();
+        bytes[12 + 27] ^= 1;
+        let checksum = u64::from(simd_adler32::adler32(&&bytes[12..12 + length]));
+        bytes[..8].copy_from_slice(&checksum.to_be_bytes());
+    });
+    assert!(open(&other).is_err());
+}

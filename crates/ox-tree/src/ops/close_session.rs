@@ -2,6 +2,7 @@
 
 use super::delete::remove;
 use super::fits_a_record;
+use crate::path;
 use crate::pending::View;
 use ox_proto::txn::Txn;
 use std::borrow::Cow;
@@ -11,7 +12,8 @@ pub(super) fn prepare(view: &mut View<'_>, out: &mut Vec<u8>) -> bool {
     let paths = view.ephemerals();
     for path in &paths {
         let node = view.node(path).expect("listed because it is there");
-        remove(view, path, &node);
+        let parent = path::split(path).and_then(|(parent, _)| view.node(parent));
+        remove(view, &node, parent);
     }
     view.close_session();
     let bytes = 4 + paths.iter().map(|path| 4 + path.len()).sum::<usize>();

@@ -4,7 +4,7 @@ use super::{ErrorCode, signed};
 use crate::auth::fix_up;
 use crate::node::{CONTAINER_OWNER, TTL_MS_MAX, ttl_owner};
 use crate::path;
-use crate::pending::View;
+use crate::pending::{NewProjected, View};
 use crate::quota;
 use crate::tree::fresh_stat;
 use ox_proto::acl::perms;
@@ -114,9 +114,7 @@ pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> R
     };
     path::validate(&path)?;
     let node_path = path::internal(&path);
-    if view.node(node_path).is_some() {
-        return Err(ErrorCode::NodeExists);
-    }
+    let hash = view.vacant(node_path)?;
     if view.state.is_ephemeral(parent.stat.ephemeral_owner) {
         return Err(ErrorCode::NoChildrenForEphemerals);
     }
@@ -138,8 +136,9 @@ pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> R
         parent.stat.cversion = parent_cversion;
         parent.stat.pzxid = view.zxid;
     }
-    view.change(parent_path, parent);
-    view.create(node_path, new.data, acl, fresh_stat(view.zxid, view.time_ms, owner));
+    view.change(parent);
+    let stat = fresh_stat(view.zxid, view.time_ms, owner);
+    view.create(&NewProjected { path: node_path, hash, data: new.data, acl }, stat);
     Ok(txn.kind())
 }
 

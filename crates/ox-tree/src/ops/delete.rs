@@ -3,7 +3,7 @@
 use super::{ErrorCode, check_version};
 use crate::node::Kind;
 use crate::path;
-use crate::pending::View;
+use crate::pending::{Projected, View};
 use ox_proto::OpCode;
 use ox_proto::acl::perms;
 use ox_proto::request::PathVersion;
@@ -21,14 +21,14 @@ pub(super) fn prepare(view: &mut View<'_>, request: &PathVersion<'_>, out: &mut 
     if 0 < node.children {
         return Err(ErrorCode::NotEmpty);
     }
-    remove(view, path, &node);
+    remove(view, &node, Some(parent));
     let txn = Txn::Delete { path: Cow::Borrowed(path) };
     txn.put(out);
     Ok(txn.kind())
 }
 
 pub(super) fn prepare_container(view: &mut View<'_>, path: &str, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
-    check_path(path)?;
+    let parent_path = check_path(path)?;
     let node = view.existing(path)?;
     if 0 < node.children {
         return Err(ErrorCode::NotEmpty);
@@ -42,7 +42,8 @@ pub(super) fn prepare_container(view: &mut View<'_>, path: &str, out: &mut Vec<u
     {
         return Err(ErrorCode::BadVersion);
     }
-    remove(view, path, &node);
+    let parent = view.node(parent_path);
+    remove(view, &node, parent);
     let txn = Txn::DeleteContainer { path: Cow::Borrowed(path) };
     txn.put(out);
     Ok(txn.kind())
@@ -59,12 +60,11 @@ fn check_path(path: &str) -> Result<&str, ErrorCode> {
 }
 
 /// Projects the node away and its parent's counters on.
-pub(super) fn remove(view: &mut View<'_>, path: &str, node: &crate::pending::Projected) {
-    view.delete(path, node);
-    let parent_path = path::split(path).map(|(parent, _)| parent).expect("a path that was found below a parent");
-    if let Some(mut parent) = view.node(parent_path) {
+pub(super) fn remove(view: &mut View<'_>, node: &Projected, parent: Option<Projected>) {
+    view.delete(node);
+    if let Some(mut parent) = parent {
         parent.children -= 1;
         parent.stat.pzxid = parent.stat.pzxid.max(view.zxid);
-        view.change(parent_path, parent);
+        view.change(parent);
     }
 }

@@ -13,6 +13,9 @@ use ox_proto::request::CreateRequest;
 use ox_proto::txn::CreateKind;
 use ox_proto::{DecodeError, OpCode, Reader};
 
+/// About what a small element takes; only how much room is made at first depends on it.
+const ELEMENT_BYTES_GUESS: usize = 64;
+
 pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<OpCode, Failure> {
     let elements = decode(body)?;
     let digest = view.mark();
@@ -50,7 +53,7 @@ pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Re
 // Compat: what cannot be decoded takes a zxid here, except for a null list in a create (spec 4.5).
 fn decode(body: &[u8]) -> Result<Vec<MultiOp<'_>>, Failure> {
     let mut from = Reader::new(body);
-    let mut elements = Vec::new();
+    let mut elements = Vec::with_capacity(body.len() / ELEMENT_BYTES_GUESS);
     loop {
         match MultiOp::next(&mut from) {
             Ok(Some(element)) => {

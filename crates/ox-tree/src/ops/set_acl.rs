@@ -30,6 +30,6 @@ pub(super) fn prepare(
     node.acl = Arc::new(AclList::new(acl.to_stored()));
     let txn = Txn::SetAcl { path: Cow::Borrowed(path), acl, version: node.stat.aversion };
     txn.put(out);
-    view.change(node_path, node);
+    view.change(node);
     Ok(txn.kind())
 }

@@ -19,10 +19,12 @@ pub(super) fn add(state: &State, asker: Asker<'_>, request: &PathKind<'_>, out: 
     Ok(())
 }
 
+/// Stands for a null path: to Apache a key like any other, which no node ever has.
+const NULL_KEY: &str = "\0";
+
 /// The text a watch is kept under.
-// Compat: a null path is a key like any other, which no node ever has; NUL stands for it here.
 fn key<'a>(request: &'a PathKind<'_>) -> &'a str {
-    request.path.as_deref().unwrap_or("\0")
+    request.path.as_deref().unwrap_or(NULL_KEY)
 }
 
 fn add_persistent(watches: &mut WatchTable, asker: Asker<'_>, path: &str, mode: Mode) {
@@ -103,7 +105,14 @@ pub(super) fn rearm(
     }
     let mut watches = state.watches().lock();
     for (kind, list) in lists.iter().zip(decoded) {
-        for path in list.ok_or(ErrorCode::MarshallingError)?.iter().flatten() {
+        for path in list.ok_or(ErrorCode::MarshallingError)? {
+            // Compat: Apache stumbles over a null where it looks for the node; elsewhere it is a key like any other.
+            let path = match path {
+                Some(path) => path,
+                None if matches!(kind, Rearm::Persistent | Rearm::Recursive) => NULL_KEY.into(),
+                None => return Err(ErrorCode::MarshallingError),
+            };
+            let path = &*path;
             match missed(state, asker, *kind, path, relative) {
                 Some(event) => put_event(out, Zxid(-1), event, path),
                 None => arm(&mut watches, asker, *kind, path),

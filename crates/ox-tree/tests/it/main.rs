@@ -4,10 +4,13 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
 
 mod against_model;
+mod direct;
 mod freeze;
 mod fuzzy;
 mod generate;
 mod image;
+mod known;
 mod model;
+mod ops;
 mod request;
 mod world;

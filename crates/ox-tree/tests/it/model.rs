@@ -231,6 +231,12 @@ impl Model {
             for element in elements {
                 match self.execute(element, now, true) {
                     Ok(done) => results.push(self.put_done(&done, true)),
+                    // What Apache stumbles over spoils the whole request.
+                    Err(MARSHALLING) => {
+                        *self = before;
+                        self.zxid = zxid;
+                        return Answer { zxid: Some(zxid), reply: reply(xid, zxid, MARSHALLING, &[]) };
+                    }
                     Err(code) => {
                         *self = before;
                         self.zxid = zxid;
@@ -544,11 +550,9 @@ fn fix_acl(acl: &Option<Vec<Entry>>, who: &Who) -> Result<Stored, i32> {
     let mut distinct: Vec<&Entry> = Vec::new();
     for entry in acl {
         for other in &distinct {
-            let both_null = |a: &Option<String>, b: &Option<String>| a.is_none() && b.is_none();
-            let same_perms = other.0 == entry.0;
-            let null_schemes = both_null(&other.1, &entry.1);
-            let null_ids = other.1 == entry.1 && both_null(&other.2, &entry.2);
-            if same_perms && (null_schemes || null_ids) {
+            // The later one is asked, and stumbles over its own nulls.
+            let (same_perms, same_scheme) = (other.0 == entry.0, other.1 == entry.1);
+            if same_perms && (entry.1.is_none() || (same_scheme && entry.2.is_none())) {
                 return Err(MARSHALLING);
             }
         }

@@ -139,6 +139,77 @@ pub(crate) fn create(path: &str, flags: i32) -> Op {
     Op::Create { code: 1, path: Some(path.into()), data: Some(b"data".to_vec()), acl: open(), flags, ttl: 0 }
 }
 
+pub(crate) fn create2(path: &str, flags: i32) -> Op {
+    create(path, flags).with_code(15)
+}
+
+pub(crate) fn container(path: &str, flags: i32) -> Op {
+    create(path, flags).with_code(19)
+}
+
+pub(crate) fn create_ttl(path: &str, flags: i32, ttl: i64) -> Op {
+    let mut op = create(path, flags).with_code(21);
+    if let Op::Create { ttl: field, .. } = &mut op {
+        *field = ttl;
+    }
+    op
+}
+
+pub(crate) fn set_acl(path: &str, acl: &[Entry]) -> Op {
+    Op::SetAcl { path: Some(path.into()), acl: Some(acl.to_vec()), version: -1 }
+}
+
+pub(crate) fn check(path: &str, version: i32) -> Op {
+    Op::Check { path: Some(path.into()), version }
+}
+
+/// Changes of one field.
+impl Op {
+    fn with_code(mut self, new: i32) -> Self {
+        if let Op::Create { code, .. } = &mut self {
+            *code = new;
+        }
+        self
+    }
+
+    pub(crate) fn with_acl(mut self, new: Option<Vec<Entry>>) -> Self {
+        if let Op::Create { acl, .. } | Op::SetAcl { acl, .. } = &mut self {
+            *acl = new;
+        }
+        self
+    }
+
+    pub(crate) fn with_data(mut self, new: Option<&[u8]>) -> Self {
+        if let Op::Create { data, .. } | Op::SetData { data, .. } = &mut self {
+            *data = new.map(<[u8]>::to_vec);
+        }
+        self
+    }
+
+    pub(crate) fn at_version(mut self, new: i32) -> Self {
+        if let Op::Delete { version, .. }
+        | Op::SetData { version, .. }
+        | Op::SetAcl { version, .. }
+        | Op::Check { version, .. } = &mut self
+        {
+            *version = new;
+        }
+        self
+    }
+
+    pub(crate) fn with_path(mut self, new: Option<&str>) -> Self {
+        if let Op::Create { path, .. }
+        | Op::Delete { path, .. }
+        | Op::SetData { path, .. }
+        | Op::SetAcl { path, .. }
+        | Op::Check { path, .. } = &mut self
+        {
+            *path = new.map(str::to_owned);
+        }
+        self
+    }
+}
+
 pub(crate) fn delete(path: &str) -> Op {
     Op::Delete { path: Some(path.into()), version: -1 }
 }

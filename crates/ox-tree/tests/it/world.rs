@@ -1,17 +1,19 @@
 //! The real tree and the model side by side. Writes are prepared at once and applied later, in order; the model
 //! executes each one when its turn comes, so whatever the pipeline does must not be visible.
 
+use crate::fuzzy::{encoded, persisted};
+use crate::image::Image;
 use crate::model::reads::Ask;
-use crate::model::{Answer, Model, Node, Settings, Who};
+use crate::model::{Answer, Model, Node, Settings, Stored, Who};
 use crate::request::{Bytes, Op, create, set_data};
 use ox_proto::acl::perms;
 use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
-use ox_proto::{Jute, OpCode, SessionId, Zxid};
+use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_tree::auth::{Identities, authenticate, digest_id};
 use ox_tree::ops::{self, Verdict};
 use ox_tree::outbox::{Note, Outbox, Outboxes};
 use ox_tree::read::{Asker, Question, answer};
-use ox_tree::{ConnId, Options, Pending, Stamp, State, View, put_write_reply};
+use ox_tree::{ConnId, Loader, Options, Pending, Stamp, State, View, put_write_reply};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// I/O threads that the connections are spread over.
@@ -83,7 +85,16 @@ pub(crate) struct World {
     next_session: i64,
     /// Every record that was applied, for replays.
     pub(crate) history: Vec<Vec<u8>>,
+    /// Every reply to a write that was applied or refused.
+    pub(crate) replies: Vec<Vec<u8>>,
+    /// The answer to the last read.
+    pub(crate) answer: Vec<u8>,
+    /// Events by connection, those that passed the filter.
+    delivered: Vec<Vec<Vec<u8>>>,
 }
+
+/// An event as a client sees it: kind, path, zxid.
+pub(crate) type Seen = (i32, String, i64);
 
 /// The identities of the connections: nobody, bob, eve, super.
 fn conn(at: usize) -> Conn {
@@ -118,6 +129,9 @@ impl World {
             xid: 0,
             next_session: 0x0100_0000_0000_0001,
             history: Vec::new(),
+            replies: Vec::new(),
+            answer: Vec::new(),
+            delivered: vec![Vec::new(); CONNS],
         };
         (0..CONNS).for_each(|at| world.open(at));
         if world.setup.has_quota {
@@ -331,6 +345,7 @@ impl World {
         assert!(!outcome.digest_differs, "projected digest of {decoded:?}");
         let mut reply = Vec::new();
         put_write_reply(&mut reply, &decoded, &outcome.applied);
+        self.replies.push(reply.clone());
         match &work {
             Work::Write { conn, xid, time, op, applied } => {
                 self.model.applied.clone_from(applied);
@@ -361,6 +376,7 @@ impl World {
                 self.model.applied.clone_from(applied);
                 let expected = self.model.write(&self.conns[*conn].who, *xid, *time, op);
                 let reply = crate::model::reply(*xid, self.model.zxid, code, &[]);
+                self.replies.push(reply.clone());
                 assert_eq!(Answer { zxid: None, reply }, expected, "{op:?}");
             }
             Work::DeleteContainer { path, time } => {
@@ -393,6 +409,7 @@ impl World {
             }
         }
         assert_eq!(actual, expected, "events");
+        self.delivered.iter_mut().zip(actual).for_each(|(all, new)| all.extend(new));
     }
 
     /// Reads on the applied state, and compares.
@@ -406,6 +423,111 @@ impl World {
         answer(&self.state, asker, Question { xid: self.xid, op, body: &body }, &mut actual);
         let expected = self.model.read(who, conn, self.xid, &ask);
         assert_eq!(sorted(&ask, actual), expected, "{ask:?}");
+        self.answer = expected;
+    }
+
+    /// Writes with nothing else on its way; the code of the reply, or of the first failed element.
+    pub(crate) fn code(&mut self, conn: usize, op: &Op) -> i32 {
+        self.write(conn, op);
+        self.drain();
+        let reply = self.replies.last().unwrap();
+        let number = |at: usize| i32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
+        match op {
+            Op::Multi(elements) if number(16) == 0 && !elements.is_empty() && number(20) == -1 => {
+                let codes = (0..elements.len()).map(|at| number(20 + 13 * at + 5));
+                codes.into_iter().find(|code| *code != 0).unwrap()
+            }
+            _ => number(16),
+        }
+    }
+
+    /// Writes something that must succeed.
+    pub(crate) fn ok(&mut self, conn: usize, op: &Op) {
+        assert_eq!(self.code(conn, op), 0, "{op:?}");
+    }
+
+    /// The path that the last create made.
+    pub(crate) fn created(&self) -> String {
+        let reply = self.replies.last().unwrap();
+        let length = usize::try_from(i32::from_be_bytes(reply[20..24].try_into().unwrap())).unwrap();
+        String::from_utf8(reply[24..24 + length].to_vec()).unwrap()
+    }
+
+    /// Reads; the code of the reply.
+    pub(crate) fn asked(&mut self, conn: usize, ask: &Ask) -> i32 {
+        self.read(conn, ask);
+        // Events may stand before the reply.
+        let mut rest = &self.answer[..];
+        loop {
+            let length = usize::try_from(i32::from_be_bytes(rest[..4].try_into().unwrap())).unwrap();
+            if rest.len() == 4 + length {
+                return i32::from_be_bytes(rest[16..20].try_into().unwrap());
+            }
+            rest = &rest[4 + length..];
+        }
+    }
+
+    /// Goes on with a state that was loaded from what the model holds.
+    pub(crate) fn reload(&mut self) {
+        self.drain();
+        let mut loader = Loader::new(self.setup.options());
+        for (session, timeout_ms) in &self.model.sessions {
+            loader.session(SessionId(*session), *timeout_ms);
+        }
+        let mut lists: Vec<&Stored> = self.model.nodes.values().filter_map(|node| node.acl.as_ref()).collect();
+        lists.sort();
+        lists.dedup();
+        for (id, list) in (1..).zip(&lists) {
+            loader.acl(id, RawAcls::from_encoded(&encoded(list)).unwrap()).unwrap();
+        }
+        for (path, node) in &self.model.nodes {
+            let place = node.acl.as_ref().map(|list| lists.iter().position(|other| *other == list).unwrap());
+            let acl = place.map_or(-1, |place| i64::try_from(place).unwrap() + 1);
+            loader.node(path, node.data.as_deref(), acl, persisted(node)).unwrap();
+        }
+        assert_eq!(loader.unresolved(), 0);
+        self.state = loader.finish(Zxid(self.model.zxid)).unwrap();
+    }
+
+    /// Prepares a raw request, and applies nothing: type of the transaction and its code.
+    pub(crate) fn prepared_raw(&mut self, conn: usize, code: i32, body: &[u8]) -> Option<(i32, i32)> {
+        self.drain();
+        let mut out = Vec::new();
+        let stamp = self.stamp(self.conns[conn].who.session, self.zxid + 1);
+        let mut pending = Pending::default();
+        let mut view = View::new(&self.state, &mut pending, &self.conns[conn].ids, stamp);
+        match ops::prepare(&mut view, OpCode::try_from(code).unwrap(), body, &mut out) {
+            Verdict::Txn(OpCode::Error) => Some((-1, i32::from_be_bytes(out[..4].try_into().unwrap()))),
+            Verdict::Txn(kind) => Some((kind.code(), 0)),
+            Verdict::Refused(_) => None,
+        }
+    }
+
+    /// The answer to a raw read.
+    pub(crate) fn answer_raw(&mut self, conn: usize, code: i32, body: &[u8]) -> Vec<u8> {
+        let Conn { id, ids, who, .. } = &self.conns[conn];
+        let asker = Asker { conn: *id, session: SessionId(who.session), ids };
+        let mut out = Vec::new();
+        answer(&self.state, asker, Question { xid: 1, op: OpCode::try_from(code).unwrap(), body }, &mut out);
+        out
+    }
+
+    /// The events a connection got since the last call.
+    pub(crate) fn events(&mut self, conn: usize) -> Vec<Seen> {
+        std::mem::take(&mut self.delivered[conn]).iter().map(|frame| seen(frame)).collect()
+    }
+
+    /// The events before the reply in the last answer.
+    pub(crate) fn events_in_answer(&self) -> Vec<Seen> {
+        let (mut rest, mut events) = (&self.answer[..], Vec::new());
+        loop {
+            let length = usize::try_from(i32::from_be_bytes(rest[..4].try_into().unwrap())).unwrap();
+            if rest.len() == 4 + length {
+                return events;
+            }
+            events.push(seen(rest));
+            rest = &rest[4 + length..];
+        }
     }
 
     fn resolved_ask(&self, ask: &Ask) -> Ask {
@@ -443,8 +565,8 @@ impl World {
 
     /// Everything there is to see, compared.
     pub(crate) fn compare_all(&self) {
-        let seen = crate::image::Image::of(&self.state);
-        let expected = crate::image::Image::of_model(&self.model);
+        let seen = Image::of(&self.state);
+        let expected = Image::of_model(&self.model);
         assert_eq!(seen, expected);
         assert_eq!(self.state.digest(), self.model.digest());
         assert_eq!(self.state.node_count(), self.model.nodes.len() + 1);
@@ -458,6 +580,14 @@ impl World {
         }
         assert_eq!(self.state.watches().lock().total(), self.model.watches.total());
     }
+}
+
+fn seen(frame: &[u8]) -> Seen {
+    let int = |at: usize| i32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+    assert_eq!((int(4), int(16), int(24)), (-1, 0, 3), "xid, error and state of an event");
+    let length = usize::try_from(int(28)).unwrap();
+    let path = String::from_utf8(frame[32..32 + length].to_vec()).unwrap();
+    (int(20), path, i64::from_be_bytes(frame[8..16].try_into().unwrap()))
 }
 
 /// A real answer with the names of children in order.

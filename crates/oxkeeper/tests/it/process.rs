@@ -172,7 +172,9 @@ impl Running {
     pub(crate) fn wait(mut process: Process) -> Self {
         let line = process.wait_for("binding to port ");
         let address = line.split("binding to port ").nth(1).and_then(|rest| rest.split(' ').next());
-        let address = address.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("an address: {line}"));
+        let address = address
+            .and_then(|text| text.trim_start_matches('/').parse().ok())
+            .unwrap_or_else(|| panic!("an address: {line}"));
         Self { process, address }
     }
 

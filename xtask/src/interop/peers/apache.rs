@@ -19,6 +19,9 @@ const LOGBACK: &str = r#"<configuration>
 /// Runs a server of either kind.
 pub(crate) const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
+/// Apache takes the bytes of paths for its digests in the platform's encoding, which is ASCII where no locale is set.
+pub(crate) const ENCODING: &str = "-Dfile.encoding=UTF-8";
+
 /// Plenty for tests; the JVM would take a quarter of the machine.
 const HEAP: &str = "-Xmx512m";
 
@@ -66,6 +69,7 @@ pub(super) fn command(
     let mut command = Command::new("java");
     command
         .arg(HEAP)
+        .arg(ENCODING)
         .args(properties.iter().map(|(name, value)| format!("-D{name}={value}")))
         .arg("-cp")
         .arg(classes)

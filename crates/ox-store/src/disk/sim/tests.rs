@@ -1,3 +1,4 @@
+use super::volume::SECTOR;
 use super::*;
 
 const PATH: &str = "/d/f";

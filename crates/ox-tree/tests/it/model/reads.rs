@@ -22,6 +22,9 @@ pub(crate) enum Ask {
     Ping,
 }
 
+/// What a null path is watched under: a key like any other, which no node has.
+const NULL: &str = "\0";
+
 impl Ask {
     pub(crate) fn code(&self) -> i32 {
         match self {
@@ -140,9 +143,7 @@ impl Model {
                     1 => Mode::Recursive,
                     _ => return Err(refused(MARSHALLING)),
                 };
-                if let Some(path) = path {
-                    self.add_persistent(conn, path, mode);
-                }
+                self.add_persistent(conn, path.as_deref().unwrap_or(NULL), mode);
                 Ok(vec![0; 4])
             }
             Ask::CheckWatches { path, kind } => self.find_watches(conn, path, *kind, false).map_err(refused),
@@ -207,7 +208,7 @@ impl Model {
             5 => (&[Recursive], &[]),
             _ => return Err(MARSHALLING),
         };
-        let key = (path.clone().ok_or(-121)?, conn);
+        let key = (path.clone().unwrap_or(NULL.to_owned()), conn);
         let mut found = false;
         for (table, modes) in [(&mut self.watches.data, data), (&mut self.watches.child, child)] {
             let Some(mine) = table.get_mut(&key) else { continue };

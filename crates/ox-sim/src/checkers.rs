@@ -1,0 +1,47 @@
+//! What must hold at every step, one file per invariant. What clients see is judged at the end, by `ox-history`.
+
+pub(crate) mod acked_is_durable;
+pub(crate) mod apply_order;
+pub(crate) mod digest;
+pub(crate) mod disk_error;
+pub(crate) mod ephemerals;
+pub(crate) mod liveness;
+pub(crate) mod log_on_disk;
+pub(crate) mod restorable;
+pub(crate) mod watch_residue;
+
+use crate::env::Env;
+use crate::outcome::Kind;
+use crate::server::Journal;
+use crate::server::process::Process;
+use ox_proto::Zxid;
+
+/// A broken invariant.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) kind: Kind,
+    pub(crate) detail: String,
+}
+
+impl Finding {
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into() }
+    }
+
+    pub(crate) fn report(self, env: &mut Env) {
+        env.fail(self.kind, self.detail);
+    }
+}
+
+/// The checks after each hold of the state by the applier.
+pub(crate) fn after_apply(process: &Process, env: &mut Env, journal: &Journal, before: Zxid, applied: usize) {
+    let thorough = process.state.node_count() < 100 || env.dice.chance(100);
+    let checked = acked_is_durable::check(process, journal)
+        .and_then(|()| apply_order::check(process, journal, before, applied))
+        .and_then(|()| if thorough { ephemerals::check(process) } else { Ok(()) })
+        .and_then(|()| if thorough { digest::check(process) } else { Ok(()) })
+        .and_then(|()| watch_residue::check(process));
+    if let Err(finding) = checked {
+        finding.report(env);
+    }
+}

@@ -1,0 +1,13 @@
+//! After an error the log takes nothing more, whatever the disk would say now (P59).
+
+use super::Finding;
+use crate::env::Env;
+use crate::outcome::Kind;
+use ox_store::{Error, TxnLog};
+
+pub(crate) fn check(log: &mut TxnLog, _: &Env) -> Result<(), Finding> {
+    match log.sync() {
+        Err(Error::LogFailed) => Ok(()),
+        other => Err(Finding::new(Kind::AckAfterDiskError, format!("a failed log was synced again: {other:?}"))),
+    }
+}

@@ -1,0 +1,34 @@
+//! With everything healed, every request is answered and the server comes to rest.
+
+use super::Finding;
+use crate::jobs::is_quiet;
+use crate::outcome::Kind;
+use crate::world::World;
+
+/// Whether all clients have got all they asked for.
+pub(crate) fn is_settled(world: &World) -> bool {
+    let served = world.clients.iter().all(|client| client.is_content());
+    let quiet = world.servers.iter().all(|server| {
+        server.process.as_ref().is_some_and(|process| is_quiet(process, &world.env) && process.replica_is_idle())
+    });
+    served && quiet
+}
+
+pub(crate) fn report(world: &World) -> Finding {
+    let clients: Vec<String> = world.clients.iter().map(|client| client.describe()).collect();
+    let servers: Vec<String> = world
+        .servers
+        .iter()
+        .map(|server| match &server.process {
+            None => "down".to_owned(),
+            Some(process) => format!(
+                "up, {} outstanding, {} batches waiting, {} submissions, stopping {}",
+                process.replica.outstanding(),
+                process.log_queue.len(),
+                process.inbox.submissions.len(),
+                process.is_stopping
+            ),
+        })
+        .collect();
+    Finding::new(Kind::Liveness, format!("servers: {servers:?}; clients: {clients:?}"))
+}

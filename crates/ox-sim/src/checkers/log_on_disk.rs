@@ -1,0 +1,40 @@
+//! The logs on disk hold what was written to them, byte for byte and without a hole.
+
+use super::Finding;
+use crate::outcome::Kind;
+use crate::server::Journal;
+use ox_proto::txn::TxnHeader;
+use ox_proto::{Reader, Zxid};
+use ox_store::Store;
+use ox_store::disk::SimDisk;
+use ox_store::log_reader::LogReader;
+use ox_store::names;
+
+pub(crate) fn check(disk: &SimDisk, store: &Store, journal: &Journal) -> Result<(), Finding> {
+    let fail = |detail: String| Err(Finding::new(Kind::LogDiffers, detail));
+    let unreadable = |error: ox_store::Error| Finding::new(Kind::LogDiffers, error.to_string());
+    let disk = disk.fork();
+    disk.clear_faults();
+    let listing = names::list(&disk, store.dirs()).map_err(unreadable)?;
+    let mut last: Option<Zxid> = None;
+    for log in &listing.logs {
+        let mut reader = LogReader::open(&disk, &log.path).map_err(unreadable)?;
+        while let Some(frame) = reader.next_frame().map_err(unreadable)? {
+            let Ok(header) = Reader::from_disk(frame.record).get::<TxnHeader>() else {
+                return fail(format!("a record of {} has no header", log.path.display()));
+            };
+            let zxid = header.zxid;
+            if last.is_some_and(|last| !zxid.follows(last)) {
+                return fail(format!("{zxid} follows {last:?} in {}", log.path.display()));
+            }
+            last = Some(zxid);
+            if journal.get(zxid).is_none_or(|entry| entry.record != frame.record) {
+                return fail(format!("{zxid} is another one in {}", log.path.display()));
+            }
+        }
+    }
+    if last.is_some_and(|last| last < journal.shown) {
+        return fail(format!("the logs end at {last:?}, {} was shown", journal.shown));
+    }
+    Ok(())
+}

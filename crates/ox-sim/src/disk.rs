@@ -1,0 +1,134 @@
+//! The simulated disk with a sense of time: before every call the rest of the world goes on for a while.
+//!
+//! Whoever calls the disk stands on the stack, so other events run inside the call. If the process dies meanwhile,
+//! or power goes at the call itself, the call fails and the caller unwinds; its run of the server is over.
+
+use crate::engine::{WeakWorld, pump};
+use crate::event::{End, Who};
+use ox_history::Time;
+use ox_store::disk::{Disk, DiskFile, DiskLock, Open, SimDisk};
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone)]
+pub(crate) struct PacedDisk {
+    world: WeakWorld,
+    disk: SimDisk,
+    who: Who,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Plain,
+    Sync,
+}
+
+impl PacedDisk {
+    pub(crate) fn new(world: WeakWorld, disk: SimDisk, who: Who) -> Self {
+        Self { world, disk, who }
+    }
+
+    /// Lets time pass, then makes the call if its process still lives.
+    fn call<T>(&self, call: Call, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let Some(world) = self.world.upgrade() else { return Err(dead()) };
+        let until = {
+            let mut world = world.lock();
+            if !world.is_current(self.who) {
+                return Err(dead());
+            }
+            let delay = world.env.disk_delay(call == Call::Sync);
+            Time(world.env.now.0 + delay)
+        };
+        pump(&world, until, Some(self.who));
+        if !world.lock().is_current(self.who) {
+            return Err(dead());
+        }
+        let result = work();
+        if !self.disk.is_powered() {
+            world.lock().end(self.who, End::PowerCut);
+        }
+        result
+    }
+}
+
+fn dead() -> io::Error {
+    io::Error::other("the process is dead")
+}
+
+impl Disk for PacedDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.call(Call::Plain, || self.disk.open(path, how))?;
+        Ok(Box::new(PacedFile { disk: self.clone(), file }))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.call(Call::Plain, || self.disk.list(dir))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(Call::Plain, || self.disk.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.call(Call::Plain, || self.disk.remove(path))
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.call(Call::Plain, || self.disk.create_dir_all(dir))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.call(Call::Sync, || self.disk.sync_dir(dir))
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.call(Call::Plain, || self.disk.canonical(path))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.call(Call::Plain, || self.disk.free_bytes(dir))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        self.call(Call::Plain, || self.disk.lock(path))
+    }
+}
+
+struct PacedFile {
+    disk: PacedDisk,
+    file: Box<dyn DiskFile>,
+}
+
+impl DiskFile for PacedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.call(Call::Plain, || self.file.read_at(buffer, offset))
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.disk.call(Call::Plain, || self.file.next_data(offset))
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.disk.call(Call::Plain, || self.file.write_all_at(bytes, offset))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.disk.call(Call::Plain, || self.file.len())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.disk.call(Call::Plain, || self.file.set_len(length))
+    }
+
+    fn preallocate(&self, length: u64) -> io::Result<()> {
+        self.disk.call(Call::Plain, || self.file.preallocate(length))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.call(Call::Sync, || self.file.sync_data())
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.disk.call(Call::Sync, || self.file.sync_all())
+    }
+}

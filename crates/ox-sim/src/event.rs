@@ -1,0 +1,74 @@
+//! Everything that can happen next.
+
+use crate::faults::Fault;
+use crate::link::{LinkId, Way};
+
+/// One run of one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) server: usize,
+    pub(crate) boot: u64,
+}
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It dies; what the system has buffered stays.
+    Killed,
+    /// Power goes: what was not synced may be lost.
+    PowerCut,
+    /// It was asked to end and has finished its work.
+    Stopped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A client's connection reaches its server.
+    Accept(LinkId),
+    /// Bytes, or the end of a stream, arrive.
+    Arrive(LinkId, Way),
+    /// An I/O thread takes a step.
+    Io(Who, usize),
+    /// The replica thread takes a step.
+    Replica(Who),
+    /// Connections that were silent for too long are looked for.
+    Idle(Who),
+    /// A client looks what there is to do; outdated tokens are ignored.
+    Client(usize, u64),
+    /// The process ends.
+    End(Who, End),
+    Fault(Fault),
+    Job(Job),
+}
+
+/// Work that touches the disk, and is interrupted by other events at every call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// Recovery.
+    Start(usize),
+    /// The log thread writes what has gathered.
+    Log(Who),
+    /// The snapshot thread writes what was frozen.
+    Snapshot(Who),
+    /// Free space is measured, old files are purged.
+    Maintain(Who),
+    /// What was handed to the disk is written, then the process ends.
+    Stop(Who),
+}
+
+/// A job may interrupt jobs of lower levels only, because they share one stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    None,
+    Background,
+    Log,
+}
+
+impl Job {
+    pub(crate) fn level(self) -> Level {
+        match self {
+            Self::Start(_) | Self::Snapshot(_) | Self::Maintain(_) => Level::Background,
+            Self::Log(_) | Self::Stop(_) => Level::Log,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What goes wrong: each kind strikes by itself, again and again, until the world is healed.
+//!
+//! To add one: a variant, its interval in the plan, and an arm in `strike`.
+
+use crate::env::Env;
+use crate::event::{End, Event, Job, Who};
+use crate::plan::MeanMs;
+use crate::world::{Alive, World};
+use ox_history::Time;
+use ox_store::disk::{Disk as _, Fault as DiskFault};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// What a disk holds that is not full.
+const CAPACITY: u64 = 1 << 40;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Kill,
+    Power,
+    PowerAtCall,
+    DiskError,
+    LostSync,
+    Full,
+    /// The end of a full disk.
+    NotFull,
+    SlowDisk,
+    Stop,
+    Cut,
+    SlowNet,
+    Clock,
+    Nap,
+    Abandon,
+}
+
+impl Fault {
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::Kill,
+        Self::Power,
+        Self::PowerAtCall,
+        Self::DiskError,
+        Self::LostSync,
+        Self::Full,
+        Self::SlowDisk,
+        Self::Stop,
+        Self::Cut,
+        Self::SlowNet,
+        Self::Clock,
+        Self::Nap,
+        Self::Abandon,
+    ];
+
+    fn mean_ms(self, env: &Env) -> MeanMs {
+        let plan = &env.plan;
+        match self {
+            Self::Kill => plan.kill_ms,
+            Self::Power => plan.power_ms,
+            Self::PowerAtCall => plan.power_at_call_ms,
+            Self::DiskError => plan.disk_error_ms,
+            Self::LostSync => plan.lost_sync_ms,
+            Self::Full => plan.full_ms,
+            Self::NotFull => 0,
+            Self::SlowDisk => plan.slow_disk_ms,
+            Self::Stop => plan.stop_ms,
+            Self::Cut => plan.cut_ms,
+            Self::SlowNet => plan.slow_net_ms,
+            Self::Clock => plan.clock_ms,
+            Self::Nap => plan.nap_ms,
+            Self::Abandon => plan.abandon_ms,
+        }
+    }
+}
+
+/// Plans the next strike.
+pub(crate) fn plan_next(env: &mut Env, fault: Fault) {
+    let mean_ms = fault.mean_ms(env);
+    if 0 < mean_ms && !env.is_healed {
+        let wait = env.dice.between(mean_ms * 200, mean_ms * 1_800);
+        env.plan_in(wait, Event::Fault(fault));
+    }
+}
+
+pub(crate) fn strike(world: &mut World, fault: Fault) {
+    if fault == Fault::NotFull {
+        return empty_disks(world);
+    }
+    if world.env.is_healed {
+        return;
+    }
+    let server = world.env.dice.index(world.servers.len());
+    let who = Who { server, boot: world.servers[server].boot };
+    world.env.note(format_args!("fault: {fault:?}"));
+    match fault {
+        Fault::Kill => world.end(who, End::Killed),
+        Fault::Power => world.end(who, End::PowerCut),
+        Fault::PowerAtCall => arm(world, server, DiskFault::PowerCut),
+        Fault::DiskError => {
+            let kinds = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::PermissionDenied];
+            let kind = *world.env.dice.pick(&kinds);
+            arm(world, server, DiskFault::Error(kind));
+        }
+        Fault::LostSync => arm(world, server, DiskFault::LostSync),
+        Fault::Full => fill_disk(world, server),
+        Fault::NotFull => (),
+        Fault::SlowDisk => {
+            let (factor, ms) = (world.env.dice.between(2, 200), world.env.dice.between(50, 2_000));
+            world.env.slow_disk = (factor, Time(world.env.now.0 + ms * 1000));
+        }
+        Fault::Stop => world.env.plan_in(0, Event::Job(Job::Stop(who))),
+        Fault::Cut => {
+            if !world.env.links.is_empty() {
+                let link =
+                    world.env.dice.index(world.env.links.len().min(64)) + world.env.links.len().saturating_sub(64);
+                world.env.marks.cut_connections += u64::from(world.env.links[link].place.is_some());
+                world.env.cut(link);
+            }
+        }
+        Fault::SlowNet => {
+            let (factor, ms) = (world.env.dice.between(2, 20), world.env.dice.between(50, 2_000));
+            world.env.slow_net = (factor, Time(world.env.now.0 + ms * 1000));
+        }
+        Fault::Clock => jump_clock(world, who),
+        Fault::Nap => {
+            let client = world.env.dice.index(world.clients.len());
+            let longest = world.env.plan.timeouts_ms.1 * 2;
+            let ms = world.env.dice.skewed(longest);
+            world.clients[client].nap(&mut world.env, ms);
+        }
+        Fault::Abandon => {
+            let client = world.env.dice.index(world.clients.len());
+            world.clients[client].abandon(&mut world.env);
+        }
+    }
+    plan_next(&mut world.env, fault);
+}
+
+/// Makes one of the next disk calls meet `fault`.
+fn arm(world: &mut World, server: usize, fault: DiskFault) {
+    let ahead = 1 + world.env.dice.below(40);
+    let server = &mut world.servers[server];
+    let call = server.disk.calls() + ahead;
+    server.disk.set_fault(call, fault);
+    server.armed_calls.push(call);
+}
+
+fn fill_disk(world: &mut World, number: usize) {
+    let room = u64::try_from(world.env.dice.between(0, 6_000)).unwrap_or(0);
+    let server = &mut world.servers[number];
+    let copy = server.disk.fork();
+    copy.clear_faults();
+    let Ok(free) = copy.free_bytes(Path::new("/")).map(|free| free.min(CAPACITY)) else { return };
+    if server.is_full {
+        return;
+    }
+    server.disk.set_capacity(CAPACITY - free + room);
+    server.is_full = true;
+    let ms = world.env.dice.between(100, 3_000);
+    world.env.plan_in(ms * 1000, Event::Fault(Fault::NotFull));
+}
+
+fn empty_disks(world: &mut World) {
+    for server in &mut world.servers {
+        server.disk.set_capacity(CAPACITY);
+        server.is_full = false;
+    }
+}
+
+fn jump_clock(world: &mut World, who: Who) {
+    const YEAR_MS: i64 = 365 * 24 * 3600 * 1000;
+    let sizes = [10, 1_000, 60_000, YEAR_MS, 10 * YEAR_MS];
+    let size = *world.env.dice.pick(&sizes);
+    let jump = world.env.dice.between(-size, size);
+    world.env.marks.clock_jumps += 1;
+    let server = &mut world.servers[who.server];
+    server.wall_ahead_ms = (server.wall_ahead_ms + jump).clamp(-20 * YEAR_MS, 20 * YEAR_MS);
+    let ahead = server.wall_ahead_ms;
+    if let Some(Alive { process, .. }) = world.alive(who) {
+        process.set_wall_ahead(ahead);
+    }
+}
+
+/// Ends all faults for good.
+pub(crate) fn heal(world: &mut World) {
+    world.env.is_healed = true;
+    world.env.note(format_args!("healed"));
+    empty_disks(world);
+    for server in &mut world.servers {
+        server.disk.clear_faults();
+    }
+    (world.env.slow_net, world.env.slow_disk) = ((1, Time(0)), (1, Time(0)));
+    let plan = &mut world.env.plan;
+    plan.net_delay_us = plan.net_delay_us.min(2_000);
+    plan.thread_delay_us = plan.thread_delay_us.min(100);
+    plan.sync_us = plan.sync_us.min(5_000);
+    for number in 0..world.clients.len() {
+        world.clients[number].wake(&mut world.env);
+        world.wake_client(number);
+    }
+}

@@ -1,0 +1,147 @@
+//! The end of a run: faults stop, everything must come to rest, and then all that was seen is judged.
+
+use crate::checkers::{liveness, log_on_disk, watch_residue};
+use crate::engine::{SharedWorld, pump};
+use crate::event::{End, Who};
+use crate::faults;
+use crate::outcome::Kind;
+use crate::server::dump::dump;
+use crate::world::World;
+use ox_history::model::is_kept_by_server;
+use ox_history::{Dump, Time};
+
+/// How long a healed world may take to come to rest.
+const REST_MS: i64 = 120_000;
+const SLICE_US: i64 = 50_000;
+
+pub(crate) fn finish(world: &SharedWorld) {
+    faults::heal(&mut world.lock());
+    if !settle(world) {
+        return;
+    }
+    // Abandoned sessions end, whatever their timeouts.
+    let longest_ms = {
+        let world = world.lock();
+        i64::from(world.env.plan.tick_ms) * 22 + 2_000
+    };
+    let until = Time(world.lock().env.now.0 + longest_ms * 1000);
+    pump(world, until, None);
+    if !settle(world) {
+        return;
+    }
+    judge(&mut world.lock());
+    check_history(&mut world.lock());
+    restart(world);
+}
+
+/// Lets the world go on until everybody is content. False when that does not happen, or something failed.
+fn settle(world: &SharedWorld) -> bool {
+    let deadline = world.lock().env.now.0 + REST_MS * 1000;
+    loop {
+        {
+            let mut world = world.lock();
+            if world.env.failure.is_some() {
+                return false;
+            }
+            if liveness::is_settled(&world) {
+                return true;
+            }
+            if deadline < world.env.now.0 {
+                liveness::report(&world).report(&mut world.env);
+                return false;
+            }
+        }
+        let until = Time(world.lock().env.now.0 + SLICE_US);
+        pump(world, until, None);
+    }
+}
+
+/// What can be said about servers at rest.
+fn judge(world: &mut World) {
+    let World { env, servers, .. } = world;
+    env.history.is_settled = true;
+    env.history.ended = env.now;
+    for (number, server) in servers.iter().enumerate() {
+        let Some(process) = &server.process else { continue };
+        env.history.dumps.push(dump(&process.state, format!("server {number} at rest")));
+        let checked = watch_residue::check(process)
+            .and_then(|()| log_on_disk::check(&server.disk, &process.store, &server.journal));
+        if let Err(finding) = checked {
+            return finding.report(env);
+        }
+    }
+}
+
+/// Power goes once more, and the same state must be there again.
+fn restart(world: &SharedWorld) {
+    let at_rest = {
+        let mut world = world.lock();
+        let at_rest = world.env.history.dumps.last().cloned();
+        world.env.history.dumps.clear();
+        for server in 0..world.servers.len() {
+            let who = Who { server, boot: world.servers[server].boot };
+            world.end(who, End::PowerCut);
+        }
+        at_rest
+    };
+    let deadline = world.lock().env.now.0 + REST_MS * 1000;
+    loop {
+        let until = Time(world.lock().env.now.0 + SLICE_US);
+        pump(world, until, None);
+        let mut world = world.lock();
+        if world.env.failure.is_some() {
+            return;
+        }
+        if world.servers.iter().all(|server| server.process.is_some()) {
+            break;
+        }
+        if deadline < world.env.now.0 {
+            return world.env.fail(Kind::Liveness, "a server did not start again");
+        }
+    }
+    let mut world = world.lock();
+    let again = world.env.history.dumps.first().cloned();
+    if let (Some(at_rest), Some(again)) = (at_rest, again)
+        && let Some(difference) = difference(&at_rest, &again)
+    {
+        world.env.fail(Kind::Recovery, format!("the state after the last start is another one: {difference}"));
+    }
+}
+
+/// Where two states of the same zxid differ. Usage of quotas may be counted anew.
+fn difference(one: &Dump, other: &Dump) -> Option<String> {
+    if one.zxid != other.zxid {
+        return None; // a session ended in between; the journal has been compared
+    }
+    if one.sessions != other.sessions {
+        return Some(format!("sessions {:?} and {:?}", one.sessions, other.sessions));
+    }
+    let paths = one.nodes.keys().chain(other.nodes.keys()).filter(|path| !is_kept_by_server(path));
+    paths
+        .into_iter()
+        .find(|path| one.nodes.get(*path) != other.nodes.get(*path))
+        .map(|path| format!("{path}: {:?} and {:?}", one.nodes.get(path), other.nodes.get(path)))
+}
+
+fn check_history(world: &mut World) {
+    if world.env.failure.is_some() {
+        return;
+    }
+    let entries = world.servers[0].journal.entries();
+    world.env.history.log = entries.map(|entry| entry.logged.clone()).collect();
+    let World { env, .. } = world;
+    let slowest_us = env.plan.net_delay_us * 20 + env.plan.thread_delay_us * 50 + 2_000_000;
+    env.history.settings.delay_max_ms = slowest_us / 1000;
+    env.history.settings.may_refuse_writes = env.plan.full_ms != 0;
+    match ox_history::check(&env.history) {
+        Ok(summary) => {
+            env.marks.unanswered_but_done += summary.unanswered_but_done as u64;
+            let own = |entry: &&ox_history::Logged| {
+                entry.cxid == 0 && matches!(entry.txn, ox_history::LoggedTxn::CloseSession { .. })
+            };
+            env.marks.expired += env.history.log.iter().filter(own).count() as u64;
+            env.note(format_args!("history of {} requests is good", summary.requests));
+        }
+        Err(violation) => env.fail(Kind::History, violation.to_string()),
+    }
+}

@@ -1,0 +1,318 @@
+//! Work on the disk. Each job takes what it needs out of the world, works without holding it, and puts the outcome
+//! back if its process still lives.
+
+use crate::checkers::{Finding, disk_error, restorable};
+use crate::disk::PacedDisk;
+use crate::engine::SharedWorld;
+use crate::env::Env;
+use crate::event::{End, Event, Job, Who};
+use crate::outcome::Kind;
+use crate::plan::Plan;
+use crate::server::dump::dump;
+use crate::server::process::Process;
+use crate::world::{Alive, World};
+use ox_replica::LogBatch;
+use ox_store::{Appended, Error, LogOptions, Opened, SnapshotTaken, Store, StoreOptions, TxnLog};
+use ox_tree::Options;
+use std::sync::Arc;
+
+/// How soon after an error of the log the last thread of the process has noticed, at most.
+const DYING_US: i64 = 50_000;
+/// How often free space is measured.
+const SPACE_CHECK_MS: i64 = 500;
+
+pub(crate) fn store_options(plan: &Plan) -> StoreOptions {
+    let mut options = StoreOptions::new("/data");
+    options.log = LogOptions {
+        preallocate_bytes: plan.preallocate_bytes,
+        snap_count: plan.snap_count,
+        snap_bytes: None,
+        roll_bytes: plan.roll_bytes,
+        force_sync: true,
+    };
+    options.compression = plan.compression;
+    options.low_water_bytes = 2_000;
+    options.reserve_bytes = 1_000;
+    options.batch_max = plan.batch_records.max(64);
+    options
+}
+
+pub(crate) fn tree_options(plan: &Plan) -> Options {
+    Options {
+        extended_types: plan.extended_types,
+        close_session_txn: plan.close_session_txn,
+        hash_seed: 7,
+        ..Options::default()
+    }
+}
+
+/// Recovers and begins to serve.
+pub(crate) fn start(world: &SharedWorld, number: usize) {
+    let (who, disk, options, tree, seed, calls) = {
+        let mut world = world.lock();
+        let server = &mut world.servers[number];
+        if server.process.is_some() || std::mem::replace(&mut server.is_starting, true) {
+            return;
+        }
+        let who = Who { server: number, boot: server.boot };
+        let (disk, calls) = (server.disk.clone(), server.disk.calls());
+        let seed = world.env.dice.next();
+        world.env.note(format_args!("server {number} run {} starts", who.boot));
+        (who, disk, store_options(&world.env.plan), tree_options(&world.env.plan), seed, calls)
+    };
+    let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk.clone(), who));
+    let opened = Store::open(paced, &options, &tree, seed);
+    let mut world = world.lock();
+    if !world.is_current(who) {
+        return;
+    }
+    world.servers[number].is_starting = false;
+    match opened {
+        Ok(opened) => world.serve(who, opened),
+        Err(error) => {
+            let server = &world.servers[number];
+            let was_injected =
+                server.is_full || server.armed_calls.iter().any(|call| calls < *call && *call <= disk.calls());
+            world.env.note(format_args!("server {number} does not start: {error}"));
+            if was_injected {
+                world.env.marks.start_errors += 1;
+                world.end(who, End::Killed);
+            } else {
+                world.env.fail(Kind::Recovery, error.to_string());
+            }
+        }
+    }
+}
+
+impl World {
+    fn serve(&mut self, who: Who, opened: Opened) {
+        let server = &mut self.servers[who.server];
+        let (env, report, state) = (&mut self.env, &opened.report, &opened.state);
+        let before = server.journal.last();
+        env.marks.recoveries += 1;
+        env.marks.torn_tails += u64::from(report.dropped.is_some());
+        env.note(format_args!(
+            "server {} run {} serves at {}: {} replayed, digest {:x}",
+            who.server, who.boot, report.last_zxid, report.replayed, report.digest
+        ));
+        if report.digest_mismatches != 0 || report.conflicts != 0 || report.removed_ephemerals != 0 {
+            return env.fail(Kind::Digest, format!("recovery reports {report:?}"));
+        }
+        match server.journal.recover(state.last_zxid(), state.digest(), env.now) {
+            Ok(recovered) => {
+                env.marks.lost_tails += u64::from(0 < recovered.lost);
+                env.marks.kept_unacked += u64::from(recovered.kept_unacked);
+            }
+            Err(Finding { kind, detail }) => {
+                return env.fail(kind, format!("{detail} (written up to {before}); {report:?}"));
+            }
+        }
+        let name = format!("server {} run {} after its start", who.server, who.boot);
+        env.history.dumps.push(dump(state, name));
+        env.history.starts.push(env.now);
+        let process = Process::new(env, who, opened, server.wall_ahead_ms);
+        server.process = Some(process);
+    }
+}
+
+/// Writes everything that has gathered, as the log thread does.
+pub(crate) fn write_log(world: &SharedWorld, who: Who) {
+    let Some(mut log) = take_log(world, who) else { return };
+    while let Some(first) = next_batch(world, who) {
+        match write_group(world, who, &mut log, first) {
+            Ok(()) => (),
+            Err(error) => return on_log_error(world, who, &mut log, &error),
+        }
+    }
+    let mut locked = world.lock();
+    let Some(Alive { process, env, .. }) = locked.alive(who) else { return };
+    process.log = Some(log);
+    let checks = env.dice.chance(env.plan.restore_per_mille);
+    if checks {
+        check_restorable(&mut locked, who);
+    }
+}
+
+fn take_log(world: &SharedWorld, who: Who) -> Option<TxnLog> {
+    let mut world = world.lock();
+    let process = world.alive(who)?.process;
+    process.log_is_planned = false;
+    process.log.take()
+}
+
+fn next_batch(world: &SharedWorld, who: Who) -> Option<Arc<LogBatch>> {
+    world.lock().alive(who)?.process.log_queue.pop_front()
+}
+
+/// Appends all batches that are there, up to the limit, and syncs once.
+fn write_group(world: &SharedWorld, who: Who, log: &mut TxnLog, first: Arc<LogBatch>) -> Result<(), Error> {
+    let limit = world.lock().env.plan.batch_records;
+    let (mut records, mut batches, mut snapshot_due) = (0, 0, None);
+    let file = log.current_file();
+    let mut next = Some(first);
+    while let Some(batch) = next {
+        records += batch.records;
+        batches += 1;
+        if log.append(&batch.bytes, batch.first, batch.last, batch.records)? == Appended::SnapshotDue {
+            snapshot_due = Some(batch.last);
+        }
+        next = if limit <= records { None } else { next_batch(world, who) };
+    }
+    let last = log.sync()?.last;
+    let mut world = world.lock();
+    let Some(Alive { process, journal, env }) = world.alive(who) else { return Ok(()) };
+    env.note(format_args!("log: synced to {last}"));
+    env.marks.group_commits += u64::from(1 < batches);
+    env.marks.rolled_logs += u64::from(log.current_file() != file);
+    journal.synced = journal.synced.max(last);
+    process.inbox.durable = process.inbox.durable.max(Some(last));
+    process.inbox.snapshot_due = snapshot_due.or(process.inbox.snapshot_due);
+    process.wake_replica(env, who);
+    Ok(())
+}
+
+/// The log cannot be written any more: nothing may be acknowledged, the process ends.
+fn on_log_error(world: &SharedWorld, who: Who, log: &mut TxnLog, error: &Error) {
+    let mut world = world.lock();
+    if !world.is_current(who) {
+        return;
+    }
+    let env = &mut world.env;
+    env.note(format_args!("log: {error}"));
+    env.marks.log_errors += 1;
+    if let Err(finding) = disk_error::check(log, env) {
+        return finding.report(env);
+    }
+    let dying = env.dice.skewed(DYING_US);
+    env.plan_in(dying, Event::End(who, End::Killed));
+    if let Some(Alive { process, .. }) = world.alive(who) {
+        process.is_stopping = true;
+    }
+}
+
+/// Writes the snapshot that was frozen.
+pub(crate) fn write_snapshot(world: &SharedWorld, who: Who) {
+    let Some((store, frozen)) = ({
+        let mut world = world.lock();
+        world.alive(who).and_then(|alive| {
+            let frozen = alive.process.frozen.take()?;
+            alive.process.is_snapshotting = true;
+            Some((alive.process.store.clone(), frozen))
+        })
+    }) else {
+        return;
+    };
+    let written = store.write_snapshot(&frozen);
+    let mut world = world.lock();
+    if !world.is_current(who) {
+        return;
+    }
+    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    process.is_snapshotting = false;
+    match written {
+        Ok(SnapshotTaken::Written(_) | SnapshotTaken::Existed(_)) => {
+            env.marks.snapshots += 1;
+            env.note(format_args!("snapshot at {} written", frozen.last_zxid()));
+        }
+        Err(error) => {
+            env.marks.snapshot_errors += 1;
+            env.note(format_args!("snapshot at {}: {error}", frozen.last_zxid()));
+        }
+    }
+    check_restorable(&mut world, who);
+}
+
+/// Measures free space and removes old files.
+pub(crate) fn maintain(world: &SharedWorld, who: Who) {
+    let Some((store, retain, purges)) = ({
+        let mut world = world.lock();
+        world.alive(who).filter(|alive| !alive.process.is_stopping).map(|alive| {
+            let env = alive.env;
+            let purges = 0 < env.plan.purge_ms && env.dice.between(0, env.plan.purge_ms) < SPACE_CHECK_MS;
+            (alive.process.store.clone(), env.plan.retain, purges)
+        })
+    }) else {
+        return;
+    };
+    let space = store.space();
+    let purged = purges.then(|| store.purge(retain));
+    let mut world = world.lock();
+    if !world.is_current(who) {
+        return;
+    }
+    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    match space {
+        Ok(space) if space.is_low != process.disk_was_low => {
+            env.note(format_args!("disk is low: {}", space.is_low));
+            process.disk_was_low = space.is_low;
+            process.inbox.disk_is_low = Some(space.is_low);
+            process.wake_replica(env, who);
+        }
+        Ok(_) => (),
+        Err(error) => env.note(format_args!("space: {error}")),
+    }
+    match purged {
+        Some(Ok(purged)) => {
+            env.marks.purges += u64::from(!purged.removed.is_empty());
+            env.note(format_args!("purged {} files", purged.removed.len()));
+        }
+        Some(Err(error)) => env.note(format_args!("purge: {error}")),
+        None => (),
+    }
+    let next = env.dice.between(SPACE_CHECK_MS / 2, SPACE_CHECK_MS * 2);
+    env.plan_in(next * 1000, Event::Job(Job::Maintain(who)));
+    if purges {
+        check_restorable(&mut world, who);
+    }
+}
+
+/// Ends a process cleanly: what was handed to the disk is written, and acknowledged to nobody.
+pub(crate) fn stop(world: &SharedWorld, who: Who) {
+    {
+        let mut locked = world.lock();
+        let Some(Alive { process, env, .. }) = locked.alive(who) else { return };
+        if process.log.is_none() || process.is_snapshotting || process.frozen.is_some() || process.is_stopping {
+            return env.plan_in(1_000, Event::Job(Job::Stop(who))); // production waits for them
+        }
+        process.is_stopping = true;
+        env.note(format_args!("server {} stops", who.server));
+    }
+    let Some(mut log) = take_log(world, who) else { return };
+    let finished = finish_log(world, who, &mut log).and_then(|()| log.close());
+    let mut world = world.lock();
+    if world.is_current(who) {
+        world.env.note(format_args!("server {} stopped: {finished:?}", who.server));
+        world.end(who, End::Stopped);
+    }
+}
+
+fn finish_log(world: &SharedWorld, who: Who, log: &mut TxnLog) -> Result<(), Error> {
+    while let Some(batch) = next_batch(world, who) {
+        _ = log.append(&batch.bytes, batch.first, batch.last, batch.records)?;
+        log.sync()?;
+    }
+    Ok(())
+}
+
+/// Recovers a copy of the disk as it would be after a power cut right now (P60).
+fn check_restorable(world: &mut World, who: Who) {
+    let World { env, servers, .. } = world;
+    let server = &servers[who.server];
+    if server.is_full {
+        return;
+    }
+    env.marks.restores_checked += 1;
+    let seed = env.dice.next();
+    if let Err(finding) = restorable::check(&server.disk, &server.journal, &env.plan, seed) {
+        finding.report(env);
+    }
+}
+
+/// Whether nothing is on its way inside a server.
+pub(crate) fn is_quiet(process: &Process, env: &Env) -> bool {
+    process.replica.outstanding() == 0
+        && process.inbox.is_empty()
+        && process.log_queue.is_empty()
+        && process.io.iter().all(|io| io.mailbox.is_empty())
+        && env.failure.is_none()
+}

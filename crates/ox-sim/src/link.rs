@@ -1,0 +1,151 @@
+//! A client's connection: two streams of bytes that arrive later than they were sent, and may break anywhere.
+
+use ox_history::Time;
+use std::collections::VecDeque;
+
+/// Place of a link in the world.
+pub(crate) type LinkId = usize;
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Up,
+    Down,
+}
+
+#[derive(Debug)]
+enum Chunk {
+    Bytes(Vec<u8>),
+    End,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub(crate) struct Pipe {
+    in_flight: VecDeque<Chunk>,
+    arrived: VecDeque<u8>,
+    /// When the last chunk arrives.
+    pub(crate) last: Time,
+    is_closed: bool,
+    has_ended: bool,
+}
+
+impl Pipe {
+    /// Takes bytes; nothing if its end is closed. Returns whether an arrival is to be planned.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
+        if self.is_closed || bytes.is_empty() {
+            return false;
+        }
+        self.in_flight.push_back(Chunk::Bytes(bytes.to_vec()));
+        true
+    }
+
+    /// Nothing more will be sent; what is on its way arrives.
+    pub(crate) fn close(&mut self) -> bool {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return false;
+        }
+        self.in_flight.push_back(Chunk::End);
+        true
+    }
+
+    /// Breaks the stream behind `keep` more bytes.
+    pub(crate) fn cut(&mut self, keep: usize) -> bool {
+        if self.has_ended {
+            return false;
+        }
+        let mut rest = keep;
+        let mut kept = VecDeque::new();
+        for chunk in self.in_flight.drain(..) {
+            if let Chunk::Bytes(mut bytes) = chunk {
+                bytes.truncate(rest);
+                rest -= bytes.len();
+                kept.push_back(Chunk::Bytes(bytes));
+            }
+        }
+        kept.push_back(Chunk::End);
+        self.in_flight = kept;
+        self.is_closed = true;
+        true
+    }
+
+    /// The next chunk arrives.
+    pub(crate) fn arrive(&mut self) {
+        match self.in_flight.pop_front() {
+            Some(Chunk::Bytes(bytes)) => self.arrived.extend(bytes),
+            Some(Chunk::End) => self.has_ended = true,
+            None => (), // it was cut
+        }
+    }
+
+    /// Takes up to `limit` bytes that have arrived.
+    pub(crate) fn read(&mut self, limit: usize) -> Vec<u8> {
+        let count = self.arrived.len().min(limit);
+        self.arrived.drain(..count).collect()
+    }
+
+    pub(crate) fn has_bytes(&self) -> bool {
+        !self.arrived.is_empty()
+    }
+
+    /// Everything has arrived and was read, and nothing more will come.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.has_ended && self.arrived.is_empty()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    pub(crate) fn bytes_in_flight(&self) -> usize {
+        let size = |chunk: &Chunk| if let Chunk::Bytes(bytes) = chunk { bytes.len() } else { 0 };
+        self.in_flight.iter().map(size).sum()
+    }
+
+    /// Bytes sent and not read yet.
+    pub(crate) fn unread(&self) -> usize {
+        self.bytes_in_flight() + self.arrived.len()
+    }
+}
+
+/// A connection between a client and a server.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) client: usize,
+    pub(crate) server: usize,
+    /// Thread and slot at the server, once it was accepted and until it is closed.
+    pub(crate) place: Option<(usize, usize)>,
+    /// The run of the server that accepted it.
+    pub(crate) boot: u64,
+    pub(crate) up: Pipe,
+    pub(crate) down: Pipe,
+}
+
+impl Link {
+    pub(crate) fn new(client: usize, server: usize) -> Self {
+        Self { client, server, place: None, boot: 0, up: Pipe::default(), down: Pipe::default() }
+    }
+
+    pub(crate) fn pipe(&mut self, way: Way) -> &mut Pipe {
+        match way {
+            Way::Up => &mut self.up,
+            Way::Down => &mut self.down,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_keeps_a_prefix_and_ends() {
+        let mut pipe = Pipe::default();
+        assert!(pipe.send(b"abc") && pipe.send(b"def"));
+        assert!(pipe.cut(4));
+        assert!(!pipe.send(b"x"));
+        (0..3).for_each(|_| pipe.arrive());
+        assert_eq!(pipe.read(10), b"abcd");
+        assert!(pipe.is_at_end());
+    }
+}

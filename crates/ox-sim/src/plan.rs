@@ -1,0 +1,230 @@
+//! What a run is like: sizes, settings, pace and faults, all drawn from the seed.
+//!
+//! Every fault is enabled or not, and every knob drawn anew, for each seed: rare combinations occur, and a fault
+//! that would drown all others is absent from many runs.
+
+use crate::dice::Dice;
+use ox_store::names::Compression;
+
+/// How often a kind of fault strikes, on average; 0 never.
+pub type MeanMs = i64;
+
+/// The plan of a run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Clients.
+    pub clients: usize,
+    /// Requests that each client sends while faults strike.
+    pub requests: u64,
+    /// How long faults strike.
+    pub active_ms: i64,
+    /// I/O threads of a server.
+    pub io_threads: usize,
+
+    /// `tickTime`.
+    pub tick_ms: i32,
+    /// Session timeouts that clients ask for.
+    pub timeouts_ms: (i64, i64),
+    /// `snapCount`.
+    pub snap_count: u32,
+    /// `preAllocSize` in bytes.
+    pub preallocate_bytes: u64,
+    /// `txnLogSizeLimitInKb`, in bytes.
+    pub roll_bytes: Option<u64>,
+    /// `maxBatchSize`: records that one sync covers.
+    pub batch_records: usize,
+    /// Snapshots kept by a purge.
+    pub retain: usize,
+    /// How often old files are purged.
+    pub purge_ms: MeanMs,
+    /// `snapshot.compression.method`.
+    pub compression: Compression,
+    /// `extendedTypesEnabled`.
+    pub extended_types: bool,
+    /// `closeSessionTxn.enabled`.
+    pub close_session_txn: bool,
+    /// How often containers and TTL nodes are looked at.
+    pub sweep_ms: i64,
+    /// Bytes that a client's socket buffers.
+    pub window_bytes: usize,
+    /// Unsent bytes at which a connection's requests wait.
+    pub unsent_pause_bytes: usize,
+    /// Bytes that an I/O thread reads at once.
+    pub read_bytes: usize,
+    /// Requests that an I/O thread serves at once.
+    pub served_at_once: usize,
+
+    /// One-way delay of messages, at most (usually much less).
+    pub net_delay_us: i64,
+    /// Time between two steps of a server's thread, at most (usually much less).
+    pub thread_delay_us: i64,
+    /// How often a thread is interrupted between two steps, in a thousand.
+    pub preempt_per_mille: u32,
+    /// A disk call, at most.
+    pub disk_us: i64,
+    /// A sync, at most.
+    pub sync_us: i64,
+    /// Time between two actions of a client, at most.
+    pub think_us: i64,
+    /// Requests in one go, at most.
+    pub burst: i64,
+    /// Requests without an answer at which a client waits.
+    pub pipeline: usize,
+    /// Clients send requests without waiting for the answer to the handshake.
+    pub eager_clients: bool,
+    /// How often a moment's disk is copied and recovered, in a thousand.
+    pub restore_per_mille: u32,
+
+    /// The process dies.
+    pub kill_ms: MeanMs,
+    /// Power goes now.
+    pub power_ms: MeanMs,
+    /// Power goes at one of the next disk calls.
+    pub power_at_call_ms: MeanMs,
+    /// One of the next disk calls fails.
+    pub disk_error_ms: MeanMs,
+    /// One of the next syncs fails and loses its data.
+    pub lost_sync_ms: MeanMs,
+    /// The disk is full for a while.
+    pub full_ms: MeanMs,
+    /// The disk is slow for a while.
+    pub slow_disk_ms: MeanMs,
+    /// The process is stopped cleanly and started again.
+    pub stop_ms: MeanMs,
+    /// A connection is cut, at any byte.
+    pub cut_ms: MeanMs,
+    /// The network is slow for a while.
+    pub slow_net_ms: MeanMs,
+    /// The wall clock jumps.
+    pub clock_ms: MeanMs,
+    /// A client stops reading and writing for a while.
+    pub nap_ms: MeanMs,
+    /// A client abandons its session without a word.
+    pub abandon_ms: MeanMs,
+}
+
+impl Plan {
+    /// The plan that belongs to a seed.
+    pub fn of(seed: u64) -> Self {
+        let dice = &mut Dice::new(seed ^ 0x0005_eed0_fa11_b1a5);
+        let mut plan = Self::calm();
+        plan.draw_sizes(dice);
+        plan.draw_pace(dice);
+        plan.draw_settings(dice);
+        plan.draw_faults(dice);
+        plan
+    }
+
+    /// One server, some clients, and nothing goes wrong.
+    pub fn calm() -> Self {
+        Self {
+            clients: 3,
+            requests: 60,
+            active_ms: 10_000,
+            io_threads: 2,
+            tick_ms: 500,
+            timeouts_ms: (2_000, 8_000),
+            snap_count: 100,
+            preallocate_bytes: 4096,
+            roll_bytes: None,
+            batch_records: 1000,
+            retain: 3,
+            purge_ms: 3_000,
+            compression: Compression::None,
+            extended_types: true,
+            close_session_txn: true,
+            sweep_ms: 1_000,
+            window_bytes: 1 << 16,
+            unsent_pause_bytes: 1 << 20,
+            read_bytes: 64 << 10,
+            served_at_once: 128,
+            net_delay_us: 2_000,
+            thread_delay_us: 50,
+            preempt_per_mille: 50,
+            disk_us: 100,
+            sync_us: 2_000,
+            think_us: 200_000,
+            burst: 4,
+            pipeline: 32,
+            eager_clients: false,
+            restore_per_mille: 20,
+            kill_ms: 0,
+            power_ms: 0,
+            power_at_call_ms: 0,
+            disk_error_ms: 0,
+            lost_sync_ms: 0,
+            full_ms: 0,
+            slow_disk_ms: 0,
+            stop_ms: 0,
+            cut_ms: 0,
+            slow_net_ms: 0,
+            clock_ms: 0,
+            nap_ms: 0,
+            abandon_ms: 0,
+        }
+    }
+
+    fn draw_sizes(&mut self, dice: &mut Dice) {
+        self.clients = 1 + dice.index(6);
+        self.requests = *dice.pick(&[10, 20, 40, 80]);
+        self.active_ms = dice.between(2_000, 20_000);
+        self.io_threads = 1 + dice.index(3);
+    }
+
+    fn draw_settings(&mut self, dice: &mut Dice) {
+        // Sessions that cannot live because of the network alone teach little.
+        let ticks = if self.net_delay_us < 10_000 { [100, 500, 2_000] } else { [1_000, 2_000, 2_000] };
+        self.tick_ms = *dice.pick(&ticks);
+        let shortest = i64::from(self.tick_ms) * 2;
+        self.timeouts_ms = (shortest, shortest * dice.between(1, 6));
+        self.snap_count = *dice.pick(&[3, 4, 8, 20, 50, 100]);
+        self.preallocate_bytes = *dice.pick(&[0, 512, 2048, 4096, 16 << 10]);
+        self.roll_bytes = *dice.pick(&[None, None, Some(512), Some(4096)]);
+        self.batch_records = *dice.pick(&[1, 2, 5, 1000]);
+        self.retain = 3 + dice.index(2);
+        self.purge_ms = *dice.pick(&[0, 300, 1_000, 5_000]);
+        self.compression = *dice.pick(&[Compression::None, Compression::None, Compression::Gz, Compression::Snappy]);
+        self.extended_types = dice.chance(500);
+        self.close_session_txn = !dice.chance(150);
+        self.sweep_ms = *dice.pick(&[200, 1_000, 5_000]);
+        self.window_bytes = *dice.pick(&[64, 1_000, 1 << 16]);
+        self.unsent_pause_bytes = *dice.pick(&[256, 4096, 1 << 20]);
+        self.read_bytes = *dice.pick(&[7, 100, 64 << 10]);
+        self.served_at_once = *dice.pick(&[1, 3, 128]);
+    }
+
+    fn draw_pace(&mut self, dice: &mut Dice) {
+        self.net_delay_us = *dice.pick(&[100, 2_000, 50_000, 300_000]);
+        self.thread_delay_us = *dice.pick(&[10, 100, 5_000]);
+        self.preempt_per_mille = *dice.pick(&[0, 50, 500, 1000]);
+        self.disk_us = *dice.pick(&[0, 50, 1_000]);
+        self.sync_us = *dice.pick(&[100, 5_000, 100_000]);
+        self.think_us = *dice.pick(&[2_000, 50_000, 500_000]);
+        self.burst = *dice.pick(&[1, 3, 10, 30]);
+        self.pipeline = *dice.pick(&[1, 4, 50]);
+        self.eager_clients = dice.chance(300);
+    }
+
+    fn draw_faults(&mut self, dice: &mut Dice) {
+        if dice.chance(100) {
+            return; // calm weather must work too
+        }
+        let mut draw = |per_mille: u32, low: i64, high: i64| {
+            if dice.chance(per_mille) { dice.between(low, high) } else { 0 }
+        };
+        self.kill_ms = draw(400, 500, 6_000);
+        self.power_ms = draw(350, 500, 6_000);
+        self.power_at_call_ms = draw(500, 300, 4_000);
+        self.disk_error_ms = draw(250, 800, 6_000);
+        self.lost_sync_ms = draw(200, 800, 6_000);
+        self.full_ms = draw(200, 1_000, 6_000);
+        self.slow_disk_ms = draw(250, 1_000, 5_000);
+        self.stop_ms = draw(250, 1_000, 6_000);
+        self.cut_ms = draw(500, 100, 3_000);
+        self.slow_net_ms = draw(250, 1_000, 5_000);
+        self.clock_ms = draw(250, 500, 5_000);
+        self.nap_ms = draw(350, 500, 5_000);
+        self.abandon_ms = draw(300, 1_000, 8_000);
+    }
+}

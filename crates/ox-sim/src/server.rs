@@ -1,0 +1,46 @@
+//! A simulated server: a disk that outlives its processes, and what an observer knows about both.
+
+pub(crate) mod connection;
+pub(crate) mod dump;
+pub(crate) mod io_thread;
+mod journal;
+pub(crate) mod process;
+mod replica_thread;
+
+pub(crate) use journal::Journal;
+
+use ox_store::disk::SimDisk;
+use process::Process;
+
+/// Where the wall clock stands when the world begins.
+pub(crate) const WALL_START_MS: i64 = 1_700_000_000_000;
+
+pub(crate) struct Server {
+    pub(crate) disk: SimDisk,
+    /// Number of the run.
+    pub(crate) boot: u64,
+    pub(crate) process: Option<Process>,
+    pub(crate) is_starting: bool,
+    pub(crate) journal: Journal,
+    /// What its wall clock is ahead.
+    pub(crate) wall_ahead_ms: i64,
+    /// Disk calls that were made to fail.
+    pub(crate) armed_calls: Vec<u64>,
+    /// The disk is too small for now.
+    pub(crate) is_full: bool,
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        Self {
+            disk: SimDisk::new(),
+            boot: 1,
+            process: None,
+            is_starting: false,
+            journal: Journal::default(),
+            wall_ahead_ms: 0,
+            armed_calls: Vec::new(),
+            is_full: false,
+        }
+    }
+}

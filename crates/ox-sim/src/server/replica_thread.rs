@@ -1,0 +1,157 @@
+//! The replica thread of production, cut into steps between which other threads run.
+
+use super::Journal;
+use super::process::Process;
+use crate::checkers;
+use crate::env::Env;
+use crate::event::{Event, Who};
+use ox_proto::Zxid;
+use ox_replica::Submission;
+use std::collections::VecDeque;
+
+/// Where in its loop the thread stands.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// Waiting for input.
+    Idle,
+    /// Taking submissions, one per step.
+    Stepping(VecDeque<Submission>),
+    /// Applying what is committed, one hold of the state per step. What the disk holds is told in portions.
+    Applying,
+}
+
+impl Process {
+    pub(crate) fn wake_replica(&mut self, env: &mut Env, who: Who) {
+        if !std::mem::replace(&mut self.replica_is_planned, true) {
+            let delay = env.thread_delay();
+            env.plan_in(delay, Event::Replica(who));
+        }
+    }
+
+    /// Takes steps until the thread is interrupted or has nothing to do.
+    pub(crate) fn replica_step(&mut self, env: &mut Env, journal: &mut Journal, who: Who) {
+        self.replica_is_planned = false;
+        if self.is_stopping {
+            return; // production leaves its loop; the log is finished by the stop job
+        }
+        loop {
+            let goes_on = match &mut self.phase {
+                Phase::Idle => self.take_input(env, who),
+                Phase::Stepping(submissions) => match submissions.pop_front() {
+                    Some(submission) => self.take_submission(env, journal, who, submission),
+                    None => self.finish_stepping(env, journal, who),
+                },
+                Phase::Applying => self.apply(env, journal, who),
+            };
+            if env.failure.is_some() || !goes_on {
+                return;
+            }
+            if env.preempts() {
+                return self.wake_replica(env, who);
+            }
+        }
+    }
+
+    fn take_input(&mut self, env: &mut Env, who: Who) -> bool {
+        let now = self.now(env);
+        let is_due = self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms);
+        if self.inbox.is_empty() && !is_due {
+            let deadline = self.replica.deadline();
+            if let Some(deadline_ms) = deadline.filter(|_| self.timer_ms != deadline) {
+                self.timer_ms = deadline;
+                env.plan_in((deadline_ms - now.mono_ms) * 1000, Event::Replica(who));
+            }
+            return false;
+        }
+        if let Some(low) = self.inbox.disk_is_low.take() {
+            // All the room there is, or none: what lies between is the replica's own arithmetic.
+            self.replica.on_space(if low { 0 } else { u64::MAX }, 1);
+        }
+        if let Some(durable) = self.inbox.durable.take() {
+            self.report_durable(env, durable);
+        }
+        self.snapshot_due = self.inbox.snapshot_due.take().or(self.snapshot_due);
+        if is_due {
+            self.timer_ms = None;
+            let sessions = self.replica.session_count();
+            self.replica.on_time(now, &self.state);
+            env.note(format_args!("replica: on time, {sessions} sessions, proposed {}", self.replica.last_proposed()));
+        }
+        self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));
+        true
+    }
+
+    /// Tells what the disk holds, sometimes only a part of it first: any part is true.
+    fn report_durable(&mut self, env: &mut Env, durable: Zxid) {
+        let applied = self.state.last_zxid();
+        if applied < durable && env.dice.chance(300) {
+            let part = Zxid(env.dice.between(applied.0, durable.0 - 1));
+            self.replica.on_durable(part);
+            self.inbox.durable = self.inbox.durable.max(Some(durable));
+        } else {
+            self.replica.on_durable(durable);
+        }
+    }
+
+    fn take_submission(&mut self, env: &mut Env, journal: &mut Journal, who: Who, submission: Submission) -> bool {
+        let now = self.now(env);
+        env.note(format_args!("replica: {} items", submission.items.len()));
+        env.trace.bytes(&submission.bytes);
+        self.replica.step(now, submission, &self.state, &mut self.outboxes);
+        if self.replica.log_is_full() {
+            self.hand_over_log(env, journal, who);
+        }
+        true
+    }
+
+    fn finish_stepping(&mut self, env: &mut Env, journal: &mut Journal, who: Who) -> bool {
+        self.hand_over_log(env, journal, who);
+        self.post(env, who);
+        self.phase = Phase::Applying;
+        true
+    }
+
+    fn hand_over_log(&mut self, env: &mut Env, journal: &mut Journal, who: Who) {
+        if let Some(batch) = self.replica.take_log() {
+            env.note(format_args!("replica: batch {} to {}", batch.first, batch.last));
+            journal.hand_over(&batch, env.now);
+            self.log_queue.push_back(batch);
+            self.wake_log(env, who);
+        }
+    }
+
+    fn apply(&mut self, env: &mut Env, journal: &mut Journal, who: Who) -> bool {
+        if self.replica.has_committed() {
+            let before = self.state.last_zxid();
+            let now = self.now(env);
+            let applied = self.replica.apply(now, &mut self.state, &mut self.outboxes);
+            env.note(format_args!("replica: applied {applied}, at {}", self.state.last_zxid()));
+            checkers::after_apply(self, env, journal, before, applied);
+            journal.applied(before, self.state.last_zxid(), env.now);
+            self.post(env, who); // while the state is held
+            return true;
+        }
+        if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid()) {
+            env.note(format_args!("replica: snapshot due at {due}"));
+            self.snapshot_due = None;
+            self.snapshot(env, who);
+        }
+        self.phase = Phase::Idle;
+        true
+    }
+
+    pub(crate) fn replica_is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// Hands the outboxes to the I/O threads.
+    fn post(&mut self, env: &mut Env, who: Who) {
+        for thread in 0..self.io.len() {
+            if !self.outboxes.0[thread].is_empty() {
+                let outbox = std::mem::take(&mut self.outboxes.0[thread]);
+                self.io[thread].mailbox.push_back(outbox);
+                self.wake_io(env, who, thread);
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Servers, clients, and what lies between them.
+
+use crate::client::Client;
+use crate::env::Env;
+use crate::event::{End, Event, Job, Level, Who};
+use crate::faults::{self, Fault};
+use crate::link::{LinkId, Way};
+use crate::plan::Plan;
+use crate::server::process::Process;
+use crate::server::{Journal, Server};
+use ox_store::disk::Keep;
+
+/// How long a server stays down after its process ended, at most.
+const DOWN_MS: i64 = 3_000;
+
+pub(crate) struct World {
+    pub(crate) env: Env,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) clients: Vec<Client>,
+    /// What stands on the stack.
+    pub(crate) level: Level,
+}
+
+/// A live process with what it works on.
+pub(crate) struct Alive<'a> {
+    pub(crate) process: &'a mut Process,
+    pub(crate) journal: &'a mut Journal,
+    pub(crate) env: &'a mut Env,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, plan: Plan, is_verbose: bool) -> Self {
+        let clients = plan.clients;
+        let mut env = Env::new(seed, plan, is_verbose);
+        env.history.settings.extended_types = env.plan.extended_types;
+        env.history.settings.tick_ms = i64::from(env.plan.tick_ms);
+        let mut world = Self { env, servers: vec![Server::new()], clients: Vec::new(), level: Level::None };
+        world.env.plan_in(0, Event::Job(Job::Start(0)));
+        for number in 0..clients {
+            let client = Client::new(number, &mut world.env);
+            world.clients.push(client);
+        }
+        for fault in Fault::ALL {
+            faults::plan_next(&mut world.env, *fault);
+        }
+        world
+    }
+
+    /// Whether this run of the server goes on. After a failure nothing does.
+    pub(crate) fn is_current(&self, who: Who) -> bool {
+        self.env.failure.is_none() && self.servers[who.server].boot == who.boot
+    }
+
+    pub(crate) fn alive(&mut self, who: Who) -> Option<Alive<'_>> {
+        let server = &mut self.servers[who.server];
+        let process = server.process.as_mut().filter(|_| server.boot == who.boot)?;
+        Some(Alive { process, journal: &mut server.journal, env: &mut self.env })
+    }
+
+    pub(crate) fn handle(&mut self, event: Event) {
+        match event {
+            Event::Accept(link) => self.accept(link),
+            Event::Arrive(link, way) => self.arrive(link, way),
+            Event::Io(who, thread) => {
+                if let Some(Alive { process, env, .. }) = self.alive(who) {
+                    process.io_step(env, who, thread);
+                }
+            }
+            Event::Replica(who) => {
+                if let Some(Alive { process, journal, env }) = self.alive(who) {
+                    process.replica_step(env, journal, who);
+                }
+            }
+            Event::Idle(who) => {
+                if let Some(Alive { process, env, .. }) = self.alive(who) {
+                    process.look_for_idle(env, who);
+                }
+            }
+            Event::Client(number, token) => self.clients[number].on_time(&mut self.env, token),
+            Event::End(who, end) => self.end(who, end),
+            Event::Fault(fault) => faults::strike(self, fault),
+            Event::Job(_) => unreachable!("the engine runs jobs"),
+        }
+    }
+
+    /// A connection reaches its server, if that is there.
+    fn accept(&mut self, link: LinkId) {
+        let server = self.env.links[link].server;
+        let who = Who { server, boot: self.servers[server].boot };
+        match self.alive(who) {
+            Some(Alive { process, env, .. }) if !process.is_stopping => process.accept(env, who, link),
+            _ => self.env.cut(link),
+        }
+    }
+
+    fn arrive(&mut self, link: LinkId, way: Way) {
+        self.env.links[link].pipe(way).arrive();
+        let (client, server, boot) = {
+            let link = &self.env.links[link];
+            (link.client, link.server, link.boot)
+        };
+        match way {
+            Way::Up => {
+                let who = Who { server, boot };
+                if let Some(Alive { process, env, .. }) = self.alive(who) {
+                    process.on_readable(env, who, link);
+                }
+            }
+            Way::Down => {
+                self.clients[client].on_readable(&mut self.env, link);
+                self.on_drained(link);
+            }
+        }
+    }
+
+    /// The client may have made room for more.
+    fn on_drained(&mut self, link: LinkId) {
+        let (server, boot) = (self.env.links[link].server, self.env.links[link].boot);
+        let who = Who { server, boot };
+        if let Some(Alive { process, env, .. }) = self.alive(who) {
+            process.on_writable(env, who, link);
+        }
+    }
+
+    /// A client wakes up and reads what has come meanwhile.
+    pub(crate) fn wake_client(&mut self, number: usize) {
+        if let Some(link) = self.clients[number].link() {
+            self.clients[number].on_readable(&mut self.env, link);
+            self.on_drained(link);
+        }
+    }
+
+    /// A run of a server ends.
+    pub(crate) fn end(&mut self, who: Who, end: End) {
+        if self.servers[who.server].boot != who.boot {
+            return;
+        }
+        let server = &mut self.servers[who.server];
+        let marks = &mut self.env.marks;
+        match end {
+            End::Killed => marks.kills += 1,
+            End::PowerCut => marks.power_cuts += 1,
+            End::Stopped => marks.clean_stops += 1,
+        }
+        if let Some(process) = server.process.take() {
+            marks.kills_in_log += u64::from(process.log.is_none() && end != End::Stopped);
+            marks.kills_in_snapshot += u64::from(process.is_snapshotting);
+        }
+        marks.kills_in_recovery += u64::from(std::mem::replace(&mut server.is_starting, false));
+        server.boot += 1;
+        match end {
+            End::Killed | End::Stopped => server.disk.restart_process(),
+            End::PowerCut => {
+                let keep = draw_keep(&mut self.env, server.disk.unsynced_pieces());
+                server.disk.power_on(keep);
+                self.env.note(format_args!("server {} comes back with {keep:?} of what was unsynced", who.server));
+            }
+        }
+        self.env.note(format_args!("server {} run {} ended: {end:?}", who.server, who.boot));
+        for link in 0..self.env.links.len() {
+            if self.env.links[link].server == who.server && self.env.links[link].boot == who.boot {
+                self.env.links[link].place = None;
+                self.env.cut(link);
+            }
+        }
+        let down_ms = if self.env.is_healed { 20 } else { self.env.dice.skewed(DOWN_MS) };
+        self.env.plan_in(down_ms * 1000, Event::Job(Job::Start(who.server)));
+    }
+}
+
+fn draw_keep(env: &mut Env, pieces: usize) -> Keep {
+    match env.dice.below(8) {
+        0 => Keep::Nothing,
+        1 => Keep::Everything,
+        2 => Keep::Only(env.dice.index(pieces)),
+        3 => Keep::AllBut(env.dice.index(pieces)),
+        _ => Keep::Random(env.dice.next()),
+    }
+}

@@ -1,0 +1,283 @@
+//! Records and requests that nobody sends by accident (K76, K145 and sizes).
+
+use crate::direct::{Direct, SESSION};
+use crate::generate::check;
+use crate::image::Image;
+use crate::model::reads::Ask;
+use crate::request::{Bytes, create, delete, entry, set_acl};
+use crate::world::{Setup, World, plain};
+use ox_proto::txn::Record;
+use ox_proto::{OpCode, SessionId};
+use ox_tree::auth::authenticate;
+use ox_tree::{LoadError, Loader, Options, State};
+use proptest::prelude::*;
+use std::time::Duration;
+
+/// Bytes of one transaction of any type with fields of any value.
+fn wild_record() -> BoxedStrategy<Vec<u8>> {
+    let path = || {
+        prop::sample::select(vec![
+            "",
+            "/",
+            "x",
+            "/a",
+            "/a/b",
+            "/a/b/c",
+            "/a/",
+            "//",
+            "/\0",
+            "/zookeeper",
+            "/zookeeper/quota",
+            "/zookeeper/config",
+            "/zookeeper/quota/a",
+            "/zookeeper/quota/a/zookeeper_limits",
+            "/zookeeper/quota/a/zookeeper_stats",
+            "/zookeeper/quota/zookeeper_limits",
+            "/e",
+            "/e/f",
+        ])
+    };
+    let data = || prop::option::of(prop::collection::vec(any::<u8>(), 0..6));
+    let list = || {
+        prop::sample::select(vec![
+            Bytes::default().int(-1).0,
+            Bytes::default().int(0).0,
+            Bytes::default().acl(crate::request::open().as_deref()).0,
+            Bytes::default().acl(Some(&[(5, None, None)])).0,
+        ])
+    };
+    let number = || prop_oneof![Just(-1), Just(0), Just(1), Just(i32::MAX), Just(i32::MIN), any::<i32>()];
+    let body = prop_oneof![
+        4 => (prop::sample::select(vec![1, 15]), path(), data(), list(), any::<bool>(), number()).prop_map(
+            |(kind, path, data, list, flag, number)| {
+                let out = Bytes::default().text(Some(path)).buffer(data.as_deref()).raw(&list);
+                (kind, out.bool(flag).int(number).0)
+            }
+        ),
+        2 => (path(), data(), list(), number(), any::<i64>()).prop_map(|(path, data, list, number, ttl)| {
+            (21, Bytes::default().text(Some(path)).buffer(data.as_deref()).raw(&list).int(number).long(ttl).0)
+        }),
+        1 => (path(), data(), list(), number()).prop_map(|(path, data, list, number)| {
+            (19, Bytes::default().text(Some(path)).buffer(data.as_deref()).raw(&list).int(number).0)
+        }),
+        3 => (prop::sample::select(vec![2, 20]), path()).prop_map(|(kind, path)| {
+            (kind, Bytes::default().text(Some(path)).0)
+        }),
+        2 => (prop::sample::select(vec![5, 16]), path(), data(), number()).prop_map(|(kind, path, data, number)| {
+            (kind, Bytes::default().text(Some(path)).buffer(data.as_deref()).int(number).0)
+        }),
+        1 => (path(), list(), number()).prop_map(|(path, list, number)| {
+            (7, Bytes::default().text(Some(path)).raw(&list).int(number).0)
+        }),
+        1 => number().prop_map(|number| (-10, Bytes::default().int(number).0)),
+        1 => prop::collection::vec(path(), 0..3).prop_map(|paths| (-11, Bytes::default().texts(paths.into_iter()).0)),
+        1 => Just((-11, Vec::new())),
+    ]
+    .boxed();
+    let session = prop::sample::select(vec![0_i64, 1, -1, i64::MIN, 0xff00_0000_0000_0005_u64.cast_signed()]);
+    (session, any::<i64>(), any::<i64>(), body)
+        .prop_map(|(session, zxid, time, (kind, body))| {
+            Bytes::default().long(session).int(0).long(zxid).long(time).int(kind).raw(&body).0
+        })
+        .boxed()
+}
+
+/// What decodes, applies: nothing can stop half way, and what comes of it can be written and read again.
+#[test]
+fn k76_whatever_decodes_applies() {
+    check(400, &prop::collection::vec(wild_record(), 1..60), |records| {
+        let mut state = State::new(plain().options());
+        for bytes in &records {
+            if let Ok(record) = Record::decode(bytes) {
+                state.replay(&record);
+            }
+        }
+        let loaded = crate::freeze::load(&state.freeze(), &plain());
+        assert_eq!(Image::of(&loaded).without_usage(), Image::of(&state).without_usage());
+        assert_eq!((loaded.digest(), loaded.acl_count()), (state.digest(), state.acl_count()));
+    });
+}
+
+/// No bytes of a request do more than fail.
+#[test]
+fn k36_random_requests_do_not_panic() {
+    let codes: Vec<i32> = OpCode::ALL.iter().map(|op| op.code()).collect();
+    let strategy =
+        (prop::sample::select(codes), prop::collection::vec(prop_oneof![Just(0), Just(255), any::<u8>()], 0..80));
+    check(2000, &prop::collection::vec(strategy, 1..10), |requests| {
+        let mut direct = Direct::with_node("/p", 0);
+        let mut world = World::new(plain());
+        for (code, body) in requests {
+            let _ = direct.write_raw(SESSION, code, &body);
+            let read = world.answer_raw(0, code, &body);
+            assert!(20 <= read.len() || code == 11);
+        }
+        direct.drain();
+    });
+}
+
+#[test]
+fn k145_a_session_with_very_many_nodes_closes_in_a_small_record() {
+    let mut direct = Direct::with_node("/a-parent-with-a-rather-long-name-for-the-sake-of-size", 0);
+    let parent = "/a-parent-with-a-rather-long-name-for-the-sake-of-size";
+    direct.depth = 1000;
+    for _ in 0..40_000 {
+        direct.create(&format!("{parent}/ephemeral-"), 3).unwrap();
+    }
+    let record = direct.close(SESSION);
+    let limit = plain().options().record_bytes_max;
+    assert!(record.len() <= limit, "{} bytes", record.len());
+    assert_eq!(record.len(), 32, "neither list nor digest");
+    let before = direct.state.freeze();
+    direct.drain();
+    assert_eq!(direct.state.ephemeral_count(), 0);
+    assert_eq!(direct.state.stat(parent).unwrap().num_children, 0);
+    assert_eq!(direct.state.stat(parent).unwrap().pzxid.0, direct.zxid);
+    // A restart in between: the tree that is loaded knows the nodes as well.
+    let mut restarted = crate::freeze::load(&before, &plain());
+    let left: Vec<Vec<u8>> = vec![record];
+    left.iter().for_each(|bytes| _ = restarted.replay(&Record::decode(bytes).unwrap()));
+    assert_eq!(restarted.ephemeral_count(), 0);
+    // A few fit, and are listed.
+    let mut few = Direct::with_node("/p", 0);
+    few.create("/p/e", 1).unwrap();
+    assert_eq!(few.close(SESSION).len(), 32 + 4 + 4 + "/p/e".len() + 12);
+}
+
+/// A list that names `auth` grows with the identities of its connection; what cannot be read again is refused, and
+/// nothing of it stays.
+#[test]
+fn r25_records_that_nobody_could_read_are_refused() {
+    let mut direct = Direct::with_node("/p", 0);
+    direct.depth = 50;
+    let options = Options::default();
+    for user in 0..100 {
+        let credentials = format!("user-with-a-long-name-{user}:pw");
+        assert!(direct.ids.add(authenticate(&options, Some("digest"), Some(credentials.as_bytes())).unwrap()));
+    }
+    let auth: Vec<_> = (0..1000).map(|perms| entry(perms, "auth", "")).collect();
+    let digest = direct.state.digest();
+    for op in [create("/p/x", 1).with_acl(Some(auth.clone())), set_acl("/p", &auth)] {
+        let record = direct.write(SESSION, &op).unwrap();
+        assert_eq!(record[32..36], (-5_i32).to_be_bytes(), "{:?}", op.code());
+        assert_eq!(record[36 + 4..], digest.to_be_bytes(), "nothing is projected");
+    }
+    assert_eq!(direct.create("/p/q-", 2), Ok("/p/q-0000000000".into()));
+    // Ten entries fit.
+    let record = direct.write(SESSION, &create("/p/y", 0).with_acl(Some(auth[..10].to_vec()))).unwrap();
+    assert!(10 * 100 * 40 < record.len());
+    direct.drain();
+}
+
+/// A multi is one record: each element fits, all of them do not.
+#[test]
+fn r25_multis_are_measured_as_a_whole() {
+    let mut direct = Direct::with_node("/p", 0);
+    let options = Options::default();
+    for user in 0..100 {
+        let credentials = format!("user-with-a-long-name-{user}:pw");
+        assert!(direct.ids.add(authenticate(&options, Some("digest"), Some(credentials.as_bytes())).unwrap()));
+    }
+    let auth: Vec<_> = (0..100).map(|perms| entry(perms, "auth", "")).collect();
+    let elements = |count: usize| {
+        let element = |at| create(&format!("/p/{at}"), 0).with_acl(Some(auth.clone()));
+        crate::request::Op::Multi((0..count).map(element).collect())
+    };
+    let record = direct.write(SESSION, &elements(10)).unwrap();
+    assert_eq!(record[28..36], [(-1_i32).to_be_bytes(), (-5_i32).to_be_bytes()].concat());
+    assert_eq!(direct.state.stat("/p").unwrap().num_children, 0);
+    let record = direct.write(SESSION, &elements(2)).unwrap();
+    assert_eq!(record[28..32], 14_i32.to_be_bytes());
+    assert_eq!(direct.state.stat("/p").unwrap().num_children, 2);
+}
+
+#[test]
+fn identities_have_a_bound() {
+    let mut ids = ox_tree::auth::Identities::of_address("10.0.0.1".parse().unwrap());
+    let options = Options::default();
+    let mut add = |user: String| ids.add(authenticate(&options, Some("digest"), Some(user.as_bytes())).unwrap());
+    assert!(add("a".repeat(500_000)));
+    assert!(add("b".repeat(500_000)));
+    assert!(!add("c".repeat(500_000)), "a megabyte is full");
+    assert!(add("b".repeat(500_000)), "what is known is known");
+    assert!(add("bob:pw".to_owned()));
+}
+
+/// A list as large as a frame allows is judged in no time.
+#[test]
+fn long_lists_are_not_compared_pair_by_pair() {
+    let mut direct = Direct::with_node("/p", 0);
+    let list: Vec<_> = (0..50_000).map(|perms| entry(perms, "ip", "1.2.3.4")).collect();
+    let record = direct.write(SESSION, &create("/p/x", 0).with_acl(Some(list))).unwrap();
+    assert_eq!(record[28..32], 1_i32.to_be_bytes());
+}
+
+#[test]
+fn snapshots_that_are_none_are_refused() {
+    let stat = ox_proto::stat::StatPersisted::default();
+    let load = |nodes: &[&str]| {
+        let mut loader = Loader::new(plain().options());
+        for node in nodes {
+            loader.node(node, None, -1, stat)?;
+        }
+        loader.finish(ox_proto::Zxid(0)).map(|state| state.node_count())
+    };
+    assert_eq!(load(&["", "/a", "/b", "/a/x"]), Ok(5), "any order with parents first");
+    assert_eq!(load(&[]), Err(LoadError::NoRoot));
+    assert_eq!(load(&["/a"]), Err(LoadError::NoRoot));
+    assert_eq!(load(&["", ""]), Err(LoadError::Twice(String::new())));
+    assert_eq!(load(&["", "/a", "/a"]), Err(LoadError::Twice("/a".into())));
+    assert_eq!(load(&["", "/a/b", "/a"]), Err(LoadError::NoParent("/a/b".into())));
+    assert_eq!(load(&["", "a"]), Err(LoadError::NoParent("a".into())));
+    assert_eq!(load(&["", "/a", "/a/"]), Err(LoadError::BadName(0)));
+    assert_eq!(load(&["", "/"]), Err(LoadError::BadName(0)));
+    let mut loader = Loader::new(plain().options());
+    let null = Bytes::default().int(-1).0;
+    assert_eq!(loader.acl(3, ox_proto::RawAcls::from_encoded(&null).unwrap()), Err(LoadError::NullAcl(3)));
+}
+
+/// Cost grows with the work only: twice the children of one parent, twice the time.
+#[test]
+fn a_crowd_below_one_parent_costs_what_it_is() {
+    let mut direct = Direct::with_node("/p", 0);
+    direct.depth = 100;
+    for at in 0..50_000 {
+        direct.create(&format!("/p/{at}"), 0).unwrap();
+    }
+    for at in (0..50_000).step_by(2).chain((1..50_000).step_by(2)) {
+        direct.write(SESSION, &delete(&format!("/p/{at}"))).unwrap();
+    }
+    direct.drain();
+    assert_eq!(direct.state.stat("/p").unwrap().num_children, 0);
+    let _ = Duration::ZERO;
+}
+
+/// Thousands of watchers on one node, most of them in both tables, then gone one by one.
+#[test]
+fn a_crowd_of_watchers_costs_what_it_is() {
+    let world = World::new(Setup { depth: 0, ..plain() });
+    let mut outboxes = ox_tree::outbox::Outboxes::new(2);
+    let ids = ox_tree::auth::Identities::of_address("10.0.0.1".parse().unwrap());
+    let conns: Vec<_> = (0..20_000).map(|slot| ox_tree::ConnId::new(0, slot, 3)).collect();
+    let ask = Ask::AddWatch { path: Some("/zookeeper/crowd".into()), mode: 0 };
+    for conn in &conns {
+        let asker = ox_tree::read::Asker { conn: *conn, session: SESSION, ids: &ids };
+        let question = ox_tree::read::Question { xid: 1, op: OpCode::AddWatch, body: &ask.body() };
+        ox_tree::read::answer(&world.state, asker, question, &mut Vec::new());
+    }
+    let mut state = world.state;
+    for (zxid, kind, body) in
+        [(100, 1, create("/zookeeper/crowd", 0).body()), (101, 2, Bytes::default().text(Some("/zookeeper/crowd")).0)]
+    {
+        let body = if kind == 1 { [&body[..body.len() - 4], &[0], &9_i32.to_be_bytes()].concat() } else { body };
+        let record = Bytes::default().long(0).int(0).long(zxid).long(0).int(kind).raw(&body).0;
+        let outcome = state.apply(&Record::decode(&record).unwrap(), &mut outboxes);
+        assert!(!outcome.conflict);
+    }
+    assert_eq!(outboxes.0[0].parts.len(), 2 * conns.len(), "created and deleted, once each");
+    for conn in conns {
+        state.watches().lock().drop_conn(conn);
+    }
+    assert!(state.watches().lock().is_empty());
+    assert!(!state.has_session(SessionId(5)));
+}

@@ -1,0 +1,69 @@
+//! Who sees what (K156, K167 and the filter of events).
+
+use crate::model::reads::Ask;
+use crate::ops::{ANYONE, BOB, SUPER, bobs, secret};
+use crate::request::{create, delete, open, set_acl, set_data};
+use crate::world::{World, plain};
+
+fn recursive(path: &str) -> Ask {
+    Ask::AddWatch { path: Some(path.into()), mode: 1 }
+}
+
+#[test]
+fn k156_watches_reveal_nothing_that_could_not_be_read() {
+    let mut world = World::new(plain());
+    world.ok(BOB, &create("/open", 0));
+    for conn in [ANYONE, BOB, SUPER] {
+        assert_eq!(world.asked(conn, &recursive("/")), 0);
+        assert_eq!(world.asked(conn, &Ask::AddWatch { path: Some("/open/secret".into()), mode: 0 }), 0);
+    }
+    world.ok(BOB, &create("/open/secret", 0).with_acl(Some(secret())));
+    world.ok(BOB, &set_data("/open/secret", "x"));
+    world.ok(BOB, &create("/open/secret/inside", 0).with_acl(Some(secret())));
+    world.ok(BOB, &delete("/open/secret/inside"));
+    world.ok(BOB, &delete("/open/secret"));
+    assert_eq!(world.events(ANYONE), [], "not even that it was there");
+    assert_eq!(world.events(BOB).len(), 7);
+    assert_eq!(world.events(SUPER).len(), 7);
+}
+
+/// A filtered one-shot watch is used up; the list that counts is the one at the moment of the change.
+#[test]
+fn filtered_watches_are_used_up() {
+    let mut world = World::new(plain());
+    world.ok(BOB, &create("/n", 0).with_acl(Some(bobs())));
+    assert_eq!(world.asked(ANYONE, &Ask::GetData { path: Some("/n".into()), watch: true }), 0);
+    world.ok(BOB, &set_acl("/n", &secret()));
+    world.ok(BOB, &set_data("/n", "x"));
+    assert_eq!(world.events(ANYONE), []);
+    world.ok(BOB, &set_acl("/n", &open().unwrap()));
+    world.ok(BOB, &set_data("/n", "y"));
+    assert_eq!(world.events(ANYONE), [], "it does not fire later");
+    assert!(world.state.watches().lock().is_empty());
+}
+
+#[test]
+fn k167_rearming_tells_nothing_about_unreadable_nodes() {
+    let mut world = World::new(plain());
+    world.ok(BOB, &create("/secret", 0).with_acl(Some(secret())));
+    for list in 0..5 {
+        let mut lists: [Vec<String>; 5] = Default::default();
+        lists[list].push("/secret".into());
+        let ask = Ask::SetWatches { all_five: true, relative: 1000, lists };
+        assert_eq!(world.asked(ANYONE, &ask), 0);
+        assert_eq!(world.events_in_answer(), [], "list {list}");
+        assert_eq!(world.asked(BOB, &ask), 0);
+        assert_eq!(world.events_in_answer().len(), usize::from(list < 3), "list {list}");
+    }
+    world.ok(BOB, &set_data("/secret", "x"));
+    assert_eq!(world.events(ANYONE), []);
+}
+
+#[test]
+fn the_servers_own_removals_are_not_for_clients() {
+    let mut direct = crate::direct::Direct::with_node("/p", 0);
+    let request = crate::request::Bytes::default().text(Some("/p")).0;
+    let record = direct.write_raw(crate::direct::SESSION, 20, &request).unwrap();
+    assert_eq!(record[32..36], (-102_i32).to_be_bytes());
+    assert!(direct.state.stat("/p").is_some());
+}

@@ -1,0 +1,205 @@
+use super::{ANYONE, BOB, SUPER, ground, secret};
+use crate::request::{Op, check, container, create, create_ttl, create2, delete, open, set_acl, set_data};
+use crate::world::{Setup, World, plain};
+use ox_proto::txn::{Record, Txn};
+
+/// The types of the results of a multi, -1 for errors.
+fn result_types(world: &World) -> Vec<i32> {
+    let reply = world.replies.last().unwrap();
+    let int = |at: usize| i32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
+    let (mut at, mut types) = (20, Vec::new());
+    while reply[at + 4] == 0 {
+        let kind = int(at);
+        types.push(kind);
+        let path_bytes = || 4 + usize::try_from(int(at + 9)).unwrap();
+        at += 9 + match kind {
+            1 => path_bytes(),
+            15 => path_bytes() + 68,
+            5 => 68,
+            2 | 13 => 0,
+            -1 => 4,
+            other => panic!("type {other}"),
+        };
+    }
+    assert_eq!(reply[at..], [0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff]);
+    types
+}
+
+/// Elements are what their flags say, unlike single requests.
+#[test]
+fn elements_by_flags() {
+    type Make = fn(i32) -> Op;
+    let makes: [(Make, i32); 3] =
+        [(|flags| create("/n", flags), 1), (|flags| create2("/n", flags), 15), (|flags| container("/n", flags), 15)];
+    for (make, result) in makes {
+        for flags in -1..9 {
+            let mut world = World::new(plain());
+            let op = Op::Multi(vec![make(flags)]);
+            let expected = if (0..=4).contains(&flags) { 0 } else { -5 };
+            assert_eq!(world.code(ANYONE, &op), expected, "{op:?}");
+            if expected == 0 {
+                assert_eq!(result_types(&world), [if flags == 4 { 15 } else { result }], "{op:?}");
+            } else {
+                assert_eq!(world.replies.last().unwrap().len(), 20, "no body");
+            }
+            assert_eq!(world.state.last_zxid().0, world.zxid, "a zxid is taken either way");
+        }
+    }
+    for (flags, ttl, expected) in
+        [(0, -1, Ok(1)), (1, 0, Ok(1)), (2, 5, Ok(1)), (3, 5, Ok(1)), (4, 5, Ok(15)), (5, 5, Ok(15)), (6, 5, Ok(15))]
+            .into_iter()
+            .chain([(5, 0, Err(-8)), (6, 1 << 40, Err(-8)), (7, 5, Err(-8)), (-1, 5, Err(-8))])
+    {
+        let mut world = World::new(plain());
+        let code = world.code(ANYONE, &Op::Multi(vec![create_ttl("/n", flags, ttl)]));
+        let actual = if code == 0 { Ok(result_types(&world)[0]) } else { Err(code) };
+        assert_eq!(actual, expected, "flags {flags} ttl {ttl}");
+        let is_container = world.model.nodes.get("/n").is_some_and(|node| node.owner == i64::MIN);
+        assert_eq!(is_container, flags == 4);
+    }
+}
+
+#[test]
+fn k70_every_kind_of_result_comes_back_in_its_place() {
+    let mut world = ground(plain());
+    world.ok(
+        ANYONE,
+        &Op::Multi(vec![
+            create("/a", 0),
+            create2("/b", 2),
+            container("/c", 4),
+            create_ttl("/t", 5, 9),
+            delete("/open/child"),
+            set_data("/open", "x"),
+            check("/open", 1),
+        ]),
+    );
+    assert_eq!(result_types(&world), [1, 15, 15, 15, 2, 5, 13]);
+    assert_eq!(world.code(ANYONE, &Op::Multi(vec![create("/d", 0), delete("/missing"), create("/e", 0)])), -101);
+    assert_eq!(result_types(&world), [-1, -1, -1]);
+    world.ok(ANYONE, &Op::Multi(vec![]));
+    assert_eq!(result_types(&world), []);
+}
+
+/// Whatever cannot be an element, or cannot be at all.
+#[test]
+fn requests_that_fail_as_a_whole() {
+    let read = Op::Garbage(4);
+    let good = create("/a", 0);
+    for (elements, takes_zxid) in [
+        (vec![good.clone(), set_acl("/open", &open().unwrap())], true),
+        (vec![good.clone(), read], true),
+        (vec![Op::Garbage(20)], true),
+        (vec![Op::Garbage(-1)], true),
+        (vec![Op::Multi(vec![])], true),
+        (vec![good.clone(), create("/b", 7)], true),
+        (vec![good.clone(), create("/b", 5)], true),
+        (vec![good.clone(), delete("/b").with_path(None)], true),
+        (vec![good.clone(), create("/b", 0).with_acl(None)], false),
+        (vec![good.clone(), container("/b", 0).with_acl(None)], false),
+    ] {
+        let mut world = World::new(plain());
+        let before = world.state.last_zxid().0;
+        let op = Op::Multi(elements);
+        assert_eq!(world.code(ANYONE, &op), -5, "{op:?}");
+        assert_eq!(world.replies.last().unwrap().len(), 20, "no body");
+        assert_eq!(world.state.last_zxid().0 - before, i64::from(takes_zxid), "{op:?}");
+        assert!(world.state.stat("/a").is_none());
+    }
+    // Neither is a list without an end decoded, nor are bytes behind the end looked at.
+    let mut world = World::new(plain());
+    let body = Op::Multi(vec![good]).body();
+    assert_eq!(world.prepared_raw(ANYONE, 14, &body[..body.len() - 9]), Some((-1, -5)));
+    assert_eq!(world.prepared_raw(ANYONE, 14, &[&body[..], b"more"].concat()), Some((14, 0)));
+}
+
+/// A failed multi is logged with what came before the failure, and has no effect.
+#[test]
+fn a_failed_multi_is_a_transaction_of_its_own_kind() {
+    let mut world = World::new(plain());
+    let before = world.state.digest();
+    world.code(ANYONE, &Op::Multi(vec![create("/a", 0), create("/missing/b", 0), create("/c", 0)]));
+    let record = Record::decode(world.history.last().unwrap()).unwrap();
+    let Txn::Multi(elements) = &record.txn else { panic!("a multi") };
+    assert!(matches!(elements[..], [Txn::Create(_), Txn::Error { err: -101 }, Txn::Error { err: -2 }]));
+    assert_eq!(record.digest.unwrap().tree_digest, before);
+    assert_eq!(world.state.digest(), before);
+}
+
+#[test]
+fn elements_see_each_other() {
+    let mut world = World::new(plain());
+    world.ok(
+        ANYONE,
+        &Op::Multi(vec![
+            create("/a", 0),
+            create("/a/q-", 2),
+            create("/a/q-", 2),
+            set_data("/a", "1").at_version(0),
+            check("/a", 1),
+            delete("/a/q-0000000000"),
+            create("/a/q-", 2),
+        ]),
+    );
+    let mut names = world.model.children("/a");
+    names.sort();
+    assert_eq!(names, ["q-0000000001", "q-0000000002"]);
+    assert_eq!(world.code(ANYONE, &Op::Multi(vec![delete("/a/q-0000000001"), delete("/a")])), -111);
+    world.ok(ANYONE, &Op::Multi(vec![delete("/a/q-0000000001"), delete("/a/q-0000000002"), delete("/a")]));
+    world.compare_all();
+}
+
+#[test]
+fn k71_a_failed_multi_leaves_earlier_changes_on_their_way_alone() {
+    let mut world = World::new(Setup { depth: 50, ..plain() });
+    world.write(ANYONE, &create("/p", 0));
+    world.write(ANYONE, &set_data("/p", "1"));
+    world.write(ANYONE, &create("/p/q-", 3));
+    // Touches everything that is on its way, and fails at the end.
+    world.write(
+        ANYONE,
+        &Op::Multi(vec![
+            set_data("/p", "2"),
+            create("/p/q-", 3),
+            delete("/p/q-0000000000"),
+            create("/p/other", 1),
+            delete("/missing"),
+        ]),
+    );
+    world.write(ANYONE, &set_data("/p", "3").at_version(1));
+    world.write(ANYONE, &create("/p/q-", 2));
+    world.close(ANYONE);
+    world.drain();
+    assert_eq!(world.model.children("/p"), ["q-0000000001"], "no ephemeral of the failed one, numbers go on");
+    assert_eq!(world.state.stat("/p").unwrap().version, 2);
+    world.compare_all();
+}
+
+#[test]
+fn k75_k158_permissions_hold_inside_a_multi_and_refusals_leave_nothing() {
+    let elements = || {
+        [
+            create("/secret/x", 0),
+            create2("/secret/x", 1),
+            container("/secret/x", 4),
+            create_ttl("/secret/x", 5, 9),
+            delete("/secret/child"),
+            set_data("/secret", "x"),
+            check("/secret", -1),
+        ]
+    };
+    for element in elements() {
+        let mut world = ground(plain());
+        world.ok(BOB, &create("/secret/child", 0).with_acl(Some(secret())));
+        let (digest, sequence) = (world.state.digest(), world.model.nodes["/secret"].cversion);
+        let op = Op::Multi(vec![create("/before", 1), element.clone(), create("/after", 0)]);
+        assert_eq!(world.code(ANYONE, &op), -102, "{element:?}");
+        assert_eq!((world.state.digest(), world.model.nodes["/secret"].cversion), (digest, sequence));
+        assert_eq!(world.state.ephemerals_of(ox_proto::SessionId(world.conns[ANYONE].who.session)).count(), 0);
+        world.compare_all();
+        world.ok(BOB, &op);
+        world.compare_all();
+    }
+    let mut world = ground(plain());
+    world.ok(SUPER, &Op::Multi(vec![set_data("/secret", "x"), check("/secret", 1)]));
+}
