@@ -14,7 +14,7 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::Config;
 use ox_replica::{Replica, ReplicaSettings};
-use ox_store::disk::RealDisk;
+use ox_store::disk::{Disk, RealDisk};
 use ox_store::{RecoveryReport, StartSnapshot, Store, StoreOptions, TxnLog};
 use ox_tree::Options;
 use std::io;
@@ -73,10 +73,14 @@ impl Stopper {
 impl Server {
     /// Recovers the data, opens the port and starts to serve.
     pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_on(Arc::new(RealDisk), config)
+    }
+
+    /// The same, with files on any disk.
+    pub fn start_on(disk: Arc<dyn Disk>, config: Config) -> Result<Self, StartError> {
         start_log::starting(&config);
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
-        let disk = Arc::new(RealDisk);
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
         let total_ms = millis(started.elapsed());
         start_log::recovered(&opened.report, total_ms);
