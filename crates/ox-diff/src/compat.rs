@@ -51,9 +51,9 @@ pub const INTENDED: &[Intended] = &[
     Intended {
         what: "unparsable data in a zookeeper_stats node, then a change below the quota path",
         apache: "dies while applying, and at every start",
-        ours: "counts as -1/-1 and is overwritten",
+        ours: "counts anew what is below the quota path",
         reason: "one request must not destroy a server",
-        pinned_by: "ours-deadly",
+        pinned_by: "ours-usage",
     },
     Intended {
         what: "deleteContainer (20) from a client",

@@ -316,7 +316,7 @@ impl Replica {
             self.sessions.start_closing(session);
             return self.propose_close(now, session, xid, Origin::Request(conn), state);
         }
-        if !self.log_room.writes().allow(op) {
+        if !self.log_room.writes().allow(op, body) {
             return self.in_turn(conn, What::Refused(xid, ErrorCode::ThrottledOp), state, out);
         }
         let mut refused = None;

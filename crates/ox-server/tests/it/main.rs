@@ -16,3 +16,4 @@ mod raw;
 mod served;
 mod sessions;
 mod slow;
+mod snapshots;
