@@ -47,6 +47,9 @@ pub(crate) const POOLED_BUFFER_BYTES: usize = 256 << 10;
 pub(crate) const ACCEPTED_AT_ONCE_MAX: usize = 256;
 /// How long to leave newcomers alone when there are no descriptors for them.
 pub(crate) const ACCEPT_PAUSE_MS: i64 = 100;
+/// Descriptors that connections do not get: for logs, snapshots, directories that are synced or listed, and whoever
+/// is just being turned away.
+pub(crate) const SPARE_DESCRIPTORS: u64 = 32;
 /// Status commands that may wait for the thread that answers them.
 pub(crate) const WORDS_WAITING_MAX: usize = 256;
 /// Bytes of an answer made before the connection must have sent them.

@@ -32,8 +32,12 @@ pub(crate) struct IoThread {
     pub(super) number: u8,
     poll: Poll,
     listener: Option<TcpListener>,
+    /// How many connections there may be on all threads; more would take the files' descriptors.
+    connections_max: usize,
     /// When to try again to accept, after there was no room for anybody.
     accept_again_ms: Option<i64>,
+    /// Newcomers wait, and that has been said.
+    is_crowded: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) words: WordQueue,
     pub(super) settings: ConnSettings,
@@ -69,7 +73,9 @@ impl IoThread {
             number,
             poll,
             listener: None,
+            connections_max: usize::MAX,
             accept_again_ms: None,
+            is_crowded: false,
             words,
             settings: ConnSettings {
                 min_timeout_ms: config.min_session_timeout_ms,
@@ -98,10 +104,10 @@ impl IoThread {
         }
     }
 
-    /// Makes this the thread that accepts connections for all.
-    pub(crate) fn listen(&mut self, mut listener: TcpListener) -> io::Result<()> {
+    /// Makes this the thread that accepts connections for all, as long as there are fewer than `connections_max`.
+    pub(crate) fn listen(&mut self, mut listener: TcpListener, connections_max: usize) -> io::Result<()> {
         self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        self.listener = Some(listener);
+        (self.listener, self.connections_max) = (Some(listener), connections_max);
         Ok(())
     }
 
@@ -161,8 +167,12 @@ impl IoThread {
     /// Takes new connections and spreads them over the threads.
     fn accept(&mut self, now_ms: i64) {
         self.accept_again_ms = None;
+        let was_crowded = std::mem::replace(&mut self.is_crowded, false);
         for _ in 0..ACCEPTED_AT_ONCE_MAX {
             let Some(listener) = &self.listener else { return };
+            if self.connections_max <= self.shared.register.total() {
+                return self.let_wait(now_ms, was_crowded, "there are no descriptors for more");
+            }
             match accept(listener, &self.shared) {
                 Ok(Knock::Taken(stream, address)) => {
                     let thread = self.next_thread;
@@ -183,17 +193,20 @@ impl IoThread {
                 }
                 Ok(Knock::Gone) => (),
                 Ok(Knock::Nobody) => return,
-                Err(error) => {
-                    // Out of descriptors, most likely: those who are here go on, newcomers wait until some have gone.
-                    if let Some(unsaid) = self.refusals.may_say(now_ms) {
-                        tracing::error!(%error, unsaid, "cannot accept a connection");
-                    }
-                    self.accept_again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
-                    return;
-                }
+                Err(error) => return self.let_wait(now_ms, was_crowded, &error.to_string()),
             }
         }
         self.accept_again_ms = Some(now_ms); // there may be more, and the system has said so already
+    }
+
+    /// Those who are here go on, newcomers wait until some have gone.
+    fn let_wait(&mut self, now_ms: i64, was_crowded: bool, reason: &str) {
+        if !was_crowded && let Some(unsaid) = self.refusals.may_say(now_ms) {
+            let connections = self.shared.register.total();
+            tracing::error!(connections, unsaid, "cannot accept connections: {reason}; newcomers wait");
+        }
+        self.is_crowded = true;
+        self.accept_again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
     }
 
     pub(super) fn add(&mut self, mut stream: TcpStream, address: SocketAddr) {

@@ -51,6 +51,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn serve(args: &Args) -> Result<(), (u8, String)> {
     tracing::info!("oxkeeper {} (compatible with ZooKeeper 3.9.3)", env!("CARGO_PKG_VERSION"));
+    raise_open_files_limit();
     let config = load(args)?;
     log_settings(&config);
     let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
@@ -73,6 +74,18 @@ fn serve(args: &Args) -> Result<(), (u8, String)> {
     let ended = server.wait().map_err(|fatal| (1, format!("Severe unrecoverable error, exiting: {fatal}")));
     handle.close();
     ended
+}
+
+/// Lets the process open as many files as the system allows, not only as many as it was started with. The JVM does
+/// the same.
+fn raise_open_files_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%error, ?current, ?maximum, "cannot raise the limit of open files");
+    }
 }
 
 fn load(args: &Args) -> Result<Config, (u8, String)> {

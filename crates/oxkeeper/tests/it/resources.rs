@@ -2,6 +2,7 @@
 
 use crate::process::{Process, Running, Site, TIMEOUT_MS};
 use crate::raw::{Client, Hello, Packet, Raw};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -28,27 +29,57 @@ fn k147_failed_connections_leak_nothing() {
     running.stop();
 }
 
+/// A server whose shell sets its limit of open files first.
+fn limited(limit: &str, directory: &Path, settings: &str) -> Process {
+    Site::new(directory, settings);
+    let mut command = Command::new("sh");
+    let script = format!("ulimit {limit}; exec \"$0\" server zoo.cfg");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_oxkeeper")]).current_dir(directory);
+    Process::run(command)
+}
+
 /// F6: those who are connected go on, newcomers wait, and the server does not spin meanwhile.
 #[test]
 fn k147_without_descriptors_newcomers_wait() {
     let directory = tempfile::tempdir().unwrap();
-    Site::new(directory.path(), "");
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 60; exec \"$0\" server zoo.cfg", env!("CARGO_BIN_EXE_oxkeeper")]);
-    command.current_dir(directory.path());
-    let mut running = Running::wait(Process::run(command));
+    let mut running = Running::wait(limited("-n 64", directory.path(), "snapCount=20\n"));
     let mut steady = running.client();
     let mut crowd: Vec<Raw> = (0..100).map(|_| Raw::connect(running.address)).collect();
-    running.process.wait_for("cannot accept a connection");
-    assert_eq!(steady.create("/a", b"").err, 0, "the log has what it needs");
+    running.process.wait_for("cannot accept connections");
+    for number in 0..200 {
+        assert_eq!(steady.create(&format!("/n{number}"), b"").err, 0, "logs and snapshots have what they need");
+    }
+    running.process.wait_for("Snapshot taken");
     let before = running.process.cpu();
     std::thread::sleep(Duration::from_millis(1500)); // idle time is what is being measured
     let spent = running.process.cpu() - before;
     assert!(spent < Duration::from_millis(300), "{spent:?}");
     // One after the other gets in as others go.
-    crowd.truncate(20);
-    assert_eq!(running.client().exists("/a").err, 0);
+    crowd.truncate(5);
+    assert_eq!(running.client().exists("/n0").err, 0);
+    let said = running.stop();
+    assert!(!said.contains("Too many open files"), "{said}");
+}
+
+#[test]
+fn the_limit_of_descriptors_is_raised_as_far_as_it_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Running::wait(limited("-Sn 40; ulimit -Hn 300", directory.path(), ""));
+    let mut crowd: Vec<Client> = (0..100).map(|_| running.client()).collect();
+    assert!(crowd.iter_mut().all(|client| client.ping().err == 0));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.process.id())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(line.split_whitespace().nth(3), Some("300"), "{line}");
+    assert!(running.process.said.iter().any(|line| line.contains("limit=300")));
     running.stop();
+}
+
+#[test]
+fn with_hardly_any_descriptors_there_is_no_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = limited("-n 30", directory.path(), "").end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+    assert!(ended.said.contains("at most 30 files may be open"), "{}", ended.said);
 }
 
 /// Connections that wait for something, each in its own way, cost no processor time.
