@@ -56,3 +56,8 @@ pub(crate) const WORDS_WAITING_MAX: usize = 256;
 pub(crate) const WORD_PIECE_BYTES: usize = 256 << 10;
 /// Connections, sessions, nodes or watches a status command looks at while it holds a lock.
 pub(crate) const LISTED_AT_ONCE_MAX: usize = 1000;
+
+/// Lines of the log that clients can provoke, of one kind and on one thread: so many at once, then one per second.
+pub(crate) const PROVOKED_LINES_AT_ONCE: i64 = 10;
+/// The same for sessions that expire: each has cost a transaction before.
+pub(crate) const EXPIRED_LINES_AT_ONCE: i64 = 100;

@@ -1,7 +1,9 @@
 //! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
 
 use crate::inbox::Input;
+use crate::limits::EXPIRED_LINES_AT_ONCE;
 use crate::log_writer::LogQueue;
+use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 use ox_proto::Zxid;
@@ -27,6 +29,8 @@ pub(crate) struct ReplicaLoop {
     mismatches_told: u64,
     /// When it last came around.
     looked_ms: i64,
+    /// Lines about sessions that expired.
+    expiries: Seldom,
 }
 
 impl Drop for ReplicaLoop {
@@ -40,7 +44,18 @@ impl ReplicaLoop {
     pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
         let threads = shared.mailboxes.len();
         let (looked_ms, outboxes) = (shared.clock.mono_ms(), Outboxes::new(threads));
-        Self { shared, replica, log, snapshotter, outboxes, snapshot_due: None, mismatches_told: 0, looked_ms }
+        let expiries = Seldom::new(EXPIRED_LINES_AT_ONCE);
+        Self {
+            shared,
+            replica,
+            log,
+            snapshotter,
+            outboxes,
+            snapshot_due: None,
+            mismatches_told: 0,
+            looked_ms,
+            expiries,
+        }
     }
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
@@ -170,7 +185,9 @@ impl ReplicaLoop {
         metrics.connection_revalidate_count.add(std::mem::take(&mut tallies.resumed));
         metrics.stale_sessions_expired.add(tallies.expired.len() as u64);
         for (session, timeout_ms) in tallies.expired.drain(..) {
-            tracing::info!("Expiring session {session}, timeout of {timeout_ms}ms exceeded");
+            if let Some(unsaid) = self.expiries.may_say(self.looked_ms) {
+                tracing::info!(unsaid, "Expiring session {session}, timeout of {timeout_ms}ms exceeded");
+            }
         }
         for (ms, count) in tallies.propagation_ms.drain() {
             metrics.propagation_latency.note(ms, count);

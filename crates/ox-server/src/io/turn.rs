@@ -4,8 +4,10 @@ use super::accept::{Knock, accept};
 use super::connection::{Connection, Received};
 use super::figures::TurnFigures;
 use super::pool::Pool;
+use crate::java_text;
 use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, READ_BYTES, UNSENT_BYTES_PAUSE,
+    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, PROVOKED_LINES_AT_ONCE, READ_BYTES,
+    UNSENT_BYTES_PAUSE,
 };
 use crate::register::Refused;
 use crate::seldom::Seldom;
@@ -63,6 +65,8 @@ pub(crate) struct IoThread {
     /// Warnings about what clients send or do not read.
     pub(super) complaints: Seldom,
     refusals: Seldom,
+    /// Lines about clients that went.
+    ends: Seldom,
 }
 
 impl IoThread {
@@ -98,8 +102,9 @@ impl IoThread {
             figures: TurnFigures::default(),
             next_thread: 0,
             next_idle_check_ms: 0,
-            complaints: Seldom::new(),
-            refusals: Seldom::new(),
+            complaints: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            ends: Seldom::new(PROVOKED_LINES_AT_ONCE),
             shared,
         }
     }
@@ -292,7 +297,8 @@ impl IoThread {
                 Received::Nothing => (),
                 Received::End => {
                     if !conn.asked_word {
-                        self.figures.on_end(conn);
+                        self.figures.on_dropped();
+                        say_end(conn, &mut self.ends, now);
                     }
                     conn.ended = true;
                     conn.readable = false;
@@ -373,5 +379,19 @@ impl IoThread {
             self.submission.push(id, Ask::Gone, &[]); // the replica has heard of it
         }
         self.free.push(slot);
+    }
+}
+
+/// Says that a client has closed its connection, though not its session.
+fn say_end(conn: &Connection, lines: &mut Seldom, now: Now) {
+    if let Some(session) = conn.core.session()
+        && let Some(unsaid) = lines.may_say(now.mono_ms)
+    {
+        let address = java_text::address(conn.address);
+        tracing::info!(
+            unsaid,
+            "Unable to read additional data from client, it probably closed the socket: address = {address}, session \
+             = {session}"
+        );
     }
 }

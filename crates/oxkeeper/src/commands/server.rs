@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let _logging = match logging::init(&args.log, args.log_format) {
         Ok(logging) => logging,
         Err(message) => {
-            eprintln!("{message}");
+            crate::say(format_args!("{message}"));
             return ExitCode::from(2);
         }
     };

@@ -3,7 +3,7 @@
 use crate::process::{Process, Running, Site, TIMEOUT_MS};
 use crate::raw::{Client, Hello, Packet, Raw};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -129,6 +129,64 @@ fn a_log_that_nobody_reads_stops_nothing() {
         assert_eq!(raw.rest(), b"imok");
     }
     assert_eq!(client.create("/a", b"").err, 0);
+    let asked = Instant::now();
     running.process.signal("TERM");
     assert_eq!(running.process.end_unheard().code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+}
+
+/// Its log goes to a full disk, or to a reader that has ended.
+#[test]
+fn a_log_that_cannot_be_written_stops_nothing() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let (_, closed) = std::io::pipe().unwrap();
+    for stderr in [Stdio::from(full), Stdio::from(closed)] {
+        let directory = tempfile::tempdir().unwrap();
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        Site::new(directory.path(), &format!("4lw.commands.whitelist=*\nclientPort={}\n", address.port()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        command.args(["server", "--log", "trace", "zoo.cfg"]).current_dir(directory.path());
+        let mut process = Process::run_unheard(command, stderr);
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(address).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not start");
+        }
+        let mut client = Client::open(address, TIMEOUT_MS);
+        for number in 0..100 {
+            assert_eq!(client.create(&format!("/n{number}"), b"").err, 0);
+            let mut raw = Raw::connect(address);
+            raw.send(b"ruok");
+            assert_eq!(raw.rest(), b"imok");
+        }
+        process.signal("TERM");
+        assert_eq!(process.end_unheard().code(), Some(0));
+    }
+}
+
+#[test]
+fn what_cannot_be_said_is_no_crash() {
+    for arguments in [&["server", "missing.cfg"][..], &["server", "--log", "x=y"], &["log", "dump", "missing"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        command.args(arguments);
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let code = Process::run_unheard(command, full.into()).end_unheard().code();
+        assert!(matches!(code, Some(1 | 2)), "{arguments:?}: {code:?}");
+    }
+}
+
+#[test]
+fn k164_strangers_do_not_fill_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
+    for _ in 0..1000 {
+        let mut raw = Raw::connect(running.address);
+        raw.send(b"ruok");
+        assert_eq!(raw.rest(), b"imok");
+        drop(running.client());
+    }
+    let said = running.stop();
+    for text in ["Processing ruok command", "Unable to read additional data from client"] {
+        let count = said.lines().filter(|line| line.contains(text)).count();
+        assert!((10..100).contains(&count), "{count} times: {text}");
+    }
 }
