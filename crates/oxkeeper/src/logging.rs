@@ -31,7 +31,22 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Sets up logging. `filter` is a level, or directives such as `info,ox_server=debug`. Lines are written as long as
+/// Checks a filter: a level, or directives such as `info,ox_server=debug`. The library behind it would take a misspelt
+/// level for the name of a module, and log nothing.
+pub(crate) fn check_filter(filter: &str) -> Result<String, String> {
+    for directive in filter.split(',').filter(|directive| !directive.is_empty()) {
+        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
+        if level.parse::<LevelFilter>().is_err() {
+            return Err(format!(
+                "`{level}` is no level of the log: off, error, warn, info, debug or trace, alone or as in \
+                 info,ox_server=debug"
+            ));
+        }
+    }
+    Ok(filter.to_owned())
+}
+
+/// Sets up logging with a filter that was checked. Lines are written as long as
 /// the returned value lives.
 pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
     let filter = EnvFilter::builder()

@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(short = 'D', value_name = "name=value", action = ArgAction::Append)]
     define: Vec<String>,
     /// Level of the log, or directives such as info,ox_server=debug
-    #[arg(long, value_name = "filter", default_value = "info", env = "OXKEEPER_LOG")]
+    #[arg(long, value_name = "filter", default_value = "info", env = "OXKEEPER_LOG", value_parser = logging::check_filter)]
     log: String,
     /// Form of the log
     #[arg(long, value_enum, default_value_t = Format::Text, env = "OXKEEPER_LOG_FORMAT")]

@@ -30,7 +30,23 @@ fn bad_configurations_are_refused_with_a_reason() {
         check(&refused(&["server", "zoo.cfg"], path), 2, reason);
     }
     check(&refused(&["server", "1", "2", "3", "4", "5"], path), 2, "Invalid");
-    check(&refused(&["server", "--log", "ox_server=nonsense", "zoo.cfg"], path), 2, "--log");
+}
+
+#[test]
+fn a_misspelt_level_is_no_silence() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    for filter in ["inf", "ox_server", "ox_server=nonsense", "info,warm"] {
+        let ended = refused(&["server", "--log", filter, "zoo.cfg"], path);
+        check(&ended, 2, "--log");
+        check(&ended, 2, "off, error, warn, info, debug or trace");
+    }
+    let mut command = Command::new("env");
+    command.args(["OXKEEPER_LOG=bogus", env!("CARGO_BIN_EXE_oxkeeper"), "server", "zoo.cfg"]).current_dir(path);
+    check(&Process::run(command).end(), 2, "`bogus` is no level");
+    for filter in ["", "INFO", "warn,ox_server=debug", "ox_server=info,oxkeeper=info"] {
+        check(&refused(&["server", "--log", filter, "missing.cfg"], path), 2, "missing.cfg");
+    }
 }
 
 #[test]
