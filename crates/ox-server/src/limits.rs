@@ -20,8 +20,10 @@ pub(crate) const FRAME_BYTES_PER_SECOND_MIN: usize = 64 << 10;
 pub(crate) const UNSENT_BYTES_PAUSE: usize = 1 << 20;
 /// Unsent bytes at which a connection gets no more answers and is given up. One answer may be larger.
 pub(crate) const UNSENT_BYTES_MAX: usize = 64 << 20;
-/// Bytes of events that may wait for a client that does not read. It is given up rather than told only a part.
-pub(crate) const UNSENT_EVENT_BYTES_MAX: usize = 4 << 20;
+/// Bytes of events that may wait for a client. Beyond that it is given up rather than told only a part. One transaction
+/// can fire very many: the end of a session with all its nodes. While all buffers together are full,
+/// [`UNSENT_BYTES_PAUSE`] is the bound.
+pub(crate) const UNSENT_EVENT_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes that all connections together may have in their buffers, received or unsent. Beyond that, requests wait
 /// behind unsent answers, and whoever holds much and does not move is given up.

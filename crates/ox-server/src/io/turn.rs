@@ -58,6 +58,8 @@ pub(crate) struct IoThread {
     pub(super) arena: Vec<u8>,
     pub(super) received: Vec<(usize, Range<usize>)>,
     pub(super) submission: Submission,
+    /// Bytes of events put into buffers since these were last counted.
+    pub(super) delivered_bytes: usize,
     pub(super) pool: Pool,
     pub(super) figures: TurnFigures,
     next_thread: usize,
@@ -98,6 +100,7 @@ impl IoThread {
             arena: vec![0; ARENA_BYTES],
             received: Vec::new(),
             submission: Submission::default(),
+            delivered_bytes: 0,
             pool: Pool::default(),
             figures: TurnFigures::default(),
             next_thread: 0,
@@ -342,6 +345,7 @@ impl IoThread {
             }
         }
         self.shared.totals.buffer(growth);
+        self.delivered_bytes = 0;
         first.into_iter().chain(then).for_each(|slot| self.list(slot));
     }
 
