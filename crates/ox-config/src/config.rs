@@ -103,7 +103,7 @@ impl Config {
         checks::check_server(&settings)?;
         guard::check(&settings)?;
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
-            return Err(settings.place().error(Cause::UnknownHost(address.host())));
+            return Err(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }
         Ok(Config::from_checked(&settings, client.as_ref(), notices))
     }
@@ -156,7 +156,7 @@ impl Autopurge {
         let mut keep = settings.int(key);
         if keep < 3 {
             let text = format!("Invalid autopurge.snapRetainCount: {keep}. Defaulting to 3");
-            notices.push(Notice::warn(settings.place_of(key).line(), text));
+            notices.push(Notice::warn(settings.place_of(key), text));
             keep = 3;
         }
         let interval_ms = u64::try_from(settings.long("autopurge.purgeInterval")).ok();

@@ -113,11 +113,10 @@ fn load(args: &Args) -> Result<Config, (u8, String)> {
 }
 
 fn log_notice(notice: &Notice) {
-    let line = notice.line.map(|line| format!("line {line}: ")).unwrap_or_default();
     match notice.level {
-        Level::Info => tracing::info!("{line}{}", notice.text),
-        Level::Warn => tracing::warn!("{line}{}", notice.text),
-        Level::Error => tracing::error!("{line}{}", notice.text),
+        Level::Info => tracing::info!("{notice}"),
+        Level::Warn => tracing::warn!("{notice}"),
+        Level::Error => tracing::error!("{notice}"),
     }
 }
 
