@@ -109,8 +109,13 @@ fn check_quorum_sasl(settings: &Settings) -> Result<(), ConfigError> {
 }
 
 fn check_directories(settings: &Settings, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
-    if settings.text("dataDir").is_none_or(|path| path.is_empty()) {
-        return Err(settings.place_of("dataDir").error(Cause::NotSet("dataDir")));
+    if settings.line("dataDir").is_none() {
+        return Err(settings.place().error(Cause::NotSet("dataDir")));
+    }
+    for key in ["dataDir", "dataLogDir"] {
+        if let Some(entry) = settings.line(key).filter(|entry| entry.text.is_empty()) {
+            return Err(entry.place.error(Cause::EmptyPath(key)));
+        }
     }
     for entry in ["dataDir", "dataLogDir"].into_iter().filter_map(|key| settings.line(key)) {
         if let Place::File { .. } = entry.place {

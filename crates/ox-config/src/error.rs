@@ -97,6 +97,9 @@ pub enum Cause {
     /// A required key is missing.
     #[error("{0} is not set")]
     NotSet(&'static str),
+    /// A directory without a name. The working directory would be meant, and hardly is.
+    #[error("{0} is not set: its path is empty")]
+    EmptyPath(&'static str),
     /// A number that must not be zero is.
     #[error("{0} is not set: 0 counts as unset; expected a positive number")]
     Zero(&'static str),

@@ -101,6 +101,15 @@ fn remarks_name_file_line_and_key() {
 }
 
 #[test]
+fn an_empty_path_is_no_directory() {
+    let error = |lines: &str| World::with_config(lines).start().error();
+    assert_eq!(error("dataDir=\n"), "/data/tc.cfg:1: dataDir: dataDir is not set: its path is empty");
+    let text = "/data/tc.cfg:2: dataLogDir: dataLogDir is not set: its path is empty";
+    assert_eq!(error("dataDir=/d\ndataLogDir= \n"), text);
+    assert_eq!(error("clientPort=1\n"), "/data/tc.cfg: dataDir is not set");
+}
+
+#[test]
 fn zero_is_not_just_unset() {
     let error = |lines: &str| World::with_config(&format!("dataDir=/d\n{lines}")).start().error();
     let text = "tickTime is not set: 0 counts as unset; expected a positive number";
