@@ -150,6 +150,8 @@ impl Config {
     }
 }
 
+const MS_PER_HOUR: u64 = 3_600_000;
+
 impl Autopurge {
     fn from_checked(settings: &Settings, notices: &mut Vec<Notice>) -> Autopurge {
         let key = "autopurge.snapRetainCount";
@@ -159,8 +161,9 @@ impl Autopurge {
             notices.push(Notice::warn(settings.place_of(key), text));
             keep = 3;
         }
-        let interval_ms = u64::try_from(settings.long("autopurge.purgeInterval")).ok();
-        Autopurge { snap_retain_count: not_negative(keep), interval_ms: interval_ms.filter(|ms| 0 < *ms) }
+        let hours = u64::from(not_negative(settings.int("autopurge.purgeInterval")));
+        let interval_ms = (hours != 0).then_some(hours * MS_PER_HOUR);
+        Autopurge { snap_retain_count: not_negative(keep), interval_ms }
     }
 }
 

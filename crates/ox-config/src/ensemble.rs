@@ -132,12 +132,12 @@ fn my_id_path(settings: &Settings) -> String {
 
 /// The first line of `myid`, a number without blanks; `None` without such a file.
 fn read_my_id(settings: &Settings, outside: &Outside<'_>) -> Result<Option<i64>, ConfigError> {
+    use io::ErrorKind as K;
     let path = my_id_path(settings);
     let bytes = match (outside.read)(Path::new(&path)) {
         Ok(bytes) => bytes,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => {
-            return Ok(None);
-        }
+        // What `dataDir` is, if it is no directory, is found when the data is opened.
+        Err(error) if matches!(error.kind(), K::NotFound | K::IsADirectory | K::NotADirectory) => return Ok(None),
         Err(error) => {
             return Err(settings.place().error(Cause::Unreadable { path, why: error.to_string() }));
         }

@@ -26,6 +26,7 @@ pub(crate) fn lint(settings: &Settings, notices: &mut Vec<Notice>) {
             notices.push(Notice::warn(&entry.place, format!("Problems loading {}", entry.text)));
         }
     }
+    notices.extend(foreign_class(settings));
     not_built_yet(settings, notices);
     for_java_only(settings, notices);
 }
@@ -104,6 +105,19 @@ fn text_remark(name: &str, key: &Key, text: &str) -> Option<String> {
         _ => None,
     }
 }
+
+/// A class that somebody has written to serve connections in Apache's place.
+fn foreign_class(settings: &Settings) -> Option<Notice> {
+    const KEY: &str = "serverCnxnFactory";
+    let class = settings.text(KEY)?;
+    let is_apaches = CNXN_FACTORIES.contains(&class.as_str());
+    let text = || format!("{KEY}: {class} is a Java class and has no effect");
+    (!is_apaches).then(|| Notice::warn(settings.place_of(KEY), text()))
+}
+
+/// Apache's own classes that serve connections.
+const CNXN_FACTORIES: [&str; 2] =
+    ["org.apache.zookeeper.server.NIOServerCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"];
 
 /// One warning per feature that settings ask for.
 fn not_built_yet(settings: &Settings, notices: &mut Vec<Notice>) {

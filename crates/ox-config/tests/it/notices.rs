@@ -38,6 +38,12 @@ fn unknown_names() {
 }
 
 #[test]
+fn a_class_of_somebody_else() {
+    let text = "/data/tc.cfg:2: serverCnxnFactory: x.Y is a Java class and has no effect";
+    check("serverCnxnFactory=x.Y\n", "", text);
+}
+
+#[test]
 fn dead_names() {
     let text = "/data/tc.cfg:2: throttledOpWaitTime has no effect; the name that has is throttled_op_wait_time";
     check("throttledOpWaitTime=1\n", "", text);

@@ -85,6 +85,19 @@ fn a_directory_that_cannot_be_used_is_named() {
 }
 
 #[test]
+fn a_file_is_no_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\n").unwrap();
+    let data = directory.path().join("data");
+    std::fs::write(&data, "").unwrap();
+    check(&refused(&["server", "zoo.cfg"], directory.path()), 3, "data/version-2");
+    std::fs::remove_file(&data).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("version-2"), "").unwrap();
+    check(&refused(&["server", "zoo.cfg"], directory.path()), 3, "data/version-2");
+}
+
+#[test]
 fn without_a_file_it_listens_for_this_machine_only() {
     let directory = tempfile::tempdir().unwrap();
     let mut help = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
