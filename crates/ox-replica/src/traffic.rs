@@ -2,7 +2,7 @@
 //!
 //! One request after the other usually goes to the same part of the tree, so the part last seen is tried first.
 
-use crate::limits::NAMESPACES_MAX;
+use crate::limits::{NAMESPACE_BYTES_MAX, NAMESPACES_MAX};
 use ox_proto::OpCode;
 use ox_proto::txn::Txn;
 use ox_tree::Tally;
@@ -99,11 +99,11 @@ impl Traffic {
     }
 }
 
-/// The first name of a path; the root has none.
+/// The first name of a path; the root has none, and very long ones do not count.
 fn namespace(path: &[u8]) -> Option<&[u8]> {
     let names = path.strip_prefix(b"/")?;
     let name = names.split(|byte| *byte == b'/').next()?;
-    (!name.is_empty()).then_some(name)
+    (1..=NAMESPACE_BYTES_MAX).contains(&name.len()).then_some(name)
 }
 
 /// The text that a body begins with.
@@ -167,5 +167,10 @@ mod tests {
             traffic.note_write(&Txn::Delete { path: format!("/n{number}/x").into() });
         }
         assert_eq!(drained(&mut traffic).len(), NAMESPACES_MAX);
+        let mut traffic = Traffic::default();
+        for length in [NAMESPACE_BYTES_MAX, NAMESPACE_BYTES_MAX + 1, 1 << 20] {
+            traffic.note_write(&Txn::Delete { path: format!("/{}/x", "n".repeat(length)).into() });
+        }
+        assert_eq!(drained(&mut traffic).len(), 1, "long ones are not kept");
     }
 }

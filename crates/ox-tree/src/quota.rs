@@ -3,6 +3,7 @@
 //! A quota on `/p` is active while `/zookeeper/quota/p/zookeeper_limits` exists; usage is written into the data of
 //! the `zookeeper_stats` node beside it, which changes no stat, no version and no digest.
 
+use crate::path;
 use ox_proto::jute::decode_text;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,19 +136,37 @@ impl Quotas {
         self.0.iter().map(|path| &**path)
     }
 
-    /// The deepest path with a quota at or above `path`.
-    pub(crate) fn over<'a>(&self, path: &'a str) -> Option<&'a str> {
+    /// The deepest path with a quota at or above `node_path`.
+    pub(crate) fn over<'a>(&self, node_path: &'a str) -> Option<&'a str> {
         if self.0.is_empty() {
             return None;
         }
-        std::iter::once(path).chain(crate::path::ancestors(path)).find(|path| self.0.contains(*path))
+        std::iter::once(node_path).chain(path::ancestors(node_path)).find(|above| self.0.contains(*above))
     }
 }
 
 /// The path whose quota a limits or stats node below `/zookeeper/quota` is about.
 // Compat: Apache compares texts, so `/zookeeper/quotaX` is about "X", which is no path and has no nodes.
 pub(crate) fn subject(parent_of_figures: &str) -> Option<&str> {
-    parent_of_figures.strip_prefix(crate::path::QUOTA)
+    parent_of_figures.strip_prefix(path::QUOTA)
+}
+
+/// Longest parent of a limits node whose removal ends Apache.
+const DEADLY_PARENT_UNITS_MAX: usize = 16;
+
+/// Whether Apache dies when this node is removed, at once and again at every start: it takes the parent's
+/// path apart as if it lay deeper. Those who may go back to Apache must not have such a transaction in their logs.
+pub(crate) fn is_deadly_to_remove(node_path: &str) -> bool {
+    path::split(node_path).is_some_and(|(parent, name)| {
+        name == LIMITS && parent.starts_with(path::SYSTEM) && parent.encode_utf16().count() <= DEADLY_PARENT_UNITS_MAX
+    })
+}
+
+/// Whether Apache dies of this data in a stats node as soon as its quota is used.
+pub(crate) fn is_deadly_usage(node_path: &str, data: Option<&[u8]>) -> bool {
+    let is_stats = path::split(node_path)
+        .is_some_and(|(parent, name)| name == STATS && subject(parent).is_some_and(|subject| subject.starts_with('/')));
+    is_stats && Figures::parse(data).is_err()
 }
 
 #[cfg(test)]

@@ -118,6 +118,11 @@ pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> R
     if view.state.is_ephemeral(parent.stat.ephemeral_owner) {
         return Err(ErrorCode::NoChildrenForEphemerals);
     }
+    // K72: Apache dies of a limits node at the root of all quotas, and when certain others are removed.
+    let stays = matches!(new.kind, CreateKind::Create { ephemeral: false } | CreateKind::Create2 { ephemeral: false });
+    if (!stays || parent_path == path::QUOTA) && quota::is_deadly_to_remove(node_path) {
+        return Err(ErrorCode::BadArguments);
+    }
     check_quota(view, node_path, 1, signed(new.data.map_or(0, <[u8]>::len)))?;
 
     let parent_cversion = parent.sequence.wrapping_add(1);
