@@ -18,7 +18,7 @@ use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
 use crate::snapshot::read::{StoredNode, read_snapshot};
 use crate::snapshot::write::{SnapshotWriter, Structure, write_snapshot};
 use crate::snapshot::{Contents, Trailer};
-use crate::space::{Reserve, Space};
+use crate::space::{Reserve, Reserved, Space};
 use crate::txn_log::{LogOptions, TxnLog};
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
@@ -53,7 +53,7 @@ pub struct StoreOptions {
     pub allow_gaps: bool,
     /// `maxBatchSize`: how many records one sync may cover.
     pub batch_max: usize,
-    /// Below this much free space writes should be refused.
+    /// Below this much free space writes should be refused; less on a small volume.
     pub low_water_bytes: u64,
     /// Kept in a file of its own, to be given back when space has run out.
     pub reserve_bytes: u64,
@@ -149,6 +149,7 @@ struct Shared {
     write_last_zxid: bool,
     write_digest: bool,
     low_water_bytes: u64,
+    reserved: Arc<Reserved>,
     reserve: Reserve,
     /// Held while snapshots come or go.
     files: Mutex<()>,
@@ -187,6 +188,7 @@ impl Store {
         secure(&files, &recovered)?;
         let removed_ephemerals = recovered.state.remove_dead_sessions_nodes();
 
+        let reserved = Arc::new(Reserved::default());
         let store = Self(Arc::new(Shared {
             disk: Arc::clone(&disk),
             dirs: dirs.clone(),
@@ -194,6 +196,7 @@ impl Store {
             write_last_zxid: options.write_last_zxid,
             write_digest: tree_options.digest_enabled,
             low_water_bytes: options.low_water_bytes,
+            reserved: Arc::clone(&reserved),
             reserve: Reserve::new(&dirs.logs, options.reserve_bytes),
             files: Mutex::new(()),
             _lock: Arc::clone(&lock),
@@ -202,7 +205,7 @@ impl Store {
         tidy(&files, options)?;
         store.0.reserve.create(&*disk)?;
         let last = recovered.state.last_zxid();
-        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, lock)?;
+        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, (lock, reserved))?;
         let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
         Ok(Opened { store, state, log, report })
     }
@@ -232,12 +235,7 @@ impl Store {
     /// Free space where logs and snapshots go.
     pub fn space(&self) -> Result<Space, Error> {
         let shared = &*self.0;
-        let mut free_bytes = u64::MAX;
-        for dir in shared.dirs.each() {
-            free_bytes = free_bytes.min(shared.disk.free_bytes(dir).context("measure", dir)?);
-        }
-        let low_water_bytes = shared.low_water_bytes;
-        Ok(Space { free_bytes, low_water_bytes, is_low: free_bytes < low_water_bytes })
+        Space::measure(&*shared.disk, &shared.dirs, &shared.reserved, shared.low_water_bytes)
     }
 
     /// Gives the reserve back to the file system, so that a last write fits.

@@ -20,6 +20,7 @@ use crate::log_reader::{LOG_HEADER_BYTES, log_header};
 use crate::marker::{Marker, MarkerFile};
 use crate::names::log_name;
 use crate::random::Random;
+use crate::space::Reserved;
 use ox_proto::Zxid;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,6 +83,7 @@ pub struct TxnLog {
     marker: MarkerFile,
     roll: bool,
     failed: bool,
+    reserved: Arc<Reserved>,
     _lock: Arc<Lock>,
 }
 
@@ -104,6 +106,8 @@ struct Current {
     position: u64,
     /// Length of the file.
     allocated: u64,
+    /// Up to here the file system has set space aside.
+    reserved: u64,
     /// Zeros have been written up to here.
     filled: u64,
     unsynced: bool,
@@ -116,7 +120,7 @@ impl TxnLog {
         options: LogOptions,
         last: Zxid,
         seed: u64,
-        lock: Arc<Lock>,
+        (lock, reserved): (Arc<Lock>, Arc<Reserved>),
     ) -> Result<Self, Error> {
         let mut random = Random::new(seed);
         let trigger = Trigger::draw(&options, &mut random);
@@ -132,6 +136,7 @@ impl TxnLog {
             marker,
             roll: false,
             failed: false,
+            reserved,
             _lock: lock,
         })
     }
@@ -162,6 +167,7 @@ impl TxnLog {
             }
             let current = log.current.as_mut().expect("there is one now");
             current.append(frames, log.options.preallocate_bytes)?;
+            log.reserved.set(current.reserved.saturating_sub(current.position));
             log.last = last;
             Ok(log.count(records, frames.len()))
         })
@@ -228,7 +234,8 @@ impl TxnLog {
         let path = self.dir.join(log_name(first));
         let file = self.disk.open(&path, Open::CreateNew).context("create", &path)?;
         let identity = frames.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
-        let current = Current { file, path, first, identity, position: 0, allocated: 0, filled: 0, unsynced: true };
+        let (position, allocated, reserved, filled, unsynced) = (0, 0, 0, 0, true);
+        let current = Current { file, path, first, identity, position, allocated, reserved, filled, unsynced };
         let current = self.current.insert(current);
         current.append(&log_header(), self.options.preallocate_bytes)?;
         current.make_durable()?;
@@ -243,6 +250,7 @@ impl TxnLog {
         self.roll = false;
         let Some(current) = &mut self.current else { return Ok(()) };
         if current.position < current.allocated {
+            self.reserved.set(0);
             current.file.set_len(current.position).context("cut", &current.path)?;
             current.unsynced = true;
         }
@@ -300,7 +308,10 @@ impl Current {
         }
         let length = LOG_HEADER_BYTES + step * end.div_ceil(step);
         match self.file.preallocate(length) {
-            Ok(()) => self.allocated = length,
+            Ok(is_reserved) => {
+                self.allocated = length;
+                self.reserved = if is_reserved { length } else { 0 };
+            }
             // A reserve that does not fit is no reason to refuse a batch that does.
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => (),
             Err(error) => return Err(error).context("preallocate", &self.path),

@@ -290,7 +290,7 @@ fn k052_no_space_for_a_snapshot() {
     let mut history = History::default();
     let mut opened = open(&disk).unwrap();
     run(&mut opened, &[4, 4], &mut history).unwrap();
-    let free = disk.free_bytes(Path::new("/")).unwrap();
+    let free = disk.space(Path::new("/")).unwrap().free_bytes;
     for room in [0, 100, 1000] {
         disk.set_capacity((1 << 40) - free + room);
         let error = opened.store.write_snapshot(&opened.state.freeze()).unwrap_err();
@@ -302,6 +302,28 @@ fn k052_no_space_for_a_snapshot() {
     run(&mut opened, &[1], &mut history).unwrap();
     opened.store.write_snapshot(&opened.state.freeze()).unwrap();
     reopen_after(&disk, Keep::Nothing, &history, "space came back");
+}
+
+/// Guard: what the log has reserved counts as free, and the mark suits the volume.
+#[test]
+fn k153_a_small_volume_can_be_used() {
+    let mut options = options();
+    options.log.preallocate_bytes = 64_000;
+    options.log.snap_count = 1_000_000;
+    options.low_water_bytes = 64_000;
+    let disk = SimDisk::new();
+    disk.set_capacity(120_000);
+    let mut opened = open_with(&disk, &options).unwrap();
+    let before = opened.store.space().unwrap();
+    assert_eq!((before.low_water_bytes, before.is_low), (6_000, false));
+    let (mut history, mut logged) = (History::default(), 0);
+    while !opened.store.space().unwrap().is_low {
+        let free = opened.store.space().unwrap().free_bytes;
+        run(&mut opened, &[5], &mut history).unwrap();
+        logged += free - opened.store.space().unwrap().free_bytes;
+    }
+    assert!(100_000 < logged, "refused after {logged} bytes");
+    reopen_after(&disk, Keep::Nothing, &history, "a full volume");
 }
 
 /// Guard: after a failed sync the log takes nothing more, and a restart writes the doubtful bytes again.
