@@ -2,15 +2,17 @@
 //!
 //! Below the low-water mark the server refuses writes with a clear error and resumes when space returns; it asks
 //! [`crate::Store::space`] now and then. Space that the log has reserved ahead of its records counts as free: they
-//! will fit. Should a write meet a full disk anyway, the reserve can be given back so that a clean stop fits.
+//! will fit. Should the log meet a full disk anyway, because a snapshot or somebody else was quicker, it gives the
+//! reserve back and goes on.
 
 use crate::disk::{Disk, DiskSpace, Open};
 use crate::error::{Error, IoContext};
 use crate::limits::LOW_WATER_PART;
 use crate::names::Dirs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Free space where logs and snapshots go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,34 +64,52 @@ impl Reserved {
     }
 }
 
-/// The file `oxk.reserve`.
+/// The file `oxk.reserve`: space for what is on its way to the log when the disk runs full.
 pub(crate) struct Reserve {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
     path: PathBuf,
-    bytes: u64,
+    bytes_max: u64,
+    is_there: AtomicBool,
 }
 
 impl Reserve {
-    pub(crate) fn new(dir: &Path, bytes: u64) -> Self {
-        Self { path: dir.join("oxk.reserve"), bytes }
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, bytes_max: u64) -> Self {
+        let (dir, path) = (dir.to_owned(), dir.join("oxk.reserve"));
+        Self { disk, dir, path, bytes_max, is_there: AtomicBool::new(false) }
     }
 
     /// Sets the space aside. A disk that is too full already has no use for a reserve.
-    pub(crate) fn create(&self, disk: &dyn Disk) -> Result<(), Error> {
-        if self.bytes == 0 {
+    pub(crate) fn create(&self) -> Result<(), Error> {
+        if self.bytes_max == 0 {
             return Ok(());
         }
-        let file = disk.open(&self.path, Open::Create).context("create", &self.path)?;
-        match file.preallocate(self.bytes) {
-            Err(error) if error.kind() == ErrorKind::StorageFull => self.release(disk),
-            outcome => outcome.map(|_| ()).context("preallocate", &self.path),
+        let total_bytes = self.disk.space(&self.dir).context("measure", &self.dir)?.total_bytes;
+        let file = self.disk.open(&self.path, Open::Create).context("create", &self.path)?;
+        match file.preallocate(self.bytes_max.min(total_bytes / LOW_WATER_PART)) {
+            Ok(_) => self.is_there.store(true, Ordering::Release),
+            Err(error) if error.kind() == ErrorKind::StorageFull => _ = self.disk.remove(&self.path),
+            Err(error) => return Err(error).context("preallocate", &self.path),
+        }
+        Ok(())
+    }
+
+    /// Sets it aside again once there is plenty.
+    pub(crate) fn renew(&self, space: &Space) -> Result<(), Error> {
+        let enough_bytes = space.low_water_bytes.saturating_add(self.bytes_max).saturating_mul(2);
+        if self.is_there.load(Ordering::Acquire) || space.free_bytes < enough_bytes { Ok(()) } else { self.create() }
+    }
+
+    /// Does `work`; if the disk is full, gives the reserve back and does it again.
+    pub(crate) fn help<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match work() {
+            Err(error) if error.kind() == ErrorKind::StorageFull && self.release() => work(),
+            outcome => outcome,
         }
     }
 
-    /// Gives it back.
-    pub(crate) fn release(&self, disk: &dyn Disk) -> Result<(), Error> {
-        match disk.remove(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            outcome => outcome.context("remove", &self.path),
-        }
+    /// Whether there was something to give back.
+    fn release(&self) -> bool {
+        self.is_there.swap(false, Ordering::AcqRel) && self.disk.remove(&self.path).is_ok()
     }
 }

@@ -55,7 +55,7 @@ pub struct StoreOptions {
     pub batch_max: usize,
     /// Below this much free space writes should be refused; less on a small volume.
     pub low_water_bytes: u64,
-    /// Kept in a file of its own, to be given back when space has run out.
+    /// Kept in a file of its own, to be given back when the log meets a full disk; less on a small volume.
     pub reserve_bytes: u64,
     /// Wall clock, for the names of files that are moved aside.
     pub now_ms: i64,
@@ -150,7 +150,7 @@ struct Shared {
     write_digest: bool,
     low_water_bytes: u64,
     reserved: Arc<Reserved>,
-    reserve: Reserve,
+    reserve: Arc<Reserve>,
     /// Held while snapshots come or go.
     files: Mutex<()>,
     _lock: Arc<Lock>,
@@ -189,6 +189,7 @@ impl Store {
         let removed_ephemerals = recovered.state.remove_dead_sessions_nodes();
 
         let reserved = Arc::new(Reserved::default());
+        let reserve = Arc::new(Reserve::new(Arc::clone(&disk), &dirs.logs, options.reserve_bytes));
         let store = Self(Arc::new(Shared {
             disk: Arc::clone(&disk),
             dirs: dirs.clone(),
@@ -197,15 +198,15 @@ impl Store {
             write_digest: tree_options.digest_enabled,
             low_water_bytes: options.low_water_bytes,
             reserved: Arc::clone(&reserved),
-            reserve: Reserve::new(&dirs.logs, options.reserve_bytes),
+            reserve: Arc::clone(&reserve),
             files: Mutex::new(()),
             _lock: Arc::clone(&lock),
         }));
         let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
         tidy(&files, options)?;
-        store.0.reserve.create(&*disk)?;
+        reserve.create()?;
         let last = recovered.state.last_zxid();
-        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, (lock, reserved))?;
+        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, (lock, reserved, reserve))?;
         let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
         Ok(Opened { store, state, log, report })
     }
@@ -238,9 +239,9 @@ impl Store {
         Space::measure(&*shared.disk, &shared.dirs, &shared.reserved, shared.low_water_bytes)
     }
 
-    /// Gives the reserve back to the file system, so that a last write fits.
-    pub fn release_reserve(&self) -> Result<(), Error> {
-        self.0.reserve.release(&*self.0.disk)
+    /// Sets the reserve aside again if the log had to give it back and there is plenty of space now.
+    pub fn renew_reserve(&self, space: &Space) -> Result<(), Error> {
+        self.0.reserve.renew(space)
     }
 
     /// Where logs and snapshots are.

@@ -304,6 +304,29 @@ fn k052_no_space_for_a_snapshot() {
     reopen_after(&disk, Keep::Nothing, &history, "space came back");
 }
 
+/// Guard: the reserve is for the log that meets a full disk.
+#[test]
+fn k052_the_batch_at_hand_fits_into_the_reserve() {
+    let mut options = options();
+    options.log.preallocate_bytes = 0;
+    options.reserve_bytes = 10_000;
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open_with(&disk, &options).unwrap();
+    run(&mut opened, &[4, 4], &mut history).unwrap();
+    let used = (1 << 40) - disk.space(Path::new("/")).unwrap().free_bytes;
+    disk.set_capacity(used);
+    run(&mut opened, &[4, 4], &mut history).unwrap();
+    assert_eq!(names(&disk, "oxk.reserve"), [""; 0]);
+    let low = opened.store.space().unwrap();
+    opened.store.renew_reserve(&low).unwrap();
+    assert_eq!(names(&disk, "oxk.reserve"), [""; 0], "it is needed elsewhere");
+    disk.set_capacity(1 << 40);
+    opened.store.renew_reserve(&opened.store.space().unwrap()).unwrap();
+    assert_eq!(disk.content(&file("oxk.reserve")).unwrap().len(), 10_000);
+    reopen_after(&disk, Keep::Nothing, &history, "in the reserve");
+}
+
 /// Guard: what the log has reserved counts as free, and the mark suits the volume.
 #[test]
 fn k153_a_small_volume_can_be_used() {

@@ -64,14 +64,3 @@ fn one_process_at_a_time() {
     drop(opened);
     open(dir.path());
 }
-
-#[test]
-fn the_reserve_is_given_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let opened = open(dir.path());
-    let reserve = opened.store.dirs().logs.join("oxk.reserve");
-    assert_eq!(std::fs::metadata(&reserve).unwrap().len(), 4096);
-    opened.store.release_reserve().unwrap();
-    opened.store.release_reserve().unwrap();
-    assert!(!reserve.exists());
-}
