@@ -44,6 +44,9 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
         }
     }
     shared.inbox.put(|input| input.space = Some(space));
+    if let Err(error) = shared.store.renew_reserve(&space) {
+        tracing::warn!(%error, "cannot set space aside for a full disk");
+    }
     space.is_low
 }
 

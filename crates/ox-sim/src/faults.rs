@@ -148,7 +148,7 @@ fn fill_disk(world: &mut World, number: usize) {
     let server = &mut world.servers[number];
     let copy = server.disk.fork();
     copy.clear_faults();
-    let Ok(free) = copy.free_bytes(Path::new("/")).map(|free| free.min(CAPACITY)) else { return };
+    let Ok(free) = copy.space(Path::new("/")).map(|space| space.free_bytes.min(CAPACITY)) else { return };
     if server.is_full {
         return;
     }

@@ -235,6 +235,9 @@ pub(crate) fn maintain(world: &SharedWorld, who: Who) {
         return;
     };
     let space = store.space();
+    if let Ok(space) = &space {
+        _ = store.renew_reserve(space);
+    }
     let purged = purges.then(|| store.purge(retain));
     let mut world = world.lock();
     if !world.is_current(who) {

@@ -19,6 +19,9 @@ pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 8 << 20;
 /// most syncs are one write to the disk instead of two or three.
 pub(crate) const FILL_AHEAD_BYTES: u64 = 1 << 20;
 
+/// The low-water mark is at most the volume's size divided by this: a small volume is there to be used.
+pub(crate) const LOW_WATER_PART: u64 = 20;
+
 /// What may follow the first seal of a snapshot, at most. The known trailers have 54 bytes; a digest of version 1
 /// may be a text of some length.
 pub(crate) const TRAILER_BYTES_MAX: usize = 4 << 10;

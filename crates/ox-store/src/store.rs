@@ -18,7 +18,7 @@ use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
 use crate::snapshot::read::{StoredNode, read_snapshot};
 use crate::snapshot::write::{SnapshotWriter, Structure, write_snapshot};
 use crate::snapshot::{Contents, Trailer};
-use crate::space::{Reserve, Space};
+use crate::space::{Reserve, Reserved, Space};
 use crate::txn_log::{LogOptions, TxnLog};
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
@@ -53,9 +53,9 @@ pub struct StoreOptions {
     pub allow_gaps: bool,
     /// `maxBatchSize`: how many records one sync may cover.
     pub batch_max: usize,
-    /// Below this much free space writes should be refused.
+    /// Below this much free space writes should be refused; less on a small volume.
     pub low_water_bytes: u64,
-    /// Kept in a file of its own, to be given back when space has run out.
+    /// Kept in a file of its own, to be given back when the log meets a full disk; less on a small volume.
     pub reserve_bytes: u64,
     /// Wall clock, for the names of files that are moved aside.
     pub now_ms: i64,
@@ -149,7 +149,8 @@ struct Shared {
     write_last_zxid: bool,
     write_digest: bool,
     low_water_bytes: u64,
-    reserve: Reserve,
+    reserved: Arc<Reserved>,
+    reserve: Arc<Reserve>,
     /// Held while snapshots come or go.
     files: Mutex<()>,
     _lock: Arc<Lock>,
@@ -187,6 +188,8 @@ impl Store {
         secure(&files, &recovered)?;
         let removed_ephemerals = recovered.state.remove_dead_sessions_nodes();
 
+        let reserved = Arc::new(Reserved::default());
+        let reserve = Arc::new(Reserve::new(Arc::clone(&disk), &dirs.logs, options.reserve_bytes));
         let store = Self(Arc::new(Shared {
             disk: Arc::clone(&disk),
             dirs: dirs.clone(),
@@ -194,15 +197,16 @@ impl Store {
             write_last_zxid: options.write_last_zxid,
             write_digest: tree_options.digest_enabled,
             low_water_bytes: options.low_water_bytes,
-            reserve: Reserve::new(&dirs.logs, options.reserve_bytes),
+            reserved: Arc::clone(&reserved),
+            reserve: Arc::clone(&reserve),
             files: Mutex::new(()),
             _lock: Arc::clone(&lock),
         }));
         let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
         tidy(&files, options)?;
-        store.0.reserve.create(&*disk)?;
+        reserve.create()?;
         let last = recovered.state.last_zxid();
-        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, lock)?;
+        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, (lock, reserved, reserve))?;
         let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
         Ok(Opened { store, state, log, report })
     }
@@ -232,17 +236,12 @@ impl Store {
     /// Free space where logs and snapshots go.
     pub fn space(&self) -> Result<Space, Error> {
         let shared = &*self.0;
-        let mut free_bytes = u64::MAX;
-        for dir in shared.dirs.each() {
-            free_bytes = free_bytes.min(shared.disk.free_bytes(dir).context("measure", dir)?);
-        }
-        let low_water_bytes = shared.low_water_bytes;
-        Ok(Space { free_bytes, low_water_bytes, is_low: free_bytes < low_water_bytes })
+        Space::measure(&*shared.disk, &shared.dirs, &shared.reserved, shared.low_water_bytes)
     }
 
-    /// Gives the reserve back to the file system, so that a last write fits.
-    pub fn release_reserve(&self) -> Result<(), Error> {
-        self.0.reserve.release(&*self.0.disk)
+    /// Sets the reserve aside again if the log had to give it back and there is plenty of space now.
+    pub fn renew_reserve(&self, space: &Space) -> Result<(), Error> {
+        self.0.reserve.renew(space)
     }
 
     /// Where logs and snapshots are.

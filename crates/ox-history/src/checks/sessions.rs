@@ -128,9 +128,10 @@ fn check_single_writer(history: &History, matching: &Matching, session: &Session
             }
             finished.extend(current.replace(number));
         }
-        let own = grant(&history.connections[number]);
+        // When it got the session itself is not known if the answer was lost.
+        let Some(own) = grant(&history.connections[number]) else { continue };
         let later = session.connections.iter().find(|(other, connection)| {
-            *other != number && grant(connection).is_some_and(|taken| own < Some(taken) && taken < sent)
+            *other != number && grant(connection).is_some_and(|taken| own < taken && taken < sent)
         });
         if let Some((other, _)) = later {
             return fail(number, at, format!("{zxid} was sent after connection {other} had got the session"));

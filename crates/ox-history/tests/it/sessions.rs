@@ -80,6 +80,21 @@ fn p42_the_old_connection_still_writes() {
     story.is_bad(Reason::MovedSessionWrote);
 }
 
+/// An eager client: it writes before its handshake is answered, and never sees the answer.
+#[test]
+fn p42_a_handshake_whose_answer_was_lost() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    let b = story.reconnect(story.session(a));
+    let request = story.send(b, create("/a"));
+    story.commit(b, request);
+    story.history.connections[b].granted = None;
+    story.hang_up(b);
+    story.expire(story.session(a));
+    story.is_good();
+}
+
 #[test]
 fn p42_two_connections_take_turns() {
     let mut story = Story::new();

@@ -290,7 +290,7 @@ fn k052_no_space_for_a_snapshot() {
     let mut history = History::default();
     let mut opened = open(&disk).unwrap();
     run(&mut opened, &[4, 4], &mut history).unwrap();
-    let free = disk.free_bytes(Path::new("/")).unwrap();
+    let free = disk.space(Path::new("/")).unwrap().free_bytes;
     for room in [0, 100, 1000] {
         disk.set_capacity((1 << 40) - free + room);
         let error = opened.store.write_snapshot(&opened.state.freeze()).unwrap_err();
@@ -302,6 +302,51 @@ fn k052_no_space_for_a_snapshot() {
     run(&mut opened, &[1], &mut history).unwrap();
     opened.store.write_snapshot(&opened.state.freeze()).unwrap();
     reopen_after(&disk, Keep::Nothing, &history, "space came back");
+}
+
+/// Guard: the reserve is for the log that meets a full disk.
+#[test]
+fn k052_the_batch_at_hand_fits_into_the_reserve() {
+    let mut options = options();
+    options.log.preallocate_bytes = 0;
+    options.reserve_bytes = 10_000;
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open_with(&disk, &options).unwrap();
+    run(&mut opened, &[4, 4], &mut history).unwrap();
+    let used = (1 << 40) - disk.space(Path::new("/")).unwrap().free_bytes;
+    disk.set_capacity(used);
+    run(&mut opened, &[4, 4], &mut history).unwrap();
+    assert_eq!(names(&disk, "oxk.reserve"), [""; 0]);
+    let low = opened.store.space().unwrap();
+    opened.store.renew_reserve(&low).unwrap();
+    assert_eq!(names(&disk, "oxk.reserve"), [""; 0], "it is needed elsewhere");
+    disk.set_capacity(1 << 40);
+    opened.store.renew_reserve(&opened.store.space().unwrap()).unwrap();
+    assert_eq!(disk.content(&file("oxk.reserve")).unwrap().len(), 10_000);
+    reopen_after(&disk, Keep::Nothing, &history, "in the reserve");
+}
+
+/// Guard: what the log has reserved counts as free, and the mark suits the volume.
+#[test]
+fn k153_a_small_volume_can_be_used() {
+    let mut options = options();
+    options.log.preallocate_bytes = 64_000;
+    options.log.snap_count = 1_000_000;
+    options.low_water_bytes = 64_000;
+    let disk = SimDisk::new();
+    disk.set_capacity(120_000);
+    let mut opened = open_with(&disk, &options).unwrap();
+    let before = opened.store.space().unwrap();
+    assert_eq!((before.low_water_bytes, before.is_low), (6_000, false));
+    let (mut history, mut logged) = (History::default(), 0);
+    while !opened.store.space().unwrap().is_low {
+        let free = opened.store.space().unwrap().free_bytes;
+        run(&mut opened, &[5], &mut history).unwrap();
+        logged += free - opened.store.space().unwrap().free_bytes;
+    }
+    assert!(100_000 < logged, "refused after {logged} bytes");
+    reopen_after(&disk, Keep::Nothing, &history, "a full volume");
 }
 
 /// Guard: after a failed sync the log takes nothing more, and a restart writes the doubtful bytes again.

@@ -64,17 +64,3 @@ fn one_process_at_a_time() {
     drop(opened);
     open(dir.path());
 }
-
-#[test]
-fn space_and_its_reserve() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut options = options(dir.path());
-    options.low_water_bytes = u64::MAX;
-    let opened = Store::open(Arc::new(RealDisk), &options, &Options::default(), 7).unwrap();
-    assert!(opened.store.space().unwrap().is_low);
-    let reserve = opened.store.dirs().logs.join("oxk.reserve");
-    assert_eq!(std::fs::metadata(&reserve).unwrap().len(), 4096);
-    opened.store.release_reserve().unwrap();
-    opened.store.release_reserve().unwrap();
-    assert!(!reserve.exists());
-}

@@ -98,6 +98,18 @@ fn k153_a_full_disk_refuses_writes_until_there_is_space() {
     running.stop();
 }
 
+/// Most of a small volume is reserved for the log at once; that is no reason to refuse what it is reserved for.
+#[test]
+fn k153_a_small_disk_can_be_used() {
+    let Some(disk) = SmallDisk::mount(120) else { return };
+    let site = Site::new(disk.path(), "preAllocSize=65536\n");
+    let running = site.start();
+    let count = fill_up(&mut running.client(), 0);
+    assert!(120 < count, "refused at {count} half megabytes");
+    check_all(&running, count);
+    running.stop();
+}
+
 /// Somebody else takes the last byte: the server refuses, or ends with a clear word, and nothing is lost either way.
 #[test]
 fn k52_a_disk_that_is_full_all_at_once_loses_nothing() {
