@@ -10,6 +10,7 @@ use crate::auth::Identities;
 use crate::index::PathHash;
 use crate::node::{node_digest, prefix_crc};
 use crate::path;
+use crate::quota::OverQuota;
 use hashbrown::{HashTable, hash_table as table};
 use ox_proto::stat::StatPersisted;
 use ox_proto::{ErrorCode, RawAcls, SessionId, Zxid};
@@ -59,6 +60,8 @@ pub struct Pending {
     session_changes: VecDeque<(Zxid, SessionId)>,
     digest: u64,
     undo: Vec<(u64, Option<Entry>)>,
+    /// The limit that the write in the making passed last.
+    over_quota: Option<OverQuota>,
 }
 
 impl Pending {
@@ -154,6 +157,7 @@ impl<'a> View<'a> {
             pending.digest = state.tree.digest();
         }
         pending.undo.clear();
+        pending.over_quota = None;
         let alive = stamp.session == SessionId::NONE || !pending.is_closing(stamp.session);
         let session_ok = if alive { Ok(()) } else { Err(ErrorCode::SessionExpired) };
         Self { state, pending, ids, zxid: stamp.zxid, time_ms: stamp.time_ms, session: stamp.session, session_ok }
@@ -163,6 +167,15 @@ impl<'a> View<'a> {
     /// the caller knows of sessions that have moved.
     pub fn fail_session(&mut self, code: ErrorCode) {
         self.session_ok = Err(code);
+    }
+
+    pub(crate) fn note_over_quota(&mut self, over: OverQuota) {
+        self.pending.over_quota = Some(over);
+    }
+
+    /// The limit that the write passed, if it did: the one it was refused for, or else the last one.
+    pub fn take_over_quota(&mut self) -> Option<OverQuota> {
+        self.pending.over_quota.take()
     }
 
     /// Refuses a write of a session that is being closed.
