@@ -141,7 +141,6 @@ impl Replica {
         self.sessions.expire(now.mono_ms, EXPIRED_AT_ONCE_MAX, waits, &mut expired);
         for session in expired {
             self.tallies.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
-            self.sessions.start_closing(session);
             self.propose_close(now, session, 0, Origin::Server, state);
         }
         while let Some(path) = self.sweep.next(now, state) {
@@ -193,11 +192,10 @@ impl Replica {
             let before = out.bytes();
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
             let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
-            let outcome = state.apply(&record, out);
+            let outcome = state.apply(&record, self.pending.applied(proposal.zxid), out);
             self.tallies.propagation_ms.note(now.wall_ms - record.header.time_ms, 1);
             self.tallies.writes.note_write(&record.txn);
             self.digest_mismatches += u64::from(outcome.digest_differs);
-            self.pending.applied(proposal.zxid);
             self.answer(now, &proposal.origin, &record, &outcome.applied, out);
             self.answer_all(proposal.waiting, state, out);
             applied += 1;

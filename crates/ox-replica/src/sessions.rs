@@ -43,6 +43,11 @@ pub struct SessionInfo {
     pub expires_ms: i64,
 }
 
+/// When a client heard of at `at_ms` is given up.
+fn bucket(tick_ms: i64, at_ms: i64, timeout_ms: i32) -> i64 {
+    (at_ms.saturating_add(i64::from(timeout_ms)) / tick_ms + 1) * tick_ms
+}
+
 /// The sessions of a server that may end them: standalone or leader.
 #[derive(Debug)]
 pub(crate) struct Sessions {
@@ -56,15 +61,10 @@ impl Sessions {
         Self { tick_ms: i64::from(tick_ms.max(1)), sessions: BTreeMap::new(), buckets: BTreeMap::new() }
     }
 
-    /// When a client heard of at `at_ms` is given up.
-    fn bucket(&self, at_ms: i64, timeout_ms: i32) -> i64 {
-        (at_ms.saturating_add(i64::from(timeout_ms)) / self.tick_ms + 1) * self.tick_ms
-    }
-
     /// Adds a session with a full timeout from now.
     pub(crate) fn add(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, touch: Touch, conn: Option<ConnId>) {
         touch.note(now_ms);
-        let bucket_ms = self.bucket(now_ms, timeout_ms);
+        let bucket_ms = bucket(self.tick_ms, now_ms, timeout_ms);
         self.sessions.insert(id, Session { timeout_ms, touch, conn, bucket_ms, closing: false });
         self.buckets.entry(bucket_ms).or_default().push(id);
     }
@@ -76,7 +76,7 @@ impl Sessions {
                 touch.note(now_ms);
                 // The old bucket stays: when it is due, the session moves to where it belongs by then.
                 *session = Session { timeout_ms, touch, conn: Some(conn), ..*session };
-                let due = (now_ms.saturating_add(i64::from(timeout_ms)) / self.tick_ms + 1) * self.tick_ms;
+                let due = bucket(self.tick_ms, now_ms, timeout_ms);
                 if due < session.bucket_ms {
                     session.bucket_ms = due;
                     self.buckets.entry(due).or_default().push(id);
@@ -125,8 +125,8 @@ impl Sessions {
         self.buckets.first_key_value().map(|(due, _)| *due)
     }
 
-    /// Sessions to close: those of due buckets that were not heard of since and are not `excused`. At most `max` are
-    /// added; the others stay due.
+    /// Gives up the sessions of due buckets that were not heard of since and are not `excused`: they are being closed
+    /// from now on. At most `max` are added; the others stay due.
     pub(crate) fn expire(
         &mut self,
         now_ms: i64,
@@ -142,19 +142,20 @@ impl Sessions {
                     return;
                 }
                 let id = ids[at];
-                let Some(session) = self.sessions.get(&id) else { continue };
+                let Some(session) = self.sessions.get_mut(&id) else { continue };
                 if session.closing || session.bucket_ms != due_ms {
                     continue;
                 }
                 if excused(session.conn) {
                     session.touch.note(now_ms);
                 }
-                let bucket_ms = self.bucket(session.touch.last_ms(), session.timeout_ms);
+                let bucket_ms = bucket(self.tick_ms, session.touch.last_ms(), session.timeout_ms);
                 if bucket_ms <= now_ms {
+                    session.closing = true;
                     expired.push(id);
                 } else {
+                    session.bucket_ms = bucket_ms;
                     self.buckets.entry(bucket_ms).or_default().push(id);
-                    self.sessions.get_mut(&id).expect("just found").bucket_ms = bucket_ms;
                 }
             }
         }
@@ -175,7 +176,7 @@ impl Sessions {
         let sessions = self.sessions.range((behind, Bound::Unbounded)).take(max);
         let info = |(id, session): (&SessionId, &Session)| SessionInfo {
             id: *id,
-            expires_ms: self.bucket(session.touch.last_ms(), session.timeout_ms),
+            expires_ms: bucket(self.tick_ms, session.touch.last_ms(), session.timeout_ms),
         };
         sessions.map(info).collect()
     }
@@ -221,7 +222,6 @@ mod tests {
             let mut expired = Vec::new();
             sessions.expire(9000, 2, |_| false, &mut expired);
             assert_eq!(expired.len(), expected);
-            expired.iter().for_each(|id| sessions.start_closing(*id));
             seen.extend(expired);
         }
         assert_eq!(seen, (1..=5).map(SessionId).collect::<Vec<_>>());
@@ -253,6 +253,20 @@ mod tests {
         sessions.add(SessionId(1), 40_000, 0, Touch::default(), None);
         assert!(sessions.attach(SessionId(1), 4000, 1000, Touch::default(), ConnId::new(0, 1, 1)));
         assert_eq!(expired(&mut sessions, 6000), [1]);
+    }
+
+    /// The same session can stand twice in a bucket: first where its old timeout put it, then where its life moved it.
+    #[test]
+    fn a_shorter_timeout_at_reconnect_expires_once() {
+        let mut sessions = Sessions::new(1000);
+        let touch = Touch::default();
+        sessions.add(SessionId(1), 9000, 0, Touch::default(), None);
+        assert!(sessions.attach(SessionId(1), 4000, 0, touch.clone(), ConnId::new(0, 1, 1)));
+        touch.note(4999);
+        assert_eq!(expired(&mut sessions, 5000), [] as [i64; 0]);
+        touch.note(5500);
+        assert_eq!(expired(&mut sessions, 9000), [] as [i64; 0]);
+        assert_eq!(expired(&mut sessions, 10_000), [1]);
     }
 
     #[test]

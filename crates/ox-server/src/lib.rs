@@ -19,6 +19,7 @@ mod log_writer;
 mod mailbox;
 mod maintenance;
 mod metrics;
+mod options;
 mod register;
 mod replica_loop;
 mod seldom;

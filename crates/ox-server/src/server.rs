@@ -5,6 +5,7 @@ use crate::log_writer::{self, LogQueue};
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::metrics::Metrics;
+use crate::options::{replica_settings, store_options, tree_options};
 use crate::replica_loop::ReplicaLoop;
 use crate::shared::{Essential, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
@@ -13,10 +14,9 @@ use crate::words;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::Config;
-use ox_replica::{Replica, ReplicaSettings};
+use ox_replica::Replica;
 use ox_store::disk::{Disk, RealDisk};
-use ox_store::{RecoveryReport, StartSnapshot, Store, StoreOptions, TxnLog};
-use ox_tree::Options;
+use ox_store::{RecoveryReport, StartSnapshot, Store, TxnLog};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -202,65 +202,6 @@ fn bind_client_port(config: &Config) -> Result<Option<TcpListener>, StartError> 
         let host = config.client_address.map_or_else(|| "*".to_owned(), |ip| ip.to_string());
         StartError::Bind { address: format!("{host}:{port}"), source }
     })
-}
-
-fn replica_settings(config: &Config, threads: usize) -> ReplicaSettings {
-    let containers = &config.containers;
-    ReplicaSettings {
-        tick_ms: i32::try_from(config.tick_ms).unwrap_or(i32::MAX),
-        server: 1, // a standalone server's session ids say so, as Apache's do
-        threads,
-        sweep_interval_ms: i64::from(containers.check_interval_ms),
-        sweep_per_minute: i64::from(containers.max_per_minute),
-        sweep_never_used_ms: containers.max_never_used_ms.map_or(0, |ms| i64::try_from(ms).unwrap_or(i64::MAX)),
-    }
-}
-
-fn tree_options(config: &Config, hash_seed: u64) -> Options {
-    let limits = &config.limits;
-    Options {
-        digest_enabled: config.storage.digest_enabled,
-        extended_types: config.extended_types,
-        emulate_353_ttl: config.emulate_353_ttl,
-        enforce_quota: config.enforce_quota,
-        skip_acl: config.auth.skip_acl,
-        close_session_txn: config.storage.close_session_txn,
-        super_digest: config.auth.super_digest.as_ref().map(|digest| digest.reveal().to_owned()),
-        digest_scheme: config.auth.digest_scheme_enabled,
-        reconfig_enabled: config.reconfig_enabled,
-        record_bytes_max: limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize,
-        hash_seed,
-    }
-}
-
-fn store_options(config: &Config) -> StoreOptions {
-    use ox_config::{Compression as Asked, TornTail as AskedTail};
-    use ox_store::names::Compression;
-    let storage = &config.storage;
-    let mut options = StoreOptions::new(&config.data_dir);
-    options.log_dir = (config.data_log_dir != config.data_dir).then(|| config.data_log_dir.clone());
-    options.create_dirs = storage.datadir_autocreate;
-    options.log = ox_store::LogOptions {
-        preallocate_bytes: storage.pre_alloc_bytes,
-        snap_count: storage.snap_count,
-        snap_bytes: storage.snap_size_limit_bytes,
-        roll_bytes: storage.txn_log_size_limit_bytes,
-        force_sync: storage.force_sync,
-    };
-    options.compression = match storage.snapshot_compression {
-        Asked::None => Compression::None,
-        Asked::Gzip => Compression::Gz,
-        Asked::Snappy => Compression::Snappy,
-    };
-    options.write_last_zxid = storage.serialize_last_zxid;
-    options.trust_empty = storage.trust_empty;
-    options.torn_tail = match config.recovery.torn_tail {
-        AskedTail::Truncate => ox_store::TornTail::Truncate,
-        AskedTail::Refuse => ox_store::TornTail::Refuse,
-    };
-    options.allow_gaps = config.recovery.allow_gaps;
-    options.now_ms = crate::clock::wall_ms();
-    options
 }
 
 fn note_recovery(metrics: &Metrics, report: &RecoveryReport, total_ms: i64) {

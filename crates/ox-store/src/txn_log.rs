@@ -167,7 +167,7 @@ impl TxnLog {
         })
     }
 
-    /// Makes everything appended durable.
+    /// Makes everything appended durable; with `force_sync` off that waits for the end of the file.
     pub fn sync(&mut self) -> Result<Synced, Error> {
         let started = Instant::now();
         self.guarded(|log| {
@@ -178,8 +178,6 @@ impl TxnLog {
             if log.options.force_sync {
                 current.make_durable()?;
                 log.mark()?;
-            } else if let Some(current) = &mut log.current {
-                current.unsynced = false;
             }
             let log_bytes = log.current.as_ref().map_or(0, |current| current.position);
             if log.options.roll_bytes.is_some_and(|bytes_max| bytes_max < log_bytes) {

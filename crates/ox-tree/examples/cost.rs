@@ -86,11 +86,10 @@ impl Bench {
     fn apply(&mut self) {
         let Some(bytes) = self.in_flight.pop_front() else { return };
         let record = Record::decode(&bytes).expect("just encoded");
-        let outcome = self.state.apply(&record, &mut self.outboxes);
+        let outcome = self.state.apply(&record, self.pending.applied(record.header.zxid), &mut self.outboxes);
         assert!(!outcome.digest_differs);
         self.reply.clear();
         put_write_reply(&mut self.reply, &record, &outcome.applied);
-        self.pending.applied(record.header.zxid);
         self.spare.push(bytes);
     }
 

@@ -10,6 +10,7 @@ use crate::node::{CONTAINER_OWNER, Node, NodeId, ttl_owner};
 use crate::ops::signed;
 use crate::outbox::{Event, Outboxes};
 use crate::path;
+use crate::pending::Hints;
 use crate::quota::{self, Figures};
 use crate::tree::{NewNode, fresh_stat};
 use crate::watch::Table;
@@ -42,6 +43,7 @@ pub struct Outcome {
 /// One application in progress.
 struct Applying<'s> {
     state: &'s mut State,
+    hints: &'s mut Hints,
     outboxes: Option<&'s mut Outboxes>,
     zxid: Zxid,
     time_ms: i64,
@@ -50,19 +52,19 @@ struct Applying<'s> {
 
 impl State {
     /// Applies a committed transaction and leaves events in the outboxes.
-    pub fn apply(&mut self, record: &Record<'_>, outboxes: &mut Outboxes) -> Outcome {
-        self.apply_to(record, Some(outboxes))
+    pub fn apply(&mut self, record: &Record<'_>, hints: &mut Hints, outboxes: &mut Outboxes) -> Outcome {
+        self.apply_to(record, hints, Some(outboxes))
     }
 
     /// Applies a transaction from the log, when nobody is watching.
     pub fn replay(&mut self, record: &Record<'_>) -> Outcome {
-        self.apply_to(record, None)
+        self.apply_to(record, &mut Hints::default(), None)
     }
 
-    fn apply_to(&mut self, record: &Record<'_>, outboxes: Option<&mut Outboxes>) -> Outcome {
+    fn apply_to(&mut self, record: &Record<'_>, hints: &mut Hints, outboxes: Option<&mut Outboxes>) -> Outcome {
         let header = &record.header;
         let (zxid, time_ms) = (header.zxid, header.time_ms);
-        let mut applying = Applying { state: self, outboxes, zxid, time_ms, conflict: false };
+        let mut applying = Applying { state: self, hints, outboxes, zxid, time_ms, conflict: false };
         let applied = applying.txn(header, &record.txn);
         let conflict = applying.conflict;
         self.last_zxid = self.last_zxid.max(zxid);
@@ -83,7 +85,8 @@ impl State {
         for session in dead {
             let paths: Vec<String> = self.ephemerals_of(session).collect();
             removed += paths.len();
-            let mut applying = Applying { state: self, outboxes: None, zxid, time_ms: 0, conflict: false };
+            let hints = &mut Hints::default();
+            let mut applying = Applying { state: self, hints, outboxes: None, zxid, time_ms: 0, conflict: false };
             paths.iter().for_each(|path| applying.delete(path));
         }
         removed
@@ -91,6 +94,16 @@ impl State {
 }
 
 impl Applying<'_> {
+    /// Finds the node that is changed next, first where it was when the transaction was prepared.
+    fn find(&mut self, hash: PathHash, node_path: &str) -> Option<NodeId> {
+        let hint = self.hints.next(hash).filter(|id| self.state.tree.is_still(*id, node_path));
+        hint.or_else(|| self.state.tree.find_hashed(hash, node_path))
+    }
+
+    fn find_path(&mut self, node_path: &str) -> Option<NodeId> {
+        self.find(self.state.tree.hash(node_path), node_path)
+    }
+
     fn txn(&mut self, header: &TxnHeader, txn: &Txn<'_>) -> Applied {
         match txn {
             Txn::CreateSession { timeout_ms } => {
@@ -126,13 +139,13 @@ impl Applying<'_> {
         let node_path = path::internal(&txn.path);
         let found = path::split(node_path)
             .filter(|(_, name)| path::is_name(name))
-            .and_then(|(parent_path, name)| Some((parent_path, name, self.state.tree.find(parent_path)?)));
+            .and_then(|(parent_path, name)| Some((parent_path, name, self.find_path(parent_path)?)));
         let Some((parent_path, name, parent)) = found else {
             self.conflict = true;
             return Applied::Nothing;
         };
         let hash = self.state.tree.hash(node_path);
-        if let Some(existing) = self.state.tree.find_hashed(hash, node_path) {
+        if let Some(existing) = self.find(hash, node_path) {
             self.conflict = true;
             self.remove(existing, node_path, hash, Zxid(i64::MIN));
         }
@@ -181,16 +194,18 @@ impl Applying<'_> {
 
     /// Deletes a node and, where the tree is ahead of the log, what came below it since.
     fn delete(&mut self, node_path: &str) {
-        let found = path::split(node_path).and_then(|(path, _)| Some((path, self.state.tree.find(path)?)));
-        let Some((parent_path, parent)) = found else {
+        let Some((parent_path, _)) = path::split(node_path) else {
             self.conflict = true;
             return;
         };
-        let zxid = self.zxid;
-        let hash = self.state.tree.hash(node_path);
-        let Some(id) = self.state.tree.find_hashed(hash, node_path) else {
+        let (zxid, hash) = (self.zxid, self.state.tree.hash(node_path));
+        let found = self.find(hash, node_path);
+        let parent = self.find_path(parent_path);
+        let (Some(id), Some(parent)) = (found, parent) else {
             self.conflict = true;
-            self.state.tree.update(parent, |parent| parent.pzxid = parent.pzxid.max(zxid));
+            if let Some(parent) = parent {
+                self.state.tree.update(parent, |parent| parent.pzxid = parent.pzxid.max(zxid));
+            }
             return;
         };
         let node = self.state.tree.get(id);
@@ -224,7 +239,7 @@ impl Applying<'_> {
     }
 
     fn set_data(&mut self, node_path: &str, data: Option<&[u8]>, version: i32) -> Applied {
-        let Some(id) = self.state.tree.find(node_path) else {
+        let Some(id) = self.find_path(node_path) else {
             self.conflict = true;
             return Applied::Nothing;
         };
@@ -241,7 +256,7 @@ impl Applying<'_> {
     }
 
     fn set_acl(&mut self, node_path: &str, acl: RawAcls<'_>, version: i32) -> Applied {
-        let Some(id) = self.state.tree.find(node_path) else {
+        let Some(id) = self.find_path(node_path) else {
             self.conflict = true;
             return Applied::Nothing;
         };

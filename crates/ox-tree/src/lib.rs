@@ -37,7 +37,7 @@ pub use conn::ConnId;
 pub use frozen::{Frozen, FrozenNode};
 pub use loader::{LoadError, Loader};
 pub use options::Options;
-pub use pending::{Pending, Stamp, View};
+pub use pending::{Hints, Pending, Stamp, View};
 pub use quota::{OverQuota, QuotaUse};
 pub use state::{EphemeralPlace, State};
 pub use tally::Tally;

@@ -70,8 +70,12 @@ impl Slab {
         node
     }
 
+    pub(crate) fn find(&self, id: NodeId) -> Option<&Node> {
+        find(&self.pages, id)
+    }
+
     pub(crate) fn get(&self, id: NodeId) -> &Node {
-        find(&self.pages, id).expect("ids name live nodes")
+        self.find(id).expect("ids name live nodes")
     }
 
     pub(crate) fn get_mut(&mut self, id: NodeId) -> &mut Node {

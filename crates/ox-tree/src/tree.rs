@@ -1,8 +1,8 @@
 //! The nodes and how they hang together.
 //!
 //! Children are an intrusive list through the slab (first child, next, previous), so that listing a parent and
-//! deleting a million children one by one stay linear. Invariant: every node but the root is in the index, in its
-//! parent's list and in its parent's count.
+//! deleting a million children one by one stay linear. Invariants: every node but the root is in the index, in its
+//! parent's list and in its parent's count; every node that has a child holds its whole path.
 
 use crate::index::{Index, PathHash};
 use crate::listing::ListingCache;
@@ -43,7 +43,8 @@ impl Tree {
             bytes: 0,
         };
         let hash = tree.hash("");
-        let root = tree.digested("", root);
+        let mut root = tree.digested("", root);
+        root.hold_path("");
         let id = tree.slab.insert(root);
         assert_eq!(id, NodeId::ROOT);
         tree.index.insert(hash, id);
@@ -63,16 +64,20 @@ impl Tree {
         self.index.find(hash, |id| self.has_path(id, path.as_bytes()))
     }
 
-    fn has_path(&self, mut id: NodeId, mut path: &[u8]) -> bool {
-        while id != NodeId::ROOT {
-            let node = self.slab.get(id);
-            match path.strip_suffix(node.name()) {
-                Some([parent @ .., b'/']) => path = parent,
-                _ => return false,
-            }
-            id = node.parent;
+    /// Whether the node that was there is still there and has this path.
+    pub(crate) fn is_still(&self, id: NodeId, path: &str) -> bool {
+        self.slab.find(id).is_some() && self.has_path(id, path.as_bytes())
+    }
+
+    fn has_path(&self, id: NodeId, path: &[u8]) -> bool {
+        let node = self.slab.get(id);
+        if node.holds_path() {
+            return node.text() == path;
         }
-        path.is_empty()
+        match path.strip_suffix(node.text()) {
+            Some([parent @ .., b'/']) => self.slab.get(node.parent).text() == parent,
+            _ => false,
+        }
     }
 
     pub(crate) fn get(&self, id: NodeId) -> &Node {
@@ -81,14 +86,14 @@ impl Tree {
 
     /// The node's path in the tree's form.
     pub(crate) fn path_of(&self, id: NodeId) -> String {
-        let mut names = Vec::new();
-        let mut at = id;
-        while at != NodeId::ROOT {
-            let node = self.slab.get(at);
-            names.push(node.name_text());
-            at = node.parent;
+        let node = self.slab.get(id);
+        let mut path = String::new();
+        if !node.holds_path() {
+            path.push_str(text(self.slab.get(node.parent)));
+            path.push('/');
         }
-        names.iter().rev().flat_map(|name| ["/", name]).collect()
+        path.push_str(text(node));
+        path
     }
 
     /// All nodes but in no order that means anything.
@@ -183,6 +188,9 @@ impl Tree {
         let above = self.slab.get_mut(parent);
         above.first_child = id;
         above.children += 1;
+        if !above.holds_path() {
+            above.hold_path(path::split(path).map_or("", |(parent, _)| parent));
+        }
         if let Some(change) = change {
             change(above);
             refresh_digest(above, &mut self.digest, self.digest_enabled);
@@ -275,6 +283,10 @@ fn refresh_digest(node: &mut Node, sum: &mut u64, enabled: bool) {
         let old = std::mem::replace(&mut node.digest, new);
         *sum = sum.wrapping_sub(u64::from(old)).wrapping_add(u64::from(new));
     }
+}
+
+fn text(node: &Node) -> &str {
+    std::str::from_utf8(node.text()).expect("texts are stored from strings")
 }
 
 /// A new node's stat.

@@ -97,7 +97,7 @@ fn write(state: &mut State, ids: &Identities, op: OpCode, body: &[u8]) {
         TxnDigest { version: DIGEST_VERSION, tree_digest: view.digest() }.put(&mut record);
     }
     let decoded = Record::decode(&record).expect("own records decode");
-    let outcome = state.apply(&decoded, &mut Outboxes::new(1));
+    let outcome = state.apply(&decoded, pending.applied(decoded.header.zxid), &mut Outboxes::new(1));
     assert!(!outcome.conflict && !outcome.digest_differs, "{decoded:?}");
     put_write_reply(&mut Vec::new(), &decoded, &outcome.applied);
 }

@@ -56,6 +56,11 @@ impl Raw {
         let _ = self.stream.shutdown(Shutdown::Write); // the server may have closed it already
     }
 
+    /// Ends the connection, also for those who write to it.
+    pub(crate) fn shut_down(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both); // the server may have closed it already
+    }
+
     /// The next frame; `None` when the server has closed the connection.
     pub(crate) fn frame(&mut self) -> Option<Vec<u8>> {
         loop {

@@ -7,7 +7,7 @@
 //! 3. snapshots that the history leaves behind are moved aside;
 //! 4. everything that the state was built from is synced. After a crash of the process its last records may be in
 //!    the page cache only, and a sync that failed then would be reported as good now: so whatever was not known to
-//!    be synced is written anew before it is synced.
+//!    be synced is written anew before it is synced. The marker that says so comes last.
 
 use super::replay::{LastLog, TornLog};
 use super::{Files, Recovered};
@@ -60,9 +60,10 @@ pub(crate) fn repair(files: &Files<'_>, recovered: &Recovered, now_ms: i64) -> R
 /// Makes durable what the state was built from.
 pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Error> {
     let (disk, replay) = (files.disk, &recovered.replay);
+    let last_log = replay.last_log.as_ref().filter(|last| replay.used.contains(&last.log.path));
     for path in &replay.used {
-        match &replay.last_log {
-            Some(last) if last.log.path == *path => rewrite_tail(files, last, replay.last)?,
+        match last_log {
+            Some(last) if last.log.path == *path => rewrite_tail(files, last)?,
             _ => sync_file(disk, path)?,
         }
     }
@@ -73,7 +74,10 @@ pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Err
     for dir in files.dirs.each() {
         disk.sync_dir(dir).context("sync directory", dir)?;
     }
-    Ok(())
+    // Nothing that the marker speaks of can go any more.
+    let Some(LastLog { log, end, identity, .. }) = last_log else { return Ok(()) };
+    let marker = Marker { log: log.first, position: *end, identity: *identity, last: replay.last };
+    MarkerFile::open(disk, &files.dirs.logs)?.write(&marker)
 }
 
 /// Renames a file so that neither we nor Apache look at it again.
@@ -114,7 +118,7 @@ fn cut(files: &Files<'_>, torn: &TornLog, now_ms: i64) -> Result<Dropped, Error>
 
 /// Writes the part of the last log that is not known to be synced once more, and syncs it. Without a marker for it
 /// not even its name is known to be durable: then a copy takes its place.
-fn rewrite_tail(files: &Files<'_>, last: &LastLog, zxid: Zxid) -> Result<(), Error> {
+fn rewrite_tail(files: &Files<'_>, last: &LastLog) -> Result<(), Error> {
     let (disk, path) = (files.disk, &last.log.path);
     match last.synced {
         Some(synced) => {
@@ -122,17 +126,15 @@ fn rewrite_tail(files: &Files<'_>, last: &LastLog, zxid: Zxid) -> Result<(), Err
             copy_bytes(&*file, path, synced.max(LOG_HEADER_BYTES)..last.end, |bytes, at| {
                 file.write_all_at(bytes, at).context("write", path)
             })?;
-            file.sync_all().context("sync", path)?;
+            file.sync_all().context("sync", path)
         }
         None => {
             let (dir, name) = split(path);
             let fresh = dir.join(unfinished_name(name));
             copy(disk, path, 0..last.end, &fresh)?;
-            disk.rename(&fresh, path).context("rename", &fresh)?;
+            disk.rename(&fresh, path).context("rename", &fresh)
         }
     }
-    let marker = Marker { log: last.log.first, position: last.end, identity: last.identity, last: zxid };
-    MarkerFile::open(disk, &files.dirs.logs)?.write(&marker)
 }
 
 fn copy(disk: &dyn Disk, from: &Path, range: std::ops::Range<u64>, to: &Path) -> Result<(), Error> {

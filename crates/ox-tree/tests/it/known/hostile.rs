@@ -271,7 +271,7 @@ fn a_crowd_of_watchers_costs_what_it_is() {
     {
         let body = if kind == 1 { [&body[..body.len() - 4], &[0], &9_i32.to_be_bytes()].concat() } else { body };
         let record = Bytes::default().long(0).int(0).long(zxid).long(0).int(kind).raw(&body).0;
-        let outcome = state.apply(&Record::decode(&record).unwrap(), &mut outboxes);
+        let outcome = state.apply(&Record::decode(&record).unwrap(), &mut ox_tree::Hints::default(), &mut outboxes);
         assert!(!outcome.conflict);
     }
     assert_eq!(outboxes.0[0].parts.len(), 2 * conns.len(), "created and deleted, once each");
