@@ -201,7 +201,7 @@ impl ReplicaLoop {
 
     /// Starts a snapshot when the log asked for one and everything it covers is applied.
     fn take_snapshot(&mut self) {
-        let Some(due) = self.snapshot_due else { return };
+        let Some(due) = self.snapshot_due.filter(|_| self.snapshotter.is_ready()) else { return };
         let state = self.shared.state.read();
         if due <= state.last_zxid() {
             self.snapshot_due = None;

@@ -1,34 +1,49 @@
-//! Snapshots in the background, one at a time.
+//! Snapshots in the background, one at a time, with pauses.
+//!
+//! How often one is due is counted in transactions, what it costs grows with the tree. Under a flood of writes to a large
+//! tree the two would drift apart until the server does nothing else; so after each one it rests for a multiple of
+//! the time that it took.
 
 use crate::shared::{Essential, Shared};
 use ox_store::SnapshotTaken;
 use ox_tree::Frozen;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Starts a thread per snapshot; while one is being written, no other is started.
+/// How many times as long as it worked the snapshot thread rests.
+const REST: u32 = 4;
+
+/// Starts a thread per snapshot.
 pub(crate) struct Snapshotter {
     shared: Arc<Shared>,
-    running: Option<JoinHandle<()>>,
+    running: Option<JoinHandle<Duration>>,
+    rests_until: Instant,
 }
 
 impl Snapshotter {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, running: None }
+        Self { shared, running: None, rests_until: Instant::now() }
     }
 
-    /// Writes `frozen` unless a snapshot is being written. A failure is reported and does not stop the server:
-    /// the log still holds everything.
-    pub(crate) fn start(&mut self, frozen: Frozen) {
+    /// Whether a snapshot may be started now: none is being written, and the last one is long enough ago.
+    pub(crate) fn is_ready(&mut self) -> bool {
         if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
-            return tracing::warn!("Too busy to snap, skipping: the previous snapshot is still being written");
+            return false;
         }
+        self.wait();
+        self.rests_until <= Instant::now()
+    }
+
+    /// Writes `frozen`. A failure is reported and does not stop the server: the log still holds everything.
+    pub(crate) fn start(&mut self, frozen: Frozen) {
         self.wait();
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             let _essential = Essential { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
+            let started = Instant::now();
             write(&shared, &frozen);
+            started.elapsed()
         });
         match spawned {
             Ok(running) => self.running = Some(running),
@@ -38,10 +53,10 @@ impl Snapshotter {
 
     /// Waits for the one being written.
     pub(crate) fn wait(&mut self) {
-        if let Some(running) = self.running.take()
-            && running.join().is_err()
-        {
-            tracing::error!("a snapshot ended with a panic");
+        match self.running.take().map(JoinHandle::join) {
+            Some(Ok(took)) => self.rests_until = Instant::now() + took.saturating_mul(REST),
+            Some(Err(_)) => tracing::error!("a snapshot ended with a panic"),
+            None => (),
         }
     }
 }

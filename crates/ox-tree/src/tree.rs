@@ -4,7 +4,7 @@
 //! deleting a million children one by one stay linear. Invariants: every node but the root is in the index, in its
 //! parent's list and in its parent's count; every node that has a child holds its whole path.
 
-use crate::index::{Index, PathHash};
+use crate::index::{Crowd, Index, PathHash};
 use crate::listing::ListingCache;
 use crate::node::{AclId, Node, NodeId, node_digest, prefix_crc};
 use crate::path;
@@ -174,7 +174,31 @@ impl Tree {
 
     /// Adds a node below `parent`, whose counters `change` may raise. Its path must not exist.
     pub(crate) fn link(&mut self, parent: NodeId, new: NewNode<'_>, change: Option<impl FnOnce(&mut Node)>) -> NodeId {
-        let NewNode { path, hash, node } = new;
+        let hash = new.hash;
+        let id = self.hang(parent, new, change);
+        self.index.insert(hash, id);
+        id
+    }
+
+    /// Adds a node below `parent`; nobody finds it before [`Self::index`] is called.
+    pub(crate) fn link_unseen(&mut self, parent: NodeId, new: NewNode<'_>, unseen: &mut Crowd) -> NodeId {
+        let hash = new.hash;
+        let id = self.hang(parent, new, None::<fn(&mut Node)>);
+        unseen.push(hash, id);
+        id
+    }
+
+    /// Lets nodes be found. The first one whose path is there already is an error.
+    pub(crate) fn index(&mut self, unseen: &mut Crowd) -> Result<(), NodeId> {
+        let slab = &self.slab;
+        self.index.insert_all(unseen, |one, other| {
+            let (one, other) = (slab.get(one), slab.get(other));
+            one.parent == other.parent && one.name() == other.name()
+        })
+    }
+
+    fn hang(&mut self, parent: NodeId, new: NewNode<'_>, change: Option<impl FnOnce(&mut Node)>) -> NodeId {
+        let NewNode { path, hash: _, node } = new;
         self.bytes += (path.len() + node.data_length()) as u64;
         let mut node = self.digested(path, node);
         let first = self.slab.get(parent).first_child;
@@ -196,7 +220,6 @@ impl Tree {
             refresh_digest(above, &mut self.digest, self.digest_enabled);
         }
         self.listings.forget(parent);
-        self.index.insert(hash, id);
         id
     }
 
