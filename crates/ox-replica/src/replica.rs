@@ -334,6 +334,9 @@ impl Replica {
                 None
             }
         });
+        if let Some(over) = view.take_over_quota() {
+            self.tallies.over_quota(over);
+        }
         match (span, refused) {
             (Some(span), _) => self.enter(Proposal::new(stamp.zxid, span, Origin::Request(conn))),
             (None, Some(code)) => self.in_turn(conn, What::Refused(xid, code), state, out),

@@ -59,6 +59,11 @@ impl Traffic {
         }
     }
 
+    /// Counts something that happened at a path and has no size.
+    pub fn note_event(&mut self, path: &str) {
+        self.note(path.as_bytes(), 0);
+    }
+
     /// Hands out what was counted since the last call.
     pub fn drain(&mut self, mut take: impl FnMut(&str, Tally)) {
         for at in self.touched.drain(..) {

@@ -116,6 +116,8 @@ pub struct RecoveryReport {
     pub first_digest_mismatch: Option<Zxid>,
     /// Transactions that did not fit the tree although the snapshot was complete.
     pub conflicts: u64,
+    /// Nodes whose access control list is in none of the files: closed to everybody but the super user.
+    pub unresolved_acls: Vec<String>,
     /// The tail that was cut.
     pub dropped: Option<Dropped>,
     /// Ephemeral nodes of sessions that do not exist, removed.
@@ -358,7 +360,7 @@ fn report(
     recovered: Recovered,
     (dropped, removed_ephemerals, start_snapshot): (Option<Dropped>, usize, StartSnapshot),
 ) -> (State, RecoveryReport) {
-    let Recovered { state, snapshot, replay, rejected, ahead, raised_to, took, .. } = recovered;
+    let Recovered { state, snapshot, replay, rejected, ahead, raised_to, unresolved, took, .. } = recovered;
     let mut warnings = replay.warnings;
     let strange =
         |path: &PathBuf| format!("{} is not a log or snapshot and is ignored; Apache may read it", path.display());
@@ -390,6 +392,7 @@ fn report(
         digest_mismatches: replay.digests.mismatches,
         first_digest_mismatch: replay.digests.first_mismatch,
         conflicts: replay.conflicts,
+        unresolved_acls: unresolved,
         dropped,
         removed_ephemerals,
         start_snapshot,

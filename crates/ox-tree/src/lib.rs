@@ -38,6 +38,6 @@ pub use frozen::{Frozen, FrozenNode};
 pub use loader::{LoadError, Loader};
 pub use options::Options;
 pub use pending::{Hints, Pending, Stamp, View};
-pub use quota::QuotaUse;
+pub use quota::{OverQuota, QuotaUse};
 pub use state::{EphemeralPlace, State};
 pub use tally::Tally;
