@@ -87,7 +87,8 @@ impl Server {
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
-        server.launch(polls, listener, opened.log, start_snapshot).map_err(StartError::Setup)?;
+        let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
+        server.launch(polls, listener, opened.log, settings, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
 
@@ -96,10 +97,10 @@ impl Server {
         polls: Vec<Poll>,
         listener: Option<TcpListener>,
         log: TxnLog,
+        settings: ReplicaSettings,
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let settings = replica_settings(&shared.config, polls.len());
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
         let (word_queue, word_thread) = words::queue();
         let mut io = Vec::new();
@@ -200,11 +201,12 @@ fn bind_client_port(config: &Config) -> Result<Option<TcpListener>, StartError> 
     })
 }
 
-fn replica_settings(config: &Config, threads: usize) -> ReplicaSettings {
+fn replica_settings(config: &Config, threads: usize, session_clock_ms: i64) -> ReplicaSettings {
     let containers = &config.containers;
     ReplicaSettings {
         tick_ms: i32::try_from(config.tick_ms).unwrap_or(i32::MAX),
         server: 1, // a standalone server's session ids say so, as Apache's do
+        session_clock_ms,
         threads,
         sweep_interval_ms: i64::from(containers.check_interval_ms),
         sweep_per_minute: i64::from(containers.max_per_minute),

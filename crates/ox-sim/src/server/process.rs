@@ -74,6 +74,7 @@ impl Process {
         let settings = ReplicaSettings {
             tick_ms: env.plan.tick_ms,
             server: 1,
+            session_clock_ms: opened.session_clock_ms,
             threads,
             sweep_interval_ms: env.plan.sweep_ms,
             sweep_per_minute: 60_000,
