@@ -42,6 +42,8 @@ pub struct ReplicaSettings {
     pub tick_ms: i32,
     /// The server's number as it stands in session ids.
     pub server: u8,
+    /// The time that new session ids begin with: not that of any start before.
+    pub session_clock_ms: i64,
     /// I/O threads there are.
     pub threads: usize,
     /// How often containers and TTL nodes are looked at.
@@ -84,7 +86,7 @@ impl Replica {
             sessions,
             conns: Conns::new(settings.threads),
             proposals: Proposals::default(),
-            next_session: SessionId::first(settings.server, now.wall_ms),
+            next_session: SessionId::first(settings.server, settings.session_clock_ms),
             sweep: Sweep::new(&settings, now.mono_ms),
             server_ids: Identities::server(),
             log_room: LogRoom::default(),

@@ -14,7 +14,7 @@ use crate::words;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::Config;
-use ox_replica::Replica;
+use ox_replica::{Replica, ReplicaSettings};
 use ox_store::disk::{Disk, RealDisk};
 use ox_store::{RecoveryReport, StartSnapshot, Store, TxnLog};
 use std::io;
@@ -91,7 +91,8 @@ impl Server {
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
-        server.launch(polls, listener, opened.log, start_snapshot).map_err(StartError::Setup)?;
+        let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
+        server.launch(polls, listener, opened.log, settings, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
 
@@ -100,10 +101,10 @@ impl Server {
         polls: Vec<Poll>,
         listener: Option<TcpListener>,
         log: TxnLog,
+        settings: ReplicaSettings,
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let settings = replica_settings(&shared.config, polls.len());
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
         let (word_queue, word_thread) = words::queue();
         let mut io = Vec::new();
