@@ -10,6 +10,7 @@
 use crate::directories::{Lock, lock_dirs, open_dirs};
 use crate::disk::Disk;
 use crate::error::{Error, IoContext, Rejected};
+use crate::limits::STOP_NOTICED;
 use crate::marker::Marker;
 use crate::names::{self, Compression, Dirs, SnapshotFile};
 use crate::purge::{self, Purged};
@@ -226,11 +227,19 @@ impl Store {
         self.write_unconditionally(frozen).map(SnapshotTaken::Written)
     }
 
-    /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3.
-    pub fn purge(&self, retain: usize) -> Result<Purged, Error> {
+    /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3. Reads all
+    /// of that first, and waits for a snapshot that is being written: `stop` is asked all the time.
+    pub fn purge(&self, retain: usize, stop: &dyn Fn() -> bool) -> Result<Purged, Error> {
         let shared = &*self.0;
-        let _files = shared.files.lock();
-        purge::purge(&*shared.disk, &shared.dirs, retain)
+        let _files = loop {
+            if stop() {
+                return Err(Error::PurgeStopped);
+            }
+            if let Some(files) = shared.files.try_lock_for(STOP_NOTICED) {
+                break files;
+            }
+        };
+        purge::purge(&*shared.disk, &shared.dirs, retain, stop)
     }
 
     /// Free space where logs and snapshots go.

@@ -2,9 +2,13 @@
 
 use crate::process::{Running, Site};
 use crate::raw::Client;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// Opens a pipe only if somebody is at the other end.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// A file system of its own, taken down with the test.
 struct SmallDisk(tempfile::TempDir);
@@ -107,6 +111,29 @@ fn k153_a_small_disk_can_be_used() {
     let count = fill_up(&mut running.client(), 0);
     assert!(120 < count, "refused at {count} half megabytes");
     check_all(&running, count);
+    running.stop();
+}
+
+/// A purge that does not come on: here a snapshot that cannot even be opened, because nobody writes into the pipe.
+#[test]
+fn a_slow_purge_delays_neither_the_look_at_free_space_nor_others() {
+    let Some(disk) = SmallDisk::mount(64) else { return };
+    let site = Site::new(disk.path(), "autopurge.purgeInterval=100ms\n");
+    let running = site.start();
+    let pipe = disk.path().join("data/version-2/snapshot.fffff");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("there is a mkfifo command").success());
+    std::thread::sleep(Duration::from_secs(1));
+    disk.fill(58);
+    let mut client = running.client();
+    let begun = Instant::now();
+    while client.create("/n", b"").err != -127 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "free space is not looked at");
+        client.ask(|packet, xid| packet.delete(xid, "/n"));
+    }
+    let writer = std::fs::OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&pipe);
+    writer.expect("the purge waits at the other end");
+    std::fs::remove_file(&pipe).unwrap();
     running.stop();
 }
 
