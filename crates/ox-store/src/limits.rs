@@ -17,6 +17,9 @@ pub(crate) const WRITE_CHUNK_BYTES: usize = 256 << 10;
 /// for more than this behind it in the file system's journal.
 pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 8 << 20;
 
+/// Each time a snapshot has grown by this much, free space is looked at: a snapshot may fail, the log may not.
+pub(crate) const SNAPSHOT_LOOK_BYTES: u64 = 1 << 20;
+
 /// A log is filled with zeros this far ahead of its records: writing into filled space changes no metadata, so
 /// most syncs are one write to the disk instead of two or three.
 pub(crate) const FILL_AHEAD_BYTES: u64 = 1 << 20;

@@ -329,6 +329,27 @@ fn k052_no_space_for_a_snapshot() {
     reopen_after(&disk, Keep::Nothing, &history, "space came back");
 }
 
+/// Guard: a snapshot leaves the log its space.
+#[test]
+fn k052_a_snapshot_leaves_space_for_the_log() {
+    let mut options = options();
+    options.low_water_bytes = 5_000;
+    options.log.snap_count = 1_000_000;
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open_with(&disk, &options).unwrap();
+    run(&mut opened, &[9; 10], &mut history).unwrap();
+    disk.install(&file("filler"), &[0; 1_000_000]);
+    let free = disk.space(Path::new("/")).unwrap().free_bytes;
+    for room in [5_000, 9_000] {
+        disk.set_capacity((1 << 40) - free + room);
+        let error = opened.store.write_snapshot(&opened.state.freeze()).unwrap_err();
+        assert!(error.to_string().contains("for the log"), "{error}");
+    }
+    disk.set_capacity((1 << 40) - free + 90_000);
+    opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+}
+
 /// Guard: the reserve is for the log that meets a full disk.
 #[test]
 fn k052_the_batch_at_hand_fits_into_the_reserve() {
