@@ -188,11 +188,14 @@ impl ReplicaLoop {
         }
     }
 
-    /// Starts a snapshot when the log asked for one and everything it covers is applied.
+    /// Starts a snapshot when the log asked for one and everything it covers is applied, or when one failed a while
+    /// ago.
     fn take_snapshot(&mut self) {
-        let Some(due) = self.snapshot_due else { return };
+        if self.snapshot_due.is_none() && !self.snapshotter.should_retry() {
+            return;
+        }
         let state = self.shared.state.read();
-        if due <= state.last_zxid() {
+        if self.snapshot_due.is_none_or(|due| due <= state.last_zxid()) {
             self.snapshot_due = None;
             self.snapshotter.start(state.freeze());
         }

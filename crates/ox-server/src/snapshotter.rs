@@ -1,21 +1,37 @@
-//! Snapshots in the background, one at a time.
+//! Snapshots in the background, one at a time. One that fails is tried again, ever more seldom, until one succeeds.
 
 use crate::shared::{Essential, Shared};
 use ox_store::SnapshotTaken;
 use ox_tree::Frozen;
+use std::error::Error;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The first pause after a failure, and the longest.
+const RETRY: Duration = Duration::from_secs(2);
+const RETRY_MAX: Duration = Duration::from_secs(600);
 
 /// Starts a thread per snapshot; while one is being written, no other is started.
 pub(crate) struct Snapshotter {
     shared: Arc<Shared>,
-    running: Option<JoinHandle<()>>,
+    running: Option<JoinHandle<Outcome>>,
+    failure: Option<Failure>,
+}
+
+type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// The last attempt failed.
+struct Failure {
+    /// What is at the bottom of it.
+    cause: String,
+    pause: Duration,
+    retry_at: Instant,
 }
 
 impl Snapshotter {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, running: None }
+        Self { shared, running: None, failure: None }
     }
 
     /// Writes `frozen` unless a snapshot is being written. A failure is reported and does not stop the server:
@@ -28,38 +44,61 @@ impl Snapshotter {
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             let _essential = Essential { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
-            write(&shared, &frozen);
+            write(&shared, &frozen)
         });
         match spawned {
             Ok(running) => self.running = Some(running),
-            Err(error) => tracing::error!(%error, "cannot start a snapshot"),
+            Err(error) => self.note(Err(error.into())),
         }
+    }
+
+    /// Whether the last one failed long enough ago to try again.
+    pub(crate) fn should_retry(&mut self) -> bool {
+        if self.running.as_ref().is_some_and(|running| running.is_finished()) {
+            self.wait();
+        }
+        let is_due = |failure: &Failure| failure.retry_at <= Instant::now();
+        self.running.is_none() && self.failure.as_ref().is_some_and(is_due)
     }
 
     /// Waits for the one being written.
     pub(crate) fn wait(&mut self) {
-        if let Some(running) = self.running.take()
-            && running.join().is_err()
-        {
-            tracing::error!("a snapshot ended with a panic");
+        if let Some(running) = self.running.take() {
+            let outcome = running.join().unwrap_or_else(|_| Err("a panic".into()));
+            self.note(outcome);
         }
+    }
+
+    /// A failure is told once, however often the same happens again.
+    fn note(&mut self, outcome: Outcome) {
+        let before = self.failure.take();
+        let Err(error) = outcome else { return };
+        self.shared.metrics.snapshot_error_count.add(1);
+        let cause = cause(&*error);
+        if before.as_ref().is_none_or(|before| before.cause != cause) {
+            tracing::error!(%error, "snapshot failed; the log holds everything, and it is tried again");
+        }
+        let pause = before.map_or(RETRY, |before| (before.pause * 2).min(RETRY_MAX));
+        self.failure = Some(Failure { cause, pause, retry_at: Instant::now() + pause });
     }
 }
 
-fn write(shared: &Shared, frozen: &Frozen) {
+/// The bottom of an error, without the names of files.
+fn cause(mut error: &(dyn Error + 'static)) -> String {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+fn write(shared: &Shared, frozen: &Frozen) -> Outcome {
     let started = Instant::now();
     let (zxid, nodes) = (frozen.last_zxid(), frozen.node_count());
     let dir = shared.store.dirs().snapshots.display();
     tracing::info!(nodes, "Snapshotting: {zxid} to {dir}/snapshot.{:x}", zxid.0);
-    match shared.store.write_snapshot(frozen) {
-        Ok(SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) => {
-            let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
-            shared.metrics.snapshottime.note(took_ms, 1);
-            tracing::info!(file = %file.path.display(), "Snapshot taken in {took_ms} ms");
-        }
-        Err(error) => {
-            shared.metrics.snapshot_error_count.add(1);
-            tracing::error!(%error, "snapshot failed; the log holds everything, the next roll tries again");
-        }
-    }
+    let (SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) = shared.store.write_snapshot(frozen)?;
+    let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
+    shared.metrics.snapshottime.note(took_ms, 1);
+    tracing::info!(file = %file.path.display(), "Snapshot taken in {took_ms} ms");
+    Ok(())
 }
