@@ -1,12 +1,13 @@
 //! Bounds, and what happens at them.
 
-use crate::world::{SETTINGS, World};
-use ox_proto::OpCode;
+use crate::world::{SETTINGS, World, replica_settings};
+use ox_proto::request::{CreateTtlRequest, put_request};
+use ox_proto::{OpCode, RawAcls};
 use ox_replica::limits::{
     ANSWERS_BEHIND_A_WRITE_BYTES_MAX, BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES,
-    REQUESTS_IN_FLIGHT_MAX,
+    REQUESTS_IN_FLIGHT_MAX, SWEPT_AT_ONCE_MAX,
 };
-use ox_replica::{ConnSettings, Load, Room, Service, Submission, Verdict, Writes};
+use ox_replica::{ConnSettings, Load, Replica, ReplicaSettings, Room, Service, Submission, Verdict, Writes};
 
 /// A client whose answers are known to be small.
 fn small_client(world: &mut World) -> usize {
@@ -166,4 +167,29 @@ fn k153_a_full_disk_refuses_what_needs_space() {
     world.create(side, 6, "/b", 0);
     world.settle();
     assert_eq!(world.replies(side)[0].2, 0);
+}
+
+/// However fast nodes may be removed, a step removes only so many, and the rest go in the next ones.
+#[test]
+fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
+    let mut world = World::new();
+    let settings = ReplicaSettings { sweep_interval_ms: 1000, sweep_per_minute: 1_000_000, ..replica_settings(1) };
+    world.replica = Replica::standalone(settings, &world.state, world.now);
+    let (side, _) = world.client();
+    for number in 0..1000 {
+        let path = Some(format!("/n{number}").into());
+        let body = CreateTtlRequest { path, data: None, acl: RawAcls::OPEN, flags: 5, ttl_ms: 1 };
+        put_request(&mut world.sides[side].input, number, OpCode::CreateTtl.code(), &body);
+    }
+    world.settle();
+    let before = world.state.node_count();
+    (world.now.mono_ms, world.now.wall_ms) = (1000, 2000);
+    world.on_time();
+    assert_eq!(world.replica.outstanding(), SWEPT_AT_ONCE_MAX);
+    assert_eq!(world.replica.deadline(), Some(1000), "there is more to do");
+    for _ in 0..3 {
+        world.on_time();
+    }
+    world.settle();
+    assert_eq!(world.state.node_count(), before - 1000);
 }
