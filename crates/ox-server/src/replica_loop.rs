@@ -2,6 +2,7 @@
 
 use crate::inbox::Input;
 use crate::log_writer::LogQueue;
+use crate::pause::{PauseWatch, thread_worked_ms};
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 use ox_proto::Zxid;
@@ -25,8 +26,7 @@ pub(crate) struct ReplicaLoop {
     snapshot_due: Option<Zxid>,
     /// Mismatches that are counted in the metrics.
     mismatches_told: u64,
-    /// When it last came around.
-    looked_ms: i64,
+    pauses: PauseWatch,
 }
 
 impl Drop for ReplicaLoop {
@@ -39,8 +39,8 @@ impl Drop for ReplicaLoop {
 impl ReplicaLoop {
     pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
         let threads = shared.mailboxes.len();
-        let (looked_ms, outboxes) = (shared.clock.mono_ms(), Outboxes::new(threads));
-        Self { shared, replica, log, snapshotter, outboxes, snapshot_due: None, mismatches_told: 0, looked_ms }
+        let (pauses, outboxes) = (PauseWatch::new(shared.clock.mono_ms()), Outboxes::new(threads));
+        Self { shared, replica, log, snapshotter, outboxes, snapshot_due: None, mismatches_told: 0, pauses }
     }
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
@@ -58,13 +58,13 @@ impl ReplicaLoop {
         self.snapshotter.wait();
     }
 
-    /// Notices that the loop came around much later than it meant to: the process was stopped, or starved. Clients
-    /// may have said anything meanwhile, so none of them counts as silent.
+    /// Notices that the process did not run. Clients may have said anything meanwhile, so none of them counts as
+    /// silent. While only this thread was busy they were heard.
     fn notice_pause(&mut self, patience: Duration) {
         let now = self.shared.clock.now();
         let meant_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
-        let late_ms = now.mono_ms - std::mem::replace(&mut self.looked_ms, now.mono_ms) - meant_ms;
-        if PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms)) < late_ms {
+        let min_ms = PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms));
+        if let Some(late_ms) = self.pauses.look(now.mono_ms, meant_ms, min_ms, thread_worked_ms) {
             tracing::warn!(late_ms, "the server did not run for a while: every session gets its full timeout again");
             self.replica.on_pause(now);
         }
