@@ -15,4 +15,5 @@ mod protocol;
 mod raw;
 mod served;
 mod sessions;
+mod settings;
 mod slow;
