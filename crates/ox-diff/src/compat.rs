@@ -37,22 +37,22 @@ pub const INTENDED: &[Intended] = &[
     Intended {
         what: "create /zookeeper/quota/zookeeper_limits",
         apache: "dies while applying, and at every start",
-        ours: "a plain node without quota effect",
-        reason: "one request must not destroy a server",
+        ours: "-8; as a plain node when it stands in a log",
+        reason: "one request must not destroy a server, ours or the Apache one that opens our files",
         pinned_by: "ours-deadly",
     },
     Intended {
         what: "delete of a zookeeper_limits node whose parent starts with /zookeeper and is at most 16 characters long",
         apache: "dies while applying, and at every start",
-        ours: "a plain delete",
-        reason: "one request must not destroy a server",
+        ours: "-8, also for a create of such a node that would go by itself; a plain delete when it stands in a log",
+        reason: "one request must not destroy a server, ours or the Apache one that opens our files",
         pinned_by: "ours-deadly",
     },
     Intended {
         what: "unparsable data in a zookeeper_stats node, then a change below the quota path",
         apache: "dies while applying, and at every start",
-        ours: "counts anew what is below the quota path",
-        reason: "one request must not destroy a server",
+        ours: "-8; counts anew what is below the quota path when it stands in a log",
+        reason: "one request must not destroy a server, ours or the Apache one that opens our files",
         pinned_by: "ours-usage",
     },
     Intended {

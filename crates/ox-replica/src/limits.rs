@@ -31,11 +31,17 @@ pub const LOG_BATCH_BYTES: usize = 1 << 20;
 /// First names of paths that traffic is counted for; whoever creates more top-level nodes than that does without.
 pub const NAMESPACES_MAX: usize = 1024;
 
+/// Bytes of a name that traffic is counted for. They are kept for good, and shown in every report.
+pub const NAMESPACE_BYTES_MAX: usize = 256;
+
 /// Single figures kept for whoever empties the tallies; if nobody does, the rest is not kept.
 pub const TALLIED_MAX: usize = 64 << 10;
 
 /// Sessions that are given up in one step, so that a flood of them delays nobody's requests (K117).
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;
+
+/// Nodes that are removed by themselves in one step, for the same reason.
+pub const SWEPT_AT_ONCE_MAX: usize = 256;
 
 /// Identities one connection may collect; each costs memory, and time at every check.
 pub const IDENTITIES_MAX: usize = 256;

@@ -1,8 +1,9 @@
 //! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
 
 use crate::inbox::Input;
-use crate::limits::EXPIRED_LINES_AT_ONCE;
+use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE};
 use crate::log_writer::LogQueue;
+use crate::pause::{PauseWatch, thread_worked_ms};
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
@@ -27,10 +28,10 @@ pub(crate) struct ReplicaLoop {
     snapshot_due: Option<Zxid>,
     /// Mismatches that are counted in the metrics.
     mismatches_told: u64,
-    /// When it last came around.
-    looked_ms: i64,
+    quota_warnings: Seldom,
     /// Lines about sessions that expired.
     expiries: Seldom,
+    pauses: PauseWatch,
 }
 
 impl Drop for ReplicaLoop {
@@ -42,19 +43,17 @@ impl Drop for ReplicaLoop {
 
 impl ReplicaLoop {
     pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
-        let threads = shared.mailboxes.len();
-        let (looked_ms, outboxes) = (shared.clock.mono_ms(), Outboxes::new(threads));
-        let expiries = Seldom::new(EXPIRED_LINES_AT_ONCE);
         Self {
+            pauses: PauseWatch::new(shared.clock.mono_ms()),
+            quota_warnings: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            expiries: Seldom::new(EXPIRED_LINES_AT_ONCE),
+            outboxes: Outboxes::new(shared.mailboxes.len()),
+            snapshot_due: None,
+            mismatches_told: 0,
             shared,
             replica,
             log,
             snapshotter,
-            outboxes,
-            snapshot_due: None,
-            mismatches_told: 0,
-            looked_ms,
-            expiries,
         }
     }
 
@@ -73,13 +72,13 @@ impl ReplicaLoop {
         self.snapshotter.wait();
     }
 
-    /// Notices that the loop came around much later than it meant to: the process was stopped, or starved. Clients
-    /// may have said anything meanwhile, so none of them counts as silent.
+    /// Notices that the process did not run. Clients may have said anything meanwhile, so none of them counts as
+    /// silent. While only this thread was busy they were heard.
     fn notice_pause(&mut self, patience: Duration) {
         let now = self.shared.clock.now();
         let meant_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
-        let late_ms = now.mono_ms - std::mem::replace(&mut self.looked_ms, now.mono_ms) - meant_ms;
-        if PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms)) < late_ms {
+        let min_ms = PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms));
+        if let Some(late_ms) = self.pauses.look(now.mono_ms, meant_ms, min_ms, thread_worked_ms) {
             tracing::warn!(late_ms, "the server did not run for a while: every session gets its full timeout again");
             self.replica.on_pause(now);
         }
@@ -185,7 +184,7 @@ impl ReplicaLoop {
         metrics.connection_revalidate_count.add(std::mem::take(&mut tallies.resumed));
         metrics.stale_sessions_expired.add(tallies.expired.len() as u64);
         for (session, timeout_ms) in tallies.expired.drain(..) {
-            if let Some(unsaid) = self.expiries.may_say(self.looked_ms) {
+            if let Some(unsaid) = self.expiries.may_say(self.shared.clock.mono_ms()) {
                 tracing::info!(unsaid, "Expiring session {session}, timeout of {timeout_ms}ms exceeded");
             }
         }
@@ -194,6 +193,13 @@ impl ReplicaLoop {
         }
         metrics.read_per_namespace.merge(&mut tallies.reads);
         metrics.write_per_namespace.merge(&mut tallies.writes);
+        metrics.quota_exceeded_error_per_namespace.merge(&mut tallies.refused_by_quota);
+        if let Some(over) = tallies.over_quota.take() {
+            self.quota_warnings.hold_back(std::mem::take(&mut tallies.over_quota_count) - 1);
+            if let Some(held_back) = self.quota_warnings.may_say(self.shared.clock.mono_ms()) {
+                tracing::warn!(held_back, "{over}");
+            }
+        }
     }
 
     fn post(&mut self) {
@@ -205,11 +211,14 @@ impl ReplicaLoop {
         }
     }
 
-    /// Starts a snapshot when the log asked for one and everything it covers is applied.
+    /// Starts a snapshot when the log asked for one and everything it covers is applied, or when one failed a while
+    /// ago.
     fn take_snapshot(&mut self) {
-        let Some(due) = self.snapshot_due.filter(|_| self.snapshotter.is_ready()) else { return };
+        if !self.snapshotter.wants(self.snapshot_due.is_some()) {
+            return;
+        }
         let state = self.shared.state.read();
-        if due <= state.last_zxid() {
+        if self.snapshot_due.is_none_or(|due| due <= state.last_zxid()) {
             self.snapshot_due = None;
             self.snapshotter.start(state.freeze());
         }

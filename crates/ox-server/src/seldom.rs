@@ -18,6 +18,11 @@ impl Seldom {
         Self { at_once, settled_ms: 0, held_back: 0 }
     }
 
+    /// Counts some that are not worth to be said one by one.
+    pub(crate) fn hold_back(&mut self, count: u64) {
+        self.held_back += count;
+    }
+
     /// How many were held back before this one, which may be said; `None` when it may not.
     pub(crate) fn may_say(&mut self, now_ms: i64) -> Option<u64> {
         let settled_ms = self.settled_ms.max(now_ms) + EVERY_MS;

@@ -15,7 +15,7 @@ use crate::words;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::Config;
-use ox_replica::Replica;
+use ox_replica::{Replica, ReplicaSettings};
 use ox_store::disk::{Disk, RealDisk};
 use ox_store::{RecoveryReport, StartSnapshot, Store, TxnLog};
 use std::io;
@@ -96,8 +96,9 @@ impl Server {
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
+        let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
         let listener = listener.map(|listener| (listener, connections_max));
-        server.launch(polls, listener, opened.log, start_snapshot).map_err(StartError::Setup)?;
+        server.launch(polls, listener, opened.log, settings, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
 
@@ -106,10 +107,10 @@ impl Server {
         polls: Vec<Poll>,
         listener: Option<(TcpListener, usize)>,
         log: TxnLog,
+        settings: ReplicaSettings,
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let settings = replica_settings(&shared.config, polls.len());
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
         let (word_queue, word_thread) = words::queue();
         let mut io = Vec::new();
@@ -131,9 +132,12 @@ impl Server {
         let for_log = Arc::clone(shared);
         self.spawn("log", move || log_writer::run(&for_log, &queue, log))?;
         self.spawn("replica", move || replica_loop.run())?;
-        let (for_words, for_maintenance) = (Arc::clone(shared), Arc::clone(shared));
+        let (for_words, for_space, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
         self.spawn("words", move || word_thread.run(&for_words))?;
-        self.spawn("maintenance", move || maintenance::run(&for_maintenance))?;
+        self.spawn("space", move || maintenance::watch_space(&for_space))?;
+        if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
+            self.spawn("purge", move || maintenance::purge_every(&for_purge, pause))?;
+        }
         for thread in io {
             self.spawn("io", move || {
                 if let Err(error) = thread.run() {

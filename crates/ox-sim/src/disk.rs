@@ -6,7 +6,7 @@
 use crate::engine::{WeakWorld, pump};
 use crate::event::{End, Who};
 use ox_history::Time;
-use ox_store::disk::{Disk, DiskFile, DiskLock, Open, SimDisk};
+use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, Open, SimDisk};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -85,8 +85,8 @@ impl Disk for PacedDisk {
         self.call(Call::Plain, || self.disk.canonical(path))
     }
 
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        self.call(Call::Plain, || self.disk.free_bytes(dir))
+    fn space(&self, dir: &Path) -> io::Result<DiskSpace> {
+        self.call(Call::Plain, || self.disk.space(dir))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
@@ -120,7 +120,7 @@ impl DiskFile for PacedFile {
         self.disk.call(Call::Plain, || self.file.set_len(length))
     }
 
-    fn preallocate(&self, length: u64) -> io::Result<()> {
+    fn preallocate(&self, length: u64) -> io::Result<bool> {
         self.disk.call(Call::Plain, || self.file.preallocate(length))
     }
 

@@ -33,6 +33,17 @@ pub enum Open {
     Create,
 }
 
+/// Space of the file system that a directory is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// Tells file systems apart.
+    pub volume: u64,
+    /// All there is.
+    pub total_bytes: u64,
+    /// What can still be written.
+    pub free_bytes: u64,
+}
+
 /// Held for as long as the lock is.
 pub trait DiskLock: Send + Sync {}
 
@@ -52,8 +63,8 @@ pub trait Disk: Send + Sync {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// The one path of a directory, whatever links lead to it.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
-    /// Bytes that can still be written to the file system of `dir`.
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+    /// Space of the file system of `dir`.
+    fn space(&self, dir: &Path) -> io::Result<DiskSpace>;
     /// Creates `path` if needed and locks it against other processes; `WouldBlock` when one holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
 }
@@ -71,8 +82,8 @@ pub trait DiskFile: Send + Sync {
     fn len(&self) -> io::Result<u64>;
     /// Cuts the file, or grows it with zeros.
     fn set_len(&self, length: u64) -> io::Result<()>;
-    /// Grows the file to `length` with zeros and reserves the space where the file system can.
-    fn preallocate(&self, length: u64) -> io::Result<()>;
+    /// Grows the file to `length` with zeros and reserves the space where the file system can; tells whether it did.
+    fn preallocate(&self, length: u64) -> io::Result<bool>;
     /// Makes content and length durable.
     fn sync_data(&self) -> io::Result<()>;
     /// Makes content and all metadata durable.

@@ -99,7 +99,8 @@ pub enum Error {
         path: PathBuf,
     },
     /// Records that had been synced are gone.
-    #[error("{} had been synced up to zxid {synced}, but the history ends at {last}", path.display())]
+    #[error("{} had been synced up to zxid {synced}, but the history ends at {last}\n\
+        hint: if the data was reset on purpose, delete oxk.synced beside it too", path.display())]
     SyncedLost {
         /// The log that the marker names.
         path: PathBuf,
@@ -145,6 +146,9 @@ pub enum Error {
     /// Purging would leave too little.
     #[error("nothing purged: {0}")]
     PurgeRefused(Box<Error>),
+    /// The caller had no more time.
+    #[error("nothing purged: stopped on the way")]
+    PurgeStopped,
 }
 
 /// A snapshot that was tried and cannot be used.
@@ -177,7 +181,8 @@ impl Error {
             | Self::NoUsableSnapshot(_)
             | Self::Snapshot { .. }
             | Self::LogFailed
-            | Self::PurgeRefused(_) => 1,
+            | Self::PurgeRefused(_)
+            | Self::PurgeStopped => 1,
         }
     }
 }

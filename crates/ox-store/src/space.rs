@@ -1,18 +1,23 @@
 //! Free space, and a little of it kept back.
 //!
 //! Below the low-water mark the server refuses writes with a clear error and resumes when space returns; it asks
-//! [`crate::Store::space`] now and then. Should a write meet a full disk anyway, the reserve can be given back so
-//! that a clean stop fits.
+//! [`crate::Store::space`] now and then. Space that the log has reserved ahead of its records counts as free: they
+//! will fit. Should the log meet a full disk anyway, because a snapshot or somebody else was quicker, it gives the
+//! reserve back and goes on.
 
-use crate::disk::{Disk, Open};
+use crate::disk::{Disk, DiskSpace, Open};
 use crate::error::{Error, IoContext};
-use std::io::ErrorKind;
+use crate::limits::LOW_WATER_PART;
+use crate::names::Dirs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Free space where logs and snapshots go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes that can still be written.
+    /// Bytes that can still be written, those reserved for the log included.
     pub free_bytes: u64,
     /// The low-water mark: what should be left.
     pub low_water_bytes: u64,
@@ -20,34 +25,102 @@ pub struct Space {
     pub is_low: bool,
 }
 
-/// The file `oxk.reserve`.
+impl Space {
+    /// Measures the tighter of the two directories.
+    pub(crate) fn measure(
+        disk: &dyn Disk,
+        dirs: &Dirs,
+        reserved: &Reserved,
+        low_water_bytes: u64,
+    ) -> Result<Self, Error> {
+        let measure = |dir: &Path| disk.space(dir).context("measure", dir);
+        let before = reserved.bytes();
+        let (logs, snapshots) = (measure(&dirs.logs)?, measure(&dirs.snapshots)?);
+        // The log goes on meanwhile; the smaller figure never counts a byte twice.
+        let reserved_bytes = before.min(reserved.bytes());
+        let space = |of: DiskSpace| {
+            let reserved_bytes = if of.volume == logs.volume { reserved_bytes } else { 0 };
+            let free_bytes = of.free_bytes.saturating_add(reserved_bytes);
+            let low_water_bytes = scaled(low_water_bytes, of);
+            Self { free_bytes, low_water_bytes, is_low: free_bytes < low_water_bytes }
+        };
+        let above = |space: &Self| i128::from(space.free_bytes) - i128::from(space.low_water_bytes);
+        let (logs, snapshots) = (space(logs), space(snapshots));
+        Ok(if above(&logs) <= above(&snapshots) { logs } else { snapshots })
+    }
+}
+
+/// What should be left of a volume: less on a small one.
+fn scaled(low_water_bytes: u64, of: DiskSpace) -> u64 {
+    low_water_bytes.min(of.total_bytes / LOW_WATER_PART)
+}
+
+/// Bytes that a snapshot may take and still leave the log what it needs.
+pub(crate) fn room(disk: &dyn Disk, dir: &Path, low_water_bytes: u64) -> io::Result<u64> {
+    let space = disk.space(dir)?;
+    Ok(space.free_bytes.saturating_sub(scaled(low_water_bytes, space)))
+}
+
+/// Space that the log has reserved and not used yet: told by the log, never more than there is.
+#[derive(Debug, Default)]
+pub(crate) struct Reserved(AtomicU64);
+
+impl Reserved {
+    pub(crate) fn set(&self, bytes: u64) {
+        self.0.store(bytes, Ordering::Release);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The file `oxk.reserve`: space for what is on its way to the log when the disk runs full.
 pub(crate) struct Reserve {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
     path: PathBuf,
-    bytes: u64,
+    bytes_max: u64,
+    is_there: AtomicBool,
 }
 
 impl Reserve {
-    pub(crate) fn new(dir: &Path, bytes: u64) -> Self {
-        Self { path: dir.join("oxk.reserve"), bytes }
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, bytes_max: u64) -> Self {
+        let (dir, path) = (dir.to_owned(), dir.join("oxk.reserve"));
+        Self { disk, dir, path, bytes_max, is_there: AtomicBool::new(false) }
     }
 
     /// Sets the space aside. A disk that is too full already has no use for a reserve.
-    pub(crate) fn create(&self, disk: &dyn Disk) -> Result<(), Error> {
-        if self.bytes == 0 {
+    pub(crate) fn create(&self) -> Result<(), Error> {
+        if self.bytes_max == 0 {
             return Ok(());
         }
-        let file = disk.open(&self.path, Open::Create).context("create", &self.path)?;
-        match file.preallocate(self.bytes) {
-            Err(error) if error.kind() == ErrorKind::StorageFull => self.release(disk),
-            outcome => outcome.context("preallocate", &self.path),
+        let total_bytes = self.disk.space(&self.dir).context("measure", &self.dir)?.total_bytes;
+        let file = self.disk.open(&self.path, Open::Create).context("create", &self.path)?;
+        match file.preallocate(self.bytes_max.min(total_bytes / LOW_WATER_PART)) {
+            Ok(_) => self.is_there.store(true, Ordering::Release),
+            Err(error) if error.kind() == ErrorKind::StorageFull => _ = self.disk.remove(&self.path),
+            Err(error) => return Err(error).context("preallocate", &self.path),
+        }
+        Ok(())
+    }
+
+    /// Sets it aside again once there is plenty.
+    pub(crate) fn renew(&self, space: &Space) -> Result<(), Error> {
+        let enough_bytes = space.low_water_bytes.saturating_add(self.bytes_max).saturating_mul(2);
+        if self.is_there.load(Ordering::Acquire) || space.free_bytes < enough_bytes { Ok(()) } else { self.create() }
+    }
+
+    /// Does `work`; if the disk is full, gives the reserve back and does it again.
+    pub(crate) fn help<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match work() {
+            Err(error) if error.kind() == ErrorKind::StorageFull && self.release() => work(),
+            outcome => outcome,
         }
     }
 
-    /// Gives it back.
-    pub(crate) fn release(&self, disk: &dyn Disk) -> Result<(), Error> {
-        match disk.remove(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            outcome => outcome.context("remove", &self.path),
-        }
+    /// Whether there was something to give back.
+    fn release(&self) -> bool {
+        self.is_there.swap(false, Ordering::AcqRel) && self.disk.remove(&self.path).is_ok()
     }
 }

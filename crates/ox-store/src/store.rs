@@ -10,15 +10,17 @@
 use crate::directories::{Lock, lock_dirs, open_dirs};
 use crate::disk::Disk;
 use crate::error::{Error, IoContext, Rejected};
+use crate::limits::STOP_NOTICED;
 use crate::marker::Marker;
 use crate::names::{self, Compression, Dirs, SnapshotFile};
 use crate::purge::{self, Purged};
 use crate::recovery::repair::{Dropped, move_aside, repair, secure};
 use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
+use crate::session_clock;
 use crate::snapshot::read::{StoredNode, read_snapshot};
 use crate::snapshot::write::{SnapshotWriter, Structure, write_snapshot};
 use crate::snapshot::{Contents, Trailer};
-use crate::space::{Reserve, Space};
+use crate::space::{Reserve, Reserved, Space, room};
 use crate::txn_log::{LogOptions, TxnLog};
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
@@ -53,11 +55,11 @@ pub struct StoreOptions {
     pub allow_gaps: bool,
     /// `maxBatchSize`: how many records one sync may cover.
     pub batch_max: usize,
-    /// Below this much free space writes should be refused.
+    /// Below this much free space writes should be refused; less on a small volume.
     pub low_water_bytes: u64,
-    /// Kept in a file of its own, to be given back when space has run out.
+    /// Kept in a file of its own, to be given back when the log meets a full disk; less on a small volume.
     pub reserve_bytes: u64,
-    /// Wall clock, for the names of files that are moved aside.
+    /// Wall clock, for session ids and the names of files that are moved aside.
     pub now_ms: i64,
 }
 
@@ -116,6 +118,8 @@ pub struct RecoveryReport {
     pub first_digest_mismatch: Option<Zxid>,
     /// Transactions that did not fit the tree although the snapshot was complete.
     pub conflicts: u64,
+    /// Nodes whose access control list is in none of the files: closed to everybody but the super user.
+    pub unresolved_acls: Vec<String>,
     /// The tail that was cut.
     pub dropped: Option<Dropped>,
     /// Ephemeral nodes of sessions that do not exist, removed.
@@ -134,6 +138,8 @@ pub struct Opened {
     pub state: State,
     /// The log to append to.
     pub log: TxnLog,
+    /// The time that new session ids begin with: later than at any start before, whatever the wall clock says.
+    pub session_clock_ms: i64,
     /// What happened.
     pub report: RecoveryReport,
 }
@@ -149,7 +155,8 @@ struct Shared {
     write_last_zxid: bool,
     write_digest: bool,
     low_water_bytes: u64,
-    reserve: Reserve,
+    reserved: Arc<Reserved>,
+    reserve: Arc<Reserve>,
     /// Held while snapshots come or go.
     files: Mutex<()>,
     _lock: Arc<Lock>,
@@ -187,6 +194,8 @@ impl Store {
         secure(&files, &recovered)?;
         let removed_ephemerals = recovered.state.remove_dead_sessions_nodes();
 
+        let reserved = Arc::new(Reserved::default());
+        let reserve = Arc::new(Reserve::new(Arc::clone(&disk), &dirs.logs, options.reserve_bytes));
         let store = Self(Arc::new(Shared {
             disk: Arc::clone(&disk),
             dirs: dirs.clone(),
@@ -194,20 +203,23 @@ impl Store {
             write_last_zxid: options.write_last_zxid,
             write_digest: tree_options.digest_enabled,
             low_water_bytes: options.low_water_bytes,
-            reserve: Reserve::new(&dirs.logs, options.reserve_bytes),
+            reserved: Arc::clone(&reserved),
+            reserve: Arc::clone(&reserve),
             files: Mutex::new(()),
             _lock: Arc::clone(&lock),
         }));
         let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
         tidy(&files, options)?;
-        store.0.reserve.create(&*disk)?;
+        let session_clock_ms = session_clock::advance(&*disk, &dirs.logs, options.now_ms)?;
+        reserve.create()?;
         let last = recovered.state.last_zxid();
-        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, lock)?;
+        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, (lock, reserved, reserve))?;
         let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
-        Ok(Opened { store, state, log, report })
+        Ok(Opened { store, state, log, session_clock_ms, report })
     }
 
-    /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable.
+    /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable; there
+    /// is one when the snapshot would use up the space that the log needs.
     pub fn write_snapshot(&self, frozen: &Frozen) -> Result<SnapshotTaken, Error> {
         let shared = &*self.0;
         let _files = shared.files.lock();
@@ -219,30 +231,34 @@ impl Store {
                 return Ok(SnapshotTaken::Existed(file));
             }
         }
-        self.write_unconditionally(frozen).map(SnapshotTaken::Written)
+        let (dir, low_water_bytes) = (&shared.dirs.snapshots, shared.low_water_bytes);
+        self.write_into(frozen, &|| room(&*shared.disk, dir, low_water_bytes)).map(SnapshotTaken::Written)
     }
 
-    /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3.
-    pub fn purge(&self, retain: usize) -> Result<Purged, Error> {
+    /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3. Reads all
+    /// of that first, and waits for a snapshot that is being written: `stop` is asked all the time.
+    pub fn purge(&self, retain: usize, stop: &dyn Fn() -> bool) -> Result<Purged, Error> {
         let shared = &*self.0;
-        let _files = shared.files.lock();
-        purge::purge(&*shared.disk, &shared.dirs, retain)
+        let _files = loop {
+            if stop() {
+                return Err(Error::PurgeStopped);
+            }
+            if let Some(files) = shared.files.try_lock_for(STOP_NOTICED) {
+                break files;
+            }
+        };
+        purge::purge(&*shared.disk, &shared.dirs, retain, stop)
     }
 
     /// Free space where logs and snapshots go.
     pub fn space(&self) -> Result<Space, Error> {
         let shared = &*self.0;
-        let mut free_bytes = u64::MAX;
-        for dir in shared.dirs.each() {
-            free_bytes = free_bytes.min(shared.disk.free_bytes(dir).context("measure", dir)?);
-        }
-        let low_water_bytes = shared.low_water_bytes;
-        Ok(Space { free_bytes, low_water_bytes, is_low: free_bytes < low_water_bytes })
+        Space::measure(&*shared.disk, &shared.dirs, &shared.reserved, shared.low_water_bytes)
     }
 
-    /// Gives the reserve back to the file system, so that a last write fits.
-    pub fn release_reserve(&self) -> Result<(), Error> {
-        self.0.reserve.release(&*self.0.disk)
+    /// Sets the reserve aside again if the log had to give it back and there is plenty of space now.
+    pub fn renew_reserve(&self, space: &Space) -> Result<(), Error> {
+        self.0.reserve.renew(space)
     }
 
     /// Where logs and snapshots are.
@@ -288,7 +304,8 @@ impl Store {
     ) -> Result<(), Error> {
         let shared = &*self.0;
         let _files = shared.files.lock();
-        let file = self.write_unconditionally(frozen)?;
+        // There is no start without it, so it may have all the space there is.
+        let file = self.write_into(frozen, &|| Ok(u64::MAX / 2))?;
         match loaded {
             Some((old, _)) if old.last == file.last && old.path != file.path => {
                 move_aside(&*shared.disk, &old.path, now_ms).map(|_| ())
@@ -297,12 +314,10 @@ impl Store {
         }
     }
 
-    fn write_unconditionally(&self, frozen: &Frozen) -> Result<SnapshotFile, Error> {
-        let shared = &*self.0;
-        let trailer = self.trailer(frozen);
-        write_snapshot(&*shared.disk, &shared.dirs.snapshots, frozen.last_zxid(), shared.compression, |writer| {
-            fill(writer, frozen, &trailer)
-        })
+    fn write_into(&self, frozen: &Frozen, room: &dyn Fn() -> io::Result<u64>) -> Result<SnapshotFile, Error> {
+        let (shared, trailer) = (&*self.0, self.trailer(frozen));
+        let (dir, last) = (&shared.dirs.snapshots, frozen.last_zxid());
+        write_snapshot(&*shared.disk, dir, last, shared.compression, room, |writer| fill(writer, frozen, &trailer))
     }
 
     /// Warns when Apache with these settings could not read the snapshot that was loaded.
@@ -359,7 +374,7 @@ fn report(
     recovered: Recovered,
     (dropped, removed_ephemerals, start_snapshot): (Option<Dropped>, usize, StartSnapshot),
 ) -> (State, RecoveryReport) {
-    let Recovered { state, snapshot, replay, rejected, ahead, raised_to, took, .. } = recovered;
+    let Recovered { state, snapshot, replay, rejected, ahead, raised_to, unresolved, took, .. } = recovered;
     let mut warnings = replay.warnings;
     let strange =
         |path: &PathBuf| format!("{} is not a log or snapshot and is ignored; Apache may read it", path.display());
@@ -391,6 +406,7 @@ fn report(
         digest_mismatches: replay.digests.mismatches,
         first_digest_mismatch: replay.digests.first_mismatch,
         conflicts: replay.conflicts,
+        unresolved_acls: unresolved,
         dropped,
         removed_ephemerals,
         start_snapshot,

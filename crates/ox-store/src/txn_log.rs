@@ -7,7 +7,8 @@
 //! ```
 //! The invariant: when [`TxnLog::sync`] returns, everything appended survives a power cut, the name of its file
 //! included, and no earlier record is missing. Any error is final: the page cache can no longer be trusted, so
-//! nothing more is accepted and the process has to end.
+//! nothing more is accepted and the process has to end. Only where the disk has no space for a write, nothing was
+//! taken and nothing lost: that is tried once more with the reserve given back.
 //!
 //! A file is filled with zeros ahead of its records (`limits.rs` says why); behind the last record there
 //! are only zeros, always.
@@ -20,6 +21,7 @@ use crate::log_reader::{LOG_HEADER_BYTES, log_header};
 use crate::marker::{Marker, MarkerFile};
 use crate::names::log_name;
 use crate::random::Random;
+use crate::space::{Reserve, Reserved};
 use ox_proto::Zxid;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,6 +84,8 @@ pub struct TxnLog {
     marker: MarkerFile,
     roll: bool,
     failed: bool,
+    reserved: Arc<Reserved>,
+    reserve: Arc<Reserve>,
     _lock: Arc<Lock>,
 }
 
@@ -104,6 +108,8 @@ struct Current {
     position: u64,
     /// Length of the file.
     allocated: u64,
+    /// Up to here the file system has set space aside.
+    reserved: u64,
     /// Zeros have been written up to here.
     filled: u64,
     unsynced: bool,
@@ -116,7 +122,7 @@ impl TxnLog {
         options: LogOptions,
         last: Zxid,
         seed: u64,
-        lock: Arc<Lock>,
+        (lock, reserved, reserve): (Arc<Lock>, Arc<Reserved>, Arc<Reserve>),
     ) -> Result<Self, Error> {
         let mut random = Random::new(seed);
         let trigger = Trigger::draw(&options, &mut random);
@@ -132,6 +138,8 @@ impl TxnLog {
             marker,
             roll: false,
             failed: false,
+            reserved,
+            reserve,
             _lock: lock,
         })
     }
@@ -161,7 +169,8 @@ impl TxnLog {
                 log.begin_file(frames, first)?;
             }
             let current = log.current.as_mut().expect("there is one now");
-            current.append(frames, log.options.preallocate_bytes)?;
+            current.append(frames, log.options.preallocate_bytes, &log.reserve)?;
+            log.reserved.set(current.reserved.saturating_sub(current.position));
             log.last = last;
             Ok(log.count(records, frames.len()))
         })
@@ -226,11 +235,12 @@ impl TxnLog {
     /// between records in a file that no marker speaks of.
     fn begin_file(&mut self, frames: &[u8], first: Zxid) -> Result<(), Error> {
         let path = self.dir.join(log_name(first));
-        let file = self.disk.open(&path, Open::CreateNew).context("create", &path)?;
+        let file = self.reserve.help(|| self.disk.open(&path, Open::CreateNew)).context("create", &path)?;
         let identity = frames.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
-        let current = Current { file, path, first, identity, position: 0, allocated: 0, filled: 0, unsynced: true };
+        let (position, allocated, reserved, filled, unsynced) = (0, 0, 0, 0, true);
+        let current = Current { file, path, first, identity, position, allocated, reserved, filled, unsynced };
         let current = self.current.insert(current);
-        current.append(&log_header(), self.options.preallocate_bytes)?;
+        current.append(&log_header(), self.options.preallocate_bytes, &self.reserve)?;
         current.make_durable()?;
         self.disk.sync_dir(&self.dir).context("sync directory", &self.dir)?;
         self.mark()?;
@@ -243,6 +253,7 @@ impl TxnLog {
         self.roll = false;
         let Some(current) = &mut self.current else { return Ok(()) };
         if current.position < current.allocated {
+            self.reserved.set(0);
             current.file.set_len(current.position).context("cut", &current.path)?;
             current.unsynced = true;
         }
@@ -273,18 +284,20 @@ impl Trigger {
 }
 
 impl Current {
-    fn append(&mut self, bytes: &[u8], preallocate_bytes: u64) -> Result<(), Error> {
+    fn append(&mut self, bytes: &[u8], preallocate_bytes: u64, reserve: &Reserve) -> Result<(), Error> {
         let end = self.position + bytes.len() as u64;
         self.reserve(end, preallocate_bytes)?;
+        let write =
+            |bytes: &[u8]| reserve.help(|| self.file.write_all_at(bytes, self.position)).context("write", &self.path);
         let fill = (end + FILL_AHEAD_BYTES).min(self.allocated);
         if end <= self.filled || fill <= end {
-            self.file.write_all_at(bytes, self.position).context("write", &self.path)?;
+            write(bytes)?;
         } else {
             let zeros = usize::try_from(fill - end).expect("at most the step of filling");
             let mut filled = Vec::with_capacity(bytes.len() + zeros);
             filled.extend_from_slice(bytes);
             filled.resize(bytes.len() + zeros, 0);
-            self.file.write_all_at(&filled, self.position).context("write", &self.path)?;
+            write(&filled)?;
             self.filled = fill;
         }
         self.position = end;
@@ -300,7 +313,10 @@ impl Current {
         }
         let length = LOG_HEADER_BYTES + step * end.div_ceil(step);
         match self.file.preallocate(length) {
-            Ok(()) => self.allocated = length,
+            Ok(is_reserved) => {
+                self.allocated = length;
+                self.reserved = if is_reserved { length } else { 0 };
+            }
             // A reserve that does not fit is no reason to refuse a batch that does.
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => (),
             Err(error) => return Err(error).context("preallocate", &self.path),

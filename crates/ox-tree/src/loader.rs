@@ -42,7 +42,8 @@ pub struct Loader {
     /// Ids of the file; each entry holds one use, so that lists stay while nodes are still coming.
     acls: BTreeMap<i64, AclId>,
     closed: AclId,
-    unresolved: usize,
+    /// Nodes whose list was not in the table.
+    unresolved: Vec<String>,
     has_root: bool,
     /// The last node and those above it, with the lengths of their paths: the next node's parent is among them.
     line: Vec<(NodeId, usize)>,
@@ -66,7 +67,7 @@ impl Loader {
             state,
             acls: BTreeMap::new(),
             closed,
-            unresolved: 0,
+            unresolved: Vec::new(),
             has_root: false,
             line: vec![(NodeId::ROOT, 0)],
             last_path: String::new(),
@@ -100,7 +101,7 @@ impl Loader {
         acl: i64,
         stat: StatPersisted,
     ) -> Result<(), LoadError> {
-        let acl = self.resolve(acl);
+        let acl = self.resolve(node_path, acl);
         if node_path.is_empty() {
             return self.root(data, acl, stat);
         }
@@ -135,12 +136,12 @@ impl Loader {
         Ok(())
     }
 
-    fn resolve(&mut self, disk_id: i64) -> AclId {
+    fn resolve(&mut self, node_path: &str, disk_id: i64) -> AclId {
         let id = match self.acls.get(&disk_id) {
             Some(id) => *id,
             None if disk_id == -1 => AclTable::NULL,
             None => {
-                self.unresolved += 1;
+                self.unresolved.push(node_path.to_owned());
                 self.closed
             }
         };
@@ -170,9 +171,10 @@ impl Loader {
         indexed.map_err(|id| LoadError::Twice(self.state.tree.path_of(id)))
     }
 
-    /// Nodes whose list was not in the table.
-    pub fn unresolved(&self) -> usize {
-        self.unresolved
+    /// Takes the paths of the nodes whose list was not in the table. They are closed until the log says more; see
+    /// [`State::is_closed`].
+    pub fn take_unresolved(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unresolved)
     }
 
     /// The loaded state, with its quotas counted anew.

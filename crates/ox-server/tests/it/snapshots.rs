@@ -3,7 +3,7 @@
 use crate::asking::ALL_WORDS;
 use crate::raw::PATIENCE;
 use crate::served::Served;
-use ox_store::disk::{Disk, DiskFile, DiskLock, Open, RealDisk};
+use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, Open, RealDisk};
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -107,8 +107,8 @@ impl Disk for GatedDisk {
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         RealDisk.canonical(path)
     }
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        RealDisk.free_bytes(dir)
+    fn space(&self, dir: &Path) -> io::Result<DiskSpace> {
+        RealDisk.space(dir)
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         RealDisk.lock(path)
@@ -138,7 +138,7 @@ impl DiskFile for GatedFile {
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)
     }
-    fn preallocate(&self, length: u64) -> io::Result<()> {
+    fn preallocate(&self, length: u64) -> io::Result<bool> {
         self.file.preallocate(length)
     }
     fn sync_data(&self) -> io::Result<()> {

@@ -1,9 +1,9 @@
 //! The operating system's files.
 
-use super::{Disk, DiskFile, DiskLock, Open};
+use super::{Disk, DiskFile, DiskLock, DiskSpace, Open};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The real file system.
@@ -59,9 +59,10 @@ impl Disk for RealDisk {
         fs::canonicalize(path)
     }
 
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let stat = rustix::fs::statvfs(dir)?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    fn space(&self, dir: &Path) -> io::Result<DiskSpace> {
+        let (volume, stat) = (fs::metadata(dir)?.dev(), rustix::fs::statvfs(dir)?);
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        Ok(DiskSpace { volume, total_bytes: bytes(stat.f_blocks), free_bytes: bytes(stat.f_bavail) })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
@@ -104,15 +105,17 @@ impl DiskFile for RealFile {
         self.0.set_len(length)
     }
 
-    fn preallocate(&self, length: u64) -> io::Result<()> {
+    fn preallocate(&self, length: u64) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
         match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, length) {
-            Ok(()) => return Ok(()),
+            // Some say yes and reserve nothing.
+            Ok(()) => return Ok(length <= self.0.metadata()?.blocks().saturating_mul(512)),
             // Some file systems cannot; a sparse file reads the same.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => (),
             Err(error) => return Err(error.into()),
         }
-        self.0.set_len(length)
+        self.0.set_len(length)?;
+        Ok(false)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -145,7 +148,8 @@ mod tests {
         RealDisk.rename(&path, &dir.path().join("b")).unwrap();
         RealDisk.sync_dir(dir.path()).unwrap();
         assert_eq!(RealDisk.list(dir.path()).unwrap(), ["b"]);
-        assert!(0 < RealDisk.free_bytes(dir.path()).unwrap());
+        let space = RealDisk.space(dir.path()).unwrap();
+        assert!(0 < space.free_bytes && space.free_bytes < space.total_bytes);
 
         let held = RealDisk.lock(&dir.path().join("lock")).unwrap();
         let refused = RealDisk.lock(&dir.path().join("lock")).map(|_| ()).unwrap_err();

@@ -15,7 +15,7 @@ mod volume;
 
 pub use volume::Keep;
 
-use super::{Disk, DiskFile, DiskLock, Open};
+use super::{Disk, DiskFile, DiskLock, DiskSpace, Open};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -286,10 +286,11 @@ impl Disk for SimDisk {
         Ok(Path::new("/").join(names(path)?.join("/")))
     }
 
-    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+    fn space(&self, _: &Path) -> io::Result<DiskSpace> {
         let mut inner = self.0.lock();
         inner.admit_plain()?;
-        Ok(inner.capacity.saturating_sub(inner.volume.used()))
+        let free_bytes = inner.capacity.saturating_sub(inner.volume.used());
+        Ok(DiskSpace { volume: 0, total_bytes: inner.capacity, free_bytes })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
@@ -319,8 +320,9 @@ impl SimFile {
             return Err(ErrorKind::PermissionDenied.into());
         }
         let mut inner = self.disk.0.lock();
-        let length = inner.volume.files[&self.id].now.len() as u64;
-        if inner.capacity < inner.volume.used() + end.saturating_sub(length) {
+        let growth = end.saturating_sub(inner.volume.files[&self.id].now.len() as u64);
+        let fits = |used: u64| used + growth <= inner.capacity;
+        if !fits(inner.volume.used_at_most()) && !fits(inner.volume.used()) {
             return Err(ErrorKind::StorageFull.into());
         }
         work(inner.volume.files.get_mut(&self.id).expect("inodes are kept"));
@@ -394,14 +396,15 @@ impl DiskFile for SimFile {
         self.grow(length, |inode| inode.set_len(to))
     }
 
-    fn preallocate(&self, length: u64) -> io::Result<()> {
+    fn preallocate(&self, length: u64) -> io::Result<bool> {
         let to = index(length)?;
         self.with(|_, admission| plain(&admission))?;
         self.grow(length, |inode| {
             if inode.now.len() < to {
                 inode.set_len(to);
             }
-        })
+        })?;
+        Ok(true)
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -7,6 +7,7 @@ use crate::workload::{History, make, run};
 use ox_proto::Zxid;
 use ox_store::disk::{Disk, Fault, Keep, SimDisk};
 use ox_store::{Appended, Error, Opened};
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -136,7 +137,7 @@ fn k044_a_snapshot_that_let_others_go_is_durable() {
         let cut = disk.fork();
         cut.power_on(Keep::Nothing);
         assert!(names(&cut, "snapshot.").contains(&format!("snapshot.{:x}", history.acked.0)), "round {round}");
-        opened.store.purge(3).unwrap();
+        opened.store.purge(3, &|| false).unwrap();
         reopen_after(&disk, Keep::Nothing, &history, &format!("after purge {round}"));
     }
     assert_eq!(names(&disk, "snapshot.").len(), 3);
@@ -181,7 +182,7 @@ fn k045_broken_snapshots_do_not_push_good_ones_out() {
         damage(&disk, name, |bytes| bytes[100] ^= 1);
     }
     let opened = open(&disk).unwrap();
-    opened.store.purge(3).unwrap();
+    opened.store.purge(3, &|| false).unwrap();
     assert_eq!(by_zxid(&disk, "snapshot."), snapshots[2..], "three good ones and the broken, which are newer");
     drop(opened);
     reopen_after(&disk, Keep::Nothing, &history, "from the good snapshots");
@@ -195,7 +196,7 @@ fn k046_a_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
         let disk = disk.fork();
         let opened = open(&disk).unwrap();
         disk.set_fault(disk.calls() + call, Fault::PowerCut);
-        _ = opened.store.purge(3);
+        _ = opened.store.purge(3, &|| false);
         drop(opened);
         if disk.is_powered() {
             break;
@@ -209,6 +210,30 @@ fn k046_a_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
             }
         }
     }
+}
+
+/// Guard: a stop is noticed while snapshots and logs are read; then nothing is removed.
+#[test]
+fn a_purge_can_be_stopped_until_it_removes() {
+    let (disk, _) = with_snapshots(7);
+    let opened = open(&disk).unwrap();
+    let before = names(&disk, "");
+    let asked = Cell::new(0);
+    for stop_at in 1.. {
+        asked.set(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            stop_at <= asked.get()
+        };
+        match opened.store.purge(3, &stop) {
+            Err(Error::PurgeStopped) => assert_eq!(names(&disk, ""), before),
+            purged => {
+                assert!(!purged.unwrap().removed.is_empty());
+                break;
+            }
+        }
+    }
+    assert!(20 < asked.get(), "asked {} times only", asked.get());
 }
 
 /// Guard: every log that holds a record behind the oldest kept snapshot stays.
@@ -227,7 +252,7 @@ fn k046_purging_keeps_what_every_kept_snapshot_needs() {
                 opened.store.write_snapshot(&opened.state.freeze()).unwrap();
             }
         }
-        opened.store.purge(3).unwrap();
+        opened.store.purge(3, &|| false).unwrap();
         drop(opened);
         while let Some(newest) = by_zxid(&disk, "snapshot.").pop() {
             reopen_after(&disk, Keep::Nothing, &history, &format!("seed {seed}, from {newest}"));
@@ -290,7 +315,7 @@ fn k052_no_space_for_a_snapshot() {
     let mut history = History::default();
     let mut opened = open(&disk).unwrap();
     run(&mut opened, &[4, 4], &mut history).unwrap();
-    let free = disk.free_bytes(Path::new("/")).unwrap();
+    let free = disk.space(Path::new("/")).unwrap().free_bytes;
     for room in [0, 100, 1000] {
         disk.set_capacity((1 << 40) - free + room);
         let error = opened.store.write_snapshot(&opened.state.freeze()).unwrap_err();
@@ -302,6 +327,72 @@ fn k052_no_space_for_a_snapshot() {
     run(&mut opened, &[1], &mut history).unwrap();
     opened.store.write_snapshot(&opened.state.freeze()).unwrap();
     reopen_after(&disk, Keep::Nothing, &history, "space came back");
+}
+
+/// Guard: a snapshot leaves the log its space.
+#[test]
+fn k052_a_snapshot_leaves_space_for_the_log() {
+    let mut options = options();
+    options.low_water_bytes = 5_000;
+    options.log.snap_count = 1_000_000;
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open_with(&disk, &options).unwrap();
+    run(&mut opened, &[9; 10], &mut history).unwrap();
+    disk.install(&file("filler"), &[0; 1_000_000]);
+    let free = disk.space(Path::new("/")).unwrap().free_bytes;
+    for room in [5_000, 9_000] {
+        disk.set_capacity((1 << 40) - free + room);
+        let error = opened.store.write_snapshot(&opened.state.freeze()).unwrap_err();
+        assert!(error.to_string().contains("for the log"), "{error}");
+    }
+    disk.set_capacity((1 << 40) - free + 90_000);
+    opened.store.write_snapshot(&opened.state.freeze()).unwrap();
+}
+
+/// Guard: the reserve is for the log that meets a full disk.
+#[test]
+fn k052_the_batch_at_hand_fits_into_the_reserve() {
+    let mut options = options();
+    options.log.preallocate_bytes = 0;
+    options.reserve_bytes = 10_000;
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open_with(&disk, &options).unwrap();
+    run(&mut opened, &[4, 4], &mut history).unwrap();
+    let used = (1 << 40) - disk.space(Path::new("/")).unwrap().free_bytes;
+    disk.set_capacity(used);
+    run(&mut opened, &[4, 4], &mut history).unwrap();
+    assert_eq!(names(&disk, "oxk.reserve"), [""; 0]);
+    let low = opened.store.space().unwrap();
+    opened.store.renew_reserve(&low).unwrap();
+    assert_eq!(names(&disk, "oxk.reserve"), [""; 0], "it is needed elsewhere");
+    disk.set_capacity(1 << 40);
+    opened.store.renew_reserve(&opened.store.space().unwrap()).unwrap();
+    assert_eq!(disk.content(&file("oxk.reserve")).unwrap().len(), 10_000);
+    reopen_after(&disk, Keep::Nothing, &history, "in the reserve");
+}
+
+/// Guard: what the log has reserved counts as free, and the mark suits the volume.
+#[test]
+fn k153_a_small_volume_can_be_used() {
+    let mut options = options();
+    options.log.preallocate_bytes = 64_000;
+    options.log.snap_count = 1_000_000;
+    options.low_water_bytes = 64_000;
+    let disk = SimDisk::new();
+    disk.set_capacity(120_000);
+    let mut opened = open_with(&disk, &options).unwrap();
+    let before = opened.store.space().unwrap();
+    assert_eq!((before.low_water_bytes, before.is_low), (6_000, false));
+    let (mut history, mut logged) = (History::default(), 0);
+    while !opened.store.space().unwrap().is_low {
+        let free = opened.store.space().unwrap().free_bytes;
+        run(&mut opened, &[5], &mut history).unwrap();
+        logged += free - opened.store.space().unwrap().free_bytes;
+    }
+    assert!(100_000 < logged, "refused after {logged} bytes");
+    reopen_after(&disk, Keep::Nothing, &history, "a full volume");
 }
 
 /// Guard: after a failed sync the log takes nothing more, and a restart writes the doubtful bytes again.
@@ -369,7 +460,7 @@ fn k056_old_snapshots_that_stay() {
         opened.store.write_snapshot(&opened.state.freeze()).unwrap();
     }
     let before = disk.fork();
-    opened.store.purge(3).unwrap();
+    opened.store.purge(3, &|| false).unwrap();
     let calls = disk.calls() - before.calls();
     drop(opened);
     let failed = (1..=calls).any(|call| {
@@ -377,7 +468,7 @@ fn k056_old_snapshots_that_stay() {
         disk.restart_process();
         let mut opened = open_with(&disk, &options).unwrap();
         disk.set_fault(disk.calls() + call, Fault::Error(ErrorKind::PermissionDenied));
-        let purged = opened.store.purge(3);
+        let purged = opened.store.purge(3, &|| false);
         run(&mut opened, &[1], &mut history.clone()).unwrap();
         opened.store.write_snapshot(&opened.state.freeze()).unwrap();
         purged.is_ok_and(|purged| !purged.failed.is_empty())
@@ -433,4 +524,21 @@ fn k062_leftovers() {
     assert_eq!(opened.report.warnings.len(), 2, "{:?}", opened.report.warnings);
     assert!(names(&disk, "oxk.").iter().all(|name| !name.ends_with(".tmp")));
     assert!(disk.content(Path::new("/srv/zk/initialize")).is_none());
+}
+
+/// Guard: nodes whose list the snapshot lacks are told to the operator, unless the logs have it.
+#[test]
+fn k067_lists_that_no_file_has_are_reported() {
+    let (disk, _) = golden("c-fuzzy");
+    let mut found = 0;
+    for snapshot in names(&disk, "snapshot.") {
+        let disk = disk.fork();
+        names(&disk, "snapshot.").iter().filter(|name| **name != snapshot).for_each(|name| remove(&disk, name));
+        assert_eq!(open(&disk.fork()).unwrap().report.unresolved_acls, [""; 0], "{snapshot}: the logs have them all");
+        names(&disk, "log.").iter().for_each(|name| remove(&disk, name));
+        let opened = open(&disk).unwrap();
+        found += opened.report.unresolved_acls.len();
+        assert!(opened.report.unresolved_acls.iter().all(|path| opened.state.is_closed(path)));
+    }
+    assert!(0 < found, "some are in the logs only");
 }

@@ -41,7 +41,7 @@ fn a_store_remembers() {
     let opened = open(dir.path());
     assert_eq!(opened.state.last_zxid(), Zxid(84));
     assert_eq!(nodes_of(&opened.state), nodes_of(&model(Zxid(84))));
-    let purged = opened.store.purge(3).unwrap();
+    let purged = opened.store.purge(3, &|| false).unwrap();
     assert!(purged.failed.is_empty());
     drop(opened);
     assert_eq!(nodes_of(&open(dir.path()).state), nodes_of(&model(Zxid(84))));
@@ -63,18 +63,4 @@ fn one_process_at_a_time() {
     assert_eq!(second.err().map(|error| error.exit_code()), Some(3));
     drop(opened);
     open(dir.path());
-}
-
-#[test]
-fn space_and_its_reserve() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut options = options(dir.path());
-    options.low_water_bytes = u64::MAX;
-    let opened = Store::open(Arc::new(RealDisk), &options, &Options::default(), 7).unwrap();
-    assert!(opened.store.space().unwrap().is_low);
-    let reserve = opened.store.dirs().logs.join("oxk.reserve");
-    assert_eq!(std::fs::metadata(&reserve).unwrap().len(), 4096);
-    opened.store.release_reserve().unwrap();
-    opened.store.release_reserve().unwrap();
-    assert!(!reserve.exists());
 }

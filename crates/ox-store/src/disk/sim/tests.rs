@@ -100,9 +100,11 @@ fn faults_come_at_their_call_and_power_stays_off() {
 fn space_ends_and_locks_go_with_the_process() {
     let disk = disk();
     disk.set_capacity(4 * 512);
-    assert_eq!(disk.free_bytes(Path::new("/")).unwrap(), 512);
+    assert_eq!(disk.space(Path::new("/")).unwrap().free_bytes, 512);
     assert_eq!(open(&disk).set_len(5 * 512).unwrap_err().kind(), ErrorKind::StorageFull);
     open(&disk).set_len(4 * 512).unwrap();
+    disk.remove(Path::new(PATH)).unwrap();
+    assert_eq!(disk.space(Path::new("/")).unwrap().free_bytes, 4 * 512);
     let held = disk.lock(Path::new("/d/lock")).unwrap();
     assert!(disk.lock(Path::new("/d/lock")).is_err());
     disk.restart_process();

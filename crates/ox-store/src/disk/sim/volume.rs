@@ -128,7 +128,15 @@ impl Volume {
         Ok(at)
     }
 
+    /// Bytes of the files that have a name.
     pub(super) fn used(&self) -> u64 {
+        let entries = self.dirs.values().flat_map(|dir| dir.now().into_values());
+        let files = entries.filter_map(|entry| if let Entry::File(id) = entry { self.files.get(&id) } else { None });
+        files.map(|inode| inode.now.len() as u64).sum()
+    }
+
+    /// The same and those of removed files, which are kept because a power cut may bring them back; quicker to tell.
+    pub(super) fn used_at_most(&self) -> u64 {
         self.files.values().map(|inode| inode.now.len() as u64).sum()
     }
 
