@@ -215,3 +215,19 @@ fn k52_a_disk_that_is_full_all_at_once_loses_nothing() {
     assert_eq!(client.create("/more", b"").err, 0);
     running.stop();
 }
+
+#[test]
+fn a_directory_that_is_gone_ends_the_server() {
+    let (directory, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for gone in [directory.path().join("data"), logs.path().join("version-2")] {
+        let settings = format!("dataLogDir={}\n", logs.path().display());
+        let running = Site::new(directory.path(), &settings).start();
+        running.client().create("/a", b"");
+        std::fs::remove_dir_all(&gone).unwrap();
+        let ended = running.process.end();
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+        assert!(ended.said.contains("a data directory is gone"), "{}", ended.said);
+        let _ = std::fs::remove_dir_all(logs.path().join("version-2"));
+        let _ = std::fs::remove_dir_all(directory.path().join("data"));
+    }
+}
