@@ -133,9 +133,9 @@ impl State {
         self.tree.len() + 1
     }
 
-    /// Bytes of all paths and data.
+    /// Bytes of all paths and data, counted as Apache does: the second name of the root is `/`.
     pub fn data_bytes(&self) -> u64 {
-        self.tree.bytes()
+        self.tree.bytes() + 1
     }
 
     /// Ephemeral nodes there are.

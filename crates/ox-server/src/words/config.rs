@@ -32,9 +32,11 @@ fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// Lengths of all files below a directory; what cannot be read, because it is just being removed, counts nothing.
+/// Lengths of all files below a directory, those that only we know left out; what cannot be read, because it is just
+/// being removed, counts nothing.
 fn size(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"oxk."));
     let sizes = entries.map(|entry| match entry.metadata() {
         Ok(found) if found.is_dir() => size(&entry.path()),
         Ok(found) => found.len(),

@@ -278,3 +278,19 @@ fn expired_sessions_are_counted() {
     assert_eq!(told(&mut watcher), ("/e".to_owned(), 2), "the session is silent and times out");
     served.await_metric("stale_sessions_expired", "1");
 }
+
+/// Apache keeps the root under two names, of no bytes and of one, beside `/zookeeper` and its two children.
+#[test]
+fn sizes_are_those_of_apache() {
+    let served = Served::with(ALL_WORDS);
+    assert_eq!(served.metric("approximate_data_size"), "44");
+    let files = served.config().data_dir.join("version-2");
+    let bytes = |prefix: &str| {
+        let entries = std::fs::read_dir(&files).unwrap().map(Result::unwrap);
+        let named = entries.filter(|entry| entry.file_name().to_str().unwrap().starts_with(prefix));
+        named.map(|entry| entry.metadata().unwrap().len()).sum::<u64>()
+    };
+    assert!(0 < bytes("oxk."));
+    let size = bytes("") - bytes("oxk.");
+    assert_eq!(served.word("dirs"), format!("datadir_size: {size}\nlogdir_size: {size}\n"));
+}
