@@ -13,6 +13,7 @@ mod connection;
 mod deliver;
 mod figures;
 mod idle;
+mod leave;
 mod pool;
 mod serve;
 mod turn;

@@ -49,6 +49,12 @@ pub(crate) const POOLED_BUFFER_BYTES: usize = 256 << 10;
 pub(crate) const ACCEPTED_AT_ONCE_MAX: usize = 256;
 /// How long to leave newcomers alone when there are no descriptors for them.
 pub(crate) const ACCEPT_PAUSE_MS: i64 = 100;
+/// How long a client may take to go when it has got its last answer.
+pub(crate) const LEAVE_MS: i64 = 2000;
+/// Bytes it may still send meanwhile, which nobody reads.
+pub(crate) const LEAVE_BYTES_MAX: usize = 4 << 20;
+/// Such clients on one thread; others are closed at once.
+pub(crate) const LEAVERS_MAX: usize = 256;
 /// Descriptors that connections do not get: for logs, snapshots, directories that are synced or listed, and whoever
 /// is just being turned away.
 pub(crate) const SPARE_DESCRIPTORS: u64 = 32;

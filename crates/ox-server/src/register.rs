@@ -140,6 +140,8 @@ struct Inner {
     conns: BTreeMap<ConnId, Arc<ConnFigures>>,
     per_address: HashMap<IpAddr, u32>,
     total: u32,
+    /// Sockets that are nobody's connection any more, and not closed yet.
+    leaving: u32,
 }
 
 impl Inner {
@@ -201,9 +203,20 @@ impl Register {
         self.0.lock().leave(address);
     }
 
-    /// Connections that hold a descriptor, with or without a name.
-    pub(crate) fn total(&self) -> usize {
-        self.0.lock().total as usize
+    /// A connection is removed, and its socket stays open for a moment.
+    pub(crate) fn start_leaving(&self) {
+        self.0.lock().leaving += 1;
+    }
+
+    /// Such a socket is closed.
+    pub(crate) fn left(&self) {
+        self.0.lock().leaving -= 1;
+    }
+
+    /// Descriptors of connections, with or without a name, and of those that leave.
+    pub(crate) fn descriptors(&self) -> usize {
+        let inner = self.0.lock();
+        (inner.total + inner.leaving) as usize
     }
 
     pub(crate) fn len(&self) -> usize {

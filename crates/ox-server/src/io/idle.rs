@@ -34,6 +34,7 @@ impl IoThread {
         if PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms)) < late_ms {
             self.conns.iter_mut().flatten().for_each(|conn| forgive(conn, now.mono_ms, late_ms));
         }
+        self.leavers.check(now.mono_ms, &self.shared.register);
         let are_full = self.shared.totals.buffers_are_full();
         for slot in 0..self.conns.len() {
             let Some(conn) = self.conns[slot].as_mut() else { continue };

@@ -3,6 +3,7 @@
 use super::accept::{Knock, accept};
 use super::connection::{Connection, Received};
 use super::figures::TurnFigures;
+use super::leave::Leavers;
 use super::pool::Pool;
 use crate::java_text;
 use crate::limits::{
@@ -16,6 +17,7 @@ use crate::words::WordQueue;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
+use ox_proto::OpCode;
 use ox_replica::{Ask, Conn, ConnSettings, Now, Room, Submission};
 use ox_tree::ConnId;
 use std::io;
@@ -46,6 +48,8 @@ pub(crate) struct IoThread {
     pub(super) frame_bytes_max: usize,
     pub(super) conns: Vec<Option<Connection>>,
     free: Vec<usize>,
+    /// Sockets of connections that are closed but for the client.
+    pub(super) leavers: Leavers,
     generation: u64,
     /// Connections that have something to do this turn.
     pub(super) listed: Vec<usize>,
@@ -92,6 +96,7 @@ impl IoThread {
             frame_bytes_max: config.limits.jute_max_buffer_bytes as usize,
             conns: Vec::new(),
             free: Vec::new(),
+            leavers: Leavers::default(),
             generation: 0,
             listed: Vec::new(),
             stalled: Vec::new(),
@@ -130,6 +135,9 @@ impl IoThread {
                 match event.token() {
                     WAKER => (),
                     LISTENER => accepting |= self.accept_again_ms.is_none(),
+                    token if Leavers::owns(token) => {
+                        self.leavers.on_event(token, &mut self.arena, &self.shared.register);
+                    }
                     Token(slot) => self.on_event(slot, event),
                 }
             }
@@ -178,7 +186,7 @@ impl IoThread {
         let was_crowded = std::mem::replace(&mut self.is_crowded, false);
         for _ in 0..ACCEPTED_AT_ONCE_MAX {
             let Some(listener) = &self.listener else { return };
-            if self.connections_max <= self.shared.register.total() {
+            if self.connections_max <= self.shared.register.descriptors() {
                 return self.let_wait(now_ms, was_crowded, "there are no descriptors for more");
             }
             match accept(listener, &self.shared) {
@@ -210,7 +218,7 @@ impl IoThread {
     /// Those who are here go on, newcomers wait until some have gone.
     fn let_wait(&mut self, now_ms: i64, was_crowded: bool, reason: &str) {
         if !was_crowded && let Some(unsaid) = self.refusals.may_say(now_ms) {
-            let connections = self.shared.register.total();
+            let connections = self.shared.register.descriptors();
             tracing::error!(connections, unsaid, "cannot accept connections: {reason}; newcomers wait");
         }
         self.is_crowded = true;
@@ -329,8 +337,12 @@ impl IoThread {
                 self.words.go_on(conn.core.id());
             }
             let is_answered = conn.closing && conn.unsent() == 0;
-            if is_dead || is_answered || (conn.ended && !conn.asked_word) {
+            if is_dead || (conn.ended && (is_answered || !conn.asked_word)) {
                 self.close(slot);
+                continue;
+            }
+            if is_answered {
+                self.let_leave(slot, now);
                 continue;
             }
             growth += conn.growth();
@@ -367,7 +379,22 @@ impl IoThread {
     }
 
     pub(super) fn close(&mut self, slot: usize) {
-        let Some(mut conn) = self.conns[slot].take() else { return };
+        drop(self.take_out(slot));
+    }
+
+    /// Closes a connection that has got its last answer, so that the client gets it too.
+    fn let_leave(&mut self, slot: usize, now: Now) {
+        // Who has said good-bye says nothing more.
+        let is_quiet = |conn: &Connection| conn.core.last_op() == Some(OpCode::CloseSession) && !conn.readable;
+        let is_quiet = self.conns[slot].as_ref().is_some_and(is_quiet);
+        if let Some(stream) = self.take_out(slot).filter(|_| !is_quiet) {
+            self.leavers.add(stream, now.mono_ms, self.poll.registry(), &self.shared.register);
+        }
+    }
+
+    /// Forgets a connection, except for its socket.
+    fn take_out(&mut self, slot: usize) -> Option<TcpStream> {
+        let mut conn = self.conns[slot].take()?;
         let _ = self.poll.registry().deregister(&mut conn.stream);
         let id = conn.core.id();
         self.figures.on_close(&conn);
@@ -383,6 +410,7 @@ impl IoThread {
             self.submission.push(id, Ask::Gone, &[]); // the replica has heard of it
         }
         self.free.push(slot);
+        Some(conn.stream)
     }
 }
 

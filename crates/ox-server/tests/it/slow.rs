@@ -194,3 +194,39 @@ fn k151_what_one_request_can_ask_for_is_bounded() {
     assert_eq!((reply.err, reply.body.len()), (-5, 0), "ten gigabytes");
     assert_eq!(client.ping().err, 0);
 }
+
+/// The last answer reaches a client that goes on talking: the connection ends, it is not reset.
+#[test]
+fn the_last_answer_is_not_taken_back() {
+    use std::io::Read;
+    let served = Served::with("4lw.commands.whitelist=*\n");
+    let chatter = vec![0; 300_000]; // more than is read at once
+    let say = |mut raw: Raw, last_words: &[u8], answer_bytes: usize| {
+        raw.send(&[last_words, &chatter].concat());
+        let mut stream = raw.writer();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an end");
+        assert_eq!(answer.len(), answer_bytes);
+    };
+    for _ in 0..20 {
+        say(served.connect(), b"ruok", 4);
+        say(served.client().raw, &Packet::default().raw(1, 99, b"").0, 20);
+        say(served.client().raw, &Packet::default().auth(-4, "nobody", b"x").0, 20);
+    }
+}
+
+/// A client that does not go after its last answer is left alone for a while, not for ever, and holds no place.
+#[test]
+fn who_does_not_leave_is_put_out() {
+    let served = Served::with("4lw.commands.whitelist=*\nmaxClientCnxns=1\n");
+    let mut raw = served.connect();
+    raw.send(b"ruok");
+    assert_eq!(raw.rest(), b"imok");
+    let mut next = served.client();
+    assert_eq!(next.ping().err, 0);
+    let begun = Instant::now();
+    while raw.try_send(b"x") {
+        assert!(begun.elapsed() < AT_ONCE);
+        thread::sleep(Duration::from_millis(10));
+    }
+}
