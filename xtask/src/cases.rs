@@ -1,7 +1,7 @@
 //! `cargo xtask cases`: known bugs of ZooKeeper and its kin, and the test that keeps each one out.
 //!
-//! A test belongs to a case by its name, `k123_...`. The task runs all of them and prints the table; a case that
-//! is due and has no passing test is an error.
+//! A test belongs to a case by its name, `k123_...`, or to several: `k75_k158_...`. The task runs all of them and
+//! prints the table; a case that is due and has no test is shown as open, one whose test fails is an error.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -168,10 +168,30 @@ fn run_tests() -> Result<BTreeMap<u32, Found>> {
             continue;
         };
         let last = name.rsplit("::").next().unwrap_or(name);
-        let digits: String = last.chars().skip(1).take_while(char::is_ascii_digit).collect();
-        let Ok(number) = digits.parse() else { continue };
-        let tests = found.entry(number).or_default();
-        if result.starts_with("ok") { tests.passed.push(last.to_owned()) } else { tests.failed.push(last.to_owned()) }
+        for number in numbers(last) {
+            let tests = found.entry(number).or_default();
+            let tests = if result.starts_with("ok") { &mut tests.passed } else { &mut tests.failed };
+            tests.push(last.to_owned());
+        }
     }
     Ok(found)
+}
+
+/// The cases that a test is for.
+fn numbers(name: &str) -> impl Iterator<Item = u32> {
+    name.split('_').filter_map(|word| word.strip_prefix('k')?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_which_cases_a_test_is_for() {
+        let check = |name, expected: &[u32]| assert_eq!(numbers(name).collect::<Vec<_>>(), expected, "{name}");
+        check("k73_a_version_never_becomes_minus_one", &[73]);
+        check("k77_k114_owners_mean_the_same_everywhere", &[77, 114]);
+        check("k138_no_order_is_bent_and_k139_nothing_is_left", &[138, 139]);
+        check("keys_of_10k_nodes", &[]);
+    }
 }

@@ -276,7 +276,7 @@ pub static SECTIONS: &[Section] = sections! {
         "znode.container.maxNeverUsedIntervalMs", Property, LenientLong, "0", "ms", M, Built;
     }
     "Requests, limits, throttling, caches" {
-        /// Requests under way before connections are read more slowly.
+        /// Requests under way before each connection may have only one; 1000, which Apache sets by itself, stands for 100000.
         "globalOutstandingLimit", Passed, LenientInt, "1000", "", M, Built;
         /// Connections to one port; 0 is no limit.
         "maxCnxns", Passed, LenientInt, "0", "", M, Built;

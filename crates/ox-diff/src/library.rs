@@ -27,6 +27,7 @@ scenarios![
     "ours-deadly",
     "ours-internal",
     "ours-rearm",
+    "ours-usage",
     "paths",
     "pipeline",
     "quota",

@@ -154,6 +154,7 @@ impl Listener<'_> {
                 let known = self.naming.sessions.get(&session).map_or(String::new(), |name| format!(" of {name}"));
                 if session != 0 {
                     self.client.session = session;
+                    self.client.is_over = false;
                     self.client.password = response.password.to_vec();
                     self.naming.sessions.entry(session).or_insert(name);
                 }
@@ -187,7 +188,7 @@ impl Listener<'_> {
         let mut text = format!("xid={} err={} {}", self.plain_xid(header.xid, awaited.request), header.err, canon.text);
         if awaited.request.known() == Some(OpCode::CloseSession) && header.err == 0 {
             text.insert_str(0, "goodbye ");
-            self.client.session = 0;
+            self.client.is_over = true;
         }
         if 0 < header.zxid.0 {
             self.client.last_zxid = self.client.last_zxid.max(header.zxid.0);

@@ -24,7 +24,10 @@ pub(crate) struct Client {
     pub(crate) connection: Option<Connection>,
     /// A connection that a handshake of the same name has replaced; the server should close it.
     pub(crate) replaced: Option<Connection>,
+    /// The last session it had; 0 when it never had one.
     pub(crate) session: i64,
+    /// Whether it has closed that session. Asking for it again is a handshake that must be refused.
+    pub(crate) is_over: bool,
     pub(crate) password: Vec<u8>,
     pub(crate) last_zxid: i64,
     next_xid: i32,
@@ -60,7 +63,8 @@ impl Side {
 
     /// Names with a session, connected or not.
     pub fn sessions(&self) -> Vec<Name> {
-        self.clients.iter().filter(|(_, client)| client.session != 0).map(|(&name, _)| name).collect()
+        let lives = |client: &Client| client.session != 0 && !client.is_over;
+        self.clients.iter().filter(|(_, client)| lives(client)).map(|(&name, _)| name).collect()
     }
 
     /// The highest zxid that `name` has seen.

@@ -94,19 +94,21 @@ pub fn run_ours_only(address: &str, profile: &Profile, talk: &mut dyn FnMut(&str
         talk(&format!("{}: scenario {}", profile.name, script.title));
         verdict.scripts += 1;
         let mut duel = Duel::alone(address)?;
+        let report = |batch: &Batch, batch_number, difference| Report {
+            origin: format!("[{}] scenario {}", profile.name, script.title),
+            batch_number,
+            batch: batch.clone(),
+            difference,
+            shortest: None,
+        };
         for (index, batch) in script.batches.iter().enumerate() {
             verdict.lines += batch.0.len();
-            if let Some(difference) = duel.play(batch)?.difference {
-                verdict.reports.push(Report {
-                    origin: format!("[{}] scenario {}", profile.name, script.title),
-                    batch_number: index + 1,
-                    batch: batch.clone(),
-                    difference,
-                    shortest: None,
-                });
-            }
+            let difference = duel.play(batch)?.difference;
+            verdict.reports.extend(difference.map(|difference| report(batch, index + 1, difference)));
         }
-        duel.finish()?;
+        let finished = duel.finish()?;
+        let number = script.batches.len() + 1;
+        verdict.reports.extend(finished.difference.map(|difference| report(&finished.last, number, difference)));
     }
     Ok(verdict)
 }

@@ -12,7 +12,7 @@ use crate::op::{Answer, Body, Op};
 use crate::violation::{Checked, Place, Reason, Violation};
 use ox_proto::acl::perms;
 use ox_proto::{ErrorCode, SessionId, Zxid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a connection has proven, and from which request on.
 struct Proven(Vec<(usize, Identities)>);
@@ -169,13 +169,16 @@ impl<'h> Replay<'h> {
     /// Without a list in the log the nodes of a session may go in any order.
     fn in_the_order_seen(&self, conn: usize, zxid: Zxid, expected: &mut [Expected]) {
         let frames = &self.history.connections[conn].received[self.cursors[conn]..];
-        let place = |event: &Expected| {
-            frames.iter().position(|frame| {
-                matches!(frame, Received::Event { zxid: at, kind, path, .. }
-                    if *at == zxid && *kind == event.kind as i32 && *path == event.path)
-            })
+        let is_seen = |event: &Expected, frame: &Received| {
+            matches!(frame, Received::Event { zxid: at, kind, path, .. }
+                if *at == zxid && *kind == event.kind as i32 && *path == event.path)
         };
-        expected.sort_by_key(|event| place(event).unwrap_or(usize::MAX));
+        // The parent of several nodes changes several times, so each frame is taken once.
+        let mut taken = BTreeSet::new();
+        expected.sort_by_cached_key(|event| {
+            let mut places = (0..frames.len()).filter(|at| is_seen(event, &frames[*at]));
+            places.find(|at| taken.insert(*at)).unwrap_or(usize::MAX)
+        });
     }
 
     /// Takes the frames of a connection that belong to the state after `zxid`.

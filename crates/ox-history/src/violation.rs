@@ -122,6 +122,7 @@ reasons! {
     UnjustRemoval = P41, "the server removed a node that is not its to remove";
     MovedSessionWrote = P42, "a connection wrote for a session that it had lost to another";
     ReplacedSession = P43, "a handshake that named a session got another one";
+    StolenSession = P43, "a session was given to somebody who did not know its password";
     LiveSessionRefused = P43, "a living session was reported as gone";
     EventAfterState = P47, "an event came after an answer that shows its change";
     EventsOutOfOrder = P48, "events came in another order than the changes";

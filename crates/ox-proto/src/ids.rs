@@ -32,9 +32,10 @@ impl Zxid {
         Some(Self::new(self.epoch(), self.counter().checked_add(1)?))
     }
 
-    /// The one rule of contiguity (R3): `self` may directly follow `last` in a history.
+    /// The one rule of contiguity (R3): `self` may directly follow `last` in a history. On a standalone server the
+    /// counter runs over into the epoch.
     pub fn follows(self, last: Self) -> bool {
-        last.next() == Some(self) || (last.epoch() < self.epoch() && self.counter() == 1)
+        last.0.checked_add(1) == Some(self.0) || (last.epoch() < self.epoch() && self.counter() == 1)
     }
 }
 

@@ -31,6 +31,9 @@ pub const LOG_BATCH_BYTES: usize = 1 << 20;
 /// First names of paths that traffic is counted for; whoever creates more top-level nodes than that does without.
 pub const NAMESPACES_MAX: usize = 1024;
 
+/// Bytes of a name that traffic is counted for. They are kept for good, and shown in every report.
+pub const NAMESPACE_BYTES_MAX: usize = 256;
+
 /// Single figures kept for whoever empties the tallies; if nobody does, the rest is not kept.
 pub const TALLIED_MAX: usize = 64 << 10;
 

@@ -26,6 +26,7 @@ use ox_proto::password::session_password;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
+use ox_tree::ahead::GROUP;
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Verdict};
 use ox_tree::outbox::{Note, Outboxes};
@@ -43,6 +44,8 @@ pub struct ReplicaSettings {
     pub tick_ms: i32,
     /// The server's number as it stands in session ids.
     pub server: u8,
+    /// The time that new session ids begin with: not that of any start before.
+    pub session_clock_ms: i64,
     /// I/O threads there are.
     pub threads: usize,
     /// How often containers and TTL nodes are looked at.
@@ -85,7 +88,7 @@ impl Replica {
             sessions,
             conns: Conns::new(settings.threads),
             proposals: Proposals::default(),
-            next_session: SessionId::first(settings.server, now.wall_ms),
+            next_session: SessionId::first(settings.server, settings.session_clock_ms),
             sweep: Sweep::new(&settings, now.mono_ms),
             server_ids: Identities::server(),
             log_room: LogRoom::default(),
@@ -103,6 +106,9 @@ impl Replica {
     pub fn step(&mut self, now: Now, submission: Submission, state: &State, out: &mut Outboxes) {
         let submission = Arc::new(submission);
         for (at, item) in submission.items.iter().enumerate() {
+            if at.is_multiple_of(GROUP) {
+                state.look_ahead(submission.paths_from(at));
+            }
             match &item.ask {
                 Ask::Connect { .. } => self.on_connect(now, item.conn, &item.ask, state, out),
                 Ask::Gone => self.on_gone(item.conn, state),
@@ -318,7 +324,7 @@ impl Replica {
             self.sessions.start_closing(session);
             return self.propose_close(now, session, xid, Origin::Request(conn), state);
         }
-        if !self.log_room.writes().allow(op) {
+        if !self.log_room.writes().allow(op, body) {
             return self.in_turn(conn, What::Refused(xid, ErrorCode::ThrottledOp), state, out);
         }
         let mut refused = None;
@@ -336,6 +342,9 @@ impl Replica {
                 None
             }
         });
+        if let Some(over) = view.take_over_quota() {
+            self.tallies.over_quota(over);
+        }
         match (span, refused) {
             (Some(span), _) => self.enter(Proposal::new(stamp.zxid, span, Origin::Request(conn))),
             (None, Some(code)) => self.in_turn(conn, What::Refused(xid, code), state, out),

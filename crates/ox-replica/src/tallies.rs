@@ -3,6 +3,7 @@
 use crate::limits::TALLIED_MAX;
 use crate::traffic::Traffic;
 use ox_proto::SessionId;
+use ox_tree::OverQuota;
 
 /// Counts since they were last emptied.
 #[derive(Debug, Default)]
@@ -17,6 +18,12 @@ pub struct Tallies {
     pub reads: Traffic,
     /// Writes applied.
     pub writes: Traffic,
+    /// Writes refused by a quota.
+    pub refused_by_quota: Traffic,
+    /// The last write that passed a limit of a quota, hard or soft.
+    pub over_quota: Option<OverQuota>,
+    /// How many did.
+    pub over_quota_count: u64,
 }
 
 impl Tallies {
@@ -24,6 +31,14 @@ impl Tallies {
         if self.expired.len() < TALLIED_MAX {
             self.expired.push((session, timeout_ms));
         }
+    }
+
+    pub(crate) fn over_quota(&mut self, over: OverQuota) {
+        if over.is_hard {
+            self.refused_by_quota.note_event(&over.path);
+        }
+        self.over_quota = Some(over);
+        self.over_quota_count += 1;
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! One request after the other usually goes to the same part of the tree, so the part last seen is tried first.
 
-use crate::limits::NAMESPACES_MAX;
+use crate::limits::{NAMESPACE_BYTES_MAX, NAMESPACES_MAX};
 use ox_proto::OpCode;
 use ox_proto::txn::Txn;
 use ox_tree::Tally;
+use ox_tree::ahead::path_in;
 use std::collections::BTreeMap;
 
 /// What a stat counts for in every read.
@@ -36,7 +37,7 @@ impl Traffic {
             OpCode::GetChildren2 => names_bytes(answer).saturating_sub(STAT_BYTES),
             _ => return,
         };
-        let Some(path) = first_text(body) else { return };
+        let Some(path) = path_in(body) else { return };
         self.note(path, path.len() + returned + STAT_BYTES);
     }
 
@@ -57,6 +58,11 @@ impl Traffic {
             | Txn::Error { .. }
             | Txn::Reconfig { .. } => (),
         }
+    }
+
+    /// Counts something that happened at a path and has no size.
+    pub fn note_event(&mut self, path: &str) {
+        self.note(path.as_bytes(), 0);
     }
 
     /// Hands out what was counted since the last call.
@@ -99,17 +105,11 @@ impl Traffic {
     }
 }
 
-/// The first name of a path; the root has none.
+/// The first name of a path; the root has none, and very long ones do not count.
 fn namespace(path: &[u8]) -> Option<&[u8]> {
     let names = path.strip_prefix(b"/")?;
     let name = names.split(|byte| *byte == b'/').next()?;
-    (!name.is_empty()).then_some(name)
-}
-
-/// The text that a body begins with.
-fn first_text(body: &[u8]) -> Option<&[u8]> {
-    let (length, rest) = body.split_first_chunk::<4>()?;
-    rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?)
+    (1..=NAMESPACE_BYTES_MAX).contains(&name.len()).then_some(name)
 }
 
 /// The bytes of all names in a list, and of what follows it.
@@ -167,5 +167,10 @@ mod tests {
             traffic.note_write(&Txn::Delete { path: format!("/n{number}/x").into() });
         }
         assert_eq!(drained(&mut traffic).len(), NAMESPACES_MAX);
+        let mut traffic = Traffic::default();
+        for length in [NAMESPACE_BYTES_MAX, NAMESPACE_BYTES_MAX + 1, 1 << 20] {
+            traffic.note_write(&Txn::Delete { path: format!("/{}/x", "n".repeat(length)).into() });
+        }
+        assert_eq!(drained(&mut traffic).len(), 1, "long ones are not kept");
     }
 }

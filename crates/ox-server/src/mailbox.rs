@@ -74,3 +74,44 @@ impl Mailbox {
         Some(std::mem::take(&mut *self.mail.lock()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::{Events, Poll, Token};
+    use std::sync::atomic::AtomicUsize;
+    use std::time::{Duration, Instant};
+
+    /// One letter at a time, each to a thread that may be about to sleep.
+    #[test]
+    fn k139_no_wake_up_is_lost() {
+        const LETTERS: usize = 20_000;
+        const TOO_LONG: Duration = Duration::from_secs(10);
+        let mut poll = Poll::new().unwrap();
+        let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let taken = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for letter in 0..LETTERS {
+                    mailbox.put(|mail| mail.outboxes.push(Outbox::default()));
+                    while taken.load(Ordering::Acquire) == letter {
+                        std::hint::spin_loop();
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut events = Events::with_capacity(8);
+            while taken.load(Ordering::Relaxed) < LETTERS {
+                if mailbox.may_sleep() {
+                    let begun = Instant::now();
+                    poll.poll(&mut events, Some(TOO_LONG)).unwrap();
+                    assert!(begun.elapsed() < TOO_LONG, "slept over a letter");
+                }
+                mailbox.is_awake();
+                if let Some(mail) = mailbox.take() {
+                    taken.fetch_add(mail.outboxes.len(), Ordering::Release);
+                }
+            }
+        });
+    }
+}

@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     GaugeSet,
     /// Counts up.
     Counter,
+    /// A counter for each of several things.
+    CounterSet,
     /// Mean, smallest, largest, number and sum.
     Summary,
     /// The same and percentiles.
@@ -57,6 +59,7 @@ macro_rules! metrics {
         gauges { $(#[doc = $gauge_help:literal] $gauge:ident: $gauge_type:ty;)* }
         gauge_sets { $(#[doc = $gauge_set_help:literal] $gauge_set:ident;)* }
         counters { $(#[doc = $counter_help:literal] $counter:ident;)* }
+        counter_sets { $(#[doc = $counter_set_help:literal] $counter_set:ident;)* }
         summaries { $(#[doc = $summary_help:literal] $summary:ident;)* }
         percentiles { $(#[doc = $percentiles_help:literal] $percentiles:ident;)* }
         summary_sets { $(#[doc = $set_help:literal] $set:ident;)* }
@@ -72,6 +75,7 @@ macro_rules! metrics {
         #[derive(Debug, Default)]
         pub(crate) struct Metrics {
             $(#[doc = $counter_help] pub(crate) $counter: Counter,)*
+            $(#[doc = $counter_set_help] pub(crate) $counter_set: Namespaces,)*
             $(#[doc = $summary_help] pub(crate) $summary: Summary,)*
             $(#[doc = $percentiles_help] pub(crate) $percentiles: Percentiles,)*
             $(#[doc = $set_help] pub(crate) $set: Namespaces,)*
@@ -82,6 +86,7 @@ macro_rules! metrics {
             $(Metric { name: stringify!($gauge), kind: Kind::Gauge, help: $gauge_help },)*
             $(Metric { name: stringify!($gauge_set), kind: Kind::GaugeSet, help: $gauge_set_help },)*
             $(Metric { name: stringify!($counter), kind: Kind::Counter, help: $counter_help },)*
+            $(Metric { name: stringify!($counter_set), kind: Kind::CounterSet, help: $counter_set_help },)*
             $(Metric { name: stringify!($summary), kind: Kind::Summary, help: $summary_help },)*
             $(Metric { name: stringify!($percentiles), kind: Kind::Percentiles, help: $percentiles_help },)*
             $(Metric { name: stringify!($set), kind: Kind::SummarySet, help: $set_help },)*
@@ -101,6 +106,9 @@ macro_rules! metrics {
             /// Shows all, kind by kind.
             pub(crate) fn show(&self, show: &mut Show<'_>) {
                 $(show(stringify!($counter), None, Reading::Number(self.$counter.number()));)*
+                $(self.$counter_set.show(&mut |key, tally| {
+                    show(stringify!($counter_set), Some(key), Reading::Number(tally.count.cast_signed().into()));
+                });)*
                 $(show(stringify!($summary), None, Reading::Summary(self.$summary.tally()));)*
                 $(show(stringify!($percentiles), None, self.$percentiles.reading());)*
                 $(self.$set.show(&mut |key, tally| show(stringify!($set), Some(key), Reading::Summary(tally)));)*
@@ -109,6 +117,7 @@ macro_rules! metrics {
             /// Sets everything back to 0, as `srst` does.
             pub(crate) fn reset(&self) {
                 $(self.$counter.reset();)*
+                $(self.$counter_set.reset();)*
                 $(self.$summary.reset();)*
                 $(self.$percentiles.reset();)*
                 $(self.$set.reset();)*
@@ -226,6 +235,10 @@ metrics! {
         /// Snapshots that failed.
         snapshot_error_count;
     }
+    counter_sets {
+        /// Writes below a top-level node that a hard quota refused.
+        quota_exceeded_error_per_namespace;
+    }
     summaries {
         /// One sync of the transaction log, ms.
         fsynctime;
@@ -300,7 +313,7 @@ mod tests {
     fn expand(metric: Metric) -> Vec<String> {
         let parts: &[&str] = match metric.kind {
             Kind::Gauge | Kind::Counter => return vec![metric.name.to_owned()],
-            Kind::GaugeSet | Kind::SummarySet => return Vec::new(),
+            Kind::GaugeSet | Kind::CounterSet | Kind::SummarySet => return Vec::new(),
             Kind::Summary => &["avg", "min", "max", "cnt", "sum"],
             Kind::Percentiles => &["avg", "min", "max", "cnt", "sum", "p50", "p95", "p99", "p999"],
         };
@@ -340,7 +353,7 @@ mod tests {
             ];
             assert!(zero.contains(&reading), "{name} {reading:?}");
         });
-        let live = |metric: &&Metric| !matches!(metric.kind, Kind::Gauge | Kind::GaugeSet | Kind::SummarySet);
-        assert_eq!(shown, TABLE.iter().filter(live).count() + 1);
+        let is_one = |metric: &&Metric| matches!(metric.kind, Kind::Counter | Kind::Summary | Kind::Percentiles);
+        assert_eq!(shown, TABLE.iter().filter(is_one).count() + 1);
     }
 }

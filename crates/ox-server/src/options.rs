@@ -8,11 +8,12 @@ use ox_tree::Options;
 /// More records than a log file can hold.
 const UNLIMITED: usize = 1 << 30;
 
-pub(crate) fn replica_settings(config: &Config, threads: usize) -> ReplicaSettings {
+pub(crate) fn replica_settings(config: &Config, threads: usize, session_clock_ms: i64) -> ReplicaSettings {
     let containers = &config.containers;
     ReplicaSettings {
         tick_ms: i32::try_from(config.tick_ms).unwrap_or(i32::MAX),
         server: 1, // a standalone server's session ids say so, as Apache's do
+        session_clock_ms,
         threads,
         sweep_interval_ms: i64::from(containers.check_interval_ms),
         sweep_per_minute: i64::from(containers.max_per_minute),

@@ -3,6 +3,7 @@
 use crate::inbox::Input;
 use crate::log_writer::LogQueue;
 use crate::pause::{PauseWatch, thread_worked_ms};
+use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 use ox_proto::Zxid;
@@ -26,6 +27,7 @@ pub(crate) struct ReplicaLoop {
     snapshot_due: Option<Zxid>,
     /// Mismatches that are counted in the metrics.
     mismatches_told: u64,
+    quota_warnings: Seldom,
     pauses: PauseWatch,
 }
 
@@ -40,7 +42,9 @@ impl ReplicaLoop {
     pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
         let threads = shared.mailboxes.len();
         let (pauses, outboxes) = (PauseWatch::new(shared.clock.mono_ms()), Outboxes::new(threads));
-        Self { shared, replica, log, snapshotter, outboxes, snapshot_due: None, mismatches_told: 0, pauses }
+        let quota_warnings = Seldom::new();
+        let (snapshot_due, mismatches_told) = (None, 0);
+        Self { shared, replica, log, snapshotter, outboxes, snapshot_due, mismatches_told, quota_warnings, pauses }
     }
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
@@ -177,6 +181,13 @@ impl ReplicaLoop {
         }
         metrics.read_per_namespace.merge(&mut tallies.reads);
         metrics.write_per_namespace.merge(&mut tallies.writes);
+        metrics.quota_exceeded_error_per_namespace.merge(&mut tallies.refused_by_quota);
+        if let Some(over) = tallies.over_quota.take() {
+            self.quota_warnings.hold_back(std::mem::take(&mut tallies.over_quota_count) - 1);
+            if let Some(held_back) = self.quota_warnings.may_say(self.shared.clock.mono_ms()) {
+                tracing::warn!(held_back, "{over}");
+            }
+        }
     }
 
     fn post(&mut self) {
@@ -188,10 +199,11 @@ impl ReplicaLoop {
         }
     }
 
-    /// Starts a snapshot when the log asked for one and everything it covers is applied, or when one failed a while
-    /// ago.
+    /// Starts a snapshot when the log asked for one and everything it covers is applied, or when the last one
+    /// failed.
     fn take_snapshot(&mut self) {
-        if self.snapshot_due.is_none() && !self.snapshotter.should_retry() {
+        let is_wanted = self.snapshot_due.is_some() || self.snapshotter.has_failed();
+        if !is_wanted || !self.snapshotter.is_ready() {
             return;
         }
         let state = self.shared.state.read();

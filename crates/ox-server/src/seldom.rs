@@ -15,6 +15,11 @@ impl Seldom {
         Self { next_ms: 0, held_back: 0 }
     }
 
+    /// Counts some that are not worth to be said one by one.
+    pub(crate) fn hold_back(&mut self, count: u64) {
+        self.held_back += count;
+    }
+
     /// How many were held back before this one, which may be said; `None` when it may not.
     pub(crate) fn may_say(&mut self, now_ms: i64) -> Option<u64> {
         if now_ms < self.next_ms {

@@ -14,8 +14,8 @@ use crate::words;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::Config;
-use ox_replica::Replica;
-use ox_store::disk::RealDisk;
+use ox_replica::{Replica, ReplicaSettings};
+use ox_store::disk::{Disk, RealDisk};
 use ox_store::{RecoveryReport, StartSnapshot, Store, TxnLog};
 use std::io;
 use std::net::SocketAddr;
@@ -73,10 +73,14 @@ impl Stopper {
 impl Server {
     /// Recovers the data, opens the port and starts to serve.
     pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_on(Arc::new(RealDisk), config)
+    }
+
+    /// The same, with files on any disk.
+    pub fn start_on(disk: Arc<dyn Disk>, config: Config) -> Result<Self, StartError> {
         start_log::starting(&config);
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
-        let disk = Arc::new(RealDisk);
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
         let total_ms = millis(started.elapsed());
         start_log::recovered(&opened.report, total_ms);
@@ -87,7 +91,8 @@ impl Server {
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
-        server.launch(polls, listener, opened.log, start_snapshot).map_err(StartError::Setup)?;
+        let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
+        server.launch(polls, listener, opened.log, settings, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
 
@@ -96,10 +101,10 @@ impl Server {
         polls: Vec<Poll>,
         listener: Option<TcpListener>,
         log: TxnLog,
+        settings: ReplicaSettings,
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let settings = replica_settings(&shared.config, polls.len());
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
         let (word_queue, word_thread) = words::queue();
         let mut io = Vec::new();
@@ -214,4 +219,43 @@ fn note_recovery(metrics: &Metrics, report: &RecoveryReport, total_ms: i64) {
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start() -> (Server, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config::default_standalone();
+        (config.data_dir, config.data_log_dir) = (dir.path().to_owned(), dir.path().to_owned());
+        config.client_port = None;
+        config.storage.pre_alloc_bytes = 1 << 20;
+        (Server::start(config).unwrap(), dir)
+    }
+
+    #[test]
+    fn a_stop_is_no_failure() {
+        let (server, _dir) = start();
+        server.stopper().stop();
+        assert!(server.wait().is_ok());
+    }
+
+    /// R27: whichever thread ends, the server ends, and says so.
+    #[test]
+    fn a_thread_that_ends_takes_the_server_with_it() {
+        let (mut server, _dir) = start();
+        server.spawn("returns", || ()).unwrap();
+        assert!(matches!(server.wait(), Err(Fatal::Thread("returns"))));
+        let (mut server, _dir) = start();
+        server.spawn("panics", || panic!("as the test wants it")).unwrap();
+        assert!(matches!(server.wait(), Err(Fatal::Thread("panics"))));
+    }
+
+    #[test]
+    fn the_replica_does_not_end_alone() {
+        let (server, _dir) = start();
+        server.shared.inbox.put(|input| input.questions.push(Box::new(|_, _| panic!("as the test wants it"))));
+        assert!(matches!(server.wait(), Err(Fatal::Thread("replica"))), "and the log thread does not wait for ever");
+    }
 }

@@ -54,6 +54,14 @@ pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     if report.conflicts != 0 {
         error!(count = report.conflicts, "transactions in the log did not fit the tree");
     }
+    if let Some(first) = report.unresolved_acls.first() {
+        let count = report.unresolved_acls.len();
+        error!(
+            count,
+            ?first,
+            "nodes whose access control list is in none of the files are closed to everybody but the super user"
+        );
+    }
     if report.removed_ephemerals != 0 {
         info!(count = report.removed_ephemerals, "removed ephemeral nodes of sessions that are gone");
     }

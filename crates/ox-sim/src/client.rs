@@ -51,12 +51,18 @@ pub(crate) struct Client {
     session: Option<Session>,
     last_zxid: Zxid,
     wire: Option<Wire>,
+    /// A connection that has lost its session to a newer one, and does not know it yet.
+    ghost: Option<Wire>,
+    /// Paths that were there when it last looked.
+    known: VecDeque<String>,
     xid: i32,
     watches: Tracked,
     /// Requests it still wants to send.
     budget: u64,
     asleep_until: Time,
     token: u64,
+    /// What is being read comes from the old connection.
+    is_haunting: bool,
 }
 
 impl Client {
@@ -68,23 +74,26 @@ impl Client {
             session: None,
             last_zxid: Zxid::ZERO,
             wire: None,
+            ghost: None,
+            known: VecDeque::new(),
             xid,
             watches: Tracked::default(),
             budget,
             asleep_until: Time(0),
             token: 0,
+            is_haunting: false,
         };
         client.think(env);
         client
     }
 
-    pub(crate) fn link(&self) -> Option<LinkId> {
-        self.wire.as_ref().map(|wire| wire.link)
+    pub(crate) fn links(&self) -> Vec<LinkId> {
+        [&self.wire, &self.ghost].into_iter().flatten().map(|wire| wire.link).collect()
     }
 
     /// Whether it has a session and got all it asked for.
     pub(crate) fn is_content(&self) -> bool {
-        self.wire.as_ref().is_some_and(|wire| wire.is_up && wire.pending.is_empty())
+        self.ghost.is_none() && self.wire.as_ref().is_some_and(|wire| wire.is_up && wire.pending.is_empty())
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -122,9 +131,10 @@ impl Client {
             let rest = self.asleep_until.0 - env.now.0;
             return self.plan(env, rest);
         }
-        if let Some(link) = self.link() {
+        for link in self.links() {
             self.on_readable(env, link);
         }
+        self.haunt(env);
         match &self.wire {
             None => self.connect(env),
             Some(wire) if !wire.is_up => {
@@ -150,6 +160,12 @@ impl Client {
         }
         let silent = env.now.0 - wire.last_sent.0;
         if 0 < self.budget && !env.is_healed {
+            if self.ghost.is_none() && env.dice.chance(env.plan.take_over_per_mille) {
+                return self.take_over(env);
+            }
+            if env.dice.chance(env.plan.garbage_per_mille) {
+                return self.send_garbage(env);
+            }
             self.send_burst(env);
         } else if timeout_us / 3 < silent {
             self.request(env, Op::Ping);
@@ -167,6 +183,34 @@ impl Client {
             let op = self.draw(env);
             self.request(env, op);
         }
+    }
+
+    /// Takes its session to a new connection while the old one goes on.
+    fn take_over(&mut self, env: &mut Env) {
+        env.note(format_args!("client {}: takes its session elsewhere", self.number));
+        env.marks.taken_over += 1;
+        self.ghost = self.wire.take();
+        self.watches.disconnected();
+        self.connect(env);
+    }
+
+    /// The old connection of a session that was taken elsewhere still sends something.
+    fn haunt(&mut self, env: &mut Env) {
+        if self.ghost.as_ref().is_some_and(|ghost| ghost.is_up) && !env.is_healed && env.dice.chance(500) {
+            let op = self.draw(env);
+            std::mem::swap(&mut self.wire, &mut self.ghost);
+            self.request(env, op);
+            std::mem::swap(&mut self.wire, &mut self.ghost);
+        }
+    }
+
+    /// Sends what no client sends: the connection ends.
+    fn send_garbage(&mut self, env: &mut Env) {
+        let Some(wire) = &mut self.wire else { return };
+        let kinds: [&[u8]; 3] = [b"GET / HTTP/1.1\r\n", &[0xff; 5], &[0, 0, 0, 3, 1, 2, 3]];
+        let garbage = *env.dice.pick(&kinds);
+        env.note(format_args!("client {}: garbage", self.number));
+        env.send(wire.link, Way::Up, garbage);
     }
 
     /// Sends a request and writes it down.
@@ -262,6 +306,8 @@ impl Client {
     /// Leaves its session without a word and begins a new one.
     pub(crate) fn abandon(&mut self, env: &mut Env) {
         self.hang_up(env);
+        std::mem::swap(&mut self.wire, &mut self.ghost);
+        self.hang_up(env);
         self.forget_session();
     }
 
@@ -273,9 +319,26 @@ impl Client {
 
     /// Reads what has arrived.
     pub(crate) fn on_readable(&mut self, env: &mut Env, link: LinkId) {
-        if env.now < self.asleep_until || self.link() != Some(link) {
+        if env.now < self.asleep_until {
             return;
         }
+        let is_at = |wire: &Option<Wire>| wire.as_ref().is_some_and(|wire| wire.link == link);
+        if is_at(&self.wire) {
+            self.read(env, link);
+            if self.wire.is_none() {
+                let pause = env.dice.skewed(env.plan.think_us) + 1;
+                self.plan(env, pause);
+            }
+        } else if is_at(&self.ghost) {
+            self.is_haunting = true;
+            std::mem::swap(&mut self.wire, &mut self.ghost);
+            self.read(env, link);
+            std::mem::swap(&mut self.wire, &mut self.ghost);
+            self.is_haunting = false;
+        }
+    }
+
+    fn read(&mut self, env: &mut Env, link: LinkId) {
         let bytes = env.links[link].down.read(usize::MAX);
         let is_at_end = env.links[link].down.is_at_end();
         let Some(wire) = &mut self.wire else { return };
@@ -289,17 +352,15 @@ impl Client {
             rest = behind;
             self.on_frame(env, payload);
         }
-        if let Some(wire) = &mut self.wire {
-            wire.input = rest.to_vec();
-            if is_at_end {
-                let record = wire.record;
-                env.note(format_args!("client {}: the connection is closed", self.number));
-                env.close(link, Way::Up);
-                env.history.connections[record].closed = Some(env.now);
-                self.wire = None;
+        let Some(wire) = &mut self.wire else { return };
+        wire.input = rest.to_vec();
+        if is_at_end {
+            env.note(format_args!("client {}: connection {} is closed", self.number, wire.record));
+            env.close(link, Way::Up);
+            env.history.connections[wire.record].closed = Some(env.now);
+            self.wire = None;
+            if !self.is_haunting {
                 self.watches.disconnected();
-                let pause = env.dice.skewed(env.plan.think_us) + 1;
-                self.plan(env, pause);
             }
         }
     }
@@ -321,7 +382,9 @@ impl Client {
             env.marks.events += 1;
             env.marks.rearm_events += u64::from(header.zxid == Zxid(-1));
             env.note(format_args!("client {}: event {} {} at {}", self.number, event.kind, event.path, header.zxid));
-            self.watches.on_event(event.kind, &event.path);
+            if !self.is_haunting {
+                self.watches.on_event(event.kind, &event.path);
+            }
             let path = event.path.into_owned();
             let received = Received::Event { at, zxid: header.zxid, kind: event.kind, path };
             return env.history.connections[record].received.push(received);
@@ -334,14 +397,30 @@ impl Client {
         env.note(format_args!("client {}: {} is {} at {}", self.number, header.xid, header.err, header.zxid));
         env.marks.throttled += u64::from(header.err == ox_proto::ErrorCode::ThrottledOp.code());
         self.last_zxid = self.last_zxid.max(header.zxid);
-        if let Some(op) = &op {
+        if let Some(op) = op.as_ref().filter(|_| !self.is_haunting) {
             self.watches.on_answer(op, header.err);
+            self.learn(op, &body);
             if *op == Op::CloseSession && header.err == 0 {
                 self.forget_session();
             }
         }
         let received = Received::Reply { at, xid: header.xid, zxid: header.zxid, err: header.err, body };
         env.history.connections[record].received.push(received);
+    }
+
+    /// Remembers which paths are there.
+    fn learn(&mut self, op: &Op, body: &Body) {
+        let path = match (op, body) {
+            (_, Body::Path(path) | Body::Created(path, _)) if !matches!(op, Op::Sync { .. }) => path,
+            (Op::Exists { path, .. } | Op::GetData { path, .. }, Body::Stat(_) | Body::Data(..)) => path,
+            _ => return,
+        };
+        if !self.known.contains(path) {
+            self.known.push_back(path.clone());
+        }
+        if 12 < self.known.len() {
+            self.known.pop_front();
+        }
     }
 
     fn on_handshake(&mut self, env: &mut Env, payload: &[u8]) {

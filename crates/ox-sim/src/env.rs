@@ -11,6 +11,9 @@ use crate::trace::Trace;
 use ox_history::{History, Time};
 use std::fmt;
 
+/// A slow disk takes no longer for one call.
+const DISK_DELAY_US_MAX: i64 = 2_000_000;
+
 /// The surroundings of servers and clients.
 #[derive(Debug)]
 pub(crate) struct Env {
@@ -28,6 +31,8 @@ pub(crate) struct Env {
     /// How much slower than planned the network and the disk are, until when.
     pub(crate) slow_net: (i64, Time),
     pub(crate) slow_disk: (i64, Time),
+    /// The same for threads; a step is never put off for longer than the stall lasts.
+    pub(crate) stall: (i64, Time),
 }
 
 impl Env {
@@ -45,6 +50,7 @@ impl Env {
             is_healed: false,
             slow_net: (1, Time(0)),
             slow_disk: (1, Time(0)),
+            stall: (1, Time(0)),
         }
     }
 
@@ -64,7 +70,8 @@ impl Env {
 
     /// The time until a thread takes its next step.
     pub(crate) fn thread_delay(&mut self) -> i64 {
-        self.dice.skewed(self.plan.thread_delay_us)
+        let delay = self.dice.skewed(self.plan.thread_delay_us);
+        if self.now < self.stall.1 { (delay * self.stall.0).min(self.stall.1.0 - self.now.0) } else { delay }
     }
 
     /// Whether a thread is interrupted between two steps.
@@ -78,7 +85,8 @@ impl Env {
 
     pub(crate) fn disk_delay(&mut self, is_sync: bool) -> i64 {
         let most = if is_sync { self.plan.sync_us } else { self.plan.disk_us };
-        self.dice.skewed(most) * self.slowness(self.slow_disk)
+        let delay = self.dice.skewed(most);
+        (delay * self.slowness(self.slow_disk)).min(delay.max(DISK_DELAY_US_MAX))
     }
 
     /// Sends bytes over a link.

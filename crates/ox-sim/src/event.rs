@@ -38,6 +38,8 @@ pub(crate) enum Event {
     /// The process ends.
     End(Who, End),
     Fault(Fault),
+    /// All faults end for good.
+    Heal,
     Job(Job),
 }
 

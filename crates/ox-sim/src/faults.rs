@@ -19,6 +19,7 @@ pub(crate) enum Fault {
     Kill,
     Power,
     PowerAtCall,
+    PowerBeforeSync,
     DiskError,
     LostSync,
     Full,
@@ -29,6 +30,7 @@ pub(crate) enum Fault {
     Cut,
     SlowNet,
     Clock,
+    Stall,
     Nap,
     Abandon,
 }
@@ -38,6 +40,7 @@ impl Fault {
         Self::Kill,
         Self::Power,
         Self::PowerAtCall,
+        Self::PowerBeforeSync,
         Self::DiskError,
         Self::LostSync,
         Self::Full,
@@ -46,6 +49,7 @@ impl Fault {
         Self::Cut,
         Self::SlowNet,
         Self::Clock,
+        Self::Stall,
         Self::Nap,
         Self::Abandon,
     ];
@@ -56,6 +60,7 @@ impl Fault {
             Self::Kill => plan.kill_ms,
             Self::Power => plan.power_ms,
             Self::PowerAtCall => plan.power_at_call_ms,
+            Self::PowerBeforeSync => plan.power_before_sync_ms,
             Self::DiskError => plan.disk_error_ms,
             Self::LostSync => plan.lost_sync_ms,
             Self::Full => plan.full_ms,
@@ -65,6 +70,7 @@ impl Fault {
             Self::Cut => plan.cut_ms,
             Self::SlowNet => plan.slow_net_ms,
             Self::Clock => plan.clock_ms,
+            Self::Stall => plan.stall_ms,
             Self::Nap => plan.nap_ms,
             Self::Abandon => plan.abandon_ms,
         }
@@ -94,6 +100,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::Kill => world.end(who, End::Killed),
         Fault::Power => world.end(who, End::PowerCut),
         Fault::PowerAtCall => arm(world, server, DiskFault::PowerCut),
+        Fault::PowerBeforeSync => world.servers[server].cuts_before_sync = true,
         Fault::DiskError => {
             let kinds = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::PermissionDenied];
             let kind = *world.env.dice.pick(&kinds);
@@ -120,6 +127,10 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
             world.env.slow_net = (factor, Time(world.env.now.0 + ms * 1000));
         }
         Fault::Clock => jump_clock(world, who),
+        Fault::Stall => {
+            let (factor, ms) = (world.env.dice.between(10, 5_000), world.env.dice.between(50, 1_500));
+            world.env.stall = (factor, Time(world.env.now.0 + ms * 1000));
+        }
         Fault::Nap => {
             let client = world.env.dice.index(world.clients.len());
             let longest = world.env.plan.timeouts_ms.1 * 2;
@@ -136,7 +147,8 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
 
 /// Makes one of the next disk calls meet `fault`.
 fn arm(world: &mut World, server: usize, fault: DiskFault) {
-    let ahead = 1 + world.env.dice.below(40);
+    let reach = *world.env.dice.pick(&[5, 40, 300]);
+    let ahead = 1 + world.env.dice.below(reach);
     let server = &mut world.servers[server];
     let call = server.disk.calls() + ahead;
     server.disk.set_fault(call, fault);
@@ -186,8 +198,9 @@ pub(crate) fn heal(world: &mut World) {
     empty_disks(world);
     for server in &mut world.servers {
         server.disk.clear_faults();
+        server.cuts_before_sync = false;
     }
-    (world.env.slow_net, world.env.slow_disk) = ((1, Time(0)), (1, Time(0)));
+    (world.env.slow_net, world.env.slow_disk, world.env.stall) = ((1, Time(0)), (1, Time(0)), (1, Time(0)));
     let plan = &mut world.env.plan;
     plan.net_delay_us = plan.net_delay_us.min(2_000);
     plan.thread_delay_us = plan.thread_delay_us.min(100);

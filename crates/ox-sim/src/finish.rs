@@ -3,7 +3,6 @@
 use crate::checkers::{liveness, log_on_disk, watch_residue};
 use crate::engine::{SharedWorld, pump};
 use crate::event::{End, Who};
-use crate::faults;
 use crate::outcome::Kind;
 use crate::server::dump::dump;
 use crate::world::World;
@@ -15,7 +14,6 @@ const REST_MS: i64 = 120_000;
 const SLICE_US: i64 = 50_000;
 
 pub(crate) fn finish(world: &SharedWorld) {
-    faults::heal(&mut world.lock());
     if !settle(world) {
         return;
     }

@@ -21,7 +21,7 @@ const DYING_US: i64 = 50_000;
 /// How often free space is measured.
 const SPACE_CHECK_MS: i64 = 500;
 
-pub(crate) fn store_options(plan: &Plan) -> StoreOptions {
+pub(crate) fn store_options(plan: &Plan, now_ms: i64) -> StoreOptions {
     let mut options = StoreOptions::new("/data");
     options.log = LogOptions {
         preallocate_bytes: plan.preallocate_bytes,
@@ -34,6 +34,7 @@ pub(crate) fn store_options(plan: &Plan) -> StoreOptions {
     options.low_water_bytes = 2_000;
     options.reserve_bytes = 1_000;
     options.batch_max = plan.batch_records.max(64);
+    options.now_ms = now_ms;
     options
 }
 
@@ -49,16 +50,19 @@ pub(crate) fn tree_options(plan: &Plan) -> Options {
 /// Recovers and begins to serve.
 pub(crate) fn start(world: &SharedWorld, number: usize) {
     let (who, disk, options, tree, seed, calls) = {
-        let mut world = world.lock();
+        let world = &mut *world.lock();
         let server = &mut world.servers[number];
         if server.process.is_some() || std::mem::replace(&mut server.is_starting, true) {
             return;
         }
         let who = Who { server: number, boot: server.boot };
-        let (disk, calls) = (server.disk.clone(), server.disk.calls());
+        if world.env.plan.resets_clock {
+            server.wall_ahead_ms = -world.env.now.0 / 1000;
+        }
+        let (disk, calls, now_ms) = (server.disk.clone(), server.disk.calls(), server.wall_ms(world.env.now));
         let seed = world.env.dice.next();
         world.env.note(format_args!("server {number} run {} starts", who.boot));
-        (who, disk, store_options(&world.env.plan), tree_options(&world.env.plan), seed, calls)
+        (who, disk, store_options(&world.env.plan, now_ms), tree_options(&world.env.plan), seed, calls)
     };
     let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk.clone(), who));
     let opened = Store::open(paced, &options, &tree, seed);
@@ -115,18 +119,23 @@ impl World {
     }
 }
 
-/// Writes everything that has gathered, as the log thread does.
+/// Writes what has gathered, as the log thread does in one turn.
 pub(crate) fn write_log(world: &SharedWorld, who: Who) {
     let Some(mut log) = take_log(world, who) else { return };
-    while let Some(first) = next_batch(world, who) {
-        match write_group(world, who, &mut log, first) {
-            Ok(()) => (),
-            Err(error) => return on_log_error(world, who, &mut log, &error),
-        }
+    let Some(first) = next_batch(world, who) else { return give_back(world, who, log) };
+    if let Err(error) = write_group(world, who, &mut log, first) {
+        return on_log_error(world, who, &mut log, &error);
     }
+    give_back(world, who, log);
+}
+
+fn give_back(world: &SharedWorld, who: Who, log: TxnLog) {
     let mut locked = world.lock();
     let Some(Alive { process, env, .. }) = locked.alive(who) else { return };
     process.log = Some(log);
+    if !process.log_queue.is_empty() {
+        process.wake_log(env, who);
+    }
     let checks = env.dice.chance(env.plan.restore_per_mille);
     if checks {
         check_restorable(&mut locked, who);
@@ -158,6 +167,7 @@ fn write_group(world: &SharedWorld, who: Who, log: &mut TxnLog, first: Arc<LogBa
         }
         next = if limit <= records { None } else { next_batch(world, who) };
     }
+    cut_before_sync(&mut world.lock(), who);
     let last = log.sync()?.last;
     let mut world = world.lock();
     let Some(Alive { process, journal, env }) = world.alive(who) else { return Ok(()) };
@@ -169,6 +179,14 @@ fn write_group(world: &SharedWorld, who: Who, log: &mut TxnLog, first: Arc<LogBa
     process.inbox.snapshot_due = snapshot_due.or(process.inbox.snapshot_due);
     process.wake_replica(env, who);
     Ok(())
+}
+
+/// Power goes between writing and syncing, if that was planned.
+fn cut_before_sync(world: &mut World, who: Who) {
+    if world.is_current(who) && std::mem::take(&mut world.servers[who.server].cuts_before_sync) {
+        world.env.marks.power_cuts_before_sync += 1;
+        world.end(who, End::PowerCut);
+    }
 }
 
 /// The log cannot be written any more: nothing may be acknowledged, the process ends.

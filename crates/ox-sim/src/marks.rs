@@ -28,6 +28,7 @@ marks! {
     events, "events received";
     sessions, "sessions opened";
     resumed, "sessions resumed on another connection";
+    taken_over, "sessions taken to a new connection while the old one lived";
     refused, "handshakes refused";
     expired, "sessions expired by the server";
     rearmed, "re-arming requests sent";
@@ -38,6 +39,7 @@ marks! {
     kills_in_snapshot, "processes killed while a snapshot was being written";
     kills_in_recovery, "processes killed while starting";
     power_cuts, "power cuts";
+    power_cuts_before_sync, "power cuts between writing and syncing the log";
     clean_stops, "clean stops";
     recoveries, "recoveries";
     torn_tails, "torn tails cut at a start";

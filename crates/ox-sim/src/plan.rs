@@ -82,6 +82,8 @@ pub struct Plan {
     pub power_ms: MeanMs,
     /// Power goes at one of the next disk calls.
     pub power_at_call_ms: MeanMs,
+    /// Power goes when the log was written and not synced yet.
+    pub power_before_sync_ms: MeanMs,
     /// One of the next disk calls fails.
     pub disk_error_ms: MeanMs,
     /// One of the next syncs fails and loses its data.
@@ -98,10 +100,18 @@ pub struct Plan {
     pub slow_net_ms: MeanMs,
     /// The wall clock jumps.
     pub clock_ms: MeanMs,
+    /// The threads of the process hardly run for a while.
+    pub stall_ms: MeanMs,
+    /// The machine's wall clock starts at the same moment each time: it has no battery.
+    pub resets_clock: bool,
     /// A client stops reading and writing for a while.
     pub nap_ms: MeanMs,
     /// A client abandons its session without a word.
     pub abandon_ms: MeanMs,
+    /// How often a client takes its session to a new connection while the old one goes on, in a thousand actions.
+    pub take_over_per_mille: u32,
+    /// How often it sends what is no request, in a thousand actions.
+    pub garbage_per_mille: u32,
 }
 
 impl Plan {
@@ -152,6 +162,7 @@ impl Plan {
             kill_ms: 0,
             power_ms: 0,
             power_at_call_ms: 0,
+            power_before_sync_ms: 0,
             disk_error_ms: 0,
             lost_sync_ms: 0,
             full_ms: 0,
@@ -160,8 +171,12 @@ impl Plan {
             cut_ms: 0,
             slow_net_ms: 0,
             clock_ms: 0,
+            stall_ms: 0,
+            resets_clock: false,
             nap_ms: 0,
             abandon_ms: 0,
+            take_over_per_mille: 0,
+            garbage_per_mille: 0,
         }
     }
 
@@ -216,6 +231,7 @@ impl Plan {
         self.kill_ms = draw(400, 500, 6_000);
         self.power_ms = draw(350, 500, 6_000);
         self.power_at_call_ms = draw(500, 300, 4_000);
+        self.power_before_sync_ms = draw(350, 500, 5_000);
         self.disk_error_ms = draw(250, 800, 6_000);
         self.lost_sync_ms = draw(200, 800, 6_000);
         self.full_ms = draw(200, 1_000, 6_000);
@@ -224,7 +240,11 @@ impl Plan {
         self.cut_ms = draw(500, 100, 3_000);
         self.slow_net_ms = draw(250, 1_000, 5_000);
         self.clock_ms = draw(250, 500, 5_000);
+        self.stall_ms = draw(200, 1_000, 5_000);
         self.nap_ms = draw(350, 500, 5_000);
         self.abandon_ms = draw(300, 1_000, 8_000);
+        self.resets_clock = dice.chance(50);
+        self.take_over_per_mille = *dice.pick(&[0, 10, 50]);
+        self.garbage_per_mille = *dice.pick(&[0, 3]);
     }
 }

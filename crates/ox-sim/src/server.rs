@@ -9,6 +9,7 @@ mod replica_thread;
 
 pub(crate) use journal::Journal;
 
+use ox_history::Time;
 use ox_store::disk::SimDisk;
 use process::Process;
 
@@ -28,6 +29,8 @@ pub(crate) struct Server {
     pub(crate) armed_calls: Vec<u64>,
     /// The disk is too small for now.
     pub(crate) is_full: bool,
+    /// Power goes when the log has been written next time, before it is synced.
+    pub(crate) cuts_before_sync: bool,
 }
 
 impl Server {
@@ -41,6 +44,12 @@ impl Server {
             wall_ahead_ms: 0,
             armed_calls: Vec::new(),
             is_full: false,
+            cuts_before_sync: false,
         }
+    }
+
+    /// What its wall clock shows.
+    pub(crate) fn wall_ms(&self, now: Time) -> i64 {
+        WALL_START_MS + now.0 / 1000 + self.wall_ahead_ms
     }
 }

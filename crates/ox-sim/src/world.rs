@@ -35,6 +35,7 @@ impl World {
         env.history.settings.extended_types = env.plan.extended_types;
         env.history.settings.tick_ms = i64::from(env.plan.tick_ms);
         let mut world = Self { env, servers: vec![Server::new()], clients: Vec::new(), level: Level::None };
+        world.env.plan_in(world.env.plan.active_ms * 1000, Event::Heal);
         world.env.plan_in(0, Event::Job(Job::Start(0)));
         for number in 0..clients {
             let client = Client::new(number, &mut world.env);
@@ -79,6 +80,7 @@ impl World {
             Event::Client(number, token) => self.clients[number].on_time(&mut self.env, token),
             Event::End(who, end) => self.end(who, end),
             Event::Fault(fault) => faults::strike(self, fault),
+            Event::Heal => faults::heal(self),
             Event::Job(_) => unreachable!("the engine runs jobs"),
         }
     }
@@ -124,7 +126,7 @@ impl World {
 
     /// A client wakes up and reads what has come meanwhile.
     pub(crate) fn wake_client(&mut self, number: usize) {
-        if let Some(link) = self.clients[number].link() {
+        for link in self.clients[number].links() {
             self.clients[number].on_readable(&mut self.env, link);
             self.on_drained(link);
         }

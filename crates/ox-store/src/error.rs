@@ -99,7 +99,8 @@ pub enum Error {
         path: PathBuf,
     },
     /// Records that had been synced are gone.
-    #[error("{} had been synced up to zxid {synced}, but the history ends at {last}", path.display())]
+    #[error("{} had been synced up to zxid {synced}, but the history ends at {last}\n\
+        hint: if the data was reset on purpose, delete oxk.synced beside it too", path.display())]
     SyncedLost {
         /// The log that the marker names.
         path: PathBuf,

@@ -22,6 +22,7 @@ pub mod names;
 pub mod purge;
 mod random;
 mod recovery;
+mod session_clock;
 pub mod snapshot;
 mod space;
 pub mod store;

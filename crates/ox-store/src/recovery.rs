@@ -60,6 +60,8 @@ pub(crate) struct Recovered {
     pub(crate) raised_to: Option<Zxid>,
     /// Logs without a record, to be removed.
     pub(crate) empty_logs: Vec<LogFile>,
+    /// Nodes whose access control list is in none of the files.
+    pub(crate) unresolved: Vec<String>,
     /// How long reading the snapshot took, and replaying the logs.
     pub(crate) took: (Duration, Duration),
 }
@@ -121,6 +123,7 @@ fn attempt(
     let started = Instant::now();
     let mut sink = LoaderSink(Loader::new(options.clone()));
     let contents = read_snapshot(files.disk, snapshot, &mut sink)?;
+    let mut unresolved = sink.0.take_unresolved();
     let mut state = sink.0.finish(snapshot.last).map_err(|error| {
         let source = crate::snapshot::SnapshotError::Content(error.to_string());
         Error::Snapshot { path: snapshot.path.clone(), source }
@@ -133,7 +136,8 @@ fn attempt(
     let loaded = Instant::now();
     let replay = chain.replay(&base, &mut state)?;
     let took = (loaded - started, loaded.elapsed());
-    Ok(Recovered { took, ..Recovered::new(state, Some((snapshot.clone(), trailer)), replay) })
+    unresolved.retain(|path| state.is_closed(path)); // creates and setACLs in the logs carry the list
+    Ok(Recovered { took, unresolved, ..Recovered::new(state, Some((snapshot.clone(), trailer)), replay) })
 }
 
 fn from_nothing(chain: &Chain<'_>, options: &Options) -> Result<Recovered, Error> {
@@ -146,9 +150,9 @@ fn from_nothing(chain: &Chain<'_>, options: &Options) -> Result<Recovered, Error
 
 impl Recovered {
     fn new(state: State, snapshot: Option<(SnapshotFile, Trailer)>, replay: Replay) -> Self {
-        let (rejected, ahead, empty_logs) = (Vec::new(), Vec::new(), Vec::new());
+        let (rejected, ahead, empty_logs, unresolved) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let took = (Duration::ZERO, Duration::ZERO);
-        Self { state, snapshot, replay, rejected, ahead, raised_to: None, empty_logs, took }
+        Self { state, snapshot, replay, rejected, ahead, raised_to: None, empty_logs, unresolved, took }
     }
 
     /// The snapshot contains parts of transactions that the logs do not have.

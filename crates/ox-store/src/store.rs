@@ -16,6 +16,7 @@ use crate::names::{self, Compression, Dirs, SnapshotFile};
 use crate::purge::{self, Purged};
 use crate::recovery::repair::{Dropped, move_aside, repair, secure};
 use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
+use crate::session_clock;
 use crate::snapshot::read::{StoredNode, read_snapshot};
 use crate::snapshot::write::{SnapshotWriter, Structure, write_snapshot};
 use crate::snapshot::{Contents, Trailer};
@@ -58,7 +59,7 @@ pub struct StoreOptions {
     pub low_water_bytes: u64,
     /// Kept in a file of its own, to be given back when the log meets a full disk; less on a small volume.
     pub reserve_bytes: u64,
-    /// Wall clock, for the names of files that are moved aside.
+    /// Wall clock, for session ids and the names of files that are moved aside.
     pub now_ms: i64,
 }
 
@@ -117,6 +118,8 @@ pub struct RecoveryReport {
     pub first_digest_mismatch: Option<Zxid>,
     /// Transactions that did not fit the tree although the snapshot was complete.
     pub conflicts: u64,
+    /// Nodes whose access control list is in none of the files: closed to everybody but the super user.
+    pub unresolved_acls: Vec<String>,
     /// The tail that was cut.
     pub dropped: Option<Dropped>,
     /// Ephemeral nodes of sessions that do not exist, removed.
@@ -135,6 +138,8 @@ pub struct Opened {
     pub state: State,
     /// The log to append to.
     pub log: TxnLog,
+    /// The time that new session ids begin with: later than at any start before, whatever the wall clock says.
+    pub session_clock_ms: i64,
     /// What happened.
     pub report: RecoveryReport,
 }
@@ -205,11 +210,12 @@ impl Store {
         }));
         let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
         tidy(&files, options)?;
+        let session_clock_ms = session_clock::advance(&*disk, &dirs.logs, options.now_ms)?;
         reserve.create()?;
         let last = recovered.state.last_zxid();
         let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, (lock, reserved, reserve))?;
         let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
-        Ok(Opened { store, state, log, report })
+        Ok(Opened { store, state, log, session_clock_ms, report })
     }
 
     /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable; there
@@ -368,7 +374,7 @@ fn report(
     recovered: Recovered,
     (dropped, removed_ephemerals, start_snapshot): (Option<Dropped>, usize, StartSnapshot),
 ) -> (State, RecoveryReport) {
-    let Recovered { state, snapshot, replay, rejected, ahead, raised_to, took, .. } = recovered;
+    let Recovered { state, snapshot, replay, rejected, ahead, raised_to, unresolved, took, .. } = recovered;
     let mut warnings = replay.warnings;
     let strange =
         |path: &PathBuf| format!("{} is not a log or snapshot and is ignored; Apache may read it", path.display());
@@ -400,6 +406,7 @@ fn report(
         digest_mismatches: replay.digests.mismatches,
         first_digest_mismatch: replay.digests.first_mismatch,
         conflicts: replay.conflicts,
+        unresolved_acls: unresolved,
         dropped,
         removed_ephemerals,
         start_snapshot,

@@ -110,7 +110,7 @@ const SCHEMES: &[Scheme] = &[
         name: "digest",
         authenticate: digest::authenticate,
         is_valid: digest::is_valid,
-        matches: |proven, entry| proven == entry,
+        matches: digest::matches,
         is_authenticated: true,
         is_enabled: |options| options.digest_scheme,
     },

@@ -5,7 +5,7 @@
 
 use crate::hash::PathHasher;
 use crate::node::NodeId;
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table};
 
 const SHARDS: usize = 256;
 
@@ -53,7 +53,7 @@ impl Index {
         Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect(), hasher: PathHasher::new(seed) }
     }
 
-    pub(crate) fn hash(&self, path: &str) -> PathHash {
+    pub(crate) fn hash(&self, path: impl AsRef<[u8]>) -> PathHash {
         PathHash(self.hasher.hash(path))
     }
 
@@ -69,8 +69,42 @@ impl Index {
         self.shards[hash.shard()].insert_unique(Entry::spread(entry.hash), entry, |entry| Entry::spread(entry.hash));
     }
 
+    /// Inserts many, shard by shard, each made large enough at once: its part of the memory stays in the processor's
+    /// cache. `is_same` tells nodes of one path; the first that is there already ends it.
+    pub(crate) fn insert_all(
+        &mut self,
+        crowd: &mut Crowd,
+        is_same: impl Fn(NodeId, NodeId) -> bool,
+    ) -> Result<(), NodeId> {
+        for (shard, entries) in self.shards.iter_mut().zip(&mut crowd.0) {
+            shard.reserve(entries.len(), |entry| Entry::spread(entry.hash));
+            for new in entries.drain(..) {
+                let is_there = |entry: &Entry| entry.hash == new.hash && is_same(entry.id, new.id);
+                match shard.entry(Entry::spread(new.hash), is_there, |entry| Entry::spread(entry.hash)) {
+                    hash_table::Entry::Occupied(_) => return Err(new.id),
+                    hash_table::Entry::Vacant(place) => _ = place.insert(new),
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn remove(&mut self, hash: PathHash, id: NodeId) {
         let found = self.shards[hash.shard()].find_entry(Entry::spread(hash.low()), |entry| entry.id == id);
         found.expect("every node is indexed").remove();
+    }
+}
+
+/// Nodes that are not in the index yet, by shard.
+#[derive(Debug)]
+pub(crate) struct Crowd(Box<[Vec<Entry>]>);
+
+impl Crowd {
+    pub(crate) fn new() -> Self {
+        Self((0..SHARDS).map(|_| Vec::new()).collect())
+    }
+
+    pub(crate) fn push(&mut self, hash: PathHash, id: NodeId) {
+        self.0[hash.shard()].push(Entry { hash: hash.low(), id });
     }
 }

@@ -6,6 +6,7 @@
 //! ([`Pending`]); [`read`] answers the rest.
 
 mod acl_table;
+pub mod ahead;
 mod answer;
 mod apply;
 pub mod auth;
@@ -38,6 +39,6 @@ pub use frozen::{Frozen, FrozenNode};
 pub use loader::{LoadError, Loader};
 pub use options::Options;
 pub use pending::{Hints, Pending, Stamp, View};
-pub use quota::QuotaUse;
+pub use quota::{OverQuota, QuotaUse};
 pub use state::{EphemeralPlace, State};
 pub use tally::Tally;

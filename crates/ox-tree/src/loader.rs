@@ -4,6 +4,7 @@
 //! missing from the table (fuzzy snapshots of Apache) is closed to everybody but super until the log says better.
 
 use crate::acl_table::AclTable;
+use crate::index::Crowd;
 use crate::node::{AclId, Node, NodeId};
 use crate::quota;
 use crate::tree::NewNode;
@@ -41,12 +42,19 @@ pub struct Loader {
     /// Ids of the file; each entry holds one use, so that lists stay while nodes are still coming.
     acls: BTreeMap<i64, AclId>,
     closed: AclId,
-    unresolved: usize,
+    /// Nodes whose list was not in the table.
+    unresolved: Vec<String>,
     has_root: bool,
     /// The last node and those above it, with the lengths of their paths: the next node's parent is among them.
     line: Vec<(NodeId, usize)>,
     last_path: String,
+    /// Nodes to be indexed together.
+    unseen: Crowd,
+    unseen_count: usize,
 }
+
+/// Nodes indexed together: enough that each shard of the index gets many.
+const UNSEEN_MAX: usize = 1 << 18;
 
 impl Loader {
     /// An empty loader.
@@ -59,10 +67,12 @@ impl Loader {
             state,
             acls: BTreeMap::new(),
             closed,
-            unresolved: 0,
+            unresolved: Vec::new(),
             has_root: false,
             line: vec![(NodeId::ROOT, 0)],
             last_path: String::new(),
+            unseen: Crowd::new(),
+            unseen_count: 0,
         }
     }
 
@@ -91,7 +101,7 @@ impl Loader {
         acl: i64,
         stat: StatPersisted,
     ) -> Result<(), LoadError> {
-        let acl = self.resolve(acl);
+        let acl = self.resolve(node_path, acl);
         if node_path.is_empty() {
             return self.root(data, acl, stat);
         }
@@ -103,13 +113,14 @@ impl Loader {
         if !path::is_name(name) {
             return Err(LoadError::BadName(name.len()));
         }
-        let parent = self.parent(parent_path).ok_or_else(no_parent)?;
-        let hash = self.state.tree.hash(node_path);
-        if self.state.tree.find_hashed(hash, node_path).is_some() {
-            return Err(LoadError::Twice(node_path.to_owned()));
+        let parent = self.parent(parent_path)?.ok_or_else(no_parent)?;
+        let new =
+            NewNode { path: node_path, hash: self.state.tree.hash(node_path), node: Node::new(name, data, acl, &stat) };
+        let id = self.state.tree.link_unseen(parent, new, &mut self.unseen);
+        self.unseen_count += 1;
+        if UNSEEN_MAX <= self.unseen_count {
+            self.index()?;
         }
-        let node = Node::new(name, data, acl, &stat);
-        let id = self.state.tree.link(parent, NewNode { path: node_path, hash, node }, None::<fn(&mut Node)>);
         self.state.register(id, stat.ephemeral_owner);
         self.line.push((id, node_path.len()));
         node_path.clone_into(&mut self.last_path);
@@ -125,12 +136,12 @@ impl Loader {
         Ok(())
     }
 
-    fn resolve(&mut self, disk_id: i64) -> AclId {
+    fn resolve(&mut self, node_path: &str, disk_id: i64) -> AclId {
         let id = match self.acls.get(&disk_id) {
             Some(id) => *id,
             None if disk_id == -1 => AclTable::NULL,
             None => {
-                self.unresolved += 1;
+                self.unresolved.push(node_path.to_owned());
                 self.closed
             }
         };
@@ -139,22 +150,31 @@ impl Loader {
     }
 
     /// Pre-order means that the parent is the last node or one above it.
-    fn parent(&mut self, parent_path: &str) -> Option<NodeId> {
+    fn parent(&mut self, parent_path: &str) -> Result<Option<NodeId>, LoadError> {
         while let Some(&(id, length)) = self.line.last() {
             if length == parent_path.len() && self.last_path.get(..length) == Some(parent_path) {
-                return Some(id);
+                return Ok(Some(id));
             }
             if self.line.len() == 1 {
                 break;
             }
             self.line.pop();
         }
-        self.state.tree.find(parent_path)
+        self.index()?;
+        Ok(self.state.tree.find(parent_path))
     }
 
-    /// Nodes whose list was not in the table.
-    pub fn unresolved(&self) -> usize {
-        self.unresolved
+    /// Lets all nodes be found that have come so far.
+    fn index(&mut self) -> Result<(), LoadError> {
+        self.unseen_count = 0;
+        let indexed = self.state.tree.index(&mut self.unseen);
+        indexed.map_err(|id| LoadError::Twice(self.state.tree.path_of(id)))
+    }
+
+    /// Takes the paths of the nodes whose list was not in the table. They are closed until the log says more; see
+    /// [`State::is_closed`].
+    pub fn take_unresolved(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unresolved)
     }
 
     /// The loaded state, with its quotas counted anew.
@@ -162,6 +182,7 @@ impl Loader {
         if !self.has_root {
             return Err(LoadError::NoRoot);
         }
+        self.index()?;
         for id in self.acls.into_values() {
             self.state.acls.release(id);
         }

@@ -60,10 +60,11 @@ impl Kind {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Node {
-    /// The name, then the data.
+    /// The text, then the data. The text is the name, and the whole path from the first child on: so that finding a
+    /// node looks at two of them, however deep it is.
     payload: Arc<[u8]>,
-    /// Length of the name in the low bits, flags in the top two.
-    name_length: u32,
+    /// Length of the text in the low bits, flags in the top three.
+    text_length: u32,
     pub(crate) parent: NodeId,
     pub(crate) acl: AclId,
     pub(crate) children: u32,
@@ -87,13 +88,14 @@ pub(crate) struct Node {
 
 const DATA_IS_NULL: u32 = 1 << 31;
 const OUTSIDE_DIGEST: u32 = 1 << 30;
-const FLAGS: u32 = DATA_IS_NULL | OUTSIDE_DIGEST;
+const TEXT_IS_PATH: u32 = 1 << 29;
+const FLAGS: u32 = DATA_IS_NULL | OUTSIDE_DIGEST | TEXT_IS_PATH;
 
 impl Node {
     pub(crate) fn new(name: &str, data: Option<&[u8]>, acl: AclId, stat: &StatPersisted) -> Self {
         Self {
             payload: payload(name.as_bytes(), data),
-            name_length: name_field(name.len(), data),
+            text_length: text_field(name.len(), data),
             parent: NodeId::NONE,
             acl,
             children: 0,
@@ -116,21 +118,40 @@ impl Node {
 
     /// Replaces the data, in its place when it has the same length and no frozen view shows it.
     pub(crate) fn set_data(&mut self, data: Option<&[u8]>) {
-        let (name_bytes, bytes) = (self.name_bytes(), data.unwrap_or_default());
+        let (text_bytes, bytes) = (self.text_bytes(), data.unwrap_or_default());
         match Arc::get_mut(&mut self.payload) {
-            Some(own) if own.len() == name_bytes + bytes.len() => own[name_bytes..].copy_from_slice(bytes),
-            _ => self.payload = payload(&self.payload[..name_bytes], data),
+            Some(own) if own.len() == text_bytes + bytes.len() => own[text_bytes..].copy_from_slice(bytes),
+            _ => self.payload = payload(&self.payload[..text_bytes], data),
         }
-        self.name_length = name_field(name_bytes, data) | (self.name_length & OUTSIDE_DIGEST);
+        self.text_length = text_field(text_bytes, data) | (self.text_length & (OUTSIDE_DIGEST | TEXT_IS_PATH));
     }
 
-    fn name_bytes(&self) -> usize {
-        (self.name_length & !FLAGS) as usize
+    fn text_bytes(&self) -> usize {
+        (self.text_length & !FLAGS) as usize
+    }
+
+    /// The path if the node holds it, and the name otherwise.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.payload[..self.text_bytes()]
+    }
+
+    pub(crate) fn holds_path(&self) -> bool {
+        self.text_length & TEXT_IS_PATH != 0
+    }
+
+    /// Makes the node hold its path.
+    pub(crate) fn hold_path(&mut self, path: &str) {
+        let new = payload(path.as_bytes(), self.data());
+        self.text_length = text_field(path.len(), self.data()) | (self.text_length & OUTSIDE_DIGEST) | TEXT_IS_PATH;
+        self.payload = new;
     }
 
     /// The last element of the path, as bytes; it was valid UTF-8 when it came.
     pub(crate) fn name(&self) -> &[u8] {
-        &self.payload[..self.name_bytes()]
+        let text = self.text();
+        let start =
+            if self.holds_path() { text.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1) } else { 0 };
+        &text[start..]
     }
 
     pub(crate) fn name_text(&self) -> &str {
@@ -138,20 +159,20 @@ impl Node {
     }
 
     pub(crate) fn data(&self) -> Option<&[u8]> {
-        (self.name_length & DATA_IS_NULL == 0).then(|| &self.payload[self.name_bytes()..])
+        (self.text_length & DATA_IS_NULL == 0).then(|| &self.payload[self.text_bytes()..])
     }
 
     /// Marks a node of the reserved subtree, whose digest does not count.
     pub(crate) fn leave_digest(&mut self) {
-        self.name_length |= OUTSIDE_DIGEST;
+        self.text_length |= OUTSIDE_DIGEST;
     }
 
     pub(crate) fn in_digest(&self) -> bool {
-        self.name_length & OUTSIDE_DIGEST == 0
+        self.text_length & OUTSIDE_DIGEST == 0
     }
 
     pub(crate) fn data_length(&self) -> usize {
-        self.payload.len() - self.name_bytes()
+        self.payload.len() - self.text_bytes()
     }
 
     pub(crate) fn persisted(&self) -> StatPersisted {
@@ -202,17 +223,17 @@ impl Node {
     }
 }
 
-/// Name and data in one allocation.
-fn payload(name: &[u8], data: Option<&[u8]>) -> Arc<[u8]> {
+/// Text and data in one allocation.
+fn payload(text: &[u8], data: Option<&[u8]>) -> Arc<[u8]> {
     let data = data.unwrap_or_default();
-    let mut payload: Arc<[u8]> = std::iter::repeat_n(0, name.len() + data.len()).collect();
+    let mut payload: Arc<[u8]> = std::iter::repeat_n(0, text.len() + data.len()).collect();
     let bytes = Arc::get_mut(&mut payload).expect("nobody else has it yet");
-    bytes[..name.len()].copy_from_slice(name);
-    bytes[name.len()..].copy_from_slice(data);
+    bytes[..text.len()].copy_from_slice(text);
+    bytes[text.len()..].copy_from_slice(data);
     payload
 }
 
-fn name_field(length: usize, data: Option<&[u8]>) -> u32 {
+fn text_field(length: usize, data: Option<&[u8]>) -> u32 {
     let length = u32::try_from(length).ok().filter(|length| length & FLAGS == 0);
     length.expect("names are checked when they come in") | if data.is_none() { DATA_IS_NULL } else { 0 }
 }
@@ -262,5 +283,17 @@ mod tests {
         assert_eq!((node.name_text(), node.data()), ("name", Some(&b""[..])));
         node.set_data(Some(b"data"));
         assert_eq!((node.name_text(), node.data(), node.data_length()), ("name", Some(&b"data"[..]), 4));
+    }
+
+    #[test]
+    fn a_node_that_holds_its_path_still_has_its_name() {
+        for data in [None, Some(&b""[..]), Some(b"data")] {
+            let mut node = Node::new("name", data, AclId(0), &StatPersisted::default());
+            node.hold_path("/a/name");
+            assert_eq!((node.name_text(), node.text(), node.data()), ("name", &b"/a/name"[..], data));
+            node.set_data(Some(b"new"));
+            assert!(node.holds_path() && node.in_digest());
+            assert_eq!((node.name_text(), node.data(), node.data_length()), ("name", Some(&b"new"[..]), 3));
+        }
     }
 }

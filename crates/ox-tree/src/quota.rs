@@ -3,8 +3,10 @@
 //! A quota on `/p` is active while `/zookeeper/quota/p/zookeeper_limits` exists; usage is written into the data of
 //! the `zookeeper_stats` node beside it, which changes no stat, no version and no digest.
 
+use crate::path;
 use ox_proto::jute::decode_text;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Name of the node with the limits.
 pub(crate) const LIMITS: &str = "zookeeper_limits";
@@ -14,6 +16,9 @@ pub(crate) const STATS: &str = "zookeeper_stats";
 /// The numbers of a limits or stats node. A missing key is -1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures(BTreeMap<String, i64>);
+
+/// Of a path in a log line.
+const PATH_SHOWN_MAX: usize = 1024;
 
 /// Text that is not `key=number,...`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +84,54 @@ impl Figures {
         (count != 0 && is_set("count", "countHardLimit")) || (bytes != 0 && is_set("bytes", "byteHardLimit"))
     }
 
-    /// Whether growing `usage` by so much passes a hard limit.
-    pub(crate) fn forbids(&self, usage: &Figures, count: i64, bytes: i64) -> bool {
-        let passes = |hard: i64, used: i64, more: i64| -1 < hard && hard < used.wrapping_add(more);
-        (count != 0 && passes(self.get("countHardLimit"), usage.count(), count))
-            || (bytes != 0 && passes(self.get("byteHardLimit"), usage.bytes(), bytes))
+    /// The limits that growing `usage` by so much passes, the number of nodes first. A hard limit stands in for the
+    /// soft one.
+    pub(crate) fn passed(&self, path: &str, usage: &Figures, count: i64, bytes: i64) -> [Option<OverQuota>; 2] {
+        let look = |measure, (soft, hard), used: i64, more: i64| {
+            let is_hard = -1 < self.get(hard);
+            let limit = self.get(if is_hard { hard } else { soft });
+            let used = used.wrapping_add(more);
+            let is_over = more != 0 && -1 < limit && limit < used;
+            is_over.then(|| OverQuota { path: path.to_owned(), measure, is_hard, used, limit })
+        };
+        [
+            look(Measure::Count, ("count", "countHardLimit"), usage.count(), count),
+            look(Measure::Bytes, ("bytes", "byteHardLimit"), usage.bytes(), bytes),
+        ]
+    }
+}
+
+/// What a limit is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    Count,
+    Bytes,
+}
+
+/// A write that passes a limit: refused if the limit is a hard one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverQuota {
+    /// The top of the subtree.
+    pub path: String,
+    /// Whether the write is refused.
+    pub is_hard: bool,
+    measure: Measure,
+    /// What would be used.
+    used: i64,
+    limit: i64,
+}
+
+impl fmt::Display for OverQuota {
+    /// The line that Apache logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, is_hard, measure, used, limit } = self;
+        let (current, kind) = match measure {
+            Measure::Count => ("count", "Count"),
+            Measure::Bytes => ("bytes", "Byte"),
+        };
+        let hard = if *is_hard { "hard" } else { "soft" };
+        let path: String = path.chars().take(PATH_SHOWN_MAX).collect();
+        write!(f, "Quota exceeded: {path} [current {current}={used}, {hard}{kind}Limit={limit}]")
     }
 }
 
@@ -135,19 +183,37 @@ impl Quotas {
         self.0.iter().map(|path| &**path)
     }
 
-    /// The deepest path with a quota at or above `path`.
-    pub(crate) fn over<'a>(&self, path: &'a str) -> Option<&'a str> {
+    /// The deepest path with a quota at or above `node_path`.
+    pub(crate) fn over<'a>(&self, node_path: &'a str) -> Option<&'a str> {
         if self.0.is_empty() {
             return None;
         }
-        std::iter::once(path).chain(crate::path::ancestors(path)).find(|path| self.0.contains(*path))
+        std::iter::once(node_path).chain(path::ancestors(node_path)).find(|above| self.0.contains(*above))
     }
 }
 
 /// The path whose quota a limits or stats node below `/zookeeper/quota` is about.
 // Compat: Apache compares texts, so `/zookeeper/quotaX` is about "X", which is no path and has no nodes.
 pub(crate) fn subject(parent_of_figures: &str) -> Option<&str> {
-    parent_of_figures.strip_prefix(crate::path::QUOTA)
+    parent_of_figures.strip_prefix(path::QUOTA)
+}
+
+/// Longest parent of a limits node whose removal ends Apache.
+const DEADLY_PARENT_UNITS_MAX: usize = 16;
+
+/// Whether Apache dies when this node is removed, at once and again at every start: it takes the parent's
+/// path apart as if it lay deeper. Those who may go back to Apache must not have such a transaction in their logs.
+pub(crate) fn is_deadly_to_remove(node_path: &str) -> bool {
+    path::split(node_path).is_some_and(|(parent, name)| {
+        name == LIMITS && parent.starts_with(path::SYSTEM) && parent.encode_utf16().count() <= DEADLY_PARENT_UNITS_MAX
+    })
+}
+
+/// Whether Apache dies of this data in a stats node as soon as its quota is used.
+pub(crate) fn is_deadly_usage(node_path: &str, data: Option<&[u8]>) -> bool {
+    let is_stats = path::split(node_path)
+        .is_some_and(|(parent, name)| name == STATS && subject(parent).is_some_and(|subject| subject.starts_with('/')));
+    is_stats && Figures::parse(data).is_err()
 }
 
 #[cfg(test)]
@@ -195,6 +261,22 @@ mod tests {
     fn hard_limits_forbid() {
         let limits = Figures::parse(Some(b"countHardLimit=3;byteHardLimit=10")).unwrap();
         let usage = Figures::usage(3, 9);
-        assert!(limits.forbids(&usage, 1, 0) && limits.forbids(&usage, 0, 2) && !limits.forbids(&usage, 0, 1));
+        let forbids =
+            |count, bytes| limits.passed("/p", &usage, count, bytes).iter().flatten().any(|over| over.is_hard);
+        assert!(forbids(1, 0) && forbids(0, 2) && !forbids(0, 1));
+    }
+
+    #[test]
+    fn what_is_logged() {
+        let check = |limits: &[u8], (count, bytes), expected: &[&str]| {
+            let limits = Figures::parse(Some(limits)).unwrap();
+            let passed = limits.passed("/p", &Figures::usage(3, 9), count, bytes);
+            assert_eq!(passed.iter().flatten().map(OverQuota::to_string).collect::<Vec<_>>(), expected);
+        };
+        let (count, bytes) = ("[current count=4, softCountLimit=2]", "[current bytes=19, hardByteLimit=10]");
+        let expected = [count, bytes].map(|text| format!("Quota exceeded: /p {text}"));
+        check(b"count=2,bytes=1;byteHardLimit=10", (1, 10), &expected.each_ref().map(|text| &**text));
+        check(b"count=2,bytes=-1;countHardLimit=9", (1, 10), &[]);
+        check(b"count=3,bytes=8", (0, -1), &[]);
     }
 }

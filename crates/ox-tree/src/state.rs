@@ -257,6 +257,13 @@ impl State {
         (!self.options.skip_acl && list.world & perms::READ == 0).then(|| Arc::clone(list))
     }
 
+    /// Whether a node is there that nobody but the super user may do anything with.
+    pub fn is_closed(&self, path: &str) -> bool {
+        let Some(node) = self.tree.find(path) else { return false };
+        let list = self.acls.get(self.tree.get(node).acl);
+        !list.entries.is_empty() && list.entries.iter().all(|entry| entry.perms == 0)
+    }
+
     /// A consistent view that stays as it is while the state goes on.
     pub fn freeze(&self) -> Frozen {
         Frozen::new(self)

@@ -1,10 +1,10 @@
 //! The nodes and how they hang together.
 //!
 //! Children are an intrusive list through the slab (first child, next, previous), so that listing a parent and
-//! deleting a million children one by one stay linear. Invariant: every node but the root is in the index, in its
-//! parent's list and in its parent's count.
+//! deleting a million children one by one stay linear. Invariants: every node but the root is in the index, in its
+//! parent's list and in its parent's count; every node that has a child holds its whole path.
 
-use crate::index::{Index, PathHash};
+use crate::index::{Crowd, Index, PathHash};
 use crate::listing::ListingCache;
 use crate::node::{AclId, Node, NodeId, node_digest, prefix_crc};
 use crate::path;
@@ -43,7 +43,8 @@ impl Tree {
             bytes: 0,
         };
         let hash = tree.hash("");
-        let root = tree.digested("", root);
+        let mut root = tree.digested("", root);
+        root.hold_path("");
         let id = tree.slab.insert(root);
         assert_eq!(id, NodeId::ROOT);
         tree.index.insert(hash, id);
@@ -63,24 +64,29 @@ impl Tree {
         self.index.find(hash, |id| self.has_path(id, path.as_bytes()))
     }
 
-    /// Whether a node that was at this path is still there. Only the name is compared: the place was taken from the
-    /// index before, and a transaction that gave it to another node would have been known.
-    pub(crate) fn is_still(&self, id: NodeId, path: &str) -> bool {
-        let is_it = self.slab.find(id).is_some_and(|node| path.as_bytes().ends_with(node.name()));
-        debug_assert!(!is_it || self.has_path(id, path.as_bytes()), "{path} was taken for another node");
-        is_it
+    /// A node that may have this path, without a look at it.
+    pub(crate) fn guess(&self, path: &[u8]) -> NodeId {
+        self.index.find(self.index.hash(path), |_| true).unwrap_or(NodeId::NONE)
     }
 
-    fn has_path(&self, mut id: NodeId, mut path: &[u8]) -> bool {
-        while id != NodeId::ROOT {
-            let node = self.slab.get(id);
-            match path.strip_suffix(node.name()) {
-                Some([parent @ .., b'/']) => path = parent,
-                _ => return false,
-            }
-            id = node.parent;
+    pub(crate) fn find_at(&self, id: NodeId) -> Option<&Node> {
+        self.slab.find(id)
+    }
+
+    /// Whether the node that was there is still there and has this path.
+    pub(crate) fn is_still(&self, id: NodeId, path: &str) -> bool {
+        self.find_at(id).is_some() && self.has_path(id, path.as_bytes())
+    }
+
+    fn has_path(&self, id: NodeId, path: &[u8]) -> bool {
+        let node = self.slab.get(id);
+        if node.holds_path() {
+            return node.text() == path;
         }
-        path.is_empty()
+        match path.strip_suffix(node.text()) {
+            Some([parent @ .., b'/']) => self.slab.get(node.parent).text() == parent,
+            _ => false,
+        }
     }
 
     pub(crate) fn get(&self, id: NodeId) -> &Node {
@@ -89,14 +95,14 @@ impl Tree {
 
     /// The node's path in the tree's form.
     pub(crate) fn path_of(&self, id: NodeId) -> String {
-        let mut names = Vec::new();
-        let mut at = id;
-        while at != NodeId::ROOT {
-            let node = self.slab.get(at);
-            names.push(node.name_text());
-            at = node.parent;
+        let node = self.slab.get(id);
+        let mut path = String::new();
+        if !node.holds_path() {
+            path.push_str(text(self.slab.get(node.parent)));
+            path.push('/');
         }
-        names.iter().rev().flat_map(|name| ["/", name]).collect()
+        path.push_str(text(node));
+        path
     }
 
     /// All nodes but in no order that means anything.
@@ -177,7 +183,31 @@ impl Tree {
 
     /// Adds a node below `parent`, whose counters `change` may raise. Its path must not exist.
     pub(crate) fn link(&mut self, parent: NodeId, new: NewNode<'_>, change: Option<impl FnOnce(&mut Node)>) -> NodeId {
-        let NewNode { path, hash, node } = new;
+        let hash = new.hash;
+        let id = self.hang(parent, new, change);
+        self.index.insert(hash, id);
+        id
+    }
+
+    /// Adds a node below `parent`; nobody finds it before [`Self::index`] is called.
+    pub(crate) fn link_unseen(&mut self, parent: NodeId, new: NewNode<'_>, unseen: &mut Crowd) -> NodeId {
+        let hash = new.hash;
+        let id = self.hang(parent, new, None::<fn(&mut Node)>);
+        unseen.push(hash, id);
+        id
+    }
+
+    /// Lets nodes be found. The first one whose path is there already is an error.
+    pub(crate) fn index(&mut self, unseen: &mut Crowd) -> Result<(), NodeId> {
+        let slab = &self.slab;
+        self.index.insert_all(unseen, |one, other| {
+            let (one, other) = (slab.get(one), slab.get(other));
+            one.parent == other.parent && one.name() == other.name()
+        })
+    }
+
+    fn hang(&mut self, parent: NodeId, new: NewNode<'_>, change: Option<impl FnOnce(&mut Node)>) -> NodeId {
+        let NewNode { path, hash: _, node } = new;
         self.bytes += (path.len() + node.data_length()) as u64;
         let mut node = self.digested(path, node);
         let first = self.slab.get(parent).first_child;
@@ -191,12 +221,14 @@ impl Tree {
         let above = self.slab.get_mut(parent);
         above.first_child = id;
         above.children += 1;
+        if !above.holds_path() {
+            above.hold_path(path::split(path).map_or("", |(parent, _)| parent));
+        }
         if let Some(change) = change {
             change(above);
             refresh_digest(above, &mut self.digest, self.digest_enabled);
         }
         self.listings.forget(parent);
-        self.index.insert(hash, id);
         id
     }
 
@@ -283,6 +315,10 @@ fn refresh_digest(node: &mut Node, sum: &mut u64, enabled: bool) {
         let old = std::mem::replace(&mut node.digest, new);
         *sum = sum.wrapping_sub(u64::from(old)).wrapping_add(u64::from(new));
     }
+}
+
+fn text(node: &Node) -> &str {
+    std::str::from_utf8(node.text()).expect("texts are stored from strings")
 }
 
 /// A new node's stat.

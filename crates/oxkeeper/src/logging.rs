@@ -1,8 +1,23 @@
 //! Logs to stderr, as text or JSON.
+//!
+//! Lines go through a thread of their own: a pipe that nobody empties must not stop the server. When too many wait
+//! they are counted instead of kept.
 
 use clap::ValueEnum;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Lines that may wait while whoever reads them is slow.
+const LINES_WAITING_MAX: usize = 10_000;
+
+/// How long the last lines may take at the end.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -13,16 +28,95 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Sets up logging. `filter` is a level, or directives such as `info,ox_server=debug`.
-pub(crate) fn init(filter: &str, format: Format) -> Result<(), String> {
+/// Sets up logging. `filter` is a level, or directives such as `info,ox_server=debug`. Lines are written as long as
+/// the returned value lives.
+pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::INFO.into())
         .parse(filter)
         .map_err(|error| format!("--log {filter}: {error}"))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let (sender, waiting) = sync_channel(LINES_WAITING_MAX);
+    let lines = Lines { sender: sender.clone(), lost: Arc::default() };
+    let lost = Arc::clone(&lines.lost);
+    let spawned = std::thread::Builder::new().name("logging".to_owned()).spawn(move || write_lines(&waiting, &lost));
+    spawned.map_err(|error| format!("cannot log: {error}"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines);
     match format {
-        Format::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        Format::Text => builder.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).init(),
         Format::Json => builder.json().init(),
     }
-    Ok(())
+    Ok(Logging(sender))
+}
+
+/// Writes the last lines when it goes.
+pub(crate) struct Logging(SyncSender<Said>);
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        let (done, is_done) = sync_channel(1);
+        if self.0.try_send(Said::Everything(done)).is_ok() {
+            let _ = is_done.recv_timeout(LAST_LINES); // whoever does not read them does not want them
+        }
+    }
+}
+
+enum Said {
+    Line(Vec<u8>),
+    /// Tell when everything before this is written.
+    Everything(SyncSender<()>),
+}
+
+/// The way to the thread that writes.
+struct Lines {
+    sender: SyncSender<Said>,
+    lost: Arc<AtomicU64>,
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line { lines: self, text: Vec::new() }
+    }
+}
+
+/// One line, handed over when it is complete.
+struct Line<'a> {
+    lines: &'a Lines,
+    text: Vec<u8>,
+}
+
+impl Write for Line<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        if self.lines.sender.try_send(Said::Line(std::mem::take(&mut self.text))).is_err() {
+            self.lines.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write_lines(waiting: &Receiver<Said>, lost: &AtomicU64) {
+    let mut stderr = io::stderr();
+    for said in waiting {
+        match said {
+            Said::Line(text) => {
+                let _ = stderr.write_all(&text); // there is no other place to say that it failed
+                let lost = lost.swap(0, Ordering::Relaxed);
+                if lost != 0 {
+                    let _ = writeln!(stderr, "{lost} lines of the log are lost: nobody read them in time");
+                }
+            }
+            Said::Everything(done) => _ = done.try_send(()),
+        }
+    }
 }

@@ -1,10 +1,12 @@
-//! The differential test: the same requests to Oxkeeper and to Apache, under each profile of settings.
+//! The differential test: the same requests to Oxkeeper and to Apache, under each profile of settings; and what must
+//! never reach Apache, to Oxkeeper alone.
 
 use super::peers::{ServerSpec, ServerUnderTest, Software};
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use ox_diff::duel::Pair;
 use ox_diff::profile::{PROFILES, Place, Profile};
+use ox_diff::report::Verdict;
 use ox_diff::suite::{self, Plan, Servers};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -34,19 +36,26 @@ struct Both {
 /// Settings that Oxkeeper does not know yet: it refuses to start with them.
 const NOT_BUILT: &[&str] = &["enforced-auth"];
 
+/// A server with a profile's settings.
+fn spec(workspace: &Workspace, profile: &Profile, software: Software) -> ServerSpec {
+    let mut spec = ServerSpec::new(workspace, software);
+    for setting in profile.settings(Place::Config) {
+        spec = spec.setting(setting.name, setting.value);
+    }
+    for setting in profile.settings(Place::Property) {
+        spec = spec.property(setting.name, setting.value);
+    }
+    spec
+}
+
+fn folder() -> Result<tempfile::TempDir> {
+    Ok(tempfile::Builder::new().prefix("oxkeeper-diff-").tempdir()?)
+}
+
 impl Both {
     fn start(workspace: &Workspace, profile: &Profile) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("oxkeeper-diff-").tempdir()?;
-        let start = |software, name| -> Result<ServerUnderTest> {
-            let mut spec = ServerSpec::new(workspace, software);
-            for setting in profile.settings(Place::Config) {
-                spec = spec.setting(setting.name, setting.value);
-            }
-            for setting in profile.settings(Place::Property) {
-                spec = spec.property(setting.name, setting.value);
-            }
-            spec.start_in(&dir.path().join(name))
-        };
+        let dir = folder()?;
+        let start = |software, name| spec(workspace, profile, software).start_in(&dir.path().join(name));
         Ok(Self { ours: start(Software::Oxkeeper, "ours")?, apache: start(Software::Apache, "apache")?, _dir: dir })
     }
 
@@ -58,6 +67,15 @@ impl Both {
         self.ours.restart()?;
         self.apache.restart()
     }
+}
+
+/// Plays what would harm Apache, or what it answers differently, on a server of ours; the scripts say what they expect.
+fn run_alone(workspace: &Workspace, profile: &Profile, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
+    let dir = folder()?;
+    let mut ours = spec(workspace, profile, Software::Oxkeeper).start_in(dir.path())?;
+    let verdict = suite::run_ours_only(&ours.address().to_string(), profile, talk)?;
+    ours.restart().context("start again on what the scripts left")?;
+    Ok(verdict)
 }
 
 /// Compares under every profile. A difference that is not listed as intended is an error.
@@ -90,7 +108,8 @@ pub(crate) fn run(workspace: &Workspace, amount: Amount) -> Result<()> {
             steps: amount.steps,
             shrink_for: Duration::from_secs(20),
         };
-        let verdict = suite::run(&plan, &mut servers, &mut talk)?;
+        let mut verdict = suite::run(&plan, &mut servers, &mut talk)?;
+        verdict.merge(run_alone(workspace, profile, &mut talk).with_context(|| format!("profile {}", profile.name))?);
         println!("{}: {verdict}", profile.name);
         if !verdict.is_clean() {
             differing.push(profile.name);

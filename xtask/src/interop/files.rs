@@ -164,15 +164,11 @@ fn resume(server: &ServerUnderTest, before: &Left) -> Result<WireClient> {
     Ok(client)
 }
 
-/// The server has compared its tree with the digests in the files and found no difference. Apache is the judge; a server
-/// of ours that does not count mismatches yet passes.
+/// The server has compared its tree with the digests in the files and found no difference.
 fn check_digests(server: &ServerUnderTest) -> Result<()> {
     let metrics = server.four_letter_word("mntr")?;
     let mismatches = metrics.lines().find_map(|line| line.strip_prefix("zk_digest_mismatches_count\t"));
-    ensure!(
-        mismatches == Some("0") || (mismatches.is_none() && server.software() == Software::Oxkeeper),
-        "digest mismatches: {mismatches:?}"
-    );
+    ensure!(mismatches == Some("0"), "digest mismatches: {mismatches:?}");
     Ok(())
 }
 

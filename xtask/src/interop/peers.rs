@@ -158,11 +158,6 @@ impl ServerUnderTest {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// What runs.
-    pub(crate) fn software(&self) -> Software {
-        self.spec.software
-    }
-
     /// Its dataDir.
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.dir.join("data")

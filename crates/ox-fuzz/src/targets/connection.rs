@@ -55,6 +55,7 @@ impl World {
         let settings = ReplicaSettings {
             tick_ms: 2000,
             server: 1,
+            session_clock_ms: 1_700_000_000_000,
             threads: 1,
             sweep_interval_ms: 60_000,
             sweep_per_minute: 10_000,

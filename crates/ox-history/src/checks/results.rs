@@ -4,7 +4,7 @@
 use super::multis;
 use crate::history::LoggedTxn;
 use crate::model::is_kept_by_server;
-use crate::op::{Answer, Body, Op};
+use crate::op::{Answer, Body, Element, Op};
 use crate::violation::Reason;
 use ox_proto::{ErrorCode, Stat};
 
@@ -16,8 +16,19 @@ pub(crate) fn is_same(op: &Op, expected: &Answer, seen: &Answer) -> bool {
         {
             without_usage(expected) == without_usage(seen)
         }
+        Op::MultiRead(elements) => is_same_list(elements, expected, seen),
         _ => expected == seen,
     }
+}
+
+fn is_same_list(elements: &[Op], expected: &Answer, seen: &Answer) -> bool {
+    let (Body::Multi(expected_list), Body::Multi(seen_list)) = (&expected.body, &seen.body) else {
+        return expected == seen;
+    };
+    let answer = |element: &Element| Answer { err: element.err, body: element.body.clone() };
+    let mut pairs = elements.iter().zip(expected_list.iter().zip(seen_list));
+    (expected.err, expected_list.len()) == (seen.err, seen_list.len())
+        && pairs.all(|(op, (expected, seen))| expected.op == seen.op && is_same(op, &answer(expected), &answer(seen)))
 }
 
 fn without_usage(answer: &Answer) -> Answer {

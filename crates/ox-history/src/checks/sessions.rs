@@ -45,6 +45,10 @@ fn check_handshakes(history: &History) -> Checked {
             let detail = format!("asked for {}, got {session}", connection.asked);
             return Err(Violation::new(Reason::ReplacedSession, Place::Connection(number), detail));
         }
+        if connection.asked != SessionId::NONE && !connection.is_proven {
+            let detail = format!("session {session}");
+            return Err(Violation::new(Reason::StolenSession, Place::Connection(number), detail));
+        }
     }
     Ok(())
 }
@@ -128,11 +132,12 @@ fn check_single_writer(history: &History, matching: &Matching, session: &Session
             }
             finished.extend(current.replace(number));
         }
-        // When it got the session itself is not known if the answer was lost.
+        // Whose handshake was answered in which order is certain only if one was sent after the other's answer.
         let Some(own) = grant(&history.connections[number]) else { continue };
-        let later = session.connections.iter().find(|(other, connection)| {
-            *other != number && grant(connection).is_some_and(|taken| own < taken && taken < sent)
-        });
+        let later = session
+            .connections
+            .iter()
+            .find(|(_, connection)| own < connection.opened && grant(connection).is_some_and(|taken| taken < sent));
         if let Some((other, _)) = later {
             return fail(number, at, format!("{zxid} was sent after connection {other} had got the session"));
         }
@@ -148,21 +153,33 @@ fn grant(connection: &Connection) -> Option<Time> {
 }
 
 /// The last moment at which the client is known to have said something that arrived before `closed`, with the
-/// timeout in force. Only an answer proves an arrival.
-fn last_proof(session: &Session<'_>, closed: Time) -> Option<(Time, i32)> {
+/// shortest timeout that may have been in force then. Only an answer proves an arrival.
+fn last_proof(history: &History, session: &Session<'_>, closed: Time) -> Option<(Time, i32)> {
     let mut proof: Option<(Time, i32)> = None;
-    for (_, connection) in &session.connections {
-        let Some(Granted::Session { at, timeout_ms, .. }) = connection.granted else { continue };
-        if closed < at {
-            continue;
-        }
+    let granted = session.connections.iter().filter_map(|(_, connection)| match connection.granted {
+        Some(Granted::Session { at, timeout_ms, .. }) => Some((at, timeout_ms, connection)),
+        _ => None,
+    });
+    for (at, timeout_ms, connection) in granted.clone().filter(|(at, ..)| *at <= closed) {
         let answers = connection.received.iter().filter_map(reply).take_while(|reply| reply.at <= closed).count();
-        let answered = connection.requests[..answers].last().map_or(connection.opened, |sent| sent.at);
-        if proof.is_none_or(|(at, _)| at < answered) {
-            proof = Some((answered, timeout_ms));
+        let sent = connection.requests[..answers].last().map_or(connection.opened, |sent| sent.at);
+        // A start between the handshake and its answer: either it came before, and the session was given its stored
+        // time anew, or it came after, and the handshake counts from then on.
+        let start = history.starts.iter().copied().filter(|start| *start <= at).max();
+        let arrived = match start {
+            Some(start) if sent < start => (start, timeout_ms.min(session.timeout_ms)),
+            _ => (sent, timeout_ms),
+        };
+        if proof.is_none_or(|(at, _)| at < arrived.0) {
+            proof = Some(arrived);
         }
     }
-    proof
+    // Whoever got the session later, or at the same time, has said for how long.
+    let (last, timeout_ms) = proof?;
+    let later = granted
+        .filter(|(at, _, connection)| last <= *at && connection.opened <= closed)
+        .map(|(_, timeout_ms, _)| timeout_ms);
+    Some((last, later.fold(timeout_ms, i32::min)))
 }
 
 fn check_early(history: &History, session: &Session<'_>) -> Checked {
@@ -177,7 +194,7 @@ fn check_early(history: &History, session: &Session<'_>) -> Checked {
         Err(Violation::new(Reason::EarlyExpiry, Place::Log(zxid), detail))
     };
     let started = history.starts.iter().copied().filter(|start| *start <= at).max();
-    let proof = last_proof(session, at);
+    let proof = last_proof(history, session, at);
     // A server that starts gives every session its stored time anew.
     if let Some(start) = started
         && proof.is_none_or(|(proof, _)| proof < start)

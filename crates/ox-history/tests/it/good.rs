@@ -1,7 +1,7 @@
 //! Histories without fault.
 
 use crate::story::{Story, create, delete, ephemeral, exists, get, sequential, set, watch, watch_children};
-use ox_history::{Answer, Body, Op};
+use ox_history::{Answer, Body, LoggedTxn, Op};
 use ox_proto::{ErrorCode, OpCode, Zxid};
 
 #[test]
@@ -129,5 +129,44 @@ fn answers_without_a_zxid_stand_between_events() {
     story.reply(b, request, Zxid(0), Answer::ok(Body::Empty));
     let zxid = story.write(a, set("/a", "2", 0));
     story.event(b, zxid, 3, "/a");
+    story.is_good();
+}
+
+#[test]
+fn without_a_list_the_nodes_of_a_session_go_in_any_order() {
+    let mut story = Story::new();
+    let (a, b) = (story.connect(), story.connect());
+    story.write(a, create("/p"));
+    for path in ["/p/1", "/p/2", "/q"] {
+        story.write(a, ephemeral(path));
+    }
+    for path in ["/p", "/q"] {
+        story.read(b, Op::AddWatch { path: path.to_owned(), mode: 0 });
+    }
+    let zxid = story.write(a, Op::CloseSession);
+    story.hang_up(a);
+    story.history.log.last_mut().unwrap().txn = LoggedTxn::CloseSession { paths: None };
+    for (kind, path) in [(4, "/p"), (2, "/q"), (4, "/p")] {
+        story.event(b, zxid, kind, path);
+    }
+    story.is_good();
+}
+
+#[test]
+fn usage_of_quotas_is_the_servers_in_lists_too() {
+    let stats = "/zookeeper/quota/a/zookeeper_stats";
+    let mut story = Story::new();
+    let a = story.connect();
+    story.write(a, create("/zookeeper/quota/a"));
+    story.write(a, create(stats));
+    let op = Op::MultiRead(vec![get(stats), get("/nowhere")]);
+    let mut answer = story.look(a, &op);
+    if let Body::Multi(elements) = &mut answer.body
+        && let Body::Data(data, stat) = &mut elements[0].body
+    {
+        (*data, stat.data_length) = (Some(b"count=1,bytes=1".to_vec()), 15);
+    }
+    let request = story.send(a, op);
+    story.reply(a, request, story.zxid(), answer);
     story.is_good();
 }

@@ -1,7 +1,7 @@
 //! Sessions that end wrongly, move wrongly or come back (P38 to P43).
 
 use crate::story::{Story, TIMEOUT_MS, create, ephemeral, get};
-use ox_history::{Granted, LoggedTxn, Op, Reason};
+use ox_history::{Granted, LoggedTxn, Op, Reason, Time};
 use ox_proto::SessionId;
 
 #[test]
@@ -141,5 +141,66 @@ fn refusals_that_are_right() {
     let wrong_password = story.refused(story.session(a));
     story.history.connections[wrong_password].is_proven = false;
     story.refused(SessionId(0x777)); // never was
+    story.is_good();
+}
+
+#[test]
+fn p43_granted_without_its_password() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    let thief = story.reconnect(story.session(a));
+    story.history.connections[thief].is_proven = false;
+    story.is_bad(Reason::StolenSession);
+}
+
+#[test]
+fn whose_handshake_came_first_may_be_unknown() {
+    let mut story = Story::new();
+    let a = story.connect();
+    let session = story.session(a);
+    let b = story.reconnect(session);
+    story.hang_up(b);
+    // It sends before it is told that it has the session, and never is.
+    let c = story.reconnect(session);
+    let request = story.send(c, create("/a"));
+    story.commit(c, request);
+    story.hang_up(c);
+    story.history.connections[c].granted = None;
+    story.history.connections[a].closed = Some(story.history.ended);
+    story.is_good();
+}
+
+#[test]
+fn the_timeout_of_the_last_handshake_counts() {
+    let mut story = Story::new();
+    let a = story.connect();
+    let session = story.session(a);
+    let opened = story.reconnect(session);
+    story.read(a, get("/a")); // on the old connection, which does not know yet
+    story.history.connections[a].closed = Some(story.history.ended);
+    if let Some(Granted::Session { at, timeout_ms, .. }) = &mut story.history.connections[opened].granted {
+        (*at, *timeout_ms) = (story.history.ended.plus_ms(1), 1000);
+    }
+    story.wait(2000);
+    story.expire(session);
+    story.hang_up(opened);
+    story.is_good();
+}
+
+#[test]
+fn a_handshake_that_waited_for_the_start() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    let b = story.reconnect(story.session(a));
+    let opened = story.history.connections[b].opened;
+    story.history.starts.push(Time(opened.0 + 500));
+    if let Some(Granted::Session { timeout_ms, .. }) = &mut story.history.connections[b].granted {
+        *timeout_ms = 1000;
+    }
+    story.wait(2000);
+    story.expire(story.session(a));
+    story.hang_up(b);
     story.is_good();
 }

@@ -3,26 +3,40 @@
 //! Space is measured now and then; in between the replica counts what it hands over, so that a fast writer cannot
 //! fill the disk between two looks.
 
-use ox_proto::OpCode;
+use ox_proto::multi::MultiOp;
+use ox_proto::{OpCode, Reader};
 
 /// Which writes the disk has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
     /// All.
     All,
-    /// Those that make room: deletes, and whatever ends sessions. New sessions begin, because who wants to delete
-    /// needs one.
+    /// Those that make room: deletes, alone or as a multi of nothing else but checks, and whatever ends sessions.
+    /// New sessions begin, because who wants to delete needs one.
     Freeing,
     /// None but the end of sessions.
     None,
 }
 
 impl Writes {
-    pub(super) fn allow(self, op: OpCode) -> bool {
+    pub(super) fn allow(self, op: OpCode, body: &[u8]) -> bool {
         match self {
             Self::All => true,
-            Self::Freeing => op == OpCode::Delete,
+            Self::Freeing => op == OpCode::Delete || (op == OpCode::Multi && only_deletes(body)),
             Self::None => false,
+        }
+    }
+}
+
+/// Whether a multi deletes and does nothing else.
+fn only_deletes(body: &[u8]) -> bool {
+    let (mut from, mut deletes) = (Reader::new(body), 0);
+    loop {
+        match MultiOp::next(&mut from) {
+            Ok(Some(MultiOp::Delete(_))) => deletes += 1,
+            Ok(Some(MultiOp::Check(_))) => (),
+            Ok(None) => return 0 < deletes,
+            Ok(Some(_)) | Err(_) => return false,
         }
     }
 }
@@ -72,10 +86,10 @@ mod tests {
         assert_eq!(room.writes(), Writes::All);
         room.spend(51);
         assert_eq!(room.writes(), Writes::Freeing);
-        assert!(Writes::Freeing.allow(OpCode::Delete) && !Writes::Freeing.allow(OpCode::SetData));
+        assert!(Writes::Freeing.allow(OpCode::Delete, &[]) && !Writes::Freeing.allow(OpCode::SetData, &[]));
         room.spend(750);
         assert_eq!(room.writes(), Writes::None);
-        assert!(!Writes::None.allow(OpCode::Delete));
+        assert!(!Writes::None.allow(OpCode::Delete, &[]));
         room.measured(5000, 1000, 0);
         assert_eq!(room.writes(), Writes::All);
     }

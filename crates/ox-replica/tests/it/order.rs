@@ -64,12 +64,50 @@ fn k138_no_interleaving_bends_the_order_and_k139_leaves_anything_behind() {
                 assert_eq!(xid, expected_xid, "seed {seed}");
                 if let Some(data) = data {
                     assert_eq!(*err, 0);
-                    assert_eq!(Reader::new(body).get::<Option<&[u8]>>().unwrap().unwrap(), data, "seed {seed}");
+                    assert_eq!(data_of(body), data, "seed {seed}");
                 }
             }
             assert!(heard.windows(2).all(|pair| pair[0].1 <= pair[1].1), "seed {seed}: zxids never go back");
         }
     }
+}
+
+/// A read is answered at once only where it cannot overtake anything, however far the write before it has come.
+#[test]
+fn k143_a_read_never_overtakes_a_write() {
+    let ways: [&[fn(&mut World)]; 4] =
+        [&[], &[World::step], &[World::step, World::sync], &[World::step, World::sync, World::apply]];
+    for (at, way) in ways.into_iter().enumerate() {
+        let mut world = World::new();
+        let ((writer, _), (other, _)) = (world.client(), world.client());
+        world.create(writer, 1, "/a", 0);
+        world.settle();
+        world.get(other, 1, "/a", true);
+        world.settle();
+        world.replies(writer);
+        world.replies(other);
+
+        world.set(writer, 2, "/a", b"new");
+        world.serve(writer);
+        way.iter().for_each(|go| go(&mut world));
+        world.get(writer, 3, "/a", false);
+        world.serve(writer);
+        world.settle();
+        let heard = world.replies(writer);
+        assert_eq!(heard.iter().map(|reply| reply.0).collect::<Vec<_>>(), [2, 3], "way {at}");
+        assert_eq!(data_of(&heard[1].3), b"new", "way {at}: its own write is there");
+
+        // The write is acknowledged: whoever asks now sees it, and has heard of it before.
+        world.get(other, 2, "/a", false);
+        world.serve(other);
+        let heard = world.replies(other);
+        assert_eq!(heard.iter().map(|reply| reply.0).collect::<Vec<_>>(), [-1, 2], "way {at}");
+        assert_eq!(data_of(&heard[1].3), b"new", "way {at}");
+    }
+}
+
+fn data_of(body: &[u8]) -> &[u8] {
+    Reader::new(body).get::<Option<&[u8]>>().unwrap().unwrap()
 }
 
 #[test]

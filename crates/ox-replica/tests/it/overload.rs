@@ -1,8 +1,10 @@
 //! Bounds, and what happens at them.
 
 use crate::world::{SETTINGS, World, replica_settings};
-use ox_proto::request::{CreateTtlRequest, put_request};
-use ox_proto::{OpCode, RawAcls};
+use ox_proto::frame::{begin_frame, end_frame};
+use ox_proto::multi::{MultiHeader, MultiOp};
+use ox_proto::request::{CreateTtlRequest, PathVersion, RequestHeader, SetDataRequest, put_request};
+use ox_proto::{Jute, OpCode, RawAcls, SessionId};
 use ox_replica::limits::{
     ANSWERS_BEHIND_A_WRITE_BYTES_MAX, BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES,
     REQUESTS_IN_FLIGHT_MAX, SWEPT_AT_ONCE_MAX,
@@ -151,14 +153,13 @@ fn k153_a_full_disk_refuses_what_needs_space() {
     world.set(side, 1, "/a", b"a first one fits, and uses the space up");
     world.set(side, 2, "/a", b"");
     world.get(side, 3, "/a", false);
-    let body = ox_proto::request::PathVersion { path: Some("/a".into()), version: -1 };
-    ox_proto::request::put_request(&mut world.sides[side].input, 4, OpCode::Delete.code(), &body);
+    delete(&mut world, side, 4, "/a");
     world.settle();
     let heard: Vec<_> = world.replies(side).iter().map(|reply| (reply.0, reply.2)).collect();
     assert_eq!(heard, [(1, 0), (2, -127), (3, 0), (4, 0)]);
     world.replica.on_space(100, 1000);
     assert_eq!(world.replica.writes(), Writes::None);
-    let newcomer = world.connect(ox_proto::SessionId::NONE, 10_000);
+    let newcomer = world.connect(SessionId::NONE, 10_000);
     world.create(side, 5, "/b", 0);
     world.settle();
     assert!(world.sides[newcomer].is_closed, "no word could tell it why");
@@ -173,7 +174,7 @@ fn k153_a_full_disk_refuses_what_needs_space() {
 #[test]
 fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
     let mut world = World::new();
-    let settings = ReplicaSettings { sweep_interval_ms: 1000, sweep_per_minute: 1_000_000, ..replica_settings(1) };
+    let settings = ReplicaSettings { sweep_interval_ms: 1000, sweep_per_minute: 1_000_000, ..replica_settings(1, 0) };
     world.replica = Replica::standalone(settings, &world.state, world.now);
     let (side, _) = world.client();
     for number in 0..1000 {
@@ -192,4 +193,73 @@ fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
     }
     world.settle();
     assert_eq!(world.state.node_count(), before - 1000);
+}
+
+fn delete(world: &mut World, side: usize, xid: i32, path: &str) {
+    put_request(&mut world.sides[side].input, xid, OpCode::Delete.code(), &at_any_version(path));
+}
+
+fn at_any_version(path: &str) -> PathVersion<'_> {
+    PathVersion { path: Some(path.into()), version: -1 }
+}
+
+fn multi(world: &mut World, side: usize, xid: i32, elements: &[MultiOp<'_>]) {
+    let input = &mut world.sides[side].input;
+    let mark = begin_frame(input);
+    RequestHeader { xid, op: OpCode::Multi.code() }.put(input);
+    elements.iter().for_each(|element| element.put(input));
+    MultiHeader::END.put(input);
+    end_frame(input, mark);
+}
+
+/// The last replies to a client: xid and error.
+fn errors(world: &mut World, side: usize) -> Vec<(i32, i32)> {
+    world.settle();
+    world.replies(side).iter().map(|reply| (reply.0, reply.2)).collect()
+}
+
+/// O16: what is needed to get out of the shortage is served in it, and it ends by itself.
+#[test]
+fn k150_short_of_space_what_frees_space_is_served() {
+    const RESERVE: u64 = 100_000;
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    (0..6).for_each(|at| world.create(side, at, &format!("/n{at}"), 0));
+    let (leaving, session) = world.client();
+    world.create(leaving, 1, "/ephemeral", 1);
+    world.settle();
+    world.replies(side);
+    world.replies(leaving);
+
+    world.replica.on_space(RESERVE - 1, RESERVE);
+    assert_eq!(world.replica.writes(), Writes::Freeing);
+    let remove = |path: &'static str| MultiOp::Delete(at_any_version(path));
+    let set = SetDataRequest { path: Some("/a".into()), data: Some(b"larger"), version: -1 };
+    world.create(side, 1, "/b", 0);
+    delete(&mut world, side, 2, "/n0");
+    multi(&mut world, side, 3, &[MultiOp::Check(at_any_version("/a")), remove("/n1"), remove("/n2")]);
+    multi(&mut world, side, 4, &[remove("/n3"), MultiOp::SetData(set)]);
+    multi(&mut world, side, 5, &[MultiOp::Check(at_any_version("/a"))]);
+    assert_eq!(errors(&mut world, side), [(1, -127), (2, 0), (3, 0), (4, -127), (5, -127)]);
+    assert!(world.state.stat("/n2").is_none() && world.state.stat("/n3").is_some());
+
+    let (newcomer, _) = world.client();
+    delete(&mut world, newcomer, 1, "/n4");
+    assert_eq!(errors(&mut world, newcomer), [(1, 0)], "who wants to delete needs a session");
+    let renewed = world.connect(session, 10_000);
+    world.settle();
+    assert_eq!(world.hello(renewed).session, session);
+
+    world.replica.on_space(RESERVE / 5, RESERVE);
+    assert_eq!(world.replica.writes(), Writes::None);
+    delete(&mut world, side, 6, "/n5");
+    world.get(side, 7, "/a", false);
+    assert_eq!(errors(&mut world, side), [(6, -127), (7, 0)]);
+    world.bare(renewed, 1, OpCode::CloseSession);
+    world.settle();
+    assert!(!world.state.has_session(session) && world.state.stat("/ephemeral").is_none(), "sessions end to the last");
+
+    world.replica.on_space(2 * RESERVE, RESERVE);
+    world.create(side, 8, "/b", 0);
+    assert_eq!(errors(&mut world, side), [(8, 0)], "and nobody had to do anything");
 }

@@ -30,7 +30,7 @@ fn k114_ids_are_good_for_every_server_and_every_clock() {
             assert_eq!(world.replies(side)[0].2, 0, "server {server} at {wall_ms}");
             assert_eq!(world.state.ephemerals_of(session).collect::<Vec<_>>(), ["/e"]);
             // The same server starts again while its clock stands still, or went back.
-            world.replica = Replica::standalone(replica_settings(server), &world.state, world.now);
+            world.replica = Replica::standalone(replica_settings(server, wall_ms), &world.state, world.now);
             let (_, next) = world.client();
             assert_ne!(next, session);
             let again = world.connect(session, 10_000);

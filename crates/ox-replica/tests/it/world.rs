@@ -48,10 +48,11 @@ pub(crate) struct World {
     mail: VecDeque<Outbox>,
 }
 
-pub(crate) fn replica_settings(server: u8) -> ReplicaSettings {
+pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSettings {
     ReplicaSettings {
         tick_ms: 1000,
         server,
+        session_clock_ms,
         threads: 1,
         sweep_interval_ms: 60_000,
         sweep_per_minute: 10_000,
@@ -69,7 +70,7 @@ impl World {
         let now = Now { mono_ms: 0, wall_ms };
         let state = State::new(options);
         Self {
-            replica: Replica::standalone(replica_settings(server), &state, now),
+            replica: Replica::standalone(replica_settings(server, now.wall_ms), &state, now),
             state,
             sides: Vec::new(),
             now,

@@ -183,6 +183,7 @@ impl Connection {
                 Err(_) => return Err(()),
             }
         }
+        self.event_bytes = self.event_bytes.min(self.unsent());
         let has_moved = self.unsent() < before;
         if self.unsent() == 0 {
             self.output.clear();

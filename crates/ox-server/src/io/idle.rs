@@ -66,3 +66,78 @@ fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, are_full: bool) -> Op
     let seconds = i64::try_from(conn.input.len() / FRAME_BYTES_PER_SECOND_MIN).unwrap_or(i64::MAX);
     (FRAME_DEADLINE_MS + 1000 * seconds <= now_ms - since_ms).then_some(Fault::Slow)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::pool::Pool;
+    use crate::register::Register;
+    use ox_proto::SessionId;
+    use ox_replica::Conn;
+    use ox_tree::ConnId;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::Ordering;
+
+    const STEP_MS: i64 = 10_000;
+
+    /// A connection with a session of 40 s, and the client's end of it.
+    fn connection() -> (Connection, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, address) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let id = ConnId::new(0, 0, 1);
+        let figures = Register::default().add(id, address, 0, 0);
+        let mut core = Conn::new(id, address.ip());
+        core.on_attached(SessionId(1), 40_000);
+        figures.attach(SessionId(1), 40_000);
+        (Connection::new(mio::net::TcpStream::from_std(stream), address, core, figures), client)
+    }
+
+    fn check(conn: &mut Connection, now_ms: i64, expected: Option<Fault>) {
+        assert_eq!(fault(conn, now_ms, STEP_MS, false), expected, "at {now_ms}");
+    }
+
+    #[test]
+    fn silence_ends_after_the_timeout_at_the_next_step() {
+        let (mut conn, _client) = connection();
+        check(&mut conn, 49_999, None);
+        check(&mut conn, 50_000, Some(Fault::Silent));
+    }
+
+    #[test]
+    fn a_frame_has_its_time_and_large_ones_more() {
+        let (mut conn, _client) = connection();
+        let look = |conn: &mut Connection, now_ms, expected| {
+            conn.figures.last_io_ms.store(now_ms, Ordering::Relaxed); // a byte now and then
+            check(conn, now_ms, expected);
+        };
+        conn.input = vec![0, 0, 0xff, 0];
+        look(&mut conn, 1000, None);
+        look(&mut conn, 1000 + FRAME_DEADLINE_MS - 1, None);
+        look(&mut conn, 1000 + FRAME_DEADLINE_MS, Some(Fault::Slow));
+        conn.input.resize(5 * FRAME_BYTES_PER_SECOND_MIN, 0);
+        conn.input[..4].copy_from_slice(&[0, 0xf, 0xff, 0xff]);
+        look(&mut conn, 5999 + FRAME_DEADLINE_MS, None);
+        look(&mut conn, 6000 + FRAME_DEADLINE_MS, Some(Fault::Slow));
+        conn.input.clear();
+        look(&mut conn, 100_000, None);
+        conn.input = vec![0, 0, 0, 4, 1, 2, 3, 4, 0]; // a frame that waits for us
+        look(&mut conn, 200_000, None);
+        look(&mut conn, 300_000, None);
+    }
+
+    #[test]
+    fn clients_must_take_what_they_are_sent() {
+        let (mut conn, client) = connection();
+        conn.output = vec![0; 64 << 20];
+        conn.flush(1000, &mut Pool::default()).unwrap();
+        assert!(BUFFERED_BYTES_SMALL < conn.unsent(), "more than sockets hold");
+        conn.figures.last_io_ms.store(40_000, Ordering::Relaxed); // it still sends
+        check(&mut conn, 40_999, None);
+        check(&mut conn, 41_000, Some(Fault::Stuck));
+        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS - 1, STEP_MS, true), None);
+        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS, STEP_MS, true), Some(Fault::Stuck), "others need the room");
+        drop(client);
+    }
+}

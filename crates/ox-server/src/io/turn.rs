@@ -261,7 +261,9 @@ impl IoThread {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             conn.passed_over = false;
             let may_read = conn.readable && !conn.ended && !conn.closing && !conn.stalled;
-            if !may_read || !conn.core.may_take(self.room) || self.pause_bytes < conn.unsent() {
+            // Whoever has a frame waiting gets no further one read: input stays below a frame and one read.
+            let may_read = may_read && !conn.has_frame() && conn.unsent() <= self.pause_bytes;
+            if !may_read || !conn.core.may_take(self.room) {
                 continue;
             }
             if self.arena.len() < at + READ_BYTES {

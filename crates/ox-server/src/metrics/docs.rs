@@ -16,7 +16,7 @@ pub fn metrics_page() -> String {
     for metric in IDLE {
         let kind = match metric.kind {
             Kind::Gauge | Kind::GaugeSet => "gauge",
-            Kind::Counter => "counter",
+            Kind::Counter | Kind::CounterSet => "counter",
             Kind::Summary | Kind::SummarySet => "summary",
             Kind::Percentiles => "percentiles",
         };
@@ -29,6 +29,7 @@ const SECTIONS: &[(Kind, &str)] = &[
     (Kind::Gauge, "Gauges"),
     (Kind::GaugeSet, "Gauges by top-level node"),
     (Kind::Counter, "Counters"),
+    (Kind::CounterSet, "Counters by top-level node"),
     (Kind::Summary, "Summaries"),
     (Kind::Percentiles, "Summaries with percentiles"),
     (Kind::SummarySet, "Summaries by top-level node"),
@@ -44,7 +45,7 @@ The four-letter word `mntr` prints them, each with `zk_` before its name. Names 
 | kind | printed as |
 |---|---|
 | gauge, counter | `zk_<name>` |
-| gauge by top-level node | `zk_<node>_<name>` |
+| gauge, counter by top-level node | `zk_<node>_<name>` |
 | summary | `zk_avg_<name>`, `zk_min_`, `zk_max_`, `zk_cnt_`, `zk_sum_` |
 | summary with percentiles | the same and `zk_p50_`, `zk_p95_`, `zk_p99_`, `zk_p999_` |
 | summary by top-level node | `zk_avg_<node>_<name>`, and so on |

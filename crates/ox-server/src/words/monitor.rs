@@ -17,7 +17,7 @@ pub(super) fn mntr(shared: &Shared) -> String {
     shared.metrics.show(&mut show);
     for metric in IDLE {
         let reading = match metric.kind {
-            Kind::Gauge | Kind::GaugeSet | Kind::Counter => Reading::Number(Number::Int(0)),
+            Kind::Gauge | Kind::GaugeSet | Kind::Counter | Kind::CounterSet => Reading::Number(Number::Int(0)),
             Kind::Summary | Kind::SummarySet => Reading::Summary(Tally::default()),
             Kind::Percentiles => Reading::Percentiles(Tally::default(), [0; 4]),
         };

@@ -215,6 +215,22 @@ fn quotas_show_by_namespace() {
 }
 
 #[test]
+fn refusals_of_quotas_are_counted() {
+    let served = Served::with_properties(ALL_WORDS, "-Dzookeeper.enforceQuota=true");
+    let mut client = served.client();
+    client.create("/app", b"");
+    client.create("/zookeeper/quota/app", b"");
+    client.create("/zookeeper/quota/app/zookeeper_limits", b"count=1,bytes=-1=;byteHardLimit=9");
+    client.create("/zookeeper/quota/app/zookeeper_stats", b"");
+    assert_eq!(client.create("/app/a", b"").err, 0, "more than a soft limit allows");
+    assert_eq!(client.create("/app/b", b"far too much").err, -125);
+    assert_eq!(client.set("/app/a", b"far too much").err, -125);
+    served.await_metric("app_quota_exceeded_error_per_namespace", "2");
+    served.word("srst");
+    served.await_metric("app_quota_exceeded_error_per_namespace", "0");
+}
+
+#[test]
 fn connections_that_end_are_counted() {
     let served = Served::with("4lw.commands.whitelist=*\nmaxClientCnxns=3\n");
     let mut client = served.client();

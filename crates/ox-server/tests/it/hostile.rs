@@ -152,7 +152,7 @@ fn templates() -> Vec<(i32, Vec<u8>)> {
 
 /// What Apache 3.9 logs, dies of, and cannot start from again.
 #[test]
-fn k162_requests_that_end_apache_are_answered_here() {
+fn k162_requests_that_end_apache_are_refused_here() {
     for extended in [false, true] {
         let mut served = Served::with(&format!("extendedTypesEnabled={extended}\nenforceQuota={extended}\n"));
         let mut client = served.client();
@@ -160,12 +160,13 @@ fn k162_requests_that_end_apache_are_answered_here() {
             let reply = client.ask(|packet, xid| packet.create_ttl(xid, "/ttl", flags, -1));
             assert_eq!(reply.err, -8, "flags {flags}");
         }
-        assert_eq!(client.create("/zookeeper/quota/zookeeper_limits", b"count=1").err, 0);
+        assert_eq!(client.create("/zookeeper/quota/zookeeper_limits", b"count=1").err, -8);
         for path in ["/zookeeper/zookeeper_limits", "/zookeeperX/zookeeper_limits", "/zookeeper/abc/zookeeper_limits"] {
             let parent = path.rsplit_once('/').unwrap().0;
             client.create(parent, b"");
+            assert_eq!(client.create_as(path, 1).err, -8, "{path} would go with its session");
             assert_eq!(client.create(path, b"").err, 0, "{path}");
-            assert_eq!(client.ask(|packet, xid| packet.delete(xid, path)).err, 0, "{path}");
+            assert_eq!(client.ask(|packet, xid| packet.delete(xid, path)).err, -8, "{path}");
         }
         for path in ["/q", "/zookeeper/quota/q"] {
             assert_eq!(client.create(path, b"").err, 0);
@@ -175,7 +176,8 @@ fn k162_requests_that_end_apache_are_answered_here() {
         for stats in [None, Some(&b"nonsense"[..]), Some(b"count=x,bytes=1"), Some(b"")] {
             let body =
                 SetDataRequest { path: Some("/zookeeper/quota/q/zookeeper_stats".into()), data: stats, version: -1 };
-            assert_eq!(client.ask(|packet, xid| packet.request(xid, OpCode::SetData, &body)).err, 0);
+            let err = if stats == Some(b"") { 0 } else { -8 };
+            assert_eq!(client.ask(|packet, xid| packet.request(xid, OpCode::SetData, &body)).err, err, "{stats:?}");
             assert_eq!(client.create("/q/child", b"x").err, 0, "{stats:?}");
             assert_eq!(client.set("/q/child", b"xyz").err, 0, "{stats:?}");
             assert_eq!(client.ask(|packet, xid| packet.delete(xid, "/q/child")).err, 0, "{stats:?}");

@@ -17,3 +17,4 @@ mod served;
 mod sessions;
 mod settings;
 mod slow;
+mod snapshots;

@@ -403,3 +403,26 @@ fn requests_that_waited_too_long_are_refused() {
         }
     });
 }
+
+/// Requests that are small, with answers that are large, from a client that takes every answer: the server must not
+/// take requests faster than it answers them.
+#[test]
+fn k146_requests_are_taken_no_faster_than_they_are_answered() {
+    const ANSWERS: usize = 3000;
+    const SOCKETS_HOLD: usize = 12 << 20;
+    let served = Served::start();
+    let mut client = served.client();
+    client.create("/a", &vec![1; 200_000]);
+    let mut writer = client.raw.writer();
+    let many = (0..10_000).fold(Packet::default(), |packet, _| packet.get(1, "/a"));
+    let pusher = thread::spawn(move || {
+        let mut pushed = 0;
+        while let Ok(count @ 1..) = writer.write(&many.0[pushed % many.0.len()..]) {
+            pushed += count;
+        }
+        pushed
+    });
+    (0..ANSWERS).for_each(|_| assert_eq!(client.reply().err, 0));
+    client.raw.shut_down();
+    assert!(pusher.join().unwrap() < SOCKETS_HOLD, "requests pile up in the server");
+}

@@ -16,7 +16,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Longer than anything a test waits for; a test that gets here has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A socket and what was read from it beyond the last frame.
 pub(crate) struct Raw {
@@ -27,7 +27,10 @@ pub(crate) struct Raw {
 
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
+        Self::over(TcpStream::connect(address).expect("the server listens"))
+    }
+
+    pub(crate) fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -51,6 +54,11 @@ impl Raw {
     /// Says that nothing more will come.
     pub(crate) fn finish(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write); // the server may have closed it already
+    }
+
+    /// Ends the connection, also for those who write to it.
+    pub(crate) fn shut_down(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both); // the server may have closed it already
     }
 
     /// The next frame; `None` when the server has closed the connection.
@@ -321,7 +329,10 @@ impl Client {
 
     /// Opens or resumes a session; `None` when it is refused.
     pub(crate) fn try_open(address: SocketAddr, hello: &Hello) -> Option<Self> {
-        let mut raw = Raw::connect(address);
+        Self::try_open_over(Raw::connect(address), hello)
+    }
+
+    pub(crate) fn try_open_over(mut raw: Raw, hello: &Hello) -> Option<Self> {
         let hello = raw.handshake(hello)?;
         let client = Self { raw, hello, events: VecDeque::new(), xid: 0 };
         (hello.session != SessionId::NONE).then_some(client)

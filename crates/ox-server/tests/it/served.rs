@@ -3,9 +3,11 @@
 use crate::raw::{Client, Hello, Raw};
 use ox_config::{Config, Outside, Start, SystemProperties};
 use ox_server::{Fatal, Server};
+use ox_store::disk::{Disk, RealDisk};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 const FILE: &str = "zoo.cfg";
@@ -18,6 +20,7 @@ pub(crate) struct Served {
     dir: TempDir,
     settings: String,
     properties: String,
+    disk: Arc<dyn Disk>,
     server: Option<Server>,
 }
 
@@ -34,14 +37,24 @@ impl Served {
 
     /// With system properties too (`-Dname=value ...`), for what cannot stand in `zoo.cfg`.
     pub(crate) fn with_properties(settings: &str, properties: &str) -> Self {
+        Self::begun(Arc::new(RealDisk), settings, properties)
+    }
+
+    /// With its files on a disk of the test's own.
+    pub(crate) fn on(disk: Arc<dyn Disk>, settings: &str) -> Self {
+        Self::begun(disk, settings, "")
+    }
+
+    fn begun(disk: Arc<dyn Disk>, settings: &str, properties: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut served = Self { dir, settings: settings.to_owned(), properties: properties.to_owned(), server: None };
+        let (settings, properties) = (settings.to_owned(), properties.to_owned());
+        let mut served = Self { dir, settings, properties, disk, server: None };
         served.begin();
         served
     }
 
     fn begin(&mut self) {
-        self.server = Some(Server::start(self.config()).expect("the server starts"));
+        self.server = Some(Server::start_on(Arc::clone(&self.disk), self.config()).expect("the server starts"));
     }
 
     /// The configuration it runs with. Tests count their connections themselves unless they say otherwise.

@@ -14,7 +14,7 @@ pub(crate) fn check(disk: &SimDisk, journal: &Journal, plan: &Plan, seed: u64) -
     copy.clear_faults();
     let keep = if seed.is_multiple_of(2) { Keep::Nothing } else { Keep::Random(seed) };
     copy.power_on(keep);
-    match Store::open(Arc::new(copy), &store_options(plan), &tree_options(plan), seed) {
+    match Store::open(Arc::new(copy), &store_options(plan, 0), &tree_options(plan), seed) {
         Ok(opened) => journal
             .judge(opened.state.last_zxid(), opened.state.digest())
             .map_err(|finding| Finding::new(Kind::NotRestorable, format!("{} ({keep:?})", finding.detail))),

@@ -7,7 +7,7 @@ use ox_proto::Zxid;
 use ox_proto::log_frame::{Framed, OVERHEAD_BYTES, read_log_frame};
 use ox_proto::txn::Record;
 use ox_replica::LogBatch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A transaction that was handed to the disk.
 #[derive(Debug)]
@@ -48,13 +48,18 @@ impl Journal {
         self.entries.get(&zxid)
     }
 
-    /// Notes a batch on its way to the disk.
-    pub(crate) fn hand_over(&mut self, batch: &LogBatch, now: Time) {
+    /// Notes a batch on its way to the disk. `proposed` says when its records were made: each moment with the last
+    /// of them.
+    pub(crate) fn hand_over(&mut self, batch: &LogBatch, proposed: &mut VecDeque<(Zxid, Time)>) {
         let mut rest = &batch.bytes[..];
         while let Framed::Record(bytes) = read_log_frame(rest) {
             let record = Record::decode(bytes).expect("own records decode");
+            while proposed.front().is_some_and(|(last, _)| *last < record.header.zxid) {
+                proposed.pop_front();
+            }
+            let at = proposed.front().map(|(_, at)| *at);
             let digest = record.digest.map(|digest| digest.tree_digest);
-            let entry = Entry { record: bytes.to_vec(), logged: Logged::of(&record, Some(now)), digest };
+            let entry = Entry { record: bytes.to_vec(), logged: Logged::of(&record, at), digest };
             rest = &rest[bytes.len() + OVERHEAD_BYTES..];
             self.entries.insert(record.header.zxid, entry);
         }

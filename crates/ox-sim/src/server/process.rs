@@ -51,6 +51,8 @@ pub(crate) struct Process {
     pub(crate) log_queue: VecDeque<Arc<LogBatch>>,
     pub(crate) log_is_planned: bool,
     pub(crate) inbox: Inbox,
+    /// When transactions were made: each moment with the last of them.
+    pub(crate) proposed: VecDeque<(Zxid, Time)>,
     pub(crate) phase: Phase,
     pub(crate) replica_is_planned: bool,
     /// The deadline that the replica thread will be woken for.
@@ -74,6 +76,7 @@ impl Process {
         let settings = ReplicaSettings {
             tick_ms: env.plan.tick_ms,
             server: 1,
+            session_clock_ms: opened.session_clock_ms,
             threads,
             sweep_interval_ms: env.plan.sweep_ms,
             sweep_per_minute: 60_000,
@@ -89,6 +92,7 @@ impl Process {
             log_queue: VecDeque::new(),
             log_is_planned: false,
             inbox: Inbox::default(),
+            proposed: VecDeque::new(),
             phase: Phase::Idle,
             replica_is_planned: false,
             timer_ms: None,

@@ -75,6 +75,7 @@ impl Process {
             self.timer_ms = None;
             let sessions = self.replica.session_count();
             self.replica.on_time(now, &self.state);
+            self.proposed.push_back((self.replica.last_proposed(), env.now));
             env.note(format_args!("replica: on time, {sessions} sessions, proposed {}", self.replica.last_proposed()));
         }
         self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));
@@ -98,6 +99,7 @@ impl Process {
         env.note(format_args!("replica: {} items", submission.items.len()));
         env.trace.bytes(&submission.bytes);
         self.replica.step(now, submission, &self.state, &mut self.outboxes);
+        self.proposed.push_back((self.replica.last_proposed(), env.now));
         if self.replica.log_is_full() {
             self.hand_over_log(env, journal, who);
         }
@@ -114,7 +116,7 @@ impl Process {
     fn hand_over_log(&mut self, env: &mut Env, journal: &mut Journal, who: Who) {
         if let Some(batch) = self.replica.take_log() {
             env.note(format_args!("replica: batch {} to {}", batch.first, batch.last));
-            journal.hand_over(&batch, env.now);
+            journal.hand_over(&batch, &mut self.proposed);
             self.log_queue.push_back(batch);
             self.wake_log(env, who);
         }

@@ -525,3 +525,20 @@ fn k062_leftovers() {
     assert!(names(&disk, "oxk.").iter().all(|name| !name.ends_with(".tmp")));
     assert!(disk.content(Path::new("/srv/zk/initialize")).is_none());
 }
+
+/// Guard: nodes whose list the snapshot lacks are told to the operator, unless the logs have it.
+#[test]
+fn k067_lists_that_no_file_has_are_reported() {
+    let (disk, _) = golden("c-fuzzy");
+    let mut found = 0;
+    for snapshot in names(&disk, "snapshot.") {
+        let disk = disk.fork();
+        names(&disk, "snapshot.").iter().filter(|name| **name != snapshot).for_each(|name| remove(&disk, name));
+        assert_eq!(open(&disk.fork()).unwrap().report.unresolved_acls, [""; 0], "{snapshot}: the logs have them all");
+        names(&disk, "log.").iter().for_each(|name| remove(&disk, name));
+        let opened = open(&disk).unwrap();
+        found += opened.report.unresolved_acls.len();
+        assert!(opened.report.unresolved_acls.iter().all(|path| opened.state.is_closed(path)));
+    }
+    assert!(0 < found, "some are in the logs only");
+}

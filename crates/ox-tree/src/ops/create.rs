@@ -118,6 +118,11 @@ pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> R
     if view.state.is_ephemeral(parent.stat.ephemeral_owner) {
         return Err(ErrorCode::NoChildrenForEphemerals);
     }
+    // K72: Apache dies of a limits node at the root of all quotas, and when certain others are removed.
+    let stays = matches!(new.kind, CreateKind::Create { ephemeral: false } | CreateKind::Create2 { ephemeral: false });
+    if (!stays || parent_path == path::QUOTA) && quota::is_deadly_to_remove(node_path) {
+        return Err(ErrorCode::BadArguments);
+    }
     check_quota(view, node_path, 1, signed(new.data.map_or(0, <[u8]>::len)))?;
 
     let parent_cversion = parent.sequence.wrapping_add(1);
@@ -142,8 +147,9 @@ pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> R
     Ok(txn.kind())
 }
 
-/// Refuses growth beyond a hard limit. Usage is taken from the committed stats node, as Apache does.
-pub(super) fn check_quota(view: &View<'_>, node_path: &str, count: i64, bytes: i64) -> Result<(), ErrorCode> {
+/// Refuses growth beyond a hard limit, and notes that beyond any. Usage is taken from the committed stats node, as
+/// Apache does.
+pub(super) fn check_quota(view: &mut View<'_>, node_path: &str, count: i64, bytes: i64) -> Result<(), ErrorCode> {
     if !view.state.options().enforce_quota {
         return Ok(());
     }
@@ -156,5 +162,12 @@ pub(super) fn check_quota(view: &View<'_>, node_path: &str, count: i64, bytes: i
     }
     let Some(usage) = view.state.quota_figures(subject, quota::STATS) else { return Ok(()) };
     let usage = usage.map_err(|_| ErrorCode::MarshallingError)?;
-    if limits.forbids(&usage, count, bytes) { Err(ErrorCode::QuotaExceeded) } else { Ok(()) }
+    for over in limits.passed(subject, &usage, count, bytes).into_iter().flatten() {
+        let is_hard = over.is_hard;
+        view.note_over_quota(over);
+        if is_hard {
+            return Err(ErrorCode::QuotaExceeded);
+        }
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ use super::{ErrorCode, check_version};
 use crate::node::Kind;
 use crate::path;
 use crate::pending::{Projected, View};
+use crate::quota;
 use ox_proto::OpCode;
 use ox_proto::acl::perms;
 use ox_proto::request::PathVersion;
@@ -20,6 +21,10 @@ pub(super) fn prepare(view: &mut View<'_>, request: &PathVersion<'_>, out: &mut 
     check_version(request.version, node.stat.version)?;
     if 0 < node.children {
         return Err(ErrorCode::NotEmpty);
+    }
+    // K72
+    if quota::is_deadly_to_remove(path) {
+        return Err(ErrorCode::BadArguments);
     }
     remove(view, &node, Some(parent));
     let txn = Txn::Delete { path: Cow::Borrowed(path) };

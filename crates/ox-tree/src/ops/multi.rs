@@ -4,7 +4,7 @@
 //! then errors. Whoever applies it sees the errors and does nothing.
 
 use super::create::{Mode, New};
-use super::{ErrorCode, Failure, check, create, delete, set_data};
+use super::{ErrorCode, Failure, check, create, delete, fits_a_record, set_data};
 use crate::pending::View;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::{Jute, put_count};
@@ -18,7 +18,7 @@ const ELEMENT_BYTES_GUESS: usize = 64;
 
 pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<OpCode, Failure> {
     let elements = decode(body)?;
-    let digest = view.mark();
+    let (begin, digest) = (out.len(), view.mark());
     put_count(out, elements.len());
     let mut failed = None;
     for element in &elements {
@@ -42,6 +42,11 @@ pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Re
         });
         end_frame(out, mark);
         out[start..start + 4].copy_from_slice(&kind.code().to_be_bytes());
+        // K151: what cannot be stored is not built to its end. A list that names `auth` grows a thousandfold.
+        if !fits_a_record(view, out.len() - begin) {
+            view.roll_back(digest);
+            return Err(ErrorCode::MarshallingError.into());
+        }
     }
     if failed.is_some() {
         view.roll_back(digest);

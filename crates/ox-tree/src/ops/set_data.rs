@@ -4,6 +4,7 @@ use super::create::check_quota;
 use super::{ErrorCode, check_version, next_version, signed};
 use crate::path;
 use crate::pending::View;
+use crate::quota;
 use ox_proto::OpCode;
 use ox_proto::acl::perms;
 use ox_proto::request::SetDataRequest;
@@ -24,6 +25,10 @@ pub(super) fn prepare(
     let growth = signed(request.data.map_or(0, <[u8]>::len)) - signed(node.data_length);
     check_quota(view, node_path, 0, growth)?;
     check_version(request.version, node.stat.version)?;
+    // K72
+    if quota::is_deadly_usage(node_path, request.data) {
+        return Err(ErrorCode::BadArguments);
+    }
     node.stat.version = next_version(node.stat.version);
     node.stat.mzxid = view.zxid;
     node.stat.mtime = view.time_ms;

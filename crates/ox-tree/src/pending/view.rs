@@ -7,6 +7,7 @@ use crate::index::PathHash;
 use crate::node::{NodeId, node_digest, prefix_crc};
 use crate::path;
 use crate::pending::{Pending, Projected, SessionChange};
+use crate::quota::OverQuota;
 use ox_proto::stat::StatPersisted;
 use ox_proto::{ErrorCode, RawAcls, SessionId, Zxid};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub struct View<'a> {
     pub(crate) time_ms: i64,
     pub(crate) session: SessionId,
     session_ok: Result<(), ErrorCode>,
+    over_quota: Option<OverQuota>,
 }
 
 /// The stamp of a transaction in the making.
@@ -51,13 +53,23 @@ impl<'a> View<'a> {
         }
         let alive = stamp.session == SessionId::NONE || !pending.is_closing(stamp.session);
         let session_ok = if alive { Ok(()) } else { Err(ErrorCode::SessionExpired) };
-        Self { state, pending, ids, zxid: stamp.zxid, time_ms: stamp.time_ms, session: stamp.session, session_ok }
+        let Stamp { zxid, time_ms, session } = stamp;
+        Self { state, pending, ids, zxid, time_ms, session, session_ok, over_quota: None }
     }
 
     /// Makes every check of the session fail with `code`, at the place in the order of checks where it belongs:
     /// the caller knows of sessions that have moved.
     pub fn fail_session(&mut self, code: ErrorCode) {
         self.session_ok = Err(code);
+    }
+
+    pub(crate) fn note_over_quota(&mut self, over: OverQuota) {
+        self.over_quota = Some(over);
+    }
+
+    /// The limit that the write passed, if it did: the one it was refused for, or else the last one.
+    pub fn take_over_quota(&mut self) -> Option<OverQuota> {
+        self.over_quota.take()
     }
 
     /// Refuses a write of a session that is being closed.

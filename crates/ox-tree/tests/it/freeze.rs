@@ -19,7 +19,7 @@ pub(crate) fn load(frozen: &Frozen, setup: &Setup) -> State {
         loader.acl(id, RawAcls::from_encoded(&bytes).unwrap()).unwrap();
     }
     frozen.for_each_node(|node| loader.node(node.path, node.data, node.acl, node.stat)).unwrap();
-    assert_eq!(loader.unresolved(), 0);
+    assert_eq!(loader.take_unresolved(), [""; 0]);
     loader.finish(frozen.last_zxid()).unwrap()
 }
 

@@ -311,6 +311,9 @@ impl Model {
                 if self.child_count(path) > 0 {
                     return Err(-111);
                 }
+                if quota::is_deadly_to_remove(path) {
+                    return Err(-8);
+                }
                 self.remove(path, now.zxid);
                 Ok(Done::Deleted)
             }
@@ -324,6 +327,9 @@ impl Model {
                 let difference = length(data) - length(&self.nodes[path].data);
                 self.check_quota(path, 0, difference)?;
                 check_version(*version, self.nodes[path].version)?;
+                if quota::is_deadly_usage(path, data) {
+                    return Err(-8);
+                }
                 let node = self.nodes.get_mut(path).unwrap();
                 node.data = data.clone();
                 node.version = next_version(node.version);
@@ -383,6 +389,10 @@ impl Model {
         }
         if Self::is_ephemeral(self.nodes[&above].owner) {
             return Err(-108);
+        }
+        let goes_by_itself = matches!((code, flags), (19 | 21, _) | (_, 1 | 3));
+        if (goes_by_itself || above == "/zookeeper/quota") && quota::is_deadly_to_remove(&path) {
+            return Err(-8);
         }
         self.check_quota(&path, 1, length(data))?;
         let owner = match (code, flags) {

@@ -489,7 +489,7 @@ impl World {
             let acl = place.map_or(-1, |place| i64::try_from(place).unwrap() + 1);
             loader.node(path, node.data.as_deref(), acl, persisted(node)).unwrap();
         }
-        assert_eq!(loader.unresolved(), 0);
+        assert_eq!(loader.take_unresolved(), [""; 0]);
         self.state = loader.finish(Zxid(self.model.zxid)).unwrap();
     }
 

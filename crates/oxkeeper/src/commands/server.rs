@@ -29,10 +29,13 @@ pub(crate) struct Args {
 
 /// Runs the server until a signal or a fatal error ends it.
 pub(crate) fn run(args: &Args) -> ExitCode {
-    if let Err(message) = logging::init(&args.log, args.log_format) {
-        eprintln!("{message}");
-        return ExitCode::from(2);
-    }
+    let _logging = match logging::init(&args.log, args.log_format) {
+        Ok(logging) => logging,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::from(2);
+        }
+    };
     match serve(args) {
         Ok(()) => {
             tracing::info!("Exiting normally");

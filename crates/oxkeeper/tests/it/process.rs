@@ -36,15 +36,30 @@ impl Process {
     }
 
     /// Starts a command that becomes the server.
-    pub(crate) fn run(mut command: Command) -> Self {
+    pub(crate) fn run(command: Command) -> Self {
+        Self::run_until(command, "\n") // which is in no line
+    }
+
+    /// Starts a command that becomes the server, and stops to listen when it has said `text`.
+    pub(crate) fn run_until(mut command: Command, text: &'static str) -> Self {
         for variable in ["SERVER_JVMFLAGS", "JVMFLAGS", "OXKEEPER_LOG", "OXKEEPER_LOG_FORMAT"] {
             command.env_remove(variable);
         }
         let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut child = spawned.expect("the binary runs");
-        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
         let (say, lines) = channel();
-        std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| _ = say.send(line)));
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while stderr.read_line(&mut line).is_ok_and(|count| count != 0) {
+                let is_enough = line.contains(text);
+                let _ = say.send(std::mem::take(&mut line).trim_end().to_owned());
+                if is_enough && text != "\n" {
+                    // The pipe stays open for as long as the test runs.
+                    return std::mem::forget(stderr);
+                }
+            }
+        });
         Self { child, lines, said: Vec::new() }
     }
 
@@ -77,17 +92,22 @@ impl Process {
 
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Ended {
-        let until = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("it is a child") {
-                break status;
-            }
-            assert!(Instant::now() < until, "it does not end: {:#?}", self.said);
-            std::thread::sleep(Duration::from_millis(5)); // the standard library cannot wait with a limit
-        };
+        let status = self.end_unheard();
         let mut said = std::mem::take(&mut self.said);
         said.extend(self.lines.iter());
         Ended { status, said: said.join("\n") }
+    }
+
+    /// Waits for its end, without its last words.
+    pub(crate) fn end_unheard(&mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is a child") {
+                return status;
+            }
+            assert!(Instant::now() < until, "it does not end: {:#?}", self.said);
+            std::thread::sleep(Duration::from_millis(5)); // the standard library cannot wait with a limit
+        }
     }
 
     /// Ends it as a power cut would end its memory.

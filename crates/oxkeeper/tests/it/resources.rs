@@ -81,3 +81,23 @@ fn k139_waiting_is_not_spinning() {
     assert!(spent < Duration::from_millis(300), "{spent:?}");
     running.stop();
 }
+
+/// R28: whoever is to read the log has gone to sleep; the server goes on, and ends when it is asked to.
+#[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    Site::new(directory.path(), "4lw.commands.whitelist=*\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    command.args(["server", "--log", "trace", "zoo.cfg"]).current_dir(directory.path());
+    let mut running = Running::wait(Process::run_until(command, "binding to port "));
+    let mut client = running.client();
+    // Each leaves a line or more, and a pipe holds some hundred.
+    for _ in 0..3000 {
+        let mut raw = Raw::connect(running.address);
+        raw.send(b"ruok");
+        assert_eq!(raw.rest(), b"imok");
+    }
+    assert_eq!(client.create("/a", b"").err, 0);
+    running.process.signal("TERM");
+    assert_eq!(running.process.end_unheard().code(), Some(0));
+}

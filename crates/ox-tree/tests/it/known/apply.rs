@@ -117,7 +117,7 @@ fn k67_a_list_that_the_table_lacks_closes_the_node_until_the_log_speaks() {
     loader.node("/created", None, 7, stat(5)).unwrap();
     loader.node("/changed", None, 8, stat(2)).unwrap();
     loader.node("/lost", None, 9, stat(2)).unwrap();
-    assert_eq!(loader.unresolved(), 3);
+    assert_eq!(loader.take_unresolved(), ["/created", "/changed", "/lost"]);
     let mut state = loader.finish(Zxid(4)).unwrap();
     assert_eq!(state.acl_count(), 2, "the open list and the closed one");
     let mut direct = Direct::new(state);
@@ -132,6 +132,8 @@ fn k67_a_list_that_the_table_lacks_closes_the_node_until_the_log_speaks() {
     assert_eq!(direct.create("/created/x", 0), Ok("/created/x".into()));
     assert_eq!(direct.create("/changed/x", 0), Ok("/changed/x".into()));
     assert_eq!(direct.create("/lost/x", 0), Err(-102));
+    let is_closed = |path| direct.state.is_closed(path);
+    assert!(is_closed("/lost") && !is_closed("/created") && !is_closed("/changed") && !is_closed("/nothing"));
     direct.state.replay(&record(99, Txn::Delete { path: "/lost".into() }));
     assert_eq!(direct.state.acl_count(), 1, "the closed list went with its last node");
 }

@@ -6,10 +6,14 @@ use crate::image::Image;
 use crate::model::reads::Ask;
 use crate::request::{Bytes, create, delete, entry, set_acl};
 use crate::world::{Setup, World, plain};
+use ox_proto::acl::put_acls;
+use ox_proto::multi::MultiHeader;
+use ox_proto::request::CreateRequest;
 use ox_proto::txn::Record;
-use ox_proto::{OpCode, SessionId};
+use ox_proto::{Acl, Jute, OpCode, RawAcls, SessionId};
 use ox_tree::auth::authenticate;
-use ox_tree::{LoadError, Loader, Options, State};
+use ox_tree::ops::{self, Verdict};
+use ox_tree::{LoadError, Loader, Options, State, View};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -280,4 +284,28 @@ fn a_crowd_of_watchers_costs_what_it_is() {
     }
     assert!(state.watches().lock().is_empty());
     assert!(!state.has_session(SessionId(5)));
+}
+
+/// A list that names `auth` stands for all identities of the connection: a small request could ask for gigabytes.
+#[test]
+fn k151_a_multi_that_outgrows_a_record_is_not_built_to_its_end() {
+    let mut direct = Direct::new(State::new(plain().options()));
+    for user in 0..250 {
+        let proven = authenticate(direct.state.options(), Some("digest"), Some(format!("u{user}:p").as_bytes()));
+        assert!(direct.ids.add(proven.unwrap()));
+    }
+    let mut auth = Vec::new();
+    put_acls(&mut auth, &[Acl::new(31, "auth", "")]);
+    let mut body = Vec::new();
+    for number in 0..20_000 {
+        MultiHeader { op: OpCode::Create.code(), done: false, err: -1 }.put(&mut body);
+        let (path, acl) = (format!("/{number}"), RawAcls::from_encoded(&auth).unwrap());
+        CreateRequest { path: Some(path.into()), data: None, acl, flags: 0 }.put(&mut body);
+    }
+    MultiHeader::END.put(&mut body);
+    let (stamp, mut out) = (direct.stamp(SESSION), Vec::new());
+    let mut view = View::new(&direct.state, &mut direct.pending, &direct.ids, stamp);
+    assert_eq!(ops::prepare(&mut view, OpCode::Multi, &body, &mut out), Verdict::Txn(OpCode::Error));
+    assert!(direct.pending.is_empty(), "nothing stays of it");
+    assert!(out.capacity() < 8 * direct.state.options().record_bytes_max, "{}", out.capacity());
 }

@@ -1,9 +1,13 @@
 //! Who sees what (K156, K167 and the filter of events).
 
+use crate::direct::{Direct, SESSION};
 use crate::model::reads::Ask;
 use crate::ops::{ANYONE, BOB, SUPER, bobs, secret};
-use crate::request::{create, delete, open, set_acl, set_data};
+use crate::request::{Bytes, Op, create, delete, open, set_acl, set_data};
 use crate::world::{World, plain};
+use ox_proto::txn::{Record, Txn};
+use ox_tree::auth::authenticate;
+use ox_tree::{Options, State};
 
 fn recursive(path: &str) -> Ask {
     Ask::AddWatch { path: Some(path.into()), mode: 1 }
@@ -61,9 +65,48 @@ fn k167_rearming_tells_nothing_about_unreadable_nodes() {
 
 #[test]
 fn the_servers_own_removals_are_not_for_clients() {
-    let mut direct = crate::direct::Direct::with_node("/p", 0);
-    let request = crate::request::Bytes::default().text(Some("/p")).0;
-    let record = direct.write_raw(crate::direct::SESSION, 20, &request).unwrap();
+    let mut direct = Direct::with_node("/p", 0);
+    let request = Bytes::default().text(Some("/p")).0;
+    let record = direct.write_raw(SESSION, 20, &request).unwrap();
     assert_eq!(record[32..36], (-102_i32).to_be_bytes());
     assert!(direct.state.stat("/p").is_some());
+}
+
+const CONFIG: &str = "/zookeeper/config";
+
+/// A server alone is not reconfigured by anybody, and says which of the two reasons it has.
+#[test]
+fn k166_a_server_alone_cannot_be_reconfigured() {
+    let request = Bytes::default().text(None).text(None).text(Some("server.1=host:1:2;3")).long(-1).0;
+    for (reconfig_enabled, expected) in [(false, -123), (true, -6)] {
+        let options = Options { reconfig_enabled, ..plain().options() };
+        let mut direct = Direct::new(State::new(options.clone()));
+        for credentials in [&b"bob:pw"[..], b"super:secret"] {
+            let record = direct.write_raw(SESSION, 16, &request).unwrap();
+            let Txn::Error { err } = Record::decode(&record).unwrap().txn else { panic!("not an error") };
+            assert_eq!(err, expected);
+            assert_eq!(direct.state.stat(CONFIG).unwrap().data_length, 0);
+            assert!(direct.ids.add(authenticate(&options, Some("digest"), Some(credentials)).unwrap()));
+        }
+    }
+}
+
+/// The node that holds the configuration is for reading, until an administrator gives it away.
+#[test]
+fn k166_the_configuration_is_written_by_those_who_may() {
+    let mut world = World::new(plain());
+    let write = set_data(CONFIG, "server.1=host:1:2;3");
+    for conn in [ANYONE, BOB] {
+        assert_eq!(world.asked(conn, &Ask::GetData { path: Some(CONFIG.into()), watch: false }), 0);
+        for op in [&write, &set_acl(CONFIG, &open().unwrap()), &create("/zookeeper/config/below", 0)] {
+            assert_eq!(world.code(conn, op), -102, "{op:?}");
+        }
+        assert_eq!(world.code(conn, &delete(CONFIG)), -8);
+        world.write(conn, &Op::Multi(vec![write.clone()]));
+        assert_eq!(world.state.stat(CONFIG).unwrap().data_length, 0, "nor inside a multi");
+    }
+    world.ok(SUPER, &set_acl(CONFIG, &bobs()));
+    assert_eq!(world.code(ANYONE, &write), -102);
+    world.ok(BOB, &write);
+    world.compare_all();
 }

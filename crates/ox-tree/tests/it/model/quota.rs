@@ -41,6 +41,18 @@ fn print(figures: &BTreeMap<String, i64>) -> Vec<u8> {
     format!("count={},bytes={}{odd}{}", get("count"), get("bytes"), others.concat()).into_bytes()
 }
 
+/// Apache dies when this node goes.
+pub(super) fn is_deadly_to_remove(path: &str) -> bool {
+    let above = path.strip_suffix(LIMITS);
+    above.is_some_and(|above| above.starts_with("/zookeeper") && above.chars().count() <= 16)
+}
+
+/// Apache dies of this usage.
+pub(super) fn is_deadly_usage(path: &str, data: &Option<Vec<u8>>) -> bool {
+    let subject = path.strip_prefix(ROOT).and_then(|rest| rest.strip_suffix(STATS));
+    subject.is_some_and(|subject| subject.starts_with('/')) && parse(data).is_none()
+}
+
 impl Model {
     /// The deepest path with a limits node, at or above `path`.
     fn quota_over(nodes: &BTreeMap<String, Node>, path: &str) -> Option<String> {

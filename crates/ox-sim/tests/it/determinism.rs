@@ -1,0 +1,18 @@
+//! A run is a function of its seed.
+
+use ox_sim::{Plan, run};
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 1_000..1_025 {
+        let plan = Plan::of(seed);
+        let (one, other) = (run(seed, &plan), run(seed, &plan));
+        assert_eq!((one.trace_hash, one.steps), (other.trace_hash, other.steps), "seed {seed}");
+    }
+}
+
+#[test]
+fn other_seeds_give_other_runs() {
+    let plan = Plan::calm();
+    assert_ne!(run(1, &plan).trace_hash, run(2, &plan).trace_hash);
+}

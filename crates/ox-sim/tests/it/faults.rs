@@ -1,0 +1,93 @@
+//! One kind of fault at a time, often: each must be survived by itself, and must really strike.
+
+use crate::survives;
+use ox_sim::{Marks, Plan};
+
+fn check(faulty: impl Fn(&mut Plan), struck: impl Fn(&Marks) -> u64) {
+    let mut marks = Marks::default();
+    for seed in 0..8 {
+        let mut plan = Plan::calm();
+        faulty(&mut plan);
+        marks.add(&survives(seed, &plan).marks);
+    }
+    assert!(0 < struck(&marks), "the fault never struck: {marks:?}");
+}
+
+#[test]
+fn f1_the_process_is_killed() {
+    check(|plan| plan.kill_ms = 800, |marks| marks.kills);
+}
+
+#[test]
+fn f9_power_goes() {
+    check(|plan| plan.power_ms = 800, |marks| marks.power_cuts);
+}
+
+#[test]
+fn f9_power_goes_between_two_disk_calls() {
+    check(|plan| plan.power_at_call_ms = 500, |marks| marks.power_cuts);
+}
+
+#[test]
+fn f9_power_goes_before_the_sync() {
+    let faulty = |plan: &mut Plan| {
+        plan.power_before_sync_ms = 600;
+        plan.burst = 20;
+    };
+    check(faulty, |marks| marks.power_cuts_before_sync);
+}
+
+#[test]
+fn f10_a_sync_fails_and_loses_its_data() {
+    check(|plan| plan.lost_sync_ms = 500, |marks| marks.log_errors + marks.start_errors + marks.snapshot_errors);
+}
+
+#[test]
+fn f12_a_disk_call_fails() {
+    check(|plan| plan.disk_error_ms = 500, |marks| marks.log_errors + marks.start_errors + marks.snapshot_errors);
+}
+
+#[test]
+fn f13_the_disk_is_full() {
+    check(|plan| plan.full_ms = 800, |marks| marks.throttled + marks.log_errors + marks.snapshot_errors);
+}
+
+#[test]
+fn f18_the_disk_is_slow() {
+    check(|plan| plan.slow_disk_ms = 800, |marks| marks.group_commits);
+}
+
+#[test]
+fn f27_the_network_is_slow() {
+    check(|plan| (plan.slow_net_ms, plan.net_delay_us) = (800, 50_000), |marks| marks.answers);
+}
+
+#[test]
+fn f28_connections_break_in_the_middle_of_a_frame() {
+    check(|plan| plan.cut_ms = 100, |marks| marks.resumed);
+}
+
+#[test]
+fn f34_the_wall_clock_jumps() {
+    check(|plan| plan.clock_ms = 300, |marks| marks.clock_jumps);
+}
+
+#[test]
+fn f37_a_client_sleeps() {
+    let faulty = |plan: &mut Plan| {
+        plan.nap_ms = 500;
+        plan.window_bytes = 64;
+        plan.unsent_pause_bytes = 256;
+    };
+    check(faulty, |marks| marks.slow_reader_pauses);
+}
+
+#[test]
+fn sessions_are_abandoned() {
+    check(|plan| plan.abandon_ms = 1_000, |marks| marks.expired);
+}
+
+#[test]
+fn clean_stops_lose_nothing() {
+    check(|plan| plan.stop_ms = 1_000, |marks| marks.clean_stops);
+}

@@ -1,0 +1,25 @@
+//! Seeds with the plans that belong to them.
+
+use crate::survives;
+use ox_sim::{Marks, Plan};
+
+#[test]
+fn a_few_hundred_seeds_in_any_weather() {
+    let mut marks = Marks::default();
+    for seed in 0..150 {
+        marks.add(&survives(seed, &Plan::of(seed)).marks);
+    }
+    // A simulation that never gets there proves nothing.
+    for (text, count) in marks.each() {
+        assert!(0 < count, "never reached: {text}");
+    }
+}
+
+#[test]
+fn calm_weather() {
+    for seed in 0..20 {
+        let outcome = survives(seed, &Plan::calm());
+        assert!(100 < outcome.marks.answers, "seed {seed}: {} answers", outcome.marks.answers);
+        assert_eq!(outcome.marks.expired, 0, "seed {seed}: nobody went away");
+    }
+}

@@ -1,0 +1,101 @@
+//! The clock in session ids, which never shows the same time at two starts (P37).
+//!
+//! The ids that a server hands out begin with the time of its start. Should the wall clock have gone back since
+//! the last start, they would repeat, and a client that comes back to a session which ended long ago would be given
+//! somebody else's. So each start notes a time behind all ids it can ever hand out, and the next one begins there
+//! unless the wall clock is further on.
+//!
+//! `oxk.sessions`: two slots of one sector, big-endian, written in turn, so that a torn write leaves the other.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | magic `OXKSESS1` |
+//! | 8 | 8 | milliseconds: ids of earlier times may have been handed out |
+//! | 16 | 8 | Adler-32 of bytes 0 to 15, zero-extended |
+
+use crate::disk::{Disk, Open, read_full};
+use crate::error::{Error, IoContext};
+use std::path::Path;
+
+const NAME: &str = "oxk.sessions";
+const MAGIC: &[u8; 8] = b"OXKSESS1";
+const SLOT_BYTES: usize = 512;
+const FILE_BYTES: usize = 2 * SLOT_BYTES;
+/// A millisecond has 65536 ids; nobody opens four thousand million sessions between two starts.
+const SPAN_MS: i64 = 1 << 16;
+
+/// The time that the session ids of this start begin with; noted durably.
+pub(crate) fn advance(disk: &dyn Disk, dir: &Path, now_ms: i64) -> Result<i64, Error> {
+    let path = dir.join(NAME);
+    let file = disk.open(&path, Open::Create).context("open", &path)?;
+    let mut bytes = [0; FILE_BYTES];
+    let length = read_full(&*file, &mut bytes, 0).context("read", &path)?;
+    let noted = [decode(&bytes[..SLOT_BYTES]), decode(&bytes[SLOT_BYTES..])];
+    let start_ms = noted.into_iter().flatten().fold(now_ms, i64::max);
+    let at = if noted[0] < noted[1] { 0 } else { SLOT_BYTES };
+    bytes[at..at + SLOT_BYTES].copy_from_slice(&encode(start_ms.saturating_add(SPAN_MS)));
+    // Its full length at once: later starts need no space.
+    let written = if length < FILE_BYTES { 0..FILE_BYTES } else { at..at + SLOT_BYTES };
+    file.write_all_at(&bytes[written.clone()], written.start as u64).context("write", &path)?;
+    file.sync_data().context("sync", &path)?;
+    disk.sync_dir(dir).context("sync directory", dir)?;
+    Ok(start_ms)
+}
+
+fn encode(ms: i64) -> [u8; SLOT_BYTES] {
+    let mut slot = [0; SLOT_BYTES];
+    slot[..8].copy_from_slice(MAGIC);
+    slot[8..16].copy_from_slice(&ms.to_be_bytes());
+    let checksum = u64::from(simd_adler32::adler32(&&slot[..16]));
+    slot[16..24].copy_from_slice(&checksum.to_be_bytes());
+    slot
+}
+
+fn decode(slot: &[u8]) -> Option<i64> {
+    let ms = slot.get(8..16)?.first_chunk().map(|word| i64::from_be_bytes(*word))?;
+    (encode(ms) == *slot).then_some(ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Fault, Keep, SimDisk};
+
+    const DIR: &str = "/data";
+
+    fn disk() -> SimDisk {
+        let disk = SimDisk::new();
+        disk.create_dir_all(Path::new(DIR)).unwrap();
+        disk.sync_dir(Path::new("/")).unwrap();
+        disk
+    }
+
+    #[test]
+    fn time_goes_on_whatever_the_clock_says() {
+        let disk = disk();
+        let mut last_ms = i64::MIN;
+        for now_ms in [5_000, 5_000, 0, -1, 4_000_000, 100, i64::MAX - 5] {
+            let start_ms = advance(&disk, Path::new(DIR), now_ms).unwrap();
+            assert!(last_ms < start_ms && now_ms <= start_ms, "{now_ms}: {start_ms} after {last_ms}");
+            last_ms = start_ms;
+        }
+    }
+
+    #[test]
+    fn what_was_noted_survives_power_cuts_and_failing_calls() {
+        for call in 1..=6 {
+            for fault in [Fault::PowerCut, Fault::LostSync] {
+                for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+                    let disk = disk();
+                    let before_ms = (0..3).map(|_| advance(&disk, Path::new(DIR), 10).unwrap()).max();
+                    disk.set_fault(disk.calls() + call, fault);
+                    let during_ms = advance(&disk, Path::new(DIR), 10).ok();
+                    disk.power_on(keep);
+                    disk.clear_faults();
+                    let after_ms = advance(&disk, Path::new(DIR), 10).unwrap();
+                    assert!(before_ms.max(during_ms) < Some(after_ms), "{fault:?} at {call}, {keep:?}");
+                }
+            }
+        }
+    }
+}
