@@ -199,11 +199,10 @@ impl ReplicaLoop {
         }
     }
 
-    /// Starts a snapshot when the log asked for one and everything it covers is applied, or when the last one
-    /// failed.
+    /// Starts a snapshot when the log asked for one and everything it covers is applied, or when one failed a while
+    /// ago.
     fn take_snapshot(&mut self) {
-        let is_wanted = self.snapshot_due.is_some() || self.snapshotter.has_failed();
-        if !is_wanted || !self.snapshotter.is_ready() {
+        if !self.snapshotter.wants(self.snapshot_due.is_some()) {
             return;
         }
         let state = self.shared.state.read();

@@ -14,11 +14,10 @@ use std::time::{Duration, Instant};
 
 /// How many times as long as it worked the snapshot thread rests.
 const REST: u32 = 4;
-/// How long it rests at least after a failure: at first, and after many.
-const REST_AFTER_FAILURE: Duration = Duration::from_secs(2);
-const REST_AFTER_FAILURES: Duration = Duration::from_secs(600);
 
-type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+/// The first pause after a failure, and the longest.
+const RETRY: Duration = Duration::from_secs(2);
+const RETRY_MAX: Duration = Duration::from_secs(600);
 
 /// Starts a thread per snapshot.
 pub(crate) struct Snapshotter {
@@ -28,11 +27,14 @@ pub(crate) struct Snapshotter {
     failure: Option<Failure>,
 }
 
-/// The last one failed.
+type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// The last attempt failed.
 struct Failure {
     /// What is at the bottom of it.
     cause: String,
-    rest: Duration,
+    pause: Duration,
+    retry_at: Instant,
 }
 
 impl Snapshotter {
@@ -40,16 +42,16 @@ impl Snapshotter {
         Self { shared, running: None, rests_until: Instant::now(), failure: None }
     }
 
-    /// Whether a snapshot may be started now: none is being written, and the last one is long enough ago.
-    pub(crate) fn is_ready(&mut self) -> bool {
-        self.look();
-        self.running.is_none() && self.rests_until <= Instant::now()
-    }
-
-    /// Whether the last one failed, so that there should be another.
-    pub(crate) fn has_failed(&mut self) -> bool {
-        self.look();
-        self.failure.is_some()
+    /// Whether a snapshot should be started now: one is due and the last is long enough ago, or it failed a while ago.
+    pub(crate) fn wants(&mut self, is_due: bool) -> bool {
+        if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
+            return false;
+        }
+        self.wait();
+        match &self.failure {
+            Some(failure) => failure.retry_at <= Instant::now(),
+            None => is_due && self.rests_until <= Instant::now(),
+        }
     }
 
     /// Writes `frozen`. A failure is reported and does not stop the server: the log still holds everything.
@@ -63,7 +65,7 @@ impl Snapshotter {
         });
         match spawned {
             Ok(running) => self.running = Some(running),
-            Err(error) => self.note(Err(error.into()), Duration::ZERO),
+            Err(error) => tracing::error!(%error, "cannot start a snapshot"),
         }
     }
 
@@ -71,30 +73,22 @@ impl Snapshotter {
     pub(crate) fn wait(&mut self) {
         if let Some(running) = self.running.take() {
             let (outcome, took) = running.join().unwrap_or_else(|_| (Err("a panic".into()), Duration::ZERO));
-            self.note(outcome, took);
-        }
-    }
-
-    fn look(&mut self) {
-        if self.running.as_ref().is_some_and(JoinHandle::is_finished) {
-            self.wait();
+            self.rests_until = Instant::now() + took.saturating_mul(REST);
+            self.note(outcome);
         }
     }
 
     /// A failure is told once, however often the same happens again.
-    fn note(&mut self, outcome: Outcome, took: Duration) {
-        let (before, mut rest) = (self.failure.take(), took.saturating_mul(REST));
-        if let Err(error) = outcome {
-            self.shared.metrics.snapshot_error_count.add(1);
-            let cause = cause(&*error);
-            if before.as_ref().is_none_or(|before| before.cause != cause) {
-                tracing::error!(%error, "snapshot failed; the log holds everything, and it is tried again");
-            }
-            let least = before.map_or(REST_AFTER_FAILURE, |before| (before.rest * 2).min(REST_AFTER_FAILURES));
-            self.failure = Some(Failure { cause, rest: least });
-            rest = rest.max(least);
+    fn note(&mut self, outcome: Outcome) {
+        let before = self.failure.take();
+        let Err(error) = outcome else { return };
+        self.shared.metrics.snapshot_error_count.add(1);
+        let cause = cause(&*error);
+        if before.as_ref().is_none_or(|before| before.cause != cause) {
+            tracing::error!(%error, "snapshot failed; the log holds everything, and it is tried again");
         }
-        self.rests_until = Instant::now() + rest;
+        let pause = before.map_or(RETRY, |before| (before.pause * 2).min(RETRY_MAX));
+        self.failure = Some(Failure { cause, pause, retry_at: Instant::now() + pause });
     }
 }
 

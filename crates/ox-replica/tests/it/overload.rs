@@ -170,31 +170,6 @@ fn k153_a_full_disk_refuses_what_needs_space() {
     assert_eq!(world.replies(side)[0].2, 0);
 }
 
-/// However fast nodes may be removed, a step removes only so many, and the rest go in the next ones.
-#[test]
-fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
-    let mut world = World::new();
-    let settings = ReplicaSettings { sweep_interval_ms: 1000, sweep_per_minute: 1_000_000, ..replica_settings(1, 0) };
-    world.replica = Replica::standalone(settings, &world.state, world.now);
-    let (side, _) = world.client();
-    for number in 0..1000 {
-        let path = Some(format!("/n{number}").into());
-        let body = CreateTtlRequest { path, data: None, acl: RawAcls::OPEN, flags: 5, ttl_ms: 1 };
-        put_request(&mut world.sides[side].input, number, OpCode::CreateTtl.code(), &body);
-    }
-    world.settle();
-    let before = world.state.node_count();
-    (world.now.mono_ms, world.now.wall_ms) = (1000, 2000);
-    world.on_time();
-    assert_eq!(world.replica.outstanding(), SWEPT_AT_ONCE_MAX);
-    assert_eq!(world.replica.deadline(), Some(1000), "there is more to do");
-    for _ in 0..3 {
-        world.on_time();
-    }
-    world.settle();
-    assert_eq!(world.state.node_count(), before - 1000);
-}
-
 fn delete(world: &mut World, side: usize, xid: i32, path: &str) {
     put_request(&mut world.sides[side].input, xid, OpCode::Delete.code(), &at_any_version(path));
 }
@@ -262,4 +237,29 @@ fn k150_short_of_space_what_frees_space_is_served() {
     world.replica.on_space(2 * RESERVE, RESERVE);
     world.create(side, 8, "/b", 0);
     assert_eq!(errors(&mut world, side), [(8, 0)], "and nobody had to do anything");
+}
+
+/// However fast nodes may be removed, a step removes only so many, and the rest go in the next ones.
+#[test]
+fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
+    let mut world = World::new();
+    let settings = ReplicaSettings { sweep_interval_ms: 1000, sweep_per_minute: 1_000_000, ..replica_settings(1, 0) };
+    world.replica = Replica::standalone(settings, &world.state, world.now);
+    let (side, _) = world.client();
+    for number in 0..1000 {
+        let path = Some(format!("/n{number}").into());
+        let body = CreateTtlRequest { path, data: None, acl: RawAcls::OPEN, flags: 5, ttl_ms: 1 };
+        put_request(&mut world.sides[side].input, number, OpCode::CreateTtl.code(), &body);
+    }
+    world.settle();
+    let before = world.state.node_count();
+    (world.now.mono_ms, world.now.wall_ms) = (1000, 2000);
+    world.on_time();
+    assert_eq!(world.replica.outstanding(), SWEPT_AT_ONCE_MAX);
+    assert_eq!(world.replica.deadline(), Some(1000), "there is more to do");
+    for _ in 0..3 {
+        world.on_time();
+    }
+    world.settle();
+    assert_eq!(world.state.node_count(), before - 1000);
 }

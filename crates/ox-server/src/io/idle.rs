@@ -6,9 +6,13 @@ use crate::limits::{
     BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, STANDSTILL_MS, UNSENT_BYTES_PAUSE,
 };
 use ox_replica::{Now, Room};
+use std::sync::atomic::Ordering;
 
 /// How often connections are looked at, at least.
 const CHECK_MS: i64 = 1000;
+
+/// A delay that may not be an accident of scheduling, and not less than a tick.
+const PAUSE_MS_MIN: i64 = 500;
 
 /// Why a connection is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +29,11 @@ impl IoThread {
     /// Closes connections that have been silent, slow or stuck for too long. Looks again when the next may be.
     pub(super) fn check_idle(&mut self, now: Now) {
         let step_ms = i64::from(self.shared.config.sessionless_timeout_ms.max(1));
+        let late_ms = now.mono_ms - self.next_idle_check_ms;
         self.next_idle_check_ms = now.mono_ms + CHECK_MS.min(step_ms);
+        if PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms)) < late_ms {
+            self.conns.iter_mut().flatten().for_each(|conn| forgive(conn, now.mono_ms, late_ms));
+        }
         let are_full = self.shared.totals.buffers_are_full();
         for slot in 0..self.conns.len() {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
@@ -41,6 +49,15 @@ impl IoThread {
             self.close(slot);
         }
     }
+}
+
+/// The thread did not run for a while, and could neither hear nor tell anybody anything: that time does not count.
+fn forgive(conn: &mut Connection, now_ms: i64, late_ms: i64) {
+    let later = |since_ms: i64| since_ms.saturating_add(late_ms).min(now_ms);
+    let last_io_ms = &conn.figures.last_io_ms;
+    last_io_ms.store(later(last_io_ms.load(Ordering::Relaxed)), Ordering::Relaxed);
+    conn.stuck_since_ms = conn.stuck_since_ms.map(later);
+    conn.partial_since_ms = conn.partial_since_ms.map(later);
 }
 
 fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, are_full: bool) -> Option<Fault> {
@@ -76,7 +93,6 @@ mod tests {
     use ox_replica::Conn;
     use ox_tree::ConnId;
     use std::net::{TcpListener, TcpStream};
-    use std::sync::atomic::Ordering;
 
     const STEP_MS: i64 = 10_000;
 
@@ -103,6 +119,24 @@ mod tests {
         let (mut conn, _client) = connection();
         check(&mut conn, 49_999, None);
         check(&mut conn, 50_000, Some(Fault::Silent));
+    }
+
+    /// F2: a process that was stopped closes nobody for it.
+    #[test]
+    fn time_in_which_the_server_stood_still_does_not_count() {
+        let (mut conn, _client) = connection();
+        conn.output = vec![0; 64 << 20];
+        conn.flush(1000, &mut Pool::default()).unwrap();
+        conn.partial_since_ms = Some(500);
+        forgive(&mut conn, 70_000, 60_000);
+        assert_eq!((conn.stuck_since_ms, conn.partial_since_ms), (Some(61_000), Some(60_500)));
+        check(&mut conn, 70_000, None);
+        check(&mut conn, 101_000, Some(Fault::Stuck));
+        conn.stuck_since_ms = None;
+        check(&mut conn, 109_999, None);
+        check(&mut conn, 110_000, Some(Fault::Silent));
+        forgive(&mut conn, 110_000, 300_000);
+        assert_eq!(conn.figures.last_io_ms.load(Ordering::Relaxed), 110_000, "nothing was heard later than now");
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl IoThread {
             pool: Pool::default(),
             figures: TurnFigures::default(),
             next_thread: 0,
-            next_idle_check_ms: 0,
+            next_idle_check_ms: shared.clock.mono_ms(),
             complaints: Seldom::new(),
             refusals: Seldom::new(),
             shared,

@@ -105,11 +105,13 @@ fn k112_sessions_and_their_nodes_survive_kill_9() {
     assert_eq!(running.client().exists("/e19").err, -101);
 }
 
-/// The server does not run for longer than its sessions may be silent: that is not their fault.
+/// The server does not run for longer than its sessions may be silent: that is not their fault, nor that of their
+/// connections.
 #[test]
 fn k116_a_server_that_was_stopped_ends_no_session_for_it() {
     let directory = tempfile::tempdir().unwrap();
-    let running = Site::new(directory.path(), "minSessionTimeout=1000\ntickTime=200\n").start();
+    let settings = "minSessionTimeout=1000\ntickTime=200\nnio.sessionlessCnxnTimeout=500\n";
+    let running = Site::new(directory.path(), settings).start();
     let mut client = Client::open(running.address, 1000);
     client.create_as("/e", 1);
     for _ in 0..2 {
