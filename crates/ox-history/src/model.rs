@@ -7,6 +7,7 @@
 mod identity;
 mod node;
 mod path;
+mod quota;
 mod read;
 mod write;
 
