@@ -7,7 +7,6 @@
 mod identity;
 mod node;
 mod path;
-mod quota;
 mod read;
 mod write;
 

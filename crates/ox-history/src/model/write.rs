@@ -1,7 +1,7 @@
 //! Writes (client protocol, 5.3 to 5.12): checks in their order, then the change, then what watches hear.
 
 use super::read::result_type;
-use super::{Asker, Identities, Model, Trigger, path, quota};
+use super::{Asker, Identities, Model, Trigger, path};
 use crate::history::LoggedTxn;
 use crate::model::node::{Node, Owner, key};
 use crate::op::{Answer, Body, Create, Element, Op};
@@ -188,9 +188,6 @@ impl Model {
             _ if make.ephemeral => Owner::Session(asker.session),
             _ => Owner::Nobody,
         };
-        if quota::is_about_nothing(&path) || (owner != Owner::Nobody && quota::must_stay(&path)) {
-            return Err(ErrorCode::BadArguments);
-        }
         let parent_cversion = parent.created.wrapping_add(1);
         let data = make.from.data.clone();
         let txn = LoggedTxn::Create {
@@ -221,9 +218,6 @@ impl Model {
         if !node.children.is_empty() {
             return Err(ErrorCode::NotEmpty);
         }
-        if quota::must_stay(path) {
-            return Err(ErrorCode::BadArguments);
-        }
         self.remove(at, path);
         Ok((LoggedTxn::Delete { path: path.to_owned() }, Body::Empty))
     }
@@ -236,9 +230,6 @@ impl Model {
         let node = self.existing(path)?;
         may(asker, &node.acl, perms::WRITE)?;
         check_version(version, node.version)?;
-        if quota::is_bad_usage(path, data.map(Vec::as_slice)) {
-            return Err(ErrorCode::BadArguments);
-        }
         let node = self.nodes.get_mut(key(path)).expect("just found");
         let old = std::mem::replace(&mut node.data, data.cloned());
         let undo =
