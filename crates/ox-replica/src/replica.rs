@@ -25,6 +25,7 @@ use ox_proto::password::session_password;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
+use ox_tree::ahead::GROUP;
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Verdict};
 use ox_tree::outbox::{Note, Outboxes};
@@ -104,6 +105,9 @@ impl Replica {
     pub fn step(&mut self, now: Now, submission: Submission, state: &State, out: &mut Outboxes) {
         let submission = Arc::new(submission);
         for (at, item) in submission.items.iter().enumerate() {
+            if at.is_multiple_of(GROUP) {
+                state.look_ahead(submission.paths_from(at));
+            }
             match &item.ask {
                 Ask::Connect { .. } => self.on_connect(now, item.conn, &item.ask, state, out),
                 Ask::Gone => self.on_gone(item.conn, state),

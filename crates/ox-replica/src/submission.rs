@@ -3,6 +3,7 @@
 use crate::limits::ITEM_BYTES;
 use ox_proto::{OpCode, SessionId};
 use ox_tree::ConnId;
+use ox_tree::ahead::path_in;
 use ox_tree::auth::Identities;
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,6 +97,12 @@ impl Submission {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         self.items.push(Item { conn, ask, span: start..self.bytes.len() });
+    }
+
+    /// The paths in the requests from one item on.
+    pub(crate) fn paths_from(&self, at: usize) -> impl Iterator<Item = &[u8]> {
+        let requests = self.items[at..].iter().filter(|item| matches!(item.ask, Ask::Request { .. }));
+        requests.filter_map(|item| path_in(&self.bytes[item.span.clone()]))
     }
 
     /// True when there is nothing to hand over.

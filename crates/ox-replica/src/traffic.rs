@@ -6,6 +6,7 @@ use crate::limits::{NAMESPACE_BYTES_MAX, NAMESPACES_MAX};
 use ox_proto::OpCode;
 use ox_proto::txn::Txn;
 use ox_tree::Tally;
+use ox_tree::ahead::path_in;
 use std::collections::BTreeMap;
 
 /// What a stat counts for in every read.
@@ -36,7 +37,7 @@ impl Traffic {
             OpCode::GetChildren2 => names_bytes(answer).saturating_sub(STAT_BYTES),
             _ => return,
         };
-        let Some(path) = first_text(body) else { return };
+        let Some(path) = path_in(body) else { return };
         self.note(path, path.len() + returned + STAT_BYTES);
     }
 
@@ -109,12 +110,6 @@ fn namespace(path: &[u8]) -> Option<&[u8]> {
     let names = path.strip_prefix(b"/")?;
     let name = names.split(|byte| *byte == b'/').next()?;
     (1..=NAMESPACE_BYTES_MAX).contains(&name.len()).then_some(name)
-}
-
-/// The text that a body begins with.
-fn first_text(body: &[u8]) -> Option<&[u8]> {
-    let (length, rest) = body.split_first_chunk::<4>()?;
-    rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?)
 }
 
 /// The bytes of all names in a list, and of what follows it.

@@ -53,7 +53,7 @@ impl Index {
         Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect(), hasher: PathHasher::new(seed) }
     }
 
-    pub(crate) fn hash(&self, path: &str) -> PathHash {
+    pub(crate) fn hash(&self, path: impl AsRef<[u8]>) -> PathHash {
         PathHash(self.hasher.hash(path))
     }
 

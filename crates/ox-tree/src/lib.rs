@@ -6,6 +6,7 @@
 //! ([`Pending`]); [`read`] answers the rest.
 
 mod acl_table;
+pub mod ahead;
 mod answer;
 mod apply;
 pub mod auth;

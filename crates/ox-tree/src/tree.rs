@@ -64,9 +64,18 @@ impl Tree {
         self.index.find(hash, |id| self.has_path(id, path.as_bytes()))
     }
 
+    /// A node that may have this path, without a look at it.
+    pub(crate) fn guess(&self, path: &[u8]) -> NodeId {
+        self.index.find(self.index.hash(path), |_| true).unwrap_or(NodeId::NONE)
+    }
+
+    pub(crate) fn find_at(&self, id: NodeId) -> Option<&Node> {
+        self.slab.find(id)
+    }
+
     /// Whether the node that was there is still there and has this path.
     pub(crate) fn is_still(&self, id: NodeId, path: &str) -> bool {
-        self.slab.find(id).is_some() && self.has_path(id, path.as_bytes())
+        self.find_at(id).is_some() && self.has_path(id, path.as_bytes())
     }
 
     fn has_path(&self, id: NodeId, path: &[u8]) -> bool {

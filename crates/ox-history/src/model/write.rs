@@ -1,5 +1,6 @@
 //! Writes (client protocol, 5.3 to 5.12): checks in their order, then the change, then what watches hear.
 
+use super::deadly::{is_deadly_to_remove, is_deadly_usage};
 use super::read::result_type;
 use super::{Asker, Identities, Model, Trigger, path};
 use crate::history::LoggedTxn;
@@ -188,6 +189,10 @@ impl Model {
             _ if make.ephemeral => Owner::Session(asker.session),
             _ => Owner::Nobody,
         };
+        let is_at_root = parent_path == "/zookeeper/quota";
+        if (is_at_root || !matches!(owner, Owner::Nobody)) && is_deadly_to_remove(&path) {
+            return Err(ErrorCode::BadArguments);
+        }
         let parent_cversion = parent.created.wrapping_add(1);
         let data = make.from.data.clone();
         let txn = LoggedTxn::Create {
@@ -218,6 +223,9 @@ impl Model {
         if !node.children.is_empty() {
             return Err(ErrorCode::NotEmpty);
         }
+        if is_deadly_to_remove(path) {
+            return Err(ErrorCode::BadArguments);
+        }
         self.remove(at, path);
         Ok((LoggedTxn::Delete { path: path.to_owned() }, Body::Empty))
     }
@@ -230,6 +238,9 @@ impl Model {
         let node = self.existing(path)?;
         may(asker, &node.acl, perms::WRITE)?;
         check_version(version, node.version)?;
+        if is_deadly_usage(path, data) {
+            return Err(ErrorCode::BadArguments);
+        }
         let node = self.nodes.get_mut(key(path)).expect("just found");
         let old = std::mem::replace(&mut node.data, data.cloned());
         let undo =

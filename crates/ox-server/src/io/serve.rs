@@ -9,8 +9,12 @@ use crate::words::{self, Heard};
 use ox_proto::frame::{Split, split_frame};
 use ox_replica::{Conn, ConnSettings, Now, Room, Service, Submission, Verdict};
 use ox_tree::State;
+use ox_tree::ahead::{GROUP, path_in};
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
+
+/// A request's xid and type.
+const REQUEST_HEAD_BYTES: usize = 8;
 
 /// How much may still be served before the state is let go.
 pub(super) struct Budget {
@@ -126,7 +130,7 @@ impl IoThread {
             return Served::Done;
         };
         self.pool.lend(&mut conn.output);
-        let (mut requests, mut complaint) = (0, None);
+        let (mut requests, mut complaint) = (0_usize, None);
         let waited_ms = conn.held_since_ms.map_or(0, |since_ms| now.mono_ms - since_ms);
         let served = loop {
             if conn.closing || conn.asked_word {
@@ -150,6 +154,9 @@ impl IoThread {
                     Heard::TooLittle => break Served::Done,
                     Heard::Nothing => (),
                 }
+            }
+            if requests.is_multiple_of(GROUP) {
+                state.look_ahead(paths(rest));
             }
             let (payload, behind) = match next_frame(conn, &self.shared, rest, self.frame_bytes_max) {
                 Ok(Some(frame)) => frame,
@@ -219,6 +226,16 @@ fn next_frame<'a>(
     Ok(frame)
 }
 
+/// The paths in the frames that are complete.
+fn paths(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let frames = std::iter::from_fn(move || {
+        let (payload, behind) = split_frame(bytes, usize::MAX).ok()??;
+        bytes = behind;
+        Some(payload)
+    });
+    frames.filter_map(|payload| path_in(payload.get(REQUEST_HEAD_BYTES..)?))
+}
+
 /// Serves one frame.
 fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Verdict {
     let totals = &turn.shared.totals;
@@ -268,7 +285,7 @@ fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verd
 }
 
 /// Notes since when frames have been waiting, for those that must not wait too long.
-fn note_waiting(conn: &mut Connection, now: Now, rest: &[u8], served: Served, requests: u64) {
+fn note_waiting(conn: &mut Connection, now: Now, rest: &[u8], served: Served, requests: usize) {
     if requests != 0 {
         conn.partial_since_ms = None;
     }
