@@ -12,27 +12,15 @@ use crate::settings::Settings;
 pub struct Auth {
     /// Skip all ACL checks.
     pub skip_acl: bool,
-    /// Check ACLs on the server that receives a request, too.
-    pub eager_acl_check: bool,
     /// The `digest` scheme.
     pub digest_scheme_enabled: bool,
     /// `super:` and the digest of the super user's password; `None` is no super user.
     pub super_digest: Option<Hidden>,
-    /// Hash of the `digest` scheme.
-    pub digest_alg: DigestAlg,
 }
 
 /// A text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hidden(String);
-
-/// Hash of the `digest` scheme.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DigestAlg {
-    /// The default.
-    Sha1,
-}
 
 /// Four-letter words that are answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +40,8 @@ impl Auth {
         }
         Auth {
             skip_acl,
-            eager_acl_check: settings.flag("enableEagerACLCheck"),
             digest_scheme_enabled: settings.flag("DigestAuthenticationProvider.enabled"),
             super_digest: settings.text("DigestAuthenticationProvider.superDigest").map(Hidden),
-            digest_alg: DigestAlg::Sha1,
         }
     }
 }

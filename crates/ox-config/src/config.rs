@@ -11,7 +11,7 @@ use crate::checks;
 use crate::ensemble;
 use crate::error::{Cause, ConfigError};
 use crate::guard;
-use crate::limits::{Caches, ConnectionThrottle, Limits, RequestThrottle};
+use crate::limits::{ConnectionThrottle, Limits, RequestThrottle};
 use crate::lint;
 use crate::notice::Notice;
 use crate::settings::Settings;
@@ -42,14 +42,8 @@ pub struct Config {
     pub max_session_timeout_ms: i32,
     /// Time after which a connection without a session is closed.
     pub sessionless_timeout_ms: u32,
-    /// Sessions that only this server knows.
-    pub local_sessions_enabled: bool,
-    /// Make a local session global when it creates an ephemeral node.
-    pub local_sessions_upgrading_enabled: bool,
     /// Whether clients may change the members.
     pub reconfig_enabled: bool,
-    /// Serve read-only clients while cut off from the quorum.
-    pub read_only_mode: bool,
     /// Nodes with a time to live.
     pub extended_types: bool,
     /// Read the times to live of 3.5.3.
@@ -70,8 +64,6 @@ pub struct Config {
     pub request_throttle: RequestThrottle,
     /// Tokens for new sessions.
     pub connection_throttle: ConnectionThrottle,
-    /// Encoded replies kept.
-    pub caches: Caches,
     /// Who may do what.
     pub auth: Auth,
     /// Four-letter words that are answered.
@@ -129,10 +121,7 @@ impl Config {
             min_session_timeout_ms,
             max_session_timeout_ms,
             sessionless_timeout_ms: not_negative(settings.int("nio.sessionlessCnxnTimeout")),
-            local_sessions_enabled: settings.flag("localSessionsEnabled"),
-            local_sessions_upgrading_enabled: settings.flag("localSessionsUpgradingEnabled"),
             reconfig_enabled: settings.flag("reconfigEnabled"),
-            read_only_mode: settings.flag("readonlymode.enabled"),
             extended_types: settings.flag("extendedTypesEnabled"),
             emulate_353_ttl: settings.flag("emulate353TTLNodes"),
             enforce_quota: settings.flag("enforceQuota"),
@@ -143,7 +132,6 @@ impl Config {
             limits: Limits::from_checked(settings, notices),
             request_throttle: RequestThrottle::from_checked(settings),
             connection_throttle: ConnectionThrottle::from_checked(settings, notices),
-            caches: Caches::from_checked(settings),
             auth: Auth::from_checked(settings, notices),
             four_letter_words: FourLetterWords::from_checked(settings),
         }

@@ -114,9 +114,9 @@ pub static SECTIONS: &[Section] = sections! {
         /// Longest session timeout a client can get; -1 is twenty ticks.
         "maxSessionTimeout", File, Int, "-1", "ms", M, Built;
         /// Sessions that only the server they connect to knows.
-        "localSessionsEnabled", File, TrueFalse, "false", "", M, Built;
+        "localSessionsEnabled", File, TrueFalse, "false", "", M, Ensemble;
         /// Make a local session global when it creates an ephemeral node.
-        "localSessionsUpgradingEnabled", File, TrueFalse, "false", "", M, Built;
+        "localSessionsUpgradingEnabled", File, TrueFalse, "false", "", M, Ensemble;
         /// Snapshots that purging keeps, with the logs they need; less than 3 becomes 3.
         "autopurge.snapRetainCount", File, Int, "3", "snapshots", M, Built;
         /// Time between purges, first one at start; 0 is off.
@@ -257,7 +257,7 @@ pub static SECTIONS: &[Section] = sections! {
         /// Create missing data directories.
         "datadir.autocreate", Passed, Bool, "true", "", M, Built;
         /// Let an empty database vote without the file `initialize`.
-        "db.autocreate", Passed, Bool, "true", "", M, Built;
+        "db.autocreate", Passed, Bool, "true", "", M, Ensemble;
         /// Keep a digest of the tree in transactions and snapshots.
         "digest.enabled", Passed, Bool, "true", "", M, Built;
         /// List the ephemeral nodes in the transaction that closes a session.
@@ -296,10 +296,10 @@ pub static SECTIONS: &[Section] = sections! {
         "request_throttle_drop_stale", Passed, Bool, "true", "", M, Built;
         /// A request older than its session timeout is stale.
         "request_stale_latency_check", Passed, Bool, "false", "", M, Built;
-        /// A request whose connection is closed is stale.
-        "request_stale_connection_check", Passed, Bool, "true", "", M, Built;
-        /// Time for waiting requests when the server stops.
-        "request_throttler.shutdownTimeout", Passed, LenientInt, "10000", "ms", P, Built;
+        /// A request whose connection is closed is stale; here one that waits always is.
+        "request_stale_connection_check", Passed, Bool, "true", "", M, Hint;
+        /// Time for waiting requests when the server stops; here they are given up.
+        "request_throttler.shutdownTimeout", Passed, LenientInt, "10000", "ms", P, Hint;
         /// Wait after which a request is marked as throttled; 0 is off.
         "throttled_op_wait_time", Passed, LenientInt, "0", "ms", M, Built;
         /// Tokens for new sessions; 0 is off.
@@ -322,19 +322,20 @@ pub static SECTIONS: &[Section] = sections! {
         "connection_throttle_global_session_weight", Passed, LenientInt, "3", "tokens", M, Built;
         /// Tokens of a renewed session.
         "connection_throttle_renew_session_weight", Passed, LenientInt, "2", "tokens", M, Built;
-        /// Tokens of a local session.
+        /// Tokens of a local session, and the least that the two others take.
         "connection_throttle_local_session_weight", Passed, LenientInt, "1", "tokens", M, Built;
-        /// Encoded data replies kept; 0 or less is off.
-        "maxResponseCacheSize", Passed, LenientInt, "400", "entries", P, Built;
-        /// Encoded child lists kept; 0 or less is off.
-        "maxGetChildrenResponseCacheSize", Passed, LenientInt, "400", "entries", P, Built;
+        /// Encoded data replies kept; here none need to be.
+        "maxResponseCacheSize", Passed, LenientInt, "400", "entries", P, Hint;
+        /// Encoded child lists kept; here always 400.
+        "maxGetChildrenResponseCacheSize", Passed, LenientInt, "400", "entries", P, Hint;
         /// Refuse writes beyond a hard quota.
         "enforceQuota", Passed, Bool, "false", "", M, Built;
         /// Skip all ACL checks; only `yes` does.
         "skipACL", Passed, Word("yes"), "no", "", M, Built;
         /// Check ACLs on the server that receives a request, too.
-        "enableEagerACLCheck", Passed, Bool, "false", "", M, Built;
-        /// Serve read-only clients while cut off from the quorum.
+        "enableEagerACLCheck", Passed, Bool, "false", "", M, Ensemble;
+        /// Serve read-only clients while cut off from the quorum, which a single server never is; exactly `true` adds `isro`
+        /// to the four-letter words.
         "readonlymode.enabled", Property, Bool, "false", "", M, Built;
         /// First size of response buffers, at least 32.
         "intBufferStartingSizeBytes", Passed, LenientInt, "1024", "bytes", P, Hint;
@@ -524,9 +525,9 @@ pub static SECTIONS: &[Section] = sections! {
         "oxkeeper.txnlog.tornTail", Own, OneOf(&["truncate", "refuse"]), "truncate", "", O, Built;
         /// Replay logs with gaps between zxids, for rescue work.
         "oxkeeper.recovery.allowGaps", Own, TrueFalse, "false", "", O, Built;
-        /// What a server with damaged history does: end, join quarantined, or accept what is in doubt. Unset: a member
-        /// of an ensemble joins quarantined, a single server ends.
-        "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Built;
+        /// What a member with damaged history does: end, join quarantined, or accept what is in doubt. Unset: it joins
+        /// quarantined. A single server always ends.
+        "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
     }
     "Logging and the Java virtual machine" {
         /// Variables of the Java server's logging configuration.

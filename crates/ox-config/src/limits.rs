@@ -34,10 +34,6 @@ pub struct RequestThrottle {
     pub drop_stale: bool,
     /// A request older than its session timeout is stale.
     pub stale_latency_check: bool,
-    /// A request whose connection is closed is stale.
-    pub stale_connection_check: bool,
-    /// Time for waiting requests when the server stops.
-    pub shutdown_timeout_ms: u32,
     /// Wait after which a request is marked as throttled; 0 is off.
     pub throttled_op_wait_ms: u32,
 }
@@ -64,24 +60,13 @@ pub struct ConnectionThrottle {
     pub weights: Option<SessionWeights>,
 }
 
-/// Tokens that a session takes, by its kind.
+/// Tokens that a session takes, by its kind. A local one, which a single server has none of, only bounds the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionWeights {
     /// New global session; not below a local one.
     pub global: u32,
     /// Renewed session; not below a local one.
     pub renew: u32,
-    /// Local session, at least 1.
-    pub local: u32,
-}
-
-/// Encoded replies kept, by number; 0 is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caches {
-    /// Replies with data.
-    pub data_responses: u32,
-    /// Lists of children.
-    pub children_responses: u32,
 }
 
 impl Limits {
@@ -125,8 +110,6 @@ impl RequestThrottle {
             stall_time_ms: not_negative(settings.int("request_throttle_stall_time")),
             drop_stale: settings.flag("request_throttle_drop_stale"),
             stale_latency_check: settings.flag("request_stale_latency_check"),
-            stale_connection_check: settings.flag("request_stale_connection_check"),
-            shutdown_timeout_ms: not_negative(settings.int("request_throttler.shutdownTimeout")),
             throttled_op_wait_ms: not_negative(settings.int("throttled_op_wait_time")),
         }
     }
@@ -163,15 +146,6 @@ impl SessionWeights {
         let local = weight("connection_throttle_local_session_weight", 1, 1);
         let global = weight("connection_throttle_global_session_weight", 3, local);
         let renew = weight("connection_throttle_renew_session_weight", 2, local);
-        SessionWeights { global, renew, local }
-    }
-}
-
-impl Caches {
-    pub(crate) fn from_checked(settings: &Settings) -> Caches {
-        Caches {
-            data_responses: not_negative(settings.int("maxResponseCacheSize")),
-            children_responses: not_negative(settings.int("maxGetChildrenResponseCacheSize")),
-        }
+        SessionWeights { global, renew }
     }
 }

@@ -31,8 +31,6 @@ pub struct Storage {
     pub trust_empty: bool,
     /// Create missing data directories.
     pub datadir_autocreate: bool,
-    /// Let an empty database vote without the file `initialize`.
-    pub db_autocreate: bool,
     /// Keep a digest of the tree in transactions and snapshots.
     pub digest_enabled: bool,
     /// List the ephemeral nodes in the transaction that closes a session.
@@ -59,8 +57,6 @@ pub struct Recovery {
     pub torn_tail: TornTail,
     /// Replay logs with gaps between zxids.
     pub allow_gaps: bool,
-    /// Damaged history.
-    pub on_damage: OnDamage,
 }
 
 /// What to do with a torn last record whose checksum fails.
@@ -70,17 +66,6 @@ pub enum TornTail {
     Truncate,
     /// Refuse to start.
     Refuse,
-}
-
-/// What a server with damaged history does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnDamage {
-    /// Join without a vote and be synced from a leader. A single server has none, and ends.
-    Quarantine,
-    /// End.
-    Exit,
-    /// Accept what is in doubt.
-    Accept,
 }
 
 /// The sweep over containers and nodes with a time to live.
@@ -112,7 +97,6 @@ impl Storage {
             snapshot_compression: compression(settings, notices),
             trust_empty: settings.flag("snapshot.trust.empty"),
             datadir_autocreate: settings.flag("datadir.autocreate"),
-            db_autocreate: settings.flag("db.autocreate"),
             digest_enabled: settings.flag("digest.enabled"),
             close_session_txn: settings.flag("closeSessionTxn.enabled"),
             serialize_last_zxid: settings.flag("serializeLastProcessedZxid.enabled"),
@@ -157,11 +141,6 @@ impl Recovery {
                 _ => TornTail::Truncate,
             },
             allow_gaps: settings.flag("oxkeeper.recovery.allowGaps"),
-            on_damage: match settings.text("oxkeeper.recovery.onDamage").as_deref() {
-                Some("quarantine") => OnDamage::Quarantine,
-                Some("accept") => OnDamage::Accept,
-                _ => OnDamage::Exit,
-            },
         }
     }
 }

@@ -40,5 +40,8 @@ pub const TALLIED_MAX: usize = 64 << 10;
 /// Sessions that are given up in one step, so that a flood of them delays nobody's requests (K117).
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 
+/// Nodes that are removed by themselves in one step, for the same reason.
+pub const SWEPT_AT_ONCE_MAX: usize = 256;
+
 /// Identities one connection may collect; each costs memory, and time at every check.
 pub const IDENTITIES_MAX: usize = 256;

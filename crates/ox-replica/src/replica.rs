@@ -12,6 +12,7 @@ mod sweep;
 use crate::clock::Now;
 use crate::limits::{
     ANSWERS_BEHIND_A_WRITE_BYTES_MAX, APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES,
+    SWEPT_AT_ONCE_MAX,
 };
 use crate::log_batch::LogBatch;
 use crate::sessions::{SessionInfo, Sessions, Touch};
@@ -149,7 +150,8 @@ impl Replica {
             self.tallies.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
             self.propose_close(now, session, 0, Origin::Server, state);
         }
-        while let Some(path) = self.sweep.next(now, state) {
+        for _ in 0..SWEPT_AT_ONCE_MAX {
+            let Some(path) = self.sweep.next(now, state) else { break };
             self.propose_removal(now, &path, state);
         }
     }

@@ -20,6 +20,7 @@ mod mailbox;
 mod maintenance;
 mod metrics;
 mod options;
+mod pause;
 mod register;
 mod replica_loop;
 mod seldom;

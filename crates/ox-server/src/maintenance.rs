@@ -1,28 +1,25 @@
-//! Housekeeping on a slow clock: free space, and old files.
+//! Housekeeping on slow clocks, each thing on a thread of its own: free space, and old files.
 
 use crate::shared::Shared;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often free space is measured. In between the replica counts what it logs; snapshots and others take space too.
 const SPACE_CHECK: Duration = Duration::from_secs(1);
-/// How soon a stop is noticed.
-const NAP: Duration = Duration::from_millis(200);
 
-/// Runs until the server stops.
-pub(crate) fn run(shared: &Shared) {
-    let purge_every = shared.config.autopurge.interval_ms.map(Duration::from_millis);
-    let (mut next_space, mut next_purge) = (Instant::now(), Instant::now());
+/// Measures free space until the server stops.
+pub(crate) fn watch_space(shared: &Shared) {
     let mut was_low = false;
     while !shared.is_stopping() {
-        if next_space <= Instant::now() {
-            next_space = Instant::now() + SPACE_CHECK;
-            was_low = check_space(shared, was_low);
-        }
-        if let Some(every) = purge_every.filter(|_| next_purge <= Instant::now()) {
-            next_purge = Instant::now() + every;
-            purge(shared);
-        }
-        std::thread::sleep(NAP);
+        was_low = check_space(shared, was_low);
+        shared.nap(SPACE_CHECK);
+    }
+}
+
+/// Removes old files until the server stops. That may take long: everything that is kept is read first.
+pub(crate) fn purge_every(shared: &Shared, pause: Duration) {
+    while !shared.is_stopping() {
+        purge(shared);
+        shared.nap(pause);
     }
 }
 
@@ -51,8 +48,10 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
 }
 
 fn purge(shared: &Shared) {
-    match shared.store.purge(shared.config.autopurge.snap_retain_count as usize) {
+    let retain = shared.config.autopurge.snap_retain_count as usize;
+    match shared.store.purge(retain, &|| shared.is_stopping()) {
         Ok(purged) => tracing::info!(?purged, "Purge task completed"),
+        Err(ox_store::Error::PurgeStopped) => (),
         Err(error) => tracing::error!(%error, "purge failed; nothing needed was removed"),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::inbox::Input;
 use crate::log_writer::LogQueue;
+use crate::pause::{PauseWatch, thread_worked_ms};
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
@@ -27,8 +28,7 @@ pub(crate) struct ReplicaLoop {
     /// Mismatches that are counted in the metrics.
     mismatches_told: u64,
     quota_warnings: Seldom,
-    /// When it last came around.
-    looked_ms: i64,
+    pauses: PauseWatch,
 }
 
 impl Drop for ReplicaLoop {
@@ -41,10 +41,10 @@ impl Drop for ReplicaLoop {
 impl ReplicaLoop {
     pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
         let threads = shared.mailboxes.len();
-        let (looked_ms, outboxes) = (shared.clock.mono_ms(), Outboxes::new(threads));
+        let (pauses, outboxes) = (PauseWatch::new(shared.clock.mono_ms()), Outboxes::new(threads));
         let quota_warnings = Seldom::new();
         let (snapshot_due, mismatches_told) = (None, 0);
-        Self { shared, replica, log, snapshotter, outboxes, snapshot_due, mismatches_told, quota_warnings, looked_ms }
+        Self { shared, replica, log, snapshotter, outboxes, snapshot_due, mismatches_told, quota_warnings, pauses }
     }
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
@@ -62,13 +62,13 @@ impl ReplicaLoop {
         self.snapshotter.wait();
     }
 
-    /// Notices that the loop came around much later than it meant to: the process was stopped, or starved. Clients
-    /// may have said anything meanwhile, so none of them counts as silent.
+    /// Notices that the process did not run. Clients may have said anything meanwhile, so none of them counts as
+    /// silent. While only this thread was busy they were heard.
     fn notice_pause(&mut self, patience: Duration) {
         let now = self.shared.clock.now();
         let meant_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
-        let late_ms = now.mono_ms - std::mem::replace(&mut self.looked_ms, now.mono_ms) - meant_ms;
-        if PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms)) < late_ms {
+        let min_ms = PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms));
+        if let Some(late_ms) = self.pauses.look(now.mono_ms, meant_ms, min_ms, thread_worked_ms) {
             tracing::warn!(late_ms, "the server did not run for a while: every session gets its full timeout again");
             self.replica.on_pause(now);
         }
@@ -199,11 +199,14 @@ impl ReplicaLoop {
         }
     }
 
-    /// Starts a snapshot when the log asked for one and everything it covers is applied.
+    /// Starts a snapshot when the log asked for one and everything it covers is applied, or when one failed a while
+    /// ago.
     fn take_snapshot(&mut self) {
-        let Some(due) = self.snapshot_due.filter(|_| self.snapshotter.is_ready()) else { return };
+        if !self.snapshotter.wants(self.snapshot_due.is_some()) {
+            return;
+        }
         let state = self.shared.state.read();
-        if due <= state.last_zxid() {
+        if self.snapshot_due.is_none_or(|due| due <= state.last_zxid()) {
             self.snapshot_due = None;
             self.snapshotter.start(state.freeze());
         }

@@ -126,9 +126,12 @@ impl Server {
         let for_log = Arc::clone(shared);
         self.spawn("log", move || log_writer::run(&for_log, &queue, log))?;
         self.spawn("replica", move || replica_loop.run())?;
-        let (for_words, for_maintenance) = (Arc::clone(shared), Arc::clone(shared));
+        let (for_words, for_space, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
         self.spawn("words", move || word_thread.run(&for_words))?;
-        self.spawn("maintenance", move || maintenance::run(&for_maintenance))?;
+        self.spawn("space", move || maintenance::watch_space(&for_space))?;
+        if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
+            self.spawn("purge", move || maintenance::purge_every(&for_purge, pause))?;
+        }
         for thread in io {
             self.spawn("io", move || {
                 if let Err(error) = thread.run() {

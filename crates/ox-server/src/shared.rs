@@ -17,10 +17,11 @@ use ox_config::{Config, ConnectionThrottle};
 use ox_replica::{Newcomer, Now, Throttle, ThrottleSettings, Weights};
 use ox_store::Store;
 use ox_tree::State;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Why a server stopped by itself.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,9 @@ pub(crate) struct Shared {
     pub(crate) address: OnceLock<SocketAddr>,
     pub(crate) trace_mask: AtomicU64,
     stopping: AtomicBool,
+    /// Held for a moment by whoever naps or ends the naps.
+    naps: Mutex<()>,
+    stopped: Condvar,
     fatal: Mutex<Option<Fatal>>,
 }
 
@@ -71,6 +75,8 @@ impl Shared {
             address: OnceLock::new(),
             trace_mask: AtomicU64::new(306), // Apache's default
             stopping: AtomicBool::new(false),
+            naps: Mutex::new(()),
+            stopped: Condvar::new(),
             fatal: Mutex::new(None),
         }
     }
@@ -100,9 +106,19 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// Sleeps for a while, or until the server stops.
+    pub(crate) fn nap(&self, time: Duration) {
+        let mut naps = self.naps.lock();
+        if !self.is_stopping() {
+            self.stopped.wait_for(&mut naps, time);
+        }
+    }
+
     /// Asks every thread to end.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        drop(self.naps.lock()); // whoever has looked at it before sleeps by now
+        self.stopped.notify_all();
         self.inbox.wake();
         self.mailboxes.iter().for_each(Mailbox::wake);
     }

@@ -2,11 +2,12 @@
 //!
 //! How often one is due is counted in transactions, what it costs grows with the tree. Under a flood of writes to a large
 //! tree the two would drift apart until the server does nothing else; so after each one it rests for a multiple of
-//! the time that it took.
+//! the time that it took. One that fails is tried again, ever more seldom, until one succeeds.
 
 use crate::shared::{Essential, Shared};
 use ox_store::SnapshotTaken;
 use ox_tree::Frozen;
+use std::error::Error;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,25 +15,43 @@ use std::time::{Duration, Instant};
 /// How many times as long as it worked the snapshot thread rests.
 const REST: u32 = 4;
 
+/// The first pause after a failure, and the longest.
+const RETRY: Duration = Duration::from_secs(2);
+const RETRY_MAX: Duration = Duration::from_secs(600);
+
 /// Starts a thread per snapshot.
 pub(crate) struct Snapshotter {
     shared: Arc<Shared>,
-    running: Option<JoinHandle<Duration>>,
+    running: Option<JoinHandle<(Outcome, Duration)>>,
     rests_until: Instant,
+    failure: Option<Failure>,
+}
+
+type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// The last attempt failed.
+struct Failure {
+    /// What is at the bottom of it.
+    cause: String,
+    pause: Duration,
+    retry_at: Instant,
 }
 
 impl Snapshotter {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, running: None, rests_until: Instant::now() }
+        Self { shared, running: None, rests_until: Instant::now(), failure: None }
     }
 
-    /// Whether a snapshot may be started now: none is being written, and the last one is long enough ago.
-    pub(crate) fn is_ready(&mut self) -> bool {
+    /// Whether a snapshot should be started now: one is due and the last is long enough ago, or it failed a while ago.
+    pub(crate) fn wants(&mut self, is_due: bool) -> bool {
         if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
             return false;
         }
         self.wait();
-        self.rests_until <= Instant::now()
+        match &self.failure {
+            Some(failure) => failure.retry_at <= Instant::now(),
+            None => is_due && self.rests_until <= Instant::now(),
+        }
     }
 
     /// Writes `frozen`. A failure is reported and does not stop the server: the log still holds everything.
@@ -42,8 +61,7 @@ impl Snapshotter {
         let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             let _essential = Essential { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
             let started = Instant::now();
-            write(&shared, &frozen);
-            started.elapsed()
+            (write(&shared, &frozen), started.elapsed())
         });
         match spawned {
             Ok(running) => self.running = Some(running),
@@ -53,28 +71,43 @@ impl Snapshotter {
 
     /// Waits for the one being written.
     pub(crate) fn wait(&mut self) {
-        match self.running.take().map(JoinHandle::join) {
-            Some(Ok(took)) => self.rests_until = Instant::now() + took.saturating_mul(REST),
-            Some(Err(_)) => tracing::error!("a snapshot ended with a panic"),
-            None => (),
+        if let Some(running) = self.running.take() {
+            let (outcome, took) = running.join().unwrap_or_else(|_| (Err("a panic".into()), Duration::ZERO));
+            self.rests_until = Instant::now() + took.saturating_mul(REST);
+            self.note(outcome);
         }
+    }
+
+    /// A failure is told once, however often the same happens again.
+    fn note(&mut self, outcome: Outcome) {
+        let before = self.failure.take();
+        let Err(error) = outcome else { return };
+        self.shared.metrics.snapshot_error_count.add(1);
+        let cause = cause(&*error);
+        if before.as_ref().is_none_or(|before| before.cause != cause) {
+            tracing::error!(%error, "snapshot failed; the log holds everything, and it is tried again");
+        }
+        let pause = before.map_or(RETRY, |before| (before.pause * 2).min(RETRY_MAX));
+        self.failure = Some(Failure { cause, pause, retry_at: Instant::now() + pause });
     }
 }
 
-fn write(shared: &Shared, frozen: &Frozen) {
+/// The bottom of an error, without the names of files.
+fn cause(mut error: &(dyn Error + 'static)) -> String {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+fn write(shared: &Shared, frozen: &Frozen) -> Outcome {
     let started = Instant::now();
     let (zxid, nodes) = (frozen.last_zxid(), frozen.node_count());
     let dir = shared.store.dirs().snapshots.display();
     tracing::info!(nodes, "Snapshotting: {zxid} to {dir}/snapshot.{:x}", zxid.0);
-    match shared.store.write_snapshot(frozen) {
-        Ok(SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) => {
-            let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
-            shared.metrics.snapshottime.note(took_ms, 1);
-            tracing::info!(file = %file.path.display(), "Snapshot taken in {took_ms} ms");
-        }
-        Err(error) => {
-            shared.metrics.snapshot_error_count.add(1);
-            tracing::error!(%error, "snapshot failed; the log holds everything, the next roll tries again");
-        }
-    }
+    let (SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) = shared.store.write_snapshot(frozen)?;
+    let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
+    shared.metrics.snapshottime.note(took_ms, 1);
+    tracing::info!(file = %file.path.display(), "Snapshot taken in {took_ms} ms");
+    Ok(())
 }

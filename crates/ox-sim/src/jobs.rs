@@ -256,7 +256,7 @@ pub(crate) fn maintain(world: &SharedWorld, who: Who) {
     if let Ok(space) = &space {
         _ = store.renew_reserve(space);
     }
-    let purged = purges.then(|| store.purge(retain));
+    let purged = purges.then(|| store.purge(retain, &|| false));
     let mut world = world.lock();
     if !world.is_current(who) {
         return;

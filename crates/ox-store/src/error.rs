@@ -146,6 +146,9 @@ pub enum Error {
     /// Purging would leave too little.
     #[error("nothing purged: {0}")]
     PurgeRefused(Box<Error>),
+    /// The caller had no more time.
+    #[error("nothing purged: stopped on the way")]
+    PurgeStopped,
 }
 
 /// A snapshot that was tried and cannot be used.
@@ -178,7 +181,8 @@ impl Error {
             | Self::NoUsableSnapshot(_)
             | Self::Snapshot { .. }
             | Self::LogFailed
-            | Self::PurgeRefused(_) => 1,
+            | Self::PurgeRefused(_)
+            | Self::PurgeStopped => 1,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Bounds and step sizes, each with its reason.
 
+use std::time::Duration;
+
 /// Bytes read from a log or snapshot at a time: large enough that the system call disappears beside the work on
 /// the bytes, small enough to stay in the processor's cache.
 pub(crate) const READ_CHUNK_BYTES: usize = 1 << 20;
@@ -15,9 +17,15 @@ pub(crate) const WRITE_CHUNK_BYTES: usize = 256 << 10;
 /// for more than this behind it in the file system's journal.
 pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 8 << 20;
 
+/// Each time a snapshot has grown by this much, free space is looked at: a snapshot may fail, the log may not.
+pub(crate) const SNAPSHOT_LOOK_BYTES: u64 = 1 << 20;
+
 /// A log is filled with zeros this far ahead of its records: writing into filled space changes no metadata, so
 /// most syncs are one write to the disk instead of two or three.
 pub(crate) const FILL_AHEAD_BYTES: u64 = 1 << 20;
+
+/// How soon a purge that waits for a snapshot notices that it should stop.
+pub(crate) const STOP_NOTICED: Duration = Duration::from_millis(100);
 
 /// The low-water mark is at most the volume's size divided by this: a small volume is there to be used.
 pub(crate) const LOW_WATER_PART: u64 = 20;

@@ -8,11 +8,11 @@
 use crate::disk::Disk;
 use crate::error::{Error, IoContext};
 use crate::log_reader::{LogHeader, LogReader};
-use crate::names::{self, Dirs, LogFile};
-use crate::snapshot::read::read_snapshot;
+use crate::names::{self, Dirs, Listing, LogFile};
+use crate::snapshot::read::{Sink, StoredNode, read_snapshot};
 use crate::snapshot::write::Structure;
 use ox_proto::txn::TxnHeader;
-use ox_proto::{Reader, Zxid};
+use ox_proto::{RawAcls, Reader, SessionId, Zxid};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,12 +28,10 @@ pub struct Purged {
     pub failed: Vec<(PathBuf, io::Error)>,
 }
 
-pub(crate) fn purge(disk: &dyn Disk, dirs: &Dirs, retain: usize) -> Result<Purged, Error> {
+pub(crate) fn purge(disk: &dyn Disk, dirs: &Dirs, retain: usize, stop: &dyn Fn() -> bool) -> Result<Purged, Error> {
     let listing = names::list(disk, dirs)?;
-    let good = |file: &&names::SnapshotFile| read_snapshot(disk, file, &mut Structure::default()).is_ok();
-    let kept: Vec<_> = listing.snapshots.iter().filter(good).take(retain.max(RETAIN_MIN)).collect();
-    let Some(oldest) = kept.last().map(|file| file.last) else { return Ok(Purged::default()) };
-    check_chain(disk, &listing.logs, oldest).map_err(|error| Error::PurgeRefused(Box::new(error)))?;
+    let Some(oldest) = oldest_kept(disk, &listing, retain, stop)? else { return Ok(Purged::default()) };
+    check_chain(disk, &listing.logs, oldest, stop)?;
 
     let mut purged = Purged::default();
     let old_snapshots = listing.snapshots.iter().rev().filter(|file| file.last < oldest).map(|file| &*file.path);
@@ -41,6 +39,49 @@ pub(crate) fn purge(disk: &dyn Disk, dirs: &Dirs, retain: usize) -> Result<Purge
     let first_kept = listing.logs.iter().rposition(|log| log.first <= oldest).unwrap_or(0);
     remove_all(disk, &dirs.logs, listing.logs[..first_kept].iter().map(|log| &*log.path), &mut purged)?;
     Ok(purged)
+}
+
+/// The oldest of the newest `retain` good snapshots.
+fn oldest_kept(
+    disk: &dyn Disk,
+    listing: &Listing,
+    retain: usize,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Zxid>, Error> {
+    let (mut oldest, mut kept) = (None, 0);
+    for file in &listing.snapshots {
+        let is_good = read_snapshot(disk, file, &mut Check { structure: Structure::default(), stop }).is_ok();
+        if stop() {
+            return Err(Error::PurgeStopped);
+        }
+        if is_good {
+            (oldest, kept) = (Some(file.last), kept + 1);
+        }
+        if kept == retain.max(RETAIN_MIN) {
+            break;
+        }
+    }
+    Ok(oldest)
+}
+
+/// Checks a snapshot until it should stop.
+struct Check<'a> {
+    structure: Structure,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Sink for Check<'_> {
+    fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {
+        self.structure.session(id, timeout_ms)
+    }
+
+    fn acl(&mut self, id: i64, acls: RawAcls<'_>) -> Result<(), String> {
+        self.structure.acl(id, acls)
+    }
+
+    fn node(&mut self, node: &StoredNode<'_>) -> Result<(), String> {
+        if (self.stop)() { Err("stopped".to_owned()) } else { self.structure.node(node) }
+    }
 }
 
 fn remove_all<'a>(
@@ -63,20 +104,24 @@ fn remove_all<'a>(
 }
 
 /// The logs continue the snapshot `last` without a hole, up to where the newest is being written.
-fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid) -> Result<(), Error> {
+fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn() -> bool) -> Result<(), Error> {
+    let refused = |error| Error::PurgeRefused(Box::new(error));
     let start = logs.iter().rposition(|log| log.first.0 <= last.0.saturating_add(1)).unwrap_or(0);
     for log in &logs[start..] {
-        let mut reader = LogReader::open(disk, &log.path)?;
+        let mut reader = LogReader::open(disk, &log.path).map_err(refused)?;
         if !matches!(reader.header(), LogHeader::Log { .. }) {
             continue;
         }
-        while let Some(frame) = reader.next_frame()? {
+        while let Some(frame) = reader.next_frame().map_err(refused)? {
+            if stop() {
+                return Err(Error::PurgeStopped);
+            }
             let Ok(header) = Reader::from_disk(frame.record).get::<TxnHeader>() else { break };
             if header.zxid <= last {
                 continue;
             }
             if !header.zxid.follows(last) {
-                return Err(Error::Gap { after: last, found: header.zxid, path: log.path.clone() });
+                return Err(refused(Error::Gap { after: last, found: header.zxid, path: log.path.clone() }));
             }
             last = header.zxid;
         }

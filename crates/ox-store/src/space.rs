@@ -41,13 +41,24 @@ impl Space {
         let space = |of: DiskSpace| {
             let reserved_bytes = if of.volume == logs.volume { reserved_bytes } else { 0 };
             let free_bytes = of.free_bytes.saturating_add(reserved_bytes);
-            let low_water_bytes = low_water_bytes.min(of.total_bytes / LOW_WATER_PART);
+            let low_water_bytes = scaled(low_water_bytes, of);
             Self { free_bytes, low_water_bytes, is_low: free_bytes < low_water_bytes }
         };
         let above = |space: &Self| i128::from(space.free_bytes) - i128::from(space.low_water_bytes);
         let (logs, snapshots) = (space(logs), space(snapshots));
         Ok(if above(&logs) <= above(&snapshots) { logs } else { snapshots })
     }
+}
+
+/// What should be left of a volume: less on a small one.
+fn scaled(low_water_bytes: u64, of: DiskSpace) -> u64 {
+    low_water_bytes.min(of.total_bytes / LOW_WATER_PART)
+}
+
+/// Bytes that a snapshot may take and still leave the log what it needs.
+pub(crate) fn room(disk: &dyn Disk, dir: &Path, low_water_bytes: u64) -> io::Result<u64> {
+    let space = disk.space(dir)?;
+    Ok(space.free_bytes.saturating_sub(scaled(low_water_bytes, space)))
 }
 
 /// Space that the log has reserved and not used yet: told by the log, never more than there is.

@@ -10,6 +10,7 @@
 use crate::directories::{Lock, lock_dirs, open_dirs};
 use crate::disk::Disk;
 use crate::error::{Error, IoContext, Rejected};
+use crate::limits::STOP_NOTICED;
 use crate::marker::Marker;
 use crate::names::{self, Compression, Dirs, SnapshotFile};
 use crate::purge::{self, Purged};
@@ -19,7 +20,7 @@ use crate::session_clock;
 use crate::snapshot::read::{StoredNode, read_snapshot};
 use crate::snapshot::write::{SnapshotWriter, Structure, write_snapshot};
 use crate::snapshot::{Contents, Trailer};
-use crate::space::{Reserve, Reserved, Space};
+use crate::space::{Reserve, Reserved, Space, room};
 use crate::txn_log::{LogOptions, TxnLog};
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
@@ -217,7 +218,8 @@ impl Store {
         Ok(Opened { store, state, log, session_clock_ms, report })
     }
 
-    /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable.
+    /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable; there
+    /// is one when the snapshot would use up the space that the log needs.
     pub fn write_snapshot(&self, frozen: &Frozen) -> Result<SnapshotTaken, Error> {
         let shared = &*self.0;
         let _files = shared.files.lock();
@@ -229,14 +231,23 @@ impl Store {
                 return Ok(SnapshotTaken::Existed(file));
             }
         }
-        self.write_unconditionally(frozen).map(SnapshotTaken::Written)
+        let (dir, low_water_bytes) = (&shared.dirs.snapshots, shared.low_water_bytes);
+        self.write_into(frozen, &|| room(&*shared.disk, dir, low_water_bytes)).map(SnapshotTaken::Written)
     }
 
-    /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3.
-    pub fn purge(&self, retain: usize) -> Result<Purged, Error> {
+    /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3. Reads all
+    /// of that first, and waits for a snapshot that is being written: `stop` is asked all the time.
+    pub fn purge(&self, retain: usize, stop: &dyn Fn() -> bool) -> Result<Purged, Error> {
         let shared = &*self.0;
-        let _files = shared.files.lock();
-        purge::purge(&*shared.disk, &shared.dirs, retain)
+        let _files = loop {
+            if stop() {
+                return Err(Error::PurgeStopped);
+            }
+            if let Some(files) = shared.files.try_lock_for(STOP_NOTICED) {
+                break files;
+            }
+        };
+        purge::purge(&*shared.disk, &shared.dirs, retain, stop)
     }
 
     /// Free space where logs and snapshots go.
@@ -293,7 +304,8 @@ impl Store {
     ) -> Result<(), Error> {
         let shared = &*self.0;
         let _files = shared.files.lock();
-        let file = self.write_unconditionally(frozen)?;
+        // There is no start without it, so it may have all the space there is.
+        let file = self.write_into(frozen, &|| Ok(u64::MAX / 2))?;
         match loaded {
             Some((old, _)) if old.last == file.last && old.path != file.path => {
                 move_aside(&*shared.disk, &old.path, now_ms).map(|_| ())
@@ -302,12 +314,10 @@ impl Store {
         }
     }
 
-    fn write_unconditionally(&self, frozen: &Frozen) -> Result<SnapshotFile, Error> {
-        let shared = &*self.0;
-        let trailer = self.trailer(frozen);
-        write_snapshot(&*shared.disk, &shared.dirs.snapshots, frozen.last_zxid(), shared.compression, |writer| {
-            fill(writer, frozen, &trailer)
-        })
+    fn write_into(&self, frozen: &Frozen, room: &dyn Fn() -> io::Result<u64>) -> Result<SnapshotFile, Error> {
+        let (shared, trailer) = (&*self.0, self.trailer(frozen));
+        let (dir, last) = (&shared.dirs.snapshots, frozen.last_zxid());
+        write_snapshot(&*shared.disk, dir, last, shared.compression, room, |writer| fill(writer, frozen, &trailer))
     }
 
     /// Warns when Apache with these settings could not read the snapshot that was loaded.

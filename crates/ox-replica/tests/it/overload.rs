@@ -1,15 +1,15 @@
 //! Bounds, and what happens at them.
 
-use crate::world::{SETTINGS, World};
+use crate::world::{SETTINGS, World, replica_settings};
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::multi::{MultiHeader, MultiOp};
-use ox_proto::request::{PathVersion, RequestHeader, SetDataRequest, put_request};
-use ox_proto::{Jute, OpCode, SessionId};
+use ox_proto::request::{CreateTtlRequest, PathVersion, RequestHeader, SetDataRequest, put_request};
+use ox_proto::{Jute, OpCode, RawAcls, SessionId};
 use ox_replica::limits::{
     ANSWERS_BEHIND_A_WRITE_BYTES_MAX, BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES,
-    REQUESTS_IN_FLIGHT_MAX,
+    REQUESTS_IN_FLIGHT_MAX, SWEPT_AT_ONCE_MAX,
 };
-use ox_replica::{ConnSettings, Load, Room, Service, Submission, Verdict, Writes};
+use ox_replica::{ConnSettings, Load, Replica, ReplicaSettings, Room, Service, Submission, Verdict, Writes};
 
 /// A client whose answers are known to be small.
 fn small_client(world: &mut World) -> usize {
@@ -237,4 +237,29 @@ fn k150_short_of_space_what_frees_space_is_served() {
     world.replica.on_space(2 * RESERVE, RESERVE);
     world.create(side, 8, "/b", 0);
     assert_eq!(errors(&mut world, side), [(8, 0)], "and nobody had to do anything");
+}
+
+/// However fast nodes may be removed, a step removes only so many, and the rest go in the next ones.
+#[test]
+fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
+    let mut world = World::new();
+    let settings = ReplicaSettings { sweep_interval_ms: 1000, sweep_per_minute: 1_000_000, ..replica_settings(1, 0) };
+    world.replica = Replica::standalone(settings, &world.state, world.now);
+    let (side, _) = world.client();
+    for number in 0..1000 {
+        let path = Some(format!("/n{number}").into());
+        let body = CreateTtlRequest { path, data: None, acl: RawAcls::OPEN, flags: 5, ttl_ms: 1 };
+        put_request(&mut world.sides[side].input, number, OpCode::CreateTtl.code(), &body);
+    }
+    world.settle();
+    let before = world.state.node_count();
+    (world.now.mono_ms, world.now.wall_ms) = (1000, 2000);
+    world.on_time();
+    assert_eq!(world.replica.outstanding(), SWEPT_AT_ONCE_MAX);
+    assert_eq!(world.replica.deadline(), Some(1000), "there is more to do");
+    for _ in 0..3 {
+        world.on_time();
+    }
+    world.settle();
+    assert_eq!(world.state.node_count(), before - 1000);
 }

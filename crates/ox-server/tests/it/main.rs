@@ -15,5 +15,6 @@ mod protocol;
 mod raw;
 mod served;
 mod sessions;
+mod settings;
 mod slow;
 mod snapshots;

@@ -11,13 +11,13 @@ use super::read::{Sink, StoredNode, read_snapshot};
 use super::{Contents, END_MARK, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SnapshotError, Trailer};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, IoContext};
-use crate::limits::{SNAPSHOT_SYNC_BYTES, WRITE_CHUNK_BYTES};
+use crate::limits::{SNAPSHOT_LOOK_BYTES, SNAPSHOT_SYNC_BYTES, WRITE_CHUNK_BYTES};
 use crate::names::{Compression, SnapshotFile, snapshot_name, unfinished_name};
 use ox_proto::acl::put_acls;
 use ox_proto::jute::{Jute, put_buffer, put_count, put_text};
 use ox_proto::{Acl, RawAcls, SessionId, Zxid};
 use simd_adler32::Adler32;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 /// Encodes a snapshot into a file.
@@ -31,12 +31,12 @@ pub(crate) struct SnapshotWriter<'a> {
 }
 
 impl<'a> SnapshotWriter<'a> {
-    pub(crate) fn new(file: &'a dyn DiskFile, compression: Compression) -> Self {
+    fn new(file: FileWriter<'a>, compression: Compression) -> Self {
         let mut buffer = Vec::with_capacity(WRITE_CHUNK_BYTES + (64 << 10));
         SNAPSHOT_MAGIC.cast_signed().put(&mut buffer);
         SNAPSHOT_VERSION.cast_signed().put(&mut buffer);
         (-1_i64).put(&mut buffer);
-        let out = Encoder::new(FileWriter { file, offset: 0, synced: 0 }, compression);
+        let out = Encoder::new(file, compression);
         Self { out, buffer, adler: Adler32::new(), base: 0, contents: Contents::default() }
     }
 
@@ -117,10 +117,21 @@ pub(crate) struct FileWriter<'a> {
     file: &'a dyn DiskFile,
     offset: u64,
     synced: u64,
+    /// There was room up to here when somebody last looked.
+    end: u64,
+    room: &'a dyn Fn() -> io::Result<u64>,
 }
 
 impl Write for FileWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let end = self.offset + bytes.len() as u64;
+        if self.end < end {
+            self.end = self.offset + (self.room)()?;
+            if self.end < end {
+                return Err(io::Error::new(ErrorKind::StorageFull, "what is left of the disk is for the log"));
+            }
+            self.end = self.end.min(self.offset + SNAPSHOT_LOOK_BYTES).max(end);
+        }
         self.file.write_all_at(bytes, self.offset)?;
         self.offset += bytes.len() as u64;
         if SNAPSHOT_SYNC_BYTES <= self.offset - self.synced {
@@ -135,18 +146,19 @@ impl Write for FileWriter<'_> {
     }
 }
 
-/// Writes the snapshot of everything up to `last` with `fill`, checks it and gives it its name. On failure nothing
-/// is left behind, as far as the disk allows.
+/// Writes the snapshot of everything up to `last` with `fill`, checks it and gives it its name. `room` tells
+/// how many bytes it may take. On failure nothing is left behind, as far as the disk allows.
 pub(crate) fn write_snapshot(
     disk: &dyn Disk,
     dir: &Path,
     last: Zxid,
     compression: Compression,
+    room: &dyn Fn() -> io::Result<u64>,
     fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
 ) -> Result<SnapshotFile, Error> {
     let name = snapshot_name(last, compression);
     let (path, unfinished) = (dir.join(&name), dir.join(unfinished_name(&name)));
-    let written = write_and_check(disk, &unfinished, last, compression, fill)
+    let written = write_and_check(disk, &unfinished, last, compression, room, fill)
         .and_then(|()| disk.rename(&unfinished, &path).context("rename", &unfinished));
     if let Err(source) = written {
         _ = disk.remove(&unfinished);
@@ -163,11 +175,13 @@ fn write_and_check(
     path: &Path,
     last: Zxid,
     compression: Compression,
+    room: &dyn Fn() -> io::Result<u64>,
     fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
 ) -> Result<(), Error> {
     let file = disk.open(path, Open::Create).context("create", path)?;
     file.set_len(0).context("cut", path)?;
-    let written = fill(SnapshotWriter::new(&*file, compression)).context("write", path)?;
+    let writer = FileWriter { file: &*file, offset: 0, synced: 0, end: 0, room };
+    let written = fill(SnapshotWriter::new(writer, compression)).context("write", path)?;
     file.sync_all().context("sync", path)?;
     let stored = SnapshotFile { last, compression, path: path.to_owned() };
     let read = read_snapshot(disk, &stored, &mut Structure::default())?;

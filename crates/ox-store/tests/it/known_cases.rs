@@ -7,6 +7,7 @@ use crate::workload::{History, make, run};
 use ox_proto::Zxid;
 use ox_store::disk::{Disk, Fault, Keep, SimDisk};
 use ox_store::{Appended, Error, Opened};
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -136,7 +137,7 @@ fn k044_a_snapshot_that_let_others_go_is_durable() {
         let cut = disk.fork();
         cut.power_on(Keep::Nothing);
         assert!(names(&cut, "snapshot.").contains(&format!("snapshot.{:x}", history.acked.0)), "round {round}");
-        opened.store.purge(3).unwrap();
+        opened.store.purge(3, &|| false).unwrap();
         reopen_after(&disk, Keep::Nothing, &history, &format!("after purge {round}"));
     }
     assert_eq!(names(&disk, "snapshot.").len(), 3);
@@ -181,7 +182,7 @@ fn k045_broken_snapshots_do_not_push_good_ones_out() {
         damage(&disk, name, |bytes| bytes[100] ^= 1);
     }
     let opened = open(&disk).unwrap();
-    opened.store.purge(3).unwrap();
+    opened.store.purge(3, &|| false).unwrap();
     assert_eq!(by_zxid(&disk, "snapshot."), snapshots[2..], "three good ones and the broken, which are newer");
     drop(opened);
     reopen_after(&disk, Keep::Nothing, &history, "from the good snapshots");
@@ -195,7 +196,7 @@ fn k046_a_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
         let disk = disk.fork();
         let opened = open(&disk).unwrap();
         disk.set_fault(disk.calls() + call, Fault::PowerCut);
-        _ = opened.store.purge(3);
+        _ = opened.store.purge(3, &|| false);
         drop(opened);
         if disk.is_powered() {
             break;
@@ -209,6 +210,30 @@ fn k046_a_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
             }
         }
     }
+}
+
+/// Guard: a stop is noticed while snapshots and logs are read; then nothing is removed.
+#[test]
+fn a_purge_can_be_stopped_until_it_removes() {
+    let (disk, _) = with_snapshots(7);
+    let opened = open(&disk).unwrap();
+    let before = names(&disk, "");
+    let asked = Cell::new(0);
+    for stop_at in 1.. {
+        asked.set(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            stop_at <= asked.get()
+        };
+        match opened.store.purge(3, &stop) {
+            Err(Error::PurgeStopped) => assert_eq!(names(&disk, ""), before),
+            purged => {
+                assert!(!purged.unwrap().removed.is_empty());
+                break;
+            }
+        }
+    }
+    assert!(20 < asked.get(), "asked {} times only", asked.get());
 }
 
 /// Guard: every log that holds a record behind the oldest kept snapshot stays.
@@ -227,7 +252,7 @@ fn k046_purging_keeps_what_every_kept_snapshot_needs() {
                 opened.store.write_snapshot(&opened.state.freeze()).unwrap();
             }
         }
-        opened.store.purge(3).unwrap();
+        opened.store.purge(3, &|| false).unwrap();
         drop(opened);
         while let Some(newest) = by_zxid(&disk, "snapshot.").pop() {
             reopen_after(&disk, Keep::Nothing, &history, &format!("seed {seed}, from {newest}"));
@@ -302,6 +327,27 @@ fn k052_no_space_for_a_snapshot() {
     run(&mut opened, &[1], &mut history).unwrap();
     opened.store.write_snapshot(&opened.state.freeze()).unwrap();
     reopen_after(&disk, Keep::Nothing, &history, "space came back");
+}
+
+/// Guard: a snapshot leaves the log its space.
+#[test]
+fn k052_a_snapshot_leaves_space_for_the_log() {
+    let mut options = options();
+    options.low_water_bytes = 5_000;
+    options.log.snap_count = 1_000_000;
+    let disk = SimDisk::new();
+    let mut history = History::default();
+    let mut opened = open_with(&disk, &options).unwrap();
+    run(&mut opened, &[9; 10], &mut history).unwrap();
+    disk.install(&file("filler"), &[0; 1_000_000]);
+    let free = disk.space(Path::new("/")).unwrap().free_bytes;
+    for room in [5_000, 9_000] {
+        disk.set_capacity((1 << 40) - free + room);
+        let error = opened.store.write_snapshot(&opened.state.freeze()).unwrap_err();
+        assert!(error.to_string().contains("for the log"), "{error}");
+    }
+    disk.set_capacity((1 << 40) - free + 90_000);
+    opened.store.write_snapshot(&opened.state.freeze()).unwrap();
 }
 
 /// Guard: the reserve is for the log that meets a full disk.
@@ -414,7 +460,7 @@ fn k056_old_snapshots_that_stay() {
         opened.store.write_snapshot(&opened.state.freeze()).unwrap();
     }
     let before = disk.fork();
-    opened.store.purge(3).unwrap();
+    opened.store.purge(3, &|| false).unwrap();
     let calls = disk.calls() - before.calls();
     drop(opened);
     let failed = (1..=calls).any(|call| {
@@ -422,7 +468,7 @@ fn k056_old_snapshots_that_stay() {
         disk.restart_process();
         let mut opened = open_with(&disk, &options).unwrap();
         disk.set_fault(disk.calls() + call, Fault::Error(ErrorKind::PermissionDenied));
-        let purged = opened.store.purge(3);
+        let purged = opened.store.purge(3, &|| false);
         run(&mut opened, &[1], &mut history.clone()).unwrap();
         opened.store.write_snapshot(&opened.state.freeze()).unwrap();
         purged.is_ok_and(|purged| !purged.failed.is_empty())

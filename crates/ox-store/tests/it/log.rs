@@ -41,7 +41,7 @@ fn a_store_remembers() {
     let opened = open(dir.path());
     assert_eq!(opened.state.last_zxid(), Zxid(84));
     assert_eq!(nodes_of(&opened.state), nodes_of(&model(Zxid(84))));
-    let purged = opened.store.purge(3).unwrap();
+    let purged = opened.store.purge(3, &|| false).unwrap();
     assert!(purged.failed.is_empty());
     drop(opened);
     assert_eq!(nodes_of(&open(dir.path()).state), nodes_of(&model(Zxid(84))));

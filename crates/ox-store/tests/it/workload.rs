@@ -129,7 +129,7 @@ pub(crate) fn run(opened: &mut Opened, batches: &[usize], history: &mut History)
         assert_eq!(synced.last, opened.state.last_zxid());
         history.acked = synced.last;
         if is_due && opened.store.write_snapshot(&opened.state.freeze()).is_ok() {
-            _ = opened.store.purge(3);
+            _ = opened.store.purge(3, &|| false);
         }
     }
     Ok(())

@@ -2,9 +2,15 @@
 
 use crate::process::{Running, Site};
 use crate::raw::Client;
+use ox_proto::multi::MultiOp;
+use ox_proto::request::PathVersion;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// Opens a pipe only if somebody is at the other end.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// A file system of its own, taken down with the test.
 struct SmallDisk(tempfile::TempDir);
@@ -107,6 +113,55 @@ fn k153_a_small_disk_can_be_used() {
     let count = fill_up(&mut running.client(), 0);
     assert!(120 < count, "refused at {count} half megabytes");
     check_all(&running, count);
+    running.stop();
+}
+
+/// A purge that does not come on: here a snapshot that cannot even be opened, because nobody writes into the pipe.
+#[test]
+fn a_slow_purge_delays_neither_the_look_at_free_space_nor_others() {
+    let Some(disk) = SmallDisk::mount(64) else { return };
+    let site = Site::new(disk.path(), "autopurge.purgeInterval=100ms\n");
+    let running = site.start();
+    let pipe = disk.path().join("data/version-2/snapshot.fffff");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("there is a mkfifo command").success());
+    std::thread::sleep(Duration::from_secs(1));
+    disk.fill(58);
+    let mut client = running.client();
+    let begun = Instant::now();
+    while client.create("/n", b"").err != -127 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "free space is not looked at");
+        client.ask(|packet, xid| packet.delete(xid, "/n"));
+    }
+    let writer = std::fs::OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&pipe);
+    writer.expect("the purge waits at the other end");
+    std::fs::remove_file(&pipe).unwrap();
+    running.stop();
+}
+
+/// R22: a snapshot that does not fit is tried again by itself, and told once.
+#[test]
+fn a_failed_snapshot_is_tried_again() {
+    let Some(disk) = SmallDisk::mount(4) else { return };
+    let (directory, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let settings = format!("dataDir={}\ndataLogDir={}\nsnapCount=6\n", disk.path().display(), logs.path().display());
+    let mut running = Site::new(directory.path(), &settings).start();
+    disk.fill(3);
+    let mut client = running.client();
+    // With the session, six records: somewhere among the last three a snapshot is due, the only one.
+    for number in 0..5 {
+        while client.create(&format!("/n{number}"), &[1; 700_000]).err == -127 {}
+    }
+    running.process.wait_for("snapshot failed");
+    // One failure more, which is not told.
+    std::thread::sleep(Duration::from_secs(3));
+    let path = |number: i32| Some(format!("/n{number}").into());
+    let deletes: Vec<_> =
+        (0..5).map(|number| MultiOp::Delete(PathVersion { path: path(number), version: -1 })).collect();
+    while client.ask(|packet, xid| packet.multi(xid, &deletes)).err == -127 {}
+    running.process.wait_for("Snapshot taken");
+    let failures = running.process.said.iter().filter(|line| line.contains("snapshot failed"));
+    assert_eq!(failures.count(), 1, "{:#?}", running.process.said);
     running.stop();
 }
 
