@@ -36,14 +36,29 @@ impl Auth {
         let skip_acl = settings.flag("skipACL");
         if skip_acl {
             let text = "zookeeper.skipACL==\"yes\", ACL checks will be skipped";
-            notices.push(Notice::info(settings.place_of("skipACL").line(), text));
+            notices.push(Notice::info(Some(settings.place_of("skipACL")), text));
+        }
+        let super_digest = settings.text(SUPER_DIGEST);
+        if super_digest.as_deref().is_some_and(|text| !is_digest(text)) {
+            let text = "this is no digest, so nobody is the super user; expected a name, a colon, and the SHA-1 of \
+                        name:password in base64";
+            notices.push(Notice::warn(settings.place_of(SUPER_DIGEST), text));
         }
         Auth {
             skip_acl,
             digest_scheme_enabled: settings.flag("DigestAuthenticationProvider.enabled"),
-            super_digest: settings.text("DigestAuthenticationProvider.superDigest").map(Hidden),
+            super_digest: super_digest.map(Hidden),
         }
     }
+}
+
+const SUPER_DIGEST: &str = "DigestAuthenticationProvider.superDigest";
+
+/// Whether a client's name and password can ever become this: 20 bytes have 27 digits in base64, and a filler.
+fn is_digest(text: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    let hash = text.split_once(':').and_then(|(_, hash)| hash.strip_suffix('='));
+    hash.is_some_and(|hash| hash.len() == 27 && hash.bytes().all(is_digit))
 }
 
 impl Hidden {

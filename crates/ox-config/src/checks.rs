@@ -77,7 +77,7 @@ pub(crate) fn check_together(
     let secure = listen_address(settings, "secureClientPort", outside, notices)?;
     notices.push(match settings.int("observerMasterPort") {
         0 => Notice::info(None, "observerMasterPort is not set"),
-        port => Notice::info(settings.place_of("observerMasterPort").line(), format!("observerMasterPort is {port}")),
+        port => Notice::info(Some(settings.place_of("observerMasterPort")), format!("observerMasterPort is {port}")),
     });
     if secure.is_some() {
         check_ssl_auth_provider(settings)?;
@@ -109,12 +109,17 @@ fn check_quorum_sasl(settings: &Settings) -> Result<(), ConfigError> {
 }
 
 fn check_directories(settings: &Settings, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
-    if settings.text("dataDir").is_none_or(|path| path.is_empty()) {
-        return Err(settings.place_of("dataDir").error(Cause::NotSet("dataDir")));
+    if settings.line("dataDir").is_none() {
+        return Err(settings.place().error(Cause::NotSet("dataDir")));
+    }
+    for key in ["dataDir", "dataLogDir"] {
+        if let Some(entry) = settings.line(key).filter(|entry| entry.text.is_empty()) {
+            return Err(entry.place.error(Cause::EmptyPath(key)));
+        }
     }
     for entry in ["dataDir", "dataLogDir"].into_iter().filter_map(|key| settings.line(key)) {
-        if let Place::File { line, .. } = entry.place {
-            notices.extend(relative_path_notice(&entry.text, line));
+        if let Place::File { .. } = entry.place {
+            notices.extend(relative_path_notice(&entry.text, &entry.place));
         }
     }
     Ok(())
@@ -149,7 +154,7 @@ fn listen_address(
     };
     if let Some(ip) = found.ip {
         let socket = std::net::SocketAddr::new(ip, port);
-        notices.push(Notice::info(place.line(), format!("{key}Address is {socket}")));
+        notices.push(Notice::info(Some(place), format!("{key}Address is {socket}")));
     }
     Ok(Some(found))
 }
@@ -176,7 +181,7 @@ pub(crate) fn session_timeouts_ms(settings: &Settings) -> (i32, i32) {
 fn check_times(settings: &Settings) -> Result<(), ConfigError> {
     let tick_ms = settings.int("tickTime");
     if tick_ms == 0 {
-        return Err(settings.place_of("tickTime").error(Cause::NotSet("tickTime")));
+        return Err(settings.place_of("tickTime").error(Cause::Zero("tickTime")));
     }
     let (min, max) = session_timeouts_ms(settings);
     if max < min {

@@ -95,7 +95,7 @@ impl Config {
         checks::check_server(&settings)?;
         guard::check(&settings)?;
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
-            return Err(settings.place().error(Cause::UnknownHost(address.host())));
+            return Err(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }
         Ok(Config::from_checked(&settings, client.as_ref(), notices))
     }
@@ -138,17 +138,20 @@ impl Config {
     }
 }
 
+const MS_PER_HOUR: u64 = 3_600_000;
+
 impl Autopurge {
     fn from_checked(settings: &Settings, notices: &mut Vec<Notice>) -> Autopurge {
         let key = "autopurge.snapRetainCount";
         let mut keep = settings.int(key);
         if keep < 3 {
             let text = format!("Invalid autopurge.snapRetainCount: {keep}. Defaulting to 3");
-            notices.push(Notice::warn(settings.place_of(key).line(), text));
+            notices.push(Notice::warn(settings.place_of(key), text));
             keep = 3;
         }
-        let interval_ms = u64::try_from(settings.long("autopurge.purgeInterval")).ok();
-        Autopurge { snap_retain_count: not_negative(keep), interval_ms: interval_ms.filter(|ms| 0 < *ms) }
+        let hours = u64::from(not_negative(settings.int("autopurge.purgeInterval")));
+        let interval_ms = (hours != 0).then_some(hours * MS_PER_HOUR);
+        Autopurge { snap_retain_count: not_negative(keep), interval_ms }
     }
 }
 

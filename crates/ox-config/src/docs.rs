@@ -79,7 +79,6 @@ fn value(reader: Reader) -> String {
         Reader::SoftDouble => "fraction?".to_owned(),
         Reader::Bool => "true".to_owned(),
         Reader::TrueFalse => "true, false".to_owned(),
-        Reader::Interval => "number, or one with `ms` `s` `m` `h` `d`".to_owned(),
         Reader::Word(_) | Reader::OneOf(_) | Reader::Text(_) | Reader::Secret => reader.expected(),
     }
 }

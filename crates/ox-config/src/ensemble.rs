@@ -39,7 +39,9 @@ pub(crate) fn client_address(
     }
     for key in ["initLimit", "syncLimit"] {
         if settings.optional_int(key).unwrap_or(0) == 0 {
-            return Err(settings.place().error(Cause::NotSet(key)));
+            let is_given = settings.line(key).is_some();
+            let cause = if is_given { Cause::Zero(key) } else { Cause::NotSet(key) };
+            return Err(settings.place_of(key).error(cause));
         }
     }
     let cause = match (my_id, mine) {
@@ -47,7 +49,15 @@ pub(crate) fn client_address(
         (Some(id), None) => Cause::NotAMember(id),
         (Some(_), Some(_)) => Cause::EnsembleNotBuilt { participants: count.participants },
     };
-    Err(settings.place().error(cause))
+    Err(members_place(settings).error(cause))
+}
+
+/// Where the members stand: the first of them, or the line that names their file.
+pub(crate) fn members_place(settings: &Settings) -> &Place {
+    let lines = settings.lines();
+    let member = lines.iter().find(|(name, _)| members::is_member_key(name));
+    let entry = member.map(|(_, entry)| *entry).or_else(|| settings.line("dynamicConfigFile"));
+    entry.map_or(settings.place(), |entry| &entry.place)
 }
 
 /// Members of `zoo.cfg`, or of the dynamic file that it names.
@@ -90,24 +100,25 @@ impl Count {
 }
 
 fn check_count(settings: &Settings, count: &Count, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
-    let error = |cause| Err(settings.place().error(cause));
+    let place = members_place(settings);
+    let error = |cause| Err(place.error(cause));
     match (count.participants, settings.flag("standaloneEnabled")) {
-        (0, false) => return error(Cause::NoParticipants),
+        (0, false) => return Err(settings.place_of("standaloneEnabled").error(Cause::NoParticipants)),
         (0, true) if 0 < count.observers => return error(Cause::ObserversAlone),
         (0, true) => (),
         (1, true) => {
-            notices.push(Notice::error(None, "Invalid configuration, only one server specified (ignoring)"));
+            notices.push(Notice::error(place, "Invalid configuration, only one server specified (ignoring)"));
             if 0 < count.observers {
                 return error(Cause::ObserversOfOne);
             }
         }
         (1 | 2, _) => {
             let text = "No server failure will be tolerated. You need at least 3 servers.";
-            notices.push(Notice::warn(None, text));
+            notices.push(Notice::warn(place, text));
         }
         (even, _) if even % 2 == 0 => {
             let text = "Non-optimal configuration, consider an odd number of servers.";
-            notices.push(Notice::warn(None, text));
+            notices.push(Notice::warn(place, text));
         }
         _ => (),
     }
@@ -121,12 +132,12 @@ fn my_id_path(settings: &Settings) -> String {
 
 /// The first line of `myid`, a number without blanks; `None` without such a file.
 fn read_my_id(settings: &Settings, outside: &Outside<'_>) -> Result<Option<i64>, ConfigError> {
+    use io::ErrorKind as K;
     let path = my_id_path(settings);
     let bytes = match (outside.read)(Path::new(&path)) {
         Ok(bytes) => bytes,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => {
-            return Ok(None);
-        }
+        // What `dataDir` is, if it is no directory, is found when the data is opened.
+        Err(error) if matches!(error.kind(), K::NotFound | K::IsADirectory | K::NotADirectory) => return Ok(None),
         Err(error) => {
             return Err(settings.place().error(Cause::Unreadable { path, why: error.to_string() }));
         }
@@ -168,6 +179,6 @@ fn check_role(settings: &Settings, mine: Option<&Member>, notices: &mut Vec<Noti
             role.name(),
             asked.name()
         );
-        notices.push(Notice::warn(settings.place_of("peerType").line(), text));
+        notices.push(Notice::warn(settings.place_of("peerType"), text));
     }
 }

@@ -94,9 +94,15 @@ pub enum Cause {
     /// A dynamic configuration file with something else than members.
     #[error("Unrecognised parameter: {0}; expected server.N, group.N or weight.N")]
     NotDynamic(String),
-    /// A required key is missing, or zero.
+    /// A required key is missing.
     #[error("{0} is not set")]
     NotSet(&'static str),
+    /// A directory without a name. The working directory would be meant, and hardly is.
+    #[error("{0} is not set: its path is empty")]
+    EmptyPath(&'static str),
+    /// A number that must not be zero is.
+    #[error("{0} is not set: 0 counts as unset; expected a positive number")]
+    Zero(&'static str),
     /// An address without its port.
     #[error("{port}Address is set but {port} is not set")]
     AddressWithoutPort {
@@ -247,6 +253,15 @@ impl Place {
         match self {
             Place::File { line, .. } => *line,
             Place::Argument(_) | Place::Property(_) => None,
+        }
+    }
+
+    /// Name of the setting, where there is one.
+    pub(crate) fn setting(&self) -> Option<&str> {
+        match self {
+            Place::File { key, .. } => key.as_deref(),
+            Place::Argument(key) => Some(key),
+            Place::Property(name) => Some(name),
         }
     }
 

@@ -80,8 +80,6 @@ pub enum Reader {
     Word(&'static str),
     /// One of these words, exactly.
     OneOf(&'static [&'static str]),
-    /// Hours, or a number with a suffix `ms s m h d`.
-    Interval,
     /// Any text; the name says of which kind.
     Text(&'static str),
     /// Any text, never shown.
@@ -134,7 +132,7 @@ pub enum Status {
 pub enum Value {
     /// From `Int`, `LenientInt`, `SoftInt`.
     Int(i32),
-    /// From `Long`, `LenientLong`, `SoftLong`, and `Interval` in milliseconds.
+    /// From `Long`, `LenientLong`, `SoftLong`.
     Long(i64),
     /// From `Double`, `SoftDouble`.
     Double(f64),
@@ -197,7 +195,6 @@ impl Reader {
             Reader::TrueFalse => return None,
             Reader::Word(word) => Value::Flag(text == word),
             Reader::OneOf(words) if !words.contains(&text) => return None,
-            Reader::Interval => Value::Long(readers::interval_ms(text)?),
             Reader::OneOf(_) | Reader::Text(_) | Reader::Secret => Value::Text(text.to_owned()),
         })
     }
@@ -215,7 +212,6 @@ impl Reader {
             | Reader::TrueFalse
             | Reader::Word(_)
             | Reader::OneOf(_)
-            | Reader::Interval
             | Reader::Text(_)
             | Reader::Secret => OnBadText::Stop,
         }
@@ -233,7 +229,6 @@ impl Reader {
             Reader::TrueFalse => "true or false".to_owned(),
             Reader::Word(word) => format!("exactly {word}"),
             Reader::OneOf(words) => words.join(" or "),
-            Reader::Interval => "hours, or a number with ms, s, m, h or d".to_owned(),
             Reader::Text(kind) => kind.to_owned(),
             Reader::Secret => "secret".to_owned(),
         }

@@ -6,8 +6,8 @@
 
 use crate::key::Class::{C, J, M, O, P, T};
 use crate::key::Reader::{
-    Bool, Double, Int, Interval, LenientInt, LenientLong, Long, OneOf, Secret, SoftDouble, SoftInt, SoftLong, Text,
-    TrueFalse, Word,
+    Bool, Double, Int, LenientInt, LenientLong, Long, OneOf, Secret, SoftDouble, SoftInt, SoftLong, Text, TrueFalse,
+    Word,
 };
 use crate::key::Source::{File, FileOrProperty, FileUnder, Own, Passed, PassedOrBare, Property};
 use crate::key::Status::{Built, Ensemble, Guard, Hint, Later};
@@ -120,7 +120,7 @@ pub static SECTIONS: &[Section] = sections! {
         /// Snapshots that purging keeps, with the logs they need; less than 3 becomes 3.
         "autopurge.snapRetainCount", File, Int, "3", "snapshots", M, Built;
         /// Time between purges, first one at start; 0 is off.
-        "autopurge.purgeInterval", File, Interval, "0", "h", M, Built;
+        "autopurge.purgeInterval", File, Int, "0", "h", M, Built;
         /// Watch for pauses of the process.
         "jvm.pause.monitor", File, TrueFalse, "false", "", P, Hint;
         /// Sleep of the pause monitor.

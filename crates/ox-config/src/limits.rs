@@ -72,7 +72,7 @@ pub struct SessionWeights {
 impl Limits {
     pub(crate) fn from_checked(settings: &Settings, notices: &mut Vec<Notice>) -> Limits {
         let mut warn = |key: &str, text: String| {
-            notices.push(Notice::warn(settings.place_of(key).line(), text));
+            notices.push(Notice::warn(settings.place_of(key), text));
         };
         let max_cnxns = settings.int("maxCnxns");
         if max_cnxns < 0 {
@@ -139,7 +139,7 @@ impl SessionWeights {
             let weight = given.unwrap_or(default).max(least);
             if given != Some(weight) {
                 let text = format!("{key}: using {weight} for {number}");
-                notices.push(Notice::warn(settings.place_of(key).line(), text));
+                notices.push(Notice::warn(settings.place_of(key), text));
             }
             weight
         };

@@ -23,9 +23,10 @@ pub(crate) fn lint(settings: &Settings, notices: &mut Vec<Notice>) {
     }
     for (entry, provider) in providers::configured(settings) {
         if provider.is_none() {
-            notices.push(Notice::warn(entry.place.line(), format!("Problems loading {}", entry.text)));
+            notices.push(Notice::warn(&entry.place, format!("Problems loading {}", entry.text)));
         }
     }
+    notices.extend(foreign_class(settings));
     not_built_yet(settings, notices);
     for_java_only(settings, notices);
 }
@@ -40,13 +41,13 @@ fn line_notice(name: &str, entry: &Entry) -> Option<Notice> {
             None => unknown(name, |key| key.in_file()),
         },
     };
-    Some(Notice::warn(entry.place.line(), text))
+    Some(Notice::warn(&entry.place, text))
 }
 
 fn property_notice(settings: &Settings, name: &str) -> Option<Notice> {
     let counting = settings.property(name)?;
-    if let Some(line) = counting.place.line() {
-        return Some(Notice::info(Some(line), format!("-D{name} is overwritten by this line")));
+    if counting.place.line().is_some() {
+        return Some(Notice::info(Some(&counting.place), format!("-D{name} is overwritten by this line")));
     }
     let own = name.starts_with(OWN_PREFIX).then_some(name);
     let text = match (keys::find_property(name), name.strip_prefix(PREFIX).or(own)) {
@@ -60,7 +61,7 @@ fn property_notice(settings: &Settings, name: &str) -> Option<Notice> {
             None => format!("-D{name}: {}", unknown(bare, |key| key.source != Source::File)),
         },
     };
-    Some(Notice::warn(None, text))
+    Some(Notice::warn(&counting.place, text))
 }
 
 /// What all of our own keys begin with.
@@ -105,6 +106,19 @@ fn text_remark(name: &str, key: &Key, text: &str) -> Option<String> {
     }
 }
 
+/// A class that somebody has written to serve connections in Apache's place.
+fn foreign_class(settings: &Settings) -> Option<Notice> {
+    const KEY: &str = "serverCnxnFactory";
+    let class = settings.text(KEY)?;
+    let is_apaches = CNXN_FACTORIES.contains(&class.as_str());
+    let text = || format!("{KEY}: {class} is a Java class and has no effect");
+    (!is_apaches).then(|| Notice::warn(settings.place_of(KEY), text()))
+}
+
+/// Apache's own classes that serve connections.
+const CNXN_FACTORIES: [&str; 2] =
+    ["org.apache.zookeeper.server.NIOServerCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"];
+
 /// One warning per feature that settings ask for.
 fn not_built_yet(settings: &Settings, notices: &mut Vec<Notice>) {
     let mut features: BTreeMap<&str, Vec<&Place>> = BTreeMap::new();
@@ -122,7 +136,7 @@ fn not_built_yet(settings: &Settings, notices: &mut Vec<Notice>) {
         };
         let names: Vec<_> = places.iter().map(|place| setting_name(place)).collect();
         let text = format!("{feature} is not built yet; no effect: {}", names.join(", "));
-        notices.push(Notice::warn(first.line(), text));
+        notices.push(Notice::warn(first, text));
     }
 }
 

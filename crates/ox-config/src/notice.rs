@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use crate::error::Place;
+
 /// One remark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// How loud it is.
     pub level: Level,
-    /// Line of the configuration file it is about, from 1.
-    pub line: Option<u32>,
+    /// What it is about; `None` where that is nothing that was given.
+    pub place: Option<Place>,
     /// What there is to know; the value of a secret never is.
     pub text: String,
 }
@@ -25,24 +27,31 @@ pub enum Level {
 }
 
 impl Notice {
-    pub(crate) fn info(line: Option<u32>, text: impl Into<String>) -> Notice {
-        Notice { level: Level::Info, line, text: text.into() }
+    pub(crate) fn info(place: Option<&Place>, text: impl Into<String>) -> Notice {
+        Notice { level: Level::Info, place: place.cloned(), text: text.into() }
     }
 
-    pub(crate) fn warn(line: Option<u32>, text: impl Into<String>) -> Notice {
-        Notice { level: Level::Warn, line, text: text.into() }
+    pub(crate) fn warn(place: &Place, text: impl Into<String>) -> Notice {
+        Notice { level: Level::Warn, place: Some(place.clone()), text: text.into() }
     }
 
-    pub(crate) fn error(line: Option<u32>, text: impl Into<String>) -> Notice {
-        Notice { level: Level::Error, line, text: text.into() }
+    pub(crate) fn error(place: &Place, text: impl Into<String>) -> Notice {
+        Notice { level: Level::Error, place: Some(place.clone()), text: text.into() }
     }
 }
 
+/// With file, line and key; the key only where the text does not name it.
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "line {line}: {}", self.text),
-            None => f.write_str(&self.text),
+        let Some(place) = &self.place else { return f.write_str(&self.text) };
+        let is_named = place.setting().is_some_and(|setting| self.text.contains(setting));
+        match place {
+            Place::File { name, line, .. } if is_named => {
+                let place = Place::File { name: name.clone(), line: *line, key: None };
+                write!(f, "{place}{}", self.text)
+            }
+            Place::Argument(_) | Place::Property(_) if is_named => f.write_str(&self.text),
+            Place::File { .. } | Place::Argument(_) | Place::Property(_) => write!(f, "{place}{}", self.text),
         }
     }
 }

@@ -77,15 +77,6 @@ fn radix_and_digits(text: &str) -> Option<(u32, String)> {
     (!digits.starts_with(['+', '-'])).then(|| (radix, format!("{sign}{digits}")))
 }
 
-/// Milliseconds in a purge interval: a number of hours, or a number with one of the suffixes `ms s m h d`.
-pub(crate) fn interval_ms(text: &str) -> Option<i64> {
-    let lower = text.to_ascii_lowercase();
-    let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-    let with_unit = units.iter().find_map(|(suffix, ms)| Some((lower.strip_suffix(suffix)?, *ms)));
-    let (number, ms) = with_unit.unwrap_or((&lower, 3_600_000));
-    Some(i64::from(int(number)?) * ms)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,27 +128,6 @@ mod tests {
         ];
         for (text, parts) in cases {
             assert_eq!(split(text, ';'), parts, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn intervals() {
-        let hour = 3_600_000;
-        let cases = [
-            ("1", Some(hour)),
-            ("0", Some(0)),
-            ("24h", Some(24 * hour)),
-            ("1D", Some(24 * hour)),
-            ("90m", Some(90 * 60_000)),
-            ("5s", Some(5000)),
-            ("7MS", Some(7)),
-            ("-1", Some(-hour)),
-            ("5w", None),
-            ("h", None),
-            ("", None),
-        ];
-        for (text, ms) in cases {
-            assert_eq!(interval_ms(text), ms, "{text:?}");
         }
     }
 

@@ -73,7 +73,8 @@ impl Settings {
     fn read_file(&mut self, path: &Path, outside: &Outside<'_>, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
         let name = path.display().to_string();
         self.place = Place::File { name: name.clone(), line: None, key: None };
-        notices.extend(relative_path_notice(&name, None));
+        let relative = relative_path_notice(&name, &self.place);
+        notices.extend(relative.map(|notice| Notice { place: None, ..notice })); // its text is the place
         let bytes = (outside.read)(path).map_err(|error| {
             self.place.error(if error.kind() == io::ErrorKind::NotFound {
                 Cause::FileMissing(name.clone())
@@ -231,7 +232,7 @@ pub(crate) fn parse_file(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, En
 }
 
 /// Apache's remark about a path that may be relative by mistake.
-pub(crate) fn relative_path_notice(path: &str, line: Option<u32>) -> Option<Notice> {
+pub(crate) fn relative_path_notice(path: &str, place: &Place) -> Option<Notice> {
     let sure = Path::new(path).is_absolute() || path.starts_with("./");
-    (!sure).then(|| Notice::warn(line, format!("{path} is relative. Prepend ./ to indicate that you're sure!")))
+    (!sure).then(|| Notice::warn(place, format!("{path} is relative. Prepend ./ to indicate that you're sure!")))
 }

@@ -108,7 +108,7 @@ fn snap_count(settings: &Settings, notices: &mut Vec<Notice>) -> u32 {
     let count = settings.int("snapCount");
     if count < 2 {
         let text = "SnapCount should be 2 or more. Now, snapCount is reset to 2";
-        notices.push(Notice::warn(settings.place_of("snapCount").line(), text));
+        notices.push(Notice::warn(settings.place_of("snapCount"), text));
     }
     not_negative(count.max(2))
 }
@@ -122,7 +122,7 @@ fn compression(settings: &Settings, notices: &mut Vec<Notice>) -> Compression {
         "" => Compression::None,
         _ => {
             let text = format!("{key}: {text} is neither gz nor snappy; snapshots are not compressed");
-            notices.push(Notice::warn(settings.place_of(key).line(), text));
+            notices.push(Notice::warn(settings.place_of(key), text));
             Compression::None
         }
     }

@@ -11,6 +11,7 @@
 //! the server stops serving and reports it, the process is the caller's to end.
 
 mod clock;
+mod descriptors;
 mod inbox;
 mod io;
 mod java_text;
@@ -34,6 +35,7 @@ mod totals;
 mod version;
 mod words;
 
+pub use descriptors::TooFewDescriptors;
 pub use metrics::metrics_page;
 pub use server::{Server, StartError, Stopper};
 pub use shared::Fatal;

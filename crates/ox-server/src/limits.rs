@@ -20,8 +20,10 @@ pub(crate) const FRAME_BYTES_PER_SECOND_MIN: usize = 64 << 10;
 pub(crate) const UNSENT_BYTES_PAUSE: usize = 1 << 20;
 /// Unsent bytes at which a connection gets no more answers and is given up. One answer may be larger.
 pub(crate) const UNSENT_BYTES_MAX: usize = 64 << 20;
-/// Bytes of events that may wait for a client that does not read. It is given up rather than told only a part.
-pub(crate) const UNSENT_EVENT_BYTES_MAX: usize = 4 << 20;
+/// Bytes of events that may wait for a client. Beyond that it is given up rather than told only a part. One transaction
+/// can fire very many: the end of a session with all its nodes. While all buffers together are full,
+/// [`UNSENT_BYTES_PAUSE`] is the bound.
+pub(crate) const UNSENT_EVENT_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes that all connections together may have in their buffers, received or unsent. Beyond that, requests wait
 /// behind unsent answers, and whoever holds much and does not move is given up.
@@ -47,9 +49,17 @@ pub(crate) const POOLED_BUFFER_BYTES: usize = 256 << 10;
 pub(crate) const ACCEPTED_AT_ONCE_MAX: usize = 256;
 /// How long to leave newcomers alone when there are no descriptors for them.
 pub(crate) const ACCEPT_PAUSE_MS: i64 = 100;
+/// Descriptors that connections do not get: for logs, snapshots, directories that are synced or listed, and whoever
+/// is just being turned away.
+pub(crate) const SPARE_DESCRIPTORS: u64 = 32;
 /// Status commands that may wait for the thread that answers them.
 pub(crate) const WORDS_WAITING_MAX: usize = 256;
 /// Bytes of an answer made before the connection must have sent them.
 pub(crate) const WORD_PIECE_BYTES: usize = 256 << 10;
 /// Connections, sessions, nodes or watches a status command looks at while it holds a lock.
 pub(crate) const LISTED_AT_ONCE_MAX: usize = 1000;
+
+/// Lines of the log that clients can provoke, of one kind and on one thread: so many at once, then one per second.
+pub(crate) const PROVOKED_LINES_AT_ONCE: i64 = 10;
+/// The same for sessions that expire: each has cost a transaction before.
+pub(crate) const EXPIRED_LINES_AT_ONCE: i64 = 100;

@@ -201,6 +201,11 @@ impl Register {
         self.0.lock().leave(address);
     }
 
+    /// Connections that hold a descriptor, with or without a name.
+    pub(crate) fn total(&self) -> usize {
+        self.0.lock().total as usize
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.lock().conns.len()
     }

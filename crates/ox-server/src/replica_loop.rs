@@ -1,6 +1,7 @@
 //! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
 
 use crate::inbox::Input;
+use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE};
 use crate::log_writer::LogQueue;
 use crate::pause::{PauseWatch, thread_worked_ms};
 use crate::seldom::Seldom;
@@ -28,6 +29,8 @@ pub(crate) struct ReplicaLoop {
     /// Mismatches that are counted in the metrics.
     mismatches_told: u64,
     quota_warnings: Seldom,
+    /// Lines about sessions that expired.
+    expiries: Seldom,
     pauses: PauseWatch,
 }
 
@@ -40,11 +43,18 @@ impl Drop for ReplicaLoop {
 
 impl ReplicaLoop {
     pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
-        let threads = shared.mailboxes.len();
-        let (pauses, outboxes) = (PauseWatch::new(shared.clock.mono_ms()), Outboxes::new(threads));
-        let quota_warnings = Seldom::new();
-        let (snapshot_due, mismatches_told) = (None, 0);
-        Self { shared, replica, log, snapshotter, outboxes, snapshot_due, mismatches_told, quota_warnings, pauses }
+        Self {
+            pauses: PauseWatch::new(shared.clock.mono_ms()),
+            quota_warnings: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            expiries: Seldom::new(EXPIRED_LINES_AT_ONCE),
+            outboxes: Outboxes::new(shared.mailboxes.len()),
+            snapshot_due: None,
+            mismatches_told: 0,
+            shared,
+            replica,
+            log,
+            snapshotter,
+        }
     }
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
@@ -174,7 +184,9 @@ impl ReplicaLoop {
         metrics.connection_revalidate_count.add(std::mem::take(&mut tallies.resumed));
         metrics.stale_sessions_expired.add(tallies.expired.len() as u64);
         for (session, timeout_ms) in tallies.expired.drain(..) {
-            tracing::info!("Expiring session {session}, timeout of {timeout_ms}ms exceeded");
+            if let Some(unsaid) = self.expiries.may_say(self.shared.clock.mono_ms()) {
+                tracing::info!(unsaid, "Expiring session {session}, timeout of {timeout_ms}ms exceeded");
+            }
         }
         for (ms, count) in tallies.propagation_ms.drain() {
             metrics.propagation_latency.note(ms, count);

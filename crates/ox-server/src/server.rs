@@ -1,5 +1,6 @@
 //! Starting, stopping and watching over a server's threads.
 
+use crate::descriptors::{TooFewDescriptors, connections_max};
 use crate::io::{IoThread, WAKER, bind};
 use crate::log_writer::{self, LogQueue};
 use crate::mailbox::Mailbox;
@@ -41,6 +42,9 @@ pub enum StartError {
     /// The system has no threads or descriptors left.
     #[error("cannot set up the I/O threads: {0}")]
     Setup(#[source] io::Error),
+    /// The system lets this process open too few files.
+    #[error("{0}")]
+    Descriptors(#[from] TooFewDescriptors),
 }
 
 impl StartError {
@@ -48,7 +52,7 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(error) => error.exit_code(),
-            Self::Bind { .. } | Self::Setup(_) => 1,
+            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) => 1,
         }
     }
 }
@@ -88,10 +92,12 @@ impl Server {
         let start_snapshot = opened.report.start_snapshot;
         let threads = io_threads();
         let (polls, mailboxes) = polls(threads).map_err(StartError::Setup)?;
+        let connections_max = connections_max()?;
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
+        let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, opened.log, settings, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
@@ -99,7 +105,7 @@ impl Server {
     fn launch(
         &mut self,
         polls: Vec<Poll>,
-        listener: Option<TcpListener>,
+        listener: Option<(TcpListener, usize)>,
         log: TxnLog,
         settings: ReplicaSettings,
         start_snapshot: StartSnapshot,
@@ -111,10 +117,10 @@ impl Server {
         for (number, poll) in (0..).zip(polls) {
             io.push(IoThread::new(number, poll, Arc::clone(shared), word_queue.clone()));
         }
-        if let Some(listener) = listener {
+        if let Some((listener, connections_max)) = listener {
             let address = listener.local_addr()?;
             self.shared.address.get_or_init(|| address);
-            io[0].listen(listener)?;
+            io[0].listen(listener, connections_max)?;
         }
         start_log::serving(shared, io.len(), self.address());
         let mut snapshotter = Snapshotter::new(Arc::clone(shared));

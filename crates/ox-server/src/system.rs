@@ -43,23 +43,14 @@ pub(crate) fn kernel() -> Option<String> {
 }
 
 /// Files and sockets this process has open.
-pub(crate) fn open_files() -> Option<i64> {
+pub(crate) fn open_files() -> Option<u64> {
     // The directory that is read is one of them.
-    i64::try_from(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1)).ok()
+    Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1))
 }
 
 /// Files and sockets it may have open.
-pub(crate) fn open_files_max() -> Option<i64> {
-    soft_limit(&fs::read_to_string("/proc/self/limits").ok()?)
-}
-
-/// `Max open files    1024    4096    files`: the first number.
-fn soft_limit(limits: &str) -> Option<i64> {
-    let rest = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    match rest.split_whitespace().next()? {
-        "unlimited" => Some(i64::MAX),
-        number => number.parse().ok(),
-    }
+pub(crate) fn open_files_max() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// `VmRSS:    1234 kB`, in bytes.
@@ -78,12 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_and_sizes() {
-        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
-                      Max open files            20000                524288               files\n";
-        assert_eq!(soft_limit(limits), Some(20_000));
-        assert_eq!(soft_limit(&limits.replace("20000", "unlimited")), Some(i64::MAX));
-        assert_eq!(soft_limit(""), None);
+    fn users_and_sizes() {
         assert_eq!(user_of("root:x:0:0::/root:\nzk:x:10:10:::\n", "10").as_deref(), Some("zk"));
         assert_eq!(kilobytes("VmPeak:\t 5 kB\nVmRSS:\t   1234 kB\n", "VmRSS:"), Some(1234 << 10));
     }

@@ -103,7 +103,12 @@ impl Totals {
 
     /// Whether connections have more in their buffers than they should.
     pub(crate) fn buffers_are_full(&self) -> bool {
-        BUFFERED_BYTES_MAX.cast_signed() < self.buffered.load(Ordering::Relaxed)
+        self.would_be_full(0)
+    }
+
+    /// The same with so many bytes more.
+    pub(crate) fn would_be_full(&self, more: usize) -> bool {
+        BUFFERED_BYTES_MAX.cast_signed() < self.buffered.load(Ordering::Relaxed).saturating_add_unsigned(more)
     }
 
     /// Whether a request of so many bytes is large.
@@ -192,7 +197,7 @@ mod tests {
         totals.buffer(BUFFERED_BYTES_MAX.cast_signed() + 1);
         assert!(totals.buffers_are_full());
         totals.buffer(-1);
-        assert!(!totals.buffers_are_full());
+        assert!(!totals.buffers_are_full() && totals.would_be_full(1));
         totals.buffer(-BUFFERED_BYTES_MAX.cast_signed() - 5);
         assert!(!totals.buffers_are_full(), "a moment in which a thread has not told everything yet");
     }

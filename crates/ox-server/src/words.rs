@@ -20,9 +20,10 @@ mod sessions;
 mod watches;
 
 use crate::java_text;
-use crate::limits::WORD_PIECE_BYTES;
+use crate::limits::{PROVOKED_LINES_AT_ONCE, WORD_PIECE_BYTES};
 use crate::mailbox::Text;
 use crate::register::ConnFigures;
+use crate::seldom::Seldom;
 use crate::shared::Shared;
 use ox_config::FourLetterWords;
 use ox_tree::ConnId;
@@ -137,28 +138,35 @@ pub(crate) fn hear(bytes: &[u8], enabled: &FourLetterWords) -> Heard {
 
 /// The way to the thread that answers.
 #[derive(Clone)]
-pub(crate) struct WordQueue(Arc<Queue>);
+pub(crate) struct WordQueue {
+    queue: Arc<Queue>,
+    /// Lines about words, of one thread.
+    lines: Seldom,
+}
 
 impl WordQueue {
     /// Asks for an answer and counts the question; false when too many wait already.
-    pub(crate) fn ask(&self, shared: &Shared, conn: ConnId, figures: &ConnFigures, word: Word) -> bool {
+    pub(crate) fn ask(&mut self, shared: &Shared, conn: ConnId, figures: &ConnFigures, word: Word) -> bool {
         // Counted here and now, because the answer may show it.
         figures.received.fetch_add(1, Relaxed);
         figures.interest.store(0, Relaxed);
         shared.stats.received.add(1);
         shared.metrics.bytes_received_count.add(word.command.bytes.len() as u64);
-        tracing::info!("Processing {} command from {}", word.command.name, java_text::address(figures.address));
-        self.0.put(Asked::Word(conn, word))
+        if let Some(unsaid) = self.lines.may_say(shared.clock.mono_ms()) {
+            let (name, address) = (word.command.name, java_text::address(figures.address));
+            tracing::info!(unsaid, "Processing {name} command from {address}");
+        }
+        self.queue.put(Asked::Word(conn, word))
     }
 
     /// The connection has sent what it had: the next piece, please.
     pub(crate) fn go_on(&self, conn: ConnId) {
-        self.0.put(Asked::GoOn(conn));
+        self.queue.put(Asked::GoOn(conn));
     }
 
     /// The connection is closed.
     pub(crate) fn give_up(&self, conn: ConnId) {
-        self.0.put(Asked::GiveUp(conn));
+        self.queue.put(Asked::GiveUp(conn));
     }
 }
 
@@ -172,7 +180,8 @@ pub(crate) struct WordThread {
 /// Both ends of the queue.
 pub(crate) fn queue() -> (WordQueue, WordThread) {
     let queue = Arc::new(Queue::default());
-    (WordQueue(Arc::clone(&queue)), WordThread { queue, listings: BTreeMap::new() })
+    let lines = Seldom::new(PROVOKED_LINES_AT_ONCE);
+    (WordQueue { queue: Arc::clone(&queue), lines }, WordThread { queue, listings: BTreeMap::new() })
 }
 
 impl WordThread {

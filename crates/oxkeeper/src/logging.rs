@@ -1,10 +1,13 @@
 //! Logs to stderr, as text or JSON.
 //!
 //! Lines go through a thread of their own: a pipe that nobody empties must not stop the server. When too many wait
-//! they are counted instead of kept.
+//! they are counted instead of kept. A line that cannot be written is dropped: nothing here fails, and a panic goes the
+//! same way as every other line.
 
 use clap::ValueEnum;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write};
+use std::panic::PanicHookInfo;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -28,7 +31,22 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Sets up logging. `filter` is a level, or directives such as `info,ox_server=debug`. Lines are written as long as
+/// Checks a filter: a level, or directives such as `info,ox_server=debug`. The library behind it would take a misspelt
+/// level for the name of a module, and log nothing.
+pub(crate) fn check_filter(filter: &str) -> Result<String, String> {
+    for directive in filter.split(',').filter(|directive| !directive.is_empty()) {
+        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
+        if level.parse::<LevelFilter>().is_err() {
+            return Err(format!(
+                "`{level}` is no level of the log: off, error, warn, info, debug or trace, alone or as in \
+                 info,ox_server=debug"
+            ));
+        }
+    }
+    Ok(filter.to_owned())
+}
+
+/// Sets up logging with a filter that was checked. Lines are written as long as
 /// the returned value lives.
 pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
     let filter = EnvFilter::builder()
@@ -40,12 +58,25 @@ pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
     let lost = Arc::clone(&lines.lost);
     let spawned = std::thread::Builder::new().name("logging".to_owned()).spawn(move || write_lines(&waiting, &lost));
     spawned.map_err(|error| format!("cannot log: {error}"))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines).log_internal_errors(false);
     match format {
         Format::Text => builder.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).init(),
         Format::Json => builder.json().init(),
     }
+    let for_panics = sender.clone();
+    std::panic::set_hook(Box::new(move |panic| log_panic(panic, &for_panics)));
     Ok(Logging(sender))
+}
+
+/// The standard library would write to stderr itself, and wait for whoever reads it.
+fn log_panic(panic: &PanicHookInfo<'_>, sender: &SyncSender<Said>) {
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        tracing::error!("{panic}\n{trace}");
+    } else {
+        tracing::error!("{panic}");
+    }
+    wait_until_written(sender);
 }
 
 /// Writes the last lines when it goes.
@@ -53,10 +84,14 @@ pub(crate) struct Logging(SyncSender<Said>);
 
 impl Drop for Logging {
     fn drop(&mut self) {
-        let (done, is_done) = sync_channel(1);
-        if self.0.try_send(Said::Everything(done)).is_ok() {
-            let _ = is_done.recv_timeout(LAST_LINES); // whoever does not read them does not want them
-        }
+        wait_until_written(&self.0);
+    }
+}
+
+fn wait_until_written(sender: &SyncSender<Said>) {
+    let (done, is_done) = sync_channel(1);
+    if sender.try_send(Said::Everything(done)).is_ok() {
+        let _ = is_done.recv_timeout(LAST_LINES); // whoever does not read them does not want them
     }
 }
 

@@ -4,6 +4,8 @@ mod commands;
 mod logging;
 
 use clap::{Parser, Subcommand};
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Apache ZooKeeper, done again in Rust.
@@ -41,8 +43,13 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say(format_args!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints to stderr, if that is possible; `eprintln!` panics when it is not.
+fn say(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
 }

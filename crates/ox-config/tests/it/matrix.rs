@@ -186,8 +186,6 @@ fn probed_matrix() {
         ("client part only a colon", Refused("does not have the form")),
         // Apache runs with time going backwards.
         ("negative tick with explicit timeouts", Refused("expected a positive number")),
-        // 3.10 takes suffixes.
-        ("purge interval with suffix", Accepted),
         // Apache's texts are a slip here.
         ("client part not a number", Refused("Address unresolved: 0.0.0.0:abc")),
         ("roles of two addresses differ", Refused("similar roles: OBSERVER vs PARTICIPANT")),

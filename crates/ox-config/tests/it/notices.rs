@@ -1,6 +1,6 @@
 //! Remarks: names without effect, texts that mean something else, features not built yet, and what stops the start.
 
-use ox_config::{Cause, Level};
+use ox_config::{Cause, Level, Start};
 
 use crate::world::World;
 
@@ -27,9 +27,9 @@ fn a_good_configuration_is_quiet() {
 
 #[test]
 fn unknown_names() {
-    let text = "line 2: ticktime is not a known key and has no effect; did you mean tickTime?";
+    let text = "/data/tc.cfg:2: ticktime is not a known key and has no effect; did you mean tickTime?";
     check("ticktime=2\n", "", text);
-    check("noSuchKey=1\n", "", "line 2: noSuchKey is not a known key and has no effect");
+    check("noSuchKey=1\n", "", "/data/tc.cfg:2: noSuchKey is not a known key and has no effect");
     let text = "-Dzookeeper.snapcont: snapcont is not a known key and has no effect; did you mean snapCount?";
     check("", "-Dzookeeper.snapcont=5", text);
     let text = "-Doxkeeper.recovery.allowGap: oxkeeper.recovery.allowGap is not a known key and has no effect; did you \
@@ -38,12 +38,18 @@ fn unknown_names() {
 }
 
 #[test]
+fn a_class_of_somebody_else() {
+    let text = "/data/tc.cfg:2: serverCnxnFactory: x.Y is a Java class and has no effect";
+    check("serverCnxnFactory=x.Y\n", "", text);
+}
+
+#[test]
 fn dead_names() {
-    let text = "line 2: throttledOpWaitTime has no effect; the name that has is throttled_op_wait_time";
+    let text = "/data/tc.cfg:2: throttledOpWaitTime has no effect; the name that has is throttled_op_wait_time";
     check("throttledOpWaitTime=1\n", "", text);
-    let text = "line 2: zookeeper.snapCount has no effect with the prefix; write snapCount instead";
+    let text = "/data/tc.cfg:2: zookeeper.snapCount has no effect with the prefix; write snapCount instead";
     check("zookeeper.snapCount=1\n", "", text);
-    let text = "line 2: jute.maxbuffer has no effect here; give -Djute.maxbuffer instead";
+    let text = "/data/tc.cfg:2: jute.maxbuffer has no effect here; give -Djute.maxbuffer instead";
     check("jute.maxbuffer=1\n", "", text);
     let text = "-Dzookeeper.sslQuorum has no effect; write sslQuorum into the configuration file instead";
     check("", "-Dzookeeper.sslQuorum=true", text);
@@ -53,13 +59,13 @@ fn dead_names() {
 
 #[test]
 fn texts_that_mean_something_else() {
-    check("snapCount=010\n", "", "line 2: snapCount: 010 is read as octal, 8");
-    let text = "line 2: abc is not a valid value for preAllocSize, expected a whole number of 64 bits; the default \
+    check("snapCount=010\n", "", "/data/tc.cfg:2: snapCount: 010 is read as octal, 8");
+    let text = "/data/tc.cfg:2: abc is not a valid value for preAllocSize, expected a whole number of 64 bits; the default \
                 65536 is used";
     check("preAllocSize=abc\n", "", text);
-    let text = "line 2: enforceQuota: yes is read as false; only true means true";
+    let text = "/data/tc.cfg:2: enforceQuota: yes is read as false; only true means true";
     check("enforceQuota=yes\n", "", text);
-    check("skipACL=true\n", "", "line 2: skipACL: true is read as no; only yes makes a difference");
+    check("skipACL=true\n", "", "/data/tc.cfg:2: skipACL: true is read as no; only yes makes a difference");
     let text = "-Dreadonlymode.enabled: 1 is read as false; only true means true";
     check("", "-Dreadonlymode.enabled=1", text);
 }
@@ -68,8 +74,8 @@ fn texts_that_mean_something_else() {
 fn features_not_built_yet_are_named_once() {
     let lines = "admin.serverPort=8081\nadmin.idleTimeout=1\nmetricsProvider.httpPort=7000\n";
     let expected = [
-        "line 2: the admin server is not built yet; no effect: admin.serverPort, admin.idleTimeout",
-        "line 4: the metrics endpoint is not built yet; no effect: metricsProvider.httpPort",
+        "/data/tc.cfg:2: the admin server is not built yet; no effect: admin.serverPort, admin.idleTimeout",
+        "/data/tc.cfg:4: the metrics endpoint is not built yet; no effect: metricsProvider.httpPort",
     ];
     assert_eq!(loud(lines, ""), expected);
     assert_eq!(loud("admin.enableServer=false\nadmin.serverPort=1\n", ""), Vec::<String>::new());
@@ -79,8 +85,46 @@ fn features_not_built_yet_are_named_once() {
 #[test]
 fn relative_paths() {
     let world = World::with_config("dataDir=d\ndataLogDir=./l\n");
-    let expected = ["line 1: d is relative. Prepend ./ to indicate that you're sure!"];
+    let expected = ["/data/tc.cfg:1: dataDir: d is relative. Prepend ./ to indicate that you're sure!"];
     assert_eq!(world.start().loud(), expected);
+}
+
+#[test]
+fn remarks_name_file_line_and_key() {
+    let key = "DigestAuthenticationProvider.superDigest";
+    let no_digest = "this is no digest, so nobody is the super user; expected a name, a colon, and the SHA-1 of \
+                     name:password in base64";
+    check("authProvider.1=com.example.X\n", "", "/data/tc.cfg:2: authProvider.1: Problems loading com.example.X");
+    check("", "-Dzookeeper.authProvider.1=com.X", "-Dzookeeper.authProvider.1: Problems loading com.X");
+    check(&format!("{key}=super:admin\n"), "", &format!("/data/tc.cfg:2: {key}: {no_digest}"));
+    check("", &format!("-Dzookeeper.{key}=D/InIHSb7yEEbrWz8b9l71RjZJU="), &format!("-Dzookeeper.{key}: {no_digest}"));
+    assert_eq!(loud(&format!("{key}=super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n"), ""), Vec::<String>::new());
+    let text = "/data/tc.cfg:2: server.1: Invalid configuration, only one server specified (ignoring)";
+    check("server.1=a:1:2\n", "", text);
+    let world = World::default().and_file("zoo.cfg", "dataDir=/d\n");
+    let expected = ["zoo.cfg is relative. Prepend ./ to indicate that you're sure!"];
+    assert_eq!(world.start_as(&Start::File("zoo.cfg".into())).loud(), expected);
+}
+
+#[test]
+fn an_empty_path_is_no_directory() {
+    let error = |lines: &str| World::with_config(lines).start().error();
+    assert_eq!(error("dataDir=\n"), "/data/tc.cfg:1: dataDir: dataDir is not set: its path is empty");
+    let text = "/data/tc.cfg:2: dataLogDir: dataLogDir is not set: its path is empty";
+    assert_eq!(error("dataDir=/d\ndataLogDir= \n"), text);
+    assert_eq!(error("clientPort=1\n"), "/data/tc.cfg: dataDir is not set");
+}
+
+#[test]
+fn zero_is_not_just_unset() {
+    let error = |lines: &str| World::with_config(&format!("dataDir=/d\n{lines}")).start().error();
+    let text = "tickTime is not set: 0 counts as unset; expected a positive number";
+    assert_eq!(error("tickTime=0\n"), format!("/data/tc.cfg:2: tickTime: {text}"));
+    let servers = "server.1=a:1:2\nserver.2=a:1:2\n";
+    assert!(
+        error(&format!("initLimit=0\n{servers}")).starts_with("/data/tc.cfg:2: initLimit: initLimit is not set: 0")
+    );
+    assert_eq!(error(servers), "/data/tc.cfg: initLimit is not set");
 }
 
 #[test]
@@ -97,14 +141,14 @@ fn java_flags_are_one_note_without_values() {
 #[test]
 fn an_overwritten_property_is_told() {
     let world = World::with_config("dataDir=/d\nsnapCount=5\n").and_flags("-Dzookeeper.snapCount=6");
-    let told = "line 2: -Dzookeeper.snapCount is overwritten by this line";
+    let told = "/data/tc.cfg:2: -Dzookeeper.snapCount is overwritten by this line";
     assert!(world.start().notices.iter().any(|notice| notice.to_string() == told));
 }
 
 #[test]
 fn remarks_come_with_errors_too() {
     let outcome = World::with_config("datadir=/d\n").start();
-    let text = "line 1: datadir is not a known key and has no effect; did you mean dataDir?";
+    let text = "/data/tc.cfg:1: datadir is not a known key and has no effect; did you mean dataDir?";
     assert_eq!(outcome.loud(), [text]);
     assert!(outcome.error().ends_with("dataDir is not set"));
 }
@@ -144,7 +188,7 @@ fn what_is_turned_off_asks_for_nothing() {
     let lines = "sslQuorum=false\nclient.portUnification=false\nquorum.auth.enableSasl=false\n\
                  enforce.auth.enabled=no\nssl.keyStore.location=\nssl.authProvider=x509\n\
                  authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\n";
-    check(lines, "", "line 5: enforce.auth.enabled: no is read as false; only true means true");
+    check(lines, "", "/data/tc.cfg:5: enforce.auth.enabled: no is read as false; only true means true");
 }
 
 #[test]

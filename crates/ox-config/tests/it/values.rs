@@ -139,7 +139,6 @@ fn purge_interval() {
     assert_eq!(interval("0"), None);
     assert_eq!(interval("-1"), None);
     assert_eq!(interval("2"), Some(7_200_000));
-    assert_eq!(interval("30m"), Some(1_800_000));
 }
 
 #[test]

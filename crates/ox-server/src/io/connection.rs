@@ -2,7 +2,6 @@
 
 use super::pool::Pool;
 use super::waiting::Waiting;
-use crate::limits::UNSENT_EVENT_BYTES_MAX;
 use crate::register::ConnFigures;
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -137,11 +136,21 @@ impl Connection {
         self.output.len() - self.sent
     }
 
-    /// Appends an event. False when too many wait already: the client must not miss one, so it has to go.
-    pub(super) fn put_event(&mut self, bytes: &[u8]) -> bool {
+    /// Appends an event.
+    pub(super) fn put_event(&mut self, bytes: &[u8]) {
         self.event_bytes += bytes.len();
         self.output.extend_from_slice(bytes);
-        self.event_bytes.min(self.unsent()) <= UNSENT_EVENT_BYTES_MAX
+    }
+
+    /// Bytes of events that wait for the client, at most.
+    pub(super) fn unsent_events(&self) -> usize {
+        self.event_bytes.min(self.unsent())
+    }
+
+    /// Tries to send even though the socket was full when it was last looked at.
+    pub(super) fn flush_again(&mut self, now_ms: i64, pool: &mut Pool) -> Result<(), ()> {
+        self.writable = true;
+        self.flush(now_ms, pool)
     }
 
     /// Forgets everything that is not sent.

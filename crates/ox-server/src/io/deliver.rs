@@ -1,9 +1,10 @@
 //! What the replica has sent, on its way into the connections' buffers.
 
 use super::turn::IoThread;
-use crate::limits::UNSENT_BYTES_MAX;
+use crate::limits::{UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, UNSENT_EVENT_BYTES_MAX};
 use crate::mailbox::{Mail, Text};
 use ox_proto::acl::perms;
+use ox_replica::Now;
 use ox_tree::outbox::{Note, Outbox};
 
 impl IoThread {
@@ -47,8 +48,10 @@ impl IoThread {
             match &part.note {
                 Note::Event(Some(readers)) if !conn.core.ids().may(readers, perms::READ) => continue,
                 Note::Event(_) => {
-                    keeps_up = conn.put_event(bytes);
+                    conn.put_event(bytes);
+                    self.delivered_bytes += bytes.len();
                     self.figures.on_event(conn, bytes);
+                    keeps_up = conn.unsent_events() <= UNSENT_BYTES_PAUSE || self.may_wait(slot, now);
                 }
                 Note::Answers(count) => {
                     conn.core.on_answers(*count, bytes.len());
@@ -72,11 +75,26 @@ impl IoThread {
                 }
             }
             if !keeps_up {
-                conn.closing = true;
-                conn.drop_output();
-                self.complain(slot, now, "it does not read what it is sent");
+                self.give_up(slot, now);
             }
             self.list(slot);
+        }
+    }
+
+    /// Whether a connection may hold the events it has, or can send enough of them now.
+    fn may_wait(&mut self, slot: usize, now: Now) -> bool {
+        let are_full = self.shared.totals.would_be_full(self.delivered_bytes);
+        let bytes_max = if are_full { UNSENT_BYTES_PAUSE } else { UNSENT_EVENT_BYTES_MAX };
+        let Some(conn) = self.conns[slot].as_mut().filter(|conn| bytes_max < conn.unsent_events()) else { return true };
+        conn.flush_again(now.mono_ms, &mut self.pool).is_ok() && conn.unsent_events() <= bytes_max
+    }
+
+    /// Closes a connection without sending what it has not taken.
+    fn give_up(&mut self, slot: usize, now: Now) {
+        self.complain(slot, now, "it does not read what it is sent");
+        if let Some(conn) = self.conns[slot].as_mut() {
+            conn.closing = true;
+            conn.drop_output();
         }
     }
 }

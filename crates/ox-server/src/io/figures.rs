@@ -5,7 +5,6 @@
 
 use super::connection::Connection;
 use super::waiting::Run;
-use crate::java_text;
 use crate::register::Answered;
 use crate::shared::Shared;
 use ox_proto::reply::ReplyHeader;
@@ -161,18 +160,6 @@ impl TurnFigures {
     /// A connection is closed before its session.
     pub(super) fn on_dropped(&mut self) {
         self.dropped += 1;
-    }
-
-    /// The same, and it is the client that closed it.
-    pub(super) fn on_end(&mut self, conn: &Connection) {
-        self.on_dropped();
-        if let Some(session) = conn.core.session() {
-            let address = java_text::address(conn.address);
-            tracing::info!(
-                "Unable to read additional data from client, it probably closed the socket: address = {address}, \
-                 session = {session}"
-            );
-        }
     }
 
     pub(super) fn on_idle(&mut self) {

@@ -4,8 +4,10 @@ use super::accept::{Knock, accept};
 use super::connection::{Connection, Received};
 use super::figures::TurnFigures;
 use super::pool::Pool;
+use crate::java_text;
 use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, READ_BYTES, UNSENT_BYTES_PAUSE,
+    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, PROVOKED_LINES_AT_ONCE, READ_BYTES,
+    UNSENT_BYTES_PAUSE,
 };
 use crate::register::Refused;
 use crate::seldom::Seldom;
@@ -32,8 +34,12 @@ pub(crate) struct IoThread {
     pub(super) number: u8,
     poll: Poll,
     listener: Option<TcpListener>,
+    /// How many connections there may be on all threads; more would take the files' descriptors.
+    connections_max: usize,
     /// When to try again to accept, after there was no room for anybody.
     accept_again_ms: Option<i64>,
+    /// Newcomers wait, and that has been said.
+    is_crowded: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) words: WordQueue,
     pub(super) settings: ConnSettings,
@@ -52,6 +58,8 @@ pub(crate) struct IoThread {
     pub(super) arena: Vec<u8>,
     pub(super) received: Vec<(usize, Range<usize>)>,
     pub(super) submission: Submission,
+    /// Bytes of events put into buffers since these were last counted.
+    pub(super) delivered_bytes: usize,
     pub(super) pool: Pool,
     pub(super) figures: TurnFigures,
     next_thread: usize,
@@ -59,6 +67,8 @@ pub(crate) struct IoThread {
     /// Warnings about what clients send or do not read.
     pub(super) complaints: Seldom,
     refusals: Seldom,
+    /// Lines about clients that went.
+    ends: Seldom,
 }
 
 impl IoThread {
@@ -69,7 +79,9 @@ impl IoThread {
             number,
             poll,
             listener: None,
+            connections_max: usize::MAX,
             accept_again_ms: None,
+            is_crowded: false,
             words,
             settings: ConnSettings {
                 min_timeout_ms: config.min_session_timeout_ms,
@@ -88,20 +100,22 @@ impl IoThread {
             arena: vec![0; ARENA_BYTES],
             received: Vec::new(),
             submission: Submission::default(),
+            delivered_bytes: 0,
             pool: Pool::default(),
             figures: TurnFigures::default(),
             next_thread: 0,
             next_idle_check_ms: shared.clock.mono_ms(),
-            complaints: Seldom::new(),
-            refusals: Seldom::new(),
+            complaints: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            ends: Seldom::new(PROVOKED_LINES_AT_ONCE),
             shared,
         }
     }
 
-    /// Makes this the thread that accepts connections for all.
-    pub(crate) fn listen(&mut self, mut listener: TcpListener) -> io::Result<()> {
+    /// Makes this the thread that accepts connections for all, as long as there are fewer than `connections_max`.
+    pub(crate) fn listen(&mut self, mut listener: TcpListener, connections_max: usize) -> io::Result<()> {
         self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        self.listener = Some(listener);
+        (self.listener, self.connections_max) = (Some(listener), connections_max);
         Ok(())
     }
 
@@ -161,8 +175,12 @@ impl IoThread {
     /// Takes new connections and spreads them over the threads.
     fn accept(&mut self, now_ms: i64) {
         self.accept_again_ms = None;
+        let was_crowded = std::mem::replace(&mut self.is_crowded, false);
         for _ in 0..ACCEPTED_AT_ONCE_MAX {
             let Some(listener) = &self.listener else { return };
+            if self.connections_max <= self.shared.register.total() {
+                return self.let_wait(now_ms, was_crowded, "there are no descriptors for more");
+            }
             match accept(listener, &self.shared) {
                 Ok(Knock::Taken(stream, address)) => {
                     let thread = self.next_thread;
@@ -183,17 +201,20 @@ impl IoThread {
                 }
                 Ok(Knock::Gone) => (),
                 Ok(Knock::Nobody) => return,
-                Err(error) => {
-                    // Out of descriptors, most likely: those who are here go on, newcomers wait until some have gone.
-                    if let Some(unsaid) = self.refusals.may_say(now_ms) {
-                        tracing::error!(%error, unsaid, "cannot accept a connection");
-                    }
-                    self.accept_again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
-                    return;
-                }
+                Err(error) => return self.let_wait(now_ms, was_crowded, &error.to_string()),
             }
         }
         self.accept_again_ms = Some(now_ms); // there may be more, and the system has said so already
+    }
+
+    /// Those who are here go on, newcomers wait until some have gone.
+    fn let_wait(&mut self, now_ms: i64, was_crowded: bool, reason: &str) {
+        if !was_crowded && let Some(unsaid) = self.refusals.may_say(now_ms) {
+            let connections = self.shared.register.total();
+            tracing::error!(connections, unsaid, "cannot accept connections: {reason}; newcomers wait");
+        }
+        self.is_crowded = true;
+        self.accept_again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
     }
 
     pub(super) fn add(&mut self, mut stream: TcpStream, address: SocketAddr) {
@@ -279,7 +300,8 @@ impl IoThread {
                 Received::Nothing => (),
                 Received::End => {
                     if !conn.asked_word {
-                        self.figures.on_end(conn);
+                        self.figures.on_dropped();
+                        say_end(conn, &mut self.ends, now);
                     }
                     conn.ended = true;
                     conn.readable = false;
@@ -323,6 +345,7 @@ impl IoThread {
             }
         }
         self.shared.totals.buffer(growth);
+        self.delivered_bytes = 0;
         first.into_iter().chain(then).for_each(|slot| self.list(slot));
     }
 
@@ -360,5 +383,19 @@ impl IoThread {
             self.submission.push(id, Ask::Gone, &[]); // the replica has heard of it
         }
         self.free.push(slot);
+    }
+}
+
+/// Says that a client has closed its connection, though not its session.
+fn say_end(conn: &Connection, lines: &mut Seldom, now: Now) {
+    if let Some(session) = conn.core.session()
+        && let Some(unsaid) = lines.may_say(now.mono_ms)
+    {
+        let address = java_text::address(conn.address);
+        tracing::info!(
+            unsaid,
+            "Unable to read additional data from client, it probably closed the socket: address = {address}, session \
+             = {session}"
+        );
     }
 }

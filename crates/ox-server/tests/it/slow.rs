@@ -82,10 +82,10 @@ fn k134_a_client_that_does_not_read_its_events_is_closed_rather_than_told_a_part
         assert_eq!(client.ask(|packet, xid| packet.add_watch(xid, "/", 1)).err, 0);
     }
     let mut writer = served.client();
-    let name = "n".repeat(50_000);
+    let name = "n".repeat(500_000);
     let mut created = 0;
     // Enough for the buffers of two sockets, and for what may wait between them.
-    for _ in 0..30 {
+    for _ in 0..12 {
         let packet = (0..20).fold(Packet::default(), |packet, xid| match xid % 2 {
             0 => packet.create(xid, &format!("/{name}"), b"", 0),
             _ => packet.delete(xid, &format!("/{name}")),
@@ -103,6 +103,28 @@ fn k134_a_client_that_does_not_read_its_events_is_closed_rather_than_told_a_part
         assert!(served.resume(client).is_some(), "its session lives");
     }
     assert_eq!(writer.ping().err, 0);
+}
+
+/// A transaction that fires more than sockets hold is no fault of those who hear of it.
+#[test]
+fn a_burst_of_events_waits_for_the_client() {
+    const COUNT: usize = 100;
+    let served = Served::start();
+    let (mut reader, mut slow) = (served.client(), narrow_client(&served));
+    for client in [&mut reader, &mut slow] {
+        assert_eq!(client.ask(|packet, xid| packet.add_watch(xid, "/", 1)).err, 0);
+    }
+    let mut owner = served.client();
+    let name = "n".repeat(200_000);
+    for number in 0..COUNT {
+        assert_eq!(owner.ask(|packet, xid| packet.create(xid, &format!("/{name}{number}"), b"", 1)).err, 0);
+    }
+    assert_eq!(owner.ask(|packet, xid| packet.close(xid)).err, 0);
+    for client in [&mut reader, &mut slow] {
+        for heard in 0..2 * COUNT {
+            assert!(client.hear().is_some(), "{heard} events");
+        }
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(short = 'D', value_name = "name=value", action = ArgAction::Append)]
     define: Vec<String>,
     /// Level of the log, or directives such as info,ox_server=debug
-    #[arg(long, value_name = "filter", default_value = "info", env = "OXKEEPER_LOG")]
+    #[arg(long, value_name = "filter", default_value = "info", env = "OXKEEPER_LOG", value_parser = logging::check_filter)]
     log: String,
     /// Form of the log
     #[arg(long, value_enum, default_value_t = Format::Text, env = "OXKEEPER_LOG_FORMAT")]
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let _logging = match logging::init(&args.log, args.log_format) {
         Ok(logging) => logging,
         Err(message) => {
-            eprintln!("{message}");
+            crate::say(format_args!("{message}"));
             return ExitCode::from(2);
         }
     };
@@ -51,6 +51,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn serve(args: &Args) -> Result<(), (u8, String)> {
     tracing::info!("oxkeeper {} (compatible with ZooKeeper 3.9.3)", env!("CARGO_PKG_VERSION"));
+    raise_open_files_limit();
     let config = load(args)?;
     log_settings(&config);
     let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
@@ -73,6 +74,18 @@ fn serve(args: &Args) -> Result<(), (u8, String)> {
     let ended = server.wait().map_err(|fatal| (1, format!("Severe unrecoverable error, exiting: {fatal}")));
     handle.close();
     ended
+}
+
+/// Lets the process open as many files as the system allows, not only as many as it was started with. The JVM does
+/// the same.
+fn raise_open_files_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%error, ?current, ?maximum, "cannot raise the limit of open files");
+    }
 }
 
 fn load(args: &Args) -> Result<Config, (u8, String)> {
@@ -100,11 +113,10 @@ fn load(args: &Args) -> Result<Config, (u8, String)> {
 }
 
 fn log_notice(notice: &Notice) {
-    let line = notice.line.map(|line| format!("line {line}: ")).unwrap_or_default();
     match notice.level {
-        Level::Info => tracing::info!("{line}{}", notice.text),
-        Level::Warn => tracing::warn!("{line}{}", notice.text),
-        Level::Error => tracing::error!("{line}{}", notice.text),
+        Level::Info => tracing::info!("{notice}"),
+        Level::Warn => tracing::warn!("{notice}"),
+        Level::Error => tracing::error!("{notice}"),
     }
 }
 

@@ -35,6 +35,13 @@ pub(crate) struct Ended {
     pub(crate) said: String,
 }
 
+fn spawn(mut command: Command, stderr: Stdio) -> Child {
+    for variable in ["SERVER_JVMFLAGS", "JVMFLAGS", "OXKEEPER_LOG", "OXKEEPER_LOG_FORMAT"] {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().expect("the binary runs")
+}
+
 impl Process {
     /// Starts `oxkeeper` with these arguments.
     pub(crate) fn start(arguments: &[&str], directory: &Path) -> Self {
@@ -48,13 +55,14 @@ impl Process {
         Self::run_until(command, "\n") // which is in no line
     }
 
+    /// Starts a command whose words go elsewhere.
+    pub(crate) fn run_unheard(command: Command, stderr: Stdio) -> Self {
+        Self { child: spawn(command, stderr), lines: channel().1, said: Vec::new() }
+    }
+
     /// Starts a command that becomes the server, and stops to listen when it has said `text`.
-    pub(crate) fn run_until(mut command: Command, text: &'static str) -> Self {
-        for variable in ["SERVER_JVMFLAGS", "JVMFLAGS", "OXKEEPER_LOG", "OXKEEPER_LOG_FORMAT"] {
-            command.env_remove(variable);
-        }
-        let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        let mut child = spawned.expect("the binary runs");
+    pub(crate) fn run_until(command: Command, text: &'static str) -> Self {
+        let mut child = spawn(command, Stdio::piped());
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
         let (say, lines) = channel();
         std::thread::spawn(move || {

@@ -2,7 +2,8 @@
 
 use crate::process::{Process, Running, Site, TIMEOUT_MS};
 use crate::raw::{Client, Hello, Packet, Raw};
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -28,24 +29,54 @@ fn k147_failed_connections_leak_nothing() {
     running.stop();
 }
 
+/// A server whose shell sets its limit of open files first.
+fn limited(limit: &str, directory: &Path, settings: &str) -> Process {
+    Site::new(directory, settings);
+    let mut command = Command::new("sh");
+    let script = format!("ulimit {limit}; exec \"$0\" server zoo.cfg");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_oxkeeper")]).current_dir(directory);
+    Process::run(command)
+}
+
 /// F6: those who are connected go on, newcomers wait, and the server does not spin meanwhile.
 #[test]
 fn k147_without_descriptors_newcomers_wait() {
     let directory = tempfile::tempdir().unwrap();
-    Site::new(directory.path(), "");
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 60; exec \"$0\" server zoo.cfg", env!("CARGO_BIN_EXE_oxkeeper")]);
-    command.current_dir(directory.path());
-    let mut running = Running::wait(Process::run(command));
+    let mut running = Running::wait(limited("-n 64", directory.path(), "snapCount=20\n"));
     let mut steady = running.client();
     let mut crowd: Vec<Raw> = (0..100).map(|_| Raw::connect(running.address)).collect();
-    running.process.wait_for("cannot accept a connection");
-    assert_eq!(steady.create("/a", b"").err, 0, "the log has what it needs");
+    running.process.wait_for("cannot accept connections");
+    for number in 0..200 {
+        assert_eq!(steady.create(&format!("/n{number}"), b"").err, 0, "logs and snapshots have what they need");
+    }
+    running.process.wait_for("Snapshot taken");
     running.process.check_idle();
     // One after the other gets in as others go.
-    crowd.truncate(20);
-    assert_eq!(running.client().exists("/a").err, 0);
+    crowd.truncate(5);
+    assert_eq!(running.client().exists("/n0").err, 0);
+    let said = running.stop();
+    assert!(!said.contains("Too many open files"), "{said}");
+}
+
+#[test]
+fn the_limit_of_descriptors_is_raised_as_far_as_it_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Running::wait(limited("-Sn 40; ulimit -Hn 300", directory.path(), ""));
+    let mut crowd: Vec<Client> = (0..100).map(|_| running.client()).collect();
+    assert!(crowd.iter_mut().all(|client| client.ping().err == 0));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.process.id())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(line.split_whitespace().nth(3), Some("300"), "{line}");
+    assert!(running.process.said.iter().any(|line| line.contains("limit=300")));
     running.stop();
+}
+
+#[test]
+fn with_hardly_any_descriptors_there_is_no_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = limited("-n 30", directory.path(), "").end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+    assert!(ended.said.contains("at most 30 files may be open"), "{}", ended.said);
 }
 
 /// Connections that wait for something, each in its own way, cost no processor time.
@@ -92,8 +123,66 @@ fn a_log_that_nobody_reads_stops_nothing() {
         assert_eq!(raw.rest(), b"imok");
     }
     assert_eq!(client.create("/a", b"").err, 0);
+    let asked = Instant::now();
     running.process.signal("TERM");
     assert_eq!(running.process.end_unheard().code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+}
+
+/// Its log goes to a full disk, or to a reader that has ended.
+#[test]
+fn a_log_that_cannot_be_written_stops_nothing() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let (_, closed) = std::io::pipe().unwrap();
+    for stderr in [Stdio::from(full), Stdio::from(closed)] {
+        let directory = tempfile::tempdir().unwrap();
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        Site::new(directory.path(), &format!("4lw.commands.whitelist=*\nclientPort={}\n", address.port()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        command.args(["server", "--log", "trace", "zoo.cfg"]).current_dir(directory.path());
+        let mut process = Process::run_unheard(command, stderr);
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(address).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not start");
+        }
+        let mut client = Client::open(address, TIMEOUT_MS);
+        for number in 0..100 {
+            assert_eq!(client.create(&format!("/n{number}"), b"").err, 0);
+            let mut raw = Raw::connect(address);
+            raw.send(b"ruok");
+            assert_eq!(raw.rest(), b"imok");
+        }
+        process.signal("TERM");
+        assert_eq!(process.end_unheard().code(), Some(0));
+    }
+}
+
+#[test]
+fn what_cannot_be_said_is_no_crash() {
+    for arguments in [&["server", "missing.cfg"][..], &["server", "--log", "x=y"], &["log", "dump", "missing"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        command.args(arguments);
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let code = Process::run_unheard(command, full.into()).end_unheard().code();
+        assert!(matches!(code, Some(1 | 2)), "{arguments:?}: {code:?}");
+    }
+}
+
+#[test]
+fn k164_strangers_do_not_fill_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
+    for _ in 0..1000 {
+        let mut raw = Raw::connect(running.address);
+        raw.send(b"ruok");
+        assert_eq!(raw.rest(), b"imok");
+        drop(running.client());
+    }
+    let said = running.stop();
+    for text in ["Processing ruok command", "Unable to read additional data from client"] {
+        let count = said.lines().filter(|line| line.contains(text)).count();
+        assert!((10..100).contains(&count), "{count} times: {text}");
+    }
 }
 
 /// Answers wait for the client, and requests wait for the answers.

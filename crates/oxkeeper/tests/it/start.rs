@@ -30,7 +30,23 @@ fn bad_configurations_are_refused_with_a_reason() {
         check(&refused(&["server", "zoo.cfg"], path), 2, reason);
     }
     check(&refused(&["server", "1", "2", "3", "4", "5"], path), 2, "Invalid");
-    check(&refused(&["server", "--log", "ox_server=nonsense", "zoo.cfg"], path), 2, "--log");
+}
+
+#[test]
+fn a_misspelt_level_is_no_silence() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    for filter in ["inf", "ox_server", "ox_server=nonsense", "info,warm"] {
+        let ended = refused(&["server", "--log", filter, "zoo.cfg"], path);
+        check(&ended, 2, "--log");
+        check(&ended, 2, "off, error, warn, info, debug or trace");
+    }
+    let mut command = Command::new("env");
+    command.args(["OXKEEPER_LOG=bogus", env!("CARGO_BIN_EXE_oxkeeper"), "server", "zoo.cfg"]).current_dir(path);
+    check(&Process::run(command).end(), 2, "`bogus` is no level");
+    for filter in ["", "INFO", "warn,ox_server=debug", "ox_server=info,oxkeeper=info"] {
+        check(&refused(&["server", "--log", filter, "missing.cfg"], path), 2, "missing.cfg");
+    }
 }
 
 #[test]
@@ -66,6 +82,19 @@ fn a_directory_that_cannot_be_used_is_named() {
     std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./nowhere\nclientPort=0\n").unwrap();
     let arguments = ["server", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"];
     check(&refused(&arguments, directory.path()), 3, "Unable to access datadir");
+}
+
+#[test]
+fn a_file_is_no_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\n").unwrap();
+    let data = directory.path().join("data");
+    std::fs::write(&data, "").unwrap();
+    check(&refused(&["server", "zoo.cfg"], directory.path()), 3, "data/version-2");
+    std::fs::remove_file(&data).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("version-2"), "").unwrap();
+    check(&refused(&["server", "zoo.cfg"], directory.path()), 3, "data/version-2");
 }
 
 #[test]
