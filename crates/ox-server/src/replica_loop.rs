@@ -13,9 +13,6 @@ use std::time::{Duration, Instant};
 /// How long the loop sleeps when nothing is due.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A delay of the loop that may not be an accident of scheduling, and not less than a tick.
-const PAUSE_MS_MIN: i64 = 500;
-
 pub(crate) struct ReplicaLoop {
     shared: Arc<Shared>,
     replica: Replica,
@@ -25,8 +22,6 @@ pub(crate) struct ReplicaLoop {
     snapshot_due: Option<Zxid>,
     /// Mismatches that are counted in the metrics.
     mismatches_told: u64,
-    /// When it last came around.
-    looked_ms: i64,
 }
 
 impl Drop for ReplicaLoop {
@@ -39,8 +34,8 @@ impl Drop for ReplicaLoop {
 impl ReplicaLoop {
     pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
         let threads = shared.mailboxes.len();
-        let (looked_ms, outboxes) = (shared.clock.mono_ms(), Outboxes::new(threads));
-        Self { shared, replica, log, snapshotter, outboxes, snapshot_due: None, mismatches_told: 0, looked_ms }
+        let outboxes = Outboxes::new(threads);
+        Self { shared, replica, log, snapshotter, outboxes, snapshot_due: None, mismatches_told: 0 }
     }
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
@@ -61,12 +56,9 @@ impl ReplicaLoop {
     /// Notices that the loop came around much later than it meant to: the process was stopped, or starved. Clients
     /// may have said anything meanwhile, so none of them counts as silent.
     fn notice_pause(&mut self, patience: Duration) {
-        let now = self.shared.clock.now();
         let meant_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
-        let late_ms = now.mono_ms - std::mem::replace(&mut self.looked_ms, now.mono_ms) - meant_ms;
-        if PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms)) < late_ms {
+        if let Some(late_ms) = self.replica.on_turn(self.shared.clock.now(), meant_ms) {
             tracing::warn!(late_ms, "the server did not run for a while: every session gets its full timeout again");
-            self.replica.on_pause(now);
         }
     }
 

@@ -167,3 +167,26 @@ fn k153_a_full_disk_refuses_what_needs_space() {
     world.settle();
     assert_eq!(world.replies(side)[0].2, 0);
 }
+
+#[test]
+fn a_client_that_waits_for_room_is_not_silent() {
+    let mut world = World::new();
+    let (side, session) = world.client();
+    world.room = Room::None;
+    world.create(side, 1, "/a", 0);
+    world.serve(side);
+    for _ in 0..20 {
+        world.now.mono_ms += 1000;
+        world.sides[side].conn.on_no_room(world.now);
+        world.on_time();
+        world.settle();
+    }
+    assert!(world.state.has_session(session));
+    world.room = Room::Plenty;
+    world.settle();
+    assert_eq!(world.replies(side).len(), 1);
+    world.now.mono_ms += 20_000;
+    world.on_time();
+    world.settle();
+    assert!(!world.state.has_session(session));
+}
