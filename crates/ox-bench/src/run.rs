@@ -12,6 +12,7 @@ use crate::shape::Shape;
 use crate::stop::Stop;
 use anyhow::{Context, Result};
 use serde::Serialize;
+use std::io::{self, Write};
 
 /// Runs `oxkeeper bench`.
 pub fn run(args: Args) -> Result<()> {
@@ -92,10 +93,9 @@ fn on_ground<T>(
 }
 
 fn print<T: Serialize>(json: bool, figures: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
-    if json {
-        println!("{}", serde_json::to_string_pretty(figures)?);
-    } else {
-        print!("{}", text(figures));
+    let text = if json { serde_json::to_string_pretty(figures)? + "\n" } else { text(figures) };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()), // the reader has seen enough
+        printed => printed.context("print"),
     }
-    Ok(())
 }

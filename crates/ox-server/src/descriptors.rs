@@ -11,7 +11,7 @@ const OPEN_GUESS: u64 = 32;
 
 /// The system lets this process open too few files.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at most {limit} files may be open, and {needed} are needed to serve anybody\nhint: ulimit -n")]
+#[error("at most {limit} files may be open, and {needed} are needed to serve anybody")]
 pub struct TooFewDescriptors {
     limit: u64,
     needed: u64,

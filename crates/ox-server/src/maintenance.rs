@@ -1,6 +1,8 @@
 //! Housekeeping on slow clocks, each thing on a thread of its own: free space, and old files.
 
-use crate::shared::Shared;
+use crate::shared::{Fatal, Shared};
+use ox_store::Error;
+use std::io;
 use std::time::Duration;
 
 /// How often free space is measured. In between the replica counts what it logs; snapshots and others take space too.
@@ -27,6 +29,10 @@ pub(crate) fn purge_every(shared: &Shared, pause: Duration) {
 fn check_space(shared: &Shared, was_low: bool) -> bool {
     let space = match shared.store.space() {
         Ok(space) => space,
+        Err(error) if is_gone(&error) => {
+            shared.fail(Fatal::Gone(error));
+            return was_low;
+        }
         Err(error) => {
             tracing::warn!(%error, "cannot measure free space");
             return was_low;
@@ -47,11 +53,16 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
     space.is_low
 }
 
+/// The files of a directory that is gone can still be written to, and nobody will ever read them.
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
 fn purge(shared: &Shared) {
     let retain = shared.config.autopurge.snap_retain_count as usize;
     match shared.store.purge(retain, &|| shared.is_stopping()) {
         Ok(purged) => tracing::info!(?purged, "Purge task completed"),
-        Err(ox_store::Error::PurgeStopped) => (),
+        Err(Error::PurgeStopped) => (),
         Err(error) => tracing::error!(%error, "purge failed; nothing needed was removed"),
     }
 }

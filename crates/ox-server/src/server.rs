@@ -48,6 +48,15 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// What an operator can do about it, where that is known.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Store(error) => error.remedy(),
+            Self::Bind { .. } | Self::Setup(_) => None,
+            Self::Descriptors(_) => Some("ulimit -n"),
+        }
+    }
+
     /// The exit code that Apache uses for the same.
     pub fn exit_code(&self) -> u8 {
         match self {

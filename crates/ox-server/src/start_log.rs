@@ -41,7 +41,7 @@ pub(crate) fn starting(config: &Config) {
 /// When the data has been read.
 pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     for rejected in &report.rejected {
-        warn!(?rejected, "a newer snapshot cannot be used");
+        warn!("a newer snapshot cannot be used: {}: {}", rejected.path.display(), rejected.reason);
     }
     report.warnings.iter().for_each(|warning| warn!("{warning}"));
     if let Some(dropped) = &report.dropped {

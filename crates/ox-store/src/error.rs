@@ -99,8 +99,8 @@ pub enum Error {
         path: PathBuf,
     },
     /// Records that had been synced are gone.
-    #[error("{} had been synced up to zxid {synced}, but the history ends at {last}\n\
-        hint: if the data was reset on purpose, delete oxk.synced beside it too", path.display())]
+    #[error("{} had been synced up to zxid {synced}, as oxk.synced beside it notes, but the history ends at {last}",
+            path.display())]
     SyncedLost {
         /// The log that the marker names.
         path: PathBuf,
@@ -109,10 +109,10 @@ pub enum Error {
         /// Last zxid found.
         last: Zxid,
     },
-    /// An unreadable snapshot is newer than everything readable.
-    #[error("{} cannot be read, and the rest of the history ends at {last}", path.display())]
+    /// A snapshot that cannot be used is newer than everything that can.
+    #[error("{} goes further and cannot be used; without it the history ends at {last}", path.display())]
     SnapshotLost {
-        /// The unreadable snapshot.
+        /// The newer snapshot.
         path: PathBuf,
         /// Last zxid found.
         last: Zxid,
@@ -122,7 +122,7 @@ pub enum Error {
              zookeeper.snapshot.trust.empty=true replays them from the beginning", .0.display())]
     NoSnapshot(PathBuf),
     /// No snapshot leads to a complete history.
-    #[error("no usable snapshot:{}", list_reasons(.0))]
+    #[error("no complete history: {}", list_reasons(.0))]
     NoUsableSnapshot(Vec<Rejected>),
     /// A snapshot file cannot be used.
     #[error("snapshot {}: {source}", path.display())]
@@ -160,11 +160,57 @@ pub struct Rejected {
     pub reason: Box<Error>,
 }
 
+/// Each reason once: damage of a log is met again from every snapshot before it. That an older snapshot does not make
+/// up for a newer one is no reason of its own.
 fn list_reasons(rejected: &[Rejected]) -> String {
-    rejected.iter().map(|one| format!("\n  {}: {}", one.path.display(), one.reason)).collect()
+    let own = rejected.iter().filter(|one| !matches!(*one.reason, Error::SnapshotLost { .. }));
+    let mut reasons: Vec<String> = own.map(|one| one.reason.to_string()).collect();
+    reasons.dedup();
+    reasons.join("; ")
 }
 
+const PUT_BACK: &str = "put back what is missing from a copy; or start once with oxkeeper.recovery.allowGaps=true, in the \
+                        configuration file or as -D, to go on without it";
+const PUT_BACK_OR_RESET: &str = "put back what is missing from a copy; or, if an older copy was put back on purpose, \
+                                 delete oxk.synced, or start once with oxkeeper.recovery.allowGaps=true, in the \
+                                 configuration file or as -D, to go on without what is lost";
+const PUT_BACK_FILE: &str = "put back an intact copy of the file; or move it away and start once with \
+                             oxkeeper.recovery.allowGaps=true, in the configuration file or as -D, to go on without \
+                             what it holds";
+const PUT_BACK_SNAPSHOT: &str = "put back an intact snapshot from a copy; or, if the logs reach back to the beginning, \
+                                 move the snapshots away and start once with zookeeper.snapshot.trust.empty=true";
+
 impl Error {
+    /// What an operator can do about a history that is not complete.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Corrupt { damage: Damage::BadMagic | Damage::BadRecord(_) | Damage::Repeated(_), .. } => {
+                Some(PUT_BACK_FILE)
+            }
+            Self::SyncedLost { .. } => Some(PUT_BACK_OR_RESET),
+            Self::Corrupt { .. } | Self::Gap { .. } | Self::EpochGap { .. } | Self::SnapshotLost { .. } => {
+                Some(PUT_BACK)
+            }
+            Self::Snapshot { .. } => Some(PUT_BACK_SNAPSHOT),
+            Self::NoUsableSnapshot(rejected) => {
+                // Where a snapshot could be read, it is the logs that need help.
+                let is_read = |one: &&Rejected| !matches!(*one.reason, Self::Snapshot { .. });
+                let first = rejected.iter().find(is_read).or(rejected.first());
+                first.and_then(|one| one.reason.remedy())
+            }
+            Self::Io { .. }
+            | Self::MissingDirectory(_)
+            | Self::UnusableDirectory { .. }
+            | Self::Locked(_)
+            | Self::Misplaced(_)
+            | Self::NoSnapshot(_)
+            | Self::SnapshotWrite { .. }
+            | Self::LogFailed
+            | Self::PurgeRefused(_)
+            | Self::PurgeStopped => None,
+        }
+    }
+
     /// The process exit code that Apache's operators know: 3 for directories, 10 for a snapshot that could not be
     /// written, 1 for the rest.
     pub fn exit_code(&self) -> u8 {

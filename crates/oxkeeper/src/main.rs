@@ -43,10 +43,23 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(format_args!("error: {error:#}"));
+            say(format_args!("error: {}", all_causes(&error)));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error with its causes; some tell theirs already.
+fn all_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Prints to stderr, if that is possible; `eprintln!` panics when it is not.

@@ -27,7 +27,7 @@ pub enum LogFormat {
 /// What a dump found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSummary {
-    /// Records printed.
+    /// Complete records.
     pub records: u64,
     /// Records whose checksum does not fit.
     pub damaged: u64,
@@ -57,8 +57,12 @@ pub fn dump_log(disk: &dyn Disk, path: &Path, format: LogFormat, out: &mut dyn W
             LogFormat::Json => json_line(&frame),
         };
         out.write_all(text.as_bytes()).context("print", path)?;
-        summary.records += 1;
         summary.damaged += u64::from(!frame.fits);
+        if !frame.is_ended {
+            summary.is_partial = true;
+            return Ok(summary);
+        }
+        summary.records += 1;
         summary.end = frames.offset;
     }
     summary.is_partial = frames.has_more(path)?;
@@ -76,6 +80,8 @@ fn unreadable(path: &Path, damage: Damage) -> Error {
 struct Loose {
     record: Vec<u8>,
     fits: bool,
+    /// The mark behind it is there; without it nothing further can be told.
+    is_ended: bool,
 }
 
 struct Frames<'a> {
@@ -91,18 +97,16 @@ impl Frames<'_> {
         let length = head.last_chunk().map_or(0, |word| i32::from_be_bytes(*word));
         let left = usize::try_from(self.length - self.offset).unwrap_or(usize::MAX);
         let size = usize::try_from(length).unwrap_or(0);
-        if count < HEAD_BYTES || size == 0 || left < size + OVERHEAD_BYTES {
+        if count < HEAD_BYTES || size == 0 || left < size + HEAD_BYTES {
             return Ok(None);
         }
         let mut record = vec![0; size + 1];
         read_full(self.file, &mut record, self.offset + HEAD_BYTES as u64).context("read", path)?;
-        if record.pop() != Some(END_BYTE) {
-            return Ok(None);
-        }
+        let is_ended = record.pop() == Some(END_BYTE);
         self.offset += (size + OVERHEAD_BYTES) as u64;
         let checksum = head.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
         let fits = i64::from(simd_adler32::adler32(&record.as_slice())) == checksum;
-        Ok(Some(Loose { record, fits }))
+        Ok(Some(Loose { record, fits, is_ended }))
     }
 
     /// Something other than zeros follows.
@@ -256,6 +260,7 @@ fn json_line(frame: &Loose) -> String {
         Err(error) => Object::new().text("error", &error.to_string()).bytes("record", Some(&frame.record)),
     };
     let object = if frame.fits { object } else { object.boolean("checksumFits", false) };
+    let object = if frame.is_ended { object } else { object.boolean("isEnded", false) };
     object.end() + "\n"
 }
 

@@ -32,7 +32,8 @@ pub enum SnapshotFormat {
     Json,
 }
 
-/// Prints a snapshot. What was printed counts only if this succeeds: the checksums come last.
+/// Prints a snapshot, of a damaged one as much as can be read; that is an error then. The checksums come last, so
+/// what was printed can be trusted only if this succeeds.
 pub fn dump_snapshot(
     disk: &dyn Disk,
     file: &SnapshotFile,
@@ -40,13 +41,20 @@ pub fn dump_snapshot(
     out: &mut dyn Write,
 ) -> Result<Contents, Error> {
     let mut facts = Facts { newest: file.last, ..Facts::default() };
-    read_snapshot(disk, file, &mut facts)?;
-    let mut printer = Printer { format, out, pending: None, open: Vec::new(), inode: 1000 };
-    let print = |result: io::Result<()>| result.context("print", &file.path);
-    print(printer.begin(&facts))?;
-    let contents = read_snapshot(disk, file, &mut printer)?;
-    print(printer.end(&facts))?;
-    Ok(contents)
+    let found = read_snapshot(disk, file, &mut facts);
+    if found.is_err() && facts.is_empty() {
+        return found;
+    }
+    let mut printer = Printer { format, out, pending: None, open: Vec::new(), inode: 1000, failed: None };
+    let begun = printer.begin(&facts);
+    begun.context("print", &file.path)?;
+    let contents = read_snapshot(disk, file, &mut printer);
+    let ended = match printer.failed.take() {
+        Some(error) => Err(error),
+        None => printer.end(&facts),
+    };
+    ended.context("print", &file.path)?;
+    contents
 }
 
 /// What has to be known before the first line.
@@ -56,6 +64,12 @@ struct Facts {
     newest: Zxid,
     sessions: Vec<(SessionId, i32)>,
     ephemerals: BTreeMap<i64, u64>,
+}
+
+impl Facts {
+    fn is_empty(&self) -> bool {
+        self.nodes == 0 && self.sessions.is_empty()
+    }
 }
 
 impl Sink for Facts {
@@ -87,6 +101,8 @@ struct Printer<'a> {
     /// Paths of the nodes whose children are being printed.
     open: Vec<String>,
     inode: u64,
+    /// Why nothing more can be printed.
+    failed: Option<io::Error>,
 }
 
 impl Sink for Printer<'_> {
@@ -105,13 +121,13 @@ impl Sink for Printer<'_> {
     }
 
     fn node(&mut self, node: &StoredNode<'_>) -> Result<(), String> {
-        match self.format {
+        let printed = match self.format {
             SnapshotFormat::Text => self.text(node, None),
             SnapshotFormat::TextWithData => self.text(node, Some(STANDARD.encode(node.data.unwrap_or_default()))),
             SnapshotFormat::Ncdu { .. } => self.ncdu(node),
             SnapshotFormat::Json => return self.json(|| node_json(node)),
-        }
-        .map_err(|error| error.to_string())
+        };
+        self.keep_error(printed)
     }
 }
 
@@ -171,7 +187,16 @@ impl Printer<'_> {
         if self.format != SnapshotFormat::Json {
             return Ok(());
         }
-        writeln!(self.out, "{}", object().end()).map_err(|error| error.to_string())
+        let printed = writeln!(self.out, "{}", object().end());
+        self.keep_error(printed)
+    }
+
+    fn keep_error(&mut self, printed: io::Result<()>) -> Result<(), String> {
+        printed.map_err(|error| {
+            let text = error.to_string();
+            self.failed = Some(error);
+            text
+        })
     }
 
     /// A node with children is an array that starts with the node itself, one without is the object alone.

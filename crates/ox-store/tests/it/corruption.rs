@@ -1,7 +1,7 @@
 //! Bytes change on disk: noticed, or without effect; never a shorter history without notice (P57).
 
 use crate::expected::{check_state, nodes_of};
-use crate::sim::{damage, file, golden, names, open, open_with, options, startable_sets, worked};
+use crate::sim::{damage, file, golden, names, open, open_with, options, remove, startable_sets, worked};
 use crate::workload::model;
 use ox_proto::Zxid;
 use ox_store::disk::{Disk, Keep, Open, SimDisk};
@@ -57,7 +57,7 @@ fn the_newest_log_cut_at_every_byte() {
 fn an_earlier_log_cut_at_every_byte() {
     let (disk, expected) = golden("e-corrupt/undamaged");
     for name in ["snapshot.7", "snapshot.d"] {
-        crate::sim::remove(&disk, name);
+        remove(&disk, name);
     }
     for log in ["log.1", "log.8"] {
         let used = frames(&disk, log).last().unwrap().0;
@@ -136,7 +136,7 @@ fn every_file_goes_missing() {
     let nodes = nodes_of(&model(history.acked));
     for name in names(&disk, "") {
         let disk = disk.fork();
-        crate::sim::remove(&disk, &name);
+        remove(&disk, &name);
         match open(&disk) {
             Ok(opened) => assert_eq!(nodes_of(&opened.state), nodes, "without {name}"),
             Err(_) => assert!(name.starts_with("log.") || name.starts_with("snapshot."), "{name} is not needed"),
@@ -223,7 +223,7 @@ fn records_that_stand_there_twice() {
         let mut second = content[16..].to_vec();
         change(&mut second);
         damage(disk, "log.8", |bytes| bytes.extend_from_slice(&second));
-        ["snapshot.7", "snapshot.d"].iter().for_each(|name| crate::sim::remove(disk, name));
+        ["snapshot.7", "snapshot.d"].iter().for_each(|name| remove(disk, name));
     };
     let same = disk.fork();
     twice(&same, |_| ());
@@ -237,4 +237,50 @@ fn records_that_stand_there_twice() {
         bytes[..8].copy_from_slice(&checksum.to_be_bytes());
     });
     assert!(open(&other).is_err());
+}
+
+/// A refusal says each thing once, and what can be done; and that can be done.
+#[test]
+fn refusals_name_a_remedy() {
+    let (disk, history) = worked(&options(), &[4; 10]);
+    assert!(2 < names(&disk, "snapshot.").len());
+    let refused = |disk: &SimDisk| {
+        let error = open(disk).err().expect("something is missing");
+        let text = error.to_string();
+        assert!(!text.contains('\n') && !text.contains("goes further"), "{text}");
+        (text, error.remedy().unwrap())
+    };
+    let mut lax = options();
+    lax.allow_gaps = true;
+
+    let last_lost = disk.fork();
+    remove(&last_lost, &newest_log(&disk).unwrap());
+    let (text, remedy) = refused(&last_lost);
+    assert_eq!(text.matches("had been synced up to").count(), 1, "{text}");
+    assert!(text.contains("oxk.synced") && remedy.contains("delete oxk.synced"), "{text}; {remedy}");
+    assert!(open_with(&last_lost.fork(), &lax).is_ok());
+    remove(&last_lost, "oxk.synced");
+    assert!(open(&last_lost).unwrap().state.last_zxid() < history.acked);
+
+    let damaged = disk.fork();
+    let log = newest_log(&disk).unwrap();
+    damage(&damaged, &log, |bytes| bytes[40] ^= 1);
+    let (text, remedy) = refused(&damaged);
+    assert_eq!(text.matches("is damaged at byte").count(), 1, "{text}");
+    assert!(remedy.contains("allowGaps=true"), "{remedy}");
+    assert!(open_with(&damaged, &lax).is_ok());
+
+    let foreign = disk.fork();
+    damage(&foreign, &log, |bytes| bytes[0] ^= 1);
+    let (text, remedy) = refused(&foreign);
+    assert!(text.contains("magic") && remedy.contains("move it away"), "{text}; {remedy}");
+    remove(&foreign, &log);
+    assert!(open_with(&foreign, &lax).is_ok());
+
+    let snapshots = disk.fork();
+    for name in names(&disk, "snapshot.") {
+        damage(&snapshots, &name, |bytes| bytes[0] ^= 1);
+    }
+    let (_, remedy) = refused(&snapshots);
+    assert!(remedy.contains("put back an intact snapshot"), "{remedy}");
 }

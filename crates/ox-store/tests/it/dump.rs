@@ -2,10 +2,11 @@
 
 use crate::expected::testdata;
 use ox_proto::Zxid;
-use ox_store::disk::RealDisk;
+use ox_store::disk::{RealDisk, SimDisk};
 use ox_store::dump::log::{LogFormat, dump_log};
 use ox_store::dump::snapshot::{SnapshotFormat, dump_snapshot};
 use ox_store::names::{Compression, SnapshotFile};
+use std::path::Path;
 
 /// What the toolkit printed for a command line.
 fn recorded(file: &str, command: &str) -> String {
@@ -34,6 +35,68 @@ fn snapshot(format: SnapshotFormat) -> String {
 fn logs_as_text() {
     assert_eq!(log("log.1", LogFormat::Text), recorded("txnlog-toolkit.txt", "zkTxnLogToolkit.sh log.1"));
     assert_eq!(log("log.1.bad", LogFormat::Text), recorded("txnlog-toolkit.txt", "zkTxnLogToolkit.sh log.1.bad"));
+}
+
+/// The tools print what they can. Apache's prints a record, and then misses the mark behind it.
+#[test]
+fn a_log_without_an_end_mark() {
+    let whole = std::fs::read(testdata().join("tools/log.1")).unwrap();
+    let ends = ends(&whole);
+    let text = log("log.1", LogFormat::Text);
+    let expected = &text[..text.find("11/15/26, 6:44:10 AM UTC session 0x10000197c880000 cxid 0x5 ").unwrap()];
+    let mut flipped = whole.clone();
+    flipped[ends[4]] = b'X';
+    for bytes in [flipped, whole[..ends[4]].to_vec()] {
+        let disk = SimDisk::new();
+        disk.install(Path::new("/log.1"), &bytes);
+        let mut out = Vec::new();
+        let summary = dump_log(&disk, Path::new("/log.1"), LogFormat::Text, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert_eq!((summary.records, summary.damaged, summary.is_partial), (4, 0, true));
+    }
+}
+
+/// Where the records of a log end: the places of their marks.
+fn ends(log: &[u8]) -> Vec<usize> {
+    let (mut at, mut ends) = (16, Vec::new());
+    while let Some(size) = log.get(at + 8..).and_then(|rest| rest.first_chunk()).map(|size| i32::from_be_bytes(*size))
+        && size != 0
+    {
+        at += 12 + usize::try_from(size).unwrap();
+        ends.push(at);
+        at += 1;
+    }
+    ends
+}
+
+#[test]
+fn of_a_damaged_snapshot_the_readable_part() {
+    let whole = std::fs::read(testdata().join("tools/snapshot.15")).unwrap();
+    let dump = |bytes: &[u8], format| {
+        let disk = SimDisk::new();
+        disk.install(Path::new("/snapshot.15"), bytes);
+        let path = "/snapshot.15".into();
+        let file = SnapshotFile { last: Zxid(0x15), compression: Compression::None, path };
+        let mut out = Vec::new();
+        let result = dump_snapshot(&disk, &file, format, &mut out);
+        (String::from_utf8(out).unwrap(), result.map_err(|error| error.to_string()))
+    };
+    // A byte of some data: all of it is there, and only the checksum tells.
+    let mut rotten = whole.clone();
+    let data = rotten.windows(4).position(|bytes| bytes == b"zzzz").unwrap();
+    rotten[data] = b'y';
+    let (text, result) = dump(&rotten, SnapshotFormat::Text);
+    assert_eq!(text, snapshot(SnapshotFormat::Text));
+    assert!(result.unwrap_err().contains("checksum"));
+    // A half: the nodes and sessions in it.
+    let half = &whole[..whole.len() / 2];
+    let (text, result) = dump(half, SnapshotFormat::Text);
+    assert!(result.is_err() && text.contains("\n/app\n") && text.contains("0x10000197c880000, 40000"), "{text}");
+    let (json, result) = dump(half, SnapshotFormat::Ncdu { now_ms: 0 });
+    assert!(result.is_err());
+    serde_json::from_str::<serde_json::Value>(&json).unwrap();
+    // Nothing that can be read: nothing.
+    assert_eq!(dump(&whole[1..], SnapshotFormat::Text).0, "");
 }
 
 #[test]

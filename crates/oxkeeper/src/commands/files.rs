@@ -2,11 +2,12 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
+use ox_store::Error;
 use ox_store::disk::RealDisk;
 use ox_store::dump::log::{LogFormat, dump_log};
 use ox_store::dump::snapshot::{SnapshotFormat, dump_snapshot};
 use ox_store::names::{Name, SnapshotFile, parse_name};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -46,10 +47,10 @@ pub(crate) enum SnapshotCommand {
 pub(crate) fn log(command: &LogCommand) -> Result<()> {
     let LogCommand::Dump { file, json } = command;
     let format = if *json { LogFormat::Json } else { LogFormat::Text };
-    let summary = print(|out| Ok(dump_log(&RealDisk, file, format, out)?))?;
+    let Some(summary) = print(|out| dump_log(&RealDisk, file, format, out))? else { return Ok(()) };
     if summary.damaged != 0 || summary.is_partial {
         let (damaged, end) = (summary.damaged, summary.end);
-        bail!("{} is damaged: {damaged} bad checksums, readable up to byte {end}", file.display());
+        bail!("{} is damaged: {damaged} bad checksums, in order up to byte {end}", file.display());
     }
     Ok(())
 }
@@ -65,7 +66,7 @@ pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<()> {
         _ => SnapshotFormat::Text,
     };
     let file = snapshot_file(file)?;
-    print(|out| Ok(dump_snapshot(&RealDisk, &file, format, out)?))?;
+    print(|out| dump_snapshot(&RealDisk, &file, format, out))?;
     Ok(())
 }
 
@@ -80,10 +81,15 @@ fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
     }
 }
 
-/// Prints through a buffer; a reader that has seen enough (`head`) is no error.
-fn print<T>(body: impl FnOnce(&mut dyn Write) -> Result<T>) -> Result<T> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    let result = body(&mut out)?;
-    out.flush().context("print")?;
-    Ok(result)
+/// Prints through a buffer; what is there before an error, too. `None` when the reader has seen enough, as `head` has.
+fn print<T>(body: impl FnOnce(&mut dyn Write) -> Result<T, Error>) -> Result<Option<T>> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let result = body(&mut out);
+    let is_enough = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    match (result, out.flush()) {
+        (Err(Error::Io { source, .. }), _) if is_enough(&source) => Ok(None),
+        (_, Err(error)) if is_enough(&error) => Ok(None),
+        (Ok(_), Err(error)) => Err(error).context("print"),
+        (result, _) => Ok(result.map(Some)?),
+    }
 }

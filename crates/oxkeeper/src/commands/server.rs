@@ -57,11 +57,12 @@ fn serve(args: &Args) -> Result<(), (u8, String)> {
     let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
     let mut signals = signals.map_err(|error| (1, format!("cannot listen for signals: {error}")))?;
     let server = Server::start(config).map_err(|error| {
-        let hint = match error.exit_code() {
+        let what = match error.exit_code() {
             3 => "Unable to access datadir, exiting abnormally: ",
             _ => "Unexpected exception, exiting abnormally: ",
         };
-        (error.exit_code(), format!("{hint}{error}"))
+        let hint = error.remedy().map(|remedy| format!("\nhint: {remedy}")).unwrap_or_default();
+        (error.exit_code(), format!("{what}{error}{hint}"))
     })?;
     let stopper = server.stopper();
     let handle = signals.handle();

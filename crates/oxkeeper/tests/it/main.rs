@@ -10,3 +10,4 @@ mod process;
 mod raw;
 mod resources;
 mod start;
+mod tools;
