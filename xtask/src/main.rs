@@ -3,6 +3,7 @@
 mod cases;
 mod interop;
 mod perf;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,8 @@ enum Task {
     Cases,
     /// Measure Oxkeeper and Apache side by side.
     Perf(perf::Args),
+    /// Simulate a server under faults, for as many seeds as wished.
+    Sim(sim::Args),
     /// Run real ZooKeeper clients, and Apache's own server, against ours.
     Interop(interop::Args),
 }
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Cases => cases::run(),
         Task::Perf(args) => perf::run(&args),
+        Task::Sim(args) => sim::run(&args),
         Task::Interop(args) => interop::run(&args),
     };
     match done {

@@ -1,4 +1,5 @@
-//! `cargo xtask perf`: every workload of the goals on Oxkeeper and Apache in turn; writes `docs/performance.md`.
+//! `cargo xtask perf`: every workload of the goals on Oxkeeper and Apache in turn; writes the tables in
+//! `docs/performance.md` and all figures to `docs/performance.json`.
 
 use crate::interop::peers::{Software, apache, free_port};
 use crate::interop::workspace::Workspace;

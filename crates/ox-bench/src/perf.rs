@@ -82,9 +82,34 @@ pub fn perf(config: PerfConfig) -> Result<PerfReport> {
     Ok(report)
 }
 
+/// What stands around the tables in a page that also says other things.
+const BEGIN: &str = "<!-- measured: begin -->\n";
+const END: &str = "<!-- measured: end -->\n";
+
 fn write(config: &PerfConfig, report: &PerfReport) -> Result<()> {
     let save =
         |path: &PathBuf, text: String| fs::write(path, text).with_context(|| format!("write {}", path.display()));
-    save(&config.markdown, report.markdown())?;
-    save(&config.json, serde_json::to_string_pretty(report)?)
+    let page = fs::read_to_string(&config.markdown).unwrap_or_default();
+    save(&config.markdown, put_into(&page, &report.markdown()))?;
+    save(&config.json, serde_json::to_string_pretty(report)? + "\n")
+}
+
+/// The page with these tables in place of those it has.
+fn put_into(page: &str, tables: &str) -> String {
+    let parts = page.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+    let (head, tail) = parts.unwrap_or((page, ""));
+    format!("{head}{BEGIN}{tables}{END}{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_tables_of_a_page_are_replaced() {
+        let page = put_into("# Title\n", "one\n");
+        assert_eq!(page, format!("# Title\n{BEGIN}one\n{END}"));
+        let page = put_into(&(page + "tail\n"), "two\n");
+        assert_eq!(page, format!("# Title\n{BEGIN}two\n{END}tail\n"));
+    }
 }

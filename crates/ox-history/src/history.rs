@@ -28,8 +28,10 @@ pub struct Settings {
     pub super_id: Option<String>,
     /// Granularity of session expiry.
     pub tick_ms: i64,
-    /// The disk may have been nearly full: a write without an answer may have been turned away.
+    /// The disk may have been nearly full, or too much on its way: a write without an answer may have been turned away.
     pub may_refuse_writes: bool,
+    /// How long a container that never had a child is kept; 0 is for ever.
+    pub never_used_ms: i64,
     /// How late a message may be at its destination, and a server in what it has to do.
     pub delay_max_ms: i64,
 }
@@ -42,6 +44,7 @@ impl Default for Settings {
             super_id: None,
             tick_ms: 2000,
             may_refuse_writes: false,
+            never_used_ms: 0,
             delay_max_ms: 0,
         }
     }
@@ -58,6 +61,8 @@ pub struct History {
     pub log: Vec<Logged>,
     /// When servers began to serve.
     pub starts: Vec<Time>,
+    /// When servers went on that had not been running for a while.
+    pub pauses: Vec<Time>,
     /// States of servers.
     pub dumps: Vec<Dump>,
     /// When the recording ended.
@@ -77,6 +82,8 @@ pub struct Connection {
     pub opened: Time,
     /// Session that the handshake named, or none.
     pub asked: SessionId,
+    /// Timeout that the handshake asked for, within the server's bounds.
+    pub asked_timeout_ms: i32,
     /// Whether the password was right.
     pub is_proven: bool,
     /// What the handshake gave as the last zxid seen.

@@ -112,6 +112,12 @@ impl Model {
         }
         match node.owner {
             Owner::Nobody | Owner::Session(_) => return Err("it is no container and has no time to live"),
+            Owner::Container if node.created == 0 => {
+                let (limit_ms, idle_ms) = (self.settings.never_used_ms, at.time_ms.saturating_sub(node.mtime));
+                if limit_ms == 0 || idle_ms <= limit_ms {
+                    return Err("it never had a child and may still get one");
+                }
+            }
             Owner::Container => (),
             Owner::Ttl(ttl_ms) if at.time_ms.saturating_sub(node.mtime) <= ttl_ms => {
                 return Err("its time has not come");

@@ -50,7 +50,7 @@ pub(crate) struct Replay<'h> {
     watches: Watches,
     /// Next frame of each connection.
     cursors: Vec<usize>,
-    /// Requests answered so far on each connection.
+    /// Requests certainly answered so far on each connection: answers without a zxid may stand between any two changes.
     answered: Vec<usize>,
     /// What writes must be answered with.
     answers: BTreeMap<(usize, usize), Answer>,
@@ -212,9 +212,11 @@ impl<'h> Replay<'h> {
     fn judge(&mut self, conn: usize, frame: usize, zxid: Zxid) -> Checked {
         let connection = &self.history.connections[conn];
         let request = self.streams[conn].requests[frame].expect("answers were paired");
-        self.answered[conn] = request + 1;
         let op = &connection.requests[request].op;
         let reply = reply(&connection.received[frame]).expect("an answer");
+        if Zxid(0) < reply.zxid {
+            self.answered[conn] = request + 1;
+        }
         let seen = Answer { err: reply.err, body: reply.body.clone().normal() };
         let place = Place::Frame(conn, frame);
         if let Some(record) = self.matching.records[conn][request] {

@@ -189,6 +189,11 @@ impl Conn {
         }
     }
 
+    /// The server still has no room for the frame it was shown: until then its client is not silent.
+    pub fn on_no_room(&self, now: Now) {
+        self.touch.note(now.mono_ms);
+    }
+
     /// The replica has given the connection its session.
     pub fn on_attached(&mut self, session: SessionId, timeout_ms: i32) {
         self.phase = Phase::Serving(session);

@@ -16,6 +16,7 @@ mod clock;
 mod conn;
 pub mod limits;
 mod log_batch;
+mod pulse;
 mod replica;
 mod sessions;
 mod submission;

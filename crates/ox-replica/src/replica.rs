@@ -15,6 +15,7 @@ use crate::limits::{
     SWEPT_AT_ONCE_MAX,
 };
 use crate::log_batch::LogBatch;
+use crate::pulse::Pulse;
 use crate::sessions::{SessionInfo, Sessions, Touch};
 use crate::submission::{Ask, Load, Submission};
 use crate::tallies::Tallies;
@@ -69,6 +70,7 @@ pub struct Replica {
     sweep: Sweep,
     server_ids: Identities,
     log_room: LogRoom,
+    pulse: Pulse,
     digest_mismatches: u64,
     tallies: Tallies,
 }
@@ -92,6 +94,7 @@ impl Replica {
             sweep: Sweep::new(&settings, now.mono_ms),
             server_ids: Identities::server(),
             log_room: LogRoom::default(),
+            pulse: Pulse::new(settings.tick_ms, now.mono_ms),
             digest_mismatches: 0,
             tallies: Tallies::default(),
         }
@@ -156,9 +159,15 @@ impl Replica {
         }
     }
 
-    /// The server was not running for a while, so nobody could be heard: every session gets its full timeout again.
-    pub fn on_pause(&mut self, now: Now) {
-        self.sessions.hear_all(now.mono_ms);
+    /// The driver's loop has come around, and meant to wait for `meant_ms` at most; `worked_ms` tells how much of the
+    /// processor its thread has used. If the server was not running for a while, nobody could be heard: every session
+    /// gets its full timeout again. Returns how long that was.
+    pub fn on_turn(&mut self, now: Now, meant_ms: i64, worked_ms: impl FnOnce() -> i64) -> Option<i64> {
+        let late_ms = self.pulse.beat(now.mono_ms, meant_ms, worked_ms);
+        if late_ms.is_some() {
+            self.sessions.hear_all(now.mono_ms);
+        }
+        late_ms
     }
 
     /// The disk holds everything up to `zxid`.
@@ -386,8 +395,9 @@ impl Replica {
     }
 
     fn propose_removal(&mut self, now: Now, path: &str, state: &State) {
+        let never_used_ms = self.sweep.never_used_ms();
         self.propose(now, SessionId::NONE, 0, Origin::Server, state, |view, out| {
-            match ops::prepare_delete_container(view, path, out) {
+            match ops::prepare_delete_container(view, path, never_used_ms, out) {
                 Verdict::Txn(kind) => Some((kind, Some(view.digest()))),
                 Verdict::Refused(_) => None,
             }

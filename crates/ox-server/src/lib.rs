@@ -21,7 +21,6 @@ mod mailbox;
 mod maintenance;
 mod metrics;
 mod options;
-mod pause;
 mod register;
 mod replica_loop;
 mod seldom;

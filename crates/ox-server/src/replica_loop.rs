@@ -1,9 +1,9 @@
 //! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
 
+use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
 use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE};
 use crate::log_writer::LogQueue;
-use crate::pause::{PauseWatch, thread_worked_ms};
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
@@ -15,9 +15,6 @@ use std::time::{Duration, Instant};
 
 /// How long the loop sleeps when nothing is due.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// A delay of the loop that may not be an accident of scheduling, and not less than a tick.
-const PAUSE_MS_MIN: i64 = 500;
 
 pub(crate) struct ReplicaLoop {
     shared: Arc<Shared>,
@@ -31,7 +28,6 @@ pub(crate) struct ReplicaLoop {
     quota_warnings: Seldom,
     /// Lines about sessions that expired.
     expiries: Seldom,
-    pauses: PauseWatch,
 }
 
 impl Drop for ReplicaLoop {
@@ -44,7 +40,6 @@ impl Drop for ReplicaLoop {
 impl ReplicaLoop {
     pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
         Self {
-            pauses: PauseWatch::new(shared.clock.mono_ms()),
             quota_warnings: Seldom::new(PROVOKED_LINES_AT_ONCE),
             expiries: Seldom::new(EXPIRED_LINES_AT_ONCE),
             outboxes: Outboxes::new(shared.mailboxes.len()),
@@ -75,12 +70,9 @@ impl ReplicaLoop {
     /// Notices that the process did not run. Clients may have said anything meanwhile, so none of them counts as
     /// silent. While only this thread was busy they were heard.
     fn notice_pause(&mut self, patience: Duration) {
-        let now = self.shared.clock.now();
         let meant_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
-        let min_ms = PAUSE_MS_MIN.max(i64::from(self.shared.config.tick_ms));
-        if let Some(late_ms) = self.pauses.look(now.mono_ms, meant_ms, min_ms, thread_worked_ms) {
+        if let Some(late_ms) = self.replica.on_turn(self.shared.clock.now(), meant_ms, thread_worked_ms) {
             tracing::warn!(late_ms, "the server did not run for a while: every session gets its full timeout again");
-            self.replica.on_pause(now);
         }
     }
 

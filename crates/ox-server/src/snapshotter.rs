@@ -34,7 +34,6 @@ struct Failure {
     /// What is at the bottom of it.
     cause: String,
     pause: Duration,
-    retry_at: Instant,
 }
 
 impl Snapshotter {
@@ -42,16 +41,13 @@ impl Snapshotter {
         Self { shared, running: None, rests_until: Instant::now(), failure: None }
     }
 
-    /// Whether a snapshot should be started now: one is due and the last is long enough ago, or it failed a while ago.
+    /// Whether a snapshot should be started now: one is due or the last one failed, and that is long enough ago.
     pub(crate) fn wants(&mut self, is_due: bool) -> bool {
         if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
             return false;
         }
         self.wait();
-        match &self.failure {
-            Some(failure) => failure.retry_at <= Instant::now(),
-            None => is_due && self.rests_until <= Instant::now(),
-        }
+        (is_due || self.failure.is_some()) && self.rests_until <= Instant::now()
     }
 
     /// Writes `frozen`. A failure is reported and does not stop the server: the log still holds everything.
@@ -65,7 +61,7 @@ impl Snapshotter {
         });
         match spawned {
             Ok(running) => self.running = Some(running),
-            Err(error) => tracing::error!(%error, "cannot start a snapshot"),
+            Err(error) => self.note(Err(error.into()), Duration::ZERO),
         }
     }
 
@@ -73,13 +69,13 @@ impl Snapshotter {
     pub(crate) fn wait(&mut self) {
         if let Some(running) = self.running.take() {
             let (outcome, took) = running.join().unwrap_or_else(|_| (Err("a panic".into()), Duration::ZERO));
-            self.rests_until = Instant::now() + took.saturating_mul(REST);
-            self.note(outcome);
+            self.note(outcome, took);
         }
     }
 
     /// A failure is told once, however often the same happens again.
-    fn note(&mut self, outcome: Outcome) {
+    fn note(&mut self, outcome: Outcome, took: Duration) {
+        self.rests_until = Instant::now() + took.saturating_mul(REST);
         let before = self.failure.take();
         let Err(error) = outcome else { return };
         self.shared.metrics.snapshot_error_count.add(1);
@@ -88,7 +84,8 @@ impl Snapshotter {
             tracing::error!(%error, "snapshot failed; the log holds everything, and it is tried again");
         }
         let pause = before.map_or(RETRY, |before| (before.pause * 2).min(RETRY_MAX));
-        self.failure = Some(Failure { cause, pause, retry_at: Instant::now() + pause });
+        self.failure = Some(Failure { cause, pause });
+        self.rests_until = self.rests_until.max(Instant::now() + pause);
     }
 }
 

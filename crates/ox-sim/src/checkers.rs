@@ -8,6 +8,7 @@ pub(crate) mod ephemerals;
 pub(crate) mod liveness;
 pub(crate) mod log_on_disk;
 pub(crate) mod restorable;
+pub(crate) mod unheard;
 pub(crate) mod watch_residue;
 
 use crate::env::Env;

@@ -36,10 +36,17 @@ impl PacedDisk {
             if !world.is_current(self.who) {
                 return Err(dead());
             }
-            let delay = world.env.disk_delay(call == Call::Sync);
+            let slowness = world.servers[self.who.server].slow_disk;
+            let delay = world.env.disk_delay(call == Call::Sync, slowness);
             Time(world.env.now.0 + delay)
         };
         pump(&world, until, Some(self.who));
+        // The thread that called may not run when the call is done.
+        loop {
+            let frozen = world.lock().frozen(self.who);
+            let Some(until) = frozen else { break };
+            pump(&world, until, Some(self.who));
+        }
         if !world.lock().is_current(self.who) {
             return Err(dead());
         }

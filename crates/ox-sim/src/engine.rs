@@ -25,6 +25,10 @@ pub(crate) fn pump(world: &SharedWorld, until: Time, guard: Option<Who>) {
             return;
         };
         locked.env.now = at;
+        if let Some(later) = locked.waits(event) {
+            locked.env.queue.plan(later, event);
+            continue;
+        }
         match event {
             Event::Job(job) if locked.level < job.level() => {
                 let level = std::mem::replace(&mut locked.level, job.level());

@@ -28,11 +28,8 @@ pub(crate) struct Env {
     pub(crate) failure: Option<Failure>,
     /// No fault strikes any more.
     pub(crate) is_healed: bool,
-    /// How much slower than planned the network and the disk are, until when.
+    /// How much slower than planned the network is, until when.
     pub(crate) slow_net: (i64, Time),
-    pub(crate) slow_disk: (i64, Time),
-    /// The same for threads; a step is never put off for longer than the stall lasts.
-    pub(crate) stall: (i64, Time),
 }
 
 impl Env {
@@ -49,8 +46,6 @@ impl Env {
             failure: None,
             is_healed: false,
             slow_net: (1, Time(0)),
-            slow_disk: (1, Time(0)),
-            stall: (1, Time(0)),
         }
     }
 
@@ -68,12 +63,6 @@ impl Env {
         self.queue.plan(Time(self.now.0 + delay_us.max(0)), event);
     }
 
-    /// The time until a thread takes its next step.
-    pub(crate) fn thread_delay(&mut self) -> i64 {
-        let delay = self.dice.skewed(self.plan.thread_delay_us);
-        if self.now < self.stall.1 { (delay * self.stall.0).min(self.stall.1.0 - self.now.0) } else { delay }
-    }
-
     /// Whether a thread is interrupted between two steps.
     pub(crate) fn preempts(&mut self) -> bool {
         self.dice.chance(self.plan.preempt_per_mille)
@@ -83,10 +72,10 @@ impl Env {
         if self.now < until { factor } else { 1 }
     }
 
-    pub(crate) fn disk_delay(&mut self, is_sync: bool) -> i64 {
+    pub(crate) fn disk_delay(&mut self, is_sync: bool, slowness: (i64, Time)) -> i64 {
         let most = if is_sync { self.plan.sync_us } else { self.plan.disk_us };
         let delay = self.dice.skewed(most);
-        (delay * self.slowness(self.slow_disk)).min(delay.max(DISK_DELAY_US_MAX))
+        (delay * self.slowness(slowness)).min(delay.max(DISK_DELAY_US_MAX))
     }
 
     /// Sends bytes over a link.

@@ -31,6 +31,7 @@ pub(crate) enum Fault {
     SlowNet,
     Clock,
     Stall,
+    Freeze,
     Nap,
     Abandon,
 }
@@ -50,6 +51,7 @@ impl Fault {
         Self::SlowNet,
         Self::Clock,
         Self::Stall,
+        Self::Freeze,
         Self::Nap,
         Self::Abandon,
     ];
@@ -71,6 +73,7 @@ impl Fault {
             Self::SlowNet => plan.slow_net_ms,
             Self::Clock => plan.clock_ms,
             Self::Stall => plan.stall_ms,
+            Self::Freeze => plan.freeze_ms,
             Self::Nap => plan.nap_ms,
             Self::Abandon => plan.abandon_ms,
         }
@@ -111,7 +114,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::NotFull => (),
         Fault::SlowDisk => {
             let (factor, ms) = (world.env.dice.between(2, 200), world.env.dice.between(50, 2_000));
-            world.env.slow_disk = (factor, Time(world.env.now.0 + ms * 1000));
+            world.servers[server].slow_disk = (factor, Time(world.env.now.0 + ms * 1000));
         }
         Fault::Stop => world.env.plan_in(0, Event::Job(Job::Stop(who))),
         Fault::Cut => {
@@ -129,8 +132,12 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::Clock => jump_clock(world, who),
         Fault::Stall => {
             let (factor, ms) = (world.env.dice.between(10, 5_000), world.env.dice.between(50, 1_500));
-            world.env.stall = (factor, Time(world.env.now.0 + ms * 1000));
+            let until = Time(world.env.now.0 + ms * 1000);
+            if let Some(Alive { process, .. }) = world.alive(who) {
+                process.stall(factor, until);
+            }
         }
+        Fault::Freeze => freeze(world, who),
         Fault::Nap => {
             let client = world.env.dice.index(world.clients.len());
             let longest = world.env.plan.timeouts_ms.1 * 2;
@@ -156,7 +163,10 @@ fn arm(world: &mut World, server: usize, fault: DiskFault) {
 }
 
 fn fill_disk(world: &mut World, number: usize) {
-    let room = u64::try_from(world.env.dice.between(0, 6_000)).unwrap_or(0);
+    // Sometimes there is nothing left at once, sometimes the server itself uses up the rest.
+    let low_water = i64::try_from(world.env.plan.low_water_bytes).unwrap_or(0);
+    let room = u64::try_from(world.env.dice.between(0, low_water * 4)).unwrap_or(0);
+    world.env.marks.full_disks += 1;
     let server = &mut world.servers[number];
     let copy = server.disk.fork();
     copy.clear_faults();
@@ -191,6 +201,18 @@ fn jump_clock(world: &mut World, who: Who) {
     }
 }
 
+/// A process stands still, as if stopped by a signal, and goes on later.
+fn freeze(world: &mut World, who: Who) {
+    let longest_ms = world.env.plan.timeouts_ms.1 * 2;
+    let ms = world.env.dice.skewed(longest_ms) + 10;
+    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    let until = Time(env.now.0 + ms * 1000);
+    process.freeze(until);
+    env.note(format_args!("server {} is frozen for {ms} ms", who.server));
+    env.marks.freezes += 1;
+    env.history.pauses.push(until);
+}
+
 /// Ends all faults for good.
 pub(crate) fn heal(world: &mut World) {
     world.env.is_healed = true;
@@ -199,8 +221,12 @@ pub(crate) fn heal(world: &mut World) {
     for server in &mut world.servers {
         server.disk.clear_faults();
         server.cuts_before_sync = false;
+        server.slow_disk = (1, Time(0));
+        if let Some(process) = &mut server.process {
+            process.stall(1, Time(0));
+        }
     }
-    (world.env.slow_net, world.env.slow_disk, world.env.stall) = ((1, Time(0)), (1, Time(0)), (1, Time(0)));
+    world.env.slow_net = (1, Time(0));
     let plan = &mut world.env.plan;
     plan.net_delay_us = plan.net_delay_us.min(2_000);
     plan.thread_delay_us = plan.thread_delay_us.min(100);

@@ -3,11 +3,12 @@
 use crate::checkers::{liveness, log_on_disk, watch_residue};
 use crate::engine::{SharedWorld, pump};
 use crate::event::{End, Who};
+use crate::marks::Marks;
 use crate::outcome::Kind;
 use crate::server::dump::dump;
 use crate::world::World;
 use ox_history::model::is_kept_by_server;
-use ox_history::{Dump, Time};
+use ox_history::{Dump, History, LoggedTxn, Op, Time};
 
 /// How long a healed world may take to come to rest.
 const REST_MS: i64 = 120_000;
@@ -24,7 +25,7 @@ pub(crate) fn finish(world: &SharedWorld) {
     };
     let until = Time(world.lock().env.now.0 + longest_ms * 1000);
     pump(world, until, None);
-    if !settle(world) {
+    if !settle(world) || !sweep(world) || !settle(world) {
         return;
     }
     judge(&mut world.lock());
@@ -46,6 +47,33 @@ fn settle(world: &SharedWorld) -> bool {
             }
             if deadline < world.env.now.0 {
                 liveness::report(&world).report(&mut world.env);
+                return false;
+            }
+        }
+        let until = Time(world.lock().env.now.0 + SLICE_US);
+        pump(world, until, None);
+    }
+}
+
+/// Lets the world go on until nothing is left that servers should have removed by themselves.
+fn sweep(world: &SharedWorld) -> bool {
+    let left = |world: &World| -> Vec<String> {
+        let never_used_ms = world.env.plan.never_used_ms;
+        let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
+        processes
+            .flat_map(|process| process.state.expired_nodes(process.now(&world.env).wall_ms, never_used_ms))
+            .collect()
+    };
+    let deadline = world.lock().env.now.0 + REST_MS * 1000;
+    loop {
+        {
+            let mut world = world.lock();
+            let left = left(&world);
+            if world.env.failure.is_some() || left.is_empty() {
+                return world.env.failure.is_none();
+            }
+            if deadline < world.env.now.0 {
+                world.env.fail(Kind::Liveness, format!("nobody removes {left:?}"));
                 return false;
             }
         }
@@ -128,18 +156,35 @@ fn check_history(world: &mut World) {
     let entries = world.servers[0].journal.entries();
     world.env.history.log = entries.map(|entry| entry.logged.clone()).collect();
     let World { env, .. } = world;
-    let slowest_us = env.plan.net_delay_us * 20 + env.plan.thread_delay_us * 50 + 2_000_000;
-    env.history.settings.delay_max_ms = slowest_us / 1000;
-    env.history.settings.may_refuse_writes = env.plan.full_ms != 0;
     match ox_history::check(&env.history) {
         Ok(summary) => {
             env.marks.unanswered_but_done += summary.unanswered_but_done as u64;
-            let own = |entry: &&ox_history::Logged| {
-                entry.cxid == 0 && matches!(entry.txn, ox_history::LoggedTxn::CloseSession { .. })
-            };
-            env.marks.expired += env.history.log.iter().filter(own).count() as u64;
+            count(&mut env.marks, &env.history);
             env.note(format_args!("history of {} requests is good", summary.requests));
         }
         Err(violation) => env.fail(Kind::History, violation.to_string()),
+    }
+}
+
+/// Counts what the history has met.
+fn count(marks: &mut Marks, history: &History) {
+    for entry in &history.log {
+        match &entry.txn {
+            LoggedTxn::CloseSession { paths } => {
+                marks.expired += u64::from(entry.cxid == 0);
+                marks.ephemerals_removed += paths.as_ref().map_or(0, |paths| paths.len() as u64);
+            }
+            LoggedTxn::DeleteContainer { .. } => marks.containers_removed += 1,
+            LoggedTxn::Multi(_) if entry.txn.is_error() => marks.multis_refused += 1,
+            LoggedTxn::Multi(elements) => marks.multis += u64::from(!elements.is_empty()),
+            _ => (),
+        }
+    }
+    for sent in history.connections.iter().flat_map(|connection| &connection.requests) {
+        match sent.op {
+            Op::AddWatch { mode: 0, .. } => marks.persistent_watches += 1,
+            Op::AddWatch { mode: 1, .. } => marks.recursive_watches += 1,
+            _ => (),
+        }
     }
 }

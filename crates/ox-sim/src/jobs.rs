@@ -31,8 +31,9 @@ pub(crate) fn store_options(plan: &Plan, now_ms: i64) -> StoreOptions {
         force_sync: true,
     };
     options.compression = plan.compression;
-    options.low_water_bytes = 2_000;
-    options.reserve_bytes = 1_000;
+    options.log_dir = plan.splits_dirs.then(|| "/logs".into());
+    options.low_water_bytes = plan.low_water_bytes;
+    options.reserve_bytes = plan.low_water_bytes / 2;
     options.batch_max = plan.batch_records.max(64);
     options.now_ms = now_ms;
     options
@@ -263,13 +264,10 @@ pub(crate) fn maintain(world: &SharedWorld, who: Who) {
     }
     let Some(Alive { process, env, .. }) = world.alive(who) else { return };
     match space {
-        Ok(space) if space.is_low != process.disk_was_low => {
-            env.note(format_args!("disk is low: {}", space.is_low));
-            process.disk_was_low = space.is_low;
-            process.inbox.disk_is_low = Some(space.is_low);
+        Ok(space) => {
+            process.inbox.space = Some(space);
             process.wake_replica(env, who);
         }
-        Ok(_) => (),
         Err(error) => env.note(format_args!("space: {error}")),
     }
     match purged {

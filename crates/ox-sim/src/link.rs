@@ -23,8 +23,10 @@ enum Chunk {
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     in_flight: VecDeque<Chunk>,
-    arrived: VecDeque<u8>,
-    /// When the last chunk arrives.
+    unread: VecDeque<u8>,
+    /// When the last of them arrived.
+    pub(crate) arrived: Time,
+    /// When the last chunk on its way arrives.
     pub(crate) last: Time,
     is_closed: bool,
     has_ended: bool,
@@ -70,9 +72,12 @@ impl Pipe {
     }
 
     /// The next chunk arrives.
-    pub(crate) fn arrive(&mut self) {
+    pub(crate) fn arrive(&mut self, now: Time) {
         match self.in_flight.pop_front() {
-            Some(Chunk::Bytes(bytes)) => self.arrived.extend(bytes),
+            Some(Chunk::Bytes(bytes)) => {
+                self.unread.extend(bytes);
+                self.arrived = now;
+            }
             Some(Chunk::End) => self.has_ended = true,
             None => (), // it was cut
         }
@@ -80,17 +85,17 @@ impl Pipe {
 
     /// Takes up to `limit` bytes that have arrived.
     pub(crate) fn read(&mut self, limit: usize) -> Vec<u8> {
-        let count = self.arrived.len().min(limit);
-        self.arrived.drain(..count).collect()
+        let count = self.unread.len().min(limit);
+        self.unread.drain(..count).collect()
     }
 
     pub(crate) fn has_bytes(&self) -> bool {
-        !self.arrived.is_empty()
+        !self.unread.is_empty()
     }
 
     /// Everything has arrived and was read, and nothing more will come.
     pub(crate) fn is_at_end(&self) -> bool {
-        self.has_ended && self.arrived.is_empty()
+        self.has_ended && self.unread.is_empty()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -104,7 +109,7 @@ impl Pipe {
 
     /// Bytes sent and not read yet.
     pub(crate) fn unread(&self) -> usize {
-        self.bytes_in_flight() + self.arrived.len()
+        self.bytes_in_flight() + self.unread.len()
     }
 }
 
@@ -144,7 +149,7 @@ mod tests {
         assert!(pipe.send(b"abc") && pipe.send(b"def"));
         assert!(pipe.cut(4));
         assert!(!pipe.send(b"x"));
-        (0..3).for_each(|_| pipe.arrive());
+        (0..3).for_each(|_| pipe.arrive(Time(1)));
         assert_eq!(pipe.read(10), b"abcd");
         assert!(pipe.is_at_end());
     }

@@ -26,6 +26,8 @@ marks! {
     requests, "requests sent";
     answers, "answers received";
     events, "events received";
+    hidden_events, "events kept from clients that may not read the node";
+    given_up, "connections given up because too many events waited for them";
     sessions, "sessions opened";
     resumed, "sessions resumed on another connection";
     taken_over, "sessions taken to a new connection while the old one lived";
@@ -51,11 +53,23 @@ marks! {
     snapshots, "snapshots written";
     purges, "purges that removed something";
     rolled_logs, "log files begun";
-    throttled, "writes refused because the disk was nearly full";
+    full_disks, "disks that ran full";
+    refused_writes, "requests refused because the disk was nearly full, or too much was on its way";
+    stalled, "requests that waited until the server had room";
+    one_each, "connections that had to wait because the server held enough";
     unanswered_but_done, "writes without an answer that took effect";
     group_commits, "syncs that covered several batches";
     waiting_reads, "reads that waited behind writes of their connection";
     slow_reader_pauses, "connections held back because the client did not read";
     restores_checked, "moments at which a copy of the disk was recovered";
     clock_jumps, "jumps of the wall clock";
+    freezes, "processes that stood still";
+    pauses_noticed, "pauses that a server noticed";
+    multis, "multis done";
+    multis_refused, "multis refused as a whole";
+    ephemerals_removed, "ephemeral nodes removed with their session";
+    containers_removed, "containers and TTL nodes removed by the server";
+    recursive_watches, "recursive watches set";
+    persistent_watches, "persistent watches set";
+    probes, "writes that succeeded after everything had healed";
 }

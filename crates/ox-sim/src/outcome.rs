@@ -34,6 +34,7 @@ kinds! {
     NotRestorable = 19, "the disk did not hold a complete history at some moment";
     LogDiffers = 20, "the log on disk is not what was written to it";
     Panic = 21, "an invariant broke in the code";
+    Unheard = 23, "a session ended because the server did not listen to its client";
     NotDeterministic = 22, "the same seed gave another run";
 }
 

@@ -46,10 +46,30 @@ pub struct Plan {
     pub close_session_txn: bool,
     /// How often containers and TTL nodes are looked at.
     pub sweep_ms: i64,
+    /// How many of them may be removed in a minute.
+    pub sweep_per_minute: i64,
+    /// How long a container that never had a child is kept; 0 is for ever.
+    pub never_used_ms: i64,
+    /// Logs and snapshots have a directory each.
+    pub splits_dirs: bool,
+    /// Free space below which writes are refused.
+    pub low_water_bytes: u64,
+    /// `globalOutstandingLimit`: requests on their way at which each connection may have one.
+    pub outstanding_max: usize,
+    /// `request_throttle_max_requests`: requests on their way at which others wait.
+    pub throttle_max: Option<usize>,
+    /// `throttled_op_wait_time`: requests that had to wait for longer are refused; 0 is never.
+    pub throttled_wait_ms: i64,
+    /// `requestStaleConnectionCheck`: connections whose requests had to wait for too long are closed.
+    pub drop_late: bool,
+    /// `connectionMaxTokens`: connections let in at once; 0 is any number.
+    pub connection_tokens: u32,
     /// Bytes that a client's socket buffers.
     pub window_bytes: usize,
     /// Unsent bytes at which a connection's requests wait.
     pub unsent_pause_bytes: usize,
+    /// Unsent bytes of events at which a connection is given up.
+    pub unsent_events_bytes: usize,
     /// Bytes that an I/O thread reads at once.
     pub read_bytes: usize,
     /// Requests that an I/O thread serves at once.
@@ -71,6 +91,10 @@ pub struct Plan {
     pub burst: i64,
     /// Requests without an answer at which a client waits.
     pub pipeline: usize,
+    /// Top-level nodes that clients use.
+    pub tops: usize,
+    /// Names below them.
+    pub names: usize,
     /// Clients send requests without waiting for the answer to the handshake.
     pub eager_clients: bool,
     /// How often a moment's disk is copied and recovered, in a thousand.
@@ -102,6 +126,8 @@ pub struct Plan {
     pub clock_ms: MeanMs,
     /// The threads of the process hardly run for a while.
     pub stall_ms: MeanMs,
+    /// The process stands still for a while.
+    pub freeze_ms: MeanMs,
     /// The machine's wall clock starts at the same moment each time: it has no battery.
     pub resets_clock: bool,
     /// A client stops reading and writing for a while.
@@ -126,6 +152,15 @@ impl Plan {
         plan
     }
 
+    /// The same with so many requests of each client; faults strike for as much longer.
+    #[must_use]
+    pub fn with_requests(mut self, requests: u64) -> Self {
+        let ratio = i64::try_from(requests.div_ceil(self.requests)).unwrap_or(i64::MAX).clamp(1, 10_000);
+        self.active_ms *= ratio;
+        self.requests = requests;
+        self
+    }
+
     /// One server, some clients, and nothing goes wrong.
     pub fn calm() -> Self {
         Self {
@@ -145,8 +180,18 @@ impl Plan {
             extended_types: true,
             close_session_txn: true,
             sweep_ms: 1_000,
+            sweep_per_minute: 60_000,
+            never_used_ms: 0,
+            splits_dirs: false,
+            low_water_bytes: 2_000,
+            outstanding_max: 1_000,
+            throttle_max: None,
+            throttled_wait_ms: 0,
+            drop_late: false,
+            connection_tokens: 0,
             window_bytes: 1 << 16,
             unsent_pause_bytes: 1 << 20,
+            unsent_events_bytes: 4 << 20,
             read_bytes: 64 << 10,
             served_at_once: 128,
             net_delay_us: 2_000,
@@ -157,6 +202,8 @@ impl Plan {
             think_us: 200_000,
             burst: 4,
             pipeline: 32,
+            tops: 4,
+            names: 5,
             eager_clients: false,
             restore_per_mille: 20,
             kill_ms: 0,
@@ -172,6 +219,7 @@ impl Plan {
             slow_net_ms: 0,
             clock_ms: 0,
             stall_ms: 0,
+            freeze_ms: 0,
             resets_clock: false,
             nap_ms: 0,
             abandon_ms: 0,
@@ -200,13 +248,27 @@ impl Plan {
         self.retain = 3 + dice.index(2);
         self.purge_ms = *dice.pick(&[0, 300, 1_000, 5_000]);
         self.compression = *dice.pick(&[Compression::None, Compression::None, Compression::Gz, Compression::Snappy]);
-        self.extended_types = dice.chance(500);
+        self.extended_types = dice.chance(750);
         self.close_session_txn = !dice.chance(150);
         self.sweep_ms = *dice.pick(&[200, 1_000, 5_000]);
+        self.sweep_per_minute = *dice.pick(&[60, 600, 60_000]);
+        self.never_used_ms = *dice.pick(&[0, 0, 1_000]);
+        self.splits_dirs = dice.chance(200);
+        self.low_water_bytes = *dice.pick(&[500, 2_000, 8_000]);
         self.window_bytes = *dice.pick(&[64, 1_000, 1 << 16]);
         self.unsent_pause_bytes = *dice.pick(&[256, 4096, 1 << 20]);
+        self.unsent_events_bytes = *dice.pick(&[300, 4 << 20, 4 << 20]);
         self.read_bytes = *dice.pick(&[7, 100, 64 << 10]);
         self.served_at_once = *dice.pick(&[1, 3, 128]);
+        self.draw_limits(dice);
+    }
+
+    fn draw_limits(&mut self, dice: &mut Dice) {
+        self.outstanding_max = *dice.pick(&[1, 4, 1_000, 1_000]);
+        self.throttle_max = *dice.pick(&[None, None, None, None, Some(1), Some(5)]);
+        self.throttled_wait_ms = *dice.pick(&[0, 0, 0, 0, 0, 5, 100, 1_000]);
+        self.drop_late = dice.chance(100);
+        self.connection_tokens = *dice.pick(&[0, 0, 0, 0, 0, 1, 3]);
     }
 
     fn draw_pace(&mut self, dice: &mut Dice) {
@@ -218,6 +280,8 @@ impl Plan {
         self.think_us = *dice.pick(&[2_000, 50_000, 500_000]);
         self.burst = *dice.pick(&[1, 3, 10, 30]);
         self.pipeline = *dice.pick(&[1, 4, 50]);
+        self.tops = *dice.pick(&[1, 2, 4]);
+        self.names = *dice.pick(&[1, 2, 5]);
         self.eager_clients = dice.chance(300);
     }
 
@@ -225,24 +289,25 @@ impl Plan {
         if dice.chance(100) {
             return; // calm weather must work too
         }
-        let mut draw = |per_mille: u32, low: i64, high: i64| {
-            if dice.chance(per_mille) { dice.between(low, high) } else { 0 }
-        };
-        self.kill_ms = draw(400, 500, 6_000);
-        self.power_ms = draw(350, 500, 6_000);
-        self.power_at_call_ms = draw(500, 300, 4_000);
-        self.power_before_sync_ms = draw(350, 500, 5_000);
-        self.disk_error_ms = draw(250, 800, 6_000);
-        self.lost_sync_ms = draw(200, 800, 6_000);
-        self.full_ms = draw(200, 1_000, 6_000);
-        self.slow_disk_ms = draw(250, 1_000, 5_000);
-        self.stop_ms = draw(250, 1_000, 6_000);
-        self.cut_ms = draw(500, 100, 3_000);
-        self.slow_net_ms = draw(250, 1_000, 5_000);
-        self.clock_ms = draw(250, 500, 5_000);
-        self.stall_ms = draw(200, 1_000, 5_000);
-        self.nap_ms = draw(350, 500, 5_000);
-        self.abandon_ms = draw(300, 1_000, 8_000);
+        // In some runs hardly anything goes wrong, in others everything at once.
+        let share = *dice.pick(&[60, 150, 300, 500]);
+        let mut draw = |low: i64, high: i64| if dice.chance(share) { dice.between(low, high) } else { 0 };
+        self.kill_ms = draw(500, 6_000);
+        self.power_ms = draw(500, 6_000);
+        self.power_at_call_ms = draw(300, 4_000);
+        self.power_before_sync_ms = draw(500, 5_000);
+        self.disk_error_ms = draw(800, 6_000);
+        self.lost_sync_ms = draw(800, 6_000);
+        self.full_ms = draw(1_000, 6_000);
+        self.slow_disk_ms = draw(1_000, 5_000);
+        self.stop_ms = draw(1_000, 6_000);
+        self.cut_ms = draw(100, 3_000);
+        self.slow_net_ms = draw(1_000, 5_000);
+        self.clock_ms = draw(500, 5_000);
+        self.stall_ms = draw(1_000, 5_000);
+        self.freeze_ms = draw(1_000, 6_000);
+        self.nap_ms = draw(500, 5_000);
+        self.abandon_ms = draw(1_000, 8_000);
         self.resets_clock = dice.chance(50);
         self.take_over_per_mille = *dice.pick(&[0, 10, 50]);
         self.garbage_per_mille = *dice.pick(&[0, 3]);

@@ -6,6 +6,7 @@ pub(crate) mod io_thread;
 mod journal;
 pub(crate) mod process;
 mod replica_thread;
+mod totals;
 
 pub(crate) use journal::Journal;
 
@@ -29,6 +30,8 @@ pub(crate) struct Server {
     pub(crate) armed_calls: Vec<u64>,
     /// The disk is too small for now.
     pub(crate) is_full: bool,
+    /// How much slower than planned its disk is, until when.
+    pub(crate) slow_disk: (i64, Time),
     /// Power goes when the log has been written next time, before it is synced.
     pub(crate) cuts_before_sync: bool,
 }
@@ -44,6 +47,7 @@ impl Server {
             wall_ahead_ms: 0,
             armed_calls: Vec::new(),
             is_full: false,
+            slow_disk: (1, Time(0)),
             cuts_before_sync: false,
         }
     }

@@ -8,6 +8,7 @@ use crate::link::{LinkId, Way};
 use crate::plan::Plan;
 use crate::server::process::Process;
 use crate::server::{Journal, Server};
+use ox_history::{Settings, Time};
 use ox_store::disk::Keep;
 
 /// How long a server stays down after its process ended, at most.
@@ -31,9 +32,9 @@ pub(crate) struct Alive<'a> {
 impl World {
     pub(crate) fn new(seed: u64, plan: Plan, is_verbose: bool) -> Self {
         let clients = plan.clients;
+        let settings = settings(&plan);
         let mut env = Env::new(seed, plan, is_verbose);
-        env.history.settings.extended_types = env.plan.extended_types;
-        env.history.settings.tick_ms = i64::from(env.plan.tick_ms);
+        env.history.settings = settings;
         let mut world = Self { env, servers: vec![Server::new()], clients: Vec::new(), level: Level::None };
         world.env.plan_in(world.env.plan.active_ms * 1000, Event::Heal);
         world.env.plan_in(0, Event::Job(Job::Start(0)));
@@ -56,6 +57,26 @@ impl World {
         let server = &mut self.servers[who.server];
         let process = server.process.as_mut().filter(|_| server.boot == who.boot)?;
         Some(Alive { process, journal: &mut server.journal, env: &mut self.env })
+    }
+
+    /// When a run of a server goes on, if it is frozen.
+    pub(crate) fn frozen(&self, who: Who) -> Option<Time> {
+        let process = self.servers[who.server].process.as_ref().filter(|_| self.is_current(who))?;
+        process.frozen(self.env.now)
+    }
+
+    /// When an event happens that has to wait for a frozen process.
+    pub(crate) fn waits(&self, event: Event) -> Option<Time> {
+        match event {
+            Event::Io(who, _) | Event::Replica(who) | Event::Idle(who) => self.frozen(who),
+            Event::Job(Job::Log(who) | Job::Snapshot(who) | Job::Maintain(who) | Job::Stop(who)) => self.frozen(who),
+            Event::Accept(link) => {
+                let server = self.env.links[link].server;
+                self.frozen(Who { server, boot: self.servers[server].boot })
+            }
+            Event::Arrive(..) | Event::Client(..) | Event::End(..) | Event::Fault(_) | Event::Heal => None,
+            Event::Job(Job::Start(_)) => None,
+        }
     }
 
     pub(crate) fn handle(&mut self, event: Event) {
@@ -96,7 +117,8 @@ impl World {
     }
 
     fn arrive(&mut self, link: LinkId, way: Way) {
-        self.env.links[link].pipe(way).arrive();
+        let now = self.env.now;
+        self.env.links[link].pipe(way).arrive(now);
         let (client, server, boot) = {
             let link = &self.env.links[link];
             (link.client, link.server, link.boot)
@@ -167,6 +189,19 @@ impl World {
         }
         let down_ms = if self.env.is_healed { 20 } else { self.env.dice.skewed(DOWN_MS) };
         self.env.plan_in(down_ms * 1000, Event::Job(Job::Start(who.server)));
+    }
+}
+
+/// What clients can expect of servers that follow the plan.
+fn settings(plan: &Plan) -> Settings {
+    let slowest_us = plan.net_delay_us * 20 + plan.thread_delay_us * 50 + 2_000_000;
+    Settings {
+        extended_types: plan.extended_types,
+        tick_ms: i64::from(plan.tick_ms),
+        may_refuse_writes: plan.full_ms != 0 || plan.throttled_wait_ms != 0,
+        never_used_ms: plan.never_used_ms,
+        delay_max_ms: slowest_us / 1000,
+        ..Settings::default()
     }
 }
 

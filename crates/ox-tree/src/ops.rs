@@ -105,9 +105,10 @@ pub fn prepare_close_session(view: &mut View<'_>, out: &mut Vec<u8>) -> bool {
     close_session::prepare(view, out)
 }
 
-/// Prepares the removal of a container or TTL node that nobody needs any more.
-pub fn prepare_delete_container(view: &mut View<'_>, path: &str, out: &mut Vec<u8>) -> Verdict {
-    match delete::prepare_container(view, path, out) {
+/// Prepares the removal of a container or TTL node that nobody needs any more. `never_used_ms` is how long a
+/// container that never had a child is kept, 0 for ever.
+pub fn prepare_delete_container(view: &mut View<'_>, path: &str, never_used_ms: i64, out: &mut Vec<u8>) -> Verdict {
+    match delete::prepare_container(view, path, never_used_ms, out) {
         Ok(kind) => Verdict::Txn(kind),
         Err(code) => Verdict::Refused(code),
     }

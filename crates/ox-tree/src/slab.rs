@@ -4,16 +4,17 @@
 //! snapshot has a consistent view without anybody waiting for it, and taking it costs microseconds.
 //!
 //! ```text
-//! id bits 31..12 page | 11..5 chunk within the page | 4..0 node within the chunk
+//! id bits 31..12 page | 11..3 chunk within the page | 2..0 node within the chunk
 //! ```
 
 use crate::node::{Node, NodeId};
 use std::sync::Arc;
 
-/// Nodes per chunk. A copy touches the payload counter of each of them, so few; but a pointer per chunk.
-const CHUNK: usize = 32;
+/// Nodes per chunk. While a snapshot is written, a change copies its chunk and touches the payload counter of each node in
+/// it, which lie anywhere in memory: so few. But each chunk costs a pointer and an allocation: not too few.
+const CHUNK: usize = 8;
 /// Chunks per page: 4096 nodes. A copy touches the counter of each chunk.
-const PAGE: usize = 128;
+const PAGE: usize = 512;
 
 type Chunk = [Option<Node>; CHUNK];
 type Page = [Option<Arc<Chunk>>; PAGE];
@@ -137,9 +138,9 @@ mod tests {
         let mut slab = Slab::default();
         (0..2 * PAGE * CHUNK).for_each(|at| _ = slab.insert(node(at)));
         let frozen = slab.freeze();
-        slab.get_mut(NodeId(40)).version = 9;
-        slab.remove(NodeId(41));
-        assert_eq!((frozen.get(NodeId(40)).version, frozen.get(NodeId(41)).name_text()), (0, "41"));
+        slab.get_mut(NodeId(8)).version = 9;
+        slab.remove(NodeId(9));
+        assert_eq!((frozen.get(NodeId(8)).version, frozen.get(NodeId(9)).name_text()), (0, "9"));
         assert!(Arc::ptr_eq(&slab.pages[1], &frozen.0[1]), "an untouched page is shared");
         let same =
             |chunk: usize| Arc::ptr_eq(slab.pages[0][chunk].as_ref().unwrap(), frozen.0[0][chunk].as_ref().unwrap());

@@ -46,7 +46,7 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
     Ok(())
 }
 
-/// Whether a full disk could have kept it out of the log; removals are let in even then.
+/// Whether it may have been kept out of the log; the end of a session never is.
 fn may_be_refused(history: &History, op: &Op) -> bool {
-    history.settings.may_refuse_writes && !matches!(op, Op::Delete { .. } | Op::CloseSession)
+    history.settings.may_refuse_writes && *op != Op::CloseSession
 }

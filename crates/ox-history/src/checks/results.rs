@@ -10,15 +10,15 @@ use ox_proto::{ErrorCode, Stat};
 
 /// Whether an answer is the expected one. Usage of quotas is kept by the server and not looked at.
 pub(crate) fn is_same(op: &Op, expected: &Answer, seen: &Answer) -> bool {
-    match op {
-        Op::GetData { path, .. } | Op::Exists { path, .. } | Op::GetAcl { path } | Op::GetChildren2 { path, .. }
-            if is_kept_by_server(path) =>
-        {
-            without_usage(expected) == without_usage(seen)
+    let path = match op {
+        Op::Multi(elements) | Op::MultiRead(elements) => return is_same_list(elements, expected, seen),
+        Op::GetData { path, .. } | Op::Exists { path, .. } | Op::GetAcl { path } | Op::GetChildren2 { path, .. } => {
+            path
         }
-        Op::MultiRead(elements) => is_same_list(elements, expected, seen),
-        _ => expected == seen,
-    }
+        Op::SetData { path, .. } | Op::SetAcl { path, .. } => path,
+        _ => return expected == seen,
+    };
+    if is_kept_by_server(path) { without_usage(expected) == without_usage(seen) } else { expected == seen }
 }
 
 fn is_same_list(elements: &[Op], expected: &Answer, seen: &Answer) -> bool {

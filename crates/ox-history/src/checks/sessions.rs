@@ -182,13 +182,17 @@ fn last_proof(history: &History, session: &Session<'_>, closed: Time) -> Option<
     Some((last, later.fold(timeout_ms, i32::min)))
 }
 
+/// The timeouts that were asked for by handshakes whose answer was lost: the last of them may be in force.
+fn unknown_timeouts<'h>(history: &'h History, session: &Session<'_>, until: Time) -> impl Iterator<Item = i32> + 'h {
+    let id = session.id;
+    let named = history.connections.iter().filter(move |connection| connection.asked == id && connection.is_proven);
+    let unknown = named.filter(move |connection| connection.granted.is_none() && connection.opened <= until);
+    unknown.map(|connection| connection.asked_timeout_ms)
+}
+
 fn check_early(history: &History, session: &Session<'_>) -> Checked {
     let Some((zxid, Some(at), true)) = session.closed else { return Ok(()) };
-    // A handshake whose answer was lost may have agreed on another timeout.
-    let unknown = |connection: &Connection| connection.asked == session.id && connection.granted.is_none();
-    if history.connections.iter().any(|connection| unknown(connection) && connection.opened <= at) {
-        return Ok(());
-    }
+    let shortest = |timeout_ms: i32| i64::from(unknown_timeouts(history, session, at).fold(timeout_ms, i32::min));
     let fail = |since: Time, timeout_ms: i32| {
         let detail = format!("session {} was closed at {at:?}, {timeout_ms} ms from {since:?}", session.id);
         Err(Violation::new(Reason::EarlyExpiry, Place::Log(zxid), detail))
@@ -199,13 +203,13 @@ fn check_early(history: &History, session: &Session<'_>) -> Checked {
     if let Some(start) = started
         && proof.is_none_or(|(proof, _)| proof < start)
         && session.opened.is_none_or(|opened| opened < start)
-        && at < start.plus_ms(i64::from(session.timeout_ms))
+        && at < start.plus_ms(shortest(session.timeout_ms))
     {
         return fail(start, session.timeout_ms);
     }
     match proof {
         Some((proof, timeout_ms))
-            if started.is_none_or(|start| start <= proof) && at < proof.plus_ms(i64::from(timeout_ms)) =>
+            if started.is_none_or(|start| start <= proof) && at < proof.plus_ms(shortest(timeout_ms)) =>
         {
             fail(proof, timeout_ms)
         }
@@ -237,7 +241,9 @@ fn check_late(history: &History, session: &Session<'_>) -> Checked {
     // A handshake whose answer was lost may have touched the session too.
     let named = history.connections.iter().filter(|connection| connection.asked == session.id);
     last = named.map(|connection| connection.opened.max(connection.closed.unwrap_or(ended))).fold(last, Time::max);
-    last = history.starts.iter().copied().filter(|start| *start <= ended).fold(last, Time::max);
+    let anew = history.starts.iter().chain(&history.pauses).copied();
+    last = anew.filter(|from| *from <= ended).fold(last, Time::max);
+    timeout_ms = unknown_timeouts(history, session, ended).fold(timeout_ms, i32::max);
     let patience = i64::from(timeout_ms) + 2 * history.settings.tick_ms + history.settings.delay_max_ms;
     if last.plus_ms(patience) < ended {
         let place = session.closed.map_or(Place::Everywhere, |(zxid, ..)| Place::Log(zxid));

@@ -222,3 +222,15 @@ fn p52_an_event_about_a_secret() {
     story.event(b, zxid, 1, "/secret");
     story.is_bad(Reason::LeakedEvent);
 }
+
+#[test]
+fn when_exactly_somebody_was_authenticated_is_unknown() {
+    let mut story = Story::new();
+    let (a, b) = (story.connect(), story.connect());
+    story.read(b, Op::AddWatch { path: "/".to_owned(), mode: 1 });
+    let request = story.send(b, Op::Auth { scheme: "digest".to_owned(), auth: b"bob:pw".to_vec() });
+    story.reply(b, request, Zxid(0), Answer::ok(Body::Empty));
+    story.write(a, bobs("/a")); // it may have come before the authentication
+    story.read(b, get("/"));
+    story.is_good();
+}

@@ -91,6 +91,7 @@ fn p42_a_handshake_whose_answer_was_lost() {
     story.commit(b, request);
     story.history.connections[b].granted = None;
     story.hang_up(b);
+    story.wait(i64::from(TIMEOUT_MS) + 1000);
     story.expire(story.session(a));
     story.is_good();
 }

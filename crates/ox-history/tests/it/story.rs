@@ -60,6 +60,7 @@ impl Story {
             address: ADDRESS.to_owned(),
             opened,
             asked,
+            asked_timeout_ms: TIMEOUT_MS,
             is_proven: true,
             last_zxid_seen: Zxid::ZERO,
             granted: Some(granted),

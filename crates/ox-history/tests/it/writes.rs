@@ -1,8 +1,8 @@
 //! Writes that did not happen as told (P23, P24, P30, P31, P33, P34, P54).
 
 use crate::story::{Story, create, delete, get, sequential, set};
-use ox_history::{Answer, Body, Element, LoggedTxn, Op, Reason, Received};
-use ox_proto::{ErrorCode, SessionId, Zxid};
+use ox_history::{Answer, Body, Create, Element, LoggedTxn, Op, Reason, Received};
+use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
 
 #[test]
 fn p23_against_real_time() {
@@ -242,4 +242,16 @@ fn p41_a_node_that_is_nobodys_is_removed() {
     story.write(a, create("/a"));
     story.log(SessionId::NONE, 0, LoggedTxn::DeleteContainer { path: "/a".to_owned() });
     story.is_bad(Reason::UnjustRemoval);
+}
+
+#[test]
+fn p41_a_container_that_was_never_used_is_removed() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.write(a, Op::Create(Create { op: OpCode::CreateContainer, ..Create::open("/c", b"", 4) }));
+    story.log(SessionId::NONE, 0, LoggedTxn::DeleteContainer { path: "/c".to_owned() });
+    story.is_bad(Reason::UnjustRemoval);
+    story.history.settings.never_used_ms = 1;
+    story.history.log.last_mut().unwrap().time_ms += 5;
+    story.is_good();
 }

@@ -29,6 +29,11 @@ impl Sweep {
         }
     }
 
+    /// How long a container that never had a child is kept, 0 for ever.
+    pub(super) fn never_used_ms(&self) -> i64 {
+        self.never_used_ms
+    }
+
     pub(super) fn deadline(&self) -> Option<i64> {
         Some(if self.candidates.is_empty() { self.next_look_ms } else { self.next_removal_ms })
     }

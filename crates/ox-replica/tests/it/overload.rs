@@ -263,3 +263,26 @@ fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
     world.settle();
     assert_eq!(world.state.node_count(), before - 1000);
 }
+
+#[test]
+fn a_client_that_waits_for_room_is_not_silent() {
+    let mut world = World::new();
+    let (side, session) = world.client();
+    world.room = Room::None;
+    world.create(side, 1, "/a", 0);
+    world.serve(side);
+    for _ in 0..20 {
+        world.now.mono_ms += 1000;
+        world.sides[side].conn.on_no_room(world.now);
+        world.on_time();
+        world.settle();
+    }
+    assert!(world.state.has_session(session));
+    world.room = Room::Plenty;
+    world.settle();
+    assert_eq!(world.replies(side).len(), 1);
+    world.now.mono_ms += 20_000;
+    world.on_time();
+    world.settle();
+    assert!(!world.state.has_session(session));
+}

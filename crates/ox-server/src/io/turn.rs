@@ -249,7 +249,7 @@ impl IoThread {
 
     fn turn(&mut self) {
         let now = self.shared.clock.now();
-        self.judge_room();
+        self.judge_room(now);
         self.receive(now);
         self.serve(now);
         self.submit();
@@ -261,19 +261,24 @@ impl IoThread {
         self.submit();
     }
 
-    /// Looks at what all threads together hold, once per turn.
-    fn judge_room(&mut self) {
+    /// Looks at what all threads together hold, once per turn. Whoever had to wait for room comes first.
+    fn judge_room(&mut self, now: Now) {
         let totals = &self.shared.totals;
         self.room = totals.room(0);
         self.pause_bytes = if totals.buffers_are_full() { 0 } else { UNSENT_BYTES_PAUSE };
-        if self.room != Room::None {
-            for slot in std::mem::take(&mut self.stalled) {
-                if let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.stalled) {
-                    conn.stalled = false;
-                    self.list(slot);
-                }
+        if self.room == Room::None {
+            let stalled = self.stalled.iter().filter_map(|slot| self.conns[*slot].as_ref());
+            stalled.filter(|conn| conn.stalled).for_each(|conn| conn.core.on_no_room(now));
+            return;
+        }
+        let others = std::mem::take(&mut self.listed);
+        for slot in std::mem::take(&mut self.stalled) {
+            if let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.stalled) {
+                conn.stalled = false;
+                self.list(slot);
             }
         }
+        self.listed.extend(others);
     }
 
     fn submit(&mut self) {

@@ -20,6 +20,7 @@ const PERSISTENT: usize = 3;
 const RECURSIVE: usize = 4;
 
 impl Tracked {
+    /// What an answered request leaves behind.
     pub(super) fn on_answer(&mut self, op: &Op, err: i32) {
         match op {
             Op::Exists { path, watch: true } if err == ErrorCode::NoNode.code() => self.add(EXISTS, path),

@@ -1,27 +1,26 @@
 //! An I/O thread of production, cut into steps: receive, serve, submit, flush.
 //!
-//! The rules are those of `ox-server/src/io/turn.rs`: what the replica has sent is delivered before anything is
+//! The rules are those of `ox-server/src/io/*.rs`: what the replica has sent is delivered before anything is
 //! served; the state is let go when the budget is spent; answers leave, and connections close, at the end of a turn.
+
+mod deliver;
+mod idle;
+mod serve;
 
 use super::connection::Connection;
 use super::process::Process;
+use super::totals::Totals;
 use crate::env::Env;
 use crate::event::{Event, Who};
 use crate::link::{LinkId, Way};
-use ox_proto::acl::perms;
-use ox_proto::frame::split_frame;
-use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
-use ox_replica::{Ask, Conn, ConnSettings, Now, Room, Service, Submission, Verdict};
-use ox_tree::outbox::{Note, Outbox};
+use ox_replica::{Ask, Conn, ConnSettings, Now, Room, Submission, Throttle};
+use ox_tree::outbox::Outbox;
 use ox_tree::{ConnId, State};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// Bytes of answers written under one hold of the state.
-const ANSWERED_AT_ONCE_BYTES: usize = 64 << 10;
-/// Unsent bytes at which a connection that does not read is given up.
-const UNSENT_BYTES_MAX: usize = 64 << 20;
-/// `nio.sessionlessCnxnTimeout`.
-const SESSIONLESS_MS: i64 = 10_000;
+/// How soon a thread looks again at requests that the server had no room for (`request_throttle_stall_time`).
+const STALL_US: i64 = 100_000;
 
 /// What the thread does next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +42,10 @@ pub(crate) struct IoThread {
     generation: u64,
     /// Connections that have something to do this turn.
     listed: Vec<usize>,
+    /// Connections whose next request waits until the server has room.
+    stalled: Vec<usize>,
+    /// What the server could take on when the turn began.
+    room: Room,
     submission: Submission,
     stage: Stage,
     is_planned: bool,
@@ -54,12 +57,14 @@ struct Serving<'a> {
     state: &'a State,
     now: Now,
     settings: ConnSettings,
+    totals: &'a Totals,
+    throttle: &'a RefCell<Option<Throttle>>,
 }
 
 impl Process {
     pub(crate) fn wake_io(&mut self, env: &mut Env, who: Who, thread: usize) {
         if !std::mem::replace(&mut self.io[thread].is_planned, true) {
-            let delay = env.thread_delay();
+            let delay = self.thread_delay(env);
             env.plan_in(delay, Event::Io(who, thread));
         }
     }
@@ -114,30 +119,25 @@ impl Process {
         let settings = ConnSettings {
             min_timeout_ms: env.plan.tick_ms * 2,
             max_timeout_ms: env.plan.tick_ms * 20,
-            throttled_op_wait_ms: 0,
-            drop_late: false,
+            throttled_op_wait_ms: env.plan.throttled_wait_ms,
+            drop_late: env.plan.drop_late,
         };
         loop {
-            let serving = Serving { state: &self.state, now, settings };
-            let io = &mut self.io[thread];
+            let Self { state, totals, throttle, io, .. } = self;
+            let serving = Serving { state, now, settings, totals, throttle };
+            let io = &mut io[thread];
             match io.stage {
-                Stage::Receive => io.receive(env, now),
+                Stage::Receive => {
+                    io.judge_room(totals, now);
+                    io.receive(env, now);
+                }
                 Stage::Serve(from) => io.serve(env, &serving, from),
                 Stage::Submit | Stage::SubmitAgain => {
-                    if !io.submission.is_empty() {
-                        let submission = std::mem::take(&mut io.submission);
-                        self.inbox.submissions.push_back(submission);
-                        self.wake_replica(env, who);
+                    self.submit(env, who, thread);
+                    if self.io[thread].stage == Stage::SubmitAgain {
+                        return self.end_turn(env, who, thread);
                     }
-                    let io = &mut self.io[thread];
-                    if io.stage == Stage::SubmitAgain {
-                        io.stage = Stage::Receive;
-                        if !io.listed.is_empty() || !io.mailbox.is_empty() {
-                            self.wake_io(env, who, thread);
-                        }
-                        return;
-                    }
-                    io.stage = Stage::Flush;
+                    self.io[thread].stage = Stage::Flush;
                 }
                 Stage::Flush => io.flush(env, now),
             }
@@ -147,6 +147,25 @@ impl Process {
             if env.preempts() {
                 return self.wake_io(env, who, thread);
             }
+        }
+    }
+
+    fn submit(&mut self, env: &mut Env, who: Who, thread: usize) {
+        let submission = std::mem::take(&mut self.io[thread].submission);
+        if !submission.is_empty() {
+            self.totals.queue(submission.load());
+            self.inbox.submissions.push_back(submission);
+            self.wake_replica(env, who);
+        }
+    }
+
+    fn end_turn(&mut self, env: &mut Env, who: Who, thread: usize) {
+        let io = &mut self.io[thread];
+        io.stage = Stage::Receive;
+        if !io.listed.is_empty() || !io.mailbox.is_empty() {
+            self.wake_io(env, who, thread);
+        } else if !io.stalled.is_empty() {
+            env.plan_in(STALL_US, Event::Io(who, thread));
         }
     }
 }
@@ -159,13 +178,40 @@ impl IoThread {
         }
     }
 
+    /// Looks at what all threads together hold, once per turn. Whoever had to wait for room comes first.
+    fn judge_room(&mut self, totals: &Totals, now: Now) {
+        self.room = totals.room(0);
+        if self.room == Room::None {
+            let stalled = self.stalled.iter().filter_map(|slot| self.connections[*slot].as_ref());
+            let stalled = stalled.filter(|connection| connection.stalled);
+            return stalled.for_each(|connection| connection.core.on_no_room(now));
+        }
+        let others = std::mem::take(&mut self.listed);
+        for slot in std::mem::take(&mut self.stalled) {
+            if let Some(connection) = self.connections[slot].as_mut().filter(|connection| connection.stalled) {
+                connection.stalled = false;
+                self.list(slot);
+            }
+        }
+        self.listed.extend(others);
+    }
+
+    /// Puts a connection aside until the server has room for its next request.
+    fn stall(&mut self, slot: usize) {
+        if let Some(connection) = self.connections[slot].as_mut().filter(|connection| !connection.stalled) {
+            connection.stalled = true;
+            self.stalled.push(slot);
+        }
+    }
+
     /// Reads every listed connection that may take more.
     fn receive(&mut self, env: &mut Env, now: Now) {
         for &slot in &self.listed {
             let Some(connection) = self.connections[slot].as_mut() else { continue };
             let held_back = env.plan.unsent_pause_bytes < connection.output.len();
             env.marks.slow_reader_pauses += u64::from(held_back);
-            if connection.ended || connection.closing || !connection.core.may_take(Room::Plenty) || held_back {
+            let may_read = !connection.ended && !connection.closing && !connection.stalled && !held_back;
+            if !may_read || !connection.core.may_take(self.room) {
                 continue;
             }
             let up = &mut env.links[connection.link].up;
@@ -180,75 +226,6 @@ impl IoThread {
         self.stage = Stage::Serve(0);
     }
 
-    /// Serves frames under one hold of the state.
-    fn serve(&mut self, env: &mut Env, serving: &Serving<'_>, from: usize) {
-        self.deliver(env);
-        let (mut requests, mut bytes) = (env.plan.served_at_once, ANSWERED_AT_ONCE_BYTES);
-        for at in from..self.listed.len() {
-            let slot = self.listed[at];
-            let Some(connection) = self.connections[slot].as_mut() else { continue };
-            let input = std::mem::take(&mut connection.input);
-            let mut rest = &input[..];
-            loop {
-                if connection.closing {
-                    rest = &[];
-                    break;
-                }
-                if requests == 0 || bytes == 0 {
-                    connection.input = rest.to_vec();
-                    self.stage = Stage::Serve(at);
-                    return;
-                }
-                if !connection.core.may_take(Room::Plenty) || env.plan.unsent_pause_bytes < connection.output.len() {
-                    break;
-                }
-                match split_frame(rest, FRAME_BYTES_MAX_DEFAULT) {
-                    Ok(Some((payload, behind))) => {
-                        let before = connection.output.len();
-                        serve_frame(env, connection, serving, &mut self.submission, payload);
-                        rest = behind;
-                        requests -= 1;
-                        bytes = bytes.saturating_sub(connection.output.len().saturating_sub(before));
-                    }
-                    Ok(None) => break,
-                    Err(_) => connection.closing = true,
-                }
-            }
-            connection.input = rest.to_vec();
-        }
-        self.stage = Stage::Submit;
-    }
-
-    /// Moves everything the replica has sent into the connections' buffers.
-    fn deliver(&mut self, env: &mut Env) {
-        while let Some(outbox) = self.mailbox.pop_front() {
-            for part in &outbox.parts {
-                let slot = part.conn.slot();
-                let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else { continue };
-                if connection.core.id() != part.conn || connection.closing {
-                    continue;
-                }
-                match &part.note {
-                    Note::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => continue,
-                    Note::Event(_) => (),
-                    Note::Answers(count) => connection.core.on_answers(*count, part.span.len()),
-                    Note::Attached(session, timeout_ms) => connection.core.on_attached(*session, *timeout_ms),
-                    Note::Close => {
-                        connection.core.start_closing();
-                        connection.closing = true;
-                    }
-                }
-                connection.output.extend_from_slice(&outbox.bytes[part.span.clone()]);
-                if UNSENT_BYTES_MAX < connection.output.len() {
-                    connection.output.clear();
-                    connection.closing = true;
-                }
-                self.list(slot);
-            }
-            env.trace.bytes(&outbox.bytes);
-        }
-    }
-
     /// Writes what connections have to send, and closes those that are done.
     fn flush(&mut self, env: &mut Env, now: Now) {
         let mut again = Vec::new();
@@ -257,23 +234,24 @@ impl IoThread {
             connection.listed = false;
             let link = connection.link;
             let room = env.plan.window_bytes.saturating_sub(env.links[link].down.unread());
-            let count = room.min(connection.output.len());
             let is_dead = env.links[link].down.is_closed();
-            if 0 < count && !is_dead {
-                let sent: Vec<u8> = connection.output.drain(..count).collect();
-                env.send(link, Way::Down, &sent);
-                connection.last_io_ms = now.mono_ms;
+            if !is_dead && !connection.output.is_empty() {
+                let sent = connection.take_output(room, now.mono_ms);
+                if !sent.is_empty() {
+                    env.send(link, Way::Down, &sent);
+                    connection.last_io_ms = now.mono_ms;
+                }
             }
             let answered = connection.closing && connection.output.is_empty();
             if is_dead || answered || connection.ended {
                 self.close(env, slot);
                 continue;
             }
-            let may_go_on =
-                connection.core.may_take(Room::Plenty) && connection.output.len() <= env.plan.unsent_pause_bytes;
+            let may_go_on = connection.core.may_take(self.room)
+                && connection.output.len() <= env.plan.unsent_pause_bytes
+                && !connection.stalled;
             let up = &env.links[link].up;
-            let has_frame = !matches!(split_frame(&connection.input, usize::MAX), Ok(None));
-            if may_go_on && (up.has_bytes() || up.is_at_end() || has_frame) {
+            if may_go_on && (up.has_bytes() || up.is_at_end() || connection.has_frame()) {
                 again.push(slot);
             }
         }
@@ -288,46 +266,9 @@ impl IoThread {
         let Some(connection) = self.connections[slot].take() else { return };
         env.links[connection.link].place = None;
         env.close(connection.link, Way::Down);
-        self.submission.push(connection.core.id(), Ask::Gone, &[]);
-        self.free.push(slot);
-    }
-
-    fn close_idle(&mut self, env: &mut Env, now: Now) {
-        for slot in 0..self.connections.len() {
-            let Some(connection) = self.connections[slot].as_ref() else { continue };
-            let timeout_ms =
-                connection.core.session().map_or(SESSIONLESS_MS, |_| i64::from(connection.core.timeout_ms()));
-            let due = ((connection.last_io_ms + timeout_ms) / SESSIONLESS_MS + 1) * SESSIONLESS_MS;
-            if due <= now.mono_ms {
-                env.note(format_args!("io: connection {:?} is idle", connection.core.id()));
-                self.close(env, slot);
-            }
+        if !connection.core.is_new() {
+            self.submission.push(connection.core.id(), Ask::Gone, &[]); // the replica has heard of it
         }
-    }
-}
-
-fn serve_frame(
-    env: &mut Env,
-    connection: &mut Connection,
-    serving: &Serving<'_>,
-    submission: &mut Submission,
-    payload: &[u8],
-) {
-    let (before, in_flight) = (connection.output.len(), connection.core.in_flight());
-    let mut service = Service {
-        now: serving.now,
-        state: serving.state,
-        settings: serving.settings,
-        room: Room::Plenty,
-        waited_ms: 0,
-        admit: &|_| true,
-        out: &mut connection.output,
-        submission,
-    };
-    let verdict = connection.core.on_frame(payload, &mut service);
-    env.marks.waiting_reads += u64::from(0 < in_flight && in_flight < connection.core.in_flight());
-    if verdict == Verdict::Close {
-        connection.closing = true;
-        connection.output.truncate(before);
+        self.free.push(slot);
     }
 }

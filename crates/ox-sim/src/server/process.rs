@@ -10,13 +10,16 @@ use super::io_thread::IoThread;
 use super::replica_thread::Phase;
 use crate::env::Env;
 use crate::event::{Event, Job, Who};
+use crate::plan::Plan;
 use crate::server::WALL_START_MS;
+use crate::server::totals::Totals;
 use ox_history::Time;
 use ox_proto::Zxid;
-use ox_replica::{LogBatch, Now, Replica, ReplicaSettings, Submission};
-use ox_store::{Opened, StartSnapshot, Store, TxnLog};
+use ox_replica::{LogBatch, Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
+use ox_store::{Opened, Space, StartSnapshot, Store, TxnLog};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{Frozen, State};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -29,15 +32,12 @@ pub(crate) struct Inbox {
     pub(crate) submissions: VecDeque<Submission>,
     pub(crate) durable: Option<Zxid>,
     pub(crate) snapshot_due: Option<Zxid>,
-    pub(crate) disk_is_low: Option<bool>,
+    pub(crate) space: Option<Space>,
 }
 
 impl Inbox {
     pub(crate) fn is_empty(&self) -> bool {
-        self.submissions.is_empty()
-            && self.durable.is_none()
-            && self.snapshot_due.is_none()
-            && self.disk_is_low.is_none()
+        self.submissions.is_empty() && self.durable.is_none() && self.snapshot_due.is_none() && self.space.is_none()
     }
 }
 
@@ -55,17 +55,25 @@ pub(crate) struct Process {
     pub(crate) proposed: VecDeque<(Zxid, Time)>,
     pub(crate) phase: Phase,
     pub(crate) replica_is_planned: bool,
-    /// The deadline that the replica thread will be woken for.
-    pub(crate) timer_ms: Option<i64>,
+    /// When the replica thread will be woken even if nothing comes in.
+    pub(crate) timer: Option<Time>,
     pub(crate) snapshot_due: Option<Zxid>,
     /// Waiting for the snapshot job.
     pub(crate) frozen: Option<Frozen>,
     pub(crate) is_snapshotting: bool,
     pub(crate) io: Vec<IoThread>,
     pub(crate) next_thread: usize,
-    pub(crate) disk_was_low: bool,
+    pub(crate) totals: Totals,
+    /// Of new connections.
+    pub(crate) throttle: RefCell<Option<Throttle>>,
+    /// How long the replica thread meant to sleep.
+    pub(crate) patience_ms: i64,
     /// No connection is accepted, nothing is acknowledged any more.
     pub(crate) is_stopping: bool,
+    /// Nothing of it runs before.
+    frozen_until: Time,
+    /// How much slower than planned its threads are, until when.
+    stalled: (i64, Time),
     started: Time,
     wall_ahead_ms: i64,
 }
@@ -79,8 +87,8 @@ impl Process {
             session_clock_ms: opened.session_clock_ms,
             threads,
             sweep_interval_ms: env.plan.sweep_ms,
-            sweep_per_minute: 60_000,
-            sweep_never_used_ms: 0,
+            sweep_per_minute: env.plan.sweep_per_minute,
+            sweep_never_used_ms: env.plan.never_used_ms,
         };
         let now = now(env, env.now, wall_ahead_ms);
         let replica = Replica::standalone(settings, &opened.state, now);
@@ -95,14 +103,18 @@ impl Process {
             proposed: VecDeque::new(),
             phase: Phase::Idle,
             replica_is_planned: false,
-            timer_ms: None,
+            timer: None,
             snapshot_due: None,
             frozen: None,
             is_snapshotting: false,
             io: (0..threads).map(|_| IoThread::default()).collect(),
             next_thread: 0,
-            disk_was_low: false,
+            totals: Totals::new(env.plan.outstanding_max, env.plan.throttle_max),
+            throttle: RefCell::new(throttle(&env.plan, now)),
+            patience_ms: 0,
             is_stopping: false,
+            frozen_until: Time(0),
+            stalled: (1, Time(0)),
             started: env.now,
             wall_ahead_ms,
             state: opened.state,
@@ -121,6 +133,29 @@ impl Process {
         now(env, self.started, self.wall_ahead_ms)
     }
 
+    /// The time until one of its threads takes its next step.
+    pub(crate) fn thread_delay(&self, env: &mut Env) -> i64 {
+        let delay = env.dice.skewed(env.plan.thread_delay_us);
+        let (factor, until) = self.stalled;
+        // A step is never put off for longer than the stall lasts.
+        if env.now < until { (delay * factor).min(until.0 - env.now.0) } else { delay }
+    }
+
+    /// Its threads hardly run for a while.
+    pub(crate) fn stall(&mut self, factor: i64, until: Time) {
+        self.stalled = (factor, until);
+    }
+
+    /// Nothing of it runs for a while.
+    pub(crate) fn freeze(&mut self, until: Time) {
+        self.frozen_until = self.frozen_until.max(until);
+    }
+
+    /// When it goes on, if it does not run now.
+    pub(crate) fn frozen(&self, now: Time) -> Option<Time> {
+        (now < self.frozen_until).then_some(self.frozen_until)
+    }
+
     pub(crate) fn set_wall_ahead(&mut self, wall_ahead_ms: i64) {
         self.wall_ahead_ms = wall_ahead_ms;
     }
@@ -131,13 +166,13 @@ impl Process {
             return;
         }
         self.frozen = Some(self.state.freeze());
-        let delay = env.thread_delay();
+        let delay = self.thread_delay(env);
         env.plan_in(delay, Event::Job(Job::Snapshot(who)));
     }
 
     pub(crate) fn wake_log(&mut self, env: &mut Env, who: Who) {
         if !std::mem::replace(&mut self.log_is_planned, true) {
-            let delay = env.thread_delay();
+            let delay = self.thread_delay(env);
             env.plan_in(delay, Event::Job(Job::Log(who)));
         }
     }
@@ -149,6 +184,20 @@ impl Process {
         }
         env.plan_in(IDLE_CHECK_US, Event::Idle(who));
     }
+}
+
+fn throttle(plan: &Plan, now: Now) -> Option<Throttle> {
+    let settings = ThrottleSettings {
+        tokens: plan.connection_tokens,
+        fill_time_ms: 50,
+        fill_count: 1,
+        freeze_time_ms: None,
+        drop_increase: 0.0,
+        drop_decrease: 0.0,
+        decrease_ratio: 0.0,
+        weights: None,
+    };
+    Throttle::new(settings, now)
 }
 
 fn now(env: &Env, started: Time, wall_ahead_ms: i64) -> Now {

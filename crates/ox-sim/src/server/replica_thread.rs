@@ -2,12 +2,17 @@
 
 use super::Journal;
 use super::process::Process;
-use crate::checkers;
+use crate::checkers::{self, unheard};
 use crate::env::Env;
 use crate::event::{Event, Who};
+use ox_history::Time;
 use ox_proto::Zxid;
-use ox_replica::Submission;
+use ox_replica::{Now, Submission};
+use ox_store::Space;
 use std::collections::VecDeque;
+
+/// How long the loop sleeps when nothing is due.
+const PATIENCE_MS: i64 = 1_000;
 
 /// Where in its loop the thread stands.
 #[derive(Debug)]
@@ -23,7 +28,7 @@ pub(crate) enum Phase {
 impl Process {
     pub(crate) fn wake_replica(&mut self, env: &mut Env, who: Who) {
         if !std::mem::replace(&mut self.replica_is_planned, true) {
-            let delay = env.thread_delay();
+            let delay = self.thread_delay(env);
             env.plan_in(delay, Event::Replica(who));
         }
     }
@@ -54,32 +59,53 @@ impl Process {
 
     fn take_input(&mut self, env: &mut Env, who: Who) -> bool {
         let now = self.now(env);
+        if let Some(late_ms) = self.replica.on_turn(now, std::mem::take(&mut self.patience_ms), || 0) {
+            env.note(format_args!("replica: late by {late_ms} ms"));
+            env.marks.pauses_noticed += 1;
+        }
         let is_due = self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms);
         if self.inbox.is_empty() && !is_due {
-            let deadline = self.replica.deadline();
-            if let Some(deadline_ms) = deadline.filter(|_| self.timer_ms != deadline) {
-                self.timer_ms = deadline;
-                env.plan_in((deadline_ms - now.mono_ms) * 1000, Event::Replica(who));
-            }
+            self.sleep(env, now, who);
             return false;
-        }
-        if let Some(low) = self.inbox.disk_is_low.take() {
-            // All the room there is, or none: what lies between is the replica's own arithmetic.
-            self.replica.on_space(if low { 0 } else { u64::MAX }, 1);
         }
         if let Some(durable) = self.inbox.durable.take() {
             self.report_durable(env, durable);
         }
+        if let Some(Space { free_bytes, low_water_bytes, .. }) = self.inbox.space.take() {
+            let before = self.replica.writes();
+            self.replica.on_space(free_bytes, low_water_bytes);
+            if self.replica.writes() != before {
+                env.note(format_args!("replica: {free_bytes} bytes left, writes {:?}", self.replica.writes()));
+            }
+        }
         self.snapshot_due = self.inbox.snapshot_due.take().or(self.snapshot_due);
         if is_due {
-            self.timer_ms = None;
-            let sessions = self.replica.session_count();
-            self.replica.on_time(now, &self.state);
-            self.proposed.push_back((self.replica.last_proposed(), env.now));
-            env.note(format_args!("replica: on time, {sessions} sessions, proposed {}", self.replica.last_proposed()));
+            self.on_time(env, now);
         }
         self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));
         true
+    }
+
+    /// Waits for input, and for the next deadline, but not too long.
+    fn sleep(&mut self, env: &mut Env, now: Now, who: Who) {
+        let rest_ms = self.replica.deadline().map_or(PATIENCE_MS, |deadline_ms| deadline_ms - now.mono_ms);
+        self.patience_ms = rest_ms.min(PATIENCE_MS);
+        let wakes_at = Time(env.now.0 + self.patience_ms * 1000);
+        if self.timer != Some(wakes_at) {
+            self.timer = Some(wakes_at);
+            env.plan_in(self.patience_ms * 1000, Event::Replica(who));
+        }
+    }
+
+    fn on_time(&mut self, env: &mut Env, now: Now) {
+        let sessions = self.replica.session_count();
+        self.replica.on_time(now, &self.state);
+        self.proposed.push_back((self.replica.last_proposed(), env.now));
+        env.note(format_args!("replica: on time, {sessions} sessions, proposed {}", self.replica.last_proposed()));
+        let expired = std::mem::take(&mut self.replica.tallies_mut().expired);
+        if let Err(finding) = unheard::check(self, env, &expired) {
+            finding.report(env);
+        }
     }
 
     /// Tells what the disk holds, sometimes only a part of it first: any part is true.
@@ -98,7 +124,9 @@ impl Process {
         let now = self.now(env);
         env.note(format_args!("replica: {} items", submission.items.len()));
         env.trace.bytes(&submission.bytes);
+        let taken = submission.load();
         self.replica.step(now, submission, &self.state, &mut self.outboxes);
+        self.totals.took(taken, self.replica.load());
         self.proposed.push_back((self.replica.last_proposed(), env.now));
         if self.replica.log_is_full() {
             self.hand_over_log(env, journal, who);
@@ -133,6 +161,7 @@ impl Process {
             self.post(env, who); // while the state is held
             return true;
         }
+        self.totals.hold(self.replica.load());
         if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid()) {
             env.note(format_args!("replica: snapshot due at {due}"));
             self.snapshot_due = None;

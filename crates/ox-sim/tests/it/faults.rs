@@ -19,6 +19,16 @@ fn f1_the_process_is_killed() {
 }
 
 #[test]
+fn f2_the_process_stands_still() {
+    check(|plan| plan.freeze_ms = 1_500, |marks| marks.pauses_noticed);
+}
+
+#[test]
+fn f7_the_process_hardly_runs() {
+    check(|plan| (plan.stall_ms, plan.thread_delay_us) = (500, 1_000), |marks| marks.answers);
+}
+
+#[test]
 fn f9_power_goes() {
     check(|plan| plan.power_ms = 800, |marks| marks.power_cuts);
 }
@@ -49,7 +59,7 @@ fn f12_a_disk_call_fails() {
 
 #[test]
 fn f13_the_disk_is_full() {
-    check(|plan| plan.full_ms = 800, |marks| marks.throttled + marks.log_errors + marks.snapshot_errors);
+    check(|plan| plan.full_ms = 800, |marks| marks.refused_writes);
 }
 
 #[test]
@@ -80,6 +90,27 @@ fn f37_a_client_sleeps() {
         plan.unsent_pause_bytes = 256;
     };
     check(faulty, |marks| marks.slow_reader_pauses);
+}
+
+#[test]
+fn f37_clients_send_more_than_the_server_takes() {
+    let faulty = |plan: &mut Plan| {
+        (plan.outstanding_max, plan.burst, plan.think_us) = (1, 30, 5_000);
+        plan.throttle_max = Some(4);
+    };
+    check(faulty, |marks| marks.stalled);
+    let faulty = |plan: &mut Plan| (plan.outstanding_max, plan.burst, plan.think_us) = (1, 30, 5_000);
+    check(faulty, |marks| marks.one_each);
+}
+
+#[test]
+fn f38_connections_are_let_in_one_by_one() {
+    check(|plan| (plan.connection_tokens, plan.cut_ms) = (1, 100), |marks| marks.resumed);
+}
+
+#[test]
+fn sessions_move_while_the_old_connection_lives() {
+    check(|plan| plan.take_over_per_mille = 200, |marks| marks.taken_over);
 }
 
 #[test]

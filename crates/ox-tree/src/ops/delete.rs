@@ -32,7 +32,13 @@ pub(super) fn prepare(view: &mut View<'_>, request: &PathVersion<'_>, out: &mut 
     Ok(txn.kind())
 }
 
-pub(super) fn prepare_container(view: &mut View<'_>, path: &str, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
+/// `never_used_ms` is how long a container that never had a child is kept, 0 for ever.
+pub(super) fn prepare_container(
+    view: &mut View<'_>,
+    path: &str,
+    never_used_ms: i64,
+    out: &mut Vec<u8>,
+) -> Result<OpCode, ErrorCode> {
     let parent_path = check_path(path)?;
     let node = view.existing(path)?;
     if 0 < node.children {
@@ -41,10 +47,14 @@ pub(super) fn prepare_container(view: &mut View<'_>, path: &str, out: &mut Vec<u
     if node.stat.ephemeral_owner == 0 || view.state.is_ephemeral(node.stat.ephemeral_owner) {
         return Err(ErrorCode::BadVersion);
     }
-    // A node that was changed since it was found expired gets its whole time again. Apache deletes it.
-    if let Kind::Ttl(ttl_ms) = view.state.kind(node.stat.ephemeral_owner)
-        && view.time_ms.saturating_sub(node.stat.mtime) <= ttl_ms
-    {
+    // A node that was changed, or made anew, since it was found expired gets its whole time again. Apache deletes it.
+    let idle_ms = view.time_ms.saturating_sub(node.stat.mtime);
+    let is_fresh = match view.state.kind(node.stat.ephemeral_owner) {
+        Kind::Ttl(ttl_ms) => idle_ms <= ttl_ms,
+        Kind::Container => node.stat.cversion == 0 && (never_used_ms == 0 || idle_ms <= never_used_ms),
+        Kind::Persistent | Kind::Ephemeral(_) => false,
+    };
+    if is_fresh {
         return Err(ErrorCode::BadVersion);
     }
     let parent = view.node(parent_path);

@@ -9,6 +9,9 @@ use crate::request::{Bytes, Entry, Op};
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use watches::Watches;
 
+/// How long the server keeps a container that never had a child.
+pub(crate) const NEVER_USED_MS: i64 = 50;
+
 /// A stored list: permissions, scheme, id.
 pub(crate) type Stored = Vec<(i32, String, String)>;
 
@@ -488,7 +491,9 @@ impl Model {
             return Err(-111);
         }
         let node = &self.nodes[path];
-        let is_fresh = Self::ttl(node.owner).is_some_and(|ttl| time - node.mtime <= ttl);
+        let idle = time - node.mtime;
+        let is_unused = node.owner == i64::MIN && node.cversion == 0;
+        let is_fresh = Self::ttl(node.owner).is_some_and(|ttl| idle <= ttl) || (is_unused && idle <= NEVER_USED_MS);
         if node.owner == 0 || Self::is_ephemeral(node.owner) || is_fresh {
             return Err(-103);
         }

@@ -4,7 +4,7 @@
 use crate::fuzzy::{encoded, persisted};
 use crate::image::Image;
 use crate::model::reads::Ask;
-use crate::model::{Answer, Model, Node, Settings, Stored, Who};
+use crate::model::{Answer, Model, NEVER_USED_MS, Node, Settings, Stored, Who};
 use crate::request::{Bytes, Op, create, set_data};
 use ox_proto::acl::perms;
 use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
@@ -290,7 +290,7 @@ impl World {
         let mut body = Vec::new();
         let (stamp, server) = (self.stamp(0, next), Identities::server());
         let mut view = View::new(&self.state, &mut self.pending, &server, stamp);
-        let verdict = ops::prepare_delete_container(&mut view, &path, &mut body);
+        let verdict = ops::prepare_delete_container(&mut view, &path, NEVER_USED_MS, &mut body);
         let digest = view.digest();
         let prepared = match verdict {
             Verdict::Txn(kind) => {

@@ -21,6 +21,14 @@ pub(crate) struct Process {
     pub(crate) said: Vec<String>,
 }
 
+/// Processor time that a process or thread has used.
+fn cpu(of: &str) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{of}/stat")).expect("it runs");
+    let fields: Vec<&str> = stat.rsplit_once(") ").expect("the name is in parentheses").1.split(' ').collect();
+    let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
+    Duration::from_millis(ticks * 10)
+}
+
 /// How a process ended, and everything it said.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -124,12 +132,26 @@ impl Process {
         self.child.wait().expect("it is a child");
     }
 
-    /// Processor time it has used.
-    pub(crate) fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("it runs");
-        let fields: Vec<&str> = stat.rsplit_once(") ").expect("the name is in parentheses").1.split(' ').collect();
-        let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
-        Duration::from_millis(ticks * 10)
+    /// Checks that it hardly uses the processor: much less than a thread that does nothing else gets meanwhile,
+    /// however busy the machine is.
+    pub(crate) fn check_idle(&self) {
+        let (before, own) = (cpu(&self.id().to_string()), cpu("thread-self"));
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(1500) {}
+        let (spent, own) = (cpu(&self.id().to_string()) - before, cpu("thread-self") - own);
+        assert!(spent < own / 4, "it used {spent:?} while a busy thread got {own:?}");
+    }
+
+    /// Memory it has had at most since the last [`Self::forget_peak`].
+    pub(crate) fn peak_bytes(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells it");
+        peak.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+    }
+
+    /// Makes the peak what it has now. Where the kernel cannot do that, growth beyond the peak so far is seen.
+    pub(crate) fn forget_peak(&self) {
+        let _ = std::fs::write(format!("/proc/{}/clear_refs", self.id()), "5");
     }
 
     /// Descriptors it has open.

@@ -1,4 +1,5 @@
 use super::{ANYONE, SUPER, check_codes, check_codes_while_closing, ground};
+use crate::model::NEVER_USED_MS;
 use crate::request::{container, create, create_ttl, delete, set_data};
 use crate::world::{Setup, World, plain};
 
@@ -66,6 +67,26 @@ fn a_change_in_time_keeps_a_ttl_node() {
     world.delete_container("/t");
     world.drain();
     assert!(world.state.stat("/t").is_some());
+}
+
+/// A container that is removed and made again while the removal of the first one is considered is another one.
+#[test]
+fn a_new_container_is_not_taken_for_the_old_one() {
+    let mut world = World::new(Setup { depth: 50, ..plain() });
+    world.write(ANYONE, &container("/c", 4));
+    world.write(ANYONE, &create("/c/x", 0));
+    world.write(ANYONE, &delete("/c/x"));
+    world.drain();
+    assert_eq!(world.state.expired_nodes(world.time, 0), ["/c"]);
+    world.write(ANYONE, &delete("/c"));
+    world.write(ANYONE, &container("/c", 4));
+    world.delete_container("/c");
+    world.drain();
+    assert!(world.state.stat("/c").is_some());
+    world.time += NEVER_USED_MS + 1;
+    world.delete_container("/c");
+    world.drain();
+    assert!(world.state.stat("/c").is_none());
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! `ox-sim SEED` replays one run step by step; `ox-sim --seeds N` runs many and says how fast.
+
+mod many;
+mod panics;
+
+use clap::Parser;
+use many::Batch;
+use ox_sim::{Marks, Outcome, Plan, Told, run_told};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "ox-sim", about = "Simulates servers under faults; a run is a function of its seed")]
+struct Cli {
+    /// Replay this seed and tell every step.
+    #[arg(conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Run so many seeds.
+    #[arg(long, default_value_t = 1_000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Requests of each client, in place of what the seed says; the faults last longer accordingly.
+    #[arg(long)]
+    steps: Option<u64>,
+    /// Run every seed twice and compare; otherwise that is done to one in sixteen.
+    #[arg(long)]
+    twice: bool,
+    /// Runs at the same time; all cores by default.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Stop at the first failure.
+    #[arg(long)]
+    first: bool,
+    /// Say only how a single seed ended.
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    panics::hook(cli.steps);
+    match cli.seed {
+        Some(seed) => single(seed, &cli),
+        None => {
+            let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+            let threads = cli.threads.unwrap_or_else(cores).max(1);
+            let Cli { from, seeds, steps, twice, first, .. } = cli;
+            Batch { from, seeds, steps, twice, threads, stops_at_first: first }.run()
+        }
+    }
+}
+
+/// The plan of a seed, with the steps that were asked for.
+fn plan(seed: u64, steps: Option<u64>) -> Plan {
+    let plan = Plan::of(seed);
+    steps.map_or_else(|| plan.clone(), |steps| plan.clone().with_requests(steps))
+}
+
+/// The command that runs a seed again.
+fn replay(seed: u64, steps: Option<u64>) -> String {
+    let steps = steps.map_or_else(String::new, |steps| format!(" --steps {steps}"));
+    format!("replay: cargo run -p ox-sim -- {seed}{steps}")
+}
+
+fn single(seed: u64, cli: &Cli) -> ExitCode {
+    panics::set_seed(seed);
+    let plan = plan(seed, cli.steps);
+    println!("seed {seed}: {plan:#?}");
+    let outcome = run_told(seed, &plan, if cli.quiet { Told::Outcome } else { Told::Everything });
+    print_marks(&outcome.marks);
+    let Outcome { failure, trace_hash, steps, virtual_us, .. } = outcome;
+    println!("seed {seed}: {steps} steps, {} s of virtual time, trace {trace_hash:016x}", virtual_us / 1_000_000);
+    match failure {
+        None => ExitCode::SUCCESS,
+        Some(failure) => {
+            println!("seed {seed} failed: {failure}\n{}", replay(seed, cli.steps));
+            ExitCode::from(failure.kind as u8)
+        }
+    }
+}
+
+fn print_marks(marks: &Marks) {
+    for (text, count) in marks.each() {
+        println!("{count:>10}  {text}");
+    }
+}

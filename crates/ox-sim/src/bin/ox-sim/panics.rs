@@ -1,0 +1,39 @@
+//! A panic is a failure of its seed. Where panics unwind, the other seeds go on; otherwise the program ends here.
+
+use crate::replay;
+use ox_sim::{Failure, Kind};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    static SEED: Cell<u64> = const { Cell::new(0) };
+    static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Says which seed runs on this thread.
+pub(crate) fn set_seed(seed: u64) {
+    SEED.set(seed);
+}
+
+/// Makes every panic say which seed it was.
+pub(crate) fn hook(steps: Option<u64>) {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let place = info.location().map_or_else(String::new, |at| format!(" at {at}"));
+        let message = info.payload_as_str().unwrap_or("a panic without a message");
+        MESSAGE.set(format!("{message}{place}"));
+        if cfg!(panic = "abort") {
+            before(info);
+            let seed = SEED.get();
+            println!("seed {seed} failed: {}\n{}", Kind::Panic.text(), replay(seed, steps));
+            std::process::exit(i32::from(Kind::Panic as u8));
+        }
+    }));
+}
+
+/// Runs `work` for a seed; a panic becomes a failure.
+pub(crate) fn caught<T>(seed: u64, work: impl FnOnce() -> T) -> Result<T, Failure> {
+    set_seed(seed);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    outcome.map_err(|_| Failure { kind: Kind::Panic, at_us: 0, detail: MESSAGE.take() })
+}

@@ -1,0 +1,214 @@
+//! The client's end of a link: requests out, frames in, all of it written down.
+
+use super::{Client, Probe, Session};
+use crate::env::Env;
+use crate::link::{LinkId, Way};
+use crate::outcome::Kind;
+use ox_history::{Body, Granted, Op, Received, Sent, Time, wire};
+use ox_proto::connect::ConnectResponse;
+use ox_proto::event::WatcherEvent;
+use ox_proto::frame::split_frame;
+use ox_proto::reply::ReplyHeader;
+use ox_proto::request::xid;
+use ox_proto::{ErrorCode, Reader, Zxid};
+use std::collections::VecDeque;
+
+/// Which of a client's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Main,
+    /// The one that has lost its session.
+    Ghost,
+}
+
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) link: LinkId,
+    /// Its place in the history.
+    pub(super) record: usize,
+    pub(super) is_up: bool,
+    pub(super) pending: VecDeque<(i32, Op)>,
+    input: Vec<u8>,
+    pub(super) last_sent: Time,
+    pub(super) last_heard: Time,
+}
+
+impl Wire {
+    pub(super) fn new(link: LinkId, record: usize, now: Time) -> Self {
+        let (pending, input) = (VecDeque::new(), Vec::new());
+        Self { link, record, is_up: false, pending, input, last_sent: now, last_heard: now }
+    }
+}
+
+impl Client {
+    pub(super) fn side(&mut self, side: Side) -> &mut Option<Wire> {
+        match side {
+            Side::Main => &mut self.wire,
+            Side::Ghost => &mut self.ghost,
+        }
+    }
+
+    /// Sends a request and writes it down.
+    pub(super) fn request(&mut self, env: &mut Env, side: Side, op: Op) {
+        let number = if op == Op::Ping { xid::PING } else { self.xid + 1 };
+        let client = self.number;
+        let Some(wire) = self.side(side) else { return };
+        env.marks.requests += 1;
+        let mut bytes = Vec::new();
+        wire::put_request(&mut bytes, number, &op);
+        env.note(format_args!("client {client}: {number} {op:?}"));
+        env.send(wire.link, Way::Up, &bytes);
+        wire.last_sent = env.now;
+        if wire.pending.is_empty() {
+            wire.last_heard = env.now;
+        }
+        let sent = Sent { at: env.now, xid: number, op: op.clone() };
+        env.history.connections[wire.record].requests.push(sent);
+        wire.pending.push_back((number, op));
+        self.xid = self.xid.max(number);
+    }
+
+    /// Reads what has arrived.
+    pub(crate) fn on_readable(&mut self, env: &mut Env, link: LinkId) {
+        if env.now < self.asleep_until {
+            return;
+        }
+        let is_at = |wire: &Option<Wire>| wire.as_ref().is_some_and(|wire| wire.link == link);
+        if is_at(&self.wire) {
+            self.read(env, Side::Main, link);
+            if self.wire.is_none() {
+                let pause = env.dice.skewed(env.plan.think_us) + 1;
+                self.plan(env, pause);
+            }
+        } else if is_at(&self.ghost) {
+            self.read(env, Side::Ghost, link);
+        }
+    }
+
+    fn read(&mut self, env: &mut Env, side: Side, link: LinkId) {
+        let bytes = env.links[link].down.read(usize::MAX);
+        let is_at_end = env.links[link].down.is_at_end();
+        let Some(wire) = self.side(side) else { return };
+        if !bytes.is_empty() {
+            wire.last_heard = env.now;
+        }
+        wire.input.extend_from_slice(&bytes);
+        let input = std::mem::take(&mut wire.input);
+        let mut rest = &input[..];
+        while let Ok(Some((payload, behind))) = split_frame(rest, usize::MAX) {
+            rest = behind;
+            self.on_frame(env, side, payload);
+        }
+        let Some(wire) = self.side(side) else { return };
+        wire.input = rest.to_vec();
+        if is_at_end {
+            let record = wire.record;
+            env.note(format_args!("client {}: connection {record} is closed", self.number));
+            env.close(link, Way::Up);
+            env.history.connections[record].closed = Some(env.now);
+            *self.side(side) = None;
+            self.disconnected(side);
+        }
+    }
+
+    fn on_frame(&mut self, env: &mut Env, side: Side, payload: &[u8]) {
+        let Some(wire) = self.side(side) else { return };
+        if !wire.is_up {
+            return self.on_handshake(env, side, payload);
+        }
+        let record = wire.record;
+        let mut from = Reader::new(payload);
+        let Ok(header) = from.get::<ReplyHeader>() else {
+            return env.fail(Kind::History, "a frame without a header");
+        };
+        let received = if header.xid == xid::NOTIFICATION {
+            let Ok(event) = WatcherEvent::get(&mut from) else {
+                return env.fail(Kind::History, "an event that cannot be decoded");
+            };
+            self.on_event(env, side, header.zxid, &event);
+            Received::Event { at: env.now, zxid: header.zxid, kind: event.kind, path: event.path.into_owned() }
+        } else {
+            let body = self.on_reply(env, side, header, from.rest());
+            Received::Reply { at: env.now, xid: header.xid, zxid: header.zxid, err: header.err, body }
+        };
+        env.history.connections[record].received.push(received);
+    }
+
+    fn on_event(&mut self, env: &mut Env, side: Side, zxid: Zxid, event: &WatcherEvent<'_>) {
+        env.marks.events += 1;
+        env.marks.rearm_events += u64::from(zxid == Zxid(-1));
+        env.note(format_args!("client {}: event {} {} at {zxid}", self.number, event.kind, event.path));
+        if side == Side::Main {
+            self.watches.on_event(event.kind, &event.path);
+            if self.curious.len() < 4 {
+                self.curious.push_back(event.path.to_string());
+            }
+        }
+    }
+
+    fn on_reply(&mut self, env: &mut Env, side: Side, header: ReplyHeader, rest: &[u8]) -> Body {
+        let ReplyHeader { xid, zxid, err } = header;
+        env.marks.answers += 1;
+        env.note(format_args!("client {}: {xid} is {err} at {zxid}", self.number));
+        env.marks.refused_writes += u64::from(err == ErrorCode::ThrottledOp.code());
+        self.last_zxid = self.last_zxid.max(zxid);
+        let Some(wire) = self.side(side) else { return Body::Empty };
+        // An answer out of turn is written down as it is; the history will tell.
+        let place = wire.pending.iter().position(|(number, _)| *number == xid);
+        let Some((_, op)) = place.and_then(|place| wire.pending.remove(place)) else { return Body::Empty };
+        let body = wire::decode_body(&op, err, rest);
+        if side == Side::Main {
+            self.watches.on_answer(&op, err);
+            match (&op, &body) {
+                (Op::Sync { .. }, _) => (),
+                (_, Body::Path(path) | Body::Created(path, _)) => self.learn(path),
+                (Op::Exists { path, .. } | Op::GetData { path, .. }, Body::Stat(_) | Body::Data(..)) => {
+                    self.learn(path)
+                }
+                _ => (),
+            }
+            if self.probe == Probe::Sent(xid) {
+                // Whatever else it is answered with: it was taken.
+                let was_refused = err == ErrorCode::ThrottledOp.code();
+                self.probe = if was_refused { Probe::Due } else { Probe::Done };
+                env.marks.probes += u64::from(!was_refused);
+            }
+            if op == Op::CloseSession && err == 0 {
+                self.forget_session();
+            }
+        }
+        body
+    }
+
+    fn on_handshake(&mut self, env: &mut Env, side: Side, payload: &[u8]) {
+        let Ok(answer) = ConnectResponse::decode(payload) else {
+            return env.fail(Kind::History, "an answer to a handshake that is none");
+        };
+        let (client, at) = (self.number, env.now);
+        let Some(wire) = self.side(side) else { return };
+        let record = &mut env.history.connections[wire.record];
+        if answer.timeout_ms == 0 {
+            record.granted = Some(Granted::Refused { at });
+            let is_proven = record.is_proven;
+            env.marks.refused += 1;
+            env.note(format_args!("client {client}: refused"));
+            if is_proven {
+                self.forget_session();
+            }
+            return;
+        }
+        let (id, timeout_ms) = (answer.session, answer.timeout_ms);
+        record.granted = Some(Granted::Session { at, session: id, timeout_ms });
+        wire.is_up = true;
+        match self.session {
+            Some(_) => env.marks.resumed += 1,
+            None => env.marks.sessions += 1,
+        }
+        env.note(format_args!("client {client}: session {id} for {timeout_ms} ms"));
+        self.session = Some(Session { id, timeout_ms });
+        for op in self.watches.rearm(self.last_zxid, &mut env.dice) {
+            env.marks.rearmed += 1;
+            self.request(env, side, op);
+        }
+    }
+}

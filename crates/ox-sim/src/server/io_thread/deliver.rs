@@ -1,0 +1,57 @@
+//! What the replica has sent, into the buffers of the connections it is for.
+
+use super::IoThread;
+use crate::env::Env;
+use ox_proto::acl::perms;
+use ox_tree::outbox::{Note, Outbox};
+
+/// Unsent bytes at which a connection gets no more answers and is given up.
+const UNSENT_BYTES_MAX: usize = 64 << 20;
+
+impl IoThread {
+    /// Moves everything the replica has sent into the connections' buffers.
+    pub(super) fn deliver(&mut self, env: &mut Env) {
+        while let Some(outbox) = self.mailbox.pop_front() {
+            self.deliver_outbox(env, &outbox);
+            env.trace.bytes(&outbox.bytes);
+        }
+    }
+
+    fn deliver_outbox(&mut self, env: &mut Env, outbox: &Outbox) {
+        for part in &outbox.parts {
+            let slot = part.conn.slot();
+            let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else { continue };
+            if connection.core.id() != part.conn || connection.closing {
+                continue;
+            }
+            let bytes = &outbox.bytes[part.span.clone()];
+            let mut keeps_up = true;
+            match &part.note {
+                Note::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => {
+                    env.marks.hidden_events += 1;
+                    continue;
+                }
+                Note::Event(_) => keeps_up = connection.put_event(bytes, env.plan.unsent_events_bytes),
+                Note::Answers(count) => {
+                    connection.core.on_answers(*count, bytes.len());
+                    keeps_up = connection.output.len() <= UNSENT_BYTES_MAX;
+                    connection.output.extend_from_slice(bytes);
+                }
+                Note::Attached(session, timeout_ms) => {
+                    connection.core.on_attached(*session, *timeout_ms);
+                    connection.output.extend_from_slice(bytes);
+                }
+                Note::Close => {
+                    connection.core.start_closing();
+                    connection.closing = true;
+                    connection.output.extend_from_slice(bytes);
+                }
+            }
+            if !keeps_up {
+                env.marks.given_up += 1;
+                connection.give_up();
+            }
+            self.list(slot);
+        }
+    }
+}

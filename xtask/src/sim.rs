@@ -1,0 +1,46 @@
+//! `cargo xtask sim`: as many seeds of the simulator as wished, on all cores.
+//!
+//! Built with the profile `sim`: as fast as a release, but a panic fails its own seed only.
+
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// Flags of `cargo xtask sim`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many.
+    #[arg(long, default_value_t = 1_000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Requests of each client, in place of what the seed says.
+    #[arg(long)]
+    steps: Option<u64>,
+    /// Run every seed twice and compare.
+    #[arg(long)]
+    twice: bool,
+    /// Runs at the same time; all cores by default.
+    #[arg(long)]
+    threads: Option<usize>,
+}
+
+/// Builds the simulator and runs it.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "--profile", "sim", "--package", "ox-sim", "--"]);
+    command.args(["--seeds", &args.seeds.to_string(), "--from", &args.from.to_string()]);
+    for (name, value) in [("--steps", args.steps), ("--threads", args.threads.map(|threads| threads as u64))] {
+        if let Some(value) = value {
+            command.args([name, &value.to_string()]);
+        }
+    }
+    if args.twice {
+        command.arg("--twice");
+    }
+    let status = command.status().context("run cargo")?;
+    if !status.success() {
+        bail!("some seeds failed");
+    }
+    Ok(())
+}
