@@ -33,7 +33,7 @@ use ox_tree::ops::{self, Verdict};
 use ox_tree::outbox::{Note, Outboxes};
 use ox_tree::read::{self, Asker, Question};
 use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
-use ox_zab::{Leader, Quorum, ServerId};
+use ox_zab::{Broadcast, Quorum, ServerId};
 use proposals::{Origin, Proposal, Proposals, Waiting, What};
 use std::sync::Arc;
 use sweep::Sweep;
@@ -61,7 +61,7 @@ pub struct ReplicaSettings {
 #[derive(Debug)]
 pub struct Replica {
     me: ServerId,
-    zab: Leader,
+    zab: Broadcast,
     pending: Pending,
     sessions: Sessions,
     conns: Conns,
@@ -85,7 +85,7 @@ impl Replica {
         }
         Self {
             me,
-            zab: Leader::new(Quorum::majority_of([me]), state.last_zxid()),
+            zab: Broadcast::new(Quorum::majority_of([me]), state.last_zxid()),
             pending: Pending::default(),
             sessions,
             conns: Conns::new(settings.threads),
