@@ -26,7 +26,7 @@ pub mod txn;
 
 pub use acl::{Acl, RawAcl, RawAcls};
 pub use error_code::ErrorCode;
-pub use ids::{SessionId, Zxid};
+pub use ids::{ServerId, SessionId, Zxid};
 pub use jute::{DecodeError, Jute, Reader};
 pub use opcode::OpCode;
 pub use stat::Stat;
