@@ -18,6 +18,7 @@ pub mod log_frame;
 pub mod multi;
 pub mod opcode;
 pub mod password;
+pub mod properties;
 pub mod reply;
 pub mod request;
 pub mod stat;
