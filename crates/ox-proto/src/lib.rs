@@ -8,6 +8,7 @@
 
 pub mod acl;
 pub mod connect;
+pub mod ensemble;
 pub mod error_code;
 pub mod event;
 pub mod frame;
@@ -22,7 +23,7 @@ pub mod properties;
 pub mod reply;
 pub mod request;
 pub mod stat;
-mod text;
+pub mod text;
 pub mod txn;
 
 pub use acl::{Acl, RawAcl, RawAcls};
