@@ -20,6 +20,7 @@ pub mod multi;
 pub mod opcode;
 pub mod password;
 pub mod properties;
+pub mod quorum;
 pub mod reply;
 pub mod request;
 pub mod stat;
