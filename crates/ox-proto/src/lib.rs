@@ -8,6 +8,7 @@
 
 pub mod acl;
 pub mod connect;
+pub mod ensemble;
 pub mod error_code;
 pub mod event;
 pub mod frame;
@@ -18,15 +19,17 @@ pub mod log_frame;
 pub mod multi;
 pub mod opcode;
 pub mod password;
+pub mod properties;
+pub mod quorum;
 pub mod reply;
 pub mod request;
 pub mod stat;
-mod text;
+pub mod text;
 pub mod txn;
 
 pub use acl::{Acl, RawAcl, RawAcls};
 pub use error_code::ErrorCode;
-pub use ids::{SessionId, Zxid};
+pub use ids::{ServerId, SessionId, Zxid};
 pub use jute::{DecodeError, Jute, Reader};
 pub use opcode::OpCode;
 pub use stat::Stat;

@@ -1,6 +1,7 @@
 //! The broadcast phase as its leader sees it: number, wait for a quorum's disks, commit in order.
 
-use crate::quorum::{Quorum, ServerId};
+use crate::quorum::Quorum;
+use ox_proto::ServerId;
 use ox_proto::Zxid;
 use std::collections::BTreeMap;
 

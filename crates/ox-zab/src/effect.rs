@@ -2,8 +2,8 @@
 
 use crate::epoch::Epoch;
 use crate::message::{Message, Txn};
-use crate::quorum::ServerId;
 use crate::vote::Notification;
+use ox_proto::ServerId;
 use ox_proto::Zxid;
 
 /// A connection between a learner and its leader.

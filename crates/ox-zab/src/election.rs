@@ -14,10 +14,12 @@ mod link;
 
 pub use link::Link;
 
-use crate::quorum::{Quorums, ServerId};
-use crate::vote::{Notification, PeerState, Vote};
+use crate::quorum::Quorums;
+use crate::vote::{Notification, Vote};
 use link::Links;
+use ox_proto::ServerId;
 use ox_proto::Zxid;
+use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeMap;
 
 /// How patient an election is.

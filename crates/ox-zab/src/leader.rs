@@ -16,10 +16,11 @@ use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
 use crate::history::Catch;
 use crate::message::{LearnerKind, Message, Txn};
-use crate::quorum::{Quorums, ServerId};
+use crate::quorum::Quorums;
 use crate::timing::Timing;
 use bytes::Bytes;
 use link::{Awaited, Link, Stage};
+use ox_proto::ServerId;
 use ox_proto::Zxid;
 use std::collections::{BTreeMap, BTreeSet};
 use syncs::Syncs;
@@ -75,7 +76,7 @@ pub struct Leader {
     applied: Zxid,
     syncs: Syncs,
     ping_at_ms: i64,
-    /// When something last went forward, until it is established.
+    /// When a step towards being established was last taken. That learners come and go is none.
     progress_ms: i64,
     own_awaited: Awaited,
     /// Since when voters with higher promises have been coming.
@@ -161,11 +162,13 @@ impl Leader {
         self.links.remove(&id);
     }
 
-    /// Bytes have gone to a learner, or come from it.
+    /// Bytes have gone to a learner, or come from it. To give away much history takes its time.
     pub fn on_progress(&mut self, now_ms: i64, id: LinkId) {
-        self.progress_ms = now_ms;
         if let Some(link) = self.links.get_mut(&id) {
             link.heard_ms = now_ms;
+            if link.stage == Stage::Syncing {
+                self.progress_ms = now_ms;
+            }
         }
     }
 
@@ -173,7 +176,6 @@ impl Leader {
     pub fn on_message(&mut self, cx: &mut Context<'_>, id: LinkId, message: Message) {
         let Some(link) = self.links.get_mut(&id) else { return };
         link.heard_ms = cx.now_ms;
-        self.progress_ms = cx.now_ms;
         match (link.stage, message) {
             (Stage::Unknown, Message::Hello { server, kind, accepted, config_version }) => {
                 (link.server, link.kind) = (server, kind);
@@ -185,6 +187,7 @@ impl Leader {
             (Stage::Active, message @ (Message::Request(_) | Message::Revalidate(..))) => {
                 cx.out.push(Effect::FromLearner(id, link.server, message));
             }
+            (Stage::Synced | Stage::Active, Message::Other(_)) => (),
             _ => self.close(cx, id),
         }
     }
@@ -314,7 +317,9 @@ impl Leader {
         link.stage = Stage::Introduced;
         if self.phase == Phase::Gathering {
             self.epoch = self.epoch.max(accepted.next());
-            self.introduced.insert(server);
+            if self.introduced.insert(server) {
+                self.progress_ms = cx.now_ms;
+            }
             return self.count_introduced(cx);
         }
         if self.epoch < accepted && self.quorums.is_voter(server) {
@@ -340,8 +345,8 @@ impl Leader {
             if (self.me.epochs.current, self.initial) < (current, last) {
                 return self.close(cx, id); // it would lose history
             }
-            if last != Zxid(-1) {
-                self.promised.insert(link.server);
+            if last != Zxid(-1) && self.promised.insert(link.server) {
+                self.progress_ms = cx.now_ms;
             }
             self.count_promised(cx);
         } else if Phase::Presenting <= self.phase {
@@ -400,7 +405,9 @@ impl Leader {
         if link.stage == Stage::Syncing && zxid == self.epoch.start() {
             link.stage = Stage::Synced;
             let (server, has) = (link.server, link.synced_to.max(link.early_ack));
-            self.synced.insert(server);
+            if self.synced.insert(server) {
+                self.progress_ms = cx.now_ms;
+            }
             if link.is_follower() {
                 self.order.on_ack(server, has);
             }
@@ -475,7 +482,7 @@ impl Leader {
         }
     }
 
-    fn on_pong(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid, touched: Vec<(ox_proto::SessionId, i32)>) {
+    fn on_pong(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid, touched: Bytes) {
         let link = self.links.get_mut(&id).expect("it has just spoken");
         if let Some(round) = link.pings.pop_front() {
             link.answered = round;

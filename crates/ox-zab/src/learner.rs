@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
 use crate::message::{LearnerKind, Message, Txn};
-use crate::quorum::ServerId;
 use crate::timing::Timing;
+use ox_proto::ServerId;
 use ox_proto::Zxid;
 use std::collections::VecDeque;
 

@@ -1,8 +1,12 @@
 //! What leader and learners say to each other on the quorum port.
 
+mod wire;
+
+pub use wire::Side;
+
 use crate::epoch::Epoch;
-use crate::quorum::ServerId;
 use bytes::Bytes;
+use ox_proto::ServerId;
 use ox_proto::{SessionId, Zxid};
 
 /// A transaction: its place in the order, and the record that log, peers and tree share.
@@ -34,8 +38,8 @@ pub struct Request {
     pub op: i32,
     /// The request as the client sent it.
     pub body: Bytes,
-    /// Scheme and id of what the client has proven; none for requests of the server itself.
-    pub ids: Option<Vec<(String, String)>>,
+    /// What the client has proven, encoded; null for requests of the server itself.
+    pub ids: Bytes,
 }
 
 /// One packet.
@@ -86,8 +90,8 @@ pub enum Message {
     Ack(Zxid),
     /// Are you there?
     Ping(Zxid),
-    /// I am, and have heard these sessions, with their timeouts.
-    Pong(Zxid, Vec<(SessionId, i32)>),
+    /// I am, and have heard these sessions: encoded with their timeouts.
+    Pong(Zxid, Bytes),
     /// Does this session live?
     Revalidate(SessionId, i32),
     /// Whether it does.
@@ -96,4 +100,6 @@ pub enum Message {
     Request(Request),
     /// Everything that was committed when it was asked for has been sent.
     Sync,
+    /// Something that this release does not know. It has no meaning when it can be ignored.
+    Other(i32),
 }

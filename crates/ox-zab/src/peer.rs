@@ -18,11 +18,13 @@ use crate::history::History;
 use crate::leader::{Candidate, Leader};
 use crate::learner::{Claim, Learner};
 use crate::message::{LearnerKind, Message, Txn};
-use crate::quorum::{Quorums, ServerId};
+use crate::quorum::Quorums;
 use crate::timing::Timing;
-use crate::vote::{Notification, PeerState, Vote};
+use crate::vote::{Notification, Vote};
 use bytes::Bytes;
+use ox_proto::ServerId;
 use ox_proto::Zxid;
+use ox_proto::quorum::notification::PeerState;
 
 /// How often a leader that does not answer yet is dialled, and how long in between.
 const DIALS_MAX: u32 = 10;

@@ -1,16 +1,8 @@
 //! Who votes, and how many of them decide.
 
+use ox_proto::ServerId;
+use ox_proto::ensemble::{Ensemble, Rule};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A server's number in the ensemble (`myid`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerId(pub i64);
-
-impl std::fmt::Display for ServerId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// The voters of a configuration, in groups, each with a weight. A group agrees when more than half of its weight does;
 /// a quorum is more than half of the groups that have any weight. A plain majority is one group of equal weights.
@@ -30,14 +22,26 @@ impl Quorum {
         Self { groups: vec![voters] }
     }
 
-    /// Voters in groups, with their weights.
+    /// Voters in groups, with their weights. If none has any, nothing is ever decided.
+    pub fn hierarchy_of(groups: impl IntoIterator<Item = BTreeMap<ServerId, i64>>) -> Self {
+        Self { groups: groups.into_iter().collect() }
+    }
+
+    /// The rule of a configuration.
     ///
     /// # Panics
-    /// When no group has a weight.
-    pub fn hierarchy_of(groups: impl IntoIterator<Item = BTreeMap<ServerId, i64>>) -> Self {
-        let groups: Vec<_> = groups.into_iter().collect();
-        assert!(groups.iter().any(|group| 0 < weight_of(group)), "some group has a weight");
-        Self { groups }
+    /// When there is no voter, which an ensemble always has.
+    pub fn of(ensemble: &Ensemble) -> Self {
+        match ensemble.rule() {
+            Rule::Majority => Self::majority_of(ensemble.voters()),
+            Rule::Hierarchical(groups) => {
+                let mut members: BTreeMap<i64, BTreeMap<ServerId, i64>> = BTreeMap::new();
+                for (server, group) in &groups.group_of {
+                    members.entry(*group).or_default().insert(*server, ensemble.weight(*server));
+                }
+                Self::hierarchy_of(members.into_values())
+            }
+        }
     }
 
     /// Everybody whose word counts, also with a weight of 0.

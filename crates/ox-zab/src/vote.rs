@@ -1,20 +1,9 @@
 //! Votes: whom a server wants to lead, and what it knows when it says so.
 
-use crate::quorum::{Quorums, ServerId};
+use crate::quorum::Quorums;
+use ox_proto::ServerId;
 use ox_proto::Zxid;
-
-/// What a server is doing. The numbers are those of the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerState {
-    /// Without a leader.
-    Looking = 0,
-    /// Follows a leader, and may vote.
-    Following = 1,
-    /// Leads.
-    Leading = 2,
-    /// Follows a leader, and does not vote.
-    Observing = 3,
-}
+use ox_proto::quorum::notification::{self, PeerState};
 
 /// A candidate with the end of its history: the epoch of the last leader it followed, and its last transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +45,20 @@ pub struct Notification {
     pub has_version: bool,
 }
 
+impl From<notification::Notification> for Notification {
+    fn from(from: notification::Notification) -> Self {
+        let notification::Notification { state, leader, zxid, round, peer_epoch } = from;
+        Self { state, vote: Vote { leader, zxid, epoch: peer_epoch }, round, has_version: true }
+    }
+}
+
 impl Notification {
+    /// As it is sent.
+    pub fn wire(&self) -> notification::Notification {
+        let Self { state, vote: Vote { leader, zxid, epoch }, round, .. } = *self;
+        notification::Notification { state, leader, zxid, round, peer_epoch: epoch }
+    }
+
     /// Whether two servers mean the same. Those that have a leader already may have been elected by other rounds, and
     /// hold other zxids for it.
     pub fn agrees_with(&self, other: &Self) -> bool {

@@ -1,6 +1,6 @@
 //! What is known about the connections to other servers.
 
-use crate::quorum::ServerId;
+use ox_proto::ServerId;
 use std::collections::BTreeMap;
 
 /// The election connection to a server.

@@ -1,7 +1,7 @@
 //! A leader's end of the link to one learner.
 
 use crate::message::LearnerKind;
-use crate::quorum::ServerId;
+use ox_proto::ServerId;
 use ox_proto::Zxid;
 use std::collections::VecDeque;
 

@@ -294,10 +294,8 @@ impl Realm {
             self.say(id, &effect);
         }
         match effect {
-            Effect::Notify(to, note) => {
-                if self.works(id, to) && self.servers[&to].process.is_some() {
-                    self.post(u64::MAX, to, Event::Note(id, note));
-                }
+            Effect::Notify(to, note) if self.works(id, to) && self.servers[&to].process.is_some() => {
+                self.post(u64::MAX, to, Event::Note(id, note));
             }
             Effect::Dial(leader) => self.post(u64::MAX - 1, id, Event::Dial(leader)),
             Effect::Send(link, message) => self.send(id, link, Packet::Message(message)),
@@ -337,7 +335,7 @@ impl Realm {
             }
             Effect::FromLeader(Message::Ping(zxid)) => {
                 let link = self.process(id).peer.learner().unwrap().link();
-                self.send(id, link, Packet::Message(Message::Pong(zxid, Vec::new())));
+                self.send(id, link, Packet::Message(Message::Pong(zxid, Bytes::new())));
             }
             _ => (),
         }
@@ -533,16 +531,18 @@ impl Realm {
         }
     }
 
-    /// Makes a server believe that another one leads. Elections may go wrong in any way; only time is lost.
-    pub(crate) fn lie(&mut self, to: i64, leader: i64) {
-        let (to, leader) = (ServerId(to), ServerId(leader));
-        let round = self.dice.below(12) + 1;
-        for from in self.quorums.voters() {
-            let state = if from == leader { PeerState::Leading } else { PeerState::Following };
-            let vote = Vote { leader, zxid: Zxid(0), epoch: 0 };
-            let note = Notification { state, vote, round, has_version: true };
-            if self.servers[&to].process.is_some() {
-                self.post(u64::MAX, to, Event::Note(from, note));
+    /// Makes everybody who looks for a leader believe that this one is elected. Elections may go wrong in any way; only
+    /// time may be lost.
+    pub(crate) fn lie(&mut self, leader: i64) {
+        self.next += 1;
+        let round = 1_000 + i64::try_from(self.next).unwrap();
+        let vote = Vote { leader: ServerId(leader), zxid: Zxid(i64::MAX), epoch: i64::from(i32::MAX) };
+        let note = Notification { state: PeerState::Looking, vote, round, has_version: true };
+        for to in self.servers.keys().copied().collect::<Vec<_>>() {
+            for from in self.quorums.voters() {
+                if self.servers[&to].process.is_some() {
+                    self.post(u64::MAX, to, Event::Note(from, note));
+                }
             }
         }
     }
