@@ -88,7 +88,7 @@ impl ReplicaLoop {
     fn step(&mut self, input: Input) {
         let now = self.shared.clock.now();
         if let Some(zxid) = input.durable {
-            self.replica.on_durable(zxid);
+            self.replica.on_durable(now, zxid);
         }
         if let Some(space) = input.space {
             self.replica.on_space(space.free_bytes, space.low_water_bytes);
@@ -122,7 +122,7 @@ impl ReplicaLoop {
     }
 
     fn hand_over_log(&mut self) {
-        if let Some(batch) = self.replica.take_log() {
+        if let Some(batch) = self.replica.take_log(self.shared.clock.now()) {
             let (metrics, records) = (&self.shared.metrics, batch.records as u64);
             metrics.outstanding_changes_queued.add(records);
             metrics.proposal_count.add(records);
