@@ -39,7 +39,7 @@ use ox_tree::ops::{self, Verdict};
 use ox_tree::outbox::{Note, Outboxes};
 use ox_tree::read::{self, Asker, Question};
 use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
-use ox_zab::{Broadcast, Effects, LinkId, Peer, Quorum, Reason, ServerId};
+use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -520,7 +520,7 @@ impl Replica {
     /// What the next transaction is made with; none if there can be no more, and the leader leaves.
     fn stamp(&mut self, now: Now, session: SessionId) -> Option<Stamp> {
         let zxid = Zxid(self.last_made.0 + 1);
-        if self.is_member() && zxid.counter() == u32::MAX {
+        if self.is_member() && Epoch::next_zxid(self.last_made) != Some(zxid) {
             self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::EpochUsedUp, out));
             return None;
         }

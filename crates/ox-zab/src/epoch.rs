@@ -16,6 +16,12 @@ impl Epoch {
         Zxid(self.0 << 32)
     }
 
+    /// The transaction behind `last`; none when the numbers of its epoch are used up, and another one has to begin.
+    // Compat: Apache's leaders end before the last number too.
+    pub fn next_zxid(last: Zxid) -> Option<Zxid> {
+        last.next().filter(|next| next.counter() != u32::MAX)
+    }
+
     /// The epoch of a transaction.
     pub fn of(zxid: Zxid) -> Self {
         Self(zxid.0 >> 32)
@@ -41,4 +47,16 @@ pub struct Epochs {
     pub accepted: Epoch,
     /// Of the last leader whose whole history it holds.
     pub current: Epoch,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k085_the_last_number_of_an_epoch_is_not_used() {
+        assert_eq!(Epoch::next_zxid(Zxid::new(2, 0)), Some(Zxid::new(2, 1)));
+        assert_eq!(Epoch::next_zxid(Zxid::new(2, u32::MAX - 2)), Some(Zxid::new(2, u32::MAX - 1)));
+        assert_eq!(Epoch::next_zxid(Zxid::new(2, u32::MAX - 1)), None);
+    }
 }

@@ -123,8 +123,7 @@ impl Leader {
 
     /// The zxid of the next proposal; none when the epoch has no more, and the leader leaves.
     pub fn next(&self) -> Option<Zxid> {
-        let next = self.order.next();
-        (next.counter() != u32::MAX).then_some(next)
+        Epoch::next_zxid(self.order.last_proposed())
     }
 
     /// The last proposal.

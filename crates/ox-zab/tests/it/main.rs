@@ -6,4 +6,6 @@
 mod agreement;
 mod elections;
 mod hall;
+mod leader_rules;
+mod learner_rules;
 mod realm;
