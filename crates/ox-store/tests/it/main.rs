@@ -9,5 +9,6 @@ mod expected;
 mod golden;
 mod known_cases;
 mod log;
+mod member;
 mod sim;
 mod workload;
