@@ -189,6 +189,14 @@ pub enum Error {
         /// What is durable.
         synced: Zxid,
     },
+    /// After a truncation the files lead somewhere else.
+    #[error("the history should have ended at {wanted} after a truncation, and ends at {found}")]
+    TruncateFailed {
+        /// Where it should end.
+        wanted: Zxid,
+        /// Where it does.
+        found: Zxid,
+    },
     /// An earlier error ended this log.
     #[error("the transaction log has failed before and takes nothing more")]
     LogFailed,
@@ -266,6 +274,7 @@ impl Error {
             | Self::NotSynced
             | Self::SnapshotBehind { .. }
             | Self::SnapshotAhead { .. }
+            | Self::TruncateFailed { .. }
             | Self::LogFailed
             | Self::PurgeRefused(_)
             | Self::PurgeStopped => None,
@@ -297,6 +306,7 @@ impl Error {
             | Self::NotSynced
             | Self::SnapshotBehind { .. }
             | Self::SnapshotAhead { .. }
+            | Self::TruncateFailed { .. }
             | Self::LogFailed
             | Self::PurgeRefused(_)
             | Self::PurgeStopped => false,
@@ -328,6 +338,7 @@ impl Error {
             | Self::NotSynced
             | Self::SnapshotBehind { .. }
             | Self::SnapshotAhead { .. }
+            | Self::TruncateFailed { .. }
             | Self::LogFailed
             | Self::PurgeRefused(_)
             | Self::PurgeStopped => 1,

@@ -33,7 +33,7 @@ pub mod txn_log;
 mod window;
 
 pub use error::{Damage, Error, Rejected};
-pub use member::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Quarantine, Standing};
+pub use member::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Quarantine, Standing, Truncated};
 pub use recovery::{Dropped, TornTail};
 pub use space::Space;
 pub use store::{Opened, RecoveryReport, SnapshotTaken, StartSnapshot, Store, StoreOptions};

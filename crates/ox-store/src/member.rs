@@ -17,9 +17,11 @@ mod epochs;
 mod identity;
 mod open;
 mod quarantine;
+mod truncate;
 
 pub use epochs::{EpochError, Epochs};
 pub use quarantine::Quarantine;
+pub use truncate::Truncated;
 
 use crate::error::Error;
 use crate::lineage::{History, Lineage};

@@ -201,6 +201,11 @@ impl TxnLog {
         self.roll = true;
     }
 
+    /// Syncs and closes the open file; the next batch begins another.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        self.guarded(Self::finish_file)
+    }
+
     /// Continues after `last`, in a new file: what was written before is cut, replaced, or was only just recovered.
     pub(crate) fn continue_after(&mut self, last: Zxid) {
         assert!(self.current.is_none(), "the open file was finished");

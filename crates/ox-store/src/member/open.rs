@@ -177,7 +177,7 @@ impl MemberLog {
     }
 
     /// Makes what was recovered durable, then the epochs; and removes what is left over.
-    fn settle_files(&mut self, mut recovered: Recovered, listing: &Listing) -> Result<Loaded, Error> {
+    pub(super) fn settle_files(&mut self, mut recovered: Recovered, listing: &Listing) -> Result<Loaded, Error> {
         let shared = Arc::clone(&self.store.0);
         let marker = Marker::load(&*shared.disk, &shared.dirs.logs)?;
         let files = Files { disk: &*shared.disk, dirs: &shared.dirs, listing, marker };

@@ -59,7 +59,6 @@ pub(crate) struct TornLog {
 
 /// The first record above the limit.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "for truncating")]
 pub(crate) struct Beyond {
     pub(crate) log: LogFile,
     /// Where it starts.
