@@ -48,3 +48,10 @@ pub(crate) const SNAPPY_CHUNK_BYTES_MAX: usize = 512 << 20;
 /// How often replay starts to search the logs from the beginning for records that stand there twice. One is enough
 /// for a series written twice; a log that needs more than this was made to waste our time.
 pub(crate) const LOOKBACK_STARTS_MAX: u32 = 64;
+
+/// Epochs, identity and notes have a few bytes; what is longer is none of them.
+pub(crate) const SMALL_FILE_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of the newest records that a member keeps from its replay for learners, at most: enough for 500 of any usual
+/// size, and no second copy of a database made of large ones.
+pub(crate) const WINDOW_BYTES_MAX: usize = 64 << 20;

@@ -201,6 +201,27 @@ impl TxnLog {
         self.roll = true;
     }
 
+    /// Syncs and closes the open file; the next batch begins another.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        self.guarded(Self::finish_file)
+    }
+
+    /// Continues after `last`, in a new file: what was written before is cut, replaced, or was only just recovered.
+    pub(crate) fn continue_after(&mut self, last: Zxid) {
+        assert!(self.current.is_none(), "the open file was finished");
+        self.last = last;
+    }
+
+    /// An earlier error ended the log.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Takes nothing more.
+    pub(crate) fn fail(&mut self) {
+        self.failed = true;
+    }
+
     /// Ends cleanly: everything durable, the unused space given back, the marker synced.
     pub fn close(mut self) -> Result<(), Error> {
         self.guarded(|log| {
