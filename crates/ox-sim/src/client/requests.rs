@@ -107,14 +107,18 @@ impl Mind<'_> {
             OpCode::CreateContainer => 4 * number(self.dice, 2),
             _ => ephemeral + 2 * sequential,
         };
-        let ttl_ms = if self.dice.chance(900) { self.dice.between(1, 3_000) } else { self.dice.between(-2, 0) };
+        let ttl_ms = if self.dice.chance(900) { 1 + self.dice.skewed(3_000) } else { self.dice.between(-2, 0) };
         Op::Create(Create { op, path: self.path(), data: self.data(), acl: self.acl(), flags, ttl_ms })
     }
 
     fn write(&mut self) -> Op {
         match self.dice.below(100) {
+            0..=14 if !self.known.is_empty() => {
+                let parent = *self.dice.pick(&self.known);
+                Op::Create(Create::open(&self.below(parent), b"child", 0))
+            }
             0..=44 => self.create(),
-            45..=64 => Op::Delete { path: self.path(), version: self.version() },
+            45..=69 => Op::Delete { path: self.path(), version: self.version() },
             _ => Op::SetData { path: self.path(), data: self.data(), version: self.version() },
         }
     }
