@@ -95,6 +95,8 @@ pub struct Plan {
     pub tops: usize,
     /// Names below them.
     pub names: usize,
+    /// Data of several sectors, in a thousand.
+    pub large_per_mille: u32,
     /// Clients send requests without waiting for the answer to the handshake.
     pub eager_clients: bool,
     /// Clients wait for answers longer than their sessions live, as long as the connection stands.
@@ -151,8 +153,10 @@ impl Plan {
         plan.draw_pace(dice);
         plan.draw_settings(dice);
         plan.draw_faults(dice);
-        if dice.chance(150) {
-            plan.overload(dice);
+        match dice.below(100) {
+            0..=14 => plan.overload(dice),
+            15..=29 => plan.tear_logs(dice),
+            _ => (),
         }
         plan
     }
@@ -209,6 +213,7 @@ impl Plan {
             pipeline: 32,
             tops: 4,
             names: 5,
+            large_per_mille: 80,
             eager_clients: false,
             patient_clients: false,
             restore_per_mille: 20,
@@ -257,7 +262,7 @@ impl Plan {
         self.extended_types = dice.chance(750);
         self.close_session_txn = !dice.chance(150);
         self.sweep_ms = *dice.pick(&[200, 1_000, 5_000]);
-        self.sweep_per_minute = *dice.pick(&[60, 600, 60_000]);
+        self.sweep_per_minute = *dice.pick(&[60, 60, 600, 60_000]);
         self.never_used_ms = *dice.pick(&[0, 0, 1_000]);
         self.splits_dirs = dice.chance(200);
         self.low_water_bytes = *dice.pick(&[500, 2_000, 8_000]);
@@ -289,6 +294,7 @@ impl Plan {
         self.think_us = self.pause_us(per_cent);
         self.tops = *dice.pick(&[1, 2, 4]);
         self.names = *dice.pick(&[1, 2, 5]);
+        self.large_per_mille = *dice.pick(&[20, 80, 400]);
         self.eager_clients = dice.chance(300);
         self.patient_clients = dice.chance(400);
     }
@@ -312,6 +318,21 @@ impl Plan {
         self.throttle_max = *dice.pick(&[None, Some(1), Some(3)]);
         (self.burst, self.pipeline) = (*dice.pick(&[3, 30]), *dice.pick(&[4, 50]));
         self.think_us = self.pause_us(40);
+    }
+
+    /// Power goes again and again while large batches are being written to new files.
+    fn tear_logs(&mut self, dice: &mut Dice) {
+        self.power_before_sync_ms = dice.between(200, 1_000);
+        (self.clients, self.requests) = (self.clients.max(3), self.requests.max(100));
+        (self.power_ms, self.kill_ms, self.disk_error_ms, self.full_ms) = (0, 0, 0, 0);
+        self.active_ms = self.active_ms.max(8_000);
+        (self.net_delay_us, self.sync_us) = (*dice.pick(&[100, 2_000]), *dice.pick(&[100, 5_000]));
+        self.preallocate_bytes = *dice.pick(&[2048, 4096, 16 << 10]);
+        self.large_per_mille = 500;
+        self.snap_count = *dice.pick(&[4, 8, 20]);
+        self.batch_records = 1_000;
+        (self.burst, self.pipeline) = (20, 50);
+        self.think_us = self.pause_us(80);
     }
 
     fn draw_faults(&mut self, dice: &mut Dice) {

@@ -216,7 +216,7 @@ fn draw_keep(env: &mut Env, pieces: usize) -> Keep {
         0 => Keep::Nothing,
         1 => Keep::Everything,
         2 => Keep::Only(env.dice.index(pieces)),
-        3 => Keep::AllBut(env.dice.index(pieces)),
+        3 | 4 => Keep::AllBut(env.dice.index(pieces)),
         _ => Keep::Random(env.dice.next()),
     }
 }
