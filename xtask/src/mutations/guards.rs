@@ -217,8 +217,15 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/sessions.rs",
         guard: "a client that waits for its answer is not silent",
         breaks: "sessions are closed because the disk is slow",
-        with: "                if excused(session.conn) {\n",
-        without: "                if false {\n",
+        with: "                if let Some(at_ms) = session.conn.and_then(&waited_ms) {\n",
+        without: "                if let Some(at_ms) = session.conn.and_then(&waited_ms).filter(|_| false) {\n",
+    },
+    Guard {
+        file: "crates/ox-replica/src/replica.rs",
+        guard: "a client that has waited for its answer gets its whole timeout",
+        breaks: "sessions are closed because the disk was slow",
+        with: "                    asker.answered_ms = Some(now.mono_ms);\n",
+        without: "",
     },
     Guard {
         file: "crates/ox-replica/src/conn.rs",

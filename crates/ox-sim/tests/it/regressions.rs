@@ -12,3 +12,15 @@ use ox_sim::Plan;
 fn seed_383_a_session_nobody_was_told_of() {
     survives(383, &Plan::of(383));
 }
+
+/// A session whose write was answered after a long wait ended before its pings, which had come meanwhile, were read.
+#[test]
+fn seed_7311_a_session_that_had_waited_for_the_disk() {
+    survives(7311, &Plan::of(7311));
+}
+
+/// The checker took an old log that could not be removed, and stood alone since, for a hole in the history.
+#[test]
+fn seed_8217_an_old_log_that_is_left_over() {
+    survives(8217, &Plan::of(8217));
+}
