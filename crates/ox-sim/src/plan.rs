@@ -310,12 +310,15 @@ impl Plan {
     /// More comes in than a slow disk takes, from clients that wait patiently and have little time to live.
     fn overload(&mut self, dice: &mut Dice) {
         (self.tick_ms, self.timeouts_ms) = (100, (200, dice.between(300, 1_200)));
+        (self.clients, self.requests) = (self.clients.max(4), self.requests.max(100));
+        // What else makes clients wait would excuse the server.
+        (self.stall_ms, self.freeze_ms, self.slow_net_ms, self.nap_ms) = (0, 0, 0, 0);
         self.net_delay_us = *dice.pick(&[100, 2_000]);
         self.thread_delay_us = *dice.pick(&[10, 100]);
         self.sync_us = *dice.pick(&[100_000, 1_000_000]);
         self.patient_clients = true;
         self.outstanding_max = 1;
-        self.throttle_max = *dice.pick(&[None, Some(1), Some(3)]);
+        self.throttle_max = *dice.pick(&[None, Some(1), Some(1), Some(3)]);
         (self.burst, self.pipeline) = (*dice.pick(&[3, 30]), *dice.pick(&[4, 50]));
         self.think_us = self.pause_us(40);
     }
