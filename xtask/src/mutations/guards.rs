@@ -16,7 +16,7 @@ pub(super) struct Guard {
 /// Guards whose removal the simulator is not expected to notice, and why. They are tried all the same.
 pub(super) const UNSEEN: &[(&str, &str)] = &[(
     "a client that has waited for its answer gets its whole timeout",
-    "a race of milliseconds, met by one seed in ten thousand (7311); kept by `ox-replica/tests/it/sessions.rs`",
+    "a race of milliseconds, met by one seed in ten thousand; kept by `ox-replica/tests/it/sessions.rs`",
 )];
 
 pub(super) const GUARDS: &[Guard] = &[
