@@ -3,8 +3,8 @@
 //! Nothing here knows what the bytes mean to the tree; nothing outside knows how they are laid out.
 //! Decoding borrows from the buffer it reads and never trusts an announced length or count.
 //!
-//! Start with [`jute`] (primitive types), then [`request`] and [`reply`] (the client port) and [`txn`]
-//! (what logs, snapshots and peers carry).
+//! Start with [`jute`] (primitive types), then [`request`] and [`reply`] (the client port), [`txn`]
+//! (what logs, snapshots and peers carry), [`quorum`] (the ports between servers) and [`ensemble`].
 
 pub mod acl;
 pub mod connect;
