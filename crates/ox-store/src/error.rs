@@ -88,6 +88,12 @@ pub enum Error {
     /// Epochs without any history.
     #[error("{} has epochs, but neither snapshots nor logs: the history is lost", .0.display())]
     HistoryLost(PathBuf),
+    /// The note about a leader's snapshot is damaged.
+    #[error("{} does not say which snapshot was being installed", .0.display())]
+    InstallUnreadable(PathBuf),
+    /// The old history was moved aside, and the new one is not there.
+    #[error("{}, which a leader sent and which replaced all older files, is missing or damaged", .0.display())]
+    InstallLost(PathBuf),
     /// A log is damaged where its records are needed.
     #[error("{} is damaged at byte {offset}, behind zxid {after}: {damage}", path.display())]
     Corrupt {
@@ -240,6 +246,8 @@ const PUT_BACK_EPOCHS: &str = "put back acceptedEpoch and currentEpoch; or, if t
                                and create a file named initialize in dataDir";
 const PUT_BACK_HISTORY: &str = "put back the snapshots and logs; or, if this is to be an empty member of a new ensemble, \
                                 remove acceptedEpoch and currentEpoch too";
+const PUT_BACK_INSTALL: &str = "put back an intact copy of it; or of all snapshots and logs as they were before, and remove \
+                                oxk.install";
 
 impl Error {
     /// What an operator can do about a history that is not complete.
@@ -257,6 +265,7 @@ impl Error {
             Self::Snapshot { .. } => Some(PUT_BACK_SNAPSHOT),
             Self::Epochs { .. } => Some(PUT_BACK_EPOCHS),
             Self::HistoryLost(_) => Some(PUT_BACK_HISTORY),
+            Self::InstallUnreadable(_) | Self::InstallLost(_) => Some(PUT_BACK_INSTALL),
             Self::NoUsableSnapshot(rejected) => {
                 // Where a snapshot could be read, it is the logs that need help.
                 let is_read = |one: &&Rejected| !matches!(*one.reason, Self::Snapshot { .. });
@@ -286,6 +295,8 @@ impl Error {
         match self {
             Self::Epochs { .. }
             | Self::HistoryLost(_)
+            | Self::InstallUnreadable(_)
+            | Self::InstallLost(_)
             | Self::Corrupt { .. }
             | Self::Gap { .. }
             | Self::EpochGap { .. }
@@ -326,6 +337,8 @@ impl Error {
             Self::Io { .. }
             | Self::Epochs { .. }
             | Self::HistoryLost(_)
+            | Self::InstallUnreadable(_)
+            | Self::InstallLost(_)
             | Self::Corrupt { .. }
             | Self::Gap { .. }
             | Self::EpochGap { .. }

@@ -15,6 +15,7 @@
 
 mod epochs;
 mod identity;
+pub(crate) mod install;
 mod open;
 mod quarantine;
 mod truncate;

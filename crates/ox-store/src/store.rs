@@ -13,6 +13,7 @@ use crate::error::{Error, IoContext, Rejected};
 use crate::limits::STOP_NOTICED;
 use crate::lineage::Lineage;
 use crate::marker::Marker;
+use crate::member::install;
 use crate::names::{self, Compression, Dirs, SnapshotFile};
 use crate::purge::{self, Purged};
 use crate::recovery::repair::{Dropped, move_aside, repair, secure};
@@ -20,7 +21,7 @@ use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
 use crate::session_clock;
 use crate::small_file;
 use crate::snapshot::read::{StoredNode, read_snapshot};
-use crate::snapshot::write::{SnapshotWriter, Structure, write_snapshot};
+use crate::snapshot::write::{Prepared, SnapshotWriter, Structure, prepare, publish};
 use crate::snapshot::{Contents, Trailer};
 use crate::space::{Reserve, Reserved, Space, room};
 use crate::txn_log::{LogOptions, TxnLog};
@@ -186,6 +187,11 @@ impl Store {
     ) -> Result<Opened, Error> {
         let store = Self::lock(disk, options, tree_options, Lineage::Standalone)?;
         let (disk, dirs) = (&*store.0.disk, &store.0.dirs);
+        match install::resume(disk, dirs) {
+            // Not one of ours, and no member's directory.
+            Err(Error::InstallUnreadable(_)) => (),
+            resumed => resumed?,
+        }
         let listing = store.listing()?;
         let files = Files { disk, dirs, listing: &listing, marker: Marker::load(disk, &dirs.logs)? };
         let mut recovered = recover(&files, &options.rules(), tree_options)?;
@@ -258,14 +264,17 @@ impl Store {
         let last = frozen.last_zxid();
         shared.lineage.lock().check_snapshot(last)?;
         let listing = names::list(&*shared.disk, &shared.dirs)?;
-        for file in listing.snapshots.into_iter().filter(|file| file.last == last) {
-            if read_snapshot(&*shared.disk, &file, &mut Structure::default()).is_ok() {
+        for file in listing.snapshots.iter().filter(|file| file.last == last) {
+            if read_snapshot(&*shared.disk, file, &mut Structure::default()).is_ok() {
                 shared.disk.sync_dir(&shared.dirs.snapshots).context("sync directory", &shared.dirs.snapshots)?;
-                return Ok(SnapshotTaken::Existed(file));
+                return Ok(SnapshotTaken::Existed(file.clone()));
             }
         }
         let (dir, low_water_bytes) = (&shared.dirs.snapshots, shared.low_water_bytes);
-        self.write_into(frozen, &|| room(&*shared.disk, dir, low_water_bytes)).map(SnapshotTaken::Written)
+        let written = self.write_into(frozen, &|| room(&*shared.disk, dir, low_water_bytes))?;
+        // Beside the leader's snapshot that replaced them there is a second one now. What stays is removed next time.
+        listing.old.iter().for_each(|path| _ = shared.disk.remove(path));
+        Ok(SnapshotTaken::Written(written))
     }
 
     /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3. Reads all
@@ -355,9 +364,14 @@ impl Store {
         frozen: &Frozen,
         room: &dyn Fn() -> io::Result<u64>,
     ) -> Result<SnapshotFile, Error> {
+        self.prepare(frozen, room).and_then(|prepared| publish(&*self.0.disk, prepared))
+    }
+
+    /// Writes a snapshot that has no name yet.
+    pub(crate) fn prepare(&self, frozen: &Frozen, room: &dyn Fn() -> io::Result<u64>) -> Result<Prepared, Error> {
         let (shared, trailer) = (&*self.0, self.trailer(frozen));
         let (dir, last) = (&shared.dirs.snapshots, frozen.last_zxid());
-        write_snapshot(&*shared.disk, dir, last, shared.compression, room, |writer| fill(writer, frozen, &trailer))
+        prepare(&*shared.disk, dir, last, shared.compression, room, |writer| fill(writer, frozen, &trailer))
     }
 
     /// Warns when Apache with these settings could not read the snapshot that was loaded.

@@ -1,6 +1,7 @@
 //! Opening the directories of a member.
 //!
-//! Everything is read and judged before anything is changed:
+//! Everything is read and judged before anything is changed, except that an installation which was begun is finished
+//! first:
 //!
 //! ```text
 //! identity ──> quarantine note? ──> snapshots and logs ──> epochs ──> repair, sync, note epochs ──> Loaded
@@ -10,7 +11,7 @@
 
 use super::epochs::{EpochFiles, Found, Stored, Vouched};
 use super::quarantine::Quarantine;
-use super::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Standing, identity};
+use super::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Standing, identity, install};
 use crate::disk::Disk;
 use crate::error::{Error, IoContext};
 use crate::lineage::Lineage;
@@ -87,7 +88,7 @@ enum Judged {
     Quarantined(Quarantine),
 }
 
-/// Reads snapshots and logs and compares them with the epochs. Writes nothing but the note of a quarantine.
+/// Reads snapshots and logs and compares them with the epochs. Notes a quarantine.
 fn judge(
     store: &Store,
     options: &StoreOptions,
@@ -115,6 +116,7 @@ fn recover_and_compare(
     (found, initialize): (&Found, bool),
 ) -> Result<Judged, Error> {
     let (disk, dirs) = (&*store.0.disk, &store.0.dirs);
+    install::resume(disk, dirs)?;
     let listing = store.listing()?;
     let files = Files { disk, dirs, listing: &listing, marker: Marker::load(disk, &dirs.logs)? };
     let recovered = recover(&files, &member.rules(options), tree_options)?;

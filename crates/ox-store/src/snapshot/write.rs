@@ -18,7 +18,7 @@ use ox_proto::jute::{Jute, put_buffer, put_count, put_text};
 use ox_proto::{Acl, RawAcls, SessionId, Zxid};
 use simd_adler32::Adler32;
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Encodes a snapshot into a file.
 pub(crate) struct SnapshotWriter<'a> {
@@ -146,27 +146,45 @@ impl Write for FileWriter<'_> {
     }
 }
 
-/// Writes the snapshot of everything up to `last` with `fill`, checks it and gives it its name. `room` tells
-/// how many bytes it may take. On failure nothing is left behind, as far as the disk allows.
-pub(crate) fn write_snapshot(
+/// A snapshot that is complete, durable and read back, and has no name yet.
+pub(crate) struct Prepared {
+    pub(crate) unfinished: PathBuf,
+    /// What it will be.
+    pub(crate) file: SnapshotFile,
+}
+
+/// Writes the snapshot of everything up to `last` with `fill` and checks it. `room` tells how many bytes it may take. On
+/// failure nothing is left behind, as far as the disk allows.
+pub(crate) fn prepare(
     disk: &dyn Disk,
     dir: &Path,
     last: Zxid,
     compression: Compression,
     room: &dyn Fn() -> io::Result<u64>,
     fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
-) -> Result<SnapshotFile, Error> {
+) -> Result<Prepared, Error> {
     let name = snapshot_name(last, compression);
     let (path, unfinished) = (dir.join(&name), dir.join(unfinished_name(&name)));
-    let written = write_and_check(disk, &unfinished, last, compression, room, fill)
-        .and_then(|()| disk.rename(&unfinished, &path).context("rename", &unfinished));
-    if let Err(source) = written {
+    match write_and_check(disk, &unfinished, last, compression, room, fill) {
+        Ok(()) => Ok(Prepared { unfinished, file: SnapshotFile { last, compression, path } }),
+        Err(source) => {
+            _ = disk.remove(&unfinished);
+            Err(Error::SnapshotWrite { path, source: Box::new(source) })
+        }
+    }
+}
+
+/// Gives it its name.
+pub(crate) fn publish(disk: &dyn Disk, prepared: Prepared) -> Result<SnapshotFile, Error> {
+    let Prepared { unfinished, file } = prepared;
+    let dir = file.path.parent().unwrap_or(Path::new("."));
+    if let Err(source) = disk.rename(&unfinished, &file.path).context("rename", &unfinished) {
         _ = disk.remove(&unfinished);
-        return Err(Error::SnapshotWrite { path, source: Box::new(source) });
+        return Err(Error::SnapshotWrite { path: file.path, source: Box::new(source) });
     }
     match disk.sync_dir(dir).context("sync directory", dir) {
-        Ok(()) => Ok(SnapshotFile { last, compression, path }),
-        Err(source) => Err(Error::SnapshotWrite { path, source: Box::new(source) }),
+        Ok(()) => Ok(file),
+        Err(source) => Err(Error::SnapshotWrite { path: file.path, source: Box::new(source) }),
     }
 }
 
