@@ -235,7 +235,7 @@ impl Recovered {
 }
 
 /// Hands a snapshot's content to the tree.
-struct LoaderSink(Loader);
+pub(crate) struct LoaderSink(pub(crate) Loader);
 
 impl Sink for LoaderSink {
     fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {

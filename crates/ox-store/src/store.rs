@@ -20,16 +20,15 @@ use crate::recovery::repair::{Dropped, move_aside, repair, secure};
 use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
 use crate::session_clock;
 use crate::small_file;
-use crate::snapshot::read::{StoredNode, read_snapshot};
-use crate::snapshot::write::{Prepared, SnapshotWriter, Structure, prepare, publish};
-use crate::snapshot::{Contents, Trailer};
+use crate::snapshot::Trailer;
+use crate::snapshot::read::read_snapshot;
+use crate::snapshot::write::{Prepared, Structure, prepare, publish};
 use crate::space::{Reserve, Reserved, Space, room};
 use crate::txn_log::{LogOptions, TxnLog};
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
 use ox_tree::{Frozen, Options, State};
 use parking_lot::Mutex;
-use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -371,7 +370,7 @@ impl Store {
     pub(crate) fn prepare(&self, frozen: &Frozen, room: &dyn Fn() -> io::Result<u64>) -> Result<Prepared, Error> {
         let (shared, trailer) = (&*self.0, self.trailer(frozen));
         let (dir, last) = (&shared.dirs.snapshots, frozen.last_zxid());
-        prepare(&*shared.disk, dir, last, shared.compression, room, |writer| fill(writer, frozen, &trailer))
+        prepare(&*shared.disk, dir, last, shared.compression, room, |writer| writer.write(frozen, &trailer))
     }
 
     /// Warns when Apache with these settings could not read the snapshot that was loaded.
@@ -403,16 +402,6 @@ impl StoreOptions {
     pub(crate) fn initialize_markers(&self) -> impl Iterator<Item = PathBuf> {
         std::iter::once(&self.data_dir).chain(&self.log_dir).map(|dir| dir.join("initialize"))
     }
-}
-
-fn fill(mut writer: SnapshotWriter<'_>, frozen: &Frozen, trailer: &Trailer) -> io::Result<Contents> {
-    writer.sessions(frozen.sessions())?;
-    writer.lists(frozen.acl_count(), frozen.acls())?;
-    frozen.for_each_node(|node| {
-        let path = Cow::Borrowed(node.path);
-        writer.node(&StoredNode { path, data: node.data, acl: node.acl, stat: node.stat })
-    })?;
-    writer.finish(trailer)
 }
 
 /// Removes what an earlier run left unfinished, and the `initialize` marker, which counts for one start.

@@ -11,4 +11,5 @@ mod known_cases;
 mod log;
 mod member;
 mod sim;
+mod stream;
 mod workload;
