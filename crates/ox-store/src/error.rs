@@ -203,6 +203,9 @@ pub enum Error {
         /// Where it does.
         found: Zxid,
     },
+    /// Stored records that were checked are not there any more.
+    #[error("the stored history behind {0} has changed while it was read")]
+    HistoryChanged(Zxid),
     /// An earlier error ended this log.
     #[error("the transaction log has failed before and takes nothing more")]
     LogFailed,
@@ -284,6 +287,7 @@ impl Error {
             | Self::SnapshotBehind { .. }
             | Self::SnapshotAhead { .. }
             | Self::TruncateFailed { .. }
+            | Self::HistoryChanged(_)
             | Self::LogFailed
             | Self::PurgeRefused(_)
             | Self::PurgeStopped => None,
@@ -318,6 +322,7 @@ impl Error {
             | Self::SnapshotBehind { .. }
             | Self::SnapshotAhead { .. }
             | Self::TruncateFailed { .. }
+            | Self::HistoryChanged(_)
             | Self::LogFailed
             | Self::PurgeRefused(_)
             | Self::PurgeStopped => false,
@@ -352,6 +357,7 @@ impl Error {
             | Self::SnapshotBehind { .. }
             | Self::SnapshotAhead { .. }
             | Self::TruncateFailed { .. }
+            | Self::HistoryChanged(_)
             | Self::LogFailed
             | Self::PurgeRefused(_)
             | Self::PurgeStopped => 1,

@@ -15,6 +15,7 @@ mod directories;
 pub mod disk;
 pub mod dump;
 mod error;
+mod history;
 mod limits;
 mod lineage;
 pub mod log_reader;
@@ -33,6 +34,7 @@ pub mod txn_log;
 mod window;
 
 pub use error::{Damage, Error, Rejected};
+pub use history::StoredHistory;
 pub use member::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Quarantine, Standing, Truncated};
 pub use recovery::{Dropped, TornTail};
 pub use space::Space;

@@ -109,6 +109,8 @@ pub struct MemberLog {
     options: StoreOptions,
     member: MemberOptions,
     tree_options: Options,
+    /// How many histories the files have held.
+    histories: u64,
 }
 
 impl MemberLog {
@@ -202,9 +204,9 @@ impl MemberLog {
     }
 
     /// The files hold another history now.
-    fn begin_history(&self, floor: Zxid, last: Zxid, reach: Zxid) {
-        let mut lineage = self.store.0.lineage.lock();
-        let number = if let Lineage::Member(history) = &*lineage { history.number + 1 } else { 1 };
-        *lineage = Lineage::Member(History { number, floor, synced: last, reach });
+    fn begin_history(&mut self, floor: Zxid, last: Zxid, reach: Zxid) {
+        self.histories += 1;
+        let history = History { number: self.histories, floor, synced: last, reach };
+        *self.store.0.lineage.lock() = Lineage::Member(history);
     }
 }

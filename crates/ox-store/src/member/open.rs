@@ -67,6 +67,7 @@ impl Store {
             options: options.clone(),
             member: *member,
             tree_options: tree_options.clone(),
+            histories: 0,
         };
         let mut opened = OpenedMember { store, log, standing: Standing::Empty, session_clock_ms };
         opened.standing = match judged {

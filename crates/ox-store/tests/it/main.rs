@@ -7,6 +7,7 @@ mod crash;
 mod dump;
 mod expected;
 mod golden;
+mod history;
 mod known_cases;
 mod log;
 mod member;

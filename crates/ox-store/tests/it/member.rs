@@ -90,11 +90,11 @@ impl Allowed {
 
 /// A member at work.
 #[derive(Clone)]
-struct Life {
-    options: StoreOptions,
-    disk: SimDisk,
+pub(crate) struct Life {
+    pub(crate) options: StoreOptions,
+    pub(crate) disk: SimDisk,
     allowed: Allowed,
-    txns: Txns,
+    pub(crate) txns: Txns,
 }
 
 impl Life {
@@ -114,7 +114,7 @@ impl Life {
     }
 
     /// Appends batches and syncs after each.
-    fn append(&mut self, opened: &mut OpenedMember, batches: &[Txns]) -> Result<(), Error> {
+    pub(crate) fn append(&mut self, opened: &mut OpenedMember, batches: &[Txns]) -> Result<(), Error> {
         for batch in batches {
             let mut state = state_of(&self.txns);
             let mut frames = Vec::new();
@@ -130,14 +130,14 @@ impl Life {
         Ok(())
     }
 
-    fn accept(&mut self, opened: &mut OpenedMember, epoch: u32) -> Result<(), Error> {
+    pub(crate) fn accept(&mut self, opened: &mut OpenedMember, epoch: u32) -> Result<(), Error> {
         self.allowed.epochs.1.accepted = epoch;
         opened.log.set_accepted(epoch)?;
         self.allowed.epochs.0.accepted = epoch;
         Ok(())
     }
 
-    fn take_over(&mut self, opened: &mut OpenedMember, epoch: u32) -> Result<(), Error> {
+    pub(crate) fn take_over(&mut self, opened: &mut OpenedMember, epoch: u32) -> Result<(), Error> {
         self.allowed.epochs.1.current = epoch;
         opened.log.set_current(epoch)?;
         self.allowed.epochs.0.current = epoch;
@@ -179,7 +179,7 @@ impl Life {
     }
 
     /// The old history or the new one while this runs, and the new one when it is done.
-    fn install(&mut self, opened: &mut OpenedMember, txns: Txns) -> Result<(), Error> {
+    pub(crate) fn install(&mut self, opened: &mut OpenedMember, txns: Txns) -> Result<(), Error> {
         self.allowed.histories.push((txns.clone(), txns.len()));
         self.allowed.epochs.1.current = self.allowed.epochs.0.accepted;
         opened.log.install(&state_of(&txns).freeze())?;
@@ -447,7 +447,7 @@ fn a_quarantined_member_is_healed() {
 }
 
 /// Epochs 1 and 3, a log for every few records, and snapshots here and there.
-fn with_logs(snapshots: &[Zxid]) -> (Life, OpenedMember) {
+pub(crate) fn with_logs(snapshots: &[Zxid]) -> (Life, OpenedMember) {
     let mut life = Life::new();
     life.options.log.snap_count = 1_000_000;
     let mut opened = life.open().unwrap();
