@@ -386,3 +386,23 @@ impl<T> IoContext<T> for io::Result<T> {
         self.map_err(|source| Error::Io { action, path: path.to_owned(), source })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_told_from_trouble() {
+        let io = |source: io::Error| Error::Io { action: "read", path: "log.1".into(), source };
+        let unreadable = || io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error());
+        assert!(io(unreadable()).is_damage(), "a bad sector");
+        assert!(!io(io::ErrorKind::PermissionDenied.into()).is_damage());
+        let snapshot = |source: io::Error| Error::Snapshot { path: "snapshot.1".into(), source: source.into() };
+        assert!(snapshot(io::ErrorKind::InvalidData.into()).is_damage(), "it cannot be decompressed");
+        assert!(!snapshot(io::ErrorKind::OutOfMemory.into()).is_damage());
+        let rejected = |reason: Error| Rejected { path: "snapshot.1".into(), reason: Box::new(reason) };
+        let sick = io(io::ErrorKind::PermissionDenied.into());
+        assert!(Error::NoUsableSnapshot(vec![rejected(snapshot(unreadable()))]).is_damage());
+        assert!(!Error::NoUsableSnapshot(vec![rejected(snapshot(unreadable())), rejected(sick)]).is_damage());
+    }
+}

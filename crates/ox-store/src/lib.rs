@@ -8,7 +8,7 @@
 //! - after every start Apache can open the directory, and after Apache we can.
 //!
 //! Read [`disk`] first (the one door to the file system, real and simulated), then [`txn_log`], [`snapshot`],
-//! `recovery` and [`store`], which puts them together.
+//! `recovery` and [`store`], which puts them together; for an ensemble member, [`member`].
 
 mod damage;
 mod directories;

@@ -79,7 +79,8 @@ pub struct Loaded {
     /// What it leads to. Its last zxid is the one to claim.
     pub state: State,
     /// The state contains parts of transactions up to here. While that is beyond its last zxid, this server must neither
-    /// lead nor serve.
+    /// lead nor serve; and a leader that goes on behind it without sending the transaction of this very zxid has another
+    /// history, so that only its snapshot helps.
     pub reach: Zxid,
     /// The newest records, without holes, the last of them the last of the history.
     pub window: Vec<Logged>,
@@ -111,6 +112,8 @@ pub struct MemberLog {
     tree_options: Options,
     /// How many histories the files have held.
     histories: u64,
+    /// They hold one that counts.
+    has_history: bool,
 }
 
 impl MemberLog {
@@ -132,8 +135,9 @@ impl MemberLog {
     /// As [`TxnLog::append`].
     ///
     /// # Panics
-    /// When `first` does not follow what was appended before.
+    /// When `first` does not follow what was appended before, or there is no history to continue.
     pub fn append(&mut self, frames: &[u8], first: Zxid, last: Zxid, records: usize) -> Result<Appended, Error> {
+        assert!(self.has_history, "nothing is appended to files that are not used");
         self.log.append(frames, first, last, records)
     }
 
@@ -176,6 +180,7 @@ impl MemberLog {
             let shared = &log.store.0;
             quarantine.write(&*shared.disk, &shared.reserve, &shared.dirs.snapshots)?;
             *shared.lineage.lock() = Lineage::Unusable;
+            log.has_history = false;
             Ok(quarantine)
         })
     }
@@ -205,7 +210,7 @@ impl MemberLog {
 
     /// The files hold another history now.
     fn begin_history(&mut self, floor: Zxid, last: Zxid, reach: Zxid) {
-        self.histories += 1;
+        (self.histories, self.has_history) = (self.histories + 1, true);
         let history = History { number: self.histories, floor, synced: last, reach };
         *self.store.0.lineage.lock() = Lineage::Member(history);
     }

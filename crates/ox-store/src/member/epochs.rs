@@ -123,6 +123,14 @@ pub(crate) struct Vouched {
 }
 
 impl Found {
+    /// The disk cannot read them any more.
+    pub(crate) const UNREADABLE: Self = Self {
+        accepted: Stored::Unreadable,
+        current: Stored::Unreadable,
+        accepted_tmp: Stored::Unreadable,
+        current_tmp: Stored::Unreadable,
+    };
+
     pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, Error> {
         let read = |name: &str| Ok(Stored::parse(small_file::read(disk, &dir.join(name))?.as_deref()));
         Ok(Self {

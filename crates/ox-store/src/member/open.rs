@@ -39,7 +39,10 @@ impl Store {
         let store = Self::lock(disk, options, tree_options, Lineage::Unusable)?;
         let (disk, dirs) = (&store.0.disk, &store.0.dirs);
         identity::check(&**disk, dirs, member.server)?;
-        let found = Found::read(&**disk, &dirs.snapshots)?;
+        let found = match Found::read(&**disk, &dirs.snapshots) {
+            Err(error) if error.is_damage() => Found::UNREADABLE,
+            found => found?,
+        };
         let judged = match Quarantine::read(&**disk, &dirs.snapshots)? {
             Some(quarantine) => Judged::Quarantined(quarantine),
             None => judge(&store, options, member, tree_options, &found)?,
@@ -68,6 +71,7 @@ impl Store {
             member: *member,
             tree_options: tree_options.clone(),
             histories: 0,
+            has_history: false,
         };
         let mut opened = OpenedMember { store, log, standing: Standing::Empty, session_clock_ms };
         opened.standing = match judged {

@@ -1,6 +1,6 @@
 //! Stored records for learners: a whole range of this server's own history, or nothing.
 
-use crate::member::{Txns, loaded, open_with, state_of, txns, with_logs, zx};
+use crate::life::{Txns, loaded, open_with, state_of, txns, with_logs, zx};
 use crate::sim::{damage, file, names, remove};
 use crate::workload::make;
 use ox_proto::Zxid;

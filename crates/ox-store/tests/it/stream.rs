@@ -1,7 +1,7 @@
 //! Snapshots on their way to a learner: from Apache and from us, in pieces of any size, whole or damaged.
 
 use crate::expected::{nodes_of, testdata};
-use crate::member::{state_of, txns};
+use crate::life::{state_of, txns};
 use crate::sim::{golden, open, startable_sets};
 use ox_proto::Zxid;
 use ox_store::snapshot::SnapshotError;
