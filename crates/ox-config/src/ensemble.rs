@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use ox_proto::ensemble::{Addresses, Role, is_member_key};
+use ox_proto::ServerId;
+use ox_proto::ensemble::{Addresses, Draft, Role, is_member_key};
 
 use crate::address::Address;
 use crate::error::{Cause, ConfigError, Place};
@@ -64,10 +65,7 @@ pub(crate) fn members_place(settings: &Settings) -> &Place {
 }
 
 /// Members of `zoo.cfg`, or of the dynamic file that it names.
-fn read_members(
-    settings: &Settings,
-    outside: &Outside<'_>,
-) -> Result<(BTreeMap<i64, Member>, Draft), ConfigError> {
+fn read_members(settings: &Settings, outside: &Outside<'_>) -> Result<(BTreeMap<i64, Member>, Draft), ConfigError> {
     // Compat: the key in `zoo.cfg` does not count here (recorded case "multiple addresses, key only in zoo.cfg").
     let property = settings.property("zookeeper.multiAddress.enabled");
     let several = property.is_some_and(|entry| entry.text.eq_ignore_ascii_case("true"));

@@ -85,3 +85,5 @@ pub(crate) const LINK_INPUT_BYTES: usize = 1 << 20;
 pub(crate) const LINK_HELD_BYTES_MAX: usize = 16 << 20;
 /// Bytes that may wait for a slow server; then it is let go, and gets the history anew.
 pub(crate) const LINK_UNSENT_BYTES_MAX: usize = 256 << 20;
+/// Packets of other servers may have so many bytes at least, whatever the limit for clients is.
+pub(crate) const PACKET_BYTES_MIN: usize = 64 << 20;

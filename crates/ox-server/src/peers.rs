@@ -16,7 +16,7 @@ mod socket;
 
 pub(crate) use command::{Command, Event, Orders};
 
-use crate::limits::{ELECTION_CONNECTIONS_MAX, PEER_TURN_MS};
+use crate::limits::{ELECTION_CONNECTIONS_MAX, PACKET_BYTES_MIN, PEER_TURN_MS};
 use crate::shared::Shared;
 use dial::{Dialed, Dialer, Target};
 use election::Elections;
@@ -24,10 +24,7 @@ use link::{Link, Links};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_config::MemberConfig;
-use ox_proto::ServerId;
-use ox_zab::LinkId;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -54,13 +51,18 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// Binds the election port.
-    pub(crate) fn new(shared: Arc<Shared>, member: Arc<MemberConfig>, poll: Poll, orders: Arc<Orders>) -> io::Result<Self> {
-        let mut election_listener = bind(&member.election_addresses())?;
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        member: Arc<MemberConfig>,
+        poll: Poll,
+        orders: Arc<Orders>,
+    ) -> io::Result<Self> {
+        let mut election_listener = bind(&member.election_binds())?;
         poll.registry().register(&mut election_listener, ELECTION_LISTENER, Interest::READABLE)?;
         Ok(Self {
             dialer: Dialer::new(Arc::clone(&orders), Duration::from_millis(member.cnx_timeout_ms.unsigned_abs())),
             elections: Elections::new(&member),
-            links: Links::new(member.packet_bytes_max()),
+            links: Links::new(packet_bytes_max(&shared)),
             shared,
             member,
             orders,
@@ -170,8 +172,7 @@ impl Peers {
         if self.quorum_listener.is_some() {
             return;
         }
-        let bound = self.member.quorum_addresses(self.member.server).map(|addresses| bind(&addresses));
-        let registered = bound.unwrap_or(Err(io::ErrorKind::AddrNotAvailable.into())).and_then(|mut listener| {
+        let registered = bind(&self.member.quorum_binds()).and_then(|mut listener| {
             self.poll.registry().register(&mut listener, QUORUM_LISTENER, Interest::READABLE)?;
             Ok(listener)
         });
@@ -196,6 +197,13 @@ impl Peers {
             self.shared.inbox.put(|input| input.peers.extend(events));
         }
     }
+}
+
+/// What peers send is bounded by what was accepted there; a little more, so that nobody is shut out by a setting.
+fn packet_bytes_max(shared: &Shared) -> usize {
+    let limits = &shared.config.limits;
+    let record = limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize;
+    (record * 2).max(PACKET_BYTES_MIN)
 }
 
 fn accept(listener: &TcpListener) -> Option<TcpStream> {

@@ -1,12 +1,16 @@
 //! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
 
+mod member;
+
 use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
 use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE};
 use crate::log_writer::LogQueue;
+use crate::peers::Orders;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
+use member::PeerLines;
 use ox_proto::Zxid;
 use ox_replica::{Ask, Replica};
 use ox_tree::outbox::{Outbox, Outboxes};
@@ -25,6 +29,8 @@ pub(crate) struct ReplicaLoop {
     snapshot_due: Option<Zxid>,
     /// Mismatches that are counted in the metrics.
     mismatches_told: u64,
+    /// The way to other servers.
+    peers: Option<PeerLines>,
     quota_warnings: Seldom,
     /// Lines about sessions that expired.
     expiries: Seldom,
@@ -38,8 +44,15 @@ impl Drop for ReplicaLoop {
 }
 
 impl ReplicaLoop {
-    pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        replica: Replica,
+        log: Arc<LogQueue>,
+        snapshotter: Snapshotter,
+        orders: Option<Arc<Orders>>,
+    ) -> Self {
         Self {
+            peers: orders.map(PeerLines::new),
             quota_warnings: Seldom::new(PROVOKED_LINES_AT_ONCE),
             expiries: Seldom::new(EXPIRED_LINES_AT_ONCE),
             outboxes: Outboxes::new(shared.mailboxes.len()),
@@ -54,6 +67,10 @@ impl ReplicaLoop {
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
     pub(crate) fn run(mut self) {
+        if self.peers.is_some() {
+            self.replica.start(self.shared.clock.now());
+            self.perform();
+        }
         while !self.shared.is_stopping() {
             let patience = self.patience();
             let input = self.shared.inbox.take(patience);
@@ -85,7 +102,7 @@ impl ReplicaLoop {
         PATIENCE.min(Duration::from_millis(rest.unsigned_abs()))
     }
 
-    fn step(&mut self, input: Input) {
+    fn step(&mut self, mut input: Input) {
         let now = self.shared.clock.now();
         if let Some(zxid) = input.durable {
             self.replica.on_durable(now, zxid);
@@ -93,6 +110,7 @@ impl ReplicaLoop {
         if let Some(space) = input.space {
             self.replica.on_space(space.free_bytes, space.low_water_bytes);
         }
+        self.hear_peers(now, std::mem::take(&mut input.reports), std::mem::take(&mut input.peers));
         self.snapshot_due = input.snapshot_due.or(self.snapshot_due);
         let shared = Arc::clone(&self.shared);
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
@@ -112,6 +130,7 @@ impl ReplicaLoop {
             }
         }
         self.hand_over_log();
+        self.settle(now);
         if has_work {
             shared.metrics.prep_process_time.note(elapsed_ms(began), 1);
         }
@@ -121,7 +140,7 @@ impl ReplicaLoop {
         self.post();
     }
 
-    fn hand_over_log(&mut self) {
+    pub(super) fn hand_over_log(&mut self) {
         if let Some(batch) = self.replica.take_log(self.shared.clock.now()) {
             let (metrics, records) = (&self.shared.metrics, batch.records as u64);
             metrics.outstanding_changes_queued.add(records);
@@ -164,6 +183,7 @@ impl ReplicaLoop {
             metrics.node_children_watch_count.merge(&fired.children);
         }
         shared.totals.hold(self.replica.load());
+        self.settle(shared.clock.now());
     }
 
     /// Adds what the replica has counted to the metrics.

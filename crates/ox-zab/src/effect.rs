@@ -51,6 +51,8 @@ pub enum Reason {
     Violation(String),
     /// The history cannot be continued as the leader wants it; the next time it is asked for a snapshot.
     NeedsSnapshot,
+    /// Learners cannot connect.
+    CannotListen,
     /// Numbers of this epoch are used up.
     EpochUsedUp,
     /// The own disk is too slow.

@@ -18,7 +18,8 @@ use ox_tree::auth::Identities;
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, Pending, State};
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Notification, Peer, PeerState, Request, ServerId, Txn,
+    DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Notification, Peer, PeerState, Reason, Request,
+    ServerId, Txn,
 };
 use std::sync::Arc;
 
@@ -120,6 +121,7 @@ impl Replica {
     pub fn on_done(&mut self, now: Now, done: DiskDone) {
         if let DiskDone::Installed(zxid) | DiskDone::Truncated(Some(zxid)) = done {
             (self.durable, self.committed) = (zxid, zxid);
+            self.proposals.truncate(Zxid(i64::MIN)); // the state has been read anew
         }
         self.peer(now, |peer, now_ms, out| peer.on_done(now_ms, done, out));
     }
@@ -132,6 +134,22 @@ impl Replica {
     /// What the driver has to do, in order.
     pub fn take_effects(&mut self) -> Effects {
         std::mem::take(&mut self.effects)
+    }
+
+    /// Whether there is something for the driver to do.
+    pub fn has_orders(&self) -> bool {
+        !self.effects.is_empty() || self.is_unsettled()
+    }
+
+    /// Whether a link is the one on which the leader's state comes in.
+    pub fn is_loading(&self, link: LinkId) -> bool {
+        let learner = self.as_peer().and_then(Peer::learner);
+        learner.is_some_and(|learner| learner.link() == link && learner.is_loading())
+    }
+
+    /// Gives up the role.
+    pub fn step_down(&mut self, now: Now, reason: Reason) {
+        self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, reason, out));
     }
 
     /// Whether [`Self::settle`] has something to do.

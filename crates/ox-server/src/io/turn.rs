@@ -92,7 +92,7 @@ impl IoThread {
                 max_timeout_ms: config.max_session_timeout_ms,
                 throttled_op_wait_ms: i64::from(throttle.throttled_op_wait_ms),
                 drop_late: throttle.drop_stale && throttle.stale_latency_check,
-                syncs_travel: false,
+                syncs_travel: config.member.is_some(),
             },
             frame_bytes_max: config.limits.jute_max_buffer_bytes as usize,
             conns: Vec::new(),

@@ -87,13 +87,7 @@ impl Elections {
     }
 
     /// Sends a notification, or keeps it until there is a connection; what was kept before is out of date.
-    pub(super) fn notify(
-        &mut self,
-        to: ServerId,
-        note: &Notification,
-        dialer: &mut Dialer,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn notify(&mut self, to: ServerId, note: &Notification, dialer: &mut Dialer, events: &mut Vec<Event>) {
         let mut frame = Vec::new();
         note.wire().put(&self.config, &mut frame);
         let other = self.others.entry(to).or_default();

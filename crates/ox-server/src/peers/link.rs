@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_proto::Zxid;
 use ox_proto::quorum::packet::PacketReader;
-use ox_store::snapshot::{SnapshotReceiver, SnapshotSender};
+use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{Frozen, Options};
 use ox_zab::{LinkId, Message, Side};
 use std::collections::{BTreeMap, VecDeque};

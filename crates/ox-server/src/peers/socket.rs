@@ -21,10 +21,6 @@ impl Socket {
         Self { stream, unsent: VecDeque::new(), sent: 0, unsent_bytes: 0 }
     }
 
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
-    }
-
     pub(super) fn unsent_bytes(&self) -> usize {
         self.unsent_bytes
     }
