@@ -24,6 +24,9 @@ pub(crate) const SNAPSHOT_LOOK_BYTES: u64 = 1 << 20;
 /// most syncs are one write to the disk instead of two or three.
 pub(crate) const FILL_AHEAD_BYTES: u64 = 1 << 20;
 
+/// Batches larger than this are written without filling ahead: their own bytes are most of what a sync writes.
+pub(crate) const FILL_UNDER_BYTES_MAX: usize = 128 << 10;
+
 /// How soon a purge that waits for a snapshot notices that it should stop.
 pub(crate) const STOP_NOTICED: Duration = Duration::from_millis(100);
 
