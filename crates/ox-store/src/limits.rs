@@ -14,8 +14,8 @@ pub(crate) const READ_THREAD_FROM_BYTES: u64 = 8 << 20;
 pub(crate) const WRITE_CHUNK_BYTES: usize = 256 << 10;
 
 /// A snapshot being written is synced each time this much of it is new, so that the log's own sync never waits
-/// for more than this behind it in the file system's journal.
-pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 8 << 20;
+/// for more than this behind it, in the file system's journal or in the disk's queue.
+pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 1 << 20;
 
 /// Each time a snapshot has grown by this much, free space is looked at: a snapshot may fail, the log may not.
 pub(crate) const SNAPSHOT_LOOK_BYTES: u64 = 1 << 20;
