@@ -284,7 +284,8 @@ impl IoThread {
     fn submit(&mut self) {
         if !self.submission.is_empty() {
             self.shared.totals.queue(self.submission.load());
-            self.shared.inbox.submit(std::mem::take(&mut self.submission));
+            let next = self.submission.like();
+            self.shared.inbox.submit(std::mem::replace(&mut self.submission, next));
         }
     }
 
