@@ -1,5 +1,6 @@
 //! Transactions on their way to the disk, framed as the log stores them.
 
+use crate::limits::LOG_BATCH_BYTES;
 use ox_proto::Zxid;
 use ox_proto::jute::Jute;
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
@@ -20,6 +21,13 @@ pub struct LogBatch {
 }
 
 impl LogBatch {
+    /// Makes it empty; an unusually large one gives its memory back.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * LOG_BATCH_BYTES);
+        self.records = 0;
+    }
+
     /// Appends one record whose body `put_body` writes. It returns the type and whether a digest follows, or
     /// `None` to take the record back. Returns where the record stands.
     pub(crate) fn record(

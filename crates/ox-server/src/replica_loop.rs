@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 use ox_proto::Zxid;
 use ox_replica::{Ask, Replica};
-use ox_tree::outbox::{Outbox, Outboxes};
+use ox_tree::outbox::Outboxes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -197,7 +197,7 @@ impl ReplicaLoop {
     fn post(&mut self) {
         for (outbox, mailbox) in self.outboxes.0.iter_mut().zip(&self.shared.mailboxes) {
             if !outbox.is_empty() {
-                let full: Outbox = std::mem::take(outbox);
+                let full = outbox.take();
                 mailbox.put(|mail| mail.outboxes.push(full));
             }
         }

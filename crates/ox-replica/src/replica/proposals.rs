@@ -78,6 +78,8 @@ pub(super) struct Proposals {
     handed: VecDeque<Arc<LogBatch>>,
     /// Number of the first batch handed over.
     first_log: u64,
+    /// A batch that is done with, for its memory.
+    spare: LogBatch,
     /// What all of them hold.
     load: Load,
 }
@@ -137,7 +139,8 @@ impl Proposals {
         if self.making.records == 0 {
             return None;
         }
-        let batch = Arc::new(std::mem::take(&mut self.making));
+        let next = std::mem::take(&mut self.spare);
+        let batch = Arc::new(std::mem::replace(&mut self.making, next));
         self.handed.push_back(Arc::clone(&batch));
         Some(batch)
     }
@@ -148,7 +151,10 @@ impl Proposals {
         self.load -= proposal.load;
         self.first += 1;
         while self.first_log < proposal.log {
-            self.handed.pop_front();
+            if let Some(mut done) = self.handed.pop_front().and_then(Arc::into_inner) {
+                done.clear();
+                self.spare = done;
+            }
             self.first_log += 1;
         }
         let batch = self.handed.front().expect("only durable records are applied");
