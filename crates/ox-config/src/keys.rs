@@ -528,6 +528,8 @@ pub static SECTIONS: &[Section] = sections! {
         /// What a member with damaged history does: end, join quarantined, or accept what is in doubt. Unset: it joins
         /// quarantined. A single server always ends.
         "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
+        /// Start members of an ensemble although ensembles are not finished: for trials only.
+        "oxkeeper.ensemble.preview", Own, TrueFalse, "false", "", O, Built;
     }
     "Logging and the Java virtual machine" {
         /// Variables of the Java server's logging configuration.

@@ -1,5 +1,6 @@
 //! Transactions on their way to the disk, framed as the log stores them.
 
+use crate::limits::LOG_BATCH_BYTES;
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_proto::jute::Jute;
@@ -30,10 +31,23 @@ pub(crate) struct Making {
 }
 
 impl Making {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
     /// The batch, if there is a record in it.
     pub(crate) fn finish(self) -> Option<LogBatch> {
         let Self { bytes, first, last, records } = self;
         (0 < records).then(|| LogBatch { bytes: bytes.into(), first, last, records })
+    }
+
+    /// An empty one in the memory of a batch that nobody needs any more; an unusually large one gives it back.
+    pub(crate) fn reuse(batch: LogBatch) -> Option<Self> {
+        let mut bytes = batch.bytes.try_into_mut().ok()?;
+        bytes.clear();
+        let mut bytes = Vec::from(bytes);
+        bytes.shrink_to(2 * LOG_BATCH_BYTES);
+        Some(Self { bytes, ..Self::default() })
     }
 
     /// Appends a record that a leader made. Returns where it stands.

@@ -13,7 +13,7 @@ use crate::snapshotter::Snapshotter;
 use member::PeerLines;
 use ox_proto::Zxid;
 use ox_replica::{Ask, Replica};
-use ox_tree::outbox::{Outbox, Outboxes};
+use ox_tree::outbox::Outboxes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -217,7 +217,7 @@ impl ReplicaLoop {
     fn post(&mut self) {
         for (outbox, mailbox) in self.outboxes.0.iter_mut().zip(&self.shared.mailboxes) {
             if !outbox.is_empty() {
-                let full: Outbox = std::mem::take(outbox);
+                let full = outbox.take();
                 mailbox.put(|mail| mail.outboxes.push(full));
             }
         }

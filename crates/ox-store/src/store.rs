@@ -8,13 +8,13 @@
 //! ```
 
 use crate::directories::{Lock, lock_dirs, open_dirs};
-use crate::disk::Disk;
+use crate::disk::{Disk, Open};
 use crate::error::{Error, IoContext, Rejected};
 use crate::limits::STOP_NOTICED;
 use crate::lineage::Lineage;
 use crate::marker::Marker;
 use crate::member::install;
-use crate::names::{self, Compression, Dirs, SnapshotFile};
+use crate::names::{self, Compression, Dirs, Listing, LogFile, SnapshotFile};
 use crate::purge::{self, Purged};
 use crate::recovery::repair::{Dropped, move_aside, repair, secure};
 use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
@@ -273,7 +273,22 @@ impl Store {
         let written = self.write_into(frozen, &|| room(&*shared.disk, dir, low_water_bytes))?;
         // Beside the leader's snapshot that replaced them there is a second one now. What stays is removed next time.
         listing.old.iter().for_each(|path| _ = shared.disk.remove(path));
+        self.leave_cache(&listing, last);
         Ok(SnapshotTaken::Written(written))
+    }
+
+    /// Gives up the memory that the system holds for files that a snapshot has made old: the next ones take it, instead
+    /// of memory that was never used before.
+    fn leave_cache(&self, before: &Listing, last: Zxid) {
+        let old = before.snapshots.iter().find(|file| file.last < last);
+        let since = old.map_or(Zxid::ZERO, |file| file.last);
+        let is_covered = |pair: &&[LogFile]| since < pair[1].first && pair[1].first <= last;
+        let logs = before.logs.windows(2).filter(is_covered).map(|pair| &pair[0].path);
+        for path in logs.chain(old.map(|file| &file.path)) {
+            if let Ok(file) = self.0.disk.open(path, Open::Read) {
+                file.leave_cache();
+            }
+        }
     }
 
     /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3. Reads all

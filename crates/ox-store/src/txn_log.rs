@@ -16,7 +16,7 @@
 use crate::directories::Lock;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, IoContext};
-use crate::limits::FILL_AHEAD_BYTES;
+use crate::limits::{FILL_AHEAD_BYTES, FILL_UNDER_BYTES_MAX};
 use crate::log_reader::{LOG_HEADER_BYTES, log_header};
 use crate::marker::{Marker, MarkerFile};
 use crate::names::log_name;
@@ -311,7 +311,8 @@ impl Current {
         let write =
             |bytes: &[u8]| reserve.help(|| self.file.write_all_at(bytes, self.position)).context("write", &self.path);
         let fill = (end + FILL_AHEAD_BYTES).min(self.allocated);
-        if end <= self.filled || fill <= end {
+        // A large batch changes metadata once for many records: zeros under it would only be written in vain.
+        if end <= self.filled || fill <= end || FILL_UNDER_BYTES_MAX < bytes.len() {
             write(bytes)?;
         } else {
             let zeros = usize::try_from(fill - end).expect("at most the step of filling");

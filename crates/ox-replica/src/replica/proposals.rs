@@ -51,6 +51,8 @@ pub(super) struct Proposals {
     handed: VecDeque<Arc<LogBatch>>,
     /// Number of the first batch handed over.
     first_log: u64,
+    /// A batch that is done with, for its memory.
+    spare: Making,
     /// What all of them hold.
     load: Load,
 }
@@ -115,7 +117,11 @@ impl Proposals {
     }
 
     pub(super) fn take_log(&mut self) -> Option<Arc<LogBatch>> {
-        let batch = Arc::new(std::mem::take(&mut self.making).finish()?);
+        if self.making.is_empty() {
+            return None;
+        }
+        let next = std::mem::take(&mut self.spare);
+        let batch = Arc::new(std::mem::replace(&mut self.making, next).finish()?);
         self.handed.push_back(Arc::clone(&batch));
         Some(batch)
     }
@@ -125,7 +131,9 @@ impl Proposals {
         let proposal = self.queue.pop_front()?;
         self.load -= proposal.load;
         while self.first_log < proposal.log {
-            self.handed.pop_front();
+            if let Some(spare) = self.handed.pop_front().and_then(Arc::into_inner).and_then(Making::reuse) {
+                self.spare = spare;
+            }
             self.first_log += 1;
         }
         let batch = self.handed.front().expect("only durable records are applied");

@@ -285,7 +285,8 @@ impl IoThread {
     fn submit(&mut self) {
         if !self.submission.is_empty() {
             self.shared.totals.queue(self.submission.load());
-            self.shared.inbox.submit(std::mem::take(&mut self.submission));
+            let next = self.submission.like();
+            self.shared.inbox.submit(std::mem::replace(&mut self.submission, next));
         }
     }
 
@@ -393,15 +394,15 @@ impl IoThread {
         // Who has said good-bye says nothing more.
         let is_quiet = |conn: &Connection| conn.core.last_op() == Some(OpCode::CloseSession) && !conn.readable;
         let is_quiet = self.conns[slot].as_ref().is_some_and(is_quiet);
-        if let Some(stream) = self.take_out(slot).filter(|_| !is_quiet) {
+        if let Some(mut stream) = self.take_out(slot).filter(|_| !is_quiet) {
+            let _ = self.poll.registry().deregister(&mut stream);
             self.leavers.add(stream, now.mono_ms, self.poll.registry(), &self.shared.register);
         }
     }
 
-    /// Forgets a connection, except for its socket.
+    /// Forgets a connection, except for its socket. Closing that takes it out of the poll too.
     fn take_out(&mut self, slot: usize) -> Option<TcpStream> {
         let mut conn = self.conns[slot].take()?;
-        let _ = self.poll.registry().deregister(&mut conn.stream);
         let id = conn.core.id();
         self.figures.on_close(&conn);
         if conn.asked_word {
