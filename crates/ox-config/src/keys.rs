@@ -529,7 +529,7 @@ pub static SECTIONS: &[Section] = sections! {
         /// quarantined. A single server always ends.
         "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
         /// Start members of an ensemble although ensembles are not finished: for trials only.
-        "oxkeeper.ensemble.preview", Own, TrueFalse, "false", "", O, Built;
+        "oxkeeper.ensemble.preview", Own, TrueFalse, "false", "", O, Ensemble;
     }
     "Logging and the Java virtual machine" {
         /// Variables of the Java server's logging configuration.
