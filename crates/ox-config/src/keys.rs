@@ -528,6 +528,14 @@ pub static SECTIONS: &[Section] = sections! {
         /// What a member with damaged history does: end, join quarantined, or accept what is in doubt. Unset: it joins
         /// quarantined. A single server always ends.
         "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
+        /// Sessions that clients of one address may have at a time, with or without a connection; 0 is no limit. Further
+        /// ones are refused by closing the connection, as `maxClientCnxns` does. The default is three times the ports an
+        /// address has.
+        "oxkeeper.maxSessionsPerAddress", Own, Int, "200000", "", O, Built;
+        /// Watches that clients of one address may have at a time; 0 is no limit. A read or addWatch that would set one more
+        /// is answered with -127 (ThrottledOp); a client that cannot get all its watches back when it reconnects is
+        /// disconnected.
+        "oxkeeper.maxWatchesPerAddress", Own, Int, "10000000", "", O, Built;
     }
     "Logging and the Java virtual machine" {
         /// Variables of the Java server's logging configuration.

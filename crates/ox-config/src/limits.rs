@@ -11,6 +11,10 @@ pub struct Limits {
     pub max_client_cnxns: u32,
     /// Connections to the port; 0 is no limit.
     pub max_cnxns: u32,
+    /// Sessions of one client address; 0 is no limit.
+    pub sessions_per_address: u32,
+    /// Watches of one client address; 0 is no limit.
+    pub watches_per_address: u32,
     /// Requests under way before connections are read more slowly.
     pub global_outstanding: u32,
     /// Largest packet, string or buffer.
@@ -94,6 +98,8 @@ impl Limits {
         Limits {
             max_client_cnxns: not_negative(settings.int("maxClientCnxns")),
             max_cnxns: not_negative(max_cnxns),
+            sessions_per_address: not_negative(settings.int("oxkeeper.maxSessionsPerAddress")),
+            watches_per_address: not_negative(settings.int("oxkeeper.maxWatchesPerAddress")),
             global_outstanding: not_negative(settings.int("globalOutstandingLimit")),
             jute_max_buffer_bytes: not_negative(max_buffer),
             jute_extra_bytes: not_negative(extra.max(1024)),

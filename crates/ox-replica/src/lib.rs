@@ -12,6 +12,7 @@
 //!                                  Replica::apply --> Outboxes <-- waiting reads-+
 //! ```
 
+mod addresses;
 mod clock;
 mod conn;
 pub mod limits;

@@ -9,6 +9,7 @@ mod log_room;
 mod proposals;
 mod sweep;
 
+use crate::addresses::Addresses;
 use crate::clock::Now;
 use crate::limits::{
     ANSWERS_BEHIND_A_WRITE_BYTES_MAX, APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES,
@@ -31,7 +32,7 @@ use ox_tree::ahead::GROUP;
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Verdict};
 use ox_tree::outbox::{Note, Outboxes};
-use ox_tree::read::{self, Asker, Question};
+use ox_tree::read::{self, Asker, Question, Then};
 use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
 use ox_zab::{Leader, Quorum, ServerId};
 use proposals::{Origin, Proposal, Proposals, Waiting, What};
@@ -64,6 +65,7 @@ pub struct Replica {
     zab: Leader,
     pending: Pending,
     sessions: Sessions,
+    addresses: Addresses,
     conns: Conns,
     proposals: Proposals,
     next_session: SessionId,
@@ -88,6 +90,7 @@ impl Replica {
             zab: Leader::new(Quorum::majority_of([me]), state.last_zxid()),
             pending: Pending::default(),
             sessions,
+            addresses: Addresses::default(),
             conns: Conns::new(settings.threads),
             proposals: Proposals::default(),
             next_session: SessionId::first(settings.server, settings.session_clock_ms),
@@ -98,6 +101,12 @@ impl Replica {
             digest_mismatches: 0,
             tallies: Tallies::default(),
         }
+    }
+
+    /// Lets the clients of one address have so many sessions and no more; 0 is any number. To be said before the first
+    /// of them comes.
+    pub fn limit_sessions_per_address(&mut self, max: usize) {
+        self.addresses.limit(max);
     }
 
     /// When [`Self::on_time`] wants to be called next.
@@ -257,13 +266,19 @@ impl Replica {
     }
 
     fn on_connect(&mut self, now: Now, conn: ConnId, ask: &Ask, state: &State, out: &mut Outboxes) {
-        let Ask::Connect { session, proven, timeout_ms, read_only, ids, touch } = ask else { return };
+        let Ask::Connect { session, proven, timeout_ms, read_only, address, ids, touch } = ask else { return };
+        state.watches().lock().add_conn(conn, *address);
         self.conns.insert(ConnState::new(conn, Arc::clone(ids)));
         if *session == SessionId::NONE {
             if self.log_room.writes() == Writes::None {
                 return self.give_up(conn, out);
             }
+            if !self.addresses.has_room(*address) {
+                self.tallies.refused_session(*address);
+                return self.give_up(conn, out);
+            }
             let id = self.new_session_id(state);
+            self.addresses.count(id, *address);
             let origin = Origin::Connect { conn, timeout_ms: *timeout_ms, read_only: *read_only, touch: touch.clone() };
             self.propose(now, id, 0, origin, state, |view, body| {
                 ops::prepare_create_session(view, *timeout_ms, body);
@@ -278,6 +293,7 @@ impl Replica {
             self.give_up(old, out);
         }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
+            self.addresses.count(*session, *address);
             self.attach(conn, *session, *timeout_ms, *read_only, out);
         } else {
             self.conns.deactivate(conn);
@@ -447,11 +463,17 @@ impl Replica {
                 let item = &submission.items[at];
                 let body = &submission.bytes[item.span.clone()];
                 match item.ask {
-                    Ask::Request { xid, op } => outbox.answer(conn, |bytes| {
-                        let (asker, start) = (Asker { conn, session: asker.session, ids: &ids }, bytes.len());
-                        read::answer(state, asker, Question { xid, op, body }, bytes);
-                        self.tallies.reads.note_read(op, body, &bytes[start..]);
-                    }),
+                    Ask::Request { xid, op } => {
+                        let mut then = Then::GoOn;
+                        outbox.answer(conn, |bytes| {
+                            let (asker, start) = (Asker { conn, session: asker.session, ids: &ids }, bytes.len());
+                            then = read::answer(state, asker, Question { xid, op, body }, bytes);
+                            self.tallies.reads.note_read(op, body, &bytes[start..]);
+                        });
+                        if then == Then::Close {
+                            self.give_up(conn, out);
+                        }
+                    }
                     Ask::AnsweredAndClose => {
                         asker.active = false;
                         outbox.push(conn, Note::Close, |bytes| bytes.extend_from_slice(body));
@@ -503,6 +525,7 @@ impl Replica {
     ) {
         let asked = if let Origin::Request(conn) = origin { Some(*conn) } else { None };
         let owner = self.sessions.remove(session);
+        self.addresses.end(session);
         for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {
             if self.conns.get(conn).is_some_and(|conn| conn.active) {
                 out.of(conn).push(conn, Note::Close, |bytes| {

@@ -28,6 +28,8 @@ pub(crate) struct ReplicaLoop {
     quota_warnings: Seldom,
     /// Lines about sessions that expired.
     expiries: Seldom,
+    /// Lines about sessions that were refused.
+    refusals: Seldom,
 }
 
 impl Drop for ReplicaLoop {
@@ -42,6 +44,7 @@ impl ReplicaLoop {
         Self {
             quota_warnings: Seldom::new(PROVOKED_LINES_AT_ONCE),
             expiries: Seldom::new(EXPIRED_LINES_AT_ONCE),
+            refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),
             outboxes: Outboxes::new(shared.mailboxes.len()),
             snapshot_due: None,
             mismatches_told: 0,
@@ -178,6 +181,16 @@ impl ReplicaLoop {
         for (session, timeout_ms) in tallies.expired.drain(..) {
             if let Some(unsaid) = self.expiries.may_say(self.shared.clock.mono_ms()) {
                 tracing::info!(unsaid, "Expiring session {session}, timeout of {timeout_ms}ms exceeded");
+            }
+        }
+        if let Some(address) = tallies.refused_address.take() {
+            let count = std::mem::take(&mut tallies.refused_sessions);
+            metrics.sessions_rejected.add(count);
+            metrics.connection_rejected.add(count);
+            self.refusals.hold_back(count - 1);
+            if let Some(unsaid) = self.refusals.may_say(self.shared.clock.mono_ms()) {
+                let max = self.shared.config.limits.sessions_per_address;
+                tracing::warn!(unsaid, "Too many sessions from /{address} - max is {max}");
             }
         }
         for (ms, count) in tallies.propagation_ms.drain() {

@@ -120,7 +120,8 @@ impl Server {
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
+        let mut replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
+        replica.limit_sessions_per_address(shared.config.limits.sessions_per_address as usize);
         let (word_queue, word_thread) = words::queue();
         let mut io = Vec::new();
         for (number, poll) in (0..).zip(polls) {
@@ -143,7 +144,7 @@ impl Server {
         self.spawn("replica", move || replica_loop.run())?;
         let (for_words, for_space, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
         self.spawn("words", move || word_thread.run(&for_words))?;
-        self.spawn("space", move || maintenance::watch_space(&for_space))?;
+        self.spawn("space", move || maintenance::look_every_second(&for_space))?;
         if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
             self.spawn("purge", move || maintenance::purge_every(&for_purge, pause))?;
         }

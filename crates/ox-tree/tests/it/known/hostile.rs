@@ -267,7 +267,7 @@ fn a_crowd_of_watchers_costs_what_it_is() {
     for conn in &conns {
         let asker = ox_tree::read::Asker { conn: *conn, session: SESSION, ids: &ids };
         let question = ox_tree::read::Question { xid: 1, op: OpCode::AddWatch, body: &ask.body() };
-        ox_tree::read::answer(&world.state, asker, question, &mut Vec::new());
+        let _ = ox_tree::read::answer(&world.state, asker, question, &mut Vec::new());
     }
     let mut state = world.state;
     for (zxid, kind, body) in
