@@ -536,6 +536,12 @@ pub static SECTIONS: &[Section] = sections! {
         /// is answered with -127 (ThrottledOp); a client that cannot get all its watches back when it reconnects is
         /// disconnected.
         "oxkeeper.maxWatchesPerAddress", Own, Int, "10000000", "", O, Built;
+        /// Time after which a thread that does not get on (a disk that hangs, for example) is reported in the log and in
+        /// `thread_stalls`; below 3000 counts as 3000, 0 is never.
+        "oxkeeper.watchdog.warnAfter", Own, Int, "10000", "ms", O, Built;
+        /// Time after which such a thread ends the server, exit 1, so that a supervisor can start it again; below 3000
+        /// counts as 3000, 0 is never.
+        "oxkeeper.watchdog.exitAfter", Own, Int, "0", "ms", O, Built;
     }
     "Logging and the Java virtual machine" {
         /// Variables of the Java server's logging configuration.

@@ -27,6 +27,15 @@ pub struct Limits {
     pub large_request_threshold_bytes: Option<u32>,
 }
 
+/// Threads that do not get on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supervision {
+    /// Time after which one is reported; 0 is never.
+    pub warn_after_ms: u32,
+    /// Time after which the server ends for it; 0 is never.
+    pub exit_after_ms: u32,
+}
+
 /// Waiting room for requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestThrottle {
@@ -105,6 +114,15 @@ impl Limits {
             jute_extra_bytes: not_negative(extra.max(1024)),
             large_request_max_bytes: not_negative(large_max_bytes),
             large_request_threshold_bytes: u32::try_from(threshold).ok().filter(|bytes| 0 < *bytes),
+        }
+    }
+}
+
+impl Supervision {
+    pub(crate) fn from_checked(settings: &Settings) -> Supervision {
+        Supervision {
+            warn_after_ms: not_negative(settings.int("oxkeeper.watchdog.warnAfter")),
+            exit_after_ms: not_negative(settings.int("oxkeeper.watchdog.exitAfter")),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The thread that makes transactions durable: one write per batch, one sync for all that has gathered.
 
 use crate::shared::{Fatal, Shared};
+use crate::watchdog::{LOOK, Turns};
 use ox_replica::LogBatch;
 use ox_store::{Appended, Synced, TxnLog};
 use parking_lot::{Condvar, Mutex};
@@ -39,32 +40,28 @@ impl LogQueue {
         self.arrived.notify_one();
     }
 
+    /// Nothing is left to write, and no more will come.
+    fn is_done(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.closed && inner.batches.is_empty()
+    }
+
     /// The next batch; `None` when none came in time, or none will.
-    fn pop(&self, patience: Option<Duration>) -> Option<Waiting> {
+    fn pop(&self, patience: Duration) -> Option<Waiting> {
         let mut inner = self.inner.lock();
-        loop {
-            if let Some(batch) = inner.batches.pop_front() {
-                return Some(batch);
-            }
-            if inner.closed {
-                return None;
-            }
-            match patience {
-                None => self.arrived.wait(&mut inner),
-                Some(patience) => {
-                    if patience.is_zero() || self.arrived.wait_for(&mut inner, patience).timed_out() {
-                        return inner.batches.pop_front();
-                    }
-                }
-            }
+        if inner.batches.is_empty() && !inner.closed && !patience.is_zero() {
+            self.arrived.wait_for(&mut inner, patience);
         }
+        inner.batches.pop_front()
     }
 }
 
 /// Writes until the queue is closed. An error ends the server: nothing may be acknowledged any more.
-pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: TxnLog) {
+pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: TxnLog, turns: &Turns) {
     let mut group = Group::default();
-    while let Some(first) = queue.pop(None) {
+    while !queue.is_done() {
+        turns.mark();
+        let Some(first) = queue.pop(LOOK) else { continue };
         if let Err(error) = write_group(shared, queue, &mut log, first, &mut group) {
             return shared.fail(Fatal::Log(error));
         }
@@ -106,7 +103,7 @@ fn write_group(
         let is_full = storage.max_batch_size != 0 && storage.max_batch_size as usize <= group.records;
         let patience = flush_at.saturating_duration_since(Instant::now());
         let patience = patience.min(Duration::from_millis(storage.max_write_queue_poll_ms));
-        next = if is_full { None } else { queue.pop(Some(patience)) };
+        next = if is_full { None } else { queue.pop(patience) };
     }
     let synced = log.sync()?;
     note(shared, group, began, &synced);

@@ -1,20 +1,20 @@
 //! Housekeeping on slow clocks: free space and refused watches every second, and on a thread of its own old files.
 
 use crate::shared::{Fatal, Shared};
+use crate::watchdog::{LOOK, Turns};
 use ox_store::Error;
 use std::io;
 use std::time::Duration;
 
-/// How often is looked. Between two measurements of free space the replica counts what it logs; snapshots and others take space too.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// Measures free space, and tells of watches that were refused, until the server stops.
-pub(crate) fn look_every_second(shared: &Shared) {
+/// Measures free space, and tells of watches that were refused, until the server stops. Between two measurements the
+/// replica counts what it logs; snapshots and others take space too.
+pub(crate) fn look_every_second(shared: &Shared, turns: &Turns) {
     let (mut was_low, mut told) = (false, 0);
     while !shared.is_stopping() {
+        turns.mark();
         was_low = check_space(shared, was_low);
         told = tell_refused_watches(shared, told);
-        shared.nap(PAUSE);
+        shared.nap(LOOK);
     }
 }
 

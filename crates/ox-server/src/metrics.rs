@@ -210,6 +210,8 @@ metrics! {
         response_bytes;
         /// Bytes of watch events without their lengths.
         watch_bytes;
+        /// Times that a thread stood still for longer than `oxkeeper.watchdog.warnAfter`; not in Apache.
+        thread_stalls;
         /// Threads lost that the server cannot do without; it stops then.
         unrecoverable_error_count;
         /// Requests handed to the replica: writes, handshakes, and reads behind a write of their own.
@@ -325,7 +327,7 @@ mod tests {
     }
 
     /// What Apache does not have.
-    const OWN: [&str; 2] = ["sessions_rejected", "watches_rejected"];
+    const OWN: [&str; 3] = ["sessions_rejected", "thread_stalls", "watches_rejected"];
 
     #[test]
     fn the_table_is_apaches() {

@@ -7,14 +7,12 @@ use crate::log_writer::LogQueue;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
+use crate::watchdog::{LOOK, Turns};
 use ox_proto::Zxid;
 use ox_replica::{Ask, Replica};
 use ox_tree::outbox::{Outbox, Outboxes};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How long the loop sleeps when nothing is due.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) struct ReplicaLoop {
     shared: Arc<Shared>,
@@ -56,8 +54,9 @@ impl ReplicaLoop {
     }
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, turns: &Turns) {
         while !self.shared.is_stopping() {
+            turns.mark();
             let patience = self.patience();
             let input = self.shared.inbox.take(patience);
             self.notice_pause(patience);
@@ -83,9 +82,9 @@ impl ReplicaLoop {
         if self.replica.has_committed() {
             return Duration::ZERO;
         }
-        let Some(deadline_ms) = self.replica.deadline() else { return PATIENCE };
+        let Some(deadline_ms) = self.replica.deadline() else { return LOOK };
         let rest = (deadline_ms - self.shared.clock.mono_ms()).max(0);
-        PATIENCE.min(Duration::from_millis(rest.unsigned_abs()))
+        LOOK.min(Duration::from_millis(rest.unsigned_abs()))
     }
 
     fn step(&mut self, input: Input) {

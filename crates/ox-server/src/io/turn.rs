@@ -13,6 +13,7 @@ use crate::limits::{
 use crate::register::Refused;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
+use crate::watchdog::Turns;
 use crate::words::WordQueue;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
@@ -125,9 +126,10 @@ impl IoThread {
     }
 
     /// Runs until the server stops.
-    pub(crate) fn run(mut self) -> io::Result<()> {
+    pub(crate) fn run(mut self, turns: &Turns) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !self.shared.is_stopping() {
+            turns.mark();
             self.wait(&mut events)?;
             let now_ms = self.shared.clock.mono_ms();
             let mut accepting = self.accept_again_ms.is_some_and(|again_ms| again_ms <= now_ms);
