@@ -39,6 +39,7 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
             return was_low;
         }
     };
+    shared.inbox.put(|input| input.space = Some(space));
     if space.is_low != was_low {
         let free_bytes = space.free_bytes;
         if space.is_low {
@@ -47,7 +48,6 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
             tracing::info!(free_bytes, "there is space again: writes are accepted");
         }
     }
-    shared.inbox.put(|input| input.space = Some(space));
     if let Err(error) = shared.store.renew_reserve(&space) {
         tracing::warn!(%error, "cannot set space aside for a full disk");
     }

@@ -93,7 +93,7 @@ impl ReplicaLoop {
             self.replica.on_durable(zxid);
         }
         if let Some(space) = input.space {
-            self.replica.on_space(space.free_bytes, space.low_water_bytes);
+            self.replica.on_space(space.usable_bytes(), space.low_water_bytes);
         }
         self.snapshot_due = input.snapshot_due.or(self.snapshot_due);
         let shared = Arc::clone(&self.shared);

@@ -106,7 +106,9 @@ impl Server {
         let threads = io_threads();
         let (polls, mailboxes) = polls(threads).map_err(StartError::Setup)?;
         let connections_max = connections_max()?;
+        let space = opened.store.space()?;
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
+        shared.inbox.put(|input| input.space = Some(space)); // known before the first request
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
