@@ -55,7 +55,7 @@ pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Re
 }
 
 /// Decodes the list, or says how the whole request fails.
-// Compat: what cannot be decoded takes a zxid here, except for a null list in a create (spec 4.5).
+// Compat: what cannot be decoded takes a zxid here, except for a null list in a create.
 fn decode(body: &[u8]) -> Result<Vec<MultiOp<'_>>, Failure> {
     let mut from = Reader::new(body);
     let mut elements = Vec::with_capacity(body.len() / ELEMENT_BYTES_GUESS);
@@ -113,7 +113,8 @@ fn prepare_element(view: &mut View<'_>, element: &MultiOp<'_>, out: &mut Vec<u8>
     }
 }
 
-// Compat: inside a multi the flags decide what the element is, not its type (spec 5.12).
+// Compat: inside a multi the flags decide what the element is, not its type: a `create` with the flags
+// of a container makes one.
 fn prepare_create(
     view: &mut View<'_>,
     op: OpCode,
