@@ -4,6 +4,7 @@ mod cases;
 mod interop;
 mod perf;
 mod sim;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,8 @@ struct Cli {
 enum Task {
     /// Show the known cases and the tests that keep them out.
     Cases,
+    /// Check small rules about the sources.
+    Tidy,
     /// Measure Oxkeeper and Apache side by side.
     Perf(perf::Args),
     /// Simulate a server under faults, for as many seeds as wished.
@@ -31,6 +34,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Cases => cases::run(),
+        Task::Tidy => tidy::run(),
         Task::Perf(args) => perf::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Interop(args) => interop::run(&args),
