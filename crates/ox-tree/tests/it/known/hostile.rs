@@ -104,7 +104,7 @@ fn k76_whatever_decodes_applies() {
 
 /// No bytes of a request do more than fail.
 #[test]
-fn k36_random_requests_do_not_panic() {
+fn random_requests_do_not_panic() {
     let codes: Vec<i32> = OpCode::ALL.iter().map(|op| op.code()).collect();
     let strategy =
         (prop::sample::select(codes), prop::collection::vec(prop_oneof![Just(0), Just(255), any::<u8>()], 0..80));
