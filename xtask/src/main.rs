@@ -2,6 +2,7 @@
 
 mod cases;
 mod interop;
+mod mutations;
 mod perf;
 mod sim;
 mod tidy;
@@ -27,6 +28,8 @@ enum Task {
     Perf(perf::Args),
     /// Simulate a server under faults, for as many seeds as wished.
     Sim(sim::Args),
+    /// Take guards away one by one and see whether the simulator notices.
+    Mutations(mutations::Args),
     /// Run real ZooKeeper clients, and Apache's own server, against ours.
     Interop(interop::Args),
 }
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Perf(args) => perf::run(&args),
         Task::Sim(args) => sim::run(&args),
+        Task::Mutations(args) => mutations::run(&args),
         Task::Interop(args) => interop::run(&args),
     };
     match done {

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::error::Cause;
-use crate::readers;
 use crate::start::Outside;
 
 /// Where clients connect to.
@@ -78,22 +77,6 @@ pub(crate) fn port(number: i32) -> Result<u16, Cause> {
     u16::try_from(number).map_err(|_| Cause::PortOutOfRange(number))
 }
 
-/// Host and fields of `host:field:field`, where an IPv6 host stands in brackets.
-pub(crate) fn host_and_fields(text: &str) -> Result<Vec<&str>, Cause> {
-    let Some(bracketed) = text.strip_prefix('[') else {
-        return Ok(readers::split(text, ':'));
-    };
-    let Some((host, rest)) = bracketed.split_once(']') else {
-        return Err(Cause::NoClosingBracket(text.to_owned()));
-    };
-    match rest.strip_prefix(':') {
-        None if rest.is_empty() => Ok(vec![host]),
-        None => Err(Cause::NoClosingBracket(text.to_owned())),
-        Some("") => Err(Cause::NoPortAfterColon(text.to_owned())),
-        Some(fields) => Ok([vec![host], readers::split(fields, ':')].concat()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,21 +117,6 @@ mod tests {
         ];
         for (fixed, dynamic, agree) in cases {
             assert_eq!(dynamic.agrees_with(&fixed), agree, "{fixed:?} {dynamic:?}");
-        }
-    }
-
-    #[test]
-    fn brackets() {
-        assert_eq!(host_and_fields("a:1:2"), Ok(vec!["a", "1", "2"]));
-        assert_eq!(host_and_fields("[::1]:1:2"), Ok(vec!["::1", "1", "2"]));
-        assert_eq!(host_and_fields("[::1]"), Ok(vec!["::1"]));
-        assert_eq!(host_and_fields(":"), Ok(vec![]));
-        for (text, cause) in [
-            ("[::1", Cause::NoClosingBracket("[::1".to_owned())),
-            ("[::1]1:2", Cause::NoClosingBracket("[::1]1:2".to_owned())),
-            ("[::1]:", Cause::NoPortAfterColon("[::1]:".to_owned())),
-        ] {
-            assert_eq!(host_and_fields(text), Err(cause));
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use ox_proto::text;
+
 use crate::notice::Notice;
-use crate::readers;
 use crate::settings::Settings;
 
 /// Who may do what.
@@ -85,7 +86,7 @@ impl FourLetterWords {
 
     pub(crate) fn from_checked(settings: &Settings) -> FourLetterWords {
         let list = settings.text("4lw.commands.whitelist").unwrap_or_default();
-        let listed = list.split(',').map(readers::trim).filter(|word| !word.is_empty());
+        let listed = list.split(',').map(text::trim).filter(|word| !word.is_empty());
         let mut words: BTreeSet<String> = listed.map(str::to_owned).collect();
         if words.contains("*") {
             return FourLetterWords::All;

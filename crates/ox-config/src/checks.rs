@@ -1,11 +1,13 @@
 //! The checks of Apache, in its order: what each line must be, then what the lines must be together, then what the
 //! parts of a single server insist on when they are made.
 
+use ox_proto::ensemble::{Role, is_member_key};
+use ox_proto::text;
+
 use crate::address::{self, Address};
 use crate::error::{Cause, ConfigError, Place};
 use crate::key::{Key, OnBadText, PREFIX, Reader, Source, Status};
 use crate::keys;
-use crate::members::{self, Role};
 use crate::notice::Notice;
 use crate::providers;
 use crate::readers;
@@ -23,7 +25,7 @@ pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
 
 /// `dynamic` says whether there is a file for the members.
 fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(), Cause> {
-    if dynamic && members::is_member_key(name) {
+    if dynamic && is_member_key(name) {
         return Err(Cause::BesideDynamicFile(name.to_owned()));
     }
     if let Some(key) = keys::find(name).filter(|key| !key.is_passed()) {
@@ -31,7 +33,7 @@ fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(), Cause> {
     }
     match name {
         "electionAlg" if readers::int(&entry.text) != Some(3) => Err(Cause::ElectionAlg),
-        "peerType" => Role::read(&entry.text).map(|_| ()),
+        "peerType" => Role::parse(&entry.text).map(|_| ()).map_err(Cause::from),
         _ => Ok(()),
     }
 }
@@ -226,7 +228,7 @@ fn check_enforced_schemes(settings: &Settings) -> Result<(), ConfigError> {
         return Err(settings.place_of("enforce.auth.enabled").error(Cause::EnforcedSchemesMissing));
     };
     let available = providers::schemes(settings);
-    match schemes.split(',').map(readers::trim).find(|scheme| !available.contains(scheme)) {
+    match schemes.split(',').map(text::trim).find(|scheme| !available.contains(scheme)) {
         Some(scheme) => Err(place.error(Cause::SchemeNotAvailable(scheme.to_owned()))),
         None => Ok(()),
     }

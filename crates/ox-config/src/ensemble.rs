@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use ox_proto::ensemble::{Addresses, Role, is_member_key};
+
 use crate::address::Address;
 use crate::error::{Cause, ConfigError, Place};
-use crate::members::{self, Member, Reading, Role};
+use crate::members::{self, Member, Reading};
 use crate::notice::Notice;
 use crate::readers;
 use crate::settings::{self, Settings};
@@ -55,7 +57,7 @@ pub(crate) fn client_address(
 /// Where the members stand: the first of them, or the line that names their file.
 pub(crate) fn members_place(settings: &Settings) -> &Place {
     let lines = settings.lines();
-    let member = lines.iter().find(|(name, _)| members::is_member_key(name));
+    let member = lines.iter().find(|(name, _)| is_member_key(name));
     let entry = member.map(|(_, entry)| *entry).or_else(|| settings.line("dynamicConfigFile"));
     entry.map_or(settings.place(), |entry| &entry.place)
 }
@@ -64,8 +66,8 @@ pub(crate) fn members_place(settings: &Settings) -> &Place {
 fn read_members(settings: &Settings, outside: &Outside<'_>) -> Result<BTreeMap<i64, Member>, ConfigError> {
     // Compat: the key in `zoo.cfg` does not count here (recorded case "multiple addresses, key only in zoo.cfg").
     let property = settings.property("zookeeper.multiAddress.enabled");
-    let multi_address = property.is_some_and(|entry| entry.text.eq_ignore_ascii_case("true"));
-    let reading = Reading { outside, multi_address };
+    let several = property.is_some_and(|entry| entry.text.eq_ignore_ascii_case("true"));
+    let reading = Reading { outside, addresses: if several { Addresses::Several } else { Addresses::One } };
     let Some(dynamic) = settings.line("dynamicConfigFile") else {
         return members::read(settings.lines(), reading);
     };
@@ -79,7 +81,7 @@ fn read_members(settings: &Settings, outside: &Outside<'_>) -> Result<BTreeMap<i
     if let Some(version) = lines.get("version") {
         return Err(version.place.error(Cause::VersionInDynamicFile));
     }
-    if let Some((key, entry)) = lines.iter().find(|(key, _)| !members::is_member_key(key)) {
+    if let Some((key, entry)) = lines.iter().find(|(key, _)| !is_member_key(key)) {
         return Err(entry.place.error(Cause::NotDynamic(key.clone())));
     }
     members::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)
@@ -171,13 +173,13 @@ fn reconcile(
 }
 
 fn check_role(settings: &Settings, mine: Option<&Member>, notices: &mut Vec<Notice>) {
-    let asked = settings.text("peerType").and_then(|text| Role::read(&text).ok());
+    let asked = settings.text("peerType").and_then(|text| Role::parse(&text).ok());
     let role = mine.map_or(Role::Participant, |member| member.role);
     if let Some(asked) = asked.filter(|asked| *asked != role) {
         let text = format!(
             "Peer type from servers list ({}) doesn't match peerType ({}). Defaulting to servers list.",
-            role.name(),
-            asked.name()
+            role.upper_name(),
+            asked.upper_name()
         );
         notices.push(Notice::warn(settings.place_of("peerType"), text));
     }

@@ -2,6 +2,7 @@
 //!
 //! Texts that begin like Apache's are an interface: operators and scripts look for them.
 
+use ox_proto::ensemble::EnsembleError;
 use std::fmt;
 
 /// A configuration that the server does not start with.
@@ -82,9 +83,6 @@ pub enum Cause {
     /// `electionAlg` is not 3.
     #[error("Invalid electionAlg value. Only 3 is supported.")]
     ElectionAlg,
-    /// Neither participant nor observer.
-    #[error("Unrecognised peertype: {0}; expected participant or observer")]
-    PeerType(String),
     /// Members in `zoo.cfg` beside a dynamic configuration file.
     #[error("parameter: {0} must be in a separate dynamic config file")]
     BesideDynamicFile(String),
@@ -137,49 +135,9 @@ pub enum Cause {
     /// A metrics provider that is not one of Apache's.
     #[error("metrics provider class was not found: {0}; expected Apache's default, null or Prometheus provider")]
     MetricsProvider(String),
-    /// A `server.N` line of the wrong form.
-    #[error(
-        "{0} does not have the form server_config or server_config;client_config where server_config is the pipe \
-         separated list of host:port:port or host:port:port:type and client_config is port or host:port"
-    )]
-    ServerForm(String),
-    /// A bracket that is not closed.
-    #[error("{0} starts with '[' but has no matching ']:'")]
-    NoClosingBracket(String),
-    /// A bracketed address that ends in a colon.
-    #[error("{0} doesn't have a port after colon")]
-    NoPortAfterColon(String),
-    /// A port that is no number.
-    #[error("Address unresolved: {host}:{port}; expected a port number")]
-    AddressUnresolved {
-        /// Host before it.
-        host: String,
-        /// The text.
-        port: String,
-    },
-    /// One port for two purposes.
-    #[error("Client and election port must be different! Please update the configuration file on server.{0}")]
-    SamePorts(i64),
-    /// Addresses of one member with different roles.
-    #[error("Multiple addresses should have similar roles: {first} vs {other}")]
-    RolesDiffer {
-        /// Role of the first address.
-        first: &'static str,
-        /// The one that differs.
-        other: &'static str,
-    },
-    /// Several addresses, which are off.
-    #[error(
-        "Multiple address feature is disabled, but multiple addresses were specified for sid {0}; it takes \
-         -Dzookeeper.multiAddress.enabled=true"
-    )]
-    MultiAddressOff(i64),
-    /// A member in two groups.
-    #[error("Server {0}is in multiple groups")]
-    InSeveralGroups(i64),
-    /// A participant in no group.
-    #[error("Server {0}is not in a group")]
-    InNoGroup(i64),
+    /// A `server.N`, `group.N` or `weight.N` line of the wrong form, or a role.
+    #[error(transparent)]
+    Ensemble(#[from] EnsembleError),
     /// An ensemble without members.
     #[error("standaloneEnabled = false then number of participants should be >0")]
     NoParticipants,

@@ -3,18 +3,7 @@
 //! Strict readers give `None` for anything but their form; [`decode_int`] and [`decode_long`] are the lenient ones,
 //! with hexadecimal and octal. `testdata/*-java.txt` holds what Java answers.
 
-/// Java's `trim`: everything up to and including the blank goes, at both ends.
-pub(crate) fn trim(text: &str) -> &str {
-    text.trim_matches(|c| c <= ' ')
-}
-
-/// Java's `split` on one character: trailing empty parts are dropped, but a text without the character stays whole.
-pub(crate) fn split(text: &str, separator: char) -> Vec<&str> {
-    if !text.contains(separator) {
-        return vec![text];
-    }
-    text.trim_end_matches(separator).split(separator).skip_while(|_| text.chars().all(|c| c == separator)).collect()
-}
+use ox_proto::text::trim;
 
 /// Strict decimal with an optional sign, 32 bits.
 pub(crate) fn int(text: &str) -> Option<i32> {
@@ -113,26 +102,5 @@ mod tests {
         for (text, octal) in [("010", true), ("-07", true), ("0", false), ("0x10", false), ("10", false), ("", false)] {
             assert_eq!(is_octal(text), octal, "{text}");
         }
-    }
-
-    #[test]
-    fn splits_as_java() {
-        let cases: [(&str, &[&str]); 7] = [
-            ("", &[""]),
-            ("a", &["a"]),
-            ("a;", &["a"]),
-            (";a", &["", "a"]),
-            (";;", &[]),
-            ("a;;b;;", &["a", "", "b"]),
-            (";", &[]),
-        ];
-        for (text, parts) in cases {
-            assert_eq!(split(text, ';'), parts, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn trims_as_java() {
-        assert_eq!(trim("\0\t a\u{a0} \n"), "a\u{a0}");
     }
 }

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use ox_proto::properties;
+use ox_proto::text::trim;
+
 use crate::error::{Cause, ConfigError, Place};
 use crate::key::{Key, OnBadText, PREFIX, Source, Value};
 use crate::keys;
 use crate::notice::Notice;
-use crate::properties;
-use crate::readers::trim;
 use crate::start::{Outside, Start};
 use crate::system::SystemProperties;
 

@@ -3,6 +3,7 @@
 mod config;
 mod connection;
 mod files;
+mod quorum;
 mod records;
 mod requests;
 
@@ -26,4 +27,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "snapshot-gz", corpus: files::gz_corpus, run: files::run_gz },
     Target { name: "snapshot-snappy", corpus: files::snappy_corpus, run: files::run_snappy },
     Target { name: "config", corpus: config::corpus, run: config::run },
+    Target { name: "quorum-packets", corpus: quorum::packet_corpus, run: quorum::run_packets },
+    Target { name: "quorum-hello", corpus: quorum::hello_corpus, run: quorum::run_hello },
+    Target { name: "quorum-notifications", corpus: quorum::notification_corpus, run: quorum::run_notifications },
+    Target { name: "ensemble", corpus: quorum::ensemble_corpus, run: quorum::run_ensemble },
 ];

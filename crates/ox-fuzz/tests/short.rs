@@ -46,3 +46,23 @@ fn snapshot_snappy() {
 fn config() {
     short("config", 5_000);
 }
+
+#[test]
+fn quorum_packets() {
+    short("quorum-packets", 20_000);
+}
+
+#[test]
+fn quorum_hello() {
+    short("quorum-hello", 50_000);
+}
+
+#[test]
+fn quorum_notifications() {
+    short("quorum-notifications", 50_000);
+}
+
+#[test]
+fn ensemble() {
+    short("ensemble", 20_000);
+}

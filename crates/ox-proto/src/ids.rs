@@ -69,6 +69,23 @@ impl fmt::Display for SessionId {
     }
 }
 
+/// A server's number in the ensemble (`myid`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub i64);
+
+impl ServerId {
+    /// Whether a server may have this number. Negative ones and the highest mean "nobody" somewhere in the protocol.
+    pub fn is_real(self) -> bool {
+        (0..i64::MAX).contains(&self.0)
+    }
+}
+
+impl fmt::Display for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 macro_rules! jute_i64 {
     ($name:ident) => {
         impl<'a> Jute<'a> for $name {
@@ -83,6 +100,7 @@ macro_rules! jute_i64 {
 }
 jute_i64!(Zxid);
 jute_i64!(SessionId);
+jute_i64!(ServerId);
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,25 @@
-//! Strings as Java reads them.
+//! Strings as Java reads and takes them apart.
 //!
 //! Decoding never fails. On the wire every malformed sequence becomes U+FFFD the way Java's decoder counts
 //! them; on disk a CESU-8 surrogate pair (what Apache writes for a character above U+FFFF) is joined first.
 
 use std::borrow::Cow;
+
+/// Java's `trim`: everything up to and including the blank goes, at both ends.
+pub fn trim(text: &str) -> &str {
+    text.trim_matches(|c| c <= ' ')
+}
+
+/// Java's `split` on one character: trailing empty parts are dropped, but a text without the character stays whole.
+pub fn split(text: &str, separator: char) -> Vec<&str> {
+    if !text.contains(separator) {
+        return vec![text];
+    }
+    match text.trim_end_matches(separator) {
+        "" => Vec::new(),
+        text => text.split(separator).collect(),
+    }
+}
 
 /// Where a string comes from, which decides what an encoded surrogate pair means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +92,27 @@ fn surrogate_pair(bytes: &[u8]) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn splits_as_java() {
+        let cases: [(&str, &[&str]); 7] = [
+            ("", &[""]),
+            ("a", &["a"]),
+            ("a;", &["a"]),
+            (";a", &["", "a"]),
+            (";;", &[]),
+            ("a;;b;;", &["a", "", "b"]),
+            (";", &[]),
+        ];
+        for (text, parts) in cases {
+            assert_eq!(split(text, ';'), parts, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn trims_as_java() {
+        assert_eq!(trim("\0\t a\u{a0} \n"), "a\u{a0}");
+    }
 
     fn check(bytes: &[u8], wire: &str, disk: &str) {
         assert_eq!(decode(bytes, Source::Wire), wire);

@@ -152,12 +152,12 @@ impl Replica {
     pub fn on_time(&mut self, now: Now, state: &State) {
         let (conns, proposals) = (&self.conns, &self.proposals);
         // A client that waits for us is not silent: its connection may not be read until it has its answers.
-        let waits = |conn: Option<ConnId>| {
-            let conn = conn.and_then(|conn| conns.get(conn));
-            conn.and_then(|conn| conn.last_write).is_some_and(|write| proposals.has(write))
+        let waited_ms = |conn: ConnId| {
+            let conn = conns.get(conn)?;
+            if proposals.has(conn.last_write?) { Some(now.mono_ms) } else { conn.answered_ms }
         };
         let mut expired = Vec::new();
-        self.sessions.expire(now.mono_ms, EXPIRED_AT_ONCE_MAX, waits, &mut expired);
+        self.sessions.expire(now.mono_ms, EXPIRED_AT_ONCE_MAX, waited_ms, &mut expired);
         for session in expired {
             self.tallies.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
             self.propose_close(now, session, 0, Origin::Server, state);
@@ -289,7 +289,8 @@ impl Replica {
         self.tallies.resumed += 1;
         // Compat: whoever names a session takes it from its connection, before the password is looked at.
         if let Some(old) = self.sessions.conn(*session).filter(|old| *old != conn) {
-            self.sessions.detach(*session, old);
+            let waited_ms = self.conns.get(old).and_then(|old| old.answered_ms);
+            self.sessions.detach(*session, old, waited_ms);
             self.give_up(old, out);
         }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
@@ -336,7 +337,7 @@ impl Replica {
 
     fn on_gone(&mut self, conn: ConnId, state: &State) {
         if let Some(gone) = self.conns.remove(conn) {
-            self.sessions.detach(gone.session, conn);
+            self.sessions.detach(gone.session, conn, gone.answered_ms);
         }
         state.watches().lock().drop_conn(conn);
     }
@@ -507,7 +508,8 @@ impl Replica {
                 self.attach(*conn, session, *timeout_ms, *read_only, out);
             }
             Origin::Request(conn) => {
-                if self.conns.get(*conn).is_some_and(|conn| conn.active) {
+                if let Some(asker) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
+                    asker.answered_ms = Some(now.mono_ms);
                     out.of(*conn).answer(*conn, |bytes| put_write_reply(bytes, record, applied));
                 }
             }

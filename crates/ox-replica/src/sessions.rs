@@ -20,6 +20,11 @@ impl Touch {
         self.0.store(now_ms, Ordering::Relaxed);
     }
 
+    /// The same for a moment that may have passed.
+    fn note_past(&self, at_ms: i64) {
+        self.0.fetch_max(at_ms, Ordering::Relaxed);
+    }
+
     fn last_ms(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -97,10 +102,11 @@ impl Sessions {
         self.sessions.get(&id)?.conn
     }
 
-    /// The connection is gone; the session lives on without one.
-    pub(crate) fn detach(&mut self, id: SessionId, conn: ConnId) {
+    /// The connection is gone, which has waited for the server until `waited_ms`; the session lives on without one.
+    pub(crate) fn detach(&mut self, id: SessionId, conn: ConnId, waited_ms: Option<i64>) {
         if let Some(session) = self.sessions.get_mut(&id).filter(|session| session.conn == Some(conn)) {
             session.conn = None;
+            waited_ms.into_iter().for_each(|at_ms| session.touch.note_past(at_ms));
         }
     }
 
@@ -125,13 +131,13 @@ impl Sessions {
         self.buckets.first_key_value().map(|(due, _)| *due)
     }
 
-    /// Gives up the sessions of due buckets that were not heard of since and are not `excused`: they are being closed
-    /// from now on. At most `max` are added; the others stay due.
+    /// Gives up the sessions of due buckets that were not heard of since: they are being closed from now on. At most
+    /// `max` are added; the others stay due. `waited_ms` tells until when a connection had to wait for the server.
     pub(crate) fn expire(
         &mut self,
         now_ms: i64,
         max: usize,
-        excused: impl Fn(Option<ConnId>) -> bool,
+        waited_ms: impl Fn(ConnId) -> Option<i64>,
         expired: &mut Vec<SessionId>,
     ) {
         while let Some(due) = self.buckets.first_entry().filter(|bucket| *bucket.key() <= now_ms) {
@@ -146,8 +152,8 @@ impl Sessions {
                 if session.closing || session.bucket_ms != due_ms {
                     continue;
                 }
-                if excused(session.conn) {
-                    session.touch.note(now_ms);
+                if let Some(at_ms) = session.conn.and_then(&waited_ms) {
+                    session.touch.note_past(at_ms);
                 }
                 let bucket_ms = bucket(self.tick_ms, session.touch.last_ms(), session.timeout_ms);
                 if bucket_ms <= now_ms {
@@ -188,7 +194,7 @@ mod tests {
 
     fn expired(sessions: &mut Sessions, now_ms: i64) -> Vec<i64> {
         let mut expired = Vec::new();
-        sessions.expire(now_ms, usize::MAX, |_| false, &mut expired);
+        sessions.expire(now_ms, usize::MAX, |_| None, &mut expired);
         expired.iter().map(|id| id.0).collect()
     }
 
@@ -220,7 +226,7 @@ mod tests {
         let mut seen = Vec::new();
         for expected in [2, 2, 1, 0] {
             let mut expired = Vec::new();
-            sessions.expire(9000, 2, |_| false, &mut expired);
+            sessions.expire(9000, 2, |_| None, &mut expired);
             assert_eq!(expired.len(), expected);
             seen.extend(expired);
         }
@@ -229,13 +235,16 @@ mod tests {
     }
 
     #[test]
-    fn excused_sessions_start_anew() {
+    fn who_waited_for_the_server_starts_anew() {
         let mut sessions = Sessions::new(1000);
         let conn = ConnId::new(0, 1, 1);
         sessions.add(SessionId(1), 4000, 0, Touch::default(), Some(conn));
         let mut expired = Vec::new();
-        sessions.expire(9000, 10, |of| of == Some(conn), &mut expired);
-        assert_eq!((expired.len(), sessions.deadline()), (0, Some(14_000)));
+        sessions.expire(9000, 10, |of| (of == conn).then_some(8500), &mut expired);
+        assert_eq!((expired.len(), sessions.deadline()), (0, Some(13_000)));
+        sessions.detach(SessionId(1), conn, Some(12_900));
+        sessions.expire(13_000, 10, |_| None, &mut expired);
+        assert_eq!((expired.len(), sessions.deadline()), (0, Some(17_000)));
     }
 
     #[test]

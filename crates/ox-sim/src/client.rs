@@ -122,7 +122,7 @@ impl Client {
         // While it only keeps its session alive it need not look often.
         let idle = if env.is_healed { self.is_content() } else { self.budget == 0 && self.is_quiet() };
         let keep_alive = self.session.map_or(rest, |session| i64::from(session.timeout_ms) * 1000 / 8);
-        self.plan(env, if idle { keep_alive.max(rest) } else { rest });
+        self.plan(env, if idle { keep_alive } else { rest.min(keep_alive) });
     }
 
     pub(crate) fn on_time(&mut self, env: &mut Env, token: u64) {
@@ -156,13 +156,16 @@ impl Client {
         let (Some(session), Some(wire)) = (self.session, &self.wire) else { return };
         let timeout_us = i64::from(session.timeout_ms) * 1000;
         let waits = !wire.pending.is_empty();
-        if waits && timeout_us * 2 / 3 < env.now.0 - wire.last_heard.0 {
+        let patience_us = if env.plan.patient_clients { timeout_us * 5 } else { timeout_us * 2 / 3 };
+        if waits && patience_us < env.now.0 - wire.last_heard.0 {
             env.note(format_args!("client {}: no answer", self.number));
             return self.hang_up(env, Side::Main);
         }
         let silent = env.now.0 - wire.last_sent.0;
         if env.is_healed && self.probe == Probe::Due {
             self.send_probe(env);
+        } else if timeout_us / 3 < silent {
+            self.request(env, Side::Main, Op::Ping);
         } else if 0 < self.budget && !env.is_healed {
             if self.ghost.is_none() && env.dice.chance(env.plan.take_over_per_mille) {
                 return self.take_over(env);
@@ -171,8 +174,6 @@ impl Client {
                 return self.send_garbage(env);
             }
             self.send_burst(env);
-        } else if timeout_us / 3 < silent {
-            self.request(env, Side::Main, Op::Ping);
         }
     }
 

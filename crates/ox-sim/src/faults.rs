@@ -5,6 +5,7 @@
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::plan::MeanMs;
+use crate::server::Unsynced;
 use crate::world::{Alive, World};
 use ox_history::Time;
 use ox_store::disk::{Disk as _, Fault as DiskFault};
@@ -103,7 +104,10 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::Kill => world.end(who, End::Killed),
         Fault::Power => world.end(who, End::PowerCut),
         Fault::PowerAtCall => arm(world, server, DiskFault::PowerCut),
-        Fault::PowerBeforeSync => world.servers[server].cuts_before_sync = true,
+        Fault::PowerBeforeSync => {
+            let unsynced = *world.env.dice.pick(&[Unsynced::Anything, Unsynced::FirstOfFile]);
+            world.servers[server].cuts_before_sync = Some(unsynced);
+        }
         Fault::DiskError => {
             let kinds = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::PermissionDenied];
             let kind = *world.env.dice.pick(&kinds);
@@ -220,7 +224,7 @@ pub(crate) fn heal(world: &mut World) {
     empty_disks(world);
     for server in &mut world.servers {
         server.disk.clear_faults();
-        server.cuts_before_sync = false;
+        server.cuts_before_sync = None;
         server.slow_disk = (1, Time(0));
         if let Some(process) = &mut server.process {
             process.stall(1, Time(0));

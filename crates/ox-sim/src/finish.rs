@@ -91,7 +91,7 @@ fn judge(world: &mut World) {
         let Some(process) = &server.process else { continue };
         env.history.dumps.push(dump(&process.state, format!("server {number} at rest")));
         let checked = watch_residue::check(process)
-            .and_then(|()| log_on_disk::check(&server.disk, &process.store, &server.journal));
+            .and_then(|()| log_on_disk::check(&server.disk, &process.store, &server.journal, &env.plan));
         if let Err(finding) = checked {
             return finding.report(env);
         }

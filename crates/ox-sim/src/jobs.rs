@@ -8,6 +8,7 @@ use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::outcome::Kind;
 use crate::plan::Plan;
+use crate::server::Unsynced;
 use crate::server::dump::dump;
 use crate::server::process::Process;
 use crate::world::{Alive, World};
@@ -168,13 +169,14 @@ fn write_group(world: &SharedWorld, who: Who, log: &mut TxnLog, first: Arc<LogBa
         }
         next = if limit <= records { None } else { next_batch(world, who) };
     }
-    cut_before_sync(&mut world.lock(), who);
+    let is_first = log.current_file() != file;
+    cut_before_sync(&mut world.lock(), who, is_first && 1 < records);
     let last = log.sync()?.last;
     let mut world = world.lock();
     let Some(Alive { process, journal, env }) = world.alive(who) else { return Ok(()) };
     env.note(format_args!("log: synced to {last}"));
     env.marks.group_commits += u64::from(1 < batches);
-    env.marks.rolled_logs += u64::from(log.current_file() != file);
+    env.marks.rolled_logs += u64::from(is_first);
     journal.synced = journal.synced.max(last);
     process.inbox.durable = process.inbox.durable.max(Some(last));
     process.inbox.snapshot_due = snapshot_due.or(process.inbox.snapshot_due);
@@ -183,8 +185,9 @@ fn write_group(world: &SharedWorld, who: Who, log: &mut TxnLog, first: Arc<LogBa
 }
 
 /// Power goes between writing and syncing, if that was planned.
-fn cut_before_sync(world: &mut World, who: Who) {
-    if world.is_current(who) && std::mem::take(&mut world.servers[who.server].cuts_before_sync) {
+fn cut_before_sync(world: &mut World, who: Who, is_first: bool) {
+    let wanted = |unsynced: &mut Unsynced| *unsynced == Unsynced::Anything || is_first;
+    if world.is_current(who) && world.servers[who.server].cuts_before_sync.take_if(wanted).is_some() {
         world.env.marks.power_cuts_before_sync += 1;
         world.end(who, End::PowerCut);
     }

@@ -95,8 +95,12 @@ pub struct Plan {
     pub tops: usize,
     /// Names below them.
     pub names: usize,
+    /// Data of several sectors, in a thousand.
+    pub large_per_mille: u32,
     /// Clients send requests without waiting for the answer to the handshake.
     pub eager_clients: bool,
+    /// Clients wait for answers longer than their sessions live, as long as the connection stands.
+    pub patient_clients: bool,
     /// How often a moment's disk is copied and recovered, in a thousand.
     pub restore_per_mille: u32,
 
@@ -149,6 +153,11 @@ impl Plan {
         plan.draw_pace(dice);
         plan.draw_settings(dice);
         plan.draw_faults(dice);
+        match dice.below(100) {
+            0..=14 => plan.overload(dice),
+            15..=29 => plan.tear_logs(dice),
+            _ => (),
+        }
         plan
     }
 
@@ -199,12 +208,14 @@ impl Plan {
             preempt_per_mille: 50,
             disk_us: 100,
             sync_us: 2_000,
-            think_us: 200_000,
+            think_us: 1_000_000,
             burst: 4,
             pipeline: 32,
             tops: 4,
             names: 5,
+            large_per_mille: 80,
             eager_clients: false,
+            patient_clients: false,
             restore_per_mille: 20,
             kill_ms: 0,
             power_ms: 0,
@@ -230,7 +241,7 @@ impl Plan {
 
     fn draw_sizes(&mut self, dice: &mut Dice) {
         self.clients = 1 + dice.index(6);
-        self.requests = *dice.pick(&[10, 20, 40, 80]);
+        self.requests = *dice.pick(&[20, 50, 100, 200]);
         self.active_ms = dice.between(2_000, 20_000);
         self.io_threads = 1 + dice.index(3);
     }
@@ -251,7 +262,7 @@ impl Plan {
         self.extended_types = dice.chance(750);
         self.close_session_txn = !dice.chance(150);
         self.sweep_ms = *dice.pick(&[200, 1_000, 5_000]);
-        self.sweep_per_minute = *dice.pick(&[60, 600, 60_000]);
+        self.sweep_per_minute = *dice.pick(&[60, 60, 600, 60_000]);
         self.never_used_ms = *dice.pick(&[0, 0, 1_000]);
         self.splits_dirs = dice.chance(200);
         self.low_water_bytes = *dice.pick(&[500, 2_000, 8_000]);
@@ -277,12 +288,54 @@ impl Plan {
         self.preempt_per_mille = *dice.pick(&[0, 50, 500, 1000]);
         self.disk_us = *dice.pick(&[0, 50, 1_000]);
         self.sync_us = *dice.pick(&[100, 5_000, 100_000]);
-        self.think_us = *dice.pick(&[2_000, 50_000, 500_000]);
         self.burst = *dice.pick(&[1, 3, 10, 30]);
         self.pipeline = *dice.pick(&[1, 4, 50]);
+        let per_cent = *dice.pick(&[2, 40, 90]);
+        self.think_us = self.pause_us(per_cent);
         self.tops = *dice.pick(&[1, 2, 4]);
         self.names = *dice.pick(&[1, 2, 5]);
+        self.large_per_mille = *dice.pick(&[20, 80, 400]);
         self.eager_clients = dice.chance(300);
+        self.patient_clients = dice.chance(400);
+    }
+
+    /// The pause between two actions with which the requests take so much of the time that faults strike.
+    fn pause_us(&self, per_cent: i64) -> i64 {
+        let requests = i64::try_from(self.requests).unwrap_or(i64::MAX);
+        let actions = (requests * 2 / (self.burst + 1)).max(1);
+        // Pauses are drawn with a long tail: the mean is a quarter of the longest.
+        (self.active_ms * 10 * per_cent * 4 / actions).clamp(2_000, 2_000_000)
+    }
+
+    /// More comes in than a slow disk takes, from clients that wait patiently and have little time to live.
+    fn overload(&mut self, dice: &mut Dice) {
+        (self.tick_ms, self.timeouts_ms) = (100, (200, dice.between(300, 1_200)));
+        (self.clients, self.requests) = (self.clients.max(4), self.requests.max(100));
+        // What else makes clients wait would excuse the server.
+        (self.stall_ms, self.freeze_ms, self.slow_net_ms, self.nap_ms) = (0, 0, 0, 0);
+        self.net_delay_us = *dice.pick(&[100, 2_000]);
+        self.thread_delay_us = *dice.pick(&[10, 100]);
+        self.sync_us = *dice.pick(&[100_000, 1_000_000]);
+        self.patient_clients = true;
+        self.outstanding_max = 1;
+        self.throttle_max = *dice.pick(&[None, Some(1), Some(1), Some(3)]);
+        (self.burst, self.pipeline) = (*dice.pick(&[3, 30]), *dice.pick(&[4, 50]));
+        self.think_us = self.pause_us(40);
+    }
+
+    /// Power goes again and again while large batches are being written to new files.
+    fn tear_logs(&mut self, dice: &mut Dice) {
+        self.power_before_sync_ms = dice.between(200, 1_000);
+        (self.clients, self.requests) = (self.clients.max(3), self.requests.max(100));
+        (self.power_ms, self.kill_ms, self.disk_error_ms, self.full_ms) = (0, 0, 0, 0);
+        self.active_ms = self.active_ms.max(8_000);
+        (self.net_delay_us, self.sync_us) = (*dice.pick(&[100, 2_000]), *dice.pick(&[100, 5_000]));
+        self.preallocate_bytes = *dice.pick(&[2048, 4096, 16 << 10]);
+        self.large_per_mille = 500;
+        self.snap_count = *dice.pick(&[4, 8, 20]);
+        self.batch_records = 1_000;
+        (self.burst, self.pipeline) = (20, 50);
+        self.think_us = self.pause_us(80);
     }
 
     fn draw_faults(&mut self, dice: &mut Dice) {
@@ -308,7 +361,7 @@ impl Plan {
         self.freeze_ms = draw(1_000, 6_000);
         self.nap_ms = draw(500, 5_000);
         self.abandon_ms = draw(1_000, 8_000);
-        self.resets_clock = dice.chance(50);
+        self.resets_clock = dice.chance(150);
         self.take_over_per_mille = *dice.pick(&[0, 10, 50]);
         self.garbage_per_mille = *dice.pick(&[0, 3]);
     }

@@ -17,6 +17,14 @@ use process::Process;
 /// Where the wall clock stands when the world begins.
 pub(crate) const WALL_START_MS: i64 = 1_700_000_000_000;
 
+/// What is in the log, and not yet on the disk, when power goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsynced {
+    Anything,
+    /// The first records of a file, more than one.
+    FirstOfFile,
+}
+
 pub(crate) struct Server {
     pub(crate) disk: SimDisk,
     /// Number of the run.
@@ -32,8 +40,8 @@ pub(crate) struct Server {
     pub(crate) is_full: bool,
     /// How much slower than planned its disk is, until when.
     pub(crate) slow_disk: (i64, Time),
-    /// Power goes when the log has been written next time, before it is synced.
-    pub(crate) cuts_before_sync: bool,
+    /// Power goes before what is written next is synced.
+    pub(crate) cuts_before_sync: Option<Unsynced>,
 }
 
 impl Server {
@@ -48,7 +56,7 @@ impl Server {
             armed_calls: Vec::new(),
             is_full: false,
             slow_disk: (1, Time(0)),
-            cuts_before_sync: false,
+            cuts_before_sync: None,
         }
     }
 

@@ -194,7 +194,13 @@ impl World {
 
 /// What clients can expect of servers that follow the plan.
 fn settings(plan: &Plan) -> Settings {
-    let slowest_us = plan.net_delay_us * 20 + plan.thread_delay_us * 50 + 2_000_000;
+    let mut slowest_us = plan.net_delay_us * 20 + plan.thread_delay_us * 50 + 2_000_000;
+    if plan.throttle_max.is_some() || plan.outstanding_max < 100 {
+        // Requests that have come may be looked at when everybody else's are on disk.
+        let requests = plan.requests.min(plan.pipeline as u64) * plan.clients as u64;
+        let sync_us = if plan.slow_disk_ms == 0 { plan.sync_us } else { 2_000_000 };
+        slowest_us += i64::try_from(requests).unwrap_or(i64::MAX).saturating_mul(sync_us);
+    }
     Settings {
         extended_types: plan.extended_types,
         tick_ms: i64::from(plan.tick_ms),
@@ -210,7 +216,7 @@ fn draw_keep(env: &mut Env, pieces: usize) -> Keep {
         0 => Keep::Nothing,
         1 => Keep::Everything,
         2 => Keep::Only(env.dice.index(pieces)),
-        3 => Keep::AllBut(env.dice.index(pieces)),
+        3 | 4 => Keep::AllBut(env.dice.index(pieces)),
         _ => Keep::Random(env.dice.next()),
     }
 }

@@ -1,7 +1,7 @@
 //! The broadcast phase as its leader sees it: number, wait for a quorum's disks, commit in order.
 
-use crate::quorum::{Quorum, ServerId};
-use ox_proto::Zxid;
+use crate::quorum::Quorum;
+use ox_proto::{ServerId, Zxid};
 use std::collections::BTreeMap;
 
 /// An established leader. Acks are cumulative: a server that has made a transaction durable has made everything

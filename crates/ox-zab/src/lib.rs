@@ -10,4 +10,5 @@ mod leader;
 mod quorum;
 
 pub use leader::Leader;
-pub use quorum::{Quorum, ServerId};
+pub use ox_proto::ServerId;
+pub use quorum::Quorum;

@@ -1,10 +1,7 @@
 //! Who votes, and how many of them decide.
 
+use ox_proto::ServerId;
 use std::collections::BTreeSet;
-
-/// A server's number in the ensemble (`myid`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerId(pub i64);
 
 /// The voters of a configuration; a majority of them decides.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ fn value() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = ox_config::parse_properties(&bytes);
+        let _ = ox_proto::properties::parse(&bytes);
         let mut world = World::default();
         world.files.insert(FILE.to_owned(), bytes);
         let _ = world.start();

@@ -86,21 +86,22 @@ impl Matching {
     /// Finds the session of connections whose handshake was never answered: the one they asked for, or a new one
     /// that nobody else has got and that wrote what they sent.
     fn sessions(&mut self, history: &History) {
-        let mut nobodys: BTreeMap<SessionId, i32> = BTreeMap::new();
+        let mut nobodys: BTreeMap<SessionId, Vec<i32>> = BTreeMap::new();
         for (place, entry) in history.log.iter().enumerate() {
             if let LoggedTxn::CreateSession { .. } = entry.txn {
                 self.openings.insert(entry.session, place);
             } else if !is_servers_own(entry) {
-                nobodys.entry(entry.session).or_insert(entry.cxid);
+                nobodys.entry(entry.session).or_default().push(entry.cxid);
             }
         }
         history.connections.iter().filter_map(Connection::session).for_each(|session| _ = nobodys.remove(&session));
         for connection in &history.connections {
-            let wrote = connection.requests.iter().find(|sent| sent.op.is_write()).map(|sent| sent.xid);
+            // Not necessarily all it sent: a server that has too much to do turns writes away, and logs nothing.
+            let sent = |xid: &i32| connection.requests.iter().any(|sent| sent.op.is_write() && sent.xid == *xid);
             let session = match (connection.granted, connection.asked) {
                 (Some(_), _) => connection.session(),
                 (None, SessionId::NONE) => {
-                    let found = nobodys.iter().find(|(_, first)| Some(**first) == wrote).map(|(session, _)| *session);
+                    let found = nobodys.iter().find(|(_, xids)| xids.iter().all(sent)).map(|(session, _)| *session);
                     found.inspect(|session| _ = nobodys.remove(session))
                 }
                 (None, asked) => Some(asked),

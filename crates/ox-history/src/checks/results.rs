@@ -4,7 +4,7 @@
 use super::multis;
 use crate::history::LoggedTxn;
 use crate::model::is_kept_by_server;
-use crate::op::{Answer, Body, Element, Op};
+use crate::op::{Answer, Body, Create, Element, Op};
 use crate::violation::Reason;
 use ox_proto::{ErrorCode, Stat};
 
@@ -15,7 +15,7 @@ pub(crate) fn is_same(op: &Op, expected: &Answer, seen: &Answer) -> bool {
         Op::GetData { path, .. } | Op::Exists { path, .. } | Op::GetAcl { path } | Op::GetChildren2 { path, .. } => {
             path
         }
-        Op::SetData { path, .. } | Op::SetAcl { path, .. } => path,
+        Op::SetData { path, .. } | Op::SetAcl { path, .. } | Op::Create(Create { path, .. }) => path,
         _ => return expected == seen,
     };
     if is_kept_by_server(path) { without_usage(expected) == without_usage(seen) } else { expected == seen }
@@ -36,6 +36,7 @@ fn without_usage(answer: &Answer) -> Answer {
     let body = match &answer.body {
         Body::Data(_, stat) => Body::Data(None, unsized_stat(stat)),
         Body::Stat(stat) => Body::Stat(unsized_stat(stat)),
+        Body::Created(path, stat) => Body::Created(path.clone(), unsized_stat(stat)),
         Body::Acl(acl, stat) => Body::Acl(acl.clone(), unsized_stat(stat)),
         Body::ChildrenStat(names, stat) => Body::ChildrenStat(names.clone(), unsized_stat(stat)),
         other => other.clone(),

@@ -241,6 +241,9 @@ fn check_late(history: &History, session: &Session<'_>) -> Checked {
     // A handshake whose answer was lost may have touched the session too.
     let named = history.connections.iter().filter(|connection| connection.asked == session.id);
     last = named.map(|connection| connection.opened.max(connection.closed.unwrap_or(ended))).fold(last, Time::max);
+    // As long as something of it was on its way, it was not silent.
+    let wrote = history.log.iter().filter(|entry| entry.session == session.id && !is_servers_own(entry));
+    last = wrote.filter_map(|entry| entry.applied).fold(last, Time::max);
     let anew = history.starts.iter().chain(&history.pauses).copied();
     last = anew.filter(|from| *from <= ended).fold(last, Time::max);
     timeout_ms = unknown_timeouts(history, session, ended).fold(timeout_ms, i32::max);

@@ -1,7 +1,7 @@
 //! Histories without fault.
 
 use crate::story::{Story, create, delete, ephemeral, exists, get, sequential, set, watch, watch_children};
-use ox_history::{Answer, Body, LoggedTxn, Op};
+use ox_history::{Answer, Body, Create, LoggedTxn, Op};
 use ox_proto::{ErrorCode, OpCode, Zxid};
 
 #[test]
@@ -168,5 +168,32 @@ fn usage_of_quotas_is_the_servers_in_lists_too() {
     }
     let request = story.send(a, op);
     story.reply(a, request, story.zxid(), answer);
+    story.is_good();
+}
+
+#[test]
+fn usage_of_quotas_is_the_servers_from_the_start() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.write(a, create("/zookeeper/quota/a"));
+    let stats = Create::open("/zookeeper/quota/a/zookeeper_stats", b"", 0);
+    let request = story.send(a, Op::Create(Create { op: OpCode::Create2, ..stats }));
+    let mut answer = story.commit(a, request);
+    if let Body::Created(_, stat) = &mut answer.body {
+        stat.data_length = 15;
+    }
+    story.reply(a, request, story.zxid(), answer);
+    story.is_good();
+}
+
+#[test]
+fn a_stream_may_end_behind_the_events_of_rearming() {
+    let mut story = Story::new();
+    let (a, b) = (story.connect(), story.connect());
+    story.read(b, Op::AddWatch { path: "/".to_owned(), mode: 1 });
+    story.send(b, Op::SetWatches { relative: Zxid(0), lists: vec![vec!["/gone".to_owned()], vec![], vec![]] });
+    story.event(b, Zxid(-1), 2, "/gone");
+    story.hang_up(b);
+    story.write(a, create("/a"));
     story.is_good();
 }

@@ -96,6 +96,35 @@ fn p42_a_handshake_whose_answer_was_lost() {
     story.is_good();
 }
 
+/// The same with a new session, of which the server turned the first write away.
+#[test]
+fn p42_a_new_session_nobody_was_told_of() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.send(a, create("/a"));
+    let request = story.send(a, create("/b"));
+    story.commit(a, request);
+    story.history.connections[a].granted = None;
+    story.history.settings.may_refuse_writes = true;
+    story.hang_up(a);
+    story.is_good();
+}
+
+/// A slow disk: what the client sent is still on its way when it has gone.
+#[test]
+fn p38_a_session_whose_writes_are_on_their_way_is_not_silent() {
+    let mut story = Story::new();
+    let a = story.connect();
+    let request = story.send(a, create("/a"));
+    story.hang_up(a);
+    story.wait(60_000);
+    story.commit(a, request);
+    story.expire(story.session(a));
+    story.is_good();
+    story.history.log[1].applied = story.history.connections[a].closed;
+    story.is_bad(Reason::LateExpiry);
+}
+
 #[test]
 fn p42_two_connections_take_turns() {
     let mut story = Story::new();

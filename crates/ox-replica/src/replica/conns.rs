@@ -14,11 +14,13 @@ pub(super) struct ConnState {
     pub(super) active: bool,
     /// Number of its last proposal.
     pub(super) last_write: Option<u64>,
+    /// When a write of it was last answered. Until then it may not have been read.
+    pub(super) answered_ms: Option<i64>,
 }
 
 impl ConnState {
     pub(super) fn new(id: ConnId, ids: Arc<Identities>) -> Self {
-        Self { id, ids, session: SessionId::NONE, active: true, last_write: None }
+        Self { id, ids, session: SessionId::NONE, active: true, last_write: None, answered_ms: None }
     }
 }
 

@@ -104,6 +104,33 @@ fn a_client_that_waits_for_our_disk_does_not_expire() {
     assert!(!world.state.has_session(session), "but it does when it falls silent");
 }
 
+/// Its answer comes right before its time is over; what it has said meanwhile is not read yet.
+#[test]
+fn a_client_that_has_waited_for_our_disk_gets_its_whole_timeout() {
+    for stays in [true, false] {
+        let mut world = World::new();
+        let (side, session) = world.client();
+        world.create(side, 1, "/a", 0);
+        world.serve(side);
+        world.step();
+        world.now.mono_ms = 9_900;
+        world.settle();
+        if !stays {
+            world.cut(side);
+        }
+        for mono_ms in [12_000, 19_000] {
+            world.now.mono_ms = mono_ms;
+            world.on_time();
+            world.settle();
+            assert!(world.state.has_session(session), "at {mono_ms}, stays: {stays}");
+        }
+        world.now.mono_ms = 22_000;
+        world.on_time();
+        world.settle();
+        assert!(!world.state.has_session(session));
+    }
+}
+
 #[test]
 fn k111_a_close_takes_everything_that_is_on_its_way() {
     let mut world = World::new();

@@ -11,7 +11,9 @@ pub(crate) fn is_settled(world: &World) -> bool {
     let quiet = world.servers.iter().all(|server| {
         server.process.as_ref().is_some_and(|process| is_quiet(process, &world.env) && process.replica_is_idle())
     });
-    served && quiet
+    let open = world.env.links.iter().filter(|link| link.place.is_some());
+    let delivered = open.into_iter().all(|link| link.up.unread() == 0 && link.down.unread() == 0);
+    served && quiet && delivered
 }
 
 pub(crate) fn report(world: &World) -> Finding {

@@ -1,7 +1,9 @@
-//! The logs on disk hold what was written to them, byte for byte and without a hole.
+//! The logs on disk hold what was written to them, byte for byte; and without a hole, as far as they are kept. An old
+//! log that a purge could not remove may be left alone.
 
 use super::Finding;
 use crate::outcome::Kind;
+use crate::plan::Plan;
 use crate::server::Journal;
 use ox_proto::txn::TxnHeader;
 use ox_proto::{Reader, Zxid};
@@ -9,13 +11,16 @@ use ox_store::Store;
 use ox_store::disk::SimDisk;
 use ox_store::log_reader::LogReader;
 use ox_store::names;
+use ox_store::purge::RETAIN_MIN;
 
-pub(crate) fn check(disk: &SimDisk, store: &Store, journal: &Journal) -> Result<(), Finding> {
+pub(crate) fn check(disk: &SimDisk, store: &Store, journal: &Journal, plan: &Plan) -> Result<(), Finding> {
     let fail = |detail: String| Err(Finding::new(Kind::LogDiffers, detail));
     let unreadable = |error: ox_store::Error| Finding::new(Kind::LogDiffers, error.to_string());
     let disk = disk.fork();
     disk.clear_faults();
     let listing = names::list(&disk, store.dirs()).map_err(unreadable)?;
+    let retained = listing.snapshots.iter().take(plan.retain.max(RETAIN_MIN)).map(|snapshot| snapshot.last);
+    let kept_from = retained.min().filter(|_| plan.purge_ms != 0).unwrap_or(Zxid::ZERO);
     let mut last: Option<Zxid> = None;
     for log in &listing.logs {
         let mut reader = LogReader::open(&disk, &log.path).map_err(unreadable)?;
@@ -24,7 +29,7 @@ pub(crate) fn check(disk: &SimDisk, store: &Store, journal: &Journal) -> Result<
                 return fail(format!("a record of {} has no header", log.path.display()));
             };
             let zxid = header.zxid;
-            if last.is_some_and(|last| !zxid.follows(last)) {
+            if last.is_some_and(|last| !zxid.follows(last)) && kept_from.0 + 1 < zxid.0 {
                 return fail(format!("{zxid} follows {last:?} in {}", log.path.display()));
             }
             last = Some(zxid);

@@ -46,7 +46,7 @@ const MIXED: Mood = Mood {
     weights: [390, 80, 20, 330, 110, 20, 5, 20, 7],
     watch_per_mille: 500,
     ephemeral_per_mille: 350,
-    special_per_mille: 200,
+    special_per_mille: 250,
     private_per_mille: 100,
 };
 
@@ -58,6 +58,8 @@ const MOODS: &[Mood] = &[
     Mood { weights: [60, 20, 5, 500, 350, 20, 0, 5, 5], watch_per_mille: 900, ..MIXED },
     // Owns nodes, and goes.
     Mood { weights: [600, 50, 10, 200, 50, 5, 0, 5, 40], ephemeral_per_mille: 850, special_per_mille: 50, ..MIXED },
+    // Fills containers and empties them.
+    Mood { weights: [700, 100, 5, 120, 40, 5, 0, 0, 2], special_per_mille: 600, ephemeral_per_mille: 100, ..MIXED },
     // Has secrets.
     Mood { weights: [350, 60, 150, 250, 80, 100, 5, 5, 5], private_per_mille: 600, ..MIXED },
 ];

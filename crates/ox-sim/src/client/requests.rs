@@ -18,6 +18,7 @@ struct Mind<'a> {
     known: Vec<&'a str>,
     tops: &'static [&'static str],
     names: &'static [&'static str],
+    large_per_mille: u32,
 }
 
 fn number(dice: &mut Dice, bound: u64) -> i32 {
@@ -65,8 +66,8 @@ impl Mind<'_> {
         let size = match dice.below(100) {
             0..=3 => return None,
             4..=9 => 0,
-            10..=89 => dice.index(40),
-            90..=97 => dice.index(1_500),
+            _ if !dice.chance(self.large_per_mille) => dice.index(40),
+            10..=79 => dice.index(1_500),
             _ => dice.index(6_000),
         };
         let byte = u8::try_from(dice.below(256)).unwrap_or(0);
@@ -107,14 +108,22 @@ impl Mind<'_> {
             OpCode::CreateContainer => 4 * number(self.dice, 2),
             _ => ephemeral + 2 * sequential,
         };
-        let ttl_ms = if self.dice.chance(900) { self.dice.between(1, 3_000) } else { self.dice.between(-2, 0) };
+        let ttl_ms = if self.dice.chance(900) { 1 + self.dice.skewed(3_000) } else { self.dice.between(-2, 0) };
         Op::Create(Create { op, path: self.path(), data: self.data(), acl: self.acl(), flags, ttl_ms })
     }
 
     fn write(&mut self) -> Op {
         match self.dice.below(100) {
+            0..=14 if !self.known.is_empty() => {
+                let parent = *self.dice.pick(&self.known);
+                Op::Create(Create::open(&self.below(parent), b"child", 0))
+            }
             0..=44 => self.create(),
-            45..=64 => Op::Delete { path: self.path(), version: self.version() },
+            45..=59 if !self.known.is_empty() => {
+                let known = (*self.dice.pick(&self.known)).to_owned();
+                Op::SetData { path: known, data: Some(b"still here".to_vec()), version: -1 }
+            }
+            45..=69 => Op::Delete { path: self.path(), version: self.version() },
             _ => Op::SetData { path: self.path(), data: self.data(), version: self.version() },
         }
     }
@@ -219,6 +228,7 @@ impl Client {
             mood: self.mood,
             known: self.known.iter().map(String::as_str).collect(),
             tops: &TOPS[..tops],
+            large_per_mille: env.plan.large_per_mille,
             names: &NAMES[..names],
         };
         if let Some(path) = curious {

@@ -48,6 +48,15 @@ fn f9_power_goes_before_the_sync() {
 }
 
 #[test]
+fn f9_power_tears_the_first_batch_of_a_log() {
+    let faulty = |plan: &mut Plan| {
+        plan.power_before_sync_ms = 500;
+        (plan.burst, plan.snap_count, plan.large_per_mille) = (20, 8, 500);
+    };
+    check(faulty, |marks| marks.torn_tails);
+}
+
+#[test]
 fn f10_a_sync_fails_and_loses_its_data() {
     check(|plan| plan.lost_sync_ms = 500, |marks| marks.log_errors + marks.start_errors + marks.snapshot_errors);
 }

@@ -66,6 +66,12 @@ fn bytes_are_latin_1() {
     assert_eq!(parse(b"a=\xe9").unwrap()[0].value, "\u{e9}");
 }
 
+#[test]
+fn a_text_has_all_characters() {
+    let pairs = parse_text("gr\u{fc}n=\u{20ac}\\\u{1f600}\\u20ac\n").unwrap();
+    assert_eq!((&*pairs[0].key, &*pairs[0].value), ("gr\u{fc}n", "\u{20ac}\u{1f600}\u{20ac}"));
+}
+
 fn from_hex(text: &str) -> Vec<u8> {
     let digits = text.as_bytes().chunks_exact(2);
     digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()

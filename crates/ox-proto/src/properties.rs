@@ -1,6 +1,7 @@
-//! The grammar of Java properties files, which `zoo.cfg` and the dynamic configuration are written in.
+//! The grammar of Java properties files, which `zoo.cfg`, the dynamic configuration and the text that servers tell
+//! each other about their ensemble are written in.
 //!
-//! The bytes are ISO-8859-1: each byte is one character, others are written `\uXXXX`. Natural lines (ended by LF,
+//! The bytes of a file are ISO-8859-1: each byte is one character, others are written `\uXXXX`. Natural lines (ended by LF,
 //! CR or CRLF) join into logical lines where they end in an odd number of backslashes; a logical line splits at the
 //! first unescaped `=`, `:` or blank. Nothing is trimmed here: a value keeps its trailing blanks, because
 //! `server.N` lines are used with them. `testdata/properties-java.txt` holds what Java itself makes of odd input.
@@ -25,7 +26,12 @@ pub struct MalformedEscape {
 
 /// All pairs in the order of the file, duplicates included; the last of equal keys is the one that counts.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Pair>, MalformedEscape> {
-    let parsed = logical_lines(bytes).into_iter().map(|logical| {
+    parse_text(&bytes.iter().copied().map(char::from).collect::<String>())
+}
+
+/// The pairs of a text that is no file, and so has all characters.
+pub fn parse_text(text: &str) -> Result<Vec<Pair>, MalformedEscape> {
+    let parsed = logical_lines(text).into_iter().map(|logical| {
         let (key, value) = split(&logical.text);
         match (unescape(key), unescape(value)) {
             (Some(key), Some(value)) => Ok(Pair { line: logical.line, key, value }),
@@ -38,7 +44,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Pair>, MalformedEscape> {
 /// Continuations joined, comments and blank lines gone, escapes untouched.
 struct Logical {
     line: u32,
-    text: Vec<u8>,
+    text: String,
 }
 
 /// Where the reader stands inside the current logical line.
@@ -53,15 +59,15 @@ enum At {
     Text,
 }
 
-fn logical_lines(bytes: &[u8]) -> Vec<Logical> {
+fn logical_lines(text: &str) -> Vec<Logical> {
     let mut lines = Vec::new();
-    let mut current = Logical { line: 1, text: Vec::new() };
+    let mut current = Logical { line: 1, text: String::new() };
     let (mut at, mut escaped, mut number) = (At::Start, false, 1);
-    let mut rest = bytes.iter().copied().peekable();
-    while let Some(byte) = rest.next() {
-        if byte == b'\n' || byte == b'\r' {
-            if byte == b'\r' {
-                rest.next_if_eq(&b'\n');
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c == '\n' || c == '\r' {
+            if c == '\r' {
+                rest.next_if_eq(&'\n');
             }
             number += 1;
             if escaped {
@@ -74,7 +80,7 @@ fn logical_lines(bytes: &[u8]) -> Vec<Logical> {
             continue;
         }
         let skipped = match at {
-            At::Start | At::Continued => is_blank(byte),
+            At::Start | At::Continued => is_blank(c),
             At::Comment => true,
             At::Text => false,
         };
@@ -84,15 +90,15 @@ fn logical_lines(bytes: &[u8]) -> Vec<Logical> {
         // Compat: a line that holds nothing but its continuation backslash has not begun yet, so that the next one
         // may be a comment (`continuation_of_nothing`).
         if current.text.is_empty() {
-            if byte == b'#' || byte == b'!' {
+            if c == '#' || c == '!' {
                 at = At::Comment;
                 continue;
             }
             current.line = number;
         }
         at = At::Text;
-        current.text.push(byte);
-        escaped = byte == b'\\' && !escaped;
+        current.text.push(c);
+        escaped = c == '\\' && !escaped;
     }
     if escaped {
         current.text.pop();
@@ -107,74 +113,65 @@ fn finish(current: &mut Logical, lines: &mut Vec<Logical>) {
     }
 }
 
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\x0c')
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\x0c')
 }
 
-fn is_separator(byte: u8) -> bool {
-    matches!(byte, b'=' | b':')
+fn is_separator(c: char) -> bool {
+    matches!(c, '=' | ':')
 }
 
 /// Key and value, still escaped. At most one separator stands between them, with any blanks around it.
-fn split(text: &[u8]) -> (&[u8], &[u8]) {
+fn split(text: &str) -> (&str, &str) {
     let mut escaped = false;
-    let key_len = text.iter().position(|&byte| {
-        let ends = !escaped && (is_separator(byte) || is_blank(byte));
-        escaped = byte == b'\\' && !escaped;
+    let key_len = text.find(|c| {
+        let ends = !escaped && (is_separator(c) || is_blank(c));
+        escaped = c == '\\' && !escaped;
         ends
     });
     let Some(key_len) = key_len else {
-        return (text, &[]);
+        return (text, "");
     };
     let (key, rest) = text.split_at(key_len);
-    let rest = without_leading_blanks(rest);
-    match rest.split_first() {
-        Some((&first, value)) if is_separator(first) => (key, without_leading_blanks(value)),
-        _ => (key, rest),
+    let rest = rest.trim_start_matches(is_blank);
+    match rest.strip_prefix(is_separator) {
+        Some(value) => (key, value.trim_start_matches(is_blank)),
+        None => (key, rest),
     }
-}
-
-fn without_leading_blanks(text: &[u8]) -> &[u8] {
-    let start = text.iter().position(|&byte| !is_blank(byte)).unwrap_or(text.len());
-    &text[start..]
 }
 
 /// `None` for a malformed `\u`. Java strings are UTF-16: two escapes may form one character, and half of one becomes
 /// the replacement character here.
-fn unescape(text: &[u8]) -> Option<String> {
+fn unescape(text: &str) -> Option<String> {
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte != b'\\' {
-            units.push(byte.into());
-            continue;
-        }
-        let Some((&escape, tail)) = rest.split_first() else {
-            break;
-        };
-        rest = tail;
-        units.push(match escape {
-            b't' => u16::from(b'\t'),
-            b'n' => u16::from(b'\n'),
-            b'r' => u16::from(b'\r'),
-            b'f' => 0x0c,
-            b'u' => {
-                let (digits, tail) = rest.split_at_checked(4)?;
-                rest = tail;
-                hex(digits)?
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        let literal = if c == '\\' {
+            let Some(escape) = rest.next() else { break };
+            match escape {
+                't' => '\t',
+                'n' => '\n',
+                'r' => '\r',
+                'f' => '\x0c',
+                'u' => {
+                    units.push(hex(&mut rest)?);
+                    continue;
+                }
+                other => other,
             }
-            other => other.into(),
-        });
+        } else {
+            c
+        };
+        units.extend_from_slice(literal.encode_utf16(&mut [0; 2]));
     }
     Some(String::from_utf16_lossy(&units))
 }
 
-fn hex(digits: &[u8]) -> Option<u16> {
-    digits.iter().try_fold(0, |value: u16, &digit| {
-        let digit = char::from(digit).to_digit(16)?;
-        Some(value << 4 | u16::try_from(digit).ok()?)
-    })
+/// The unit that the next four digits name.
+fn hex(digits: &mut std::str::Chars<'_>) -> Option<u16> {
+    let mut digit = || digits.next()?.to_digit(16);
+    let value = (0..4).try_fold(0, |value, _| Some(value << 4 | digit()?))?;
+    u16::try_from(value).ok()
 }
 
 #[cfg(test)]
