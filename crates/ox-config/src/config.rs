@@ -13,6 +13,7 @@ use crate::error::{Cause, ConfigError};
 use crate::guard;
 use crate::limits::{ConnectionThrottle, Limits, RequestThrottle, Supervision};
 use crate::lint;
+use crate::member::MemberConfig;
 use crate::notice::Notice;
 use crate::settings::Settings;
 use crate::start::{Outside, Start};
@@ -70,6 +71,8 @@ pub struct Config {
     pub auth: Auth,
     /// Four-letter words that are answered.
     pub four_letter_words: FourLetterWords,
+    /// The ensemble that the server is a member of.
+    pub member: Option<MemberConfig>,
 }
 
 /// Purging of old snapshots and logs.
@@ -93,13 +96,13 @@ impl Config {
         lint::lint(&settings, notices);
         checks::check_lines(&settings)?;
         let fixed = checks::check_together(&settings, outside, notices)?;
-        let client = ensemble::client_address(&settings, fixed, outside, notices)?;
+        let (client, member) = ensemble::read(&settings, fixed, outside, notices)?;
         checks::check_server(&settings)?;
         guard::check(&settings)?;
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
             return Err(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }
-        Ok(Config::from_checked(&settings, client.as_ref(), notices))
+        Ok(Config { member, ..Config::from_checked(&settings, client.as_ref(), notices) })
     }
 
     /// What a server runs with that was given nothing: standalone on 127.0.0.1:2181, data in `./oxkeeper-data`.
@@ -137,6 +140,7 @@ impl Config {
             connection_throttle: ConnectionThrottle::from_checked(settings, notices),
             auth: Auth::from_checked(settings, notices),
             four_letter_words: FourLetterWords::from_checked(settings),
+            member: None,
         }
     }
 }

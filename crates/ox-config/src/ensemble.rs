@@ -6,29 +6,32 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use ox_proto::ensemble::{Addresses, Role, is_member_key};
+use ox_proto::ServerId;
+use ox_proto::ensemble::{Addresses, Draft, Role, is_member_key};
 
 use crate::address::Address;
 use crate::error::{Cause, ConfigError, Place};
+use crate::member::MemberConfig;
 use crate::members::{self, Member, Reading};
 use crate::notice::Notice;
 use crate::readers;
 use crate::settings::{self, Settings};
 use crate::start::Outside;
 
-/// The client port of a single server, from `zoo.cfg` or its `server.N` line.
-///
-/// An ensemble is an error after all errors that Apache would find in its configuration.
-pub(crate) fn client_address(
+/// Lets ensembles start before they are finished.
+const PREVIEW: &str = "oxkeeper.ensemble.preview";
+
+/// The client port, from `zoo.cfg` or the server's own `server.N` line, and what a member of an ensemble needs.
+pub(crate) fn read(
     settings: &Settings,
     fixed: Option<Address>,
     outside: &Outside<'_>,
     notices: &mut Vec<Notice>,
-) -> Result<Option<Address>, ConfigError> {
+) -> Result<(Option<Address>, Option<MemberConfig>), ConfigError> {
     let Place::File { .. } = settings.place() else {
-        return Ok(fixed);
+        return Ok((fixed, None));
     };
-    let members = read_members(settings, outside)?;
+    let (members, draft) = read_members(settings, outside)?;
     let count = Count::of(&members);
     check_count(settings, &count, notices)?;
     let my_id = read_my_id(settings, outside)?;
@@ -37,7 +40,7 @@ pub(crate) fn client_address(
     check_role(settings, mine, notices);
     if settings.flag("standaloneEnabled") && count.participants <= 1 {
         notices.push(Notice::info(None, "Either no config or no quorum defined in config, running in standalone mode"));
-        return Ok(address);
+        return Ok((address, None));
     }
     for key in ["initLimit", "syncLimit"] {
         if settings.optional_int(key).unwrap_or(0) == 0 {
@@ -46,12 +49,18 @@ pub(crate) fn client_address(
             return Err(settings.place_of(key).error(cause));
         }
     }
-    let cause = match (my_id, mine) {
-        (None, _) => Cause::MyIdMissing(my_id_path(settings)),
-        (Some(id), None) => Cause::NotAMember(id),
-        (Some(_), Some(_)) => Cause::EnsembleNotBuilt { participants: count.participants },
+    let place = members_place(settings);
+    let id = match (my_id, mine) {
+        (None, _) => return Err(place.error(Cause::MyIdMissing(my_id_path(settings)))),
+        (Some(id), None) => return Err(place.error(Cause::NotAMember(id))),
+        (Some(id), Some(_)) => ServerId(id),
     };
-    Err(members_place(settings).error(cause))
+    if !settings.flag(PREVIEW) {
+        return Err(place.error(Cause::EnsembleNotBuilt { participants: count.participants }));
+    }
+    notices.push(Notice::warn(place, "ensembles are being built: use them for trials only"));
+    let ensemble = draft.finish().map_err(|error| place.error(error.into()))?;
+    Ok((address, Some(MemberConfig::new(settings, id, ensemble))))
 }
 
 /// Where the members stand: the first of them, or the line that names their file.
@@ -63,7 +72,7 @@ pub(crate) fn members_place(settings: &Settings) -> &Place {
 }
 
 /// Members of `zoo.cfg`, or of the dynamic file that it names.
-fn read_members(settings: &Settings, outside: &Outside<'_>) -> Result<BTreeMap<i64, Member>, ConfigError> {
+fn read_members(settings: &Settings, outside: &Outside<'_>) -> Result<(BTreeMap<i64, Member>, Draft), ConfigError> {
     // Compat: the key in `zoo.cfg` does not count here (recorded case "multiple addresses, key only in zoo.cfg").
     let property = settings.property("zookeeper.multiAddress.enabled");
     let several = property.is_some_and(|entry| entry.text.eq_ignore_ascii_case("true"));

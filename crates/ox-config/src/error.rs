@@ -182,8 +182,8 @@ pub enum Cause {
     SchemeNotAvailable(String),
     /// The configuration describes a member of an ensemble.
     #[error(
-        "ensembles are not built yet: this configuration has {participants} participant(s); a single server needs \
-         exactly one or no server.N line and standaloneEnabled=true"
+        "ensembles are not finished yet: this configuration has {participants} participant(s); a single server needs \
+         exactly one or no server.N line and standaloneEnabled=true (for trials: -Doxkeeper.ensemble.preview=true)"
     )]
     EnsembleNotBuilt {
         /// Voting members.

@@ -25,11 +25,11 @@ pub(crate) struct Reading<'a> {
     pub(crate) addresses: Addresses,
 }
 
-/// All members by id, checked with their groups.
+/// All members by id, checked with their groups, and what they make together.
 pub(crate) fn read<'e>(
     lines: impl IntoIterator<Item = (&'e str, &'e Entry)>,
     reading: Reading<'_>,
-) -> Result<BTreeMap<i64, Member>, ConfigError> {
+) -> Result<(BTreeMap<i64, Member>, Draft), ConfigError> {
     let mut draft = Draft::new(reading.addresses);
     let mut places: BTreeMap<ServerId, &Place> = BTreeMap::new();
     for (key, entry) in lines {
@@ -46,5 +46,5 @@ pub(crate) fn read<'e>(
         let client = member.client.as_ref().map(|client| Address::new(&client.host, client.port, reading.outside));
         (id.0, Member { role: member.role, client })
     });
-    Ok(members.collect())
+    Ok((members.collect(), draft))
 }

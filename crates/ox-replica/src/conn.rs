@@ -38,6 +38,8 @@ pub struct ConnSettings {
     pub throttled_op_wait_ms: i64,
     /// A connection whose request had to wait longer than its session's timeout is closed.
     pub drop_late: bool,
+    /// In an ensemble the leader is asked whether there is anything newer.
+    pub syncs_travel: bool,
 }
 
 /// What the server can take on besides what it has.
@@ -266,7 +268,7 @@ impl Conn {
         let body = from.rest();
         match known {
             Some(op) if read::is_read(op) => {
-                if self.in_flight == 0 {
+                if self.in_flight == 0 && !(op == OpCode::Sync && service.settings.syncs_travel) {
                     let asker = Asker { conn: self.id, session, ids: &self.ids };
                     let before = service.out.len();
                     let then = read::answer(service.state, asker, Question { xid, op, body }, service.out);

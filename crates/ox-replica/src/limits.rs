@@ -6,6 +6,12 @@ pub const REQUESTS_IN_FLIGHT_MAX: u32 = 2_000;
 /// Bytes of those requests. One request is always let in, whatever its size.
 pub const BYTES_IN_FLIGHT_MAX: usize = 2 << 20;
 
+/// Bytes that a submission is given room for because the one before had them.
+pub const LIKELY_BYTES_MAX: usize = 64 << 10;
+
+/// The same in items.
+pub const LIKELY_ITEMS_MAX: usize = 1024;
+
 /// What a request costs on its way beside its bytes.
 pub const ITEM_BYTES: usize = 128;
 

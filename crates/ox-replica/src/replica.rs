@@ -1,13 +1,17 @@
 //! The one place where writes get their order: prepare, propose, apply, answer.
 //!
 //! [`Replica::step`] takes input while the state may be read; [`Replica::apply`] brings what is committed into the
-//! state while nobody else looks. Between the two a write is a [`Proposal`], with everything that its connection
-//! sent after it waiting behind.
+//! state while nobody else looks. Between the two a write is a [`Proposal`]; what its connection sent after it waits
+//! behind. On a learner the proposal is made elsewhere: `member.rs`.
 
 mod conns;
+mod learners;
 mod log_room;
+mod member;
+mod own;
 mod proposals;
 mod sweep;
+mod syncs;
 
 use crate::addresses::Addresses;
 use crate::clock::Now;
@@ -23,6 +27,8 @@ use crate::tallies::Tallies;
 use conns::{ConnState, Conns};
 use log_room::LogRoom;
 pub use log_room::Writes;
+use member::{Revalidating, Todo};
+use own::{Origin, Own, OwnWrites, Waiting, What};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::password::session_password;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
@@ -34,10 +40,12 @@ use ox_tree::ops::{self, Verdict};
 use ox_tree::outbox::{Note, Outboxes};
 use ox_tree::read::{self, Asker, Question, Then};
 use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
-use ox_zab::{Leader, Quorum, ServerId};
-use proposals::{Origin, Proposal, Proposals, Waiting, What};
+use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
+use proposals::{Maker, Proposal, Proposals};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use sweep::Sweep;
+use syncs::Syncs;
 
 /// What the configuration says about a replica.
 #[derive(Clone, Copy, Debug)]
@@ -58,15 +66,56 @@ pub struct ReplicaSettings {
     pub sweep_never_used_ms: i64,
 }
 
+/// Who agrees on the order of writes.
+#[derive(Debug)]
+enum Zab {
+    /// This server alone.
+    Alone(Broadcast),
+    /// An ensemble.
+    Member(Box<Peer>),
+}
+
+/// Whom this server serves, and how it gets writes into the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Nobody: it has no leader.
+    None,
+    /// Orders writes itself.
+    Leader,
+    /// Sends writes to its leader.
+    Learner(LinkId),
+}
+
 /// A server without its sockets and disk.
 #[derive(Debug)]
 pub struct Replica {
     me: ServerId,
-    zab: Leader,
+    tick_ms: i32,
+    zab: Zab,
+    role: Role,
+    /// The last transaction that was made here.
+    last_made: Zxid,
+    /// Everything up to here is agreed on.
+    committed: Zxid,
+    /// The disk holds everything up to here.
+    durable: Zxid,
+    /// Clients are served from here on, when the role is to begin.
+    begins: Option<(Role, Zxid)>,
+    /// The state that a leader sends.
+    staged: Option<Box<State>>,
+    /// For the driver.
+    effects: Effects,
+    syncs: Syncs,
+    /// Sessions that came to life anywhere, or have come to this learner and are being asked for.
+    touched: BTreeMap<SessionId, i32>,
+    revalidating: VecDeque<Revalidating>,
+    todo: VecDeque<Todo>,
+    pinged_ms: i64,
     pending: Pending,
     sessions: Sessions,
     addresses: Addresses,
     conns: Conns,
+    own: OwnWrites,
     proposals: Proposals,
     next_session: SessionId,
     sweep: Sweep,
@@ -85,13 +134,38 @@ impl Replica {
         for (session, timeout_ms) in state.sessions() {
             sessions.add(session, timeout_ms, now.mono_ms, Touch::default(), None);
         }
+        let last = state.last_zxid();
+        let zab = Zab::Alone(Broadcast::new(Quorum::majority_of([me]), last));
+        Self { role: Role::Leader, sessions, ..Self::new(settings, zab, last, now) }
+    }
+
+    /// A member of an ensemble on a recovered state; it serves nobody before it has a leader.
+    pub fn member(settings: ReplicaSettings, peer: Peer, state: &State, now: Now) -> Self {
+        Self::new(settings, Zab::Member(Box::new(peer)), state.last_zxid(), now)
+    }
+
+    fn new(settings: ReplicaSettings, zab: Zab, last: Zxid, now: Now) -> Self {
         Self {
-            me,
-            zab: Leader::new(Quorum::majority_of([me]), state.last_zxid()),
+            me: ServerId(i64::from(settings.server)),
+            tick_ms: settings.tick_ms,
+            zab,
+            role: Role::None,
+            last_made: last,
+            committed: last,
+            durable: last,
+            begins: None,
+            staged: None,
+            effects: Effects::new(),
+            syncs: Syncs::default(),
+            touched: BTreeMap::new(),
+            revalidating: VecDeque::new(),
+            todo: VecDeque::new(),
+            pinged_ms: now.mono_ms,
             pending: Pending::default(),
-            sessions,
+            sessions: Sessions::new(settings.tick_ms),
             addresses: Addresses::default(),
             conns: Conns::new(settings.threads),
+            own: OwnWrites::default(),
             proposals: Proposals::default(),
             next_session: SessionId::first(settings.server, settings.session_clock_ms),
             sweep: Sweep::new(&settings, now.mono_ms),
@@ -111,56 +185,71 @@ impl Replica {
 
     /// When [`Self::on_time`] wants to be called next.
     pub fn deadline(&self) -> Option<i64> {
-        [self.sessions.deadline(), self.sweep.deadline()].into_iter().flatten().min()
+        let own = if self.role == Role::Leader { [self.sessions.deadline(), self.sweep.deadline()] } else { [None; 2] };
+        let peer = if let Zab::Member(peer) = &self.zab { peer.deadline() } else { None };
+        own.into_iter().flatten().chain(peer).min()
     }
 
     /// Takes what connections sent.
     pub fn step(&mut self, now: Now, submission: Submission, state: &State, out: &mut Outboxes) {
         let submission = Arc::new(submission);
-        for (at, item) in submission.items.iter().enumerate() {
+        for at in 0..submission.items.len() {
             if at.is_multiple_of(GROUP) {
                 state.look_ahead(submission.paths_from(at));
             }
-            match &item.ask {
-                Ask::Connect { .. } => self.on_connect(now, item.conn, &item.ask, state, out),
-                Ask::Gone => self.on_gone(item.conn, state),
-                Ask::Identified(ids) => {
-                    if let Some(conn) = self.conns.get_mut(item.conn) {
-                        conn.ids = Arc::clone(ids);
-                    }
-                }
-                Ask::Request { xid, op } if !read::is_read(*op) => {
-                    let body = &submission.bytes[item.span.clone()];
-                    self.on_write(now, item.conn, (*xid, *op, body), state, out);
-                }
-                Ask::Throttled { xid } => {
-                    self.in_turn(item.conn, What::Refused(*xid, ErrorCode::ThrottledOp), state, out);
-                }
-                Ask::Request { .. } | Ask::Answered | Ask::AnsweredAndClose => {
-                    let what = What::Item(Arc::clone(&submission), at);
-                    self.in_turn(item.conn, what, state, out);
-                }
-            }
+            self.take(now, &submission, at, state, out);
         }
         let waiting = Arc::strong_count(&submission) - 1;
         if 0 < waiting {
-            self.proposals.hold(Load { requests: waiting, ..submission.load() });
+            self.own.hold(Load { requests: waiting, ..submission.load() });
+        }
+    }
+
+    fn take(&mut self, now: Now, submission: &Arc<Submission>, at: usize, state: &State, out: &mut Outboxes) {
+        let item = &submission.items[at];
+        match &item.ask {
+            Ask::Connect { .. } => self.on_connect(now, item.conn, &item.ask, state, out),
+            Ask::Gone => self.on_gone(item.conn, state),
+            Ask::Identified(ids) => {
+                if let Some(conn) = self.conns.get_mut(item.conn) {
+                    conn.ids = Arc::clone(ids);
+                }
+            }
+            _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
+            Ask::Request { xid, op } if !read::is_read(*op) => {
+                let body = &submission.bytes[item.span.clone()];
+                self.on_write(now, item.conn, (*xid, *op, body), state, out);
+            }
+            Ask::Request { op: OpCode::Sync, .. } if self.is_member() => {
+                self.on_sync(item.conn, Arc::clone(submission), at);
+            }
+            Ask::Throttled { xid } => {
+                self.in_turn(item.conn, What::Refused(*xid, ErrorCode::ThrottledOp), state, out);
+            }
+            Ask::Request { .. } | Ask::Answered | Ask::AnsweredAndClose => {
+                let what = What::Item(Arc::clone(submission), at);
+                self.in_turn(item.conn, what, state, out);
+            }
         }
     }
 
     /// Does what is due: ends sessions, removes nodes that go by themselves.
     pub fn on_time(&mut self, now: Now, state: &State) {
-        let (conns, proposals) = (&self.conns, &self.proposals);
+        self.peer(now, |peer, now_ms, out| peer.on_time(now_ms, out));
+        if self.role != Role::Leader {
+            return;
+        }
+        let (conns, own) = (&self.conns, &self.own);
         // A client that waits for us is not silent: its connection may not be read until it has its answers.
         let waited_ms = |conn: ConnId| {
             let conn = conns.get(conn)?;
-            if proposals.has(conn.last_write?) { Some(now.mono_ms) } else { conn.answered_ms }
+            if own.has(conn.last_write?) { Some(now.mono_ms) } else { conn.answered_ms }
         };
         let mut expired = Vec::new();
         self.sessions.expire(now.mono_ms, EXPIRED_AT_ONCE_MAX, waited_ms, &mut expired);
         for session in expired {
             self.tallies.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
-            self.propose_close(now, session, 0, Origin::Server, state);
+            self.propose_close(now, session, 0, Maker::Server, state);
         }
         for _ in 0..SWEPT_AT_ONCE_MAX {
             let Some(path) = self.sweep.next(now, state) else { break };
@@ -180,14 +269,21 @@ impl Replica {
     }
 
     /// The disk holds everything up to `zxid`.
-    pub fn on_durable(&mut self, zxid: Zxid) {
-        self.zab.on_ack(self.me, zxid);
+    pub fn on_durable(&mut self, now: Now, zxid: Zxid) {
+        self.durable = zxid.max(self.durable);
+        match &mut self.zab {
+            Zab::Alone(order) => {
+                order.on_ack(self.me, zxid);
+                self.committed = order.committed();
+            }
+            Zab::Member(_) => self.peer(now, |peer, now_ms, out| peer.on_durable(now_ms, zxid, out)),
+        }
     }
 
     /// The disk has so many bytes left, and should keep `reserve_bytes` of them: writes are refused before they
     /// are used up, and accepted when there is space again.
     pub fn on_space(&mut self, free_bytes: u64, reserve_bytes: u64) {
-        self.log_room.measured(free_bytes, reserve_bytes, self.proposals.load().bytes);
+        self.log_room.measured(free_bytes, reserve_bytes, self.load().bytes);
     }
 
     /// Which writes are accepted.
@@ -196,8 +292,13 @@ impl Replica {
     }
 
     /// The transactions prepared since the last call, for the disk.
-    pub fn take_log(&mut self) -> Option<Arc<LogBatch>> {
-        self.proposals.take_log()
+    pub fn take_log(&mut self, now: Now) -> Option<Arc<LogBatch>> {
+        let batch = self.proposals.take_log()?;
+        if self.is_member() && self.role == Role::Leader {
+            let txns: Vec<_> = self.proposals.last_handed().collect();
+            self.peer(now, |peer, now_ms, out| peer.propose(now_ms, txns, out));
+        }
+        Some(batch)
     }
 
     /// True when the log batch in the making is large enough to be handed over.
@@ -207,14 +308,18 @@ impl Replica {
 
     /// Whether [`Self::apply`] has something to do.
     pub fn has_committed(&self) -> bool {
-        self.proposals.first_zxid().is_some_and(|zxid| zxid <= self.zab.committed())
+        self.has_applicable() || self.has_awaited()
+    }
+
+    fn has_applicable(&self) -> bool {
+        self.proposals.first_zxid().is_some_and(|zxid| zxid <= self.committed.min(self.durable))
     }
 
     /// Brings committed transactions into the state, in order, and answers them. Returns how many; call again
     /// while [`Self::has_committed`].
     pub fn apply(&mut self, now: Now, state: &mut State, out: &mut Outboxes) -> usize {
         let (mut applied, mut bytes) = (0, 0);
-        while self.has_committed() && applied < APPLIED_AT_ONCE_MAX && bytes < APPLIED_AT_ONCE_BYTES {
+        while self.has_applicable() && applied < APPLIED_AT_ONCE_MAX && bytes < APPLIED_AT_ONCE_BYTES {
             let before = out.bytes();
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
             let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
@@ -222,11 +327,23 @@ impl Replica {
             self.tallies.propagation_ms.note(now.wall_ms - record.header.time_ms, 1);
             self.tallies.writes.note_write(&record.txn);
             self.digest_mismatches += u64::from(outcome.digest_differs);
-            self.answer(now, &proposal.origin, &record, &outcome.applied, out);
-            self.answer_all(proposal.waiting, state, out);
+            let TxnHeader { session, cxid, .. } = record.header;
+            let own = match proposal.maker {
+                Maker::Own => self.own.pop(),
+                Maker::Leader => self.own.pop_match(session, cxid),
+                Maker::Server | Maker::Learner(_) => None,
+            };
+            self.note_session(now, &record, proposal.maker);
+            if let Some(Own { origin, waiting, .. }) = own {
+                self.answer(now, &origin, &record, &outcome.applied, out);
+                self.answer_all(waiting, state, out);
+            } else if record.header.kind == OpCode::CloseSession.code() {
+                self.on_closed(session, None, &record, &outcome.applied, out);
+            }
             applied += 1;
             bytes += proposal.span.len() + out.bytes() - before;
         }
+        self.on_applied(now, state, out);
         applied
     }
 
@@ -237,12 +354,14 @@ impl Replica {
 
     /// Requests proposed or waiting behind proposals, and what they hold.
     pub fn load(&self) -> Load {
-        self.proposals.load()
+        let mut load = self.proposals.load();
+        load += self.own.load();
+        load
     }
 
     /// The last proposed zxid.
     pub fn last_proposed(&self) -> Zxid {
-        self.zab.last_proposed()
+        self.last_made
     }
 
     /// Live sessions.
@@ -269,6 +388,9 @@ impl Replica {
         let Ask::Connect { session, proven, timeout_ms, read_only, address, ids, touch } = ask else { return };
         state.watches().lock().add_conn(conn, *address);
         self.conns.insert(ConnState::new(conn, Arc::clone(ids)));
+        if self.role == Role::None {
+            return self.give_up(conn, out);
+        }
         if *session == SessionId::NONE {
             if self.log_room.writes() == Writes::None {
                 return self.give_up(conn, out);
@@ -278,12 +400,15 @@ impl Replica {
                 return self.give_up(conn, out);
             }
             let id = self.new_session_id(state);
-            self.addresses.count(id, *address);
-            let origin = Origin::Connect { conn, timeout_ms: *timeout_ms, read_only: *read_only, touch: touch.clone() };
-            self.propose(now, id, 0, origin, state, |view, body| {
-                ops::prepare_create_session(view, *timeout_ms, body);
-                Some((OpCode::CreateSession, Some(view.digest())))
-            });
+            let (timeout_ms, read_only, address) = (*timeout_ms, *read_only, *address);
+            let origin = Origin::Connect { conn, address, timeout_ms, read_only, touch: touch.clone() };
+            let own = Own::new(id, 0, origin);
+            if let Role::Learner(link) = self.role {
+                return self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), None, own);
+            }
+            if self.propose_create_session(now, id, timeout_ms, Maker::Own, state) {
+                self.wait_for(own, 0);
+            }
             return;
         }
         self.tallies.resumed += 1;
@@ -293,13 +418,31 @@ impl Replica {
             self.sessions.detach(*session, old, waited_ms);
             self.give_up(old, out);
         }
+        if let Role::Learner(link) = self.role
+            && *proven
+        {
+            let asked = Revalidating {
+                conn,
+                address: *address,
+                session: *session,
+                timeout_ms: *timeout_ms,
+                read_only: *read_only,
+                touch: touch.clone(),
+            };
+            return self.revalidate(link, asked);
+        }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
             self.addresses.count(*session, *address);
             self.attach(conn, *session, *timeout_ms, *read_only, out);
         } else {
-            self.conns.deactivate(conn);
-            out.of(conn).push(conn, Note::Close, |bytes| ConnectResponse::refused(*read_only).put_frame(bytes));
+            self.refuse(conn, *read_only, out);
         }
+    }
+
+    /// Tells a client that its session is over.
+    fn refuse(&mut self, conn: ConnId, read_only: Option<bool>, out: &mut Outboxes) {
+        self.conns.deactivate(conn);
+        out.of(conn).push(conn, Note::Close, |bytes| ConnectResponse::refused(read_only).put_frame(bytes));
     }
 
     /// Ends a connection without another word; its session lives on.
@@ -339,6 +482,7 @@ impl Replica {
         if let Some(gone) = self.conns.remove(conn) {
             self.sessions.detach(gone.session, conn, gone.answered_ms);
         }
+        self.syncs.forget(conn);
         state.watches().lock().drop_conn(conn);
     }
 
@@ -346,15 +490,25 @@ impl Replica {
         let (xid, op, body) = request;
         let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
         let (session, ids) = (asker.session, Arc::clone(&asker.ids));
+        let own = Own::new(session, xid, Origin::Request(conn));
+        if let Role::Learner(link) = self.role {
+            return match ops::check_body(op, body) {
+                Ok(()) => self.forward(link, op, body, Some(&ids), own),
+                Err(code) => self.in_turn(conn, What::Refused(xid, code), state, out),
+            };
+        }
         if op == OpCode::CloseSession {
             self.sessions.start_closing(session);
-            return self.propose_close(now, session, xid, Origin::Request(conn), state);
+            if self.propose_close(now, session, xid, Maker::Own, state) {
+                self.wait_for(own, 0);
+            }
+            return;
         }
         if !self.log_room.writes().allow(op, body) {
             return self.in_turn(conn, What::Refused(xid, ErrorCode::ThrottledOp), state, out);
         }
         let mut refused = None;
-        let stamp = self.stamp(now, session);
+        let Some(stamp) = self.stamp(now, session) else { return };
         let digest_enabled = state.options().digest_enabled;
         let mut view = View::new(state, &mut self.pending, &ids, stamp);
         let header = header(stamp, xid);
@@ -372,48 +526,71 @@ impl Replica {
             self.tallies.over_quota(over);
         }
         match (span, refused) {
-            (Some(span), _) => self.enter(Proposal::new(stamp.zxid, span, Origin::Request(conn))),
+            (Some(span), _) => {
+                self.enter(Proposal::new(stamp.zxid, span, Maker::Own));
+                self.wait_for(own, 0);
+            }
             (None, Some(code)) => self.in_turn(conn, What::Refused(xid, code), state, out),
             (None, None) => unreachable!("a write is proposed or refused"),
         }
     }
 
-    fn stamp(&self, now: Now, session: SessionId) -> Stamp {
-        Stamp { zxid: self.zab.next(), time_ms: now.wall_ms, session }
+    /// What the next transaction is made with; none if there can be no more, and the leader leaves.
+    fn stamp(&mut self, now: Now, session: SessionId) -> Option<Stamp> {
+        let zxid = Zxid(self.last_made.0 + 1);
+        if self.is_member() && Epoch::next_zxid(self.last_made) != Some(zxid) {
+            self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::EpochUsedUp, out));
+            return None;
+        }
+        Some(Stamp { zxid, time_ms: now.wall_ms, session })
     }
 
-    /// Proposes a transaction of the server's own making.
+    /// Proposes a transaction of the server's own making. False if there is none to propose.
     fn propose(
         &mut self,
         now: Now,
         session: SessionId,
         cxid: i32,
-        origin: Origin,
+        maker: Maker,
         state: &State,
         put_body: impl FnOnce(&mut View<'_>, &mut Vec<u8>) -> Option<(OpCode, Option<i64>)>,
-    ) {
-        let stamp = self.stamp(now, session);
+    ) -> bool {
+        let Some(stamp) = self.stamp(now, session) else { return false };
         let mut view = View::new(state, &mut self.pending, &self.server_ids, stamp);
         let with_digest = state.options().digest_enabled;
         let span = self.proposals.log_mut().record(header(stamp, cxid), |out| {
             let (kind, tree_digest) = put_body(&mut view, out)?;
             Some((kind.code(), tree_digest.filter(|_| with_digest).map(digest)))
         });
-        if let Some(span) = span {
-            self.enter(Proposal::new(stamp.zxid, span, origin));
-        }
+        let Some(span) = span else { return false };
+        self.enter(Proposal::new(stamp.zxid, span, maker));
+        true
     }
 
-    fn propose_close(&mut self, now: Now, session: SessionId, cxid: i32, origin: Origin, state: &State) {
-        self.propose(now, session, cxid, origin, state, |view, out| {
+    fn propose_create_session(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        timeout_ms: i32,
+        maker: Maker,
+        state: &State,
+    ) -> bool {
+        self.propose(now, session, 0, maker, state, |view, body| {
+            ops::prepare_create_session(view, timeout_ms, body);
+            Some((OpCode::CreateSession, Some(view.digest())))
+        })
+    }
+
+    fn propose_close(&mut self, now: Now, session: SessionId, cxid: i32, maker: Maker, state: &State) -> bool {
+        self.propose(now, session, cxid, maker, state, |view, out| {
             let listed = ops::prepare_close_session(view, out);
             Some((OpCode::CloseSession, listed.then(|| view.digest())))
-        });
+        })
     }
 
     fn propose_removal(&mut self, now: Now, path: &str, state: &State) {
         let never_used_ms = self.sweep.never_used_ms();
-        self.propose(now, SessionId::NONE, 0, Origin::Server, state, |view, out| {
+        self.propose(now, SessionId::NONE, 0, Maker::Server, state, |view, out| {
             match ops::prepare_delete_container(view, path, never_used_ms, out) {
                 Verdict::Txn(kind) => Some((kind, Some(view.digest()))),
                 Verdict::Refused(_) => None,
@@ -422,11 +599,19 @@ impl Replica {
     }
 
     fn enter(&mut self, proposal: Proposal) {
-        self.zab.propose(proposal.zxid);
+        self.last_made = proposal.zxid;
+        if let Zab::Alone(order) = &mut self.zab {
+            order.propose(proposal.zxid);
+        }
         self.log_room.spend(proposal.span.len());
-        let conn = proposal.origin.conn();
-        let number = self.proposals.push(proposal);
-        if let Some(conn) = conn.and_then(|conn| self.conns.get_mut(conn)) {
+        self.proposals.push(proposal);
+    }
+
+    /// Answers a write when it is applied; it holds `bytes` until then.
+    fn wait_for(&mut self, own: Own, bytes: usize) {
+        let conn = own.origin.conn();
+        let number = self.own.push(own, bytes);
+        if let Some(conn) = self.conns.get_mut(conn) {
             conn.last_write = Some(number);
         }
     }
@@ -435,7 +620,7 @@ impl Replica {
     fn in_turn(&mut self, conn: ConnId, what: What, state: &State, out: &mut Outboxes) {
         let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
         let waiting = Waiting { conn, ids: Arc::clone(&asker.ids), what };
-        match asker.last_write.and_then(|number| self.proposals.get_mut(number)) {
+        match asker.last_write.and_then(|number| self.own.get_mut(number)) {
             Some(write) => write.waiting.push(waiting),
             None => self.answer_waiting(waiting, state, out),
         }
@@ -498,11 +683,11 @@ impl Replica {
     ) {
         let session = record.header.session;
         if record.header.kind == OpCode::CloseSession.code() {
-            return self.on_closed(session, origin, record, applied, out);
+            return self.on_closed(session, Some(origin), record, applied, out);
         }
         match origin {
-            Origin::Server => (),
-            Origin::Connect { conn, timeout_ms, read_only, touch } => {
+            Origin::Connect { conn, address, timeout_ms, read_only, touch } => {
+                self.addresses.count(session, *address);
                 let alive = self.conns.get(*conn).is_some();
                 self.sessions.add(session, *timeout_ms, now.mono_ms, touch.clone(), alive.then_some(*conn));
                 self.attach(*conn, session, *timeout_ms, *read_only, out);
@@ -520,12 +705,12 @@ impl Replica {
     fn on_closed(
         &mut self,
         session: SessionId,
-        origin: &Origin,
+        origin: Option<&Origin>,
         record: &Record<'_>,
         applied: &ox_tree::Applied,
         out: &mut Outboxes,
     ) {
-        let asked = if let Origin::Request(conn) = origin { Some(*conn) } else { None };
+        let asked = if let Some(Origin::Request(conn)) = origin { Some(*conn) } else { None };
         let owner = self.sessions.remove(session);
         self.addresses.end(session);
         for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {

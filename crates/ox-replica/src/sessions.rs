@@ -3,8 +3,9 @@
 //! A connection notes every sign of life in its session's [`Touch`]; nobody moves a session between buckets for
 //! that. Only when a bucket is due are its sessions looked at, and those that were heard of since move on.
 
-use ox_proto::SessionId;
+use ox_proto::{ErrorCode, SessionId};
 use ox_tree::ConnId;
+use ox_zab::LinkId;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ struct Session {
     timeout_ms: i32,
     touch: Touch,
     conn: Option<ConnId>,
+    /// The learner that has it.
+    link: Option<LinkId>,
     bucket_ms: i64,
     closing: bool,
 }
@@ -70,7 +73,7 @@ impl Sessions {
     pub(crate) fn add(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, touch: Touch, conn: Option<ConnId>) {
         touch.note(now_ms);
         let bucket_ms = bucket(self.tick_ms, now_ms, timeout_ms);
-        self.sessions.insert(id, Session { timeout_ms, touch, conn, bucket_ms, closing: false });
+        self.sessions.insert(id, Session { timeout_ms, touch, conn, link: None, bucket_ms, closing: false });
         self.buckets.entry(bucket_ms).or_default().push(id);
     }
 
@@ -80,7 +83,7 @@ impl Sessions {
             Some(session) if !session.closing => {
                 touch.note(now_ms);
                 // The old bucket stays: when it is due, the session moves to where it belongs by then.
-                *session = Session { timeout_ms, touch, conn: Some(conn), ..*session };
+                *session = Session { timeout_ms, touch, conn: Some(conn), link: None, ..*session };
                 let due = bucket(self.tick_ms, now_ms, timeout_ms);
                 if due < session.bucket_ms {
                     session.bucket_ms = due;
@@ -90,6 +93,46 @@ impl Sessions {
             }
             _ => false,
         }
+    }
+
+    /// Gives a live session to a learner, whose client has come with it. False when it is unknown or being closed.
+    pub(crate) fn move_to(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, link: LinkId) -> bool {
+        let is_alive = self.hear(id, timeout_ms, now_ms);
+        if let Some(session) = self.sessions.get_mut(&id).filter(|_| is_alive) {
+            (session.conn, session.link) = (None, Some(link));
+        }
+        is_alive
+    }
+
+    /// A client was heard of somewhere. False when its session is unknown or being closed.
+    pub(crate) fn hear(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64) -> bool {
+        let Some(session) = self.sessions.get_mut(&id).filter(|session| !session.closing) else { return false };
+        session.timeout_ms = timeout_ms;
+        session.touch.note(now_ms);
+        let due = bucket(self.tick_ms, now_ms, timeout_ms);
+        if due < session.bucket_ms {
+            session.bucket_ms = due;
+            self.buckets.entry(due).or_default().push(id);
+        }
+        true
+    }
+
+    /// Whether a learner may write for a session. Who is first gets one that nobody has.
+    pub(crate) fn check_owner(&mut self, id: SessionId, link: LinkId) -> Result<(), ErrorCode> {
+        let Some(session) = self.sessions.get_mut(&id).filter(|session| !session.closing) else {
+            return Err(ErrorCode::SessionExpired);
+        };
+        if session.conn.is_some() || session.link.is_some_and(|owner| owner != link) {
+            return Err(ErrorCode::SessionMoved);
+        }
+        session.link = Some(link);
+        Ok(())
+    }
+
+    /// Sessions whose clients were heard of since `since_ms`, with their timeouts.
+    pub(crate) fn heard_since(&self, since_ms: i64) -> impl Iterator<Item = (SessionId, i32)> {
+        let heard = self.sessions.iter().filter(move |(_, session)| since_ms <= session.touch.last_ms());
+        heard.map(|(id, session)| (*id, session.timeout_ms))
     }
 
     /// The timeout a session has now.

@@ -1,6 +1,6 @@
 //! What connections hand to the replica: requests in the order they were received.
 
-use crate::limits::ITEM_BYTES;
+use crate::limits::{ITEM_BYTES, LIKELY_BYTES_MAX, LIKELY_ITEMS_MAX};
 use ox_proto::{OpCode, SessionId};
 use ox_tree::ConnId;
 use ox_tree::ahead::path_in;
@@ -106,6 +106,12 @@ impl Submission {
     pub(crate) fn paths_from(&self, at: usize) -> impl Iterator<Item = &[u8]> {
         let requests = self.items[at..].iter().filter(|item| matches!(item.ask, Ask::Request { .. }));
         requests.filter_map(|item| path_in(&self.bytes[item.span.clone()]))
+    }
+
+    /// An empty one with room for as much: the next turn usually brings about the same.
+    pub fn like(&self) -> Self {
+        let bytes = Vec::with_capacity(self.bytes.len().min(LIKELY_BYTES_MAX));
+        Self { bytes, items: Vec::with_capacity(self.items.len().min(LIKELY_ITEMS_MAX)) }
     }
 
     /// True when there is nothing to hand over.

@@ -3,6 +3,8 @@
 //! How much may wait here is bounded by whoever fills it (`totals.rs`): connections are not read while too much is
 //! on its way.
 
+use crate::log_writer::Report;
+use crate::peers::Event as PeerEvent;
 use ox_proto::Zxid;
 use ox_replica::{Replica, Submission};
 use ox_store::Space;
@@ -23,6 +25,10 @@ pub(crate) struct Input {
     pub(crate) snapshot_due: Option<Zxid>,
     pub(crate) space: Option<Space>,
     pub(crate) questions: Vec<Question>,
+    /// What the disk of a member has finished.
+    pub(crate) reports: Vec<Report>,
+    /// What other servers say.
+    pub(crate) peers: Vec<PeerEvent>,
     woken: bool,
 }
 
@@ -34,6 +40,8 @@ impl Input {
             && self.snapshot_due.is_none()
             && self.space.is_none()
             && self.questions.is_empty()
+            && self.reports.is_empty()
+            && self.peers.is_empty()
     }
 }
 

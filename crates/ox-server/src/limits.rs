@@ -69,3 +69,21 @@ pub(crate) const LISTED_AT_ONCE_MAX: usize = 1000;
 pub(crate) const PROVOKED_LINES_AT_ONCE: i64 = 10;
 /// The same for sessions that expire: each has cost a transaction before.
 pub(crate) const EXPIRED_LINES_AT_ONCE: i64 = 100;
+/// Election connections that have not said whose they are.
+pub(crate) const ELECTION_CONNECTIONS_MAX: usize = 64;
+/// Bytes of one election connection that are not dealt with: a message of the largest size, and a little.
+pub(crate) const ELECTION_INPUT_BYTES_MAX: usize = (512 << 10) + (64 << 10);
+/// How long to wait before a server that does not answer is called again; doubles each time.
+pub(crate) const REDIAL_FIRST: std::time::Duration = std::time::Duration::from_millis(100);
+/// The longest wait.
+pub(crate) const REDIAL_LONGEST: std::time::Duration = std::time::Duration::from_secs(5);
+/// How often the peers thread looks around when nothing happens.
+pub(crate) const PEER_TURN_MS: u64 = 50;
+/// Bytes read from a link at a time.
+pub(crate) const LINK_INPUT_BYTES: usize = 1 << 20;
+/// Bytes of packets that may wait for the replica, per link.
+pub(crate) const LINK_HELD_BYTES_MAX: usize = 16 << 20;
+/// Bytes that may wait for a slow server; then it is let go, and gets the history anew.
+pub(crate) const LINK_UNSENT_BYTES_MAX: usize = 256 << 20;
+/// Packets of other servers may have so many bytes at least, whatever the limit for clients is.
+pub(crate) const PACKET_BYTES_MIN: usize = 64 << 20;

@@ -2,8 +2,11 @@
 
 use crate::shared::{Fatal, Shared};
 use crate::watchdog::{LOOK, Turns};
+use ox_proto::Zxid;
 use ox_replica::LogBatch;
-use ox_store::{Appended, Synced, TxnLog};
+use ox_store::{Appended, MemberLog, Synced, Truncated, TxnLog};
+use ox_tree::{Frozen, State};
+use ox_zab::{DiskDone, Epoch};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,9 +18,103 @@ struct Waiting {
     since: Instant,
 }
 
+/// What an ensemble asks of the disk besides its transactions.
+pub(crate) enum Job {
+    /// Remember a promise.
+    AcceptedEpoch(Epoch),
+    /// The history is that of this epoch.
+    CurrentEpoch(Epoch),
+    /// Forget what is behind this transaction.
+    Truncate(Zxid),
+    /// This state replaces the history.
+    Install(Frozen),
+}
+
+/// A finished job, and the state that the files lead to where that is another one.
+pub(crate) struct Report {
+    pub(crate) done: DiskDone,
+    pub(crate) state: Option<Box<State>>,
+}
+
+enum Work {
+    Batch(Waiting),
+    Job(Job),
+}
+
+/// Where transactions go.
+pub(crate) enum Log {
+    /// Of a single server.
+    Alone(Box<TxnLog>),
+    /// Of a member of an ensemble.
+    Member(Box<MemberLog>),
+}
+
+impl Log {
+    fn current_file(&self) -> Option<Zxid> {
+        match self {
+            Self::Alone(log) => log.current_file(),
+            Self::Member(log) => log.current_file(),
+        }
+    }
+
+    fn append(&mut self, batch: &LogBatch) -> Result<Appended, ox_store::Error> {
+        let LogBatch { bytes, first, last, records } = batch;
+        match self {
+            Self::Alone(log) => log.append(bytes, *first, *last, *records),
+            Self::Member(log) => log.append(bytes, *first, *last, *records),
+        }
+    }
+
+    fn sync(&mut self) -> Result<Synced, ox_store::Error> {
+        match self {
+            Self::Alone(log) => log.sync(),
+            Self::Member(log) => log.sync(),
+        }
+    }
+
+    fn close(self) -> Result<(), ox_store::Error> {
+        match self {
+            Self::Alone(log) => log.close(),
+            Self::Member(log) => log.close(),
+        }
+    }
+
+    fn work(&mut self, job: &Job) -> Result<Report, ox_store::Error> {
+        let Self::Member(log) = self else { unreachable!("a single server has no epochs") };
+        let (mut state, number) = (None, |epoch: &Epoch| u32::try_from(epoch.0).unwrap_or(0));
+        let done = match job {
+            Job::AcceptedEpoch(epoch) => {
+                log.set_accepted(number(epoch))?;
+                DiskDone::AcceptedEpoch(*epoch)
+            }
+            Job::CurrentEpoch(epoch) => {
+                log.set_current(number(epoch))?;
+                log.end_quarantine()?;
+                DiskDone::CurrentEpoch(*epoch)
+            }
+            Job::Install(frozen) => {
+                log.install(frozen)?;
+                DiskDone::Installed(frozen.last_zxid())
+            }
+            Job::Truncate(zxid) => match log.truncate(*zxid)? {
+                Truncated::Done(loaded) | Truncated::Short(loaded) => {
+                    let end = loaded.state.last_zxid();
+                    state = Some(Box::new(loaded.state));
+                    DiskDone::Truncated(Some(end))
+                }
+                Truncated::NotPossible(why) => {
+                    tracing::warn!(why, "the history cannot be cut at {zxid}; the leader's state is asked for");
+                    DiskDone::Truncated(None)
+                }
+            },
+        };
+        Ok(Report { done, state })
+    }
+}
+
 #[derive(Default)]
 struct Inner {
-    batches: VecDeque<Waiting>,
+    batches: VecDeque<Work>,
     closed: bool,
 }
 
@@ -30,7 +127,13 @@ pub(crate) struct LogQueue {
 
 impl LogQueue {
     pub(crate) fn push(&self, batch: Arc<LogBatch>) {
-        self.inner.lock().batches.push_back(Waiting { batch, since: Instant::now() });
+        self.inner.lock().batches.push_back(Work::Batch(Waiting { batch, since: Instant::now() }));
+        self.arrived.notify_one();
+    }
+
+    /// Gives the disk something else to do, behind everything that was pushed before.
+    pub(crate) fn push_job(&self, job: Job) {
+        self.inner.lock().batches.push_back(Work::Job(job));
         self.arrived.notify_one();
     }
 
@@ -40,16 +143,28 @@ impl LogQueue {
         self.arrived.notify_one();
     }
 
-    /// Nothing is left to write, and no more will come.
+    /// Nothing is left to do, and no more will come.
     fn is_done(&self) -> bool {
         let inner = self.inner.lock();
         inner.closed && inner.batches.is_empty()
     }
 
-    /// The next batch; `None` when none came in time, or none will.
-    fn pop(&self, patience: Duration) -> Option<Waiting> {
+    /// The next batch of a group; `None` when none came in time, or something else comes first.
+    fn pop_batch(&self, patience: Duration) -> Option<Waiting> {
         let mut inner = self.inner.lock();
         if inner.batches.is_empty() && !inner.closed && !patience.is_zero() {
+            self.arrived.wait_for(&mut inner, patience);
+        }
+        match inner.batches.pop_front_if(|work| matches!(work, Work::Batch(_))) {
+            Some(Work::Batch(waiting)) => Some(waiting),
+            _ => None,
+        }
+    }
+
+    /// What comes next; `None` when nothing came in time.
+    fn pop(&self, patience: Duration) -> Option<Work> {
+        let mut inner = self.inner.lock();
+        if inner.batches.is_empty() && !inner.closed {
             self.arrived.wait_for(&mut inner, patience);
         }
         inner.batches.pop_front()
@@ -57,12 +172,16 @@ impl LogQueue {
 }
 
 /// Writes until the queue is closed. An error ends the server: nothing may be acknowledged any more.
-pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: TxnLog, turns: &Turns) {
+pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, turns: &Turns) {
     let mut group = Group::default();
     while !queue.is_done() {
         turns.mark();
-        let Some(first) = queue.pop(LOOK) else { continue };
-        if let Err(error) = write_group(shared, queue, &mut log, first, &mut group) {
+        let Some(work) = queue.pop(LOOK) else { continue };
+        let worked = match work {
+            Work::Batch(first) => write_group(shared, queue, &mut log, first, &mut group),
+            Work::Job(job) => log.work(&job).map(|report| shared.inbox.put(|input| input.reports.push(report))),
+        };
+        if let Err(error) = worked {
             return shared.fail(Fatal::Log(error));
         }
     }
@@ -82,7 +201,7 @@ struct Group {
 fn write_group(
     shared: &Shared,
     queue: &LogQueue,
-    log: &mut TxnLog,
+    log: &mut Log,
     first: Waiting,
     group: &mut Group,
 ) -> Result<(), ox_store::Error> {
@@ -94,7 +213,7 @@ fn write_group(
         group.records += batch.records;
         group.batches.push((since, batch.records));
         let file = log.current_file();
-        if log.append(&batch.bytes, batch.first, batch.last, batch.records)? == Appended::SnapshotDue {
+        if log.append(&batch)? == Appended::SnapshotDue {
             snapshot_due = Some(batch.last);
         }
         if let Some(first) = log.current_file().filter(|first| Some(*first) != file) {
@@ -103,7 +222,7 @@ fn write_group(
         let is_full = storage.max_batch_size != 0 && storage.max_batch_size as usize <= group.records;
         let patience = flush_at.saturating_duration_since(Instant::now());
         let patience = patience.min(Duration::from_millis(storage.max_write_queue_poll_ms));
-        next = if is_full { None } else { queue.pop(patience) };
+        next = if is_full { None } else { queue.pop_batch(patience) };
     }
     let synced = log.sync()?;
     note(shared, group, began, &synced);

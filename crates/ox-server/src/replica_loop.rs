@@ -1,16 +1,20 @@
 //! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
 
+mod member;
+
 use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
 use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE};
 use crate::log_writer::LogQueue;
+use crate::peers::Orders;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 use crate::watchdog::{LOOK, Turns};
+use member::PeerLines;
 use ox_proto::Zxid;
 use ox_replica::{Ask, Replica};
-use ox_tree::outbox::{Outbox, Outboxes};
+use ox_tree::outbox::Outboxes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +27,8 @@ pub(crate) struct ReplicaLoop {
     snapshot_due: Option<Zxid>,
     /// Mismatches that are counted in the metrics.
     mismatches_told: u64,
+    /// The way to other servers.
+    peers: Option<PeerLines>,
     quota_warnings: Seldom,
     /// Lines about sessions that expired.
     expiries: Seldom,
@@ -31,15 +37,25 @@ pub(crate) struct ReplicaLoop {
 }
 
 impl Drop for ReplicaLoop {
-    /// However the thread ends, the log thread must not wait for more.
+    /// However the thread ends, the log thread must not wait for more; nor be blamed for what it did not begin.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.stop();
+        }
         self.log.close();
     }
 }
 
 impl ReplicaLoop {
-    pub(crate) fn new(shared: Arc<Shared>, replica: Replica, log: Arc<LogQueue>, snapshotter: Snapshotter) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        replica: Replica,
+        log: Arc<LogQueue>,
+        snapshotter: Snapshotter,
+        orders: Option<Arc<Orders>>,
+    ) -> Self {
         Self {
+            peers: orders.map(PeerLines::new),
             quota_warnings: Seldom::new(PROVOKED_LINES_AT_ONCE),
             expiries: Seldom::new(EXPIRED_LINES_AT_ONCE),
             refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),
@@ -55,6 +71,10 @@ impl ReplicaLoop {
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
     pub(crate) fn run(mut self, turns: &Turns) {
+        if self.peers.is_some() {
+            self.replica.start(self.shared.clock.now());
+            self.perform();
+        }
         while !self.shared.is_stopping() {
             turns.mark();
             let patience = self.patience();
@@ -87,14 +107,15 @@ impl ReplicaLoop {
         LOOK.min(Duration::from_millis(rest.unsigned_abs()))
     }
 
-    fn step(&mut self, input: Input) {
+    fn step(&mut self, mut input: Input) {
         let now = self.shared.clock.now();
         if let Some(zxid) = input.durable {
-            self.replica.on_durable(zxid);
+            self.replica.on_durable(now, zxid);
         }
         if let Some(space) = input.space {
             self.replica.on_space(space.usable_bytes(), space.low_water_bytes);
         }
+        self.hear_peers(now, std::mem::take(&mut input.reports), std::mem::take(&mut input.peers));
         self.snapshot_due = input.snapshot_due.or(self.snapshot_due);
         let shared = Arc::clone(&self.shared);
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
@@ -114,6 +135,7 @@ impl ReplicaLoop {
             }
         }
         self.hand_over_log();
+        self.settle(now);
         if has_work {
             shared.metrics.prep_process_time.note(elapsed_ms(began), 1);
         }
@@ -123,8 +145,8 @@ impl ReplicaLoop {
         self.post();
     }
 
-    fn hand_over_log(&mut self) {
-        if let Some(batch) = self.replica.take_log() {
+    pub(super) fn hand_over_log(&mut self) {
+        if let Some(batch) = self.replica.take_log(self.shared.clock.now()) {
             let (metrics, records) = (&self.shared.metrics, batch.records as u64);
             metrics.outstanding_changes_queued.add(records);
             metrics.proposal_count.add(records);
@@ -166,6 +188,7 @@ impl ReplicaLoop {
             metrics.node_children_watch_count.merge(&fired.children);
         }
         shared.totals.hold(self.replica.load());
+        self.settle(shared.clock.now());
     }
 
     /// Adds what the replica has counted to the metrics.
@@ -209,7 +232,7 @@ impl ReplicaLoop {
     fn post(&mut self) {
         for (outbox, mailbox) in self.outboxes.0.iter_mut().zip(&self.shared.mailboxes) {
             if !outbox.is_empty() {
-                let full: Outbox = std::mem::take(outbox);
+                let full = outbox.take();
                 mailbox.put(|mail| mail.outboxes.push(full));
             }
         }

@@ -2,11 +2,13 @@
 
 use crate::descriptors::{TooFewDescriptors, connections_max};
 use crate::io::{IoThread, WAKER, bind};
-use crate::log_writer::{self, LogQueue};
+use crate::log_writer::{self, Log, LogQueue};
 use crate::mailbox::Mailbox;
 use crate::maintenance;
+use crate::member;
 use crate::metrics::Metrics;
 use crate::options::{replica_settings, store_options, tree_options};
+use crate::peers::{Orders, Peers};
 use crate::replica_loop::ReplicaLoop;
 use crate::shared::{Essential, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
@@ -15,10 +17,10 @@ use crate::watchdog::{Turns, Watchdog};
 use crate::words;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
-use ox_config::Config;
-use ox_replica::{Replica, ReplicaSettings};
+use ox_config::{Config, MemberConfig};
+use ox_replica::Replica;
 use ox_store::disk::{Disk, RealDisk};
-use ox_store::{RecoveryReport, StartSnapshot, Store, TxnLog};
+use ox_store::{RecoveryReport, StartSnapshot, Store};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -76,6 +78,14 @@ pub struct Server {
     threads: Vec<(&'static str, JoinHandle<()>)>,
 }
 
+/// What the replica and the log thread begin with.
+struct Core {
+    replica: Replica,
+    log: Log,
+    orders: Option<Arc<Orders>>,
+    peers: Option<Peers>,
+}
+
 /// Stops a server from anywhere, a signal handler's thread for example.
 #[derive(Clone)]
 pub struct Stopper(Arc<Shared>);
@@ -96,6 +106,9 @@ impl Server {
     /// The same, with files on any disk.
     pub fn start_on(disk: Arc<dyn Disk>, config: Config) -> Result<Self, StartError> {
         start_log::starting(&config);
+        if let Some(member) = config.member.clone() {
+            return Self::start_member(disk, config, member);
+        }
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
@@ -113,7 +126,37 @@ impl Server {
         let mut server = Self { shared, threads: Vec::new() };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
         let listener = listener.map(|listener| (listener, connections_max));
-        server.launch(polls, listener, opened.log, settings, start_snapshot).map_err(StartError::Setup)?;
+        let shared = &server.shared;
+        let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
+        let core = Core { replica, log: Log::Alone(Box::new(opened.log)), orders: None, peers: None };
+        server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
+        Ok(server)
+    }
+
+    fn start_member(disk: Arc<dyn Disk>, config: Config, member: MemberConfig) -> Result<Self, StartError> {
+        let started = Instant::now();
+        let opened = member::open(disk, &config, &member)?;
+        let total_ms = millis(started.elapsed());
+        if let Some(report) = &opened.loaded {
+            start_log::recovered(report, total_ms);
+        }
+        let listener = bind_client_port(&config)?;
+        let (polls, mailboxes) = polls(io_threads()).map_err(StartError::Setup)?;
+        let connections_max = connections_max()?;
+        let space = opened.store.space()?;
+        let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
+        shared.inbox.put(|input| input.space = Some(space));
+        let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
+        let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
+        settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
+        let poll = Poll::new().map_err(StartError::Setup)?;
+        let orders = Arc::new(Orders::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
+        let peers = Peers::new(Arc::clone(&shared), Arc::new(member), poll, Arc::clone(&orders));
+        let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
+        let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
+        let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders), peers: Some(peers) };
+        let listener = listener.map(|listener| (listener, connections_max));
+        server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)
     }
 
@@ -121,12 +164,11 @@ impl Server {
         &mut self,
         polls: Vec<Poll>,
         listener: Option<(TcpListener, usize)>,
-        log: TxnLog,
-        settings: ReplicaSettings,
+        core: Core,
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let mut replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
+        let Core { mut replica, log, orders, peers } = core;
         replica.limit_sessions_per_address(shared.config.limits.sessions_per_address as usize);
         let (word_queue, word_thread) = words::queue();
         let mut io = Vec::new();
@@ -144,7 +186,7 @@ impl Server {
             snapshotter.start(shared.state.read().freeze());
         }
         let queue = Arc::new(LogQueue::default());
-        let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter);
+        let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, orders);
         let for_log = Arc::clone(shared);
         let supervision = &shared.config.supervision;
         let mut dog = Watchdog::new(supervision.warn_after_ms, supervision.exit_after_ms);
@@ -155,6 +197,9 @@ impl Server {
         self.spawn_watched(&mut dog, "space", None, move |turns| maintenance::look_every_second(&for_space, turns))?;
         if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
             self.spawn("purge", None, move || maintenance::purge_every(&for_purge, pause))?;
+        }
+        if let Some(peers) = peers {
+            self.spawn_watched(&mut dog, "peers", None, move |turns| peers.run(turns))?;
         }
         for (number, thread) in io.into_iter().enumerate() {
             self.spawn_watched(&mut dog, "io", Some(number), move |turns| {

@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 /// How many times as long as it worked the snapshot thread rests.
 const REST: u32 = 4;
 
+/// The priority of the snapshot thread: about a tenth of the others' share while they leave it nothing else.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
 /// The first pause after a failure, and the longest.
 const RETRY: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(600);
@@ -56,6 +60,7 @@ impl Snapshotter {
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             let _essential = Essential { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
+            stand_back();
             let started = Instant::now();
             (write(&shared, &frozen), started.elapsed())
         });
@@ -87,6 +92,12 @@ impl Snapshotter {
         self.failure = Some(Failure { cause, pause });
         self.rests_until = self.rests_until.max(Instant::now() + pause);
     }
+}
+
+/// Lets the threads that serve clients go first where cores are few. Children of this thread do the same.
+fn stand_back() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE); // no more than a wish
 }
 
 /// The bottom of an error, without the names of files.

@@ -9,7 +9,7 @@
 //! the marker says that bytes behind o had been synced                    corrupt
 //! no intact frame follows                                                torn
 //! there is a marker, so everything behind it was one unsynced batch      torn
-//! Apache's reader ends here too, and at most one batch follows           torn, in doubt
+//! Apache's reader ends here too, and at most one batch follows           in doubt
 //! anything else                                                          corrupt
 //! ```
 //! The signature: an append goes into zeros, and each sector of it is either on the disk or still zero. So at
@@ -17,7 +17,8 @@
 //! follows and the end of the frame was never written. A record whose checksum fits up to where the zeros begin is
 //! complete, and only its length was changed: that is no tear.
 //!
-//! Torn bytes were never acknowledged and are cut. Corrupt ones may have been, so nothing is done to them.
+//! Torn bytes were never acknowledged and are cut. Corrupt ones may have been, so nothing is done to them. What is in
+//! doubt is cut by a standalone server, as Apache would; an ensemble member leaves it, and asks the others.
 
 use crate::disk::{DiskFile, read_full};
 use crate::error::{Error, IoContext};
@@ -64,6 +65,8 @@ pub(crate) struct Damaged {
 pub(crate) enum Verdict {
     /// Cut it.
     Torn,
+    /// Most likely torn.
+    InDoubt,
     /// Refuse it.
     Corrupt,
 }
@@ -212,7 +215,7 @@ impl Search<'_> {
 }
 
 impl Damaged {
-    /// The ruling for the last log of a standalone server. `synced` is the position in a marker that names this
+    /// The ruling for the last log. `synced` is the position in a marker that names this
     /// file.
     pub(crate) fn verdict(&self, synced: Option<u64>, batch_max: usize) -> Verdict {
         let was_synced = synced.is_some_and(|position| self.offset < position);
@@ -220,7 +223,11 @@ impl Damaged {
             return Verdict::Corrupt;
         }
         let one_batch = self.ends_for_apache && self.intact_after <= batch_max;
-        if self.next.is_none() || synced.is_some() || one_batch { Verdict::Torn } else { Verdict::Corrupt }
+        match self.next.is_none() || synced.is_some() {
+            true => Verdict::Torn,
+            false if one_batch => Verdict::InDoubt,
+            false => Verdict::Corrupt,
+        }
     }
 }
 

@@ -88,6 +88,9 @@ pub trait DiskFile: Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
     /// Makes content and all metadata durable.
     fn sync_all(&self) -> io::Result<()>;
+    /// Tells the system that nobody will read the file soon: what memory holds of it may go to other files. The
+    /// content is synced.
+    fn leave_cache(&self) {}
 }
 
 /// Fills `buffer` from `offset` on; less only at the end of the file.

@@ -1,5 +1,6 @@
 //! What can go wrong, said so that an operator can act on it.
 
+use crate::member::EpochError;
 use crate::snapshot::SnapshotError;
 use ox_proto::{DecodeError, Zxid};
 use std::io;
@@ -66,6 +67,33 @@ pub enum Error {
     /// dataDir and dataLogDir differ, but files lie in the wrong one.
     #[error("{} lies in the wrong directory: snapshots belong in dataDir, logs in dataLogDir", .0.display())]
     Misplaced(PathBuf),
+    /// The directory of another ensemble member.
+    #[error("{} belongs to server {found}, not to server {server}: it was copied, or myid is wrong", path.display())]
+    OtherServer {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        found: i64,
+        /// Who wants it.
+        server: i64,
+    },
+    /// The epoch files do not fit each other or the history.
+    #[error("{}: {source}", path.display())]
+    Epochs {
+        /// The directory they are in.
+        path: PathBuf,
+        /// What is wrong.
+        source: EpochError,
+    },
+    /// Epochs without any history.
+    #[error("{} has epochs, but neither snapshots nor logs: the history is lost", .0.display())]
+    HistoryLost(PathBuf),
+    /// The note about a leader's snapshot is damaged.
+    #[error("{} does not say which snapshot was being installed", .0.display())]
+    InstallUnreadable(PathBuf),
+    /// The old history was moved aside, and the new one is not there.
+    #[error("{}, which a leader sent and which replaced all older files, is missing or damaged", .0.display())]
+    InstallLost(PathBuf),
     /// A log is damaged where its records are needed.
     #[error("{} is damaged at byte {offset}, behind zxid {after}: {damage}", path.display())]
     Corrupt {
@@ -117,6 +145,14 @@ pub enum Error {
         /// Last zxid found.
         last: Zxid,
     },
+    /// An older snapshot and the logs behind it need not be what a newer one continues.
+    #[error("nothing shows that {} belongs to the history that starts from snapshot {base}", path.display())]
+    Unproven {
+        /// The newer snapshot, which cannot be used.
+        path: PathBuf,
+        /// Zxid of the older one.
+        base: Zxid,
+    },
     /// Logs without a snapshot to start from.
     #[error("no snapshot found, but there are log entries (first log {}); \
              zookeeper.snapshot.trust.empty=true replays them from the beginning", .0.display())]
@@ -140,6 +176,36 @@ pub enum Error {
         /// What happened.
         source: Box<Error>,
     },
+    /// The files of a member that a leader has yet to replace.
+    #[error("the files are left alone until this server was synced by a leader")]
+    NotSynced,
+    /// A snapshot of a state that contains parts of later transactions.
+    #[error("no snapshot at {last}: the state contains parts of transactions up to {reach}")]
+    SnapshotBehind {
+        /// Where it would be.
+        last: Zxid,
+        /// The first place where one can be.
+        reach: Zxid,
+    },
+    /// A snapshot of more than this server's own log holds.
+    #[error("no snapshot at {last}: the log is synced up to {synced} only")]
+    SnapshotAhead {
+        /// Where it would be.
+        last: Zxid,
+        /// What is durable.
+        synced: Zxid,
+    },
+    /// After a truncation the files lead somewhere else.
+    #[error("the history should have ended at {wanted} after a truncation, and ends at {found}")]
+    TruncateFailed {
+        /// Where it should end.
+        wanted: Zxid,
+        /// Where it does.
+        found: Zxid,
+    },
+    /// Stored records that were checked are not there any more.
+    #[error("the stored history behind {0} has changed while it was read")]
+    HistoryChanged(Zxid),
     /// An earlier error ended this log.
     #[error("the transaction log has failed before and takes nothing more")]
     LogFailed,
@@ -163,7 +229,7 @@ pub struct Rejected {
 /// Each reason once: damage of a log is met again from every snapshot before it. That an older snapshot does not make
 /// up for a newer one is no reason of its own.
 fn list_reasons(rejected: &[Rejected]) -> String {
-    let own = rejected.iter().filter(|one| !matches!(*one.reason, Error::SnapshotLost { .. }));
+    let own = rejected.iter().filter(|one| !matches!(*one.reason, Error::SnapshotLost { .. } | Error::Unproven { .. }));
     let mut reasons: Vec<String> = own.map(|one| one.reason.to_string()).collect();
     reasons.dedup();
     reasons.join("; ")
@@ -179,6 +245,12 @@ const PUT_BACK_FILE: &str = "put back an intact copy of the file; or move it awa
                              what it holds";
 const PUT_BACK_SNAPSHOT: &str = "put back an intact snapshot from a copy; or, if the logs reach back to the beginning, \
                                  move the snapshots away and start once with zookeeper.snapshot.trust.empty=true";
+const PUT_BACK_EPOCHS: &str = "put back acceptedEpoch and currentEpoch; or, if this is data for a new ensemble, remove both \
+                               and create a file named initialize in dataDir";
+const PUT_BACK_HISTORY: &str = "put back the snapshots and logs; or, if this is to be an empty member of a new ensemble, \
+                                remove acceptedEpoch and currentEpoch too";
+const PUT_BACK_INSTALL: &str = "put back an intact copy of it; or of all snapshots and logs as they were before, and remove \
+                                oxk.install";
 
 impl Error {
     /// What an operator can do about a history that is not complete.
@@ -188,10 +260,15 @@ impl Error {
                 Some(PUT_BACK_FILE)
             }
             Self::SyncedLost { .. } => Some(PUT_BACK_OR_RESET),
-            Self::Corrupt { .. } | Self::Gap { .. } | Self::EpochGap { .. } | Self::SnapshotLost { .. } => {
-                Some(PUT_BACK)
-            }
+            Self::Corrupt { .. }
+            | Self::Gap { .. }
+            | Self::EpochGap { .. }
+            | Self::SnapshotLost { .. }
+            | Self::Unproven { .. } => Some(PUT_BACK),
             Self::Snapshot { .. } => Some(PUT_BACK_SNAPSHOT),
+            Self::Epochs { .. } => Some(PUT_BACK_EPOCHS),
+            Self::HistoryLost(_) => Some(PUT_BACK_HISTORY),
+            Self::InstallUnreadable(_) | Self::InstallLost(_) => Some(PUT_BACK_INSTALL),
             Self::NoUsableSnapshot(rejected) => {
                 // Where a snapshot could be read, it is the logs that need help.
                 let is_read = |one: &&Rejected| !matches!(*one.reason, Self::Snapshot { .. });
@@ -203,11 +280,52 @@ impl Error {
             | Self::UnusableDirectory { .. }
             | Self::Locked(_)
             | Self::Misplaced(_)
+            | Self::OtherServer { .. }
             | Self::NoSnapshot(_)
             | Self::SnapshotWrite { .. }
+            | Self::NotSynced
+            | Self::SnapshotBehind { .. }
+            | Self::SnapshotAhead { .. }
+            | Self::TruncateFailed { .. }
+            | Self::HistoryChanged(_)
             | Self::LogFailed
             | Self::PurgeRefused(_)
             | Self::PurgeStopped => None,
+        }
+    }
+
+    /// The stored history is damaged, incomplete or in doubt; told from trouble with the system that holds it.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Epochs { .. }
+            | Self::HistoryLost(_)
+            | Self::InstallUnreadable(_)
+            | Self::InstallLost(_)
+            | Self::Corrupt { .. }
+            | Self::Gap { .. }
+            | Self::EpochGap { .. }
+            | Self::SyncedLost { .. }
+            | Self::SnapshotLost { .. }
+            | Self::Unproven { .. }
+            | Self::NoSnapshot(_) => true,
+            Self::NoUsableSnapshot(rejected) => rejected.iter().all(|one| one.reason.is_damage()),
+            Self::Snapshot { source: SnapshotError::Io(source), .. } => is_content(source) || is_unreadable(source),
+            Self::Snapshot { .. } => true,
+            Self::Io { source, .. } => is_unreadable(source),
+            Self::MissingDirectory(_)
+            | Self::UnusableDirectory { .. }
+            | Self::Locked(_)
+            | Self::Misplaced(_)
+            | Self::OtherServer { .. }
+            | Self::SnapshotWrite { .. }
+            | Self::NotSynced
+            | Self::SnapshotBehind { .. }
+            | Self::SnapshotAhead { .. }
+            | Self::TruncateFailed { .. }
+            | Self::HistoryChanged(_)
+            | Self::LogFailed
+            | Self::PurgeRefused(_)
+            | Self::PurgeStopped => false,
         }
     }
 
@@ -215,22 +333,47 @@ impl Error {
     /// written, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::MissingDirectory(_) | Self::UnusableDirectory { .. } | Self::Locked(_) | Self::Misplaced(_) => 3,
+            Self::MissingDirectory(_)
+            | Self::UnusableDirectory { .. }
+            | Self::Locked(_)
+            | Self::Misplaced(_)
+            | Self::OtherServer { .. } => 3,
             Self::SnapshotWrite { .. } => 10,
             Self::Io { .. }
+            | Self::Epochs { .. }
+            | Self::HistoryLost(_)
+            | Self::InstallUnreadable(_)
+            | Self::InstallLost(_)
             | Self::Corrupt { .. }
             | Self::Gap { .. }
             | Self::EpochGap { .. }
             | Self::SyncedLost { .. }
             | Self::SnapshotLost { .. }
+            | Self::Unproven { .. }
             | Self::NoSnapshot(_)
             | Self::NoUsableSnapshot(_)
             | Self::Snapshot { .. }
+            | Self::NotSynced
+            | Self::SnapshotBehind { .. }
+            | Self::SnapshotAhead { .. }
+            | Self::TruncateFailed { .. }
+            | Self::HistoryChanged(_)
             | Self::LogFailed
             | Self::PurgeRefused(_)
             | Self::PurgeStopped => 1,
         }
     }
+}
+
+/// The words of a decompressor.
+fn is_content(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
+}
+
+/// A sector that the disk cannot read any more (F11).
+fn is_unreadable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 /// Adds the path to an I/O error.
@@ -241,5 +384,25 @@ pub(crate) trait IoContext<T> {
 impl<T> IoContext<T> for io::Result<T> {
     fn context(self, action: &'static str, path: &Path) -> Result<T, Error> {
         self.map_err(|source| Error::Io { action, path: path.to_owned(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_told_from_trouble() {
+        let io = |source: io::Error| Error::Io { action: "read", path: "log.1".into(), source };
+        let unreadable = || io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error());
+        assert!(io(unreadable()).is_damage(), "a bad sector");
+        assert!(!io(io::ErrorKind::PermissionDenied.into()).is_damage());
+        let snapshot = |source: io::Error| Error::Snapshot { path: "snapshot.1".into(), source: source.into() };
+        assert!(snapshot(io::ErrorKind::InvalidData.into()).is_damage(), "it cannot be decompressed");
+        assert!(!snapshot(io::ErrorKind::OutOfMemory.into()).is_damage());
+        let rejected = |reason: Error| Rejected { path: "snapshot.1".into(), reason: Box::new(reason) };
+        let sick = io(io::ErrorKind::PermissionDenied.into());
+        assert!(Error::NoUsableSnapshot(vec![rejected(snapshot(unreadable()))]).is_damage());
+        assert!(!Error::NoUsableSnapshot(vec![rejected(snapshot(unreadable())), rejected(sick)]).is_damage());
     }
 }

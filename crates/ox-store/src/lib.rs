@@ -8,28 +8,36 @@
 //! - after every start Apache can open the directory, and after Apache we can.
 //!
 //! Read [`disk`] first (the one door to the file system, real and simulated), then [`txn_log`], [`snapshot`],
-//! `recovery` and [`store`], which puts them together.
+//! `recovery` and [`store`], which puts them together; for an ensemble member, [`member`].
 
 mod damage;
 mod directories;
 pub mod disk;
 pub mod dump;
 mod error;
+mod history;
 mod limits;
+mod lineage;
 pub mod log_reader;
 pub mod marker;
+pub mod member;
 pub mod names;
 pub mod purge;
 mod random;
 mod recovery;
 mod session_clock;
+mod small_file;
 pub mod snapshot;
 mod space;
 pub mod store;
 pub mod txn_log;
+mod window;
 
 pub use error::{Damage, Error, Rejected};
+pub use history::StoredHistory;
+pub use member::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Quarantine, Standing, Truncated};
 pub use recovery::{Dropped, TornTail};
 pub use space::Space;
 pub use store::{Opened, RecoveryReport, SnapshotTaken, StartSnapshot, Store, StoreOptions};
 pub use txn_log::{Appended, LogOptions, Synced, TxnLog};
+pub use window::Logged;

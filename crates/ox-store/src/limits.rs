@@ -14,8 +14,8 @@ pub(crate) const READ_THREAD_FROM_BYTES: u64 = 8 << 20;
 pub(crate) const WRITE_CHUNK_BYTES: usize = 256 << 10;
 
 /// A snapshot being written is synced each time this much of it is new, so that the log's own sync never waits
-/// for more than this behind it in the file system's journal.
-pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 8 << 20;
+/// for more than this behind it, in the file system's journal or in the disk's queue.
+pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 1 << 20;
 
 /// Each time a snapshot has grown by this much, free space is looked at: a snapshot may fail, the log may not.
 pub(crate) const SNAPSHOT_LOOK_BYTES: u64 = 1 << 20;
@@ -23,6 +23,9 @@ pub(crate) const SNAPSHOT_LOOK_BYTES: u64 = 1 << 20;
 /// A log is filled with zeros this far ahead of its records: writing into filled space changes no metadata, so
 /// most syncs are one write to the disk instead of two or three.
 pub(crate) const FILL_AHEAD_BYTES: u64 = 1 << 20;
+
+/// Batches larger than this are written without filling ahead: their own bytes are most of what a sync writes.
+pub(crate) const FILL_UNDER_BYTES_MAX: usize = 128 << 10;
 
 /// How soon a purge that waits for a snapshot notices that it should stop.
 pub(crate) const STOP_NOTICED: Duration = Duration::from_millis(100);
@@ -48,3 +51,10 @@ pub(crate) const SNAPPY_CHUNK_BYTES_MAX: usize = 512 << 20;
 /// How often replay starts to search the logs from the beginning for records that stand there twice. One is enough
 /// for a series written twice; a log that needs more than this was made to waste our time.
 pub(crate) const LOOKBACK_STARTS_MAX: u32 = 64;
+
+/// Epochs, identity and notes have a few bytes; what is longer is none of them.
+pub(crate) const SMALL_FILE_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of the newest records that a member keeps from its replay for learners, at most: enough for 500 of any usual
+/// size, and no second copy of a database made of large ones.
+pub(crate) const WINDOW_BYTES_MAX: usize = 64 << 20;

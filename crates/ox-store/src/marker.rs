@@ -104,6 +104,13 @@ impl MarkerFile {
     }
 }
 
+/// Overwrites the marker, durably: it is about to say less.
+pub(crate) fn write_durably(disk: &dyn Disk, dir: &Path, marker: &Marker) -> Result<(), Error> {
+    let file = MarkerFile::open(disk, dir)?;
+    file.write(marker)?;
+    file.sync()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

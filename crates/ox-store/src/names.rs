@@ -50,6 +50,8 @@ pub enum Name {
     Strange,
     /// A write of ours that never got its final name.
     Unfinished,
+    /// Part of a history that a leader's snapshot replaced.
+    Old,
     /// Something else.
     Other,
 }
@@ -69,6 +71,11 @@ pub fn unfinished_name(name: &str) -> String {
     format!("oxk.{name}.tmp")
 }
 
+/// The name under which `name` is kept after the snapshot `last` has replaced it.
+pub fn old_name(last: Zxid, name: &str) -> String {
+    format!("old.{:x}.{name}", last.0)
+}
+
 /// Judges a file name.
 pub fn parse_name(name: &str) -> Name {
     if let Some(rest) = name.strip_prefix("log.") {
@@ -84,7 +91,15 @@ pub fn parse_name(name: &str) -> Name {
         };
         return parse_hex(hex).map_or(Name::Strange, |zxid| Name::Snapshot(zxid, compression));
     }
-    if name.starts_with("oxk.") && name.ends_with(".tmp") { Name::Unfinished } else { Name::Other }
+    let replaced = name.strip_prefix("old.").and_then(|rest| rest.split_once('.'));
+    match replaced {
+        Some((hex, name)) if parse_hex(hex).is_some() => match parse_name(name) {
+            Name::Log(_) | Name::Snapshot(..) => Name::Old,
+            Name::Strange | Name::Unfinished | Name::Old | Name::Other => Name::Other,
+        },
+        None if name.starts_with("oxk.") && name.ends_with(".tmp") => Name::Unfinished,
+        _ => Name::Other,
+    }
 }
 
 fn parse_hex(text: &str) -> Option<Zxid> {
@@ -147,6 +162,8 @@ pub struct Listing {
     pub strange: Vec<PathBuf>,
     /// Leftovers of our own unfinished writes.
     pub unfinished: Vec<PathBuf>,
+    /// Parts of a history that a leader's snapshot replaced.
+    pub old: Vec<PathBuf>,
     /// Logs where only snapshots belong, and the other way round.
     pub misplaced: Vec<PathBuf>,
 }
@@ -165,6 +182,7 @@ pub fn list(disk: &dyn Disk, dirs: &Dirs) -> Result<Listing, Error> {
                 Name::Log(_) | Name::Snapshot(..) => found.misplaced.push(path),
                 Name::Strange => found.strange.push(path),
                 Name::Unfinished => found.unfinished.push(path),
+                Name::Old => found.old.push(path),
                 Name::Other => (),
             }
         }
@@ -201,12 +219,19 @@ mod tests {
         check("oxk.lock", Name::Other);
         check("currentEpoch.tmp", Name::Other);
         check("damaged.log.e.1", Name::Other);
+        check("old.e.log.1", Name::Old);
+        check("old.100000002.snapshot.d.gz", Name::Old);
+        check("old.e.log.1.bak", Name::Other);
+        check("old.x.log.1", Name::Other);
+        check("old.e.old.e.log.1", Name::Other);
+        check("old.news", Name::Other);
     }
 
     #[test]
     fn what_we_name_we_recognise() {
         let last = Zxid(0x1_0000_00ab);
         check(&log_name(last), Name::Log(last));
+        check(&old_name(last, &log_name(last)), Name::Old);
         for compression in [Compression::None, Compression::Gz, Compression::Snappy] {
             let name = snapshot_name(last, compression);
             check(&name, Name::Snapshot(last, compression));

@@ -44,6 +44,25 @@ pub(crate) struct Rules {
     pub(crate) torn_tail: TornTail,
     pub(crate) allow_gaps: bool,
     pub(crate) batch_max: usize,
+    /// None for a standalone server.
+    pub(crate) member: Option<MemberRules>,
+}
+
+/// What differs for an ensemble member: it may know less than the others, but never claim more than is proven.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemberRules {
+    /// Cut a tail that may have been acknowledged.
+    pub(crate) accept_doubt: bool,
+    /// How many of the newest records are kept.
+    pub(crate) window: usize,
+    /// Nothing above this is part of the history.
+    pub(crate) limit: Option<Zxid>,
+}
+
+impl Rules {
+    pub(crate) fn limit(&self) -> Option<Zxid> {
+        self.member?.limit
+    }
 }
 
 /// A complete history.
@@ -56,7 +75,7 @@ pub(crate) struct Recovered {
     pub(crate) rejected: Vec<Rejected>,
     /// Snapshots that contain more than the logs; to be moved aside, because the history goes on without them.
     pub(crate) ahead: Vec<SnapshotFile>,
-    /// The state contains parts of transactions beyond the logs, up to here.
+    /// The state contains parts of transactions beyond the logs, up to here, and counts as being there.
     pub(crate) raised_to: Option<Zxid>,
     /// Logs without a record, to be removed.
     pub(crate) empty_logs: Vec<LogFile>,
@@ -86,25 +105,29 @@ fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &Options
     let snapshots = &files.listing.snapshots;
     let mut rejected: Vec<Rejected> = Vec::new();
     let mut ahead: Vec<SnapshotFile> = Vec::new();
-    for snapshot in snapshots {
+    let limit = rules.limit().unwrap_or(Zxid(i64::MAX));
+    for snapshot in snapshots.iter().filter(|snapshot| snapshot.last <= limit) {
         let attempt = attempt(files, chain, snapshot, options)
             .and_then(|found| found.complete(files, rules, &rejected, snapshots));
         match attempt {
-            Ok(found) if found.is_ahead() => ahead.push(snapshot.clone()),
+            Ok(found) if found.is_ahead() || limit < found.replay.reach => ahead.push(snapshot.clone()),
             Ok(found) => return Ok(Recovered { rejected, ahead, ..found }),
             Err(reason) => rejected.push(Rejected { path: snapshot.path.clone(), reason: Box::new(reason) }),
         }
     }
-    if let Some(newest) = ahead.first() {
-        // Nothing older is complete: keep what it contains, and never use its zxids again.
+    if let Some(newest) = ahead.first().filter(|_| rules.limit().is_none()) {
+        // Nothing older is complete: keep what it contains. A member gets the rest from the others; a standalone server
+        // never uses those zxids again.
         let found = attempt(files, chain, newest, options)?.complete(files, rules, &rejected, snapshots)?;
-        return Ok(Recovered { rejected, ..found.raised() });
+        let found = if rules.member.is_some() { found } else { found.raised() };
+        return Ok(Recovered { rejected, ..found });
     }
     if chain.logs.is_empty() && snapshots.is_empty() {
-        return from_nothing(chain, options)?.complete(files, rules, &[], snapshots);
+        return from_nothing(files, chain, options)?.complete(files, rules, &[], snapshots);
     }
     if rules.trust_empty {
-        let found = from_nothing(chain, options).and_then(|found| found.complete(files, rules, &rejected, snapshots));
+        let found =
+            from_nothing(files, chain, options).and_then(|found| found.complete(files, rules, &rejected, snapshots));
         return found.map(|found| Recovered { rejected, ..found });
     }
     match chain.logs.first() {
@@ -131,8 +154,14 @@ fn attempt(
     let trailer = contents.trailer;
     let told = trailer.last_zxid.or(trailer.digest.map(|(zxid, _)| zxid));
     let reach = told.unwrap_or_else(|| state.max_node_zxid()).max(snapshot.last);
-    let base =
-        Base { last: snapshot.last, reach, reach_is_told: told.is_some(), digest: trailer.digest, is_nothing: false };
+    let base = Base {
+        last: snapshot.last,
+        reach,
+        reach_is_told: told.is_some(),
+        digest: trailer.digest,
+        is_nothing: false,
+        newer: files.listing.snapshots.iter().map(|file| file.last).filter(|last| snapshot.last < *last).collect(),
+    };
     let loaded = Instant::now();
     let replay = chain.replay(&base, &mut state)?;
     let took = (loaded - started, loaded.elapsed());
@@ -140,9 +169,16 @@ fn attempt(
     Ok(Recovered { took, unresolved, ..Recovered::new(state, Some((snapshot.clone(), trailer)), replay) })
 }
 
-fn from_nothing(chain: &Chain<'_>, options: &Options) -> Result<Recovered, Error> {
+fn from_nothing(files: &Files<'_>, chain: &Chain<'_>, options: &Options) -> Result<Recovered, Error> {
     let mut state = State::new(options.clone());
-    let base = Base { last: Zxid::ZERO, reach: Zxid::ZERO, reach_is_told: true, digest: None, is_nothing: true };
+    let base = Base {
+        last: Zxid::ZERO,
+        reach: Zxid::ZERO,
+        reach_is_told: true,
+        digest: None,
+        is_nothing: true,
+        newer: files.listing.snapshots.iter().map(|file| file.last).filter(|last| Zxid::ZERO < *last).collect(),
+    };
     let started = Instant::now();
     let replay = chain.replay(&base, &mut state)?;
     Ok(Recovered { took: (Duration::ZERO, started.elapsed()), ..Recovered::new(state, None, replay) })
@@ -183,16 +219,23 @@ impl Recovered {
         if let Some(file) = lost {
             return Err(Error::SnapshotLost { path: file.path.clone(), last });
         }
-        if let Some(marker) = files.marker.filter(|marker| last < marker.last && !self.replay.marker_is_foreign) {
+        let met = self.replay.met();
+        if let Some(marker) = files.marker.filter(|marker| met < marker.last && !self.replay.marker_is_foreign) {
             let path: PathBuf = files.dirs.logs.join(crate::names::log_name(marker.log));
             return Err(Error::SyncedLost { path, synced: marker.last, last });
+        }
+        // A leader's snapshot may have replaced what the logs before it hold, and an epoch change hides that.
+        let base = self.snapshot.as_ref().map_or(Zxid::ZERO, |(file, _)| file.last);
+        let is_unproven = |file: &&SnapshotFile| base < file.last && !self.replay.passed.contains(&file.last);
+        if let Some(file) = snapshots.iter().filter(|_| rules.member.is_some()).find(is_unproven) {
+            return Err(Error::Unproven { path: file.path.clone(), base });
         }
         Ok(self)
     }
 }
 
 /// Hands a snapshot's content to the tree.
-struct LoaderSink(Loader);
+pub(crate) struct LoaderSink(pub(crate) Loader);
 
 impl Sink for LoaderSink {
     fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {

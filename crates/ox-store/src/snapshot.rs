@@ -17,9 +17,11 @@
 //! behind the first seal tells which are there. [`read`] checks everything before it calls a snapshot good;
 //! [`write`](mod@write) gives a file its name only after it was synced and read back.
 
+pub(crate) mod body;
 mod chunks;
 pub(crate) mod compress;
 pub mod read;
+pub mod stream;
 pub mod write;
 
 use ox_proto::txn::TxnDigest;
@@ -93,6 +95,9 @@ pub enum SnapshotError {
         /// Zxid in the trailer.
         last: Zxid,
     },
+    /// A stream from a leader does not end as it should.
+    #[error("the stream does not end with the signature")]
+    BadSignature,
     /// The content makes no tree.
     #[error("{0}")]
     Content(String),

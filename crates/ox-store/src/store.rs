@@ -8,25 +8,27 @@
 //! ```
 
 use crate::directories::{Lock, lock_dirs, open_dirs};
-use crate::disk::Disk;
+use crate::disk::{Disk, Open};
 use crate::error::{Error, IoContext, Rejected};
 use crate::limits::STOP_NOTICED;
+use crate::lineage::Lineage;
 use crate::marker::Marker;
-use crate::names::{self, Compression, Dirs, SnapshotFile};
+use crate::member::install;
+use crate::names::{self, Compression, Dirs, Listing, LogFile, SnapshotFile};
 use crate::purge::{self, Purged};
 use crate::recovery::repair::{Dropped, move_aside, repair, secure};
 use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
 use crate::session_clock;
-use crate::snapshot::read::{StoredNode, read_snapshot};
-use crate::snapshot::write::{SnapshotWriter, Structure, write_snapshot};
-use crate::snapshot::{Contents, Trailer};
+use crate::small_file;
+use crate::snapshot::Trailer;
+use crate::snapshot::read::read_snapshot;
+use crate::snapshot::write::{Prepared, Structure, prepare, publish};
 use crate::space::{Reserve, Reserved, Space, room};
 use crate::txn_log::{LogOptions, TxnLog};
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
 use ox_tree::{Frozen, Options, State};
 use parking_lot::Mutex;
-use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -146,20 +148,22 @@ pub struct Opened {
 
 /// Snapshots and housekeeping. Cheap to clone; the directories stay locked while a clone or the log lives.
 #[derive(Clone)]
-pub struct Store(Arc<Shared>);
+pub struct Store(pub(crate) Arc<Shared>);
 
-struct Shared {
-    disk: Arc<dyn Disk>,
-    dirs: Dirs,
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dirs: Dirs,
     compression: Compression,
     write_last_zxid: bool,
     write_digest: bool,
     low_water_bytes: u64,
     reserved: Arc<Reserved>,
-    reserve: Arc<Reserve>,
+    pub(crate) reserve: Arc<Reserve>,
     /// Held while snapshots come or go.
-    files: Mutex<()>,
-    _lock: Arc<Lock>,
+    pub(crate) files: Mutex<()>,
+    /// Never held for longer than a look.
+    pub(crate) lineage: Mutex<Lineage>,
+    lock: Arc<Lock>,
 }
 
 /// What a request for a snapshot led to.
@@ -180,42 +184,75 @@ impl Store {
         tree_options: &Options,
         seed: u64,
     ) -> Result<Opened, Error> {
-        let log_dir = options.log_dir.as_deref().unwrap_or(&options.data_dir);
-        let dirs = open_dirs(&*disk, &options.data_dir, log_dir, options.create_dirs)?;
-        let lock = Arc::new(lock_dirs(&*disk, &dirs)?);
-        let listing = names::list(&*disk, &dirs)?;
-        if let Some(path) = listing.misplaced.first() {
-            return Err(Error::Misplaced(path.clone()));
+        let store = Self::lock(disk, options, tree_options, Lineage::Standalone)?;
+        let (disk, dirs) = (&*store.0.disk, &store.0.dirs);
+        match install::resume(disk, dirs) {
+            // Not one of ours, and no member's directory.
+            Err(Error::InstallUnreadable(_)) => (),
+            resumed => resumed?,
         }
-        let marker = Marker::load(&*disk, &dirs.logs)?;
-        let files = Files { disk: &*disk, dirs: &dirs, listing: &listing, marker };
+        let listing = store.listing()?;
+        let files = Files { disk, dirs, listing: &listing, marker: Marker::load(disk, &dirs.logs)? };
         let mut recovered = recover(&files, &options.rules(), tree_options)?;
         let dropped = repair(&files, &recovered, options.now_ms)?;
         secure(&files, &recovered)?;
         let removed_ephemerals = recovered.state.remove_dead_sessions_nodes();
 
-        let reserved = Arc::new(Reserved::default());
+        let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
+        tidy(&files, options)?;
+        let session_clock_ms = store.get_ready(options)?;
+        let log = store.log(options, recovered.state.last_zxid(), seed)?;
+        let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
+        Ok(Opened { store, state, log, session_clock_ms, report })
+    }
+
+    /// Finds and locks the directories.
+    pub(crate) fn lock(
+        disk: Arc<dyn Disk>,
+        options: &StoreOptions,
+        tree_options: &Options,
+        lineage: Lineage,
+    ) -> Result<Self, Error> {
+        let log_dir = options.log_dir.as_deref().unwrap_or(&options.data_dir);
+        let dirs = open_dirs(&*disk, &options.data_dir, log_dir, options.create_dirs)?;
+        let lock = Arc::new(lock_dirs(&*disk, &dirs)?);
         let reserve = Arc::new(Reserve::new(Arc::clone(&disk), &dirs.logs, options.reserve_bytes));
-        let store = Self(Arc::new(Shared {
-            disk: Arc::clone(&disk),
-            dirs: dirs.clone(),
+        Ok(Self(Arc::new(Shared {
+            disk,
+            dirs,
             compression: options.compression,
             write_last_zxid: options.write_last_zxid,
             write_digest: tree_options.digest_enabled,
             low_water_bytes: options.low_water_bytes,
-            reserved: Arc::clone(&reserved),
-            reserve: Arc::clone(&reserve),
+            reserved: Arc::default(),
+            reserve,
             files: Mutex::new(()),
-            _lock: Arc::clone(&lock),
-        }));
-        let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
-        tidy(&files, options)?;
-        let session_clock_ms = session_clock::advance(&*disk, &dirs.logs, options.now_ms)?;
-        reserve.create()?;
-        let last = recovered.state.last_zxid();
-        let log = TxnLog::new(disk, dirs.logs.clone(), options.log.clone(), last, seed, (lock, reserved, reserve))?;
-        let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
-        Ok(Opened { store, state, log, session_clock_ms, report })
+            lineage: Mutex::new(lineage),
+            lock,
+        })))
+    }
+
+    /// What the directories hold; refused if they were mixed up.
+    pub(crate) fn listing(&self) -> Result<names::Listing, Error> {
+        let listing = names::list(&*self.0.disk, &self.0.dirs)?;
+        match listing.misplaced.first() {
+            Some(path) => Err(Error::Misplaced(path.clone())),
+            None => Ok(listing),
+        }
+    }
+
+    /// What a server needs before it can serve; returns the clock of its session ids.
+    pub(crate) fn get_ready(&self, options: &StoreOptions) -> Result<i64, Error> {
+        let session_clock_ms = session_clock::advance(&*self.0.disk, &self.0.dirs.logs, options.now_ms)?;
+        self.0.reserve.create()?;
+        Ok(session_clock_ms)
+    }
+
+    /// The log that continues after `last`.
+    pub(crate) fn log(&self, options: &StoreOptions, last: Zxid, seed: u64) -> Result<TxnLog, Error> {
+        let shared = &*self.0;
+        let held = (Arc::clone(&shared.lock), Arc::clone(&shared.reserved), Arc::clone(&shared.reserve));
+        TxnLog::new(Arc::clone(&shared.disk), shared.dirs.logs.clone(), options.log.clone(), last, seed, held)
     }
 
     /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable; there
@@ -224,15 +261,34 @@ impl Store {
         let shared = &*self.0;
         let _files = shared.files.lock();
         let last = frozen.last_zxid();
+        shared.lineage.lock().check_snapshot(last)?;
         let listing = names::list(&*shared.disk, &shared.dirs)?;
-        for file in listing.snapshots.into_iter().filter(|file| file.last == last) {
-            if read_snapshot(&*shared.disk, &file, &mut Structure::default()).is_ok() {
+        for file in listing.snapshots.iter().filter(|file| file.last == last) {
+            if read_snapshot(&*shared.disk, file, &mut Structure::default()).is_ok() {
                 shared.disk.sync_dir(&shared.dirs.snapshots).context("sync directory", &shared.dirs.snapshots)?;
-                return Ok(SnapshotTaken::Existed(file));
+                return Ok(SnapshotTaken::Existed(file.clone()));
             }
         }
         let (dir, low_water_bytes) = (&shared.dirs.snapshots, shared.low_water_bytes);
-        self.write_into(frozen, &|| room(&*shared.disk, dir, low_water_bytes)).map(SnapshotTaken::Written)
+        let written = self.write_into(frozen, &|| room(&*shared.disk, dir, low_water_bytes))?;
+        // Beside the leader's snapshot that replaced them there is a second one now. What stays is removed next time.
+        listing.old.iter().for_each(|path| _ = shared.disk.remove(path));
+        self.leave_cache(&listing, last);
+        Ok(SnapshotTaken::Written(written))
+    }
+
+    /// Gives up the memory that the system holds for files that a snapshot has made old: the next ones take it, instead
+    /// of memory that was never used before.
+    fn leave_cache(&self, before: &Listing, last: Zxid) {
+        let old = before.snapshots.iter().find(|file| file.last < last);
+        let since = old.map_or(Zxid::ZERO, |file| file.last);
+        let is_covered = |pair: &&[LogFile]| since < pair[1].first && pair[1].first <= last;
+        let logs = before.logs.windows(2).filter(is_covered).map(|pair| &pair[0].path);
+        for path in logs.chain(old.map(|file| &file.path)) {
+            if let Ok(file) = self.0.disk.open(path, Open::Read) {
+                file.leave_cache();
+            }
+        }
     }
 
     /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3. Reads all
@@ -247,6 +303,9 @@ impl Store {
                 break files;
             }
         };
+        if *shared.lineage.lock() == Lineage::Unusable {
+            return Ok(Purged::default());
+        }
         purge::purge(&*shared.disk, &shared.dirs, retain, stop)
     }
 
@@ -314,10 +373,19 @@ impl Store {
         }
     }
 
-    fn write_into(&self, frozen: &Frozen, room: &dyn Fn() -> io::Result<u64>) -> Result<SnapshotFile, Error> {
+    pub(crate) fn write_into(
+        &self,
+        frozen: &Frozen,
+        room: &dyn Fn() -> io::Result<u64>,
+    ) -> Result<SnapshotFile, Error> {
+        self.prepare(frozen, room).and_then(|prepared| publish(&*self.0.disk, prepared))
+    }
+
+    /// Writes a snapshot that has no name yet.
+    pub(crate) fn prepare(&self, frozen: &Frozen, room: &dyn Fn() -> io::Result<u64>) -> Result<Prepared, Error> {
         let (shared, trailer) = (&*self.0, self.trailer(frozen));
         let (dir, last) = (&shared.dirs.snapshots, frozen.last_zxid());
-        write_snapshot(&*shared.disk, dir, last, shared.compression, room, |writer| fill(writer, frozen, &trailer))
+        prepare(&*shared.disk, dir, last, shared.compression, room, |writer| writer.write(frozen, &trailer))
     }
 
     /// Warns when Apache with these settings could not read the snapshot that was loaded.
@@ -335,40 +403,37 @@ impl Store {
 }
 
 impl StoreOptions {
-    fn rules(&self) -> Rules {
+    pub(crate) fn rules(&self) -> Rules {
         Rules {
             trust_empty: self.trust_empty,
             torn_tail: self.torn_tail,
             allow_gaps: self.allow_gaps,
             batch_max: self.batch_max,
+            member: None,
         }
+    }
+
+    /// Where the `initialize` marker may be: Apache looks in one directory, its scripts put it into the other.
+    pub(crate) fn initialize_markers(&self) -> impl Iterator<Item = PathBuf> {
+        std::iter::once(&self.data_dir).chain(&self.log_dir).map(|dir| dir.join("initialize"))
     }
 }
 
-fn fill(mut writer: SnapshotWriter<'_>, frozen: &Frozen, trailer: &Trailer) -> io::Result<Contents> {
-    writer.sessions(frozen.sessions())?;
-    writer.lists(frozen.acl_count(), frozen.acls())?;
-    frozen.for_each_node(|node| {
-        let path = Cow::Borrowed(node.path);
-        writer.node(&StoredNode { path, data: node.data, acl: node.acl, stat: node.stat })
-    })?;
-    writer.finish(trailer)
-}
-
 /// Removes what an earlier run left unfinished, and the `initialize` marker, which counts for one start.
-fn tidy(files: &Files<'_>, options: &StoreOptions) -> Result<(), Error> {
-    let initialize = std::iter::once(&options.data_dir).chain(&options.log_dir).map(|dir| dir.join("initialize"));
-    for path in files.listing.unfinished.iter().cloned().chain(initialize) {
-        match files.disk.remove(&path) {
-            // This start may itself have used the name of an unfinished file.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).context("remove", &path),
-            _ => (),
+pub(crate) fn tidy(files: &Files<'_>, options: &StoreOptions) -> Result<(), Error> {
+    for path in &files.listing.unfinished {
+        // This start may itself have used the name of an unfinished file.
+        small_file::remove_quietly(files.disk, path)?;
+    }
+    for path in options.initialize_markers() {
+        if let (true, Some(dir)) = (small_file::remove_quietly(files.disk, &path)?, path.parent()) {
+            files.disk.sync_dir(dir).context("sync directory", dir)?;
         }
     }
     Ok(())
 }
 
-fn report(
+pub(crate) fn report(
     store: &Store,
     listing: &names::Listing,
     recovered: Recovered,
@@ -388,12 +453,15 @@ fn report(
             replay.last
         )
     }));
-    warnings.extend(
-        replay
-            .damaged_but_covered
-            .iter()
-            .map(|log| format!("{} is damaged where the snapshot covers it and was moved aside", log.path.display())),
-    );
+    if raised_to.is_none() && replay.last < replay.reach {
+        let (last, reach) = (replay.last, replay.reach);
+        warnings.push(format!("the logs end at {last}, the snapshot has parts of transactions up to {reach}"));
+    }
+    warnings.extend(replay.damaged_but_covered.iter().map(|log| {
+        let moved = start_snapshot == StartSnapshot::Written || !replay.used.contains(&log.path);
+        let what = if moved { "and was moved aside" } else { "; Apache could not read it" };
+        format!("{} is damaged where the snapshot covers it {what}", log.path.display())
+    }));
     store.warn_about_trailer(snapshot.as_ref(), &mut warnings);
     let report = RecoveryReport {
         snapshot: snapshot.map(|(file, _)| file.path),

@@ -16,7 +16,7 @@
 use crate::directories::Lock;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, IoContext};
-use crate::limits::FILL_AHEAD_BYTES;
+use crate::limits::{FILL_AHEAD_BYTES, FILL_UNDER_BYTES_MAX};
 use crate::log_reader::{LOG_HEADER_BYTES, log_header};
 use crate::marker::{Marker, MarkerFile};
 use crate::names::log_name;
@@ -201,6 +201,27 @@ impl TxnLog {
         self.roll = true;
     }
 
+    /// Syncs and closes the open file; the next batch begins another.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        self.guarded(Self::finish_file)
+    }
+
+    /// Continues after `last`, in a new file: what was written before is cut, replaced, or was only just recovered.
+    pub(crate) fn continue_after(&mut self, last: Zxid) {
+        assert!(self.current.is_none(), "the open file was finished");
+        self.last = last;
+    }
+
+    /// An earlier error ended the log.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Takes nothing more.
+    pub(crate) fn fail(&mut self) {
+        self.failed = true;
+    }
+
     /// Ends cleanly: everything durable, the unused space given back, the marker synced.
     pub fn close(mut self) -> Result<(), Error> {
         self.guarded(|log| {
@@ -290,7 +311,8 @@ impl Current {
         let write =
             |bytes: &[u8]| reserve.help(|| self.file.write_all_at(bytes, self.position)).context("write", &self.path);
         let fill = (end + FILL_AHEAD_BYTES).min(self.allocated);
-        if end <= self.filled || fill <= end {
+        // A large batch changes metadata once for many records: zeros under it would only be written in vain.
+        if end <= self.filled || fill <= end || FILL_UNDER_BYTES_MAX < bytes.len() {
             write(bytes)?;
         } else {
             let zeros = usize::try_from(fill - end).expect("at most the step of filling");

@@ -78,8 +78,7 @@ impl State {
     /// Removes the ephemeral nodes of sessions that do not exist, as a standalone server does when it starts.
     /// Returns how many there were.
     pub fn remove_dead_sessions_nodes(&mut self) -> usize {
-        let dead: Vec<_> =
-            self.ephemerals.keys().filter(|session| !self.sessions.contains_key(session)).copied().collect();
+        let dead: Vec<_> = self.dead_owners().collect();
         let zxid = self.last_zxid;
         let mut removed = 0;
         for session in dead {

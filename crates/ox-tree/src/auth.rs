@@ -14,13 +14,15 @@ pub use ip::java_address;
 use crate::Options;
 use crate::acl_table::AclList;
 use crate::limits::{IDENTITIES_BYTES_MAX, IDENTITY_OVERHEAD_BYTES};
+use ox_proto::quorum::identities::{RawId, RawIds};
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// One proven identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The scheme that proved it.
-    pub scheme: &'static str,
+    pub scheme: Cow<'static, str>,
     /// The id within the scheme.
     pub id: String,
 }
@@ -35,12 +37,26 @@ pub struct Identities {
 impl Identities {
     /// A fresh connection: known by its address only.
     pub fn of_address(address: IpAddr) -> Self {
-        Self { list: vec![Identity { scheme: "ip", id: java_address(address) }], is_super: false }
+        Self { list: vec![Identity { scheme: "ip".into(), id: java_address(address) }], is_super: false }
     }
 
     /// The server itself, which may do everything.
     pub fn server() -> Self {
         Self { list: Vec::new(), is_super: true }
+    }
+
+    /// Nothing.
+    pub fn none() -> Self {
+        Self { list: Vec::new(), is_super: false }
+    }
+
+    /// What a learner says that its client has proven.
+    pub fn forwarded(ids: RawIds<'_>) -> Self {
+        let list = ids.iter().filter_map(|RawId { scheme, id }| {
+            Some(Identity { scheme: scheme?.into_owned().into(), id: id?.into_owned() })
+        });
+        let list: Vec<_> = list.collect();
+        Self { is_super: list.iter().any(|identity| identity.scheme == "super"), list }
     }
 
     /// All of them, in the order they were proven.
@@ -136,7 +152,7 @@ pub fn authenticate(options: &Options, scheme: Option<&str>, auth: Option<&[u8]>
 
 /// The name that whoAmI shows for an identity.
 pub fn user_name(identity: &Identity) -> &str {
-    match identity.scheme {
+    match &*identity.scheme {
         "digest" => identity.id.split(':').next().unwrap_or_default(),
         _ => &identity.id,
     }

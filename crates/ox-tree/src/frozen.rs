@@ -78,24 +78,44 @@ impl Frozen {
 
     /// Visits every node, parents before their children, the root first.
     pub fn for_each_node<E>(&self, mut visit: impl FnMut(FrozenNode<'_>) -> Result<(), E>) -> Result<(), E> {
-        let mut path = String::new();
-        // Siblings still to visit, with the length of their parent's path.
-        let mut open = vec![(NodeId::ROOT, 0)];
-        while let Some((id, parent_length)) = open.pop() {
-            let node = self.slab.get(id);
-            path.truncate(parent_length);
-            if id != NodeId::ROOT {
-                path.push('/');
-                path.push_str(node.name_text());
-            }
-            visit(FrozenNode { path: &path, data: node.data(), acl: disk_id(node.acl), stat: node.persisted() })?;
-            if node.next != NodeId::NONE {
-                open.push((node.next, parent_length));
-            }
-            if node.first_child != NodeId::NONE {
-                open.push((node.first_child, path.len()));
-            }
+        let mut walk = Walk::default();
+        while let Some(node) = walk.step(self) {
+            visit(node)?;
         }
         Ok(())
+    }
+}
+
+/// A way through all nodes of a view, parents before their children, the root first; with as many pauses as it takes.
+#[derive(Debug)]
+pub struct Walk {
+    path: String,
+    /// Siblings still to visit, with the length of their parent's path.
+    open: Vec<(NodeId, usize)>,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self { path: String::new(), open: vec![(NodeId::ROOT, 0)] }
+    }
+}
+
+impl Walk {
+    /// The next node of `frozen`, always the same view; none behind the last.
+    pub fn step<'a>(&'a mut self, frozen: &'a Frozen) -> Option<FrozenNode<'a>> {
+        let (id, parent_length) = self.open.pop()?;
+        let node = frozen.slab.get(id);
+        self.path.truncate(parent_length);
+        if id != NodeId::ROOT {
+            self.path.push('/');
+            self.path.push_str(node.name_text());
+        }
+        if node.next != NodeId::NONE {
+            self.open.push((node.next, parent_length));
+        }
+        if node.first_child != NodeId::NONE {
+            self.open.push((node.first_child, self.path.len()));
+        }
+        Some(FrozenNode { path: &self.path, data: node.data(), acl: disk_id(node.acl), stat: node.persisted() })
     }
 }

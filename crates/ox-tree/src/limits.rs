@@ -15,3 +15,9 @@ pub(crate) const IDENTITY_OVERHEAD_BYTES: usize = 64;
 
 /// Bytes of a record beside its body: header and digest.
 pub(crate) const RECORD_OVERHEAD_BYTES: usize = 32 + 12;
+
+/// Bytes that an outbox is given room for because the one before had them.
+pub(crate) const LIKELY_BYTES_MAX: usize = 64 << 10;
+
+/// The same in parts.
+pub(crate) const LIKELY_PARTS_MAX: usize = 1024;

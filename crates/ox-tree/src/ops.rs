@@ -47,6 +47,24 @@ pub fn prepare(view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) 
     }
 }
 
+/// Whether a write can be decoded, before it is sent to a leader: one that cannot may do harm there.
+pub fn check_body(op: OpCode, body: &[u8]) -> Result<(), ErrorCode> {
+    use ox_proto::request as r;
+    let mut from = Reader::new(body);
+    #[expect(clippy::wildcard_enum_match_arm, reason = "everything else has no body that matters")]
+    let decoded = match op {
+        OpCode::Create | OpCode::Create2 | OpCode::CreateContainer => from.get::<r::CreateRequest<'_>>().map(drop),
+        OpCode::CreateTtl => from.get::<r::CreateTtlRequest<'_>>().map(drop),
+        OpCode::Delete => from.get::<r::PathVersion<'_>>().map(drop),
+        OpCode::SetData => from.get::<r::SetDataRequest<'_>>().map(drop),
+        OpCode::SetAcl => from.get::<r::SetAclRequest<'_>>().map(drop),
+        OpCode::Multi => return multi::check_body(body).map_err(|_| ErrorCode::MarshallingError),
+        OpCode::Reconfig => from.get::<r::ReconfigRequest<'_>>().map(drop),
+        _ => Ok(()),
+    };
+    decoded.map_err(|_| ErrorCode::MarshallingError)
+}
+
 /// Whether everybody with the same settings can read a transaction with a body of so many bytes.
 fn fits_a_record(view: &View<'_>, body_bytes: usize) -> bool {
     body_bytes + RECORD_OVERHEAD_BYTES <= view.state.options.record_bytes_max

@@ -5,6 +5,7 @@
 
 use crate::acl_table::AclList;
 use crate::conn::ConnId;
+use crate::limits::{LIKELY_BYTES_MAX, LIKELY_PARTS_MAX};
 use crate::tally::Tally;
 use ox_proto::event::{EventType, put_event};
 use ox_proto::{SessionId, Zxid};
@@ -64,6 +65,13 @@ impl Outbox {
         let start = self.bytes.len();
         encode(&mut self.bytes);
         self.parts.push(Part { conn, span: start..self.bytes.len(), note });
+    }
+
+    /// Hands out everything, and makes room for as much: the next time usually brings about the same.
+    pub fn take(&mut self) -> Self {
+        let bytes = Vec::with_capacity(self.bytes.len().min(LIKELY_BYTES_MAX));
+        let parts = Vec::with_capacity(self.parts.len().min(LIKELY_PARTS_MAX));
+        std::mem::replace(self, Self { bytes, parts })
     }
 
     /// True when there is nothing to hand over.

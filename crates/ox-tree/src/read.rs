@@ -269,7 +269,7 @@ fn get_ephemerals(state: &State, asker: Asker<'_>, request: &PathRequest<'_>, ou
 fn who_am_i(asker: Asker<'_>, out: &mut Vec<u8>) {
     put_count(out, asker.ids.iter().count());
     for identity in asker.ids.iter() {
-        put_text(out, identity.scheme);
+        put_text(out, &identity.scheme);
         put_text(out, user_name(identity));
     }
 }

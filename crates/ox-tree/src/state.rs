@@ -165,6 +165,11 @@ impl State {
             .map(|(session, nodes)| (*session, nodes.iter().map(|id| self.tree.path_of(*id)).collect()))
     }
 
+    /// Sessions that own nodes and do not exist.
+    pub fn dead_owners(&self) -> impl Iterator<Item = SessionId> {
+        self.ephemerals.keys().filter(|session| !self.sessions.contains_key(session)).copied()
+    }
+
     /// Live sessions there are.
     pub fn session_count(&self) -> usize {
         self.sessions.len()

@@ -1,104 +1,520 @@
-//! The broadcast phase as its leader sees it: number, wait for a quorum's disks, commit in order.
+//! A leader: agrees on an epoch with a quorum, gives everybody its history, then orders and commits.
+//!
+//! ```text
+//!   gathering ─quorum of hellos─► promising ─► acking ─quorum of promises─► settling ─► presenting ─quorum of acks─► established
+//!                                  (disk)                                    (disk)
+//! ```
+//! Nothing is told that the disk does not know: the epoch is durable before it is announced, the history before it is
+//! counted. Who is ahead of this leader is turned away; who has promised more makes it step down in the end.
 
-use crate::quorum::Quorum;
-use ox_proto::{ServerId, Zxid};
-use std::collections::BTreeMap;
+mod link;
+mod syncs;
 
-/// An established leader. Acks are cumulative: a server that has made a transaction durable has made everything
-/// before it durable too.
+use crate::broadcast::Broadcast;
+use crate::context::Context;
+use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
+use crate::epoch::{Epoch, Epochs};
+use crate::history::Catch;
+use crate::message::{LearnerKind, Message, Txn};
+use crate::quorum::Quorums;
+use crate::timing::Timing;
+use bytes::Bytes;
+use link::{Awaited, Link, Stage};
+use ox_proto::ServerId;
+use ox_proto::Zxid;
+use std::collections::{BTreeMap, BTreeSet};
+use syncs::Syncs;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// Hellos of a quorum are awaited.
+    Gathering,
+    /// The own promise is on its way to the disk.
+    Promising,
+    /// Promises of a quorum are awaited.
+    Acking,
+    /// The own history is made that of the epoch.
+    Settling,
+    /// Acknowledgements of the history are awaited.
+    Presenting,
+    /// Writes are ordered.
+    Established,
+}
+
+/// What a leader brings along.
 #[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Its number.
+    pub server: ServerId,
+    /// What its disk remembers.
+    pub epochs: Epochs,
+    /// The text of the configuration, and its version.
+    pub config: Bytes,
+    /// Of the configuration.
+    pub config_version: i64,
+}
+
+/// A server that was elected.
+#[derive(Debug)]
 pub struct Leader {
-    quorum: Quorum,
-    last_proposed: Zxid,
-    acked: BTreeMap<ServerId, Zxid>,
-    committed: Zxid,
+    me: Candidate,
+    timing: Timing,
+    quorums: Quorums,
+    phase: Phase,
+    /// The epoch, or the lowest that it can be while it is not fixed.
+    epoch: Epoch,
+    /// The end of the history it was elected with.
+    initial: Zxid,
+    links: BTreeMap<LinkId, Link>,
+    introduced: BTreeSet<ServerId>,
+    promised: BTreeSet<ServerId>,
+    synced: BTreeSet<ServerId>,
+    order: Broadcast,
+    /// Up to here everybody has been told of commits.
+    told: Zxid,
+    /// Where the state is.
+    applied: Zxid,
+    syncs: Syncs,
+    ping_at_ms: i64,
+    /// When a step towards being established was last taken. That learners come and go is none.
+    progress_ms: i64,
+    own_awaited: Awaited,
+    /// Since when voters with higher promises have been coming.
+    knocked_ms: Option<i64>,
 }
 
 impl Leader {
-    /// A leader whose history ends, durable and committed, at `last`.
-    pub fn new(quorum: Quorum, last: Zxid) -> Self {
-        Self { quorum, last_proposed: last, acked: BTreeMap::new(), committed: last }
+    /// A leader whose history ends at the last transaction of `cx.history`; its state is at `applied`.
+    pub fn new(me: Candidate, timing: Timing, quorums: Quorums, applied: Zxid, cx: &mut Context<'_>) -> Self {
+        let initial = cx.history.last();
+        let mut leader = Self {
+            epoch: me.epochs.accepted.next(),
+            order: Broadcast::new(quorums.committed.clone(), initial),
+            timing,
+            phase: Phase::Gathering,
+            initial,
+            links: BTreeMap::new(),
+            introduced: BTreeSet::from([me.server]),
+            promised: BTreeSet::new(),
+            synced: BTreeSet::new(),
+            told: initial,
+            applied,
+            syncs: Syncs::default(),
+            ping_at_ms: cx.now_ms + timing.ping_ms(),
+            progress_ms: cx.now_ms,
+            own_awaited: None,
+            knocked_ms: None,
+            me,
+            quorums,
+        };
+        leader.count_introduced(cx);
+        leader
     }
 
-    /// The zxid of the next proposal.
-    pub fn next(&self) -> Zxid {
-        // Compat: when the counter is used up, a single voter goes on in the next epoch by itself, from 0.
-        Zxid(self.last_proposed.0 + 1)
+    /// Whether writes can be ordered.
+    pub fn is_established(&self) -> bool {
+        self.phase == Phase::Established
     }
 
-    /// Takes that zxid for a proposal.
-    ///
-    /// # Panics
-    /// When `zxid` is not the next one: the order would have a hole.
-    pub fn propose(&mut self, zxid: Zxid) {
-        assert!(zxid.follows(self.last_proposed), "{zxid} does not follow {}", self.last_proposed);
-        self.last_proposed = zxid;
+    /// The epoch, once it is fixed.
+    pub fn epoch(&self) -> Option<Epoch> {
+        (Phase::Gathering < self.phase).then_some(self.epoch)
+    }
+
+    /// The zxid of the next proposal; none when the epoch has no more, and the leader leaves.
+    pub fn next(&self) -> Option<Zxid> {
+        Epoch::next_zxid(self.order.last_proposed())
     }
 
     /// The last proposal.
     pub fn last_proposed(&self) -> Zxid {
-        self.last_proposed
+        self.order.last_proposed()
     }
 
     /// Everything up to here is agreed on.
     pub fn committed(&self) -> Zxid {
-        self.committed
+        self.order.committed()
     }
 
-    /// A server's disk holds everything up to `zxid`.
-    ///
-    /// # Panics
-    /// When `zxid` was never proposed: an ack must not run ahead of the history.
-    pub fn on_ack(&mut self, server: ServerId, zxid: Zxid) {
-        assert!(zxid <= self.last_proposed, "{zxid} acked but {} is the last proposal", self.last_proposed);
-        let acked = self.acked.entry(server).or_insert(zxid);
-        *acked = zxid.max(*acked);
-        let reached = self.quorum.reached(self.acked.iter().map(|(server, zxid)| (*server, *zxid)));
-        self.committed = reached.map_or(self.committed, |reached| reached.max(self.committed));
+    /// Learners that take part, by kind.
+    pub fn active(&self, kind: LearnerKind) -> usize {
+        self.links.values().filter(|link| link.stage == Stage::Active && link.kind == kind).count()
+    }
+
+    /// When [`Self::on_time`] wants to be called.
+    pub fn deadline(&self) -> i64 {
+        self.ping_at_ms
+    }
+
+    /// All learners that are connected.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> {
+        self.links.keys().copied()
+    }
+
+    /// A learner has connected.
+    pub fn on_link(&mut self, cx: &Context<'_>, id: LinkId) {
+        self.links.insert(id, Link::new(cx.now_ms));
+    }
+
+    /// A learner is gone. That it has promised and acknowledged stays true.
+    pub fn on_link_gone(&mut self, id: LinkId) {
+        self.links.remove(&id);
+    }
+
+    /// Bytes have gone to a learner, or come from it. To give away much history takes its time.
+    pub fn on_progress(&mut self, now_ms: i64, id: LinkId) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.heard_ms = now_ms;
+            if link.stage == Stage::Syncing {
+                self.progress_ms = now_ms;
+            }
+        }
+    }
+
+    /// A packet of a learner.
+    pub fn on_message(&mut self, cx: &mut Context<'_>, id: LinkId, message: Message) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.heard_ms = cx.now_ms;
+        match (link.stage, message) {
+            (Stage::Unknown, Message::Hello { server, kind, accepted, config_version }) => {
+                (link.server, link.kind) = (server, kind);
+                self.on_hello(cx, id, accepted, config_version);
+            }
+            (Stage::Asked, Message::AckEpoch { last, current }) => self.on_ack_epoch(cx, id, last, current),
+            (Stage::Syncing | Stage::Synced | Stage::Active, Message::Ack(zxid)) => self.on_ack(cx, id, zxid),
+            (Stage::Synced | Stage::Active, Message::Pong(zxid, touched)) => self.on_pong(cx, id, zxid, touched),
+            (Stage::Active, message @ (Message::Request(_) | Message::Revalidate(..))) => {
+                cx.out.push(Effect::FromLearner(id, link.server, message));
+            }
+            (Stage::Synced | Stage::Active, Message::Other(_)) => (),
+            _ => self.close(cx, id),
+        }
+    }
+
+    /// The disk has finished a job.
+    pub fn on_done(&mut self, cx: &mut Context<'_>, done: DiskDone) {
+        self.progress_ms = cx.now_ms;
+        match (self.phase, done) {
+            (Phase::Promising, DiskDone::AcceptedEpoch(epoch)) if epoch == self.epoch => {
+                self.phase = Phase::Acking;
+                self.promised.insert(self.me.server);
+                for (id, link) in &mut self.links {
+                    if link.stage == Stage::Introduced {
+                        link.stage = Stage::Asked;
+                        cx.send(*id, Message::LeaderInfo(epoch));
+                    }
+                }
+                self.count_promised(cx);
+            }
+            (Phase::Settling, DiskDone::CurrentEpoch(epoch)) if epoch == self.epoch => {
+                self.phase = Phase::Presenting;
+                self.order = Broadcast::new(self.quorums.committed.clone(), epoch.start());
+                self.synced.insert(self.me.server);
+                let promised = self.links.iter().filter(|(_, link)| link.stage == Stage::Promised);
+                for id in promised.map(|(id, _)| *id).collect::<Vec<_>>() {
+                    self.sync(cx, id);
+                }
+                self.count_synced(cx);
+            }
+            _ => (),
+        }
+    }
+
+    /// Sends proposals out, in order. They are on their way to the own disk too.
+    pub fn propose(&mut self, cx: &mut Context<'_>, txns: impl IntoIterator<Item = Txn>) {
+        for txn in txns {
+            let zxid = txn.zxid;
+            self.order.propose(zxid);
+            self.own_awaited = self.own_awaited.or(Some((zxid, cx.now_ms)));
+            for (id, link) in &mut self.links {
+                if link.is_told() && link.is_follower() {
+                    cx.out.push(Effect::Send(*id, Message::Proposal(txn.clone())));
+                    link.awaited = link.awaited.or(Some((zxid, cx.now_ms)));
+                }
+            }
+            cx.history.push(txn);
+        }
+    }
+
+    /// The own disk holds everything up to `durable`.
+    pub fn on_durable(&mut self, cx: &mut Context<'_>, durable: Zxid) {
+        if self.phase == Phase::Established && self.epoch.start() < durable {
+            renew(&mut self.own_awaited, durable, self.order.last_proposed(), cx.now_ms);
+            self.order.on_ack(self.me.server, durable);
+            self.tell_commits(cx);
+        }
+    }
+
+    /// The state contains everything up to `applied`.
+    pub fn on_applied(&mut self, applied: Zxid) {
+        self.applied = applied;
+    }
+
+    /// Somebody wants to be told when everything that was committed anywhere is committed here: [`Effect::Synced`].
+    pub fn on_sync(&mut self, id: u64) {
+        self.syncs.push(id, self.order.last_proposed());
+    }
+
+    /// Ends a turn: what several inputs need is done once.
+    pub fn flush(&mut self, cx: &mut Context<'_>) {
+        if self.syncs.want_round() {
+            self.ping(cx);
+        }
+        self.answer_syncs(cx);
+    }
+
+    /// Speaks to everybody, and looks who has not spoken for too long.
+    pub fn on_time(&mut self, cx: &mut Context<'_>) {
+        if cx.now_ms < self.ping_at_ms {
+            return;
+        }
+        self.ping_at_ms = cx.now_ms + self.timing.ping_ms();
+        self.ping(cx);
+        let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
+        let is_late = |link: &Link| {
+            let patience_ms = if Stage::Synced <= link.stage { sync_ms } else { init_ms };
+            let is_stuck = link.awaited.is_some_and(|(_, since)| sync_ms < cx.now_ms - since);
+            patience_ms < cx.now_ms - link.heard_ms || (is_stuck && link.stage == Stage::Active)
+        };
+        let late = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id);
+        for id in late.collect::<Vec<_>>() {
+            self.close(cx, id);
+        }
+        if let Some(reason) = self.reason_to_leave(cx.now_ms) {
+            cx.out.push(Effect::Leave(reason));
+        }
+    }
+
+    fn reason_to_leave(&self, now_ms: i64) -> Option<Reason> {
+        let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
+        let is_there = |server| {
+            server == self.me.server
+                || self.links.values().any(|link| link.server == server && Stage::Synced <= link.stage)
+        };
+        if self.phase != Phase::Established {
+            return (init_ms < now_ms - self.progress_ms).then_some(Reason::NoQuorum);
+        }
+        if !self.quorums.are_reached(is_there) {
+            return Some(Reason::NoQuorum);
+        }
+        if self.own_awaited.is_some_and(|(_, since)| sync_ms < now_ms - since) {
+            return Some(Reason::DiskStalled);
+        }
+        self.knocked_ms.filter(|since| init_ms < now_ms - since).map(|_| Reason::HigherPromise)
+    }
+
+    fn on_hello(&mut self, cx: &mut Context<'_>, id: LinkId, accepted: Epoch, config_version: i64) {
+        if self.me.config_version < config_version {
+            return self.close(cx, id); // it has followed a later leader
+        }
+        let server = self.links[&id].server;
+        let others = self.links.iter().filter(|(other, link)| **other != id && link.server == server);
+        for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
+            self.close(cx, other);
+        }
+        let link = self.links.get_mut(&id).expect("it has just spoken");
+        link.stage = Stage::Introduced;
+        if self.phase == Phase::Gathering {
+            self.epoch = self.epoch.max(accepted.next());
+            if self.introduced.insert(server) {
+                self.progress_ms = cx.now_ms;
+            }
+            return self.count_introduced(cx);
+        }
+        if self.epoch < accepted && self.quorums.is_voter(server) {
+            self.knocked_ms = self.knocked_ms.or(Some(cx.now_ms));
+        }
+        if Phase::Promising < self.phase {
+            link.stage = Stage::Asked;
+            cx.send(id, Message::LeaderInfo(self.epoch));
+        }
+    }
+
+    fn count_introduced(&mut self, cx: &mut Context<'_>) {
+        if self.quorums.committed.is_reached(|server| self.introduced.contains(&server)) {
+            self.phase = Phase::Promising;
+            cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(self.epoch)));
+        }
+    }
+
+    fn on_ack_epoch(&mut self, cx: &mut Context<'_>, id: LinkId, last: Zxid, current: Option<Epoch>) {
+        let link = self.links.get_mut(&id).expect("it has just spoken");
+        (link.last, link.stage) = (last, Stage::Promised);
+        if let Some(current) = current.filter(|_| self.phase == Phase::Acking) {
+            if (self.me.epochs.current, self.initial) < (current, last) {
+                return self.close(cx, id); // it would lose history
+            }
+            if last != Zxid(-1) && self.promised.insert(link.server) {
+                self.progress_ms = cx.now_ms;
+            }
+            self.count_promised(cx);
+        } else if Phase::Presenting <= self.phase {
+            self.sync(cx, id);
+        }
+    }
+
+    fn count_promised(&mut self, cx: &mut Context<'_>) {
+        if self.quorums.committed.is_reached(|server| self.promised.contains(&server)) {
+            self.phase = Phase::Settling;
+            cx.out.push(Effect::Disk(DiskJob::CurrentEpoch(self.epoch)));
+        }
+    }
+
+    /// The last transaction that is agreed on, or will be when this leader is established.
+    fn agreed(&self) -> Zxid {
+        let committed = self.order.committed();
+        if self.epoch.start() < committed { committed } else { self.initial }
+    }
+
+    /// Gives a learner what it lacks, and everything new from now on.
+    fn sync(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        let agreed = self.agreed();
+        let processed = if self.phase == Phase::Established { self.order.committed() } else { self.initial };
+        let link = self.links.get_mut(&id).expect("it has just spoken");
+        (link.stage, link.synced_to) = (Stage::Syncing, agreed);
+        let after = match cx.history.catch_up(link.last, processed, agreed) {
+            Catch::Diff { told, after } => {
+                cx.out.push(Effect::Send(id, Message::Diff(told)));
+                after
+            }
+            Catch::Trunc(zxid) => {
+                cx.out.push(Effect::Send(id, Message::Trunc(zxid)));
+                zxid
+            }
+            Catch::Snap => {
+                cx.out.push(Effect::SendSnapshot(id));
+                self.applied
+            }
+        };
+        for txn in cx.history.after(after) {
+            if txn.zxid <= agreed {
+                cx.out.push(Effect::Send(id, Message::Proposal(txn.clone())));
+                cx.out.push(Effect::Send(id, Message::Commit(txn.zxid)));
+            } else if link.is_follower() {
+                cx.out.push(Effect::Send(id, Message::Proposal(txn.clone())));
+            }
+        }
+        let config = self.me.config.clone();
+        cx.send(id, Message::NewLeader { epoch: self.epoch, config });
+    }
+
+    fn on_ack(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid) {
+        let is_old = zxid.counter() == 0 || zxid <= self.agreed() || zxid <= self.initial;
+        let link = self.links.get_mut(&id).expect("it has just spoken");
+        if link.stage == Stage::Syncing && zxid == self.epoch.start() {
+            link.stage = Stage::Synced;
+            let (server, has) = (link.server, link.synced_to.max(link.early_ack));
+            if self.synced.insert(server) {
+                self.progress_ms = cx.now_ms;
+            }
+            if link.is_follower() {
+                self.order.on_ack(server, has);
+            }
+            if self.is_established() {
+                self.activate(cx, id);
+            }
+            self.count_synced(cx);
+            return self.tell_commits(cx);
+        }
+        // Learners of some releases acknowledge the history too, before or after they settle.
+        if is_old {
+            return;
+        }
+        if self.order.last_proposed() < zxid {
+            return self.close(cx, id);
+        }
+        if link.stage == Stage::Syncing {
+            link.early_ack = zxid.max(link.early_ack);
+            return;
+        }
+        renew(&mut link.awaited, zxid, self.order.last_proposed(), cx.now_ms);
+        if link.is_follower() {
+            self.order.on_ack(link.server, zxid);
+            self.tell_commits(cx);
+        }
+    }
+
+    fn count_synced(&mut self, cx: &mut Context<'_>) {
+        if self.phase == Phase::Presenting && self.quorums.are_reached(|server| self.synced.contains(&server)) {
+            self.phase = Phase::Established;
+            self.told = self.epoch.start();
+            cx.out.extend([Effect::Commit(self.initial), Effect::Established(self.epoch)]);
+            let synced = self.links.iter().filter(|(_, link)| link.stage == Stage::Synced);
+            for id in synced.map(|(id, _)| *id).collect::<Vec<_>>() {
+                self.activate(cx, id);
+            }
+        }
+    }
+
+    fn activate(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.stage = Stage::Active;
+            cx.send(id, Message::UpToDate);
+        }
+    }
+
+    /// Tells everybody what has been agreed on.
+    fn tell_commits(&mut self, cx: &mut Context<'_>) {
+        let committed = self.order.committed();
+        if self.phase != Phase::Established || committed <= self.told {
+            return;
+        }
+        for txn in cx.history.after(self.told).take_while(|txn| txn.zxid <= committed) {
+            for (id, link) in self.links.iter().filter(|(_, link)| link.is_told()) {
+                let message = if link.is_follower() { Message::Commit(txn.zxid) } else { Message::Inform(txn.clone()) };
+                cx.out.push(Effect::Send(*id, message));
+            }
+        }
+        self.told = committed;
+        cx.out.push(Effect::Commit(committed));
+        self.answer_syncs(cx);
+    }
+
+    fn ping(&mut self, cx: &mut Context<'_>) {
+        let (round, zxid) = (self.syncs.next_round(), self.order.last_proposed());
+        for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_told()) {
+            // Before it takes part, a learner does not answer.
+            if link.stage == Stage::Active {
+                link.pings.push_back(round);
+            }
+            cx.out.push(Effect::Send(*id, Message::Ping(zxid)));
+        }
+    }
+
+    fn on_pong(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid, touched: Bytes) {
+        let link = self.links.get_mut(&id).expect("it has just spoken");
+        if let Some(round) = link.pings.pop_front() {
+            link.answered = round;
+        }
+        let server = link.server;
+        cx.out.push(Effect::FromLearner(id, server, Message::Pong(zxid, touched)));
+        self.answer_syncs(cx);
+    }
+
+    fn answer_syncs(&mut self, cx: &mut Context<'_>) {
+        if self.phase != Phase::Established {
+            return;
+        }
+        let (me, links, quorums) = (self.me.server, &self.links, &self.quorums);
+        let is_proven = |round| {
+            let has_answered =
+                |server: ServerId| links.values().any(|link| link.server == server && round <= link.answered);
+            quorums.are_reached(|server| server == me || has_answered(server))
+        };
+        while let Some(id) = self.syncs.pop(self.order.committed(), is_proven) {
+            cx.out.push(Effect::Synced(id));
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        self.links.remove(&id);
+        cx.out.push(Effect::Close(id));
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn leader(voters: i64) -> Leader {
-        let mut leader = Leader::new(Quorum::majority_of((1..=voters).map(ServerId)), Zxid::ZERO);
-        for _ in 0..3 {
-            leader.propose(leader.next());
-        }
-        leader
-    }
-
-    #[test]
-    fn one_voter_commits_what_its_disk_holds() {
-        let mut leader = leader(1);
-        assert_eq!(leader.committed(), Zxid(0));
-        leader.on_ack(ServerId(1), Zxid(2));
-        assert_eq!(leader.committed(), Zxid(2));
-        leader.on_ack(ServerId(1), Zxid(1));
-        assert_eq!(leader.committed(), Zxid(2));
-    }
-
-    #[test]
-    fn three_voters_need_two_disks() {
-        let mut leader = leader(3);
-        leader.on_ack(ServerId(2), Zxid(3));
-        assert_eq!(leader.committed(), Zxid(0));
-        leader.on_ack(ServerId(1), Zxid(1));
-        assert_eq!(leader.committed(), Zxid(1));
-    }
-
-    #[test]
-    fn a_used_up_counter_runs_over_into_the_epoch() {
-        let mut leader = Leader::new(Quorum::majority_of([ServerId(1)]), Zxid::new(0, u32::MAX));
-        assert_eq!(leader.next(), Zxid::new(1, 0));
-        leader.propose(leader.next());
-    }
-
-    #[test]
-    #[should_panic(expected = "does not follow")]
-    fn holes_are_impossible() {
-        leader(1).propose(Zxid(5));
+/// What is waited for now that everything up to `reached` has come.
+fn renew(awaited: &mut Awaited, reached: Zxid, last: Zxid, now_ms: i64) {
+    if awaited.is_some_and(|(zxid, _)| zxid <= reached) {
+        *awaited = (reached < last).then_some((last, now_ms));
     }
 }

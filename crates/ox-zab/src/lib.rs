@@ -4,11 +4,34 @@
 //! acknowledging and committing with the quorum {self}. Election, discovery and synchronisation join it when
 //! there are others to agree with.
 //!
-//! Start with [`Leader`]; [`Quorum`] says whose word counts.
+//! Start with [`Leader`]; [`Quorum`] says whose word counts, [`Election`] who leads.
 
+mod broadcast;
+mod context;
+mod effect;
+mod election;
+mod epoch;
+mod history;
 mod leader;
+mod learner;
+mod message;
+mod peer;
 mod quorum;
+mod timing;
+mod vote;
 
-pub use leader::Leader;
+pub use broadcast::Broadcast;
+pub use context::Context;
+pub use effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
+pub use election::{Election, ElectionSettings, Link, Outgoing};
+pub use epoch::{Epoch, Epochs};
+pub use history::{Catch, History};
+pub use leader::{Candidate, Leader};
+pub use learner::{Claim, Learner};
+pub use message::{LearnerKind, Message, Request, Side, Txn};
 pub use ox_proto::ServerId;
-pub use quorum::Quorum;
+pub use ox_proto::quorum::notification::PeerState;
+pub use peer::{Peer, PeerSettings, Recovered};
+pub use quorum::{Quorum, Quorums};
+pub use timing::Timing;
+pub use vote::{Notification, Vote};

@@ -1,12 +1,14 @@
 //! Who votes, and how many of them decide.
 
 use ox_proto::ServerId;
-use std::collections::BTreeSet;
+use ox_proto::ensemble::{Ensemble, Rule};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The voters of a configuration; a majority of them decides.
+/// The voters of a configuration, in groups, each with a weight. A group agrees when more than half of its weight does;
+/// a quorum is more than half of the groups that have any weight. A plain majority is one group of equal weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quorum {
-    voters: BTreeSet<ServerId>,
+    groups: Vec<BTreeMap<ServerId, i64>>,
 }
 
 impl Quorum {
@@ -15,21 +17,104 @@ impl Quorum {
     /// # Panics
     /// When there is no voter: nothing could ever be decided.
     pub fn majority_of(voters: impl IntoIterator<Item = ServerId>) -> Self {
-        let voters: BTreeSet<ServerId> = voters.into_iter().collect();
+        let voters: BTreeMap<ServerId, i64> = voters.into_iter().map(|voter| (voter, 1)).collect();
         assert!(!voters.is_empty(), "an ensemble has at least one voter");
-        Self { voters }
+        Self { groups: vec![voters] }
+    }
+
+    /// Voters in groups, with their weights. If none has any, nothing is ever decided.
+    pub fn hierarchy_of(groups: impl IntoIterator<Item = BTreeMap<ServerId, i64>>) -> Self {
+        Self { groups: groups.into_iter().collect() }
+    }
+
+    /// The rule of a configuration.
+    ///
+    /// # Panics
+    /// When there is no voter, which an ensemble always has.
+    pub fn of(ensemble: &Ensemble) -> Self {
+        match ensemble.rule() {
+            Rule::Majority => Self::majority_of(ensemble.voters()),
+            Rule::Hierarchical(groups) => {
+                let mut members: BTreeMap<i64, BTreeMap<ServerId, i64>> = BTreeMap::new();
+                for (server, group) in &groups.group_of {
+                    members.entry(*group).or_default().insert(*server, ensemble.weight(*server));
+                }
+                Self::hierarchy_of(members.into_values())
+            }
+        }
+    }
+
+    /// Everybody whose word counts, also with a weight of 0.
+    pub fn voters(&self) -> impl Iterator<Item = ServerId> {
+        self.groups.iter().flat_map(BTreeMap::keys).copied()
     }
 
     /// Whether a server's word counts.
     pub fn is_voter(&self, server: ServerId) -> bool {
-        self.voters.contains(&server)
+        self.groups.iter().any(|group| group.contains_key(&server))
+    }
+
+    /// A server without weight is never elected.
+    pub fn weight(&self, server: ServerId) -> i64 {
+        self.groups.iter().find_map(|group| group.get(&server)).copied().unwrap_or(0)
+    }
+
+    /// Whether those of whom `agrees` is true decide.
+    pub fn is_reached(&self, agrees: impl Fn(ServerId) -> bool) -> bool {
+        let (mut groups, mut agreeing) = (0, 0);
+        for group in self.groups.iter().filter(|group| 0 < weight_of(group)) {
+            let agreed: i64 = group.iter().filter(|(server, _)| agrees(**server)).map(|(_, weight)| weight).sum();
+            groups += 1;
+            agreeing += usize::from(weight_of(group) / 2 < agreed);
+        }
+        groups / 2 < agreeing
     }
 
     /// The highest of the given positions that a quorum has reached. Each voter counts once, others not at all.
-    pub fn reached<P: Ord + Copy>(&self, positions: impl Iterator<Item = (ServerId, P)>) -> Option<P> {
-        let mut reached: Vec<P> = positions.filter(|(server, _)| self.is_voter(*server)).map(|(_, at)| at).collect();
-        reached.sort_unstable_by(|a, b| b.cmp(a));
-        reached.get(self.voters.len() / 2).copied()
+    pub fn reached<P: Ord + Copy>(&self, positions: &BTreeMap<ServerId, P>) -> Option<P> {
+        let mut candidates: Vec<P> =
+            positions.iter().filter(|(server, _)| self.is_voter(**server)).map(|(_, at)| *at).collect();
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        candidates.into_iter().find(|at| self.is_reached(|server| positions.get(&server).is_some_and(|own| at <= own)))
+    }
+}
+
+fn weight_of(group: &BTreeMap<ServerId, i64>) -> i64 {
+    group.values().sum()
+}
+
+/// The configuration in force, and the one that has been proposed to replace it. While there are two, both must agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quorums {
+    /// In force.
+    pub committed: Quorum,
+    /// Proposed, and not in force yet.
+    pub proposed: Option<Quorum>,
+}
+
+impl Quorums {
+    /// One configuration.
+    pub fn of(committed: Quorum) -> Self {
+        Self { committed, proposed: None }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Quorum> {
+        std::iter::once(&self.committed).chain(&self.proposed)
+    }
+
+    /// Everybody whose word counts in one of them.
+    pub fn voters(&self) -> BTreeSet<ServerId> {
+        self.all().flat_map(Quorum::voters).collect()
+    }
+
+    /// Whether a server's word counts in one of them.
+    pub fn is_voter(&self, server: ServerId) -> bool {
+        self.all().any(|quorum| quorum.is_voter(server))
+    }
+
+    /// Whether those of whom `agrees` is true decide in each of them.
+    pub fn are_reached(&self, agrees: impl Fn(ServerId) -> bool) -> bool {
+        self.all().all(|quorum| quorum.is_reached(&agrees))
     }
 }
 
@@ -37,9 +122,14 @@ impl Quorum {
 mod tests {
     use super::*;
 
+    fn ids(ids: &[i64]) -> BTreeMap<ServerId, i64> {
+        ids.iter().map(|id| (ServerId(*id), 1)).collect()
+    }
+
     fn check(voters: i64, positions: &[(i64, u32)], expected: Option<u32>) {
         let quorum = Quorum::majority_of((1..=voters).map(ServerId));
-        assert_eq!(quorum.reached(positions.iter().map(|(server, at)| (ServerId(*server), *at))), expected);
+        let positions = positions.iter().map(|(server, at)| (ServerId(*server), *at)).collect();
+        assert_eq!(quorum.reached(&positions), expected);
     }
 
     #[test]
@@ -55,5 +145,31 @@ mod tests {
     #[test]
     fn strangers_do_not_count() {
         check(3, &[(1, 9), (4, 9), (5, 9)], None);
+    }
+
+    #[test]
+    fn most_groups_decide_by_most_of_their_weight() {
+        let mut quorum = Quorum::hierarchy_of([ids(&[1, 2, 3]), ids(&[4, 5, 6]), ids(&[7, 8, 9])]);
+        let has = |quorum: &Quorum, servers: &[i64]| quorum.is_reached(|server| servers.contains(&server.0));
+        assert!(has(&quorum, &[1, 2, 4, 5]));
+        assert!(!has(&quorum, &[1, 4, 7, 8]));
+        assert!(!has(&quorum, &[1, 2, 3, 4, 7]));
+        quorum.groups[2].values_mut().for_each(|weight| *weight = 0);
+        assert!(has(&quorum, &[1, 2, 4, 5]), "a group without weight is none");
+        assert!(!has(&quorum, &[1, 2, 7, 8, 9]));
+        quorum.groups[0].insert(ServerId(1), 3);
+        assert!(has(&quorum, &[1, 4, 5]));
+        assert_eq!((quorum.weight(ServerId(1)), quorum.weight(ServerId(7)), quorum.weight(ServerId(10))), (3, 0, 0));
+    }
+
+    #[test]
+    fn two_configurations_must_both_agree() {
+        let majority = |voters: &[i64]| Quorum::majority_of(voters.iter().copied().map(ServerId));
+        let quorums = Quorums { committed: majority(&[1, 2, 3]), proposed: Some(majority(&[3, 4, 5])) };
+        let has = |servers: &[i64]| quorums.are_reached(|server| servers.contains(&server.0));
+        assert!(has(&[1, 3, 4]));
+        assert!(!has(&[1, 2, 3]));
+        assert!(!has(&[3, 4, 5]));
+        assert!(quorums.is_voter(ServerId(5)) && !quorums.is_voter(ServerId(6)));
     }
 }

@@ -205,5 +205,17 @@ fn an_ensemble_is_refused_clearly() {
     let outcome = World::with_config(lines).and_file("/d/myid", "2").start();
     let error = outcome.result.unwrap_err();
     assert_eq!((&error.cause, error.exit_code()), (&Cause::EnsembleNotBuilt { participants: 3 }, 2));
-    assert!(error.to_string().contains("ensembles are not built yet"));
+    assert!(error.to_string().contains("ensembles are not finished yet"));
+}
+
+#[test]
+fn an_ensemble_can_be_tried() {
+    let lines = "dataDir=/d\ninitLimit=5\nsyncLimit=4\nserver.1=a:1:2\nserver.2=b:3:4\nserver.3=c:5:6:observer\n";
+    let world = World::with_config(lines).and_file("/d/myid", "2").and_flags("-Doxkeeper.ensemble.preview=true");
+    let member = world.start().config().member.unwrap();
+    assert_eq!((member.server.0, member.init_ticks, member.sync_ticks), (2, 5, 4));
+    assert_eq!(member.quorum_binds(), [("b".to_owned(), 3)]);
+    assert_eq!(member.election_binds(), [("b".to_owned(), 4)]);
+    assert_eq!(member.ensemble.voters().count(), 2);
+    assert_eq!(member.handshake_ms, 4 * 3000);
 }

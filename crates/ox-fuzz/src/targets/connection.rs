@@ -70,8 +70,13 @@ impl World {
     /// Serves one frame to the end. False when the connection is closed.
     fn take(&mut self, payload: &[u8]) -> bool {
         let (mut out, mut submission) = (Vec::new(), Submission::default());
-        let settings =
-            ConnSettings { min_timeout_ms: 4000, max_timeout_ms: 40_000, throttled_op_wait_ms: 0, drop_late: false };
+        let settings = ConnSettings {
+            min_timeout_ms: 4000,
+            max_timeout_ms: 40_000,
+            throttled_op_wait_ms: 0,
+            drop_late: false,
+            syncs_travel: false,
+        };
         let mut service = Service {
             now: self.now,
             state: &self.state,
@@ -86,8 +91,8 @@ impl World {
             return false;
         }
         self.replica.step(self.now, submission, &self.state, &mut self.outboxes);
-        if let Some(batch) = self.replica.take_log() {
-            self.replica.on_durable(batch.last);
+        if let Some(batch) = self.replica.take_log(self.now) {
+            self.replica.on_durable(self.now, batch.last);
         }
         while self.replica.has_committed() {
             self.replica.apply(self.now, &mut self.state, &mut self.outboxes);

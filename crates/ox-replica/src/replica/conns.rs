@@ -58,4 +58,9 @@ impl Conns {
             conn.active = false;
         }
     }
+
+    /// All that are there.
+    pub(super) fn all(&self) -> Vec<ConnId> {
+        self.0.iter().flatten().flatten().map(|conn| conn.id).collect()
+    }
 }

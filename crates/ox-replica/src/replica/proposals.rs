@@ -1,50 +1,25 @@
-//! Writes between being prepared and being applied, and what waits behind them.
+//! Transactions between being logged and being applied.
 
 use crate::limits::ITEM_BYTES;
-use crate::log_batch::LogBatch;
-use crate::sessions::Touch;
-use crate::submission::{Load, Submission};
-use ox_proto::{ErrorCode, Zxid};
-use ox_tree::ConnId;
-use ox_tree::auth::Identities;
+use crate::log_batch::{LogBatch, Making};
+use crate::submission::Load;
+use ox_proto::Zxid;
+use ox_zab::{LinkId, Txn};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Who gets the answer.
-#[derive(Debug)]
-pub(super) enum Origin {
-    /// A connection's request.
-    Request(ConnId),
-    /// A handshake.
-    Connect { conn: ConnId, timeout_ms: i32, read_only: Option<bool>, touch: Touch },
-    /// Nobody: expiry, removal of containers.
+/// Who asked for a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Maker {
+    /// A client of this server.
+    Own,
+    /// This server: expiry, removal of containers.
     Server,
-}
-
-impl Origin {
-    pub(super) fn conn(&self) -> Option<ConnId> {
-        match self {
-            Self::Request(conn) | Self::Connect { conn, .. } => Some(*conn),
-            Self::Server => None,
-        }
-    }
-}
-
-/// A request that is answered in its turn, with what its connection had proven when it came.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) conn: ConnId,
-    pub(super) ids: Arc<Identities>,
-    pub(super) what: What,
-}
-
-#[derive(Debug)]
-pub(super) enum What {
-    /// An item of a submission.
-    Item(Arc<Submission>, usize),
-    /// A refusal that took no zxid.
-    Refused(i32, ErrorCode),
+    /// A client of a learner.
+    Learner(LinkId),
+    /// The leader sent it; whose it is turns out when it is applied.
+    Leader,
 }
 
 #[derive(Debug)]
@@ -53,16 +28,16 @@ pub(super) struct Proposal {
     /// Where the record stands in its log batch.
     pub(super) span: Range<usize>,
     log: u64,
-    pub(super) origin: Origin,
-    /// What the same connection sent after it.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) maker: Maker,
     /// What is let go of when it is applied.
     load: Load,
 }
 
 impl Proposal {
-    pub(super) fn new(zxid: Zxid, span: Range<usize>, origin: Origin) -> Self {
-        Self { zxid, span, log: 0, origin, waiting: Vec::new(), load: Load::default() }
+    pub(super) fn new(zxid: Zxid, span: Range<usize>, maker: Maker) -> Self {
+        let requests = usize::from(maker != Maker::Own);
+        let load = Load { requests, bytes: span.len() + ITEM_BYTES };
+        Self { zxid, span, log: 0, maker, load }
     }
 }
 
@@ -70,20 +45,20 @@ impl Proposal {
 #[derive(Debug, Default)]
 pub(super) struct Proposals {
     queue: VecDeque<Proposal>,
-    /// Number of the first proposal in the queue.
-    first: u64,
     /// The batch in the making.
-    making: LogBatch,
+    making: Making,
     /// Batches handed over, as long as one of their records is not applied.
     handed: VecDeque<Arc<LogBatch>>,
     /// Number of the first batch handed over.
     first_log: u64,
+    /// A batch that is done with, for its memory.
+    spare: Making,
     /// What all of them hold.
     load: Load,
 }
 
 impl Proposals {
-    pub(super) fn log_mut(&mut self) -> &mut LogBatch {
+    pub(super) fn log_mut(&mut self) -> &mut Making {
         &mut self.making
     }
 
@@ -99,22 +74,11 @@ impl Proposals {
         self.queue.front().map(|proposal| proposal.zxid)
     }
 
-    /// Appends a proposal whose record is in the batch in the making. Returns its number.
-    pub(super) fn push(&mut self, mut proposal: Proposal) -> u64 {
-        proposal.log = self.first_log + self.handed.len() as u64;
-        let load = Load { requests: 1, bytes: proposal.span.len() + ITEM_BYTES };
-        proposal.load = load;
-        self.load += load;
+    /// Appends a proposal whose record is in the batch in the making.
+    pub(super) fn push(&mut self, mut proposal: Proposal) {
+        proposal.log = self.making_log();
+        self.load += proposal.load;
         self.queue.push_back(proposal);
-        self.first + self.queue.len() as u64 - 1
-    }
-
-    /// Counts requests that wait behind proposals made so far. They are gone when the last one is.
-    pub(super) fn hold(&mut self, load: Load) {
-        if let Some(last) = self.queue.back_mut() {
-            last.load += load;
-            self.load += load;
-        }
     }
 
     /// What is on its way.
@@ -122,22 +86,42 @@ impl Proposals {
         self.load
     }
 
-    /// Whether a proposal is still on its way.
-    pub(super) fn has(&self, number: u64) -> bool {
-        self.first <= number && number - self.first < self.queue.len() as u64
+    /// Number of the batch in the making.
+    fn making_log(&self) -> u64 {
+        self.first_log + self.handed.len() as u64
     }
 
-    /// A proposal that is still on its way.
-    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Proposal> {
-        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.queue.get_mut(at)
+    /// The transactions of the batch that was handed over last.
+    pub(super) fn last_handed(&self) -> impl Iterator<Item = Txn> {
+        let (last, log) = (self.handed.back(), self.making_log() - 1);
+        let first = self.queue.partition_point(|proposal| proposal.log < log);
+        self.queue.range(first..).filter_map(move |proposal| {
+            Some(Txn { zxid: proposal.zxid, record: last?.bytes.slice(proposal.span.clone()) })
+        })
+    }
+
+    /// Forgets what has not been handed over.
+    pub(super) fn drop_making(&mut self) {
+        let log = self.making_log();
+        self.making = Making::default();
+        while let Some(proposal) = self.queue.pop_back_if(|proposal| proposal.log == log) {
+            self.load -= proposal.load;
+        }
+    }
+
+    /// Forgets what is behind `zxid`. Nothing is in the making.
+    pub(super) fn truncate(&mut self, zxid: Zxid) {
+        while let Some(proposal) = self.queue.pop_back_if(|proposal| zxid < proposal.zxid) {
+            self.load -= proposal.load;
+        }
     }
 
     pub(super) fn take_log(&mut self) -> Option<Arc<LogBatch>> {
-        if self.making.records == 0 {
+        if self.making.is_empty() {
             return None;
         }
-        let batch = Arc::new(std::mem::take(&mut self.making));
+        let next = std::mem::take(&mut self.spare);
+        let batch = Arc::new(std::mem::replace(&mut self.making, next).finish()?);
         self.handed.push_back(Arc::clone(&batch));
         Some(batch)
     }
@@ -146,9 +130,10 @@ impl Proposals {
     pub(super) fn pop(&mut self) -> Option<(Proposal, Arc<LogBatch>)> {
         let proposal = self.queue.pop_front()?;
         self.load -= proposal.load;
-        self.first += 1;
         while self.first_log < proposal.log {
-            self.handed.pop_front();
+            if let Some(spare) = self.handed.pop_front().and_then(Arc::into_inner).and_then(Making::reuse) {
+                self.spare = spare;
+            }
             self.first_log += 1;
         }
         let batch = self.handed.front().expect("only durable records are applied");

@@ -15,8 +15,13 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-pub(crate) const SETTINGS: ConnSettings =
-    ConnSettings { min_timeout_ms: 1000, max_timeout_ms: 60_000, throttled_op_wait_ms: 0, drop_late: false };
+pub(crate) const SETTINGS: ConnSettings = ConnSettings {
+    min_timeout_ms: 1000,
+    max_timeout_ms: 60_000,
+    throttled_op_wait_ms: 0,
+    drop_late: false,
+    syncs_travel: false,
+};
 
 /// A client's end of a connection.
 pub(crate) struct Side {
@@ -196,13 +201,13 @@ impl World {
     }
 
     fn hand_over_log(&mut self) {
-        self.log.extend(self.replica.take_log());
+        self.log.extend(self.replica.take_log(self.now));
     }
 
     /// The disk has one batch more.
     pub(crate) fn sync(&mut self) {
         if let Some(batch) = self.log.pop_front() {
-            self.replica.on_durable(batch.last);
+            self.replica.on_durable(self.now, batch.last);
         }
     }
 

@@ -28,6 +28,7 @@ fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
         socket.set_only_v6(false)?;
     }
     socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?; // on Linux the connections inherit it
     socket.bind(&address.into())?;
     socket.listen(backlog)?;
     Ok(TcpListener::from_std(socket.into()))
@@ -58,6 +59,7 @@ pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<Knoc
     match shared.register.admit(address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
         Ok(()) => {
             // A socket that refuses an option is already dead; reading it will tell.
+            #[cfg(not(target_os = "linux"))]
             let _ = stream.set_nodelay(true);
             if shared.config.client_tcp_keep_alive {
                 let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());

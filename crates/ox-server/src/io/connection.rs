@@ -1,4 +1,7 @@
 //! One socket with its buffers.
+//!
+//! Bytes are received and sent by plain system calls: the C library's functions are points where threads can be
+//! cancelled, and entering and leaving those costs time.
 
 use super::pool::Pool;
 use super::waiting::Waiting;
@@ -7,7 +10,8 @@ use mio::event::Event;
 use mio::net::TcpStream;
 use ox_proto::frame::split_frame;
 use ox_replica::{Conn, Room};
-use std::io::{self, Read, Write};
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendFlags};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -112,17 +116,17 @@ impl Connection {
     /// Reads once. A short read means that the socket is empty, and that the next bytes raise a new event; the end,
     /// which may have been announced together with the last bytes, does not.
     pub(super) fn receive(&mut self, room: &mut [u8]) -> Received {
-        match self.stream.read(room) {
-            Ok(0) => Received::End,
-            Ok(count) => {
+        match net::recv(&self.stream, &mut *room, RecvFlags::empty()) {
+            Ok((0, _)) => Received::End,
+            Ok((count, _)) => {
                 self.readable = count == room.len() || self.read_closed;
                 Received::Bytes(count)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(Errno::WOULDBLOCK) => {
                 self.readable = false;
                 Received::Nothing
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Received::Nothing,
+            Err(Errno::INTR) => Received::Nothing,
             Err(_) => Received::End,
         }
     }
@@ -181,14 +185,14 @@ impl Connection {
     pub(super) fn flush(&mut self, now_ms: i64, pool: &mut Pool) -> Result<(), ()> {
         let before = self.unsent();
         while self.writable && 0 < self.unsent() {
-            match self.stream.write(&self.output[self.sent..]) {
+            match net::send(&self.stream, &self.output[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => {
                     self.sent += count;
                     // A short write means that the socket is full: the next room raises a new event.
                     self.writable = self.unsent() == 0;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(Errno::WOULDBLOCK) => self.writable = false,
+                Err(Errno::INTR) => (),
                 Err(_) => return Err(()),
             }
         }

@@ -95,6 +95,7 @@ impl IoThread {
                 max_timeout_ms: config.max_session_timeout_ms,
                 throttled_op_wait_ms: i64::from(throttle.throttled_op_wait_ms),
                 drop_late: throttle.drop_stale && throttle.stale_latency_check,
+                syncs_travel: config.member.is_some(),
             },
             frame_bytes_max: config.limits.jute_max_buffer_bytes as usize,
             conns: Vec::new(),
@@ -289,7 +290,8 @@ impl IoThread {
     fn submit(&mut self) {
         if !self.submission.is_empty() {
             self.shared.totals.queue(self.submission.load());
-            self.shared.inbox.submit(std::mem::take(&mut self.submission));
+            let next = self.submission.like();
+            self.shared.inbox.submit(std::mem::replace(&mut self.submission, next));
         }
     }
 
@@ -397,15 +399,15 @@ impl IoThread {
         // Who has said good-bye says nothing more.
         let is_quiet = |conn: &Connection| conn.core.last_op() == Some(OpCode::CloseSession) && !conn.readable;
         let is_quiet = self.conns[slot].as_ref().is_some_and(is_quiet);
-        if let Some(stream) = self.take_out(slot).filter(|_| !is_quiet) {
+        if let Some(mut stream) = self.take_out(slot).filter(|_| !is_quiet) {
+            let _ = self.poll.registry().deregister(&mut stream);
             self.leavers.add(stream, now.mono_ms, self.poll.registry(), &self.shared.register);
         }
     }
 
-    /// Forgets a connection, except for its socket.
+    /// Forgets a connection, except for its socket. Closing that takes it out of the poll too.
     fn take_out(&mut self, slot: usize) -> Option<TcpStream> {
         let mut conn = self.conns[slot].take()?;
-        let _ = self.poll.registry().deregister(&mut conn.stream);
         let id = conn.core.id();
         self.figures.on_close(&conn);
         if conn.asked_word {

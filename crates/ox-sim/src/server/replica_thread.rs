@@ -110,13 +110,13 @@ impl Process {
 
     /// Tells what the disk holds, sometimes only a part of it first: any part is true.
     fn report_durable(&mut self, env: &mut Env, durable: Zxid) {
-        let applied = self.state.last_zxid();
+        let (applied, now) = (self.state.last_zxid(), self.now(env));
         if applied < durable && env.dice.chance(300) {
             let part = Zxid(env.dice.between(applied.0, durable.0 - 1));
-            self.replica.on_durable(part);
+            self.replica.on_durable(now, part);
             self.inbox.durable = self.inbox.durable.max(Some(durable));
         } else {
-            self.replica.on_durable(durable);
+            self.replica.on_durable(now, durable);
         }
     }
 
@@ -142,7 +142,7 @@ impl Process {
     }
 
     fn hand_over_log(&mut self, env: &mut Env, journal: &mut Journal, who: Who) {
-        if let Some(batch) = self.replica.take_log() {
+        if let Some(batch) = self.replica.take_log(self.now(env)) {
             env.note(format_args!("replica: batch {} to {}", batch.first, batch.last));
             journal.hand_over(&batch, &mut self.proposed);
             self.log_queue.push_back(batch);

@@ -83,7 +83,7 @@ fn where_apache_ends_the_file_one_batch_may_follow() {
     let found = judge_bytes(&bytes, 512, Zxid(7), 1000);
     assert!(found.ends_for_apache);
     assert_eq!((found.intact_after, found.last_after), (2, Some(Zxid(11))));
-    assert_eq!(found.verdict(None, 1000), Verdict::Torn);
+    assert_eq!(found.verdict(None, 1000), Verdict::InDoubt);
     assert_eq!(found.verdict(None, 1), Verdict::Corrupt, "more than a batch");
 }
 

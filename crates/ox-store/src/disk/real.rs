@@ -125,6 +125,11 @@ impl DiskFile for RealFile {
     fn sync_all(&self) -> io::Result<()> {
         self.0.sync_all()
     }
+
+    fn leave_cache(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed); // no more than a hint
+    }
 }
 
 #[cfg(test)]

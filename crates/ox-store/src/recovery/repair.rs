@@ -15,7 +15,7 @@ use crate::disk::{Disk, DiskFile, Open, read_full};
 use crate::error::{Error, IoContext};
 use crate::limits::READ_CHUNK_BYTES;
 use crate::log_reader::LOG_HEADER_BYTES;
-use crate::marker::{Marker, MarkerFile};
+use crate::marker::{Marker, MarkerFile, write_durably};
 use crate::names::unfinished_name;
 use ox_proto::Zxid;
 use std::io;
@@ -42,7 +42,7 @@ pub(crate) fn repair(files: &Files<'_>, recovered: &Recovered, now_ms: i64) -> R
     let last = recovered.replay.last;
     if let Some(marker) = files.marker.filter(|marker| last < marker.last || recovered.replay.marker_is_foreign) {
         let reset = Marker { position: 0, identity: 0, last: last.min(marker.last), ..marker };
-        write_marker(disk, logs, &reset)?;
+        write_durably(disk, logs, &reset)?;
     }
     let dropped = recovered.replay.torn.as_ref().map(|torn| cut(files, torn, now_ms)).transpose()?;
     for log in &recovered.empty_logs {
@@ -168,13 +168,7 @@ fn copy_bytes(
     Ok(())
 }
 
-fn write_marker(disk: &dyn Disk, dir: &Path, marker: &Marker) -> Result<(), Error> {
-    let file = MarkerFile::open(disk, dir)?;
-    file.write(marker)?;
-    file.sync()
-}
-
-fn sync_file(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
+pub(crate) fn sync_file(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
     disk.open(path, Open::Write).context("open", path)?.sync_all().context("sync", path)
 }
 

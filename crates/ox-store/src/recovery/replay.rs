@@ -9,7 +9,9 @@
 //! | in records that the snapshot covers | skipped |
 //! | in an earlier log, and the next one continues with the missing zxid | harmless: the run before ended here |
 //! | in an earlier log otherwise | refused |
-//! | in the last log | torn: cut; corrupt: refused ([`crate::damage`]) |
+//! | in the last log | torn: cut; in doubt: cut, or refused by a member; corrupt: refused ([`crate::damage`]) |
+//!
+//! For a truncation replay stops at a limit; what lies behind it is only checked to be one chain.
 
 use super::digests::Digests;
 use super::{Files, Rules, TornTail};
@@ -20,7 +22,8 @@ use crate::limits::LOOKBACK_STARTS_MAX;
 use crate::log_reader::{LOG_HEADER_BYTES, LOG_VERSION, LogHeader, LogReader};
 use crate::marker::Marker;
 use crate::names::LogFile;
-use ox_proto::txn::{Record, Txn, TxnDigest, TxnHeader};
+use crate::window::Window;
+use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{Reader, Zxid};
 use ox_tree::State;
 use std::path::PathBuf;
@@ -36,6 +39,8 @@ pub(crate) struct Base {
     pub(crate) digest: Option<(Zxid, TxnDigest)>,
     /// The built-in tree: the first record must prove that it continues it.
     pub(crate) is_nothing: bool,
+    /// Newer snapshots, which replay may meet on its way.
+    pub(crate) newer: Vec<Zxid>,
 }
 
 /// A tail that was never acknowledged.
@@ -50,6 +55,18 @@ pub(crate) struct TornLog {
     pub(crate) after: Zxid,
     /// Last intact record among those dropped.
     pub(crate) last_dropped: Option<Zxid>,
+}
+
+/// The first record above the limit.
+#[derive(Clone, Debug)]
+pub(crate) struct Beyond {
+    pub(crate) log: LogFile,
+    /// Where it starts.
+    pub(crate) offset: u64,
+    /// Stored checksum of the log's first record.
+    pub(crate) identity: i64,
+    /// The last record above the limit.
+    pub(crate) last: Zxid,
 }
 
 /// The newest log with records.
@@ -75,6 +92,13 @@ pub(crate) struct Replay {
     pub(crate) records: u64,
     /// Logs they came from.
     pub(crate) used: Vec<PathBuf>,
+    /// The last of them.
+    pub(crate) window: Window,
+    /// Those of the newer snapshots that belong to this history: their record is part of it, or the digest of the first
+    /// record behind them fits.
+    pub(crate) passed: Vec<Zxid>,
+    /// What the limit keeps out.
+    pub(crate) beyond: Option<Beyond>,
     pub(crate) torn: Option<TornLog>,
     pub(crate) last_log: Option<LastLog>,
     /// Logs with damage among covered records: fine for us, not for Apache.
@@ -84,6 +108,13 @@ pub(crate) struct Replay {
     pub(crate) conflicts: u64,
     pub(crate) digests: Digests,
     pub(crate) warnings: Vec<String>,
+}
+
+impl Replay {
+    /// The last record met, applied or not.
+    pub(crate) fn met(&self) -> Zxid {
+        self.beyond.as_ref().map_or(self.last, |beyond| beyond.last)
+    }
 }
 
 /// The logs of a directory.
@@ -117,7 +148,8 @@ impl<'a> Chain<'a> {
         let next = Zxid(base.last.0.saturating_add(1));
         let start = self.logs.iter().rposition(|log| log.first <= next).unwrap_or(0);
         let digests = Digests::new(state, base.last, base.reach, base.digest);
-        let found = Replay { last: base.last, reach: base.reach, digests, ..Replay::default() };
+        let window = Window::new(self.rules.member.map_or(0, |member| member.window));
+        let found = Replay { last: base.last, reach: base.reach, digests, window, ..Replay::default() };
         let mut run =
             Run { chain: self, base, state, found, seen: Zxid(i64::MIN), pending: None, lookback: Lookback::new(self) };
         for (index, log) in self.logs.iter().enumerate().skip(start) {
@@ -232,7 +264,7 @@ impl Run<'_> {
                     let foreign = synced.take_if(|marker| marker.identity != identity);
                     self.found.marker_is_foreign |= foreign.is_some();
                 }
-                self.record(log, frame.offset, frame.record)?;
+                self.record(log, (frame.offset, identity), frame.record)?;
             }
             let offset = reader.offset();
             let position = synced.map(|marker| marker.position);
@@ -271,8 +303,12 @@ impl Run<'_> {
             self.pending = Some(error);
             return Ok(());
         }
-        let refused = rules.torn_tail == TornTail::Refuse && !damaged.ends_for_apache;
-        if damaged.verdict(synced, rules.batch_max) == Verdict::Corrupt || refused {
+        let refused = match damaged.verdict(synced, rules.batch_max) {
+            Verdict::Corrupt => true,
+            Verdict::InDoubt if rules.member.is_some_and(|member| !member.accept_doubt) => true,
+            Verdict::Torn | Verdict::InDoubt => rules.torn_tail == TornTail::Refuse && !damaged.ends_for_apache,
+        };
+        if refused {
             if !rules.allow_gaps {
                 return Err(error);
             }
@@ -287,7 +323,7 @@ impl Run<'_> {
         Error::Corrupt { path: log.path.clone(), offset, after: self.found.last, damage }
     }
 
-    fn record(&mut self, log: &LogFile, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    fn record(&mut self, log: &LogFile, (offset, identity): (u64, i64), bytes: &[u8]) -> Result<(), Error> {
         let header = Reader::from_disk(bytes).get::<TxnHeader>();
         if let Ok(header) = &header
             && header.zxid <= self.base.last
@@ -297,6 +333,9 @@ impl Run<'_> {
         }
         let record = Record::decode(bytes).map_err(|error| self.corrupt(log, offset, Damage::BadRecord(error)))?;
         let zxid = record.header.zxid;
+        if self.chain.rules.limit().is_some_and(|limit| limit < zxid) {
+            return self.beyond(log, (offset, identity), zxid);
+        }
         if zxid <= self.found.last {
             return self.repeated(log, offset, &record, bytes);
         }
@@ -308,6 +347,11 @@ impl Run<'_> {
         if before.epoch() < zxid.epoch() && !self.chain.rules.allow_gaps {
             self.check_epoch(log, before, zxid, was_trusted && differs, &record)?;
         }
+        let fits = record.digest.is_some_and(|digest| digest.version == DIGEST_VERSION) && !outcome.digest_differs;
+        let starts_epoch = before.epoch() < zxid.epoch() && fits && self.state.options().digest_enabled;
+        let passes = |newer: &&Zxid| **newer == zxid || (starts_epoch && **newer == Zxid::new(zxid.epoch(), 0));
+        self.found.passed.extend(self.base.newer.iter().filter(passes));
+        self.found.window.push(zxid, bytes);
         if outcome.conflict && self.base.reach_is_told && self.base.reach < zxid {
             self.found.conflicts += 1;
         }
@@ -329,8 +373,24 @@ impl Run<'_> {
         Err(self.corrupt(log, offset, Damage::Repeated(zxid)))
     }
 
+    /// A record that the limit keeps out: it must follow all the same.
+    fn beyond(&mut self, log: &LogFile, (offset, identity): (u64, i64), zxid: Zxid) -> Result<(), Error> {
+        let met = self.found.met();
+        if zxid <= met {
+            return Ok(()); // a repeated one, judged when it was within reach
+        }
+        self.check_order(log, zxid)?;
+        match &mut self.found.beyond {
+            Some(beyond) => beyond.last = zxid,
+            none => *none = Some(Beyond { log: log.clone(), offset, identity, last: zxid }),
+        }
+        self.found.passed.extend(self.base.newer.iter().filter(|newer| **newer == zxid));
+        self.seen = zxid;
+        Ok(())
+    }
+
     fn check_order(&mut self, log: &LogFile, zxid: Zxid) -> Result<(), Error> {
-        let after = self.found.last;
+        let after = self.found.met();
         if zxid.follows(after) {
             self.pending = None;
             return Ok(());

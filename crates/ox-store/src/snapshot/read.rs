@@ -3,6 +3,7 @@
 //! The content goes to a [`Sink`] as it is met, before the seals at the end are known to fit: a sink's work counts
 //! only if [`read_snapshot`] succeeds.
 
+use super::body::{BodyDecoder, BodyError};
 use super::chunks::{Chunks, Feed, ROOM_BYTES};
 use super::compress::decoder;
 use super::{Contents, END_MARK, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SnapshotError, Trailer};
@@ -68,19 +69,9 @@ fn read_feed(feed: Feed<'_>, sink: &mut impl Sink) -> Result<Contents, SnapshotE
     let mut input = Input::new(feed);
     let mut contents = Contents::default();
     read_header(&mut input)?;
-    let sessions = input.item(|from| Ok(from.count()?.unwrap_or(0)))?;
-    for _ in 0..sessions {
-        let (id, timeout_ms) = input.item(|from| Ok((from.get()?, from.get()?)))?;
-        sink.session(id, timeout_ms).map_err(SnapshotError::Content)?;
-        contents.sessions += 1;
-    }
-    let lists = input.item(|from| Ok(from.count()?.unwrap_or(0)))?;
-    for _ in 0..lists {
-        input.list_into(sink)?;
-    }
-    while input.node_into(sink)? {
-        contents.nodes += 1;
-    }
+    let mut body = BodyDecoder::default();
+    while input.take(&mut body, sink)? {}
+    (contents.sessions, contents.nodes) = (body.sessions, body.nodes);
     input.seal()?;
     contents.trailer = read_trailer(&mut input)?;
     contents.bytes = input.offset();
@@ -100,20 +91,6 @@ fn read_header(input: &mut Input<'_>) -> Result<(), SnapshotError> {
         return Err(SnapshotError::BadVersion(version));
     }
     Ok(())
-}
-
-fn get_list<'a>(from: &mut Reader<'a>) -> Result<(i64, RawAcls<'a>), DecodeError> {
-    let (id, acls) = (from.get()?, from.get::<RawAcls<'_>>()?);
-    if acls.is_null() { Err(DecodeError::Null) } else { Ok((id, acls)) }
-}
-
-/// The next node, or none at the end of the nodes.
-fn get_node<'a>(from: &mut Reader<'a>) -> Result<Option<StoredNode<'a>>, DecodeError> {
-    let path = from.text()?;
-    if path == END_MARK {
-        return Ok(None);
-    }
-    Ok(Some(StoredNode { path, data: from.get()?, acl: from.get()?, stat: from.get()? }))
 }
 
 /// Decides by what is left which parts are there.
@@ -191,31 +168,17 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Reads one list and lends it to the sink.
-    fn list_into(&mut self, sink: &mut impl Sink) -> Result<(), SnapshotError> {
+    /// Reads one item of the content and lends it to the sink; false at its end.
+    fn take(&mut self, body: &mut BodyDecoder, sink: &mut impl Sink) -> Result<bool, SnapshotError> {
         loop {
             let mut from = Reader::from_disk(&self.buffer[self.begin..self.end]);
-            match get_list(&mut from) {
-                Ok((id, acls)) => {
+            match body.take(&mut from, sink) {
+                Ok(more) => {
                     self.begin = self.end - from.rest().len();
-                    return sink.acl(id, acls).map_err(SnapshotError::Content);
+                    return Ok(more);
                 }
-                Err(error) => self.more(error)?,
-            }
-        }
-    }
-
-    /// Reads one node and lends it to the sink; false at the end of the nodes.
-    fn node_into(&mut self, sink: &mut impl Sink) -> Result<bool, SnapshotError> {
-        loop {
-            let mut from = Reader::from_disk(&self.buffer[self.begin..self.end]);
-            match get_node(&mut from) {
-                Ok(node) => {
-                    self.begin = self.end - from.rest().len();
-                    let Some(node) = node else { return Ok(false) };
-                    return sink.node(&node).map(|()| true).map_err(SnapshotError::Content);
-                }
-                Err(error) => self.more(error)?,
+                Err(BodyError::Decode(error)) => self.more(error)?,
+                Err(BodyError::Content(text)) => return Err(SnapshotError::Content(text)),
             }
         }
     }

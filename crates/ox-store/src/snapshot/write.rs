@@ -6,6 +6,7 @@
 //! A crash on the way leaves nothing but a file that the next start removes. The content is streamed: memory stays
 //! the same however many nodes there are.
 
+use super::body::BodyEncoder;
 use super::compress::Encoder;
 use super::read::{Sink, StoredNode, read_snapshot};
 use super::{Contents, END_MARK, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SnapshotError, Trailer};
@@ -13,12 +14,12 @@ use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, IoContext};
 use crate::limits::{SNAPSHOT_LOOK_BYTES, SNAPSHOT_SYNC_BYTES, WRITE_CHUNK_BYTES};
 use crate::names::{Compression, SnapshotFile, snapshot_name, unfinished_name};
-use ox_proto::acl::put_acls;
-use ox_proto::jute::{Jute, put_buffer, put_count, put_text};
-use ox_proto::{Acl, RawAcls, SessionId, Zxid};
+use ox_proto::jute::{Jute, put_text};
+use ox_proto::{RawAcls, SessionId, Zxid};
+use ox_tree::Frozen;
 use simd_adler32::Adler32;
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Encodes a snapshot into a file.
 pub(crate) struct SnapshotWriter<'a> {
@@ -40,41 +41,17 @@ impl<'a> SnapshotWriter<'a> {
         Self { out, buffer, adler: Adler32::new(), base: 0, contents: Contents::default() }
     }
 
-    pub(crate) fn sessions(&mut self, sessions: &[(SessionId, i32)]) -> io::Result<()> {
-        put_count(&mut self.buffer, sessions.len());
-        for (id, timeout_ms) in sessions {
-            id.put(&mut self.buffer);
-            timeout_ms.put(&mut self.buffer);
-            self.flush_if_full()?;
+    /// Writes all of `frozen`.
+    pub(crate) fn write(mut self, frozen: &Frozen, trailer: &Trailer) -> io::Result<Contents> {
+        let mut body = BodyEncoder::new();
+        while body.fill(frozen, &mut self.buffer, WRITE_CHUNK_BYTES) {
+            self.flush()?;
         }
-        self.contents.sessions = sessions.len() as u64;
-        Ok(())
+        (self.contents.sessions, self.contents.nodes) = (frozen.sessions().len() as u64, body.nodes);
+        self.finish(trailer)
     }
 
-    pub(crate) fn lists<'l>(&mut self, count: usize, lists: impl Iterator<Item = (i64, &'l [Acl])>) -> io::Result<()> {
-        put_count(&mut self.buffer, count);
-        let mut written = 0;
-        for (id, acls) in lists {
-            id.put(&mut self.buffer);
-            put_acls(&mut self.buffer, acls);
-            self.flush_if_full()?;
-            written += 1;
-        }
-        assert_eq!(written, count, "the table has as many lists as announced");
-        Ok(())
-    }
-
-    pub(crate) fn node(&mut self, node: &StoredNode<'_>) -> io::Result<()> {
-        put_text(&mut self.buffer, &node.path);
-        put_buffer(&mut self.buffer, node.data);
-        node.acl.put(&mut self.buffer);
-        node.stat.put(&mut self.buffer);
-        self.contents.nodes += 1;
-        self.flush_if_full()
-    }
-
-    pub(crate) fn finish(mut self, trailer: &Trailer) -> io::Result<Contents> {
-        put_text(&mut self.buffer, END_MARK);
+    fn finish(mut self, trailer: &Trailer) -> io::Result<Contents> {
         self.seal()?;
         if let Some((zxid, digest)) = trailer.digest {
             zxid.put(&mut self.buffer);
@@ -97,10 +74,6 @@ impl<'a> SnapshotWriter<'a> {
         i64::from(self.adler.finish()).put(&mut self.buffer);
         put_text(&mut self.buffer, END_MARK);
         Ok(())
-    }
-
-    fn flush_if_full(&mut self) -> io::Result<()> {
-        if self.buffer.len() < WRITE_CHUNK_BYTES { Ok(()) } else { self.flush() }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -146,27 +119,45 @@ impl Write for FileWriter<'_> {
     }
 }
 
-/// Writes the snapshot of everything up to `last` with `fill`, checks it and gives it its name. `room` tells
-/// how many bytes it may take. On failure nothing is left behind, as far as the disk allows.
-pub(crate) fn write_snapshot(
+/// A snapshot that is complete, durable and read back, and has no name yet.
+pub(crate) struct Prepared {
+    pub(crate) unfinished: PathBuf,
+    /// What it will be.
+    pub(crate) file: SnapshotFile,
+}
+
+/// Writes the snapshot of everything up to `last` with `fill` and checks it. `room` tells how many bytes it may take. On
+/// failure nothing is left behind, as far as the disk allows.
+pub(crate) fn prepare(
     disk: &dyn Disk,
     dir: &Path,
     last: Zxid,
     compression: Compression,
     room: &dyn Fn() -> io::Result<u64>,
     fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
-) -> Result<SnapshotFile, Error> {
+) -> Result<Prepared, Error> {
     let name = snapshot_name(last, compression);
     let (path, unfinished) = (dir.join(&name), dir.join(unfinished_name(&name)));
-    let written = write_and_check(disk, &unfinished, last, compression, room, fill)
-        .and_then(|()| disk.rename(&unfinished, &path).context("rename", &unfinished));
-    if let Err(source) = written {
+    match write_and_check(disk, &unfinished, last, compression, room, fill) {
+        Ok(()) => Ok(Prepared { unfinished, file: SnapshotFile { last, compression, path } }),
+        Err(source) => {
+            _ = disk.remove(&unfinished);
+            Err(Error::SnapshotWrite { path, source: Box::new(source) })
+        }
+    }
+}
+
+/// Gives it its name.
+pub(crate) fn publish(disk: &dyn Disk, prepared: Prepared) -> Result<SnapshotFile, Error> {
+    let Prepared { unfinished, file } = prepared;
+    let dir = file.path.parent().unwrap_or(Path::new("."));
+    if let Err(source) = disk.rename(&unfinished, &file.path).context("rename", &unfinished) {
         _ = disk.remove(&unfinished);
-        return Err(Error::SnapshotWrite { path, source: Box::new(source) });
+        return Err(Error::SnapshotWrite { path: file.path, source: Box::new(source) });
     }
     match disk.sync_dir(dir).context("sync directory", dir) {
-        Ok(()) => Ok(SnapshotFile { last, compression, path }),
-        Err(source) => Err(Error::SnapshotWrite { path, source: Box::new(source) }),
+        Ok(()) => Ok(file),
+        Err(source) => Err(Error::SnapshotWrite { path: file.path, source: Box::new(source) }),
     }
 }
 

@@ -102,8 +102,9 @@ fn data(number: i64, salt: u8) -> Vec<u8> {
 
 /// Applies transaction `zxid` to `state` and appends its frame to `frames`.
 pub(crate) fn make(state: &mut State, zxid: Zxid, salt: u8, frames: &mut Vec<u8>) {
-    let data = data(zxid.0, salt);
-    let txn = txn(zxid.0, &data);
+    let number = i64::from(zxid.epoch()) * 1_000 + i64::from(zxid.counter());
+    let data = data(number, salt);
+    let txn = txn(number, &data);
     let kind = txn.kind().code();
     let header = TxnHeader { session: SESSION, cxid: 1, zxid, time_ms: 1_000 * i64::from(salt) + zxid.0, kind };
     let mut record = Record { header, txn, digest: None };

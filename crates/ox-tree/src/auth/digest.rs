@@ -20,9 +20,9 @@ pub(super) fn authenticate(options: &Options, auth: Option<&[u8]>) -> Option<Vec
         options.super_digest.as_ref().is_some_and(|digest| bool::from(digest.as_bytes().ct_eq(id.as_bytes())));
     let mut proven = Vec::new();
     if is_super {
-        proven.push(Identity { scheme: "super", id: String::new() });
+        proven.push(Identity { scheme: "super".into(), id: String::new() });
     }
-    proven.push(Identity { scheme: "digest", id });
+    proven.push(Identity { scheme: "digest".into(), id });
     Some(proven)
 }
 

@@ -71,11 +71,11 @@ fn without_duplicates(acls: RawAcls<'_>) -> Result<Vec<RawAcl<'_>>, ErrorCode> {
 /// Replaces an `auth` entry by the connection's identities, as long as there is room for their texts.
 fn expand_auth(ids: &Identities, perms: i32, fixed: &mut Vec<Acl>, room: &mut usize) -> Result<(), ErrorCode> {
     let authenticated =
-        ids.iter().filter(|identity| Schemes::find(identity.scheme).is_some_and(|scheme| scheme.is_authenticated));
+        ids.iter().filter(|identity| Schemes::find(&identity.scheme).is_some_and(|scheme| scheme.is_authenticated));
     let before = fixed.len();
     for identity in authenticated {
         *room = room.checked_sub(identity.id.len()).ok_or(ErrorCode::MarshallingError)?;
-        fixed.push(Acl::new(perms, identity.scheme, &identity.id));
+        fixed.push(Acl::new(perms, &identity.scheme, &identity.id));
     }
     if fixed.len() == before { Err(ErrorCode::InvalidAcl) } else { Ok(()) }
 }

@@ -16,6 +16,11 @@ use ox_proto::{DecodeError, OpCode, Reader};
 /// About what a small element takes; only how much room is made at first depends on it.
 const ELEMENT_BYTES_GUESS: usize = 64;
 
+/// Whether a body can be decoded.
+pub(super) fn check_body(body: &[u8]) -> Result<(), Failure> {
+    decode(body).map(drop)
+}
+
 pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<OpCode, Failure> {
     let elements = decode(body)?;
     let (begin, digest) = (out.len(), view.mark());

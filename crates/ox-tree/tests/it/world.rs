@@ -104,8 +104,10 @@ fn conn(at: usize) -> Conn {
     if let Some(credentials) = credentials {
         assert!(ids.add(authenticate(&options, Some("digest"), Some(credentials)).unwrap()));
     }
-    let who =
-        Who { session: 0, ids: ids.iter().map(|identity| (identity.scheme.to_owned(), identity.id.clone())).collect() };
+    let who = Who {
+        session: 0,
+        ids: ids.iter().map(|identity| (identity.scheme.to_string(), identity.id.clone())).collect(),
+    };
     Conn { id: conn_id(at, 0), generation: 0, ids, who, is_dead: true }
 }
 

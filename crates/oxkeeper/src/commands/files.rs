@@ -75,7 +75,7 @@ fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match parse_name(name) {
         Name::Snapshot(last, compression) => Ok(SnapshotFile { path: path.to_owned(), last, compression }),
-        Name::Log(_) | Name::Strange | Name::Unfinished | Name::Other => {
+        Name::Log(_) | Name::Strange | Name::Unfinished | Name::Old | Name::Other => {
             bail!("{} is not named like a snapshot\nhint: snapshot.<zxid in hex>[.gz|.snappy]", path.display())
         }
     }

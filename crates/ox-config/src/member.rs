@@ -1,0 +1,81 @@
+//! What a member of an ensemble needs to know beside what every server does.
+
+use ox_proto::ServerId;
+use ox_proto::ensemble::{Address, Ensemble, Role};
+
+use crate::settings::Settings;
+
+/// Settings of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberConfig {
+    /// Its number (`myid`).
+    pub server: ServerId,
+    /// All members.
+    pub ensemble: Ensemble,
+    /// Ticks for connecting and catching up.
+    pub init_ticks: i64,
+    /// Ticks of silence.
+    pub sync_ticks: i64,
+    /// Time for a connection to open.
+    pub cnx_timeout_ms: i64,
+    /// Time for a server to say who it is.
+    pub handshake_ms: i64,
+    /// Bind quorum and election ports on every interface.
+    pub listen_on_all_ips: bool,
+    /// Shortest wait between election notifications.
+    pub notification_first_ms: i64,
+    /// Longest wait between election notifications.
+    pub notification_longest_ms: i64,
+    /// Committed transactions kept in memory for learners.
+    pub commit_log_count: usize,
+}
+
+impl MemberConfig {
+    pub(crate) fn new(settings: &Settings, server: ServerId, ensemble: Ensemble) -> Self {
+        let long = |key: &str| i64::from(settings.int(key));
+        let (tick_ms, sync_ticks) = (long("tickTime"), i64::from(settings.optional_int("syncLimit").unwrap_or(0)));
+        let handshake_ms = Some(long("quorumCnxnTimeoutMs")).filter(|ms| 0 < *ms).unwrap_or(tick_ms * sync_ticks);
+        Self {
+            server,
+            ensemble,
+            init_ticks: i64::from(settings.optional_int("initLimit").unwrap_or(0)),
+            sync_ticks,
+            cnx_timeout_ms: long("cnxTimeout").max(1),
+            handshake_ms: handshake_ms.max(1),
+            listen_on_all_ips: settings.flag("quorumListenOnAllIPs"),
+            notification_first_ms: long("fastleader.minNotificationInterval").max(1),
+            notification_longest_ms: long("fastleader.maxNotificationInterval").max(1),
+            commit_log_count: usize::try_from(settings.int("commitLogCount")).unwrap_or(0).max(500),
+        }
+    }
+
+    /// Whether it votes.
+    pub fn role(&self) -> Role {
+        self.ensemble.members().get(&self.server).map_or(Role::Participant, |member| member.role)
+    }
+
+    /// Where a leader listens for learners; none if it is in no configuration.
+    pub fn quorum_addresses(&self, server: ServerId) -> Option<Vec<(String, u16)>> {
+        Some(parts(&self.ensemble.members().get(&server)?.quorum))
+    }
+
+    /// Where this server listens for learners when it leads.
+    pub fn quorum_binds(&self) -> Vec<(String, u16)> {
+        self.binds(self.quorum_addresses(self.server).unwrap_or_default())
+    }
+
+    /// Where this server listens for notifications.
+    pub fn election_binds(&self) -> Vec<(String, u16)> {
+        let mine = self.ensemble.members().get(&self.server);
+        self.binds(mine.map(|member| parts(&member.election)).unwrap_or_default())
+    }
+
+    fn binds(&self, addresses: Vec<(String, u16)>) -> Vec<(String, u16)> {
+        let bind = |(host, port)| (if self.listen_on_all_ips { "0.0.0.0".to_owned() } else { host }, port);
+        addresses.into_iter().map(bind).collect()
+    }
+}
+
+fn parts(addresses: &[Address]) -> Vec<(String, u16)> {
+    addresses.iter().map(|address| (address.host.clone(), address.port)).collect()
+}

@@ -1,0 +1,94 @@
+//! What a leader does for its learners' clients.
+
+use super::proposals::{Maker, Proposal};
+use super::syncs::Asker;
+use super::{Replica, Role, Zab, digest, header};
+use crate::clock::Now;
+use ox_proto::quorum::identities::RawIds;
+use ox_proto::quorum::payload::Touches;
+use ox_proto::txn::Txn as Body;
+use ox_proto::{ErrorCode, OpCode, Reader, SessionId};
+use ox_tree::auth::Identities;
+use ox_tree::ops::{self, Verdict};
+use ox_tree::{State, View};
+use ox_zab::{LinkId, Request};
+
+impl Replica {
+    /// Orders what a learner's client asks for. Whatever it is, it becomes one transaction, or the learner would wait
+    /// for ever.
+    pub(super) fn on_learner_request(&mut self, now: Now, link: LinkId, request: &Request, state: &State) {
+        if self.role != Role::Leader {
+            return;
+        }
+        let Request { session, cxid, op, body, ids } = request;
+        let (session, cxid, maker) = (*session, *cxid, Maker::Learner(link));
+        match OpCode::try_from(*op) {
+            Ok(OpCode::Sync) => {
+                let id = self.syncs.push(Asker::Link(link));
+                if let Zab::Member(peer) = &mut self.zab {
+                    peer.on_sync(id);
+                }
+            }
+            Ok(OpCode::CreateSession) => {
+                let timeout_ms = Reader::new(body).get().unwrap_or_default();
+                self.propose_create_session(now, session, timeout_ms, maker, state);
+            }
+            Ok(OpCode::CloseSession) => {
+                self.sessions.start_closing(session);
+                self.propose_close(now, session, cxid, maker, state);
+            }
+            Ok(op) => {
+                let ids = RawIds::from_encoded(ids).map_or_else(|_| Identities::none(), Identities::forwarded);
+                match self.sessions.check_owner(session, link) {
+                    Ok(()) => self.prepare_for(now, (session, cxid), (op, body), &ids, maker, state),
+                    Err(code) => self.propose_error(now, session, cxid, code, maker, state),
+                }
+            }
+            Err(_) => self.propose_error(now, session, cxid, ErrorCode::Unimplemented, maker, state),
+        }
+    }
+
+    /// Sessions that a learner has heard of.
+    pub(super) fn on_touched(&mut self, now: Now, touched: &[u8]) {
+        if let Ok(touches) = Reader::new(touched).get::<Touches<'_>>() {
+            for touch in touches.iter() {
+                self.sessions.hear(touch.session, touch.timeout_ms, now.mono_ms);
+            }
+        }
+    }
+
+    fn prepare_for(
+        &mut self,
+        now: Now,
+        (session, cxid): (SessionId, i32),
+        (op, body): (OpCode, &[u8]),
+        ids: &Identities,
+        maker: Maker,
+        state: &State,
+    ) {
+        let Some(stamp) = self.stamp(now, session) else { return };
+        let with_digest = state.options().digest_enabled;
+        let mut view = View::new(state, &mut self.pending, ids, stamp);
+        let span = self.proposals.log_mut().record(header(stamp, cxid), |out| {
+            let kind = match ops::prepare(&mut view, op, body, out) {
+                Verdict::Txn(kind) => kind,
+                Verdict::Refused(code) => {
+                    Body::Error { err: code.code() }.put(out);
+                    OpCode::Error
+                }
+            };
+            let digest = (with_digest && kind != OpCode::Error).then(|| digest(view.digest()));
+            Some((kind.code(), digest))
+        });
+        if let Some(span) = span {
+            self.enter(Proposal::new(stamp.zxid, span, maker));
+        }
+    }
+
+    fn propose_error(&mut self, now: Now, session: SessionId, cxid: i32, code: ErrorCode, maker: Maker, state: &State) {
+        self.propose(now, session, cxid, maker, state, |_, out| {
+            Body::Error { err: code.code() }.put(out);
+            Some((OpCode::Error, None))
+        });
+    }
+}

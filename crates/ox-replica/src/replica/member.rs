@@ -1,0 +1,423 @@
+//! A replica as member of an ensemble: its role comes and goes, and with it everything it has promised its clients.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "what ox-zab hands on is a few of two dozen messages")]
+
+use super::own::Own;
+use super::proposals::{Maker, Proposal};
+use super::syncs::Asker;
+use super::{Replica, Role, Zab};
+use crate::clock::Now;
+use crate::limits::ITEM_BYTES;
+use crate::sessions::{Sessions, Touch};
+use crate::submission::{Ask, Submission};
+use bytes::Bytes;
+use ox_proto::quorum::identities::{RawIds, put_ids};
+use ox_proto::txn::{Record, Txn as Body};
+use ox_proto::{Jute, OpCode, SessionId, Zxid};
+use ox_tree::auth::Identities;
+use ox_tree::outbox::Outboxes;
+use ox_tree::{ConnId, Pending, State};
+use ox_zab::{
+    DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Notification, Peer, PeerState, Reason, Request,
+    ServerId, Txn,
+};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A client that has come with a session, which the leader is asked for.
+#[derive(Debug)]
+pub(super) struct Revalidating {
+    pub(super) conn: ConnId,
+    pub(super) address: IpAddr,
+    pub(super) session: SessionId,
+    pub(super) timeout_ms: i32,
+    pub(super) read_only: Option<bool>,
+    pub(super) touch: Touch,
+}
+
+/// What is left to do with the state at hand.
+#[derive(Debug)]
+pub(super) enum Todo {
+    /// A learner's request.
+    Request(LinkId, Request),
+    /// A learner asks for a session.
+    Revalidate(LinkId, SessionId, i32),
+    /// A session's fate, from the leader.
+    Revalidated(SessionId, bool),
+    /// The role is over: all clients are sent away.
+    HangUp,
+}
+
+impl Replica {
+    pub(super) fn is_member(&self) -> bool {
+        matches!(self.zab, Zab::Member(_))
+    }
+
+    /// Starts to look for a leader.
+    pub fn start(&mut self, now: Now) {
+        self.peer(now, |peer, now_ms, out| peer.start(now_ms, out));
+    }
+
+    /// As member of an ensemble.
+    pub fn as_peer(&self) -> Option<&Peer> {
+        if let Zab::Member(peer) = &self.zab { Some(peer) } else { None }
+    }
+
+    /// What this member is doing; none for a server that is alone.
+    pub fn peer_state(&self) -> Option<PeerState> {
+        self.as_peer().map(Peer::state)
+    }
+
+    /// Whether clients are served.
+    pub fn is_serving(&self) -> bool {
+        self.role != Role::None
+    }
+
+    /// A server says something on the election port.
+    pub fn on_notification(&mut self, now: Now, from: ServerId, note: Notification) {
+        self.peer(now, |peer, now_ms, out| peer.on_notification(now_ms, from, note, out));
+    }
+
+    /// An election connection has come up or gone down.
+    pub fn on_election_link(&mut self, now: Now, server: ServerId, link: Link) {
+        self.peer(now, |peer, now_ms, out| peer.on_election_link(now_ms, server, link, out));
+    }
+
+    /// The leader was reached, or not.
+    pub fn on_dialed(&mut self, now: Now, link: Option<LinkId>) {
+        self.peer(now, |peer, now_ms, out| peer.on_dialed(now_ms, link, out));
+    }
+
+    /// A learner has connected.
+    pub fn on_link(&mut self, now: Now, link: LinkId) {
+        self.peer(now, |peer, now_ms, out| peer.on_link(now_ms, link, out));
+    }
+
+    /// A connection to a peer is gone.
+    pub fn on_link_gone(&mut self, now: Now, link: LinkId) {
+        self.peer(now, |peer, now_ms, out| peer.on_link_gone(now_ms, link, out));
+    }
+
+    /// Bytes have come from a peer or gone to it.
+    pub fn on_progress(&mut self, now: Now, link: LinkId) {
+        self.peer(now, |peer, now_ms, _| peer.on_progress(now_ms, link));
+    }
+
+    /// Whether a link's packets are taken now; others wait.
+    pub fn takes_packets(&self, link: LinkId) -> bool {
+        self.as_peer().is_none_or(|peer| peer.takes_packets(link))
+    }
+
+    /// A packet of a peer. [`Self::settle`] follows.
+    pub fn on_message(&mut self, now: Now, link: LinkId, message: Message) {
+        self.peer(now, |peer, now_ms, out| peer.on_message(now_ms, link, message, out));
+    }
+
+    /// The leader's whole state has come in.
+    pub fn on_loaded(&mut self, now: Now, state: State) {
+        self.staged = Some(Box::new(state));
+        self.peer(now, |peer, now_ms, _| peer.on_loaded(now_ms));
+    }
+
+    /// The disk has finished a job.
+    pub fn on_done(&mut self, now: Now, done: DiskDone) {
+        if let DiskDone::Installed(zxid) | DiskDone::Truncated(Some(zxid)) = done {
+            (self.durable, self.committed) = (zxid, zxid);
+            self.proposals.truncate(Zxid(i64::MIN)); // the state has been read anew
+        }
+        self.peer(now, |peer, now_ms, out| peer.on_done(now_ms, done, out));
+    }
+
+    /// The state that a leader sent, to be put in the place of the old one.
+    pub fn take_staged(&mut self) -> Option<State> {
+        self.staged.take().map(|staged| *staged)
+    }
+
+    /// What the driver has to do, in order.
+    pub fn take_effects(&mut self) -> Effects {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether there is something for the driver to do.
+    pub fn has_orders(&self) -> bool {
+        !self.effects.is_empty() || self.is_unsettled()
+    }
+
+    /// Whether a link is the one on which the leader's state comes in.
+    pub fn is_loading(&self, link: LinkId) -> bool {
+        let learner = self.as_peer().and_then(Peer::learner);
+        learner.is_some_and(|learner| learner.link() == link && learner.is_loading())
+    }
+
+    /// Gives up the role.
+    pub fn step_down(&mut self, now: Now, reason: Reason) {
+        self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, reason, out));
+    }
+
+    /// Whether [`Self::settle`] has something to do.
+    pub fn is_unsettled(&self) -> bool {
+        !self.todo.is_empty()
+    }
+
+    /// Does what peers have asked for.
+    pub fn settle(&mut self, now: Now, state: &State, out: &mut Outboxes) {
+        for todo in std::mem::take(&mut self.todo) {
+            match todo {
+                Todo::Request(link, request) => self.on_learner_request(now, link, &request, state),
+                Todo::Revalidate(link, session, timeout_ms) => {
+                    let valid =
+                        self.role == Role::Leader && self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
+                    self.send(link, Message::Revalidated(session, valid));
+                }
+                Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
+                Todo::HangUp => {
+                    for conn in self.conns.all() {
+                        self.give_up(conn, out);
+                        state.watches().lock().drop_conn(conn);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn peer(&mut self, now: Now, step: impl FnOnce(&mut Peer, i64, &mut Effects)) {
+        let Zab::Member(peer) = &mut self.zab else { return };
+        let mut effects = Effects::new();
+        step(peer, now.mono_ms, &mut effects);
+        peer.flush(now.mono_ms, &mut effects);
+        for effect in effects {
+            self.perform(now, effect);
+        }
+    }
+
+    fn perform(&mut self, now: Now, effect: Effect) {
+        match effect {
+            Effect::Append(txn) => self.append(&txn),
+            Effect::Commit(zxid) => self.committed = zxid.max(self.committed),
+            Effect::Stage(txn) => self.stage(&txn),
+            Effect::Established(epoch) => {
+                self.last_made = epoch.start();
+                self.begins = Some((Role::Leader, self.committed));
+            }
+            Effect::UpToDate(_) => {
+                let link = self.as_peer().and_then(Peer::learner).map(ox_zab::Learner::link);
+                self.begins = link.map(|link| (Role::Learner(link), self.committed));
+                self.pinged_ms = now.mono_ms;
+            }
+            Effect::Leave(_) => {
+                self.leave();
+                self.effects.push(effect);
+            }
+            Effect::FromLearner(link, _, message) => self.on_learner(now, link, message),
+            Effect::FromLeader(message) => self.on_leader(now, message),
+            Effect::Synced(_) => {
+                if let Some(link) = self.syncs.confirm(self.committed) {
+                    self.send(link, Message::Sync);
+                }
+            }
+            Effect::Disk(job) => {
+                if let DiskJob::Truncate(zxid) = job {
+                    self.proposals.truncate(zxid);
+                } else if let DiskJob::Install(_) = job {
+                    self.proposals.truncate(Zxid(i64::MIN));
+                }
+                self.effects.push(effect);
+            }
+            Effect::Notify(..)
+            | Effect::Dial(_)
+            | Effect::Send(..)
+            | Effect::SendSnapshot(_)
+            | Effect::Close(_)
+            | Effect::Looking
+            | Effect::Listen => self.effects.push(effect),
+        }
+    }
+
+    pub(super) fn send(&mut self, link: LinkId, message: Message) {
+        self.effects.push(Effect::Send(link, message));
+    }
+
+    fn append(&mut self, txn: &Txn) {
+        let span = self.proposals.log_mut().foreign(txn.zxid, &txn.record);
+        self.last_made = txn.zxid;
+        self.log_room.spend(span.len());
+        self.proposals.push(Proposal::new(txn.zxid, span, Maker::Leader));
+    }
+
+    fn stage(&mut self, txn: &Txn) {
+        if let (Some(staged), Ok(record)) = (&mut self.staged, Record::decode(&txn.record)) {
+            staged.replay(&record);
+        }
+    }
+
+    /// Forgets everything that the role had promised.
+    fn leave(&mut self) {
+        self.role = Role::None;
+        (self.begins, self.staged) = (None, None);
+        self.proposals.drop_making();
+        self.pending = Pending::default();
+        self.sessions = Sessions::new(self.tick_ms);
+        self.own.clear();
+        self.syncs.clear();
+        self.touched.clear();
+        self.revalidating.clear();
+        self.todo.clear();
+        self.todo.push_back(Todo::HangUp);
+    }
+
+    fn on_learner(&mut self, now: Now, link: LinkId, message: Message) {
+        match message {
+            Message::Request(request) => self.todo.push_back(Todo::Request(link, request)),
+            Message::Revalidate(session, timeout_ms) => {
+                self.todo.push_back(Todo::Revalidate(link, session, timeout_ms));
+            }
+            Message::Pong(_, touched) => self.on_touched(now, &touched),
+            _ => (),
+        }
+    }
+
+    fn on_leader(&mut self, now: Now, message: Message) {
+        match message {
+            Message::Ping(zxid) => self.answer_ping(now, zxid),
+            Message::Revalidated(session, valid) => self.todo.push_back(Todo::Revalidated(session, valid)),
+            Message::Sync => {
+                self.syncs.confirm(self.committed);
+            }
+            _ => (),
+        }
+    }
+
+    /// Tells the leader which sessions were heard of since it last asked.
+    fn answer_ping(&mut self, now: Now, zxid: Zxid) {
+        let Some(link) = self.as_peer().and_then(Peer::learner).map(ox_zab::Learner::link) else { return };
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.extend(self.sessions.heard_since(self.pinged_ms));
+        self.pinged_ms = now.mono_ms;
+        let mut data = Vec::new();
+        for (session, timeout_ms) in touched {
+            session.put(&mut data);
+            timeout_ms.put(&mut data);
+        }
+        self.send(link, Message::Pong(zxid, data.into()));
+    }
+
+    /// Sends a write to the leader; it is answered when it comes back.
+    pub(super) fn forward(&mut self, link: LinkId, op: OpCode, body: &[u8], ids: Option<&Identities>, own: Own) {
+        let (session, cxid) = (own.session, own.cxid);
+        self.wait_for(own, body.len() + ITEM_BYTES);
+        self.send_request(link, session, cxid, op, body, ids);
+    }
+
+    fn send_request(
+        &mut self,
+        link: LinkId,
+        session: SessionId,
+        cxid: i32,
+        op: OpCode,
+        body: &[u8],
+        ids: Option<&Identities>,
+    ) {
+        let ids = match ids {
+            None => Bytes::from_static(RawIds::NULL.bytes()),
+            Some(ids) => {
+                let list: Vec<_> = ids.iter().map(|identity| (&*identity.scheme, identity.id.as_str())).collect();
+                let mut encoded = Vec::new();
+                put_ids(&mut encoded, list.into_iter());
+                encoded.into()
+            }
+        };
+        let body = Bytes::copy_from_slice(body);
+        self.send(link, Message::Request(Request { session, cxid, op: op.code(), body, ids }));
+    }
+
+    pub(super) fn revalidate(&mut self, link: LinkId, asked: Revalidating) {
+        self.send(link, Message::Revalidate(asked.session, asked.timeout_ms));
+        self.revalidating.push_back(asked);
+    }
+
+    fn on_revalidated(&mut self, now: Now, session: SessionId, valid: bool, out: &mut Outboxes) {
+        let Some(at) = self.revalidating.iter().position(|asked| asked.session == session) else { return };
+        let Some(asked) = self.revalidating.remove(at) else { return };
+        let Revalidating { conn, address, timeout_ms, read_only, touch, .. } = asked;
+        if self.conns.get(conn).is_none() {
+            return;
+        }
+        if valid {
+            self.sessions.add(session, timeout_ms, now.mono_ms, touch, Some(conn));
+            self.addresses.count(session, address);
+            self.attach(conn, session, timeout_ms, read_only, out);
+        } else {
+            self.refuse(conn, read_only, out);
+        }
+    }
+
+    /// A client asks for everything that is committed anywhere.
+    pub(super) fn on_sync(&mut self, conn: ConnId, submission: Arc<Submission>, at: usize) {
+        let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
+        let (session, ids) = (asker.session, Arc::clone(&asker.ids));
+        let Ask::Request { xid, op } = submission.items[at].ask else { return };
+        let body = Bytes::copy_from_slice(&submission.bytes[submission.items[at].span.clone()]);
+        let id = self.syncs.push(Asker::Conn(conn, (submission, at)));
+        match (&mut self.zab, self.role) {
+            (Zab::Member(peer), Role::Leader) => peer.on_sync(id),
+            (_, Role::Learner(link)) => self.send_request(link, session, xid, op, &body, Some(&ids)),
+            _ => (),
+        }
+    }
+
+    /// Notes sessions that begin. On a leader they are kept for whoever has them, on a learner reported as alive.
+    pub(super) fn note_session(&mut self, now: Now, record: &Record<'_>, maker: Maker) {
+        if let Body::CreateSession { timeout_ms } = &record.txn {
+            let session = record.header.session;
+            match maker {
+                Maker::Learner(link) => {
+                    self.sessions.add(session, *timeout_ms, now.mono_ms, Touch::default(), None);
+                    self.sessions.move_to(session, *timeout_ms, now.mono_ms, link);
+                }
+                Maker::Leader => {
+                    self.touched.insert(session, *timeout_ms);
+                }
+                Maker::Own | Maker::Server => (),
+            }
+        }
+    }
+
+    /// After transactions were applied: roles begin, syncs are answered.
+    pub(super) fn on_applied(&mut self, now: Now, state: &State, out: &mut Outboxes) {
+        let Zab::Member(peer) = &mut self.zab else { return };
+        peer.on_applied(state.last_zxid());
+        let reached = self.reached();
+        if let Some((role, _)) = self.begins.take_if(|(_, from)| *from <= reached) {
+            self.begin(now, role, state);
+        }
+        while let Some((conn, (submission, at), behind)) = self.syncs.pop(reached) {
+            self.in_turn(conn, super::What::Item(submission, at), state, out);
+            for (submission, at) in behind {
+                self.take(now, &submission, at, state, out);
+            }
+        }
+    }
+
+    /// Everything up to here that this server knows of is applied.
+    fn reached(&self) -> Zxid {
+        self.proposals.first_zxid().map_or(Zxid(i64::MAX), |first| Zxid(first.0 - 1))
+    }
+
+    /// Whether something waits for the state that has been reached.
+    pub(super) fn has_awaited(&self) -> bool {
+        let reached = self.reached();
+        self.begins.is_some_and(|(_, from)| from <= reached) || self.syncs.is_due(reached)
+    }
+
+    fn begin(&mut self, now: Now, role: Role, state: &State) {
+        self.role = role;
+        if role == Role::Leader {
+            for (session, timeout_ms) in state.sessions() {
+                self.sessions.add(session, timeout_ms, now.mono_ms, Touch::default(), None);
+            }
+            for session in state.dead_owners() {
+                self.propose_close(now, session, 0, Maker::Server, state);
+            }
+        }
+    }
+}

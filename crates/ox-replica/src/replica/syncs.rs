@@ -1,0 +1,95 @@
+//! Syncs on their way to the leader and back, and what their connections sent behind them.
+//!
+//! Everything behind a sync waits until it is answered, writes too: so its answer comes first whatever the leader
+//! does in between.
+
+use crate::submission::Submission;
+use ox_proto::Zxid;
+use ox_tree::ConnId;
+use ox_zab::LinkId;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// An item of a submission.
+pub(super) type Place = (Arc<Submission>, usize);
+
+/// Who asked.
+#[derive(Debug)]
+pub(super) enum Asker {
+    /// A client of this server.
+    Conn(ConnId, Place),
+    /// A learner, for a client of its own.
+    Link(LinkId),
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Syncs {
+    /// Number of the first that waits.
+    first: u64,
+    waiting: VecDeque<Asker>,
+    /// Answered by the leader; told when the state has come so far.
+    confirmed: VecDeque<(Zxid, Asker)>,
+    behind: BTreeMap<ConnId, VecDeque<Place>>,
+}
+
+impl Syncs {
+    /// Takes one in. Returns its number.
+    pub(super) fn push(&mut self, asker: Asker) -> u64 {
+        if let Asker::Conn(conn, _) = asker {
+            self.behind.insert(conn, VecDeque::new());
+        }
+        self.waiting.push_back(asker);
+        self.first + self.waiting.len() as u64 - 1
+    }
+
+    /// Whether what a connection sends now has to wait.
+    pub(super) fn blocks(&self, conn: ConnId) -> bool {
+        !self.behind.is_empty() && self.behind.contains_key(&conn)
+    }
+
+    /// Lets an item wait.
+    pub(super) fn hold(&mut self, conn: ConnId, submission: Arc<Submission>, at: usize) {
+        if let Some(behind) = self.behind.get_mut(&conn) {
+            behind.push_back((submission, at));
+        }
+    }
+
+    /// The leader has answered the first; it is told when everything up to `after` is applied. A learner's is told by
+    /// the learner itself.
+    pub(super) fn confirm(&mut self, after: Zxid) -> Option<LinkId> {
+        self.first += u64::from(!self.waiting.is_empty());
+        match self.waiting.pop_front()? {
+            Asker::Link(link) => Some(link),
+            asker @ Asker::Conn(..) => {
+                self.confirmed.push_back((after, asker));
+                None
+            }
+        }
+    }
+
+    /// The next one that can be told, with what waits behind it.
+    pub(super) fn pop(&mut self, applied: Zxid) -> Option<(ConnId, Place, VecDeque<Place>)> {
+        let (_, asker) = self.confirmed.pop_front_if(|(after, _)| *after <= applied)?;
+        let Asker::Conn(conn, place) = asker else { return None };
+        Some((conn, place, self.behind.remove(&conn).unwrap_or_default()))
+    }
+
+    /// Whether one can be told.
+    pub(super) fn is_due(&self, applied: Zxid) -> bool {
+        self.confirmed.front().is_some_and(|(after, _)| *after <= applied)
+    }
+
+    /// A connection is gone: what it sent is of no interest.
+    pub(super) fn forget(&mut self, conn: ConnId) {
+        self.behind.remove(&conn);
+    }
+
+    /// Nobody will answer.
+    pub(super) fn clear(&mut self) {
+        self.first += self.waiting.len() as u64;
+        self.waiting.clear();
+        self.confirmed.clear();
+        self.behind.clear();
+    }
+}

@@ -1,0 +1,83 @@
+//! From a member's files and configuration to what its parts are told.
+
+use crate::options::{store_options, tree_options};
+use bytes::Bytes;
+use ox_config::{Config, MemberConfig};
+use ox_proto::Zxid;
+use ox_proto::ensemble::Role;
+use ox_store::disk::Disk;
+use ox_store::{Loaded, MemberLog, MemberOptions, OpenedMember, Standing, Store};
+use ox_tree::State;
+use ox_zab::{
+    ElectionSettings, Epoch, Epochs, History, LearnerKind, Peer, PeerSettings, Quorum, Quorums, Recovered, Timing, Txn,
+};
+use std::sync::Arc;
+
+/// How much of the recent history is kept for learners, whatever the count says.
+const HISTORY_BYTES_MAX: usize = 64 << 20;
+
+/// What a member's files lead to.
+pub(crate) struct Member {
+    pub(crate) store: Store,
+    pub(crate) log: MemberLog,
+    pub(crate) state: State,
+    pub(crate) peer: Peer,
+    pub(crate) session_clock_ms: i64,
+    pub(crate) loaded: Option<ox_store::RecoveryReport>,
+}
+
+/// Opens the files of a member.
+pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) -> Result<Member, ox_store::Error> {
+    let (hash_seed, log_seed) = (rand::random(), rand::random());
+    let tree_options = tree_options(config, hash_seed);
+    let options = MemberOptions { window: member.commit_log_count, ..MemberOptions::new(member.server.0) };
+    let opened = Store::open_member(disk, &store_options(config), &options, &tree_options, log_seed)?;
+    let OpenedMember { store, mut log, standing, session_clock_ms } = opened;
+    let (loaded, is_quarantined) = match standing {
+        Standing::Loaded(loaded) => (Some(*loaded), false),
+        Standing::Empty => (Some(log.found()?), false),
+        Standing::Quarantined(quarantine) => {
+            tracing::error!(reason = quarantine.reason, "the own history is of no use; a leader's is waited for");
+            (None, true)
+        }
+    };
+    let (state, window, report) = match loaded {
+        Some(Loaded { state, window, report, .. }) => (state, window, Some(report)),
+        None => (State::new(tree_options), Vec::new(), None),
+    };
+    let last = state.last_zxid();
+    let before = window.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
+    let mut history = History::new(Zxid::ZERO, member.commit_log_count, HISTORY_BYTES_MAX);
+    history.restart(before);
+    for logged in window {
+        history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
+    }
+    let stored = log.epochs();
+    let epochs = Epochs { accepted: Epoch(i64::from(stored.accepted)), current: Epoch(i64::from(stored.current)) };
+    let peer = Peer::new(peer_settings(config, member), Recovered { epochs, history, is_quarantined });
+    Ok(Member { store, log, state, peer, session_clock_ms, loaded: report })
+}
+
+fn peer_settings(config: &Config, member: &MemberConfig) -> PeerSettings {
+    let kind = match member.role() {
+        Role::Participant => LearnerKind::Follower,
+        Role::Observer => LearnerKind::Observer,
+    };
+    PeerSettings {
+        server: member.server,
+        kind,
+        quorums: Quorums::of(Quorum::of(&member.ensemble)),
+        config: Bytes::from(member.ensemble.to_string()),
+        config_version: member.ensemble.version(),
+        timing: Timing {
+            tick_ms: i64::from(config.tick_ms),
+            init_ticks: member.init_ticks,
+            sync_ticks: member.sync_ticks,
+        },
+        election: ElectionSettings {
+            first_wait_ms: member.notification_first_ms,
+            longest_wait_ms: member.notification_longest_ms,
+            ..ElectionSettings::default()
+        },
+    }
+}

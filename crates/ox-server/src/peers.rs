@@ -1,0 +1,237 @@
+//! The connections to other servers of the ensemble: one thread, which moves bytes and knows no rules.
+//!
+//! ```text
+//!   replica thread ── Command ──► mailbox ─► [ peers thread ] ─► sockets
+//!         ▲                                        │
+//!         └──────────────── Event ── inbox ◄───────┘   dial threads: names and connects take their time
+//! ```
+//! Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
+//! sometimes a whole state ([`link`]). What has been read and not yet been dealt with is bounded per link.
+
+mod command;
+mod dial;
+mod election;
+mod link;
+mod socket;
+
+pub(crate) use command::{Command, Event, Orders};
+
+use crate::limits::{ELECTION_CONNECTIONS_MAX, PACKET_BYTES_MIN, PEER_TURN_MS};
+use crate::shared::Shared;
+use crate::watchdog::Turns;
+use dial::{Dialed, Dialer, Target};
+use election::Elections;
+use link::{Link, Links};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use ox_config::MemberConfig;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(0);
+const ELECTION_LISTENER: Token = Token(1);
+const QUORUM_LISTENER: Token = Token(2);
+/// Tokens of connections begin here.
+const FIRST_TOKEN: usize = 16;
+
+/// What the thread works with.
+pub(crate) struct Peers {
+    shared: Arc<Shared>,
+    member: Arc<MemberConfig>,
+    orders: Arc<Orders>,
+    poll: Poll,
+    dialer: Dialer,
+    election_listener: TcpListener,
+    quorum_listener: Option<TcpListener>,
+    elections: Elections,
+    links: Links,
+    next_token: usize,
+    events: Vec<Event>,
+}
+
+impl Peers {
+    /// Binds the election port.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        member: Arc<MemberConfig>,
+        poll: Poll,
+        orders: Arc<Orders>,
+    ) -> io::Result<Self> {
+        let mut election_listener = bind(&member.election_binds())?;
+        poll.registry().register(&mut election_listener, ELECTION_LISTENER, Interest::READABLE)?;
+        Ok(Self {
+            dialer: Dialer::new(Arc::clone(&orders), Duration::from_millis(member.cnx_timeout_ms.unsigned_abs())),
+            elections: Elections::new(&member),
+            links: Links::new(packet_bytes_max(&shared)),
+            shared,
+            member,
+            orders,
+            poll,
+            election_listener,
+            quorum_listener: None,
+            next_token: FIRST_TOKEN,
+            events: Vec::new(),
+        })
+    }
+
+    /// Runs until the server stops.
+    pub(crate) fn run(mut self, turns: &Turns) {
+        let mut events = Events::with_capacity(256);
+        while !self.shared.is_stopping() {
+            turns.mark();
+            if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(PEER_TURN_MS)))
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!(%error, "cannot wait for other servers");
+                return;
+            }
+            for event in &events {
+                match event.token() {
+                    WAKER => (),
+                    ELECTION_LISTENER => self.accept_elections(),
+                    QUORUM_LISTENER => self.accept_links(),
+                    token => self.on_ready(token),
+                }
+            }
+            self.take_orders();
+            self.take_dialed();
+            self.on_time();
+            self.hand_over();
+        }
+    }
+
+    fn token(&mut self) -> Token {
+        self.next_token += 1;
+        Token(self.next_token)
+    }
+
+    fn accept_elections(&mut self) {
+        while let Some(stream) = accept(&self.election_listener) {
+            if ELECTION_CONNECTIONS_MAX <= self.elections.strangers() {
+                continue; // they have their time; newcomers come again
+            }
+            let token = self.token();
+            self.elections.on_accept(stream, token, self.poll.registry());
+        }
+    }
+
+    fn accept_links(&mut self) {
+        while let Some(stream) = self.quorum_listener.as_ref().and_then(accept) {
+            let token = self.token();
+            if let Some(id) = self.links.add(stream, token, Link::of_learner(), self.poll.registry()) {
+                self.events.push(Event::Linked(id));
+            }
+        }
+    }
+
+    fn on_ready(&mut self, token: Token) {
+        if !self.elections.on_ready(token, &mut self.dialer, &mut self.events) {
+            self.links.on_ready(token, &mut self.events);
+        }
+    }
+
+    fn take_orders(&mut self) {
+        for command in self.orders.take() {
+            match command {
+                Command::Notify(to, note) => self.elections.notify(to, &note, &mut self.dialer, &mut self.events),
+                Command::Dial(leader) => match self.member.quorum_addresses(leader) {
+                    Some(addresses) => self.dialer.dial(Target::Leader(leader), addresses),
+                    None => self.events.push(Event::Dialed(None)),
+                },
+                Command::Send(link, bytes) => self.links.send(link, bytes, &mut self.events),
+                Command::Snapshot(link, frozen) => self.links.send_state(link, frozen, &mut self.events),
+                Command::Close(link) => self.links.close(link),
+                Command::Consumed(link, bytes) => self.links.consumed(link, bytes, &mut self.events),
+                Command::Listen(listen) => self.listen(listen),
+            }
+        }
+    }
+
+    fn take_dialed(&mut self) {
+        for Dialed { target, stream } in self.dialer.take() {
+            match (target, stream) {
+                (Target::Leader(_), None) => self.events.push(Event::Dialed(None)),
+                (Target::Leader(_), Some(stream)) => {
+                    let token = self.token();
+                    let options = self.shared.state.read().options().clone();
+                    let link = self.links.add(stream, token, Link::of_leader(options), self.poll.registry());
+                    self.events.push(Event::Dialed(link));
+                }
+                (Target::Election(server), stream) => {
+                    let token = self.token();
+                    self.elections.on_dialed(server, stream, token, self.poll.registry(), &mut self.events);
+                }
+            }
+        }
+    }
+
+    fn listen(&mut self, listen: bool) {
+        if !listen {
+            self.quorum_listener = None;
+            return;
+        }
+        if self.quorum_listener.is_some() {
+            return;
+        }
+        let registered = bind(&self.member.quorum_binds()).and_then(|mut listener| {
+            self.poll.registry().register(&mut listener, QUORUM_LISTENER, Interest::READABLE)?;
+            Ok(listener)
+        });
+        match registered {
+            Ok(listener) => self.quorum_listener = Some(listener),
+            Err(error) => {
+                tracing::error!(%error, "cannot listen for learners");
+                self.events.push(Event::CannotListen);
+            }
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        self.elections.on_time(now, &mut self.dialer);
+        self.links.on_time(now, &mut self.events);
+    }
+
+    fn hand_over(&mut self) {
+        if !self.events.is_empty() {
+            let events = std::mem::take(&mut self.events);
+            self.shared.inbox.put(|input| input.peers.extend(events));
+        }
+    }
+}
+
+/// What peers send is bounded by what was accepted there; a little more, so that nobody is shut out by a setting.
+fn packet_bytes_max(shared: &Shared) -> usize {
+    let limits = &shared.config.limits;
+    let record = limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize;
+    (record * 2).max(PACKET_BYTES_MIN)
+}
+
+fn accept(listener: &TcpListener) -> Option<TcpStream> {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => return Some(stream),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a server");
+                return None;
+            }
+        }
+    }
+}
+
+/// Binds the first of the addresses that can be.
+fn bind(addresses: &[(String, u16)]) -> io::Result<TcpListener> {
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for (host, port) in addresses {
+        for address in std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), *port))? {
+            match TcpListener::bind(address) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => failed = error,
+            }
+        }
+    }
+    Err(failed)
+}

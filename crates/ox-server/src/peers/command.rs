@@ -1,0 +1,82 @@
+//! What the replica asks the peers thread to do, and what it is told.
+
+use mio::Waker;
+use ox_proto::ServerId;
+use ox_tree::{Frozen, State};
+use ox_zab::{LinkId, Message, Notification};
+use parking_lot::Mutex;
+
+/// An order.
+pub(crate) enum Command {
+    /// Tell a server on the election port.
+    Notify(ServerId, Notification),
+    /// Connect to a leader.
+    Dial(ServerId),
+    /// Send packets.
+    Send(LinkId, Vec<u8>),
+    /// Send a state, and say where it is.
+    Snapshot(LinkId, Frozen),
+    /// Hang up, when everything is sent or not.
+    Close(LinkId),
+    /// So many bytes of packets are done with.
+    Consumed(LinkId, usize),
+    /// Let learners connect, or not any more.
+    Listen(bool),
+}
+
+/// What happened.
+pub(crate) enum Event {
+    /// A server says something on the election port.
+    Notification(ServerId, Notification),
+    /// An election connection has come up or gone down.
+    Election(ServerId, ox_zab::Link),
+    /// The leader was reached, or not.
+    Dialed(Option<LinkId>),
+    /// A learner has connected.
+    Linked(LinkId),
+    /// Nobody can connect.
+    CannotListen,
+    /// A connection is gone.
+    Gone(LinkId),
+    /// Bytes have gone or come.
+    Progress(LinkId),
+    /// Packets, and how many bytes they hold.
+    Messages(LinkId, Vec<Message>, usize),
+    /// A state has come in.
+    Loaded(LinkId, Box<State>),
+}
+
+/// Orders that wait, and how to wake who takes them.
+pub(crate) struct Orders {
+    waiting: Mutex<Vec<Command>>,
+    waker: Waker,
+}
+
+impl Orders {
+    pub(crate) fn new(waker: Waker) -> Self {
+        Self { waiting: Mutex::new(Vec::new()), waker }
+    }
+
+    /// Gives orders.
+    pub(crate) fn give(&self, commands: impl IntoIterator<Item = Command>) {
+        let mut waiting = self.waiting.lock();
+        let slept = waiting.is_empty();
+        waiting.extend(commands);
+        let has_work = !waiting.is_empty();
+        drop(waiting);
+        if slept && has_work {
+            self.wake();
+        }
+    }
+
+    /// Makes the thread look around.
+    pub(crate) fn wake(&self) {
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "cannot wake the peers thread");
+        }
+    }
+
+    pub(super) fn take(&self) -> Vec<Command> {
+        std::mem::take(&mut self.waiting.lock())
+    }
+}

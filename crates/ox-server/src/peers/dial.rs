@@ -1,0 +1,82 @@
+//! Connecting to servers: names are looked up anew each time, on threads that nobody waits for.
+
+use super::command::Orders;
+use mio::net::TcpStream;
+use ox_proto::ServerId;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whom to connect to, on which port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    Election(ServerId),
+    Leader(ServerId),
+}
+
+/// How it went.
+pub(super) struct Dialed {
+    pub(super) target: Target,
+    pub(super) stream: Option<TcpStream>,
+}
+
+/// At most one attempt per target is under way.
+pub(super) struct Dialer {
+    orders: Arc<Orders>,
+    timeout: Duration,
+    under_way: BTreeSet<Target>,
+    done: Arc<Mutex<Vec<Dialed>>>,
+}
+
+impl Dialer {
+    pub(super) fn new(orders: Arc<Orders>, timeout: Duration) -> Self {
+        Self { orders, timeout, under_way: BTreeSet::new(), done: Arc::default() }
+    }
+
+    pub(super) fn is_dialing(&self, target: Target) -> bool {
+        self.under_way.contains(&target)
+    }
+
+    /// Tries all addresses, one after the other.
+    pub(super) fn dial(&mut self, target: Target, addresses: Vec<(String, u16)>) {
+        if !self.under_way.insert(target) {
+            return;
+        }
+        let (done, orders, timeout) = (Arc::clone(&self.done), Arc::clone(&self.orders), self.timeout);
+        let work = move || {
+            let stream = connect(&addresses, timeout);
+            done.lock().push(Dialed { target, stream });
+            orders.wake();
+        };
+        if let Err(error) = std::thread::Builder::new().name("dial".to_owned()).spawn(work) {
+            tracing::error!(%error, "cannot start a thread to connect with");
+            self.done.lock().push(Dialed { target, stream: None });
+        }
+    }
+
+    /// Attempts that have ended.
+    pub(super) fn take(&mut self) -> Vec<Dialed> {
+        let done = std::mem::take(&mut *self.done.lock());
+        for dialed in &done {
+            self.under_way.remove(&dialed.target);
+        }
+        done
+    }
+}
+
+fn connect(addresses: &[(String, u16)], timeout: Duration) -> Option<TcpStream> {
+    for (host, port) in addresses {
+        let Ok(resolved) = (host.as_str(), *port).to_socket_addrs() else { continue };
+        for address in resolved {
+            if let Ok(stream) = std::net::TcpStream::connect_timeout(&address, timeout)
+                && stream.set_nodelay(true).is_ok()
+                && stream.set_nonblocking(true).is_ok()
+            {
+                return Some(TcpStream::from_std(stream));
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,269 @@
+//! Connections on the election port: who may keep one, and the newest notification for each server.
+//!
+//! Of two servers the one with the larger number owns the connection between them. The other one may knock: it
+//! connects, says who it is, and hangs up; then it is called back.
+
+use super::command::Event;
+use super::dial::{Dialer, Target};
+use super::socket::Socket;
+use crate::limits::{ELECTION_INPUT_BYTES_MAX, REDIAL_FIRST, REDIAL_LONGEST};
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use ox_config::MemberConfig;
+use ox_proto::ServerId;
+use ox_proto::ensemble::Address;
+use ox_proto::quorum::hello::{self, Hello, HelloVersion};
+use ox_proto::quorum::notification;
+use ox_zab::{Link, Notification};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+struct Conn {
+    socket: Socket,
+    input: Vec<u8>,
+    /// Known when it has said so, or was dialled.
+    server: Option<ServerId>,
+    since: Instant,
+}
+
+/// What is known about another server.
+#[derive(Default)]
+struct Other {
+    token: Option<Token>,
+    /// The newest notification, while it cannot be sent.
+    slot: Option<Vec<u8>>,
+    redial_at: Option<Instant>,
+    redial_after: Duration,
+    /// Where it said that it is, if it is in no configuration.
+    addresses: Vec<(String, u16)>,
+}
+
+pub(super) struct Elections {
+    me: ServerId,
+    hello: Vec<u8>,
+    config: String,
+    configured: BTreeMap<ServerId, Vec<(String, u16)>>,
+    handshake: Duration,
+    others: BTreeMap<ServerId, Other>,
+    conns: BTreeMap<Token, Conn>,
+}
+
+impl Elections {
+    pub(super) fn new(member: &MemberConfig) -> Self {
+        let mine = &member.ensemble.members()[&member.server];
+        let version = if mine.election.len() == 1 { HelloVersion::V1 } else { HelloVersion::V2 };
+        let mut bytes = Vec::new();
+        let hello = Hello { version, server: member.server, addresses: mine.election.clone() };
+        hello.put(&mut bytes).expect("addresses of a checked configuration are short");
+        let configured = member.ensemble.members().iter().map(|(id, other)| (*id, parts(&other.election)));
+        Self {
+            me: member.server,
+            hello: bytes,
+            config: member.ensemble.to_string(),
+            configured: configured.collect(),
+            handshake: Duration::from_millis(member.handshake_ms.unsigned_abs()),
+            others: BTreeMap::new(),
+            conns: BTreeMap::new(),
+        }
+    }
+
+    /// Connections that have not said whose they are.
+    pub(super) fn strangers(&self) -> usize {
+        self.conns.values().filter(|conn| conn.server.is_none()).count()
+    }
+
+    pub(super) fn on_accept(&mut self, stream: TcpStream, token: Token, registry: &Registry) {
+        self.insert(stream, token, None, registry);
+    }
+
+    fn insert(&mut self, mut stream: TcpStream, token: Token, server: Option<ServerId>, registry: &Registry) -> bool {
+        let _ = stream.set_nodelay(true);
+        let is_registered = registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_ok();
+        if is_registered {
+            let conn = Conn { socket: Socket::new(stream), input: Vec::new(), server, since: Instant::now() };
+            self.conns.insert(token, conn);
+        }
+        is_registered
+    }
+
+    /// Sends a notification, or keeps it until there is a connection; what was kept before is out of date.
+    pub(super) fn notify(&mut self, to: ServerId, note: &Notification, dialer: &mut Dialer, events: &mut Vec<Event>) {
+        let mut frame = Vec::new();
+        note.wire().put(&self.config, &mut frame);
+        let other = self.others.entry(to).or_default();
+        other.slot = Some(frame);
+        match other.token {
+            Some(token) => self.flush(token, events),
+            None => {
+                let is_due = other.redial_at.is_none_or(|at| at <= Instant::now());
+                if is_due {
+                    self.dial(to, dialer, events);
+                }
+            }
+        }
+    }
+
+    fn dial(&mut self, to: ServerId, dialer: &mut Dialer, events: &mut Vec<Event>) {
+        let target = Target::Election(to);
+        let learned = self.others.get(&to).map(|other| other.addresses.clone()).unwrap_or_default();
+        let addresses = self.configured.get(&to).cloned().unwrap_or(learned);
+        if !addresses.is_empty() && !dialer.is_dialing(target) {
+            dialer.dial(target, addresses);
+            events.push(Event::Election(to, Link::Trying));
+        }
+    }
+
+    /// A call was answered, or not.
+    pub(super) fn on_dialed(
+        &mut self,
+        server: ServerId,
+        stream: Option<TcpStream>,
+        token: Token,
+        registry: &Registry,
+        events: &mut Vec<Event>,
+    ) {
+        let other = self.others.entry(server).or_default();
+        let Some(stream) = stream else {
+            other.redial_after = (other.redial_after * 2).clamp(REDIAL_FIRST, REDIAL_LONGEST);
+            other.redial_at = Some(Instant::now() + other.redial_after);
+            if other.token.is_none() {
+                events.push(Event::Election(server, Link::Down));
+            }
+            return;
+        };
+        other.redial_after = REDIAL_FIRST;
+        other.redial_at = Some(Instant::now() + REDIAL_FIRST);
+        if !self.insert(stream, token, Some(server), registry) {
+            return;
+        }
+        let hello = self.hello.clone();
+        if let Some(conn) = self.conns.get_mut(&token) {
+            conn.socket.push(hello);
+            let sent = conn.socket.flush();
+            if self.me < server || sent.is_err() {
+                self.conns.remove(&token); // it knows who called, and calls back
+                return;
+            }
+        }
+        self.keep(server, token, events);
+    }
+
+    /// This is the connection with a server from now on.
+    fn keep(&mut self, server: ServerId, token: Token, events: &mut Vec<Event>) {
+        let other = self.others.entry(server).or_default();
+        other.redial_at = None;
+        if let Some(old) = other.token.replace(token).filter(|old| *old != token) {
+            self.conns.remove(&old);
+        }
+        events.push(Event::Election(server, Link::Up));
+        self.flush(token, events);
+    }
+
+    /// Reads and writes; false if the token is nobody's here.
+    pub(super) fn on_ready(&mut self, token: Token, dialer: &mut Dialer, events: &mut Vec<Event>) -> bool {
+        let Some(conn) = self.conns.get_mut(&token) else { return false };
+        let read = conn.socket.read(&mut conn.input, ELECTION_INPUT_BYTES_MAX);
+        let is_good = self.take_hello(token, dialer, events) && self.take_notifications(token, events);
+        if read.is_err() || !is_good {
+            self.drop_conn(token, events);
+        } else {
+            self.flush(token, events);
+        }
+        true
+    }
+
+    /// Whether the connection may go on.
+    fn take_hello(&mut self, token: Token, dialer: &mut Dialer, events: &mut Vec<Event>) -> bool {
+        let Some(conn) = self.conns.get_mut(&token) else { return true };
+        if conn.server.is_some() {
+            return true;
+        }
+        let (hello, length) = match hello::next(&conn.input) {
+            Ok(Some(read)) => read,
+            Ok(None) => return true,
+            Err(error) => {
+                tracing::warn!(%error, "a stranger on the election port");
+                return false;
+            }
+        };
+        conn.input.drain(..length);
+        let server = hello.server;
+        self.others.entry(server).or_default().addresses = parts(&hello.addresses);
+        if self.me < server {
+            conn.server = Some(server);
+            self.keep(server, token, events);
+            return true;
+        }
+        if server < self.me {
+            self.dial(server, dialer, events);
+        }
+        false
+    }
+
+    fn take_notifications(&mut self, token: Token, events: &mut Vec<Event>) -> bool {
+        let Some(conn) = self.conns.get_mut(&token) else { return true };
+        let Some(server) = conn.server else { return true };
+        let mut at = 0;
+        let is_good = loop {
+            match notification::split(&conn.input[at..]) {
+                Ok(Some((payload, rest))) => {
+                    at = conn.input.len() - rest.len();
+                    match notification::decode(payload) {
+                        Ok(received) => {
+                            let mut note = Notification::from(received.notification);
+                            note.has_version = received.version != 0;
+                            events.push(Event::Notification(server, note));
+                        }
+                        Err(error) => tracing::warn!(%server, %error, "a notification that cannot be read"),
+                    }
+                }
+                Ok(None) => break true,
+                Err(error) => {
+                    tracing::warn!(%server, %error, "a broken election connection");
+                    break false;
+                }
+            }
+        };
+        conn.input.drain(..at);
+        is_good
+    }
+
+    fn flush(&mut self, token: Token, events: &mut Vec<Event>) {
+        let Some(conn) = self.conns.get_mut(&token) else { return };
+        if let Some(other) = conn.server.and_then(|server| self.others.get_mut(&server))
+            && other.token == Some(token)
+            && conn.socket.unsent_bytes() == 0
+            && let Some(frame) = other.slot.take()
+        {
+            conn.socket.push(frame);
+        }
+        if conn.socket.flush().is_err() {
+            self.drop_conn(token, events);
+        }
+    }
+
+    fn drop_conn(&mut self, token: Token, events: &mut Vec<Event>) {
+        let server = self.conns.remove(&token).and_then(|conn| conn.server);
+        if let Some((server, other)) = server.and_then(|server| Some((server, self.others.get_mut(&server)?)))
+            && other.token == Some(token)
+        {
+            other.token = None;
+            events.push(Event::Election(server, Link::Down));
+        }
+    }
+
+    /// Calls again where something waits, and gives up who does not say who it is.
+    pub(super) fn on_time(&mut self, now: Instant, dialer: &mut Dialer) {
+        let patience = self.handshake;
+        self.conns.retain(|_, conn| conn.server.is_some() || now.duration_since(conn.since) < patience);
+        let waits = |other: &Other| other.token.is_none() && other.slot.is_some();
+        let due = self.others.iter().filter(|(_, other)| waits(other) && other.redial_at.is_some_and(|at| at <= now));
+        for server in due.map(|(server, _)| *server).collect::<Vec<_>>() {
+            self.dial(server, dialer, &mut Vec::new());
+        }
+    }
+}
+
+fn parts(addresses: &[Address]) -> Vec<(String, u16)> {
+    addresses.iter().map(|address| (address.host.clone(), address.port)).collect()
+}

@@ -1,0 +1,274 @@
+//! Links between a leader and its learners: packets, and a whole state where that is needed.
+
+use super::command::Event;
+use super::socket::Socket;
+use crate::limits::{LINK_HELD_BYTES_MAX, LINK_INPUT_BYTES, LINK_UNSENT_BYTES_MAX};
+use bytes::Bytes;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use ox_proto::Zxid;
+use ox_proto::quorum::packet::PacketReader;
+use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
+use ox_tree::{Frozen, Options};
+use ox_zab::{LinkId, Message, Side};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How often the replica is told that bytes move.
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// What is to be sent, in order.
+enum Out {
+    Bytes(Vec<u8>),
+    State(Box<SnapshotSender>),
+}
+
+/// One link.
+pub(super) struct Link {
+    id: LinkId,
+    socket: Option<Socket>,
+    /// Who speaks at the other end.
+    side: Side,
+    /// For states that come in.
+    options: Option<Options>,
+    reader: PacketReader,
+    input: Vec<u8>,
+    loading: Option<(Zxid, Box<SnapshotReceiver>)>,
+    out: VecDeque<Out>,
+    out_bytes: usize,
+    /// Bytes of packets that the replica has not dealt with.
+    held_bytes: usize,
+    told: Option<Instant>,
+    has_moved: bool,
+}
+
+impl Link {
+    fn new(side: Side, options: Option<Options>) -> Self {
+        Self {
+            id: LinkId(0),
+            socket: None,
+            side,
+            options,
+            reader: PacketReader::default(),
+            input: Vec::new(),
+            loading: None,
+            out: VecDeque::new(),
+            out_bytes: 0,
+            held_bytes: 0,
+            told: None,
+            has_moved: false,
+        }
+    }
+
+    /// To a learner, which has dialled.
+    pub(super) fn of_learner() -> Self {
+        Self::new(Side::Learner, None)
+    }
+
+    /// To the leader.
+    pub(super) fn of_leader(options: Options) -> Self {
+        Self::new(Side::Leader, Some(options))
+    }
+}
+
+/// All of them.
+pub(super) struct Links {
+    packet_bytes_max: usize,
+    links: BTreeMap<Token, Link>,
+    tokens: BTreeMap<LinkId, Token>,
+    next: u64,
+}
+
+impl Links {
+    pub(super) fn new(packet_bytes_max: usize) -> Self {
+        Self { packet_bytes_max, links: BTreeMap::new(), tokens: BTreeMap::new(), next: 0 }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        mut stream: TcpStream,
+        token: Token,
+        mut link: Link,
+        registry: &Registry,
+    ) -> Option<LinkId> {
+        let _ = stream.set_nodelay(true);
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).ok()?;
+        self.next += 1;
+        link.id = LinkId(self.next);
+        link.socket = Some(Socket::new(stream));
+        self.tokens.insert(link.id, token);
+        let id = link.id;
+        self.links.insert(token, link);
+        Some(id)
+    }
+
+    pub(super) fn send(&mut self, id: LinkId, bytes: Vec<u8>, events: &mut Vec<Event>) {
+        self.push(id, Out::Bytes(bytes), events);
+    }
+
+    /// Says SNAP and sends the state.
+    pub(super) fn send_state(&mut self, id: LinkId, frozen: Frozen, events: &mut Vec<Event>) {
+        let sender = SnapshotSender::new(frozen);
+        let mut head = Vec::new();
+        Message::Snap(sender.last_zxid()).put(&mut head);
+        self.push(id, Out::Bytes(head), events);
+        self.push(id, Out::State(Box::new(sender)), events);
+    }
+
+    fn push(&mut self, id: LinkId, out: Out, events: &mut Vec<Event>) {
+        let Some(token) = self.tokens.get(&id).copied() else { return };
+        let Some(link) = self.links.get_mut(&token) else { return };
+        if let Out::Bytes(bytes) = &out {
+            link.out_bytes += bytes.len();
+        }
+        link.out.push_back(out);
+        if LINK_UNSENT_BYTES_MAX < link.out_bytes {
+            tracing::warn!(link = id.0, "a server does not take what it is sent");
+            return self.fail(token, events);
+        }
+        self.flush(token, events);
+    }
+
+    /// Hangs up; the replica knows.
+    pub(super) fn close(&mut self, id: LinkId) {
+        if let Some(token) = self.tokens.remove(&id)
+            && let Some(mut link) = self.links.remove(&token)
+            && let Some(socket) = &mut link.socket
+        {
+            let _ = socket.flush();
+        }
+    }
+
+    /// The replica has dealt with packets: more may be read.
+    pub(super) fn consumed(&mut self, id: LinkId, bytes: usize, events: &mut Vec<Event>) {
+        let Some(token) = self.tokens.get(&id).copied() else { return };
+        let Some(link) = self.links.get_mut(&token) else { return };
+        let was_full = LINK_HELD_BYTES_MAX <= link.held_bytes;
+        link.held_bytes = link.held_bytes.saturating_sub(bytes);
+        if was_full && link.held_bytes < LINK_HELD_BYTES_MAX {
+            self.on_ready(token, events);
+        }
+    }
+
+    pub(super) fn on_ready(&mut self, token: Token, events: &mut Vec<Event>) {
+        while let Some(link) = self.links.get_mut(&token) {
+            let Some(socket) = &mut link.socket else { return };
+            if LINK_HELD_BYTES_MAX <= link.held_bytes {
+                break;
+            }
+            let before = link.input.len();
+            let read = socket.read(&mut link.input, LINK_INPUT_BYTES.max(before + 1));
+            link.has_moved |= before < link.input.len();
+            let taken = take(link, self.packet_bytes_max, events);
+            match (read, taken) {
+                (Ok(true), Ok(())) => break,
+                (Ok(false), Ok(())) => (),
+                (Err(error), Ok(())) => {
+                    tracing::debug!(link = link.id.0, %error, "a link has ended");
+                    return self.fail(token, events);
+                }
+                (_, Err(error)) => {
+                    tracing::warn!(link = link.id.0, error, "a link cannot be understood");
+                    return self.fail(token, events);
+                }
+            }
+        }
+        self.flush(token, events);
+    }
+
+    fn flush(&mut self, token: Token, events: &mut Vec<Event>) {
+        let Some(link) = self.links.get_mut(&token) else { return };
+        let Some(socket) = &mut link.socket else { return };
+        loop {
+            if socket.unsent_bytes() == 0 {
+                match link.out.front_mut() {
+                    None => return,
+                    Some(Out::Bytes(_)) => {
+                        if let Some(Out::Bytes(bytes)) = link.out.pop_front() {
+                            socket.push(bytes);
+                        }
+                    }
+                    Some(Out::State(sender)) => match sender.next() {
+                        Some(chunk) => {
+                            link.out_bytes += chunk.len();
+                            socket.push(chunk);
+                        }
+                        None => drop(link.out.pop_front()),
+                    },
+                }
+            }
+            match socket.flush() {
+                Ok(sent) => {
+                    link.out_bytes -= sent;
+                    link.has_moved |= 0 < sent;
+                    if socket.unsent_bytes() != 0 {
+                        return;
+                    }
+                }
+                Err(_) => return self.fail(token, events),
+            }
+        }
+    }
+
+    fn fail(&mut self, token: Token, events: &mut Vec<Event>) {
+        if let Some(link) = self.links.remove(&token) {
+            self.tokens.remove(&link.id);
+            events.push(Event::Gone(link.id));
+        }
+    }
+
+    /// Tells which links have moved anything.
+    pub(super) fn on_time(&mut self, now: Instant, events: &mut Vec<Event>) {
+        for link in self.links.values_mut().filter(|link| link.has_moved) {
+            if link.told.is_none_or(|told| PROGRESS <= now.duration_since(told)) {
+                (link.told, link.has_moved) = (Some(now), false);
+                events.push(Event::Progress(link.id));
+            }
+        }
+    }
+}
+
+/// Takes everything complete out of the input.
+fn take(link: &mut Link, packet_bytes_max: usize, events: &mut Vec<Event>) -> Result<(), &'static str> {
+    loop {
+        if let Some((zxid, receiver)) = &mut link.loading {
+            let used = receiver.feed(&link.input).map_err(|_| "a state is broken")?;
+            let Some(used) = used else {
+                link.input.clear();
+                return Ok(());
+            };
+            link.input.drain(..used);
+            let zxid = *zxid;
+            let Some((_, receiver)) = link.loading.take() else { return Ok(()) };
+            let received = receiver.finish(zxid).map_err(|_| "a state is broken")?;
+            events.push(Event::Loaded(link.id, Box::new(received.state)));
+        }
+        if link.reader.next(&link.input, packet_bytes_max).map_err(|_| "a packet is too large")?.is_none() {
+            return Ok(());
+        }
+        take_packets(link, packet_bytes_max, events)?;
+    }
+}
+
+/// Takes packets, up to one that is followed by something else.
+fn take_packets(link: &mut Link, packet_bytes_max: usize, events: &mut Vec<Event>) -> Result<(), &'static str> {
+    let chunk = Bytes::from(std::mem::take(&mut link.input));
+    let (mut at, mut messages) = (0, Vec::new());
+    while let Some((packet, length)) =
+        link.reader.next(&chunk[at..], packet_bytes_max).map_err(|_| "a packet is too large")?
+    {
+        let message = Message::read(&packet, &chunk, link.side).map_err(|_| "a packet is broken")?;
+        at += length;
+        let snap = if let Message::Snap(zxid) = message { Some(zxid) } else { None };
+        messages.push(message);
+        if let Some(zxid) = snap {
+            let options = link.options.clone().ok_or("a learner sends a state")?;
+            link.loading = Some((zxid, Box::new(SnapshotReceiver::new(options))));
+            break;
+        }
+    }
+    link.input = chunk[at..].to_vec();
+    link.held_bytes += at;
+    events.push(Event::Messages(link.id, messages, at));
+    Ok(())
+}

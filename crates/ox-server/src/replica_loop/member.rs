@@ -1,0 +1,191 @@
+//! The replica thread of a member: what other servers and the disk say goes in, what they shall do comes out.
+
+use super::ReplicaLoop;
+use crate::log_writer::{Job, Report};
+use crate::peers::{Command, Event, Orders};
+use ox_replica::Now;
+use ox_zab::{DiskJob, Effect, LinkId, Message, Reason};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Packets of a link that are not taken yet, with the bytes that each batch holds.
+#[derive(Default)]
+struct Waiting {
+    messages: VecDeque<Message>,
+    batches: VecDeque<(usize, usize)>,
+}
+
+/// The way to other servers.
+pub(super) struct PeerLines {
+    orders: Arc<Orders>,
+    waiting: BTreeMap<LinkId, Waiting>,
+}
+
+impl PeerLines {
+    pub(super) fn new(orders: Arc<Orders>) -> Self {
+        Self { orders, waiting: BTreeMap::new() }
+    }
+}
+
+impl ReplicaLoop {
+    /// Takes in what the disk has done and what other servers say.
+    pub(super) fn hear_peers(&mut self, now: Now, reports: Vec<Report>, events: Vec<Event>) {
+        if self.peers.is_none() {
+            return;
+        }
+        for Report { done, state } in reports {
+            if let Some(state) = state {
+                *self.shared.state.write() = *state;
+            }
+            self.replica.on_done(now, done);
+            self.settle(now);
+        }
+        for event in events {
+            self.hear(now, event);
+            self.settle(now);
+        }
+        self.take_packets(now);
+    }
+
+    fn hear(&mut self, now: Now, event: Event) {
+        match event {
+            Event::Notification(from, note) => self.replica.on_notification(now, from, note),
+            Event::Election(server, link) => self.replica.on_election_link(now, server, link),
+            Event::Dialed(link) => self.replica.on_dialed(now, link),
+            Event::Linked(link) => self.replica.on_link(now, link),
+            Event::CannotListen => self.replica.step_down(now, Reason::CannotListen),
+            Event::Gone(link) => {
+                self.take_packets(now); // what was said before it went counts
+                self.forget(link);
+                self.replica.on_link_gone(now, link);
+            }
+            Event::Progress(link) => self.replica.on_progress(now, link),
+            Event::Loaded(link, state) => {
+                self.take_packets(now);
+                if self.replica.is_loading(link) {
+                    self.replica.on_loaded(now, *state);
+                }
+            }
+            Event::Messages(link, messages, bytes) => {
+                if let Some(peers) = &mut self.peers {
+                    let waiting = peers.waiting.entry(link).or_default();
+                    waiting.batches.push_back((messages.len(), bytes));
+                    waiting.messages.extend(messages);
+                }
+                self.take_packets(now);
+            }
+        }
+    }
+
+    fn forget(&mut self, link: LinkId) {
+        if let Some(peers) = &mut self.peers {
+            peers.waiting.remove(&link);
+        }
+    }
+
+    /// Gives the replica packets for as long as it takes them.
+    fn take_packets(&mut self, now: Now) {
+        let links: Vec<LinkId> = self.peers.iter().flat_map(|peers| peers.waiting.keys().copied()).collect();
+        for link in links {
+            while self.replica.takes_packets(link)
+                && let Some(message) = self.next_packet(link)
+            {
+                self.replica.on_message(now, link, message);
+                if self.replica.has_orders() {
+                    self.settle(now);
+                }
+            }
+        }
+        self.settle(now);
+    }
+
+    fn next_packet(&mut self, link: LinkId) -> Option<Message> {
+        let PeerLines { orders, waiting } = self.peers.as_mut()?;
+        let waiting = waiting.get_mut(&link)?;
+        let message = waiting.messages.pop_front()?;
+        if let Some((left, bytes)) = waiting.batches.front_mut() {
+            *left -= 1;
+            if *left == 0 {
+                orders.give([Command::Consumed(link, *bytes)]);
+                waiting.batches.pop_front();
+            }
+        }
+        Some(message)
+    }
+
+    /// Does what the ensemble asks for.
+    pub(super) fn settle(&mut self, now: Now) {
+        if self.peers.is_none() {
+            return;
+        }
+        if self.replica.is_unsettled() {
+            let shared = Arc::clone(&self.shared);
+            self.replica.settle(now, &shared.state.read(), &mut self.outboxes);
+            self.post();
+        }
+        self.hand_over_log();
+        self.perform();
+    }
+
+    /// Passes effects on: to the disk, and to the peers thread.
+    pub(super) fn perform(&mut self) {
+        let effects = self.replica.take_effects();
+        if effects.is_empty() {
+            return;
+        }
+        let mut commands = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Send(link, message) => send(&mut commands, link, &message),
+                Effect::Notify(to, note) => commands.push(Command::Notify(to, note)),
+                Effect::Dial(leader) => commands.push(Command::Dial(leader)),
+                Effect::SendSnapshot(link) => {
+                    commands.push(Command::Snapshot(link, self.shared.state.read().freeze()));
+                }
+                Effect::Close(link) => {
+                    self.forget(link);
+                    commands.push(Command::Close(link));
+                }
+                Effect::Disk(job) => self.give_job(job),
+                Effect::Listen => commands.push(Command::Listen(true)),
+                Effect::Looking => {
+                    tracing::info!("LOOKING");
+                    commands.push(Command::Listen(false));
+                }
+                Effect::Leave(reason) => tracing::warn!(?reason, "giving up the role"),
+                Effect::Append(_) | Effect::Commit(_) | Effect::Stage(_) | Effect::Established(_) => (),
+                Effect::UpToDate(_) | Effect::FromLearner(..) | Effect::FromLeader(_) | Effect::Synced(_) => (),
+            }
+        }
+        if let Some(peers) = &self.peers {
+            peers.orders.give(commands);
+        }
+    }
+
+    fn give_job(&mut self, job: DiskJob) {
+        let job = match job {
+            DiskJob::AcceptedEpoch(epoch) => Job::AcceptedEpoch(epoch),
+            DiskJob::CurrentEpoch(epoch) => Job::CurrentEpoch(epoch),
+            DiskJob::Truncate(zxid) => Job::Truncate(zxid),
+            DiskJob::Install(_) => {
+                let Some(staged) = self.replica.take_staged() else { return };
+                let mut state = self.shared.state.write();
+                *state = staged;
+                Job::Install(state.freeze())
+            }
+        };
+        self.log.push_job(job);
+    }
+}
+
+/// Adds a packet, to those for the same link if they are the last.
+fn send(commands: &mut Vec<Command>, link: LinkId, message: &Message) {
+    if let Some(Command::Send(last, bytes)) = commands.last_mut()
+        && *last == link
+    {
+        return message.put(bytes);
+    }
+    let mut bytes = Vec::new();
+    message.put(&mut bytes);
+    commands.push(Command::Send(link, bytes));
+}

@@ -1,0 +1,197 @@
+//! Replacing a history by the leader's (SNAP).
+//!
+//! What is stored may be another history than the leader's, above and below the zxid of its snapshot, so all of it has to
+//! go; but it may also hold what others rely on, so it stays until the new one is certain. A note makes the switch one
+//! step, whenever the power goes:
+//!
+//! ```text
+//! snapshot written, synced, read back ──> note ──> snapshot gets its name ──> note: moving ──> all else moved aside ──> no note
+//!                        (the old history counts)  └──────────────── (the new history counts) ────────────────┘
+//! ```
+//! A start that finds a note looks whether the snapshot that it describes is there. If so, it finishes the moving before
+//! anything is read; if not and nothing was moved, it removes the note. What was moved (`old.<zxid>.<name>`) goes when
+//! another snapshot is durable.
+//!
+//! `oxk.install`, beside the snapshots, big-endian:
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | magic `OXKINST1` |
+//! | 8 | 8 | zxid in the name of the snapshot |
+//! | 16 | 8 | length of its file |
+//! | 24 | 8 | Adler-32 of its file, zero-extended: an older snapshot of that name is another one |
+//! | 32 | 4 | its compression: 0 none, 1 gz, 2 snappy |
+//! | 36 | 4 | 1 if files may have been moved |
+//! | 40 | 8 | Adler-32 of bytes 0 to 39, zero-extended |
+
+use super::MemberLog;
+use crate::disk::{Disk, Open, read_full};
+use crate::error::{Error, IoContext};
+use crate::limits::READ_CHUNK_BYTES;
+use crate::lineage::Lineage;
+use crate::marker::{Marker, write_durably};
+use crate::names::{self, Compression, Dirs, SnapshotFile, old_name, snapshot_name};
+use crate::small_file;
+use crate::snapshot::write::publish;
+use crate::space::Reserve;
+use ox_proto::Zxid;
+use ox_tree::Frozen;
+use simd_adler32::Adler32;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+const NAME: &str = "oxk.install";
+const MAGIC: &[u8; 8] = b"OXKINST1";
+const BYTES: usize = 48;
+const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Gz, Compression::Snappy];
+
+impl MemberLog {
+    /// Makes `frozen` the history, in place of everything that is stored. Nothing appended may be waiting for its sync
+    /// any more. An error means that the process has to end; the next start finds the old history or the new one.
+    pub fn install(&mut self, frozen: &Frozen) -> Result<SnapshotFile, Error> {
+        self.job(|log| {
+            log.log.finish()?;
+            let shared = Arc::clone(&log.store.0);
+            let (disk, dirs, reserve) = (&*shared.disk, &shared.dirs, &*shared.reserve);
+            let _files = shared.files.lock();
+            *shared.lineage.lock() = Lineage::Unusable;
+            // There is no sync without it, so it may have all the space there is.
+            let prepared = log.store.prepare(frozen, &|| Ok(u64::MAX / 2))?;
+            let note = Note::new(disk, &prepared.unfinished, &prepared.file)?;
+            note.write(disk, reserve, dirs)?;
+            let file = publish(disk, prepared)?;
+            let note = Note { moving: true, ..note };
+            note.write(disk, reserve, dirs)?;
+            note.finish(disk, dirs)?;
+            let last = frozen.last_zxid();
+            log.log.continue_after(last);
+            log.begin_history(last, last, last);
+            Ok(file)
+        })
+    }
+}
+
+/// What the note says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Note {
+    last: Zxid,
+    compression: Compression,
+    length: u64,
+    adler: u32,
+    moving: bool,
+}
+
+/// Finishes, or forgets, what an earlier run began.
+pub(crate) fn resume(disk: &dyn Disk, dirs: &Dirs) -> Result<(), Error> {
+    let path = dirs.snapshots.join(NAME);
+    let Some(bytes) = small_file::read(disk, &path)? else { return Ok(()) };
+    let Some(note) = Note::decode(&bytes) else { return Err(Error::InstallUnreadable(path)) };
+    let snapshot = dirs.snapshots.join(snapshot_name(note.last, note.compression));
+    match fingerprint(disk, &snapshot)? {
+        Some(found) if found == (note.length, note.adler) => {
+            // It was synced before it got its name; the name may not have been.
+            disk.sync_dir(&dirs.snapshots).context("sync directory", &dirs.snapshots)?;
+            note.finish(disk, dirs)
+        }
+        _ if note.moving => Err(Error::InstallLost(snapshot)),
+        _ => small_file::remove(disk, &dirs.snapshots, NAME),
+    }
+}
+
+impl Note {
+    fn new(disk: &dyn Disk, unfinished: &Path, file: &SnapshotFile) -> Result<Self, Error> {
+        let found = fingerprint(disk, unfinished)?;
+        let (length, adler) = found.ok_or(io::ErrorKind::NotFound.into()).context("open", unfinished)?;
+        Ok(Self { last: file.last, compression: file.compression, length, adler, moving: false })
+    }
+
+    fn write(&self, disk: &dyn Disk, reserve: &Reserve, dirs: &Dirs) -> Result<(), Error> {
+        small_file::replace(disk, Some(reserve), &dirs.snapshots, NAME, &self.encode())
+    }
+
+    /// Moves everything but the snapshot aside; then the note can go.
+    fn finish(&self, disk: &dyn Disk, dirs: &Dirs) -> Result<(), Error> {
+        let listing = names::list(disk, dirs)?;
+        let kept = dirs.snapshots.join(snapshot_name(self.last, self.compression));
+        let logs = listing.logs.iter().map(|log| &log.path);
+        let snapshots = listing.snapshots.iter().map(|file| &file.path).filter(|path| **path != kept);
+        for path in logs.chain(snapshots) {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            disk.rename(path, &path.with_file_name(old_name(self.last, name))).context("rename", path)?;
+        }
+        for dir in dirs.each() {
+            disk.sync_dir(dir).context("sync directory", dir)?;
+        }
+        // It spoke of the old history.
+        let marker = Marker { log: Zxid::ZERO, position: 0, identity: 0, last: self.last };
+        write_durably(disk, &dirs.logs, &marker)?;
+        small_file::remove(disk, &dirs.snapshots, NAME)
+    }
+
+    fn encode(&self) -> [u8; BYTES] {
+        let compression = COMPRESSIONS.iter().position(|one| *one == self.compression).unwrap_or_default();
+        let mut bytes = [0; BYTES];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..16].copy_from_slice(&self.last.0.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.length.to_be_bytes());
+        bytes[24..32].copy_from_slice(&u64::from(self.adler).to_be_bytes());
+        bytes[35] = u8::try_from(compression).unwrap_or_default();
+        bytes[39] = u8::from(self.moving);
+        let checksum = u64::from(simd_adler32::adler32(&&bytes[..40]));
+        bytes[40..].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+
+    /// `None` for anything but an intact note.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
+        let number = |at: usize| bytes[at..].first_chunk().map(|word| i64::from_be_bytes(*word));
+        let note = Self {
+            last: Zxid(number(8)?),
+            length: number(16)?.cast_unsigned(),
+            adler: u32::try_from(number(24)?).ok()?,
+            compression: *COMPRESSIONS.get(usize::from(bytes[35]))?,
+            moving: bytes[39] == 1,
+        };
+        (note.encode() == *bytes).then_some(note)
+    }
+}
+
+/// Length and checksum of a file; none if there is none.
+fn fingerprint(disk: &dyn Disk, path: &Path) -> Result<Option<(u64, u32)>, Error> {
+    let file = match disk.open(path, Open::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).context("open", path),
+    };
+    let (mut adler, mut length, mut chunk) = (Adler32::new(), 0, vec![0; READ_CHUNK_BYTES]);
+    loop {
+        let count = read_full(&*file, &mut chunk, length).context("read", path)?;
+        if count == 0 {
+            return Ok(Some((length, adler.finish())));
+        }
+        adler.write(&chunk[..count]);
+        length += count as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_intact_note_counts() {
+        for compression in COMPRESSIONS {
+            let note = Note { last: Zxid(14), compression, length: 619, adler: 0xf987_0c34, moving: true };
+            let bytes = note.encode();
+            assert_eq!(Note::decode(&bytes), Some(note));
+            assert_eq!(Note::decode(&bytes[..47]), None);
+            for at in 0..bytes.len() {
+                let mut damaged = bytes;
+                damaged[at] ^= 4;
+                assert_eq!(Note::decode(&damaged), None, "byte {at}");
+            }
+        }
+    }
+}

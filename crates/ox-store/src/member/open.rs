@@ -1,0 +1,209 @@
+//! Opening the directories of a member.
+//!
+//! Everything is read and judged before anything is changed, except that an installation which was begun is finished
+//! first:
+//!
+//! ```text
+//! identity ──> quarantine note? ──> snapshots and logs ──> epochs ──> repair, sync, note epochs ──> Loaded
+//!    │ other       │ yes                │ damaged ──────────┤ do not fit
+//!    └ refused     └──────────────> Quarantined <───────────┘             nothing stored at all ──> Empty
+//! ```
+
+use super::epochs::{EpochFiles, Found, Stored, Vouched};
+use super::quarantine::Quarantine;
+use super::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Standing, identity, install};
+use crate::disk::Disk;
+use crate::error::{Error, IoContext};
+use crate::lineage::Lineage;
+use crate::marker::Marker;
+use crate::names::Listing;
+use crate::recovery::repair::{move_aside, repair, secure};
+use crate::recovery::{Files, MemberRules, Recovered, Rules, recover};
+use crate::store::{StartSnapshot, Store, StoreOptions, report, tidy};
+use ox_proto::Zxid;
+use ox_tree::{Options, State};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+impl Store {
+    /// Opens the directories of an ensemble member. Damage is a value ([`Standing::Quarantined`]) unless the options
+    /// say otherwise; an error is trouble with the system, or another server's directory.
+    pub fn open_member(
+        disk: Arc<dyn Disk>,
+        options: &StoreOptions,
+        member: &MemberOptions,
+        tree_options: &Options,
+        seed: u64,
+    ) -> Result<OpenedMember, Error> {
+        let store = Self::lock(disk, options, tree_options, Lineage::Unusable)?;
+        let (disk, dirs) = (&store.0.disk, &store.0.dirs);
+        identity::check(&**disk, dirs, member.server)?;
+        let found = match Found::read(&**disk, &dirs.snapshots) {
+            Err(error) if error.is_damage() => Found::UNREADABLE,
+            found => found?,
+        };
+        let judged = match Quarantine::read(&**disk, &dirs.snapshots)? {
+            Some(quarantine) => Judged::Quarantined(quarantine),
+            None => judge(&store, options, member, tree_options, &found)?,
+        };
+        identity::claim(&**disk, dirs, member.server)?;
+        let session_clock_ms = store.get_ready(options)?;
+        let (epochs, are_stored) = match &judged {
+            Judged::Good { epochs, .. } => {
+                let stored = (Stored::Epoch(epochs.accepted), Stored::Epoch(epochs.current));
+                (*epochs, (found.accepted, found.current) == stored)
+            }
+            Judged::Quarantined(_) => (Epochs { accepted: found.accepted.epoch().unwrap_or(0), current: 0 }, false),
+            Judged::Empty { .. } => (Epochs::default(), false),
+        };
+        let log = MemberLog {
+            log: store.log(options, Zxid::ZERO, seed)?,
+            epochs: EpochFiles::new(
+                Arc::clone(disk),
+                dirs.snapshots.clone(),
+                Arc::clone(&store.0.reserve),
+                epochs,
+                are_stored,
+            ),
+            store: store.clone(),
+            options: options.clone(),
+            member: *member,
+            tree_options: tree_options.clone(),
+            histories: 0,
+            has_history: false,
+        };
+        let mut opened = OpenedMember { store, log, standing: Standing::Empty, session_clock_ms };
+        opened.standing = match judged {
+            Judged::Quarantined(quarantine) => Standing::Quarantined(quarantine),
+            Judged::Empty { initialize: false } => Standing::Empty,
+            Judged::Empty { initialize: true } => Standing::Loaded(Box::new(opened.log.found()?)),
+            Judged::Good { recovered, listing, .. } => {
+                Standing::Loaded(Box::new(opened.log.settle(*recovered, &listing)?))
+            }
+        };
+        Ok(opened)
+    }
+}
+
+/// What was read.
+enum Judged {
+    Good { recovered: Box<Recovered>, listing: Listing, epochs: Epochs },
+    Empty { initialize: bool },
+    Quarantined(Quarantine),
+}
+
+/// Reads snapshots and logs and compares them with the epochs. Notes a quarantine.
+fn judge(
+    store: &Store,
+    options: &StoreOptions,
+    member: &MemberOptions,
+    tree_options: &Options,
+    found: &Found,
+) -> Result<Judged, Error> {
+    let shared = &*store.0;
+    let initialize = has_initialize(&*shared.disk, options)?;
+    let outcome = recover_and_compare(store, options, member, tree_options, (found, initialize));
+    let error = match outcome {
+        Err(error) if error.is_damage() && member.on_damage != OnDamage::Exit => error,
+        outcome => return outcome,
+    };
+    let quarantine = Quarantine { reason: error.to_string(), since_ms: options.now_ms };
+    quarantine.write(&*shared.disk, &shared.reserve, &shared.dirs.snapshots)?;
+    Ok(Judged::Quarantined(quarantine))
+}
+
+fn recover_and_compare(
+    store: &Store,
+    options: &StoreOptions,
+    member: &MemberOptions,
+    tree_options: &Options,
+    (found, initialize): (&Found, bool),
+) -> Result<Judged, Error> {
+    let (disk, dirs) = (&*store.0.disk, &store.0.dirs);
+    install::resume(disk, dirs)?;
+    let listing = store.listing()?;
+    let files = Files { disk, dirs, listing: &listing, marker: Marker::load(disk, &dirs.logs)? };
+    let recovered = recover(&files, &member.rules(options), tree_options)?;
+    if recovered.snapshot.is_none() && recovered.replay.last_log.is_none() {
+        if found.any_above_zero() {
+            return Err(Error::HistoryLost(dirs.snapshots.clone()));
+        }
+        return Ok(Judged::Empty { initialize });
+    }
+    let vouched = Vouched { initialize, accept_doubt: member.on_damage == OnDamage::Accept };
+    let epochs = found.judge(recovered.replay.last.epoch(), vouched);
+    let epochs = epochs.map_err(|source| Error::Epochs { path: dirs.snapshots.clone(), source })?;
+    Ok(Judged::Good { recovered: Box::new(recovered), listing, epochs })
+}
+
+fn has_initialize(disk: &dyn Disk, options: &StoreOptions) -> Result<bool, Error> {
+    for path in options.initialize_markers() {
+        if exists(disk, &path)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn exists(disk: &dyn Disk, path: &Path) -> Result<bool, Error> {
+    match disk.open(path, crate::disk::Open::Read) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).context("open", path),
+    }
+}
+
+impl MemberOptions {
+    pub(super) fn rules(&self, options: &StoreOptions) -> Rules {
+        let accept_doubt = self.on_damage == OnDamage::Accept;
+        Rules { member: Some(MemberRules { accept_doubt, window: self.window, limit: None }), ..options.rules() }
+    }
+}
+
+impl MemberLog {
+    /// Begins an empty history, because all others are known to be empty too: a snapshot without transactions, and no
+    /// promise yet.
+    pub fn found(&mut self) -> Result<Loaded, Error> {
+        self.job(|log| {
+            let shared = &log.store.0;
+            let frozen = State::new(log.tree_options.clone()).freeze();
+            let files = shared.files.lock();
+            log.store.write_into(&frozen, &|| Ok(u64::MAX / 2))?;
+            drop(files);
+            let listing = log.store.listing()?;
+            let marker = Marker::load(&*shared.disk, &shared.dirs.logs)?;
+            let files = Files { disk: &*shared.disk, dirs: &shared.dirs, listing: &listing, marker };
+            let recovered = recover(&files, &log.member.rules(&log.options), &log.tree_options)?;
+            log.settle_files(recovered, &listing)
+        })
+    }
+
+    fn settle(&mut self, recovered: Recovered, listing: &Listing) -> Result<Loaded, Error> {
+        self.job(|log| log.settle_files(recovered, listing))
+    }
+
+    /// Makes what was recovered durable, then the epochs; and removes what is left over.
+    pub(super) fn settle_files(&mut self, mut recovered: Recovered, listing: &Listing) -> Result<Loaded, Error> {
+        let shared = Arc::clone(&self.store.0);
+        let marker = Marker::load(&*shared.disk, &shared.dirs.logs)?;
+        let files = Files { disk: &*shared.disk, dirs: &shared.dirs, listing, marker };
+        let dropped = repair(&files, &recovered, self.options.now_ms)?;
+        secure(&files, &recovered)?;
+        for log in &recovered.replay.damaged_but_covered {
+            if !recovered.replay.used.contains(&log.path) {
+                move_aside(&*shared.disk, &log.path, self.options.now_ms)?;
+            }
+        }
+        self.epochs.store()?;
+        tidy(&files, &self.options)?;
+        let last = recovered.replay.last;
+        let reach = last.max(recovered.replay.reach);
+        let base = recovered.snapshot.as_ref().map(|(file, _)| file.last);
+        self.log.continue_after(last);
+        self.begin_history(base.unwrap_or(Zxid::ZERO), last, reach);
+        let window = std::mem::take(&mut recovered.replay.window).into_records();
+        let (state, report) = report(&self.store, listing, recovered, (dropped, 0, StartSnapshot::NotNeeded));
+        Ok(Loaded { state, reach, window, has_snapshot: base.is_some(), report })
+    }
+}

@@ -1,0 +1,167 @@
+//! The content of a snapshot, the same in a file and on its way to a learner: sessions, lists, nodes, end of nodes.
+//!
+//! Both sides work piece by piece. What encodes fills a buffer up to some size at a time; what decodes takes one item at
+//! a time from whatever bytes are there.
+
+use super::END_MARK;
+use super::read::{Sink, StoredNode};
+use ox_proto::acl::put_acls;
+use ox_proto::jute::{Jute, put_buffer, put_count, put_text};
+use ox_proto::{DecodeError, RawAcls, Reader};
+use ox_tree::{Frozen, FrozenNode, Walk};
+
+/// The content being encoded.
+pub(crate) struct BodyEncoder {
+    at: Encode,
+    /// Nodes encoded so far.
+    pub(crate) nodes: u64,
+}
+
+/// What comes next.
+enum Encode {
+    SessionCount,
+    Session(usize),
+    List(usize),
+    Node(Walk),
+    Nothing,
+}
+
+impl BodyEncoder {
+    pub(crate) fn new() -> Self {
+        Self { at: Encode::SessionCount, nodes: 0 }
+    }
+
+    /// Appends more of `frozen`, always the same one, until `out` has `bytes` or a little more; false once all of it was
+    /// appended.
+    pub(crate) fn fill(&mut self, frozen: &Frozen, out: &mut Vec<u8>, bytes: usize) -> bool {
+        while out.len() < bytes {
+            match &mut self.at {
+                Encode::SessionCount => {
+                    put_count(out, frozen.sessions().len());
+                    self.at = Encode::Session(0);
+                }
+                Encode::Session(next) => match frozen.sessions().get(*next) {
+                    Some((id, timeout_ms)) => {
+                        id.put(out);
+                        timeout_ms.put(out);
+                        *next += 1;
+                    }
+                    None => {
+                        put_count(out, frozen.acl_count());
+                        self.at = Encode::List(0);
+                    }
+                },
+                Encode::List(next) => match frozen.acls().nth(*next) {
+                    Some((id, acls)) => {
+                        id.put(out);
+                        put_acls(out, acls);
+                        *next += 1;
+                    }
+                    None => self.at = Encode::Node(Walk::default()),
+                },
+                Encode::Node(walk) => match walk.step(frozen) {
+                    Some(node) => {
+                        put_node(out, &node);
+                        self.nodes += 1;
+                    }
+                    None => {
+                        put_text(out, END_MARK);
+                        self.at = Encode::Nothing;
+                    }
+                },
+                Encode::Nothing => return false,
+            }
+        }
+        true
+    }
+}
+
+fn put_node(out: &mut Vec<u8>, node: &FrozenNode<'_>) {
+    put_text(out, node.path);
+    put_buffer(out, node.data);
+    node.acl.put(out);
+    node.stat.put(out);
+}
+
+/// The content being decoded.
+#[derive(Default)]
+pub(crate) struct BodyDecoder {
+    at: Decode,
+    /// Sessions decoded so far.
+    pub(crate) sessions: u64,
+    /// Nodes decoded so far.
+    pub(crate) nodes: u64,
+}
+
+/// What comes next; with the number of items that were announced and have not come.
+#[derive(Clone, Copy, Default)]
+enum Decode {
+    #[default]
+    SessionCount,
+    Session(usize),
+    ListCount,
+    List(usize),
+    Node,
+    Nothing,
+}
+
+/// Why an item could not be taken.
+pub(crate) enum BodyError {
+    /// `Truncated` if it may work with more bytes.
+    Decode(DecodeError),
+    /// The sink does not want it.
+    Content(String),
+}
+
+impl From<DecodeError> for BodyError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
+    }
+}
+
+impl BodyDecoder {
+    /// Takes one item from the start of `from` and hands it to `sink`; false at the end of the content. After an error
+    /// `from` is of no use, and nothing was taken.
+    pub(crate) fn take(&mut self, from: &mut Reader<'_>, sink: &mut impl Sink) -> Result<bool, BodyError> {
+        match self.at {
+            Decode::SessionCount => self.at = Decode::Session(from.count()?.unwrap_or(0)),
+            Decode::Session(0) => self.at = Decode::ListCount,
+            Decode::Session(left) => {
+                let (id, timeout_ms) = (from.get()?, from.get()?);
+                sink.session(id, timeout_ms).map_err(BodyError::Content)?;
+                self.sessions += 1;
+                self.at = Decode::Session(left - 1);
+            }
+            Decode::ListCount => self.at = Decode::List(from.count()?.unwrap_or(0)),
+            Decode::List(0) => self.at = Decode::Node,
+            Decode::List(left) => {
+                let (id, acls) = get_list(from)?;
+                sink.acl(id, acls).map_err(BodyError::Content)?;
+                self.at = Decode::List(left - 1);
+            }
+            Decode::Node => match get_node(from)? {
+                Some(node) => {
+                    sink.node(&node).map_err(BodyError::Content)?;
+                    self.nodes += 1;
+                }
+                None => self.at = Decode::Nothing,
+            },
+            Decode::Nothing => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn get_list<'a>(from: &mut Reader<'a>) -> Result<(i64, RawAcls<'a>), DecodeError> {
+    let (id, acls) = (from.get()?, from.get::<RawAcls<'_>>()?);
+    if acls.is_null() { Err(DecodeError::Null) } else { Ok((id, acls)) }
+}
+
+/// The next node, or none at the end of the nodes.
+fn get_node<'a>(from: &mut Reader<'a>) -> Result<Option<StoredNode<'a>>, DecodeError> {
+    let path = from.text()?;
+    if path == END_MARK {
+        return Ok(None);
+    }
+    Ok(Some(StoredNode { path, data: from.get()?, acl: from.get()?, stat: from.get()? }))
+}

@@ -1,0 +1,143 @@
+//! A snapshot on its way to a learner.
+//!
+//! The content as in a file (`body.rs`), without header and seals, then the string `BenWasHere`; its zxid is that of the
+//! packet before it. Packets follow directly, so the receiver has to know where it ends.
+
+use super::SnapshotError;
+use super::body::{BodyDecoder, BodyEncoder, BodyError};
+use crate::limits::WRITE_CHUNK_BYTES;
+use crate::recovery::LoaderSink;
+use ox_proto::jute::put_text;
+use ox_proto::{DecodeError, Reader, Zxid};
+use ox_tree::{Frozen, Loader, Options, State};
+
+/// Ends the stream.
+const SIGNATURE: &str = "BenWasHere";
+/// The signature as it is encoded.
+const SIGNATURE_BYTES: &[u8; 14] = b"\0\0\0\x0aBenWasHere";
+
+/// The stream of a state, chunk by chunk, at the receiver's pace.
+pub struct SnapshotSender {
+    frozen: Frozen,
+    body: BodyEncoder,
+    done: bool,
+}
+
+impl SnapshotSender {
+    /// From the beginning.
+    pub fn new(frozen: Frozen) -> Self {
+        Self { frozen, body: BodyEncoder::new(), done: false }
+    }
+
+    /// The zxid for the packet before the stream.
+    pub fn last_zxid(&self) -> Zxid {
+        self.frozen.last_zxid()
+    }
+}
+
+impl Iterator for SnapshotSender {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if self.done {
+            return None;
+        }
+        let mut chunk = Vec::with_capacity(WRITE_CHUNK_BYTES + (4 << 10));
+        if !self.body.fill(&self.frozen, &mut chunk, WRITE_CHUNK_BYTES) {
+            put_text(&mut chunk, SIGNATURE);
+            self.done = true;
+        }
+        Some(chunk)
+    }
+}
+
+/// A state being received. Memory grows with what was received, never with what is announced.
+pub struct SnapshotReceiver {
+    body: BodyDecoder,
+    sink: LoaderSink,
+    /// An item that has not come completely.
+    begun: Vec<u8>,
+    /// Bytes before that.
+    taken: u64,
+    done: bool,
+}
+
+/// A state that was received.
+pub struct Received {
+    /// Everything up to the zxid of the packet; parts of what follows may be contained.
+    pub state: State,
+    /// Nodes whose list has not come, closed to everybody; a transaction that follows may bring it. See
+    /// [`State::is_closed`].
+    pub unresolved: Vec<String>,
+}
+
+impl SnapshotReceiver {
+    /// Waits for the first byte.
+    pub fn new(options: Options) -> Self {
+        let sink = LoaderSink(Loader::new(options));
+        Self { body: BodyDecoder::default(), sink, begun: Vec::new(), taken: 0, done: false }
+    }
+
+    /// Takes the next bytes. None if more are needed; at the end of the stream the number of these bytes that belong
+    /// to it. An error spoils the whole stream.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Option<usize>, SnapshotError> {
+        if self.done {
+            return Ok(Some(0));
+        }
+        let mut begun = std::mem::take(&mut self.begun);
+        let rest = if begun.is_empty() {
+            self.take(bytes)?
+        } else {
+            begun.extend_from_slice(bytes);
+            self.take(&begun)?
+        };
+        if self.done {
+            return Ok(Some(bytes.len() - rest.len()));
+        }
+        if rest.len() != begun.len() || begun.is_empty() {
+            begun = rest.to_vec();
+        }
+        self.begun = begun;
+        Ok(None)
+    }
+
+    /// The state, once [`SnapshotReceiver::feed`] has seen the end. `last` is the zxid of the packet before the stream.
+    pub fn finish(self, last: Zxid) -> Result<Received, SnapshotError> {
+        if !self.done {
+            let (offset, source) = (self.taken, DecodeError::Truncated);
+            return Err(SnapshotError::Decode { offset, source });
+        }
+        let mut loader = self.sink.0;
+        let unresolved = loader.take_unresolved();
+        let state = loader.finish(last).map_err(|error| SnapshotError::Content(error.to_string()))?;
+        Ok(Received { state, unresolved })
+    }
+
+    /// Takes all complete items; returns what is left.
+    fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], SnapshotError> {
+        let mut rest = bytes;
+        loop {
+            // The same strings as in a file: an Apache leader splits some characters in two.
+            let mut from = Reader::from_disk(rest);
+            let more = self.body.take(&mut from, &mut self.sink);
+            match more {
+                Ok(true) => {
+                    self.taken += (rest.len() - from.rest().len()) as u64;
+                    rest = from.rest();
+                }
+                Ok(false) => return self.signature(rest),
+                Err(BodyError::Decode(DecodeError::Truncated)) => return Ok(rest),
+                Err(BodyError::Decode(source)) => return Err(SnapshotError::Decode { offset: self.taken, source }),
+                Err(BodyError::Content(text)) => return Err(SnapshotError::Content(text)),
+            }
+        }
+    }
+
+    fn signature<'a>(&mut self, rest: &'a [u8]) -> Result<&'a [u8], SnapshotError> {
+        if let Some(rest) = rest.strip_prefix(SIGNATURE_BYTES) {
+            self.done = true;
+            return Ok(rest);
+        }
+        if SIGNATURE_BYTES.starts_with(rest) { Ok(rest) } else { Err(SnapshotError::BadSignature) }
+    }
+}

@@ -1,0 +1,76 @@
+//! The newest transactions of a history, as a leader needs them for learners that are a little behind.
+
+use crate::limits::WINDOW_BYTES_MAX;
+use ox_proto::Zxid;
+use std::collections::VecDeque;
+
+/// A transaction as it is logged and proposed: header, body, digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// Its zxid.
+    pub zxid: Zxid,
+    /// The bytes of the record, without the frame around it in the log.
+    pub record: Vec<u8>,
+}
+
+/// The last so many records, without holes.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    records_max: usize,
+    records: VecDeque<Logged>,
+    bytes: usize,
+}
+
+impl Window {
+    pub(crate) fn new(records_max: usize) -> Self {
+        Self { records_max, ..Self::default() }
+    }
+
+    pub(crate) fn push(&mut self, zxid: Zxid, record: &[u8]) {
+        if self.records_max == 0 {
+            return;
+        }
+        if self.records.back().is_some_and(|last| !zxid.follows(last.zxid)) {
+            (self.records, self.bytes) = (VecDeque::new(), 0);
+        }
+        let mut spare = Vec::new();
+        let is_full = |window: &Self| window.records_max <= window.records.len() || WINDOW_BYTES_MAX < window.bytes;
+        self.bytes += record.len();
+        while !self.records.is_empty() && is_full(self) {
+            spare = self.records.pop_front().map(|oldest| oldest.record).unwrap_or_default();
+            self.bytes -= spare.len();
+        }
+        spare.clear();
+        spare.extend_from_slice(record);
+        self.records.push_back(Logged { zxid, record: spare });
+    }
+
+    pub(crate) fn into_records(self) -> Vec<Logged> {
+        self.records.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zxids(window: Window) -> Vec<i64> {
+        window.into_records().into_iter().map(|logged| logged.zxid.0).collect()
+    }
+
+    fn filled(records_max: usize, records: &[(i64, usize)]) -> Vec<i64> {
+        let mut window = Window::new(records_max);
+        records.iter().for_each(|(zxid, length)| window.push(Zxid(*zxid), &vec![1; *length]));
+        zxids(window)
+    }
+
+    #[test]
+    fn the_newest_are_kept() {
+        assert_eq!(filled(0, &[(1, 1), (2, 1)]), [0; 0]);
+        assert_eq!(filled(2, &[(1, 1), (2, 1), (3, 1)]), [2, 3]);
+        assert_eq!(filled(9, &[(1, 1), (2, 1), (4, 1), (5, 1)]), [4, 5], "nothing from before a hole");
+        let large = WINDOW_BYTES_MAX / 2;
+        assert_eq!(filled(9, &[(1, large), (2, large), (3, 1)]), [2, 3], "bounded in bytes");
+        assert_eq!(filled(9, &[(1, 1), (2, 3 * large)]), [2], "but one there is always");
+    }
+}

@@ -1,0 +1,297 @@
+//! How an ensemble member starts: epochs, identity, emptiness, damage.
+
+use crate::life::{
+    Life, Txns, cut_power_everywhere, cut_power_twice, fail_everywhere, loaded, open, open_with, quarantined, state_of,
+    txns, worked, zx,
+};
+use crate::sim::{damage, file, golden, names, options, remove};
+use crate::workload::make;
+use ox_proto::Zxid;
+use ox_store::disk::{Keep, SimDisk};
+use ox_store::{Epochs, Error, Loaded, MemberOptions, OnDamage, Standing, Store};
+use ox_tree::Options;
+use std::path::Path;
+use std::sync::Arc;
+
+#[test]
+fn following_survives_power_cuts_and_failing_calls() {
+    let start = Life::new();
+    cut_power_everywhere(&start, Life::follow, 1_000);
+    cut_power_twice(&start, Life::follow);
+    fail_everywhere(&start, Life::follow);
+    let mut split = Life::new();
+    split.options.log_dir = Some("/logs/zk".into());
+    fail_everywhere(&split, Life::follow);
+}
+
+fn set(disk: &SimDisk, name: &str, content: &str) {
+    disk.install(&file(name), content.as_bytes());
+}
+
+fn read(disk: &SimDisk, name: &str) -> Option<String> {
+    disk.content(&file(name)).map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+#[test]
+fn a_member_starts_on_what_apache_left() {
+    for (number, epochs) in [(1, (3, 3)), (2, (3, 3)), (3, (3, 3))] {
+        let (disk, expected) = golden(&format!("g-ensemble/{number}"));
+        let before: Vec<_> = names(&disk, "").into_iter().map(|name| (disk.content(&file(&name)), name)).collect();
+        let opened = open_with(&disk, &options(), &MemberOptions::new(number)).unwrap();
+        let found = opened.log.epochs();
+        assert_eq!((found.accepted, found.current), epochs);
+        let loaded = loaded(opened.standing);
+        crate::expected::check_state(&loaded.state, &expected, &format!("member {number}"));
+        assert_eq!(loaded.window.last().map(|logged| logged.zxid), Some(loaded.state.last_zxid()));
+        assert!(loaded.has_snapshot && loaded.report.dropped.is_none());
+        // Nothing was written at start but our own side files; the last log lost its zeros.
+        for (content, name) in before {
+            let after = disk.content(&file(&name)).unwrap();
+            assert!(content.unwrap().starts_with(&after), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_window_holds_what_a_proposal_carries() {
+    let (disk, txns) = worked();
+    for (window, found) in [(500, 6), (4, 4)] {
+        let member = MemberOptions { window, ..MemberOptions::new(1) };
+        let loaded = loaded(open_with(&disk.fork(), &options(), &member).unwrap().standing);
+        assert_eq!(loaded.window.len(), found, "a snapshot covers the rest");
+        check_window(&loaded, &txns);
+    }
+}
+
+fn check_window(loaded: &Loaded, txns: &[(Zxid, u8)]) {
+    for (logged, (zxid, salt)) in loaded.window.iter().rev().zip(txns.iter().rev()) {
+        let before: Txns = txns.iter().filter(|(other, _)| other < zxid).copied().collect();
+        let mut frame = Vec::new();
+        make(&mut state_of(&before), *zxid, *salt, &mut frame);
+        assert_eq!((logged.zxid, &logged.record[..]), (*zxid, &frame[12..frame.len() - 1]));
+    }
+}
+
+/// K58: another server's directory is refused untouched.
+#[test]
+fn k058_a_copied_directory_is_refused() {
+    let (disk, _) = worked();
+    let before = names(&disk, "");
+    let Err(error) = open_with(&disk, &options(), &MemberOptions::new(2)) else { panic!("opened") };
+    assert!(matches!(error, Error::OtherServer { found: 1, server: 2, .. }), "{error}");
+    assert_eq!(error.exit_code(), 3);
+    assert_eq!(names(&disk, ""), before);
+    set(&disk, "oxk.identity", "garbage");
+    assert!(open(&disk).is_ok(), "nobody else's");
+    assert_eq!(read(&disk, "oxk.identity").as_deref(), Some("1"));
+}
+
+/// K57: an empty directory gives no vote, unless the operator says that it is right.
+#[test]
+fn k057_an_empty_member_abstains() {
+    let disk = SimDisk::new();
+    for _ in 0..2 {
+        let opened = open(&disk).unwrap();
+        assert!(matches!(opened.standing, Standing::Empty));
+        let error = opened.store.write_snapshot(&state_of(&[]).freeze()).unwrap_err();
+        assert!(matches!(error, Error::NotSynced), "{error}");
+        assert_eq!(names(&disk, "snapshot."), [""; 0]);
+        assert_eq!(names(&disk, "acceptedEpoch"), [""; 0]);
+    }
+    let mut opened = open(&disk).unwrap();
+    assert_eq!(opened.log.found().unwrap().state.last_zxid(), Zxid::ZERO);
+    assert_eq!(names(&disk, "snapshot."), ["snapshot.0"]);
+    drop(opened);
+    disk.power_on(Keep::Nothing);
+    assert_eq!(loaded(open(&disk).unwrap().standing).state.last_zxid(), Zxid::ZERO);
+    for dir in ["/srv/zk/initialize", "/logs/initialize"] {
+        let (disk, mut options) = (SimDisk::new(), options());
+        options.log_dir = Some("/logs".into());
+        disk.install(Path::new(dir), b"");
+        let opened = open_with(&disk, &options, &MemberOptions::new(1)).unwrap();
+        assert_eq!(loaded(opened.standing).state.last_zxid(), Zxid::ZERO, "{dir}");
+        assert!(disk.content(Path::new(dir)).is_none());
+    }
+}
+
+/// K57: epochs without a history are a history that was lost, whoever vouches for it.
+#[test]
+fn k057_a_wiped_member_is_quarantined() {
+    let (disk, _) = worked();
+    names(&disk, "log.").iter().chain(&names(&disk, "snapshot.")).for_each(|name| remove(&disk, name));
+    remove(&disk, "oxk.synced");
+    disk.install(Path::new("/srv/zk/initialize"), b"");
+    let reason = quarantined(&disk, &MemberOptions::new(1), "wiped");
+    assert!(reason.contains("lost"), "{reason}");
+}
+
+#[test]
+fn k049_epoch_files_that_do_not_fit() {
+    let (disk, txns) = worked();
+    assert_eq!(txns.last(), Some(&(zx(4, 8), 0)));
+    type Change = fn(&SimDisk);
+    let changes: [(&str, Change); 6] = [
+        ("both missing", |disk| ["acceptedEpoch", "currentEpoch"].iter().for_each(|name| remove(disk, name))),
+        ("accepted missing", |disk| remove(disk, "acceptedEpoch")),
+        ("current missing", |disk| remove(disk, "currentEpoch")),
+        ("accepted empty", |disk| set(disk, "acceptedEpoch", "")),
+        ("accepted below current", |disk| set(disk, "acceptedEpoch", "3")),
+        ("never accepted", |disk| ["acceptedEpoch", "currentEpoch"].iter().for_each(|name| set(disk, name, "3"))),
+    ];
+    for (what, change) in changes {
+        let disk = disk.fork();
+        change(&disk);
+        let exit = MemberOptions { on_damage: OnDamage::Exit, ..MemberOptions::new(1) };
+        let Err(error) = open_with(&disk.fork(), &options(), &exit) else { panic!("{what}: opened") };
+        assert!(
+            matches!(error, Error::Epochs { .. }) && error.is_damage() && error.exit_code() == 1,
+            "{what}: {error}"
+        );
+        let accept = MemberOptions { on_damage: OnDamage::Accept, ..MemberOptions::new(1) };
+        let accepted = open_with(&disk.fork(), &options(), &accept).unwrap();
+        let in_doubt = ["both missing", "current missing"].contains(&what);
+        assert_eq!(matches!(accepted.standing, Standing::Loaded(_)), in_doubt, "{what}");
+        let before: Vec<_> = names(&disk, "").into_iter().filter(|name| !name.starts_with("oxk.")).collect();
+        quarantined(&disk, &MemberOptions::new(1), what);
+        // The note counts, also when the damage cannot be seen any more.
+        ["acceptedEpoch", "currentEpoch"].iter().for_each(|name| set(&disk, name, "4"));
+        disk.power_on(Keep::Nothing);
+        quarantined(&disk, &MemberOptions::new(1), "the note");
+        let after: Vec<_> = names(&disk, "").into_iter().filter(|name| !name.starts_with("oxk.")).collect();
+        assert!(before.iter().all(|name| after.contains(name)), "{what}: nothing was touched");
+    }
+}
+
+/// K48: the crash between history and epoch.
+#[test]
+fn k048_the_history_is_newer_than_the_epoch() {
+    for (tmp, expected) in [(None, 4), (Some("5"), 5), (Some("6"), 4), (Some("x"), 4)] {
+        let (disk, _) = worked();
+        set(&disk, "acceptedEpoch", "5");
+        set(&disk, "currentEpoch", "3");
+        tmp.into_iter().for_each(|text| set(&disk, "currentEpoch.tmp", text));
+        set(&disk, "updatingEpoch", "");
+        let opened = open(&disk).unwrap();
+        assert_eq!(opened.log.epochs(), Epochs { accepted: 5, current: expected }, "{tmp:?}");
+        assert_eq!(read(&disk, "currentEpoch"), Some(expected.to_string()));
+        assert_eq!(names(&disk, "updatingEpoch"), [""; 0]);
+        assert_eq!(names(&disk, "currentEpoch.tmp"), [""; 0]);
+    }
+}
+
+/// Damaged logs and snapshots: a standalone server refuses, a member is quarantined and touches nothing.
+#[test]
+fn damage_is_a_value_for_a_member() {
+    let (disk, _) = worked();
+    let log = names(&disk, "log.").pop().unwrap();
+    let damaged = disk.fork();
+    damage(&damaged, &log, |bytes| bytes[40] ^= 1);
+    let before: Vec<_> = names(&damaged, "").into_iter().map(|name| (damaged.content(&file(&name)), name)).collect();
+    let mut opened = open(&damaged).unwrap();
+    let Standing::Quarantined(quarantine) = &opened.standing else { panic!("not quarantined") };
+    assert!(quarantine.reason.contains(&log), "{}", quarantine.reason);
+    assert_eq!(opened.log.epochs().accepted, 4, "the promise is intact");
+    for (content, name) in before {
+        assert!(name.starts_with("oxk.") || damaged.content(&file(&name)) == content, "{name} was touched");
+    }
+    assert!(opened.store.purge(3, &|| false).unwrap().removed.is_empty());
+    opened.log.end_quarantine().unwrap();
+    drop(opened);
+    damaged.power_on(Keep::Nothing);
+    assert_eq!(names(&damaged, "oxk.quarantine"), [""; 0]);
+    let standalone = Store::open(Arc::new(damaged.clone()), &options(), &Options::default(), 3);
+    assert!(standalone.is_err_and(|error| error.is_damage()));
+    // While running, too.
+    let mut opened = open(&disk).unwrap();
+    opened.log.quarantine("the digest of 0x5 differs".to_owned(), 77).unwrap();
+    drop(opened);
+    disk.power_on(Keep::Nothing);
+    let Standing::Quarantined(quarantine) = open(&disk).unwrap().standing else { panic!("not quarantined") };
+    assert_eq!((quarantine.since_ms, &*quarantine.reason), (77, "the digest of 0x5 differs"));
+}
+
+/// A tail that a standalone server cuts as Apache does may have been acknowledged to a leader.
+#[test]
+fn a_doubtful_tail_is_not_cut() {
+    let (disk, _) = worked();
+    remove(&disk, "oxk.synced");
+    let log = names(&disk, "log.").pop().unwrap();
+    let (mut torn, mut doubtful) = (0, 0);
+    for block in 0..disk.content(&file(&log)).unwrap().len() / 512 {
+        let disk = disk.fork();
+        damage(&disk, &log, |bytes| bytes[block * 512..][..512].fill(0));
+        let standalone = Store::open(Arc::new(disk.fork()), &options(), &Options::default(), 3);
+        let Ok(standalone) = standalone else { continue };
+        let Some(dropped) = standalone.report.dropped else { continue };
+        let accept = MemberOptions { on_damage: OnDamage::Accept, ..MemberOptions::new(1) };
+        let accepted = loaded(open_with(&disk.fork(), &options(), &accept).unwrap().standing);
+        assert_eq!(accepted.state.last_zxid(), standalone.state.last_zxid());
+        let standing = open(&disk).unwrap().standing;
+        assert_eq!(matches!(standing, Standing::Quarantined(_)), dropped.last.is_some(), "block {block}");
+        (torn, doubtful) = (torn + 1, doubtful + usize::from(dropped.last.is_some()));
+    }
+    assert!(0 < doubtful && doubtful < torn, "{doubtful} of {torn}");
+}
+
+/// The logs before a leader's snapshot may be a history that was given up: they are no substitute for it.
+#[test]
+fn an_older_snapshot_needs_proof() {
+    let mut life = Life::new();
+    life.options.log.snap_count = 1_000_000;
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 3).unwrap();
+    life.take_over(&mut opened, 3).unwrap();
+    life.append(&mut opened, &[txns(1, 1..=5, 0)]).unwrap();
+    let logged = opened.store.write_snapshot(&state_of(&life.txns).freeze()).is_ok();
+    let mut other = state_of(&[txns(1, 1..=5, 0), txns(2, 1..=2, 0)].concat());
+    other.set_last_zxid(zx(3, 0));
+    opened.store.write_snapshot(&other.freeze()).unwrap();
+    drop(opened);
+    life.disk.restart_process();
+    assert!(logged);
+    let last = |disk: &SimDisk| loaded(open_with(disk, &life.options, &MemberOptions::new(1)).unwrap().standing);
+    assert_eq!(last(&life.disk.fork()).state.last_zxid(), zx(3, 0));
+    // A broken snapshot at a record of the log is made up for; one at the start of an epoch is not.
+    let disk = life.disk.fork();
+    remove(&disk, "snapshot.300000000");
+    damage(&disk, "snapshot.100000005", |bytes| bytes[100] ^= 1);
+    assert_eq!(last(&disk).state.last_zxid(), zx(1, 5));
+    damage(&life.disk, "snapshot.300000000", |bytes| bytes[100] ^= 1);
+    quarantined(&life.disk, &MemberOptions::new(1), "a history that was given up");
+}
+
+/// 7.6: the snapshot has parts of transactions that the log has not.
+#[test]
+fn a_snapshot_ahead_of_the_log() {
+    let mut fuzzy = state_of(&txns(1, 1..=7, 0));
+    fuzzy.set_last_zxid(zx(1, 7));
+    let mut life = Life::new();
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 1).unwrap();
+    life.take_over(&mut opened, 1).unwrap();
+    life.append(&mut opened, &[txns(1, 1..=7, 0)]).unwrap();
+    opened.store.write_snapshot(&fuzzy.freeze()).unwrap();
+    drop(opened);
+    life.disk.restart_process();
+    // As Apache leaves it: named by where it began, and the log never got the rest.
+    let bytes = life.disk.content(&file("snapshot.100000007")).unwrap();
+    remove(&life.disk, "snapshot.100000007");
+    remove(&life.disk, "snapshot.0");
+    remove(&life.disk, "log.100000001");
+    remove(&life.disk, "oxk.synced");
+    life.disk.install(&file("snapshot.100000005"), &bytes);
+    let opened = life.open().unwrap();
+    let store = opened.store.clone();
+    let mut loaded = loaded(opened.standing);
+    assert_eq!((loaded.state.last_zxid(), loaded.reach), (zx(1, 5), zx(1, 7)));
+    let error = store.write_snapshot(&loaded.state.freeze()).unwrap_err();
+    assert!(matches!(error, Error::SnapshotBehind { .. }), "{error}");
+    // The leader sends the rest.
+    let mut frames = Vec::new();
+    for (zxid, salt) in txns(1, 6..=7, 0) {
+        make(&mut loaded.state, zxid, salt, &mut frames);
+    }
+    assert_eq!(loaded.state.digest(), fuzzy.digest());
+    let error = store.write_snapshot(&loaded.state.freeze()).unwrap_err();
+    assert!(matches!(error, Error::SnapshotAhead { .. }), "{error}");
+}

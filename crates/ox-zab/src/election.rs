@@ -1,0 +1,313 @@
+//! Fast leader election: servers tell each other their votes, adopt better ones, and go with what a quorum says.
+//!
+//! ```text
+//!            look                     quorum for my vote                settled
+//!  (any) ──────────► gathering votes ◄────────────────────► settling ─────────────► elected
+//!                        ▲    │          a better vote
+//!                        └────┘ a better vote, a later round: adopt it, tell everybody
+//!                        quorum of servers that have a leader, the leader among them ─► elected
+//! ```
+//! A server that is not looking answers those who are, so that they find the leader it has. Rounds number elections;
+//! they are forgotten when a process ends, so the higher round always wins, whoever starts it.
+
+mod link;
+
+pub use link::Link;
+
+use crate::quorum::Quorums;
+use crate::vote::{Notification, Vote};
+use link::Links;
+use ox_proto::ServerId;
+use ox_proto::Zxid;
+use ox_proto::quorum::notification::PeerState;
+use std::collections::BTreeMap;
+
+/// How patient an election is.
+#[derive(Clone, Copy, Debug)]
+pub struct ElectionSettings {
+    /// How long a quorum waits for better votes.
+    pub settle_ms: i64,
+    /// How long to wait before telling one's vote again; doubles each time.
+    pub first_wait_ms: i64,
+    /// The longest wait.
+    pub longest_wait_ms: i64,
+}
+
+impl Default for ElectionSettings {
+    fn default() -> Self {
+        Self { settle_ms: 200, first_wait_ms: 200, longest_wait_ms: 60_000 }
+    }
+}
+
+/// Notifications to send, and to whom.
+pub type Outgoing = Vec<(ServerId, Notification)>;
+
+/// One server's part in elections.
+#[derive(Debug)]
+pub struct Election {
+    me: ServerId,
+    settings: ElectionSettings,
+    state: PeerState,
+    /// What becomes of this server when somebody else is elected.
+    learns_as: PeerState,
+    round: i64,
+    /// What this server would vote for by itself.
+    own: Vote,
+    proposal: Vote,
+    /// Votes of this round.
+    heard: BTreeMap<ServerId, Notification>,
+    /// What servers say that have a leader.
+    established: BTreeMap<ServerId, Notification>,
+    /// The outcome of the last election, and its round.
+    outcome: (Vote, i64),
+    links: Links,
+    wait_ms: i64,
+    tell_at_ms: i64,
+    settled_at_ms: Option<i64>,
+}
+
+impl Election {
+    /// A server that takes part in elections as `learns_as` says: following servers vote, observing ones ask.
+    pub fn new(me: ServerId, learns_as: PeerState, settings: ElectionSettings, own: Vote) -> Self {
+        Self {
+            me,
+            settings,
+            state: PeerState::Looking,
+            learns_as,
+            round: 0,
+            own,
+            proposal: own,
+            heard: BTreeMap::new(),
+            established: BTreeMap::new(),
+            outcome: (Vote { leader: me, ..own }, -1),
+            links: Links::default(),
+            wait_ms: settings.first_wait_ms,
+            tell_at_ms: i64::MAX,
+            settled_at_ms: None,
+        }
+    }
+
+    /// What this server is doing.
+    pub fn state(&self) -> PeerState {
+        self.state
+    }
+
+    /// The election it takes part in.
+    pub fn round(&self) -> i64 {
+        self.round
+    }
+
+    /// Its vote: the running proposal, or what it was established with.
+    pub fn vote(&self) -> Vote {
+        if self.state == PeerState::Looking { self.proposal } else { self.outcome.0 }
+    }
+
+    /// Starts a round. `own` is what this server can vouch for; who may not be elected votes for nobody.
+    pub fn look(&mut self, now_ms: i64, own: Vote, quorums: &Quorums, out: &mut Outgoing) -> Option<ServerId> {
+        self.state = PeerState::Looking;
+        self.round += 1;
+        self.own = own;
+        self.heard.clear();
+        self.established.clear();
+        self.wait_ms = self.settings.first_wait_ms;
+        self.propose(now_ms, own, quorums, out);
+        self.count(now_ms, quorums)
+    }
+
+    /// When [`Self::on_time`] wants to be called.
+    pub fn deadline(&self) -> Option<i64> {
+        let looks = self.state == PeerState::Looking;
+        looks.then(|| self.settled_at_ms.map_or(self.tell_at_ms, |settled| settled.min(self.tell_at_ms)))
+    }
+
+    /// Repeats its vote when nobody answers; decides when nobody objects. Returns who is elected.
+    pub fn on_time(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) -> Option<ServerId> {
+        if self.state != PeerState::Looking {
+            return None;
+        }
+        if self.settled_at_ms.is_some_and(|settled| settled <= now_ms) {
+            return Some(self.decide(self.proposal));
+        }
+        if self.tell_at_ms <= now_ms {
+            self.tell_all(now_ms, quorums, out);
+            self.wait_ms = (self.wait_ms * 2).min(self.settings.longest_wait_ms);
+            self.tell_at_ms = now_ms + self.wait_ms;
+        }
+        None
+    }
+
+    /// The connection to a server has come up or gone down.
+    pub fn on_link(
+        &mut self,
+        now_ms: i64,
+        server: ServerId,
+        link: Link,
+        quorums: &Quorums,
+        out: &mut Outgoing,
+    ) -> Option<ServerId> {
+        self.links.set(server, link);
+        if link == Link::Up {
+            out.push((server, self.current()));
+        }
+        if self.state == PeerState::Looking { self.count(now_ms, quorums) } else { None }
+    }
+
+    /// A server says something. Returns who is elected.
+    pub fn on_notification(
+        &mut self,
+        now_ms: i64,
+        from: ServerId,
+        note: Notification,
+        quorums: &Quorums,
+        out: &mut Outgoing,
+    ) -> Option<ServerId> {
+        let is_looking = self.state == PeerState::Looking;
+        if !quorums.is_voter(from) {
+            // Who does not vote wants to know the leader.
+            let (vote, _) = self.outcome;
+            out.push((from, Notification { state: self.state, vote, round: self.round, has_version: true }));
+            return None;
+        }
+        if !is_looking {
+            if note.state == PeerState::Looking {
+                out.push((from, self.current()));
+            }
+            return None;
+        }
+        if note.state == PeerState::Looking && note.round < self.round {
+            out.push((from, self.current()));
+        }
+        if !quorums.is_voter(note.vote.leader) {
+            return None;
+        }
+        match note.state {
+            PeerState::Looking => self.on_looking(now_ms, from, note, quorums, out),
+            PeerState::Following | PeerState::Leading => self.on_established(from, note, quorums),
+            PeerState::Observing => None,
+        }
+    }
+
+    /// The leader is established for `epoch`: from now on the vote says so.
+    pub fn on_epoch(&mut self, epoch: i64) {
+        self.outcome.0.epoch = epoch;
+    }
+
+    /// A reconfiguration names the leader; nobody votes.
+    pub fn take_over(&mut self, leader: ServerId, zxid: Zxid) {
+        self.outcome = (Vote { leader, zxid, epoch: -1 }, -1);
+        self.state = self.state_under(leader);
+    }
+
+    /// A reconfiguration changes what this server is.
+    pub fn set_learns_as(&mut self, learns_as: PeerState) {
+        self.learns_as = learns_as;
+    }
+
+    fn on_looking(
+        &mut self,
+        now_ms: i64,
+        from: ServerId,
+        note: Notification,
+        quorums: &Quorums,
+        out: &mut Outgoing,
+    ) -> Option<ServerId> {
+        const UNKNOWN: Zxid = Zxid(-1);
+        if self.own.zxid == UNKNOWN || note.vote.zxid == UNKNOWN {
+            return None;
+        }
+        let is_better = note.vote.beats(&self.proposal, quorums);
+        if self.settled_at_ms.is_some() && !is_better && note.round != self.round {
+            return None;
+        }
+        if self.round < note.round {
+            self.round = note.round;
+            self.heard.clear();
+            let best = if note.vote.beats(&self.own, quorums) { note.vote } else { self.own };
+            self.propose(now_ms, best, quorums, out);
+        } else if note.round < self.round {
+            return None;
+        } else if is_better {
+            self.propose(now_ms, note.vote, quorums, out);
+        }
+        self.heard.insert(from, note);
+        self.count(now_ms, quorums)
+    }
+
+    fn on_established(&mut self, from: ServerId, note: Notification, quorums: &Quorums) -> Option<ServerId> {
+        if note.round == self.round {
+            // Compat: votes of the own round are compared as those of servers that know no epochs.
+            self.heard.insert(from, Notification { has_version: false, ..note });
+            if self.has_leader(&self.heard, &note, quorums) {
+                return Some(self.decide(note.vote));
+            }
+        }
+        self.established.insert(from, note);
+        if self.has_leader(&self.established, &note, quorums) {
+            self.round = note.round;
+            return Some(self.decide(note.vote));
+        }
+        None
+    }
+
+    /// Whether a quorum has the leader that `note` names, and that leader says so too: others may not have noticed yet
+    /// that it is gone.
+    fn has_leader(&self, said: &BTreeMap<ServerId, Notification>, note: &Notification, quorums: &Quorums) -> bool {
+        let leader = note.vote.leader;
+        let is_there = if leader == self.me {
+            self.round == note.round
+        } else {
+            said.get(&leader).is_some_and(|own| own.state == PeerState::Leading)
+        };
+        is_there && quorums.are_reached(|server| said.get(&server).is_some_and(|own| own.agrees_with(note)))
+    }
+
+    /// Decides if there is nothing to wait for, or begins to wait for better votes.
+    fn count(&mut self, now_ms: i64, quorums: &Quorums) -> Option<ServerId> {
+        let mine = self.current();
+        let agrees = |server: ServerId| self.heard.get(&server).is_some_and(|note| note.agrees_with(&mine));
+        if !quorums.are_reached(agrees) {
+            self.settled_at_ms = None;
+            return None;
+        }
+        // Nobody who could object is still to be heard.
+        let is_unanimous =
+            quorums.voters().into_iter().all(|voter| agrees(voter) || (voter != self.me && self.links.is_down(voter)));
+        if is_unanimous {
+            return Some(self.decide(self.proposal));
+        }
+        self.settled_at_ms = self.settled_at_ms.or(Some(now_ms + self.settings.settle_ms));
+        None
+    }
+
+    fn propose(&mut self, now_ms: i64, vote: Vote, quorums: &Quorums, out: &mut Outgoing) {
+        self.proposal = vote;
+        self.settled_at_ms = None;
+        if quorums.is_voter(vote.leader) && vote.zxid != Zxid(-1) {
+            self.heard.insert(self.me, self.current());
+        }
+        self.tell_all(now_ms, quorums, out);
+    }
+
+    fn tell_all(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) {
+        let note = self.current();
+        out.extend(quorums.voters().into_iter().filter(|voter| *voter != self.me).map(|voter| (voter, note)));
+        self.tell_at_ms = now_ms + self.wait_ms;
+    }
+
+    fn decide(&mut self, vote: Vote) -> ServerId {
+        self.outcome = (vote, self.round);
+        self.state = self.state_under(vote.leader);
+        self.settled_at_ms = None;
+        vote.leader
+    }
+
+    fn state_under(&self, leader: ServerId) -> PeerState {
+        if leader == self.me { PeerState::Leading } else { self.learns_as }
+    }
+
+    /// What this server says to voters now.
+    fn current(&self) -> Notification {
+        let (vote, round) = if self.state == PeerState::Looking { (self.proposal, self.round) } else { self.outcome };
+        Notification { state: self.state, vote, round, has_version: true }
+    }
+}

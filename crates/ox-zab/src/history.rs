@@ -1,0 +1,201 @@
+//! The recent part of the history, and how a learner is brought up to it.
+
+use crate::epoch::Epoch;
+use crate::message::Txn;
+use ox_proto::Zxid;
+use std::collections::VecDeque;
+
+/// How a learner's history is made equal to the leader's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Catch {
+    /// It is continued: behind this transaction.
+    Diff {
+        /// What the packet says: the leader's last.
+        told: Zxid,
+        /// What the learner has.
+        after: Zxid,
+    },
+    /// It is cut here, and continued.
+    Trunc(Zxid),
+    /// It is replaced.
+    Snap,
+}
+
+/// Consecutive transactions of the log, up to the last one: what is agreed on, and behind that what may be. Never with
+/// a hole in it.
+#[derive(Debug)]
+pub struct History {
+    recent: VecDeque<Txn>,
+    /// The last transaction; also when none is kept.
+    last: Zxid,
+    bytes: usize,
+    count_max: usize,
+    bytes_max: usize,
+}
+
+impl History {
+    /// A history that ends at `last`, of which nothing is kept yet.
+    pub fn new(last: Zxid, count_max: usize, bytes_max: usize) -> Self {
+        Self { recent: VecDeque::new(), last, bytes: 0, count_max, bytes_max }
+    }
+
+    /// The last transaction.
+    pub fn last(&self) -> Zxid {
+        self.last
+    }
+
+    /// Appends a transaction.
+    ///
+    /// # Panics
+    /// When there would be a hole.
+    pub fn push(&mut self, txn: Txn) {
+        assert!(txn.zxid.follows(self.last), "{} does not follow {}", txn.zxid, self.last);
+        self.last = txn.zxid;
+        self.bytes += txn.record.len();
+        self.recent.push_back(txn);
+    }
+
+    /// Forgets the oldest if there are too many. What is not applied is kept: nobody else has it.
+    pub fn trim(&mut self, applied: Zxid) {
+        while self.count_max < self.recent.len() || self.bytes_max < self.bytes {
+            if self.recent.front().is_none_or(|first| applied < first.zxid) {
+                break;
+            }
+            self.bytes -= self.recent.pop_front().map_or(0, |txn| txn.record.len());
+        }
+    }
+
+    /// Forgets what is behind `zxid`.
+    pub fn truncate(&mut self, zxid: Zxid) {
+        while self.recent.back().is_some_and(|txn| zxid < txn.zxid) {
+            self.bytes -= self.recent.pop_back().map_or(0, |txn| txn.record.len());
+        }
+        self.last = zxid.min(self.last);
+    }
+
+    /// Forgets everything: the history begins with a state at `zxid`.
+    pub fn restart(&mut self, zxid: Zxid) {
+        self.recent.clear();
+        self.bytes = 0;
+        self.last = zxid;
+    }
+
+    /// Transactions behind `zxid`, as far as they are kept.
+    pub fn after(&self, zxid: Zxid) -> impl Iterator<Item = &Txn> {
+        let first = self.recent.partition_point(|txn| txn.zxid <= zxid);
+        self.recent.range(first..)
+    }
+
+    /// How a learner whose history ends at `peer` is brought up to `agreed`, the last transaction that is agreed on, by
+    /// a leader whose state is at `processed`: that transaction, or the start of an epoch that has none yet.
+    pub fn catch_up(&self, peer: Zxid, processed: Zxid, agreed: Zxid) -> Catch {
+        let first = self.recent.front().map_or(processed, |txn| txn.zxid);
+        let last = if self.recent.is_empty() { processed } else { agreed };
+        let is_start = peer.counter() == 0;
+        if peer == processed {
+            return Catch::Diff { told: peer, after: peer };
+        }
+        if last < peer && !is_start {
+            return Catch::Trunc(last);
+        }
+        if peer < first || last < peer {
+            return Catch::Snap;
+        }
+        let next = self.recent.partition_point(|txn| txn.zxid < peer);
+        if is_start || self.recent.get(next).is_some_and(|txn| txn.zxid == peer) {
+            return Catch::Diff { told: last, after: peer };
+        }
+        // The learner has a transaction that nobody agreed on.
+        match (next.checked_sub(1).and_then(|before| self.recent.get(before)), self.recent.get(next)) {
+            (Some(before), Some(after)) if Epoch::of(after.zxid) == Epoch::of(peer) => Catch::Trunc(before.zxid),
+            _ => Catch::Snap,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn zxid(epoch: u32, counter: u32) -> Zxid {
+        Zxid::new(epoch, counter)
+    }
+
+    /// (1,3) (1,4) (1,5) (3,1) (3,2)
+    fn history() -> History {
+        let mut history = History::new(zxid(1, 2), 500, 1 << 20);
+        for (epoch, counter) in [(1, 3), (1, 4), (1, 5), (3, 1), (3, 2)] {
+            history.push(Txn { zxid: zxid(epoch, counter), record: Bytes::new() });
+        }
+        history
+    }
+
+    fn check(peer: Zxid, expected: Catch) {
+        assert_eq!(history().catch_up(peer, zxid(3, 2), zxid(3, 2)), expected, "{peer}");
+    }
+
+    #[test]
+    fn decisions() {
+        let (last, diff) = (zxid(3, 2), |after| Catch::Diff { told: zxid(3, 2), after });
+        check(last, diff(last));
+        check(zxid(1, 3), diff(zxid(1, 3)));
+        check(zxid(3, 1), diff(zxid(3, 1)));
+        check(zxid(3, 0), diff(zxid(3, 0)));
+        check(zxid(2, 0), diff(zxid(2, 0)));
+        check(zxid(3, 3), Catch::Trunc(last));
+        check(zxid(4, 0), Catch::Snap);
+        check(zxid(1, 6), Catch::Snap); // cutting would cross an epoch
+        check(zxid(2, 1), Catch::Snap);
+        check(zxid(1, 2), Catch::Snap); // too old
+        check(Zxid::ZERO, Catch::Snap);
+        check(Zxid(-1), Catch::Snap);
+    }
+
+    #[test]
+    fn an_epoch_without_transactions() {
+        let history = history();
+        assert_eq!(
+            history.catch_up(zxid(3, 2), zxid(4, 0), zxid(3, 2)),
+            Catch::Diff { told: zxid(3, 2), after: zxid(3, 2) }
+        );
+        assert_eq!(
+            history.catch_up(zxid(4, 0), zxid(4, 0), zxid(3, 2)),
+            Catch::Diff { told: zxid(4, 0), after: zxid(4, 0) }
+        );
+        assert_eq!(history.catch_up(zxid(3, 5), zxid(4, 0), zxid(3, 2)), Catch::Trunc(zxid(3, 2)));
+        let empty = History::new(Zxid::ZERO, 500, 1 << 20);
+        assert_eq!(
+            empty.catch_up(Zxid::ZERO, Zxid::ZERO, Zxid::ZERO),
+            Catch::Diff { told: Zxid::ZERO, after: Zxid::ZERO }
+        );
+        assert_eq!(empty.catch_up(Zxid::ZERO, zxid(1, 0), Zxid::ZERO), Catch::Snap);
+    }
+
+    #[test]
+    fn a_foreign_transaction_is_cut_out() {
+        let mut history = History::new(zxid(1, 2), 500, 1 << 20);
+        for counter in [3, 4] {
+            history.push(Txn { zxid: zxid(1, counter), record: Bytes::new() });
+        }
+        assert_eq!(history.catch_up(zxid(1, 9), zxid(1, 4), zxid(1, 4)), Catch::Trunc(zxid(1, 4)));
+    }
+
+    #[test]
+    fn what_is_not_applied_is_kept() {
+        let mut history = History::new(Zxid::ZERO, 2, 1 << 20);
+        for counter in 1..=5 {
+            history.push(Txn { zxid: zxid(0, counter), record: Bytes::new() });
+        }
+        history.trim(zxid(0, 1));
+        assert_eq!(history.after(Zxid::ZERO).count(), 4);
+        history.truncate(zxid(0, 3));
+        assert_eq!((history.last(), history.after(zxid(0, 2)).count()), (zxid(0, 3), 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "does not follow")]
+    fn holes_are_impossible() {
+        history().push(Txn { zxid: zxid(3, 4), record: Bytes::new() });
+    }
+}

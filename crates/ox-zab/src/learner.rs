@@ -1,0 +1,387 @@
+//! A learner: promises the leader's epoch, makes its history equal to the leader's, then logs, acknowledges, applies.
+//!
+//! ```text
+//!   hello ─► promising ─► waiting ──DIFF──────────────► continuing ─┐
+//!               (disk)      │ └───TRUNC─► truncating ──────► "      ├─NEWLEADER─► settling ─ACK─► acked ─UPTODATE─► active
+//!                           └─────SNAP──► loading ──► staging ──────┘               (disk)
+//! ```
+//! Whatever a packet claims is checked against what came before (R3), and an acknowledgement leaves only when the disk
+//! has reported what it covers (R1). While the disk works on the order of things ([`Learner::takes_packets`] is false),
+//! packets wait in the link.
+
+use crate::context::Context;
+use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
+use crate::epoch::{Epoch, Epochs};
+use crate::message::{LearnerKind, Message, Txn};
+use crate::timing::Timing;
+use ox_proto::ServerId;
+use ox_proto::Zxid;
+use std::collections::VecDeque;
+
+/// What a learner brings along.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// Its number.
+    pub server: ServerId,
+    /// As what it joins.
+    pub kind: LearnerKind,
+    /// What its disk remembers.
+    pub epochs: Epochs,
+    /// The end of its durable history.
+    pub last: Zxid,
+    /// The version of its configuration.
+    pub config_version: i64,
+    /// Its own history is of no use: it wants the leader's state.
+    pub wants_snapshot: bool,
+    /// Nothing it says may be counted before it has the leader's state.
+    pub is_quarantined: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The leader's epoch is awaited.
+    Hello,
+    /// The promise is on its way to the disk.
+    Promising,
+    /// The first packet of the history is awaited.
+    Waiting,
+    /// The disk cuts the history.
+    Truncating,
+    /// The leader's state is coming in.
+    Loading(Zxid),
+    /// The history is received: logged, or applied to the received state.
+    Syncing,
+    /// The history is complete and on its way to the disk.
+    Settling(Epoch),
+    /// The leader knows; it is not established yet.
+    Acked(Epoch),
+    /// The leader is established.
+    Active,
+}
+
+/// A proposal that waits for its turn.
+#[derive(Debug)]
+struct Held {
+    txn: Txn,
+    is_committed: bool,
+}
+
+/// The learner's end of a link to a leader.
+#[derive(Debug)]
+pub struct Learner {
+    claim: Claim,
+    timing: Timing,
+    link: LinkId,
+    phase: Phase,
+    /// The leader's epoch, once known.
+    epoch: Epoch,
+    /// The last transaction received, or where the history was continued.
+    last: Zxid,
+    /// Whether the next transaction may overlap with the received state.
+    may_overlap: bool,
+    /// Where the received state is; nothing is logged before that is installed.
+    staged: Option<Zxid>,
+    /// Only the leader's state will do.
+    asked_for_snapshot: bool,
+    /// Proposals that are not logged yet, because the history must be settled first.
+    held: VecDeque<Held>,
+    /// Logged, and not acknowledged.
+    unacked: VecDeque<Zxid>,
+    /// Logged, and not committed.
+    uncommitted: VecDeque<Zxid>,
+    heard_ms: i64,
+}
+
+impl Learner {
+    /// Introduces a server to its leader.
+    pub fn new(claim: Claim, timing: Timing, link: LinkId, cx: &mut Context<'_>) -> Self {
+        let Claim { server, kind, config_version, epochs, .. } = claim;
+        cx.out.push(Effect::Send(link, Message::Hello { server, kind, accepted: epochs.accepted, config_version }));
+        Self {
+            claim,
+            timing,
+            link,
+            phase: Phase::Hello,
+            epoch: Epoch(-1),
+            last: claim.last,
+            may_overlap: false,
+            staged: None,
+            asked_for_snapshot: false,
+            held: VecDeque::new(),
+            unacked: VecDeque::new(),
+            uncommitted: VecDeque::new(),
+            heard_ms: cx.now_ms,
+        }
+    }
+
+    /// The link to the leader.
+    pub fn link(&self) -> LinkId {
+        self.link
+    }
+
+    /// False while what comes next depends on the disk.
+    pub fn takes_packets(&self) -> bool {
+        !matches!(self.phase, Phase::Promising | Phase::Truncating | Phase::Settling(_) | Phase::Loading(_))
+    }
+
+    /// Whether the leader's state is being received: raw bytes, no packets.
+    pub fn is_loading(&self) -> bool {
+        matches!(self.phase, Phase::Loading(_))
+    }
+
+    /// Whether clients are served.
+    pub fn is_active(&self) -> bool {
+        self.phase == Phase::Active
+    }
+
+    /// Something has come from the leader, if only a part of a packet.
+    pub fn on_heard(&mut self, now_ms: i64) {
+        self.heard_ms = now_ms;
+    }
+
+    /// When the leader has been silent for too long.
+    pub fn deadline(&self) -> Option<i64> {
+        let patience_ms = match self.phase {
+            Phase::Promising | Phase::Truncating | Phase::Settling(_) => return None,
+            Phase::Hello | Phase::Waiting | Phase::Loading(_) | Phase::Syncing => self.timing.init_ms(),
+            Phase::Acked(_) | Phase::Active => self.timing.sync_ms(),
+        };
+        Some(self.heard_ms + patience_ms)
+    }
+
+    /// Gives a silent leader up.
+    pub fn on_time(&mut self, cx: &mut Context<'_>) {
+        if self.deadline().is_some_and(|deadline| deadline <= cx.now_ms) {
+            self.leave(Reason::Silence, cx);
+        }
+    }
+
+    /// A packet of the leader.
+    ///
+    /// # Panics
+    /// While packets are not taken.
+    pub fn on_message(&mut self, message: Message, cx: &mut Context<'_>) {
+        assert!(self.takes_packets(), "a packet while the disk decides");
+        self.heard_ms = cx.now_ms;
+        match (self.phase, message) {
+            (Phase::Hello, Message::LeaderInfo(epoch)) => self.on_leader_info(epoch, cx),
+            (Phase::Waiting, Message::Diff(_)) => self.on_diff(cx),
+            (Phase::Waiting, Message::Trunc(zxid)) => self.on_trunc(zxid, cx),
+            (Phase::Waiting, Message::Snap(zxid)) => self.phase = Phase::Loading(zxid),
+            // What is not agreed on is not for observers.
+            (Phase::Active, Message::Proposal(_) | Message::Commit(_)) if self.is_observer() => (),
+            (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Proposal(txn)) => {
+                self.on_proposal(txn, false, cx);
+            }
+            (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Inform(txn)) if self.is_observer() => {
+                self.on_proposal(txn, true, cx);
+            }
+            (Phase::Syncing | Phase::Acked(_), Message::Commit(zxid)) => self.on_commit_held(zxid, cx),
+            (Phase::Active, Message::Commit(zxid)) => self.on_commit(zxid, cx),
+            (Phase::Syncing, Message::NewLeader { epoch, .. }) => self.on_new_leader(epoch, cx),
+            (Phase::Acked(epoch), Message::UpToDate) => self.on_up_to_date(epoch, cx),
+            (Phase::Active, message) => cx.out.push(Effect::FromLeader(message)),
+            // Whatever else is said while the history is settled has no answer.
+            (Phase::Syncing | Phase::Acked(_), _) => (),
+            (_, message) => self.leave(Reason::Violation(format!("{message:?} in {:?}", self.phase)), cx),
+        }
+    }
+
+    /// The disk has finished a job.
+    pub fn on_done(&mut self, done: DiskDone, cx: &mut Context<'_>) {
+        self.heard_ms = cx.now_ms; // nobody could be heard while the disk was waited for
+        match (self.phase, done) {
+            (Phase::Promising, DiskDone::AcceptedEpoch(epoch)) if epoch == self.epoch => {
+                self.claim.epochs.accepted = epoch;
+                self.ack_epoch(Some(self.claim.epochs.current), cx);
+            }
+            (Phase::Truncating, DiskDone::Truncated(end)) => self.on_truncated(end, cx),
+            (Phase::Settling(epoch), DiskDone::CurrentEpoch(done)) if done == epoch => {
+                self.claim.epochs.current = epoch;
+                self.phase = Phase::Acked(epoch);
+                cx.out.push(Effect::Send(self.link, Message::Ack(epoch.start())));
+            }
+            _ => (),
+        }
+    }
+
+    /// The leader's whole state has come in.
+    pub fn on_loaded(&mut self, now_ms: i64) {
+        if let Phase::Loading(zxid) = self.phase {
+            self.heard_ms = now_ms;
+            (self.last, self.may_overlap, self.staged) = (zxid, true, Some(zxid));
+            self.phase = Phase::Syncing;
+        }
+    }
+
+    /// The disk holds everything up to `durable`.
+    pub fn on_durable(&mut self, durable: Zxid, cx: &mut Context<'_>) {
+        while self.phase == Phase::Active
+            && let Some(zxid) = self.unacked.pop_front_if(|zxid| *zxid <= durable)
+        {
+            cx.out.push(Effect::Send(self.link, Message::Ack(zxid)));
+        }
+    }
+
+    fn is_observer(&self) -> bool {
+        self.claim.kind == LearnerKind::Observer
+    }
+
+    fn on_leader_info(&mut self, epoch: Epoch, cx: &mut Context<'_>) {
+        let accepted = self.claim.epochs.accepted;
+        if epoch < accepted {
+            return self.leave(Reason::OldEpoch(epoch), cx);
+        }
+        self.epoch = epoch;
+        if epoch == accepted || self.claim.is_quarantined {
+            return self.ack_epoch(None, cx);
+        }
+        self.phase = Phase::Promising;
+        cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(epoch)));
+    }
+
+    /// Promises the epoch. Who says which epoch's history it holds is counted, so it tells the truth; to ask for a
+    /// snapshot by pretending to have nothing is for those who are not counted.
+    fn ack_epoch(&mut self, current: Option<Epoch>, cx: &mut Context<'_>) {
+        self.asked_for_snapshot = current.is_none() && (self.claim.wants_snapshot || self.claim.is_quarantined);
+        let last = if self.asked_for_snapshot { Zxid::ZERO } else { self.claim.last };
+        self.phase = Phase::Waiting;
+        cx.out.push(Effect::Send(self.link, Message::AckEpoch { last, current }));
+    }
+
+    fn on_diff(&mut self, cx: &mut Context<'_>) {
+        // A leader that has nothing either is equal to who has nothing.
+        if self.asked_for_snapshot && self.claim.last != Zxid::ZERO {
+            return self.leave(Reason::NeedsSnapshot, cx);
+        }
+        self.phase = Phase::Syncing;
+        cx.out.push(Effect::Commit(self.last)); // the leader has all of it
+    }
+
+    fn on_trunc(&mut self, zxid: Zxid, cx: &mut Context<'_>) {
+        if self.asked_for_snapshot {
+            return self.leave(Reason::NeedsSnapshot, cx);
+        }
+        self.phase = Phase::Truncating;
+        cx.out.push(Effect::Disk(DiskJob::Truncate(zxid)));
+        self.last = zxid;
+    }
+
+    fn on_truncated(&mut self, end: Option<Zxid>, cx: &mut Context<'_>) {
+        match end {
+            Some(end) if end == self.last => {
+                self.claim.last = end;
+                self.phase = Phase::Syncing;
+                cx.out.push(Effect::Commit(end));
+            }
+            // The transaction it should end with is not in it: say so, and be told anew.
+            Some(_) => self.leave(Reason::LinkLost, cx),
+            None => self.leave(Reason::NeedsSnapshot, cx),
+        }
+    }
+
+    fn on_proposal(&mut self, txn: Txn, is_committed: bool, cx: &mut Context<'_>) {
+        let overlaps = std::mem::replace(&mut self.may_overlap, false) && txn.zxid <= self.last;
+        if !overlaps && !txn.zxid.follows(self.last) {
+            let reason = format!("{} after {}", txn.zxid, self.last);
+            return self.leave_asking_for_snapshot(&reason, cx);
+        }
+        self.last = txn.zxid;
+        if self.phase == Phase::Active {
+            return self.log(txn, is_committed, cx);
+        }
+        self.held.push_back(Held { txn, is_committed });
+        if is_committed && self.phase == Phase::Syncing {
+            self.take_committed(cx);
+        }
+    }
+
+    fn on_commit_held(&mut self, zxid: Zxid, cx: &mut Context<'_>) {
+        let Some(held) = self.held.iter_mut().find(|held| !held.is_committed) else {
+            return self.leave(Reason::Violation(format!("commit of {zxid}, which was not proposed")), cx);
+        };
+        if held.txn.zxid != zxid {
+            let reason = format!("commit of {zxid} before {}", held.txn.zxid);
+            return self.leave(Reason::Violation(reason), cx);
+        }
+        held.is_committed = true;
+        if self.phase == Phase::Syncing {
+            self.take_committed(cx);
+        }
+    }
+
+    /// Takes the committed part of what is held into the history.
+    fn take_committed(&mut self, cx: &mut Context<'_>) {
+        while let Some(Held { txn, .. }) = self.held.pop_front_if(|held| held.is_committed) {
+            if let Some(staged) = &mut self.staged {
+                *staged = txn.zxid.max(*staged);
+                cx.out.push(Effect::Stage(txn));
+            } else {
+                let zxid = txn.zxid;
+                append(txn, cx);
+                cx.out.push(Effect::Commit(zxid));
+            }
+        }
+    }
+
+    fn on_new_leader(&mut self, epoch: Epoch, cx: &mut Context<'_>) {
+        if epoch != self.epoch {
+            return self.leave(Reason::Violation(format!("NEWLEADER of epoch {epoch}, not {}", self.epoch)), cx);
+        }
+        if let Some(end) = self.staged.take() {
+            cx.history.restart(end);
+            cx.out.push(Effect::Disk(DiskJob::Install(end)));
+            if self.claim.is_quarantined {
+                self.claim.epochs.accepted = epoch;
+                cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(epoch)));
+            }
+        }
+        self.phase = Phase::Settling(epoch);
+        cx.out.push(Effect::Disk(DiskJob::CurrentEpoch(epoch)));
+    }
+
+    fn on_up_to_date(&mut self, epoch: Epoch, cx: &mut Context<'_>) {
+        cx.out.push(Effect::Send(self.link, Message::Ack(epoch.start())));
+        self.phase = Phase::Active;
+        cx.out.push(Effect::UpToDate(epoch));
+        for Held { txn, is_committed } in std::mem::take(&mut self.held) {
+            self.log(txn, is_committed, cx);
+        }
+    }
+
+    fn log(&mut self, txn: Txn, is_committed: bool, cx: &mut Context<'_>) {
+        let zxid = txn.zxid;
+        append(txn, cx);
+        if !self.is_observer() {
+            self.unacked.push_back(zxid);
+        }
+        if is_committed {
+            cx.out.push(Effect::Commit(zxid));
+        } else {
+            self.uncommitted.push_back(zxid);
+        }
+    }
+
+    fn on_commit(&mut self, zxid: Zxid, cx: &mut Context<'_>) {
+        match self.uncommitted.pop_front() {
+            Some(first) if first == zxid => cx.out.push(Effect::Commit(zxid)),
+            first => self.leave(Reason::Violation(format!("commit of {zxid} instead of {first:?}")), cx),
+        }
+    }
+
+    /// The leader's history and this one do not fit together, for whatever reason.
+    fn leave_asking_for_snapshot(&mut self, reason: &str, cx: &mut Context<'_>) {
+        let in_sync = !matches!(self.phase, Phase::Active);
+        let reason = if in_sync { Reason::NeedsSnapshot } else { Reason::Violation(reason.to_owned()) };
+        self.leave(reason, cx);
+    }
+
+    fn leave(&mut self, reason: Reason, cx: &mut Context<'_>) {
+        cx.out.push(Effect::Leave(reason));
+    }
+}
+
+fn append(txn: Txn, cx: &mut Context<'_>) {
+    cx.history.push(txn.clone());
+    cx.out.push(Effect::Append(txn));
+}

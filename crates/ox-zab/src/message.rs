@@ -1,0 +1,105 @@
+//! What leader and learners say to each other on the quorum port.
+
+mod wire;
+
+pub use wire::Side;
+
+use crate::epoch::Epoch;
+use bytes::Bytes;
+use ox_proto::ServerId;
+use ox_proto::{SessionId, Zxid};
+
+/// A transaction: its place in the order, and the record that log, peers and tree share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Txn {
+    /// Its place.
+    pub zxid: Zxid,
+    /// Header, body and digest, as they are logged.
+    pub record: Bytes,
+}
+
+/// Whether a learner's word counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LearnerKind {
+    /// Acknowledges proposals; counts if it is a voter.
+    Follower,
+    /// Only hears what is committed.
+    Observer,
+}
+
+/// A write that a learner's client asks for, or the learner itself (sessions).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Whose.
+    pub session: SessionId,
+    /// The client's number for it.
+    pub cxid: i32,
+    /// What to do.
+    pub op: i32,
+    /// The request as the client sent it.
+    pub body: Bytes,
+    /// What the client has proven, encoded; null for requests of the server itself.
+    pub ids: Bytes,
+}
+
+/// One packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// The first word of a learner.
+    Hello {
+        /// Who.
+        server: ServerId,
+        /// As what.
+        kind: LearnerKind,
+        /// The epoch it has promised.
+        accepted: Epoch,
+        /// The version of its configuration.
+        config_version: i64,
+    },
+    /// The leader's epoch.
+    LeaderInfo(Epoch),
+    /// A learner's promise, with the end of its history.
+    AckEpoch {
+        /// Its last durable transaction.
+        last: Zxid,
+        /// The epoch whose history it holds; none if it had promised before and must not be counted.
+        current: Option<Epoch>,
+    },
+    /// What follows continues the learner's history.
+    Diff(Zxid),
+    /// The learner drops what it has behind this.
+    Trunc(Zxid),
+    /// The state at this point follows.
+    Snap(Zxid),
+    /// To be made durable and acknowledged.
+    Proposal(Txn),
+    /// Agreed on.
+    Commit(Zxid),
+    /// Agreed on, for those who do not vote.
+    Inform(Txn),
+    /// The history of the epoch is complete up to here.
+    NewLeader {
+        /// The epoch.
+        epoch: Epoch,
+        /// The configuration's text.
+        config: Bytes,
+    },
+    /// The leader is established: serve clients.
+    UpToDate,
+    /// Durable here; or, at the start of an epoch, its whole history is.
+    Ack(Zxid),
+    /// Are you there?
+    Ping(Zxid),
+    /// I am, and have heard these sessions: encoded with their timeouts.
+    Pong(Zxid, Bytes),
+    /// Does this session live?
+    Revalidate(SessionId, i32),
+    /// Whether it does.
+    Revalidated(SessionId, bool),
+    /// A write to be ordered.
+    Request(Request),
+    /// Everything that was committed when it was asked for has been sent.
+    Sync,
+    /// Something that this release does not know. It has no meaning when it can be ignored.
+    Other(i32),
+}

@@ -1,0 +1,141 @@
+//! Messages as packets, and back.
+
+use super::{LearnerKind, Message, Request, Txn};
+use crate::epoch::Epoch;
+use bytes::Bytes;
+use ox_proto::quorum::identities::RawIds;
+use ox_proto::quorum::packet::{Packet, PacketKind, begin_packet, end_packet, put_bare, put_with_data};
+use ox_proto::quorum::payload::{self, AckEpoch, LeaderInfo, LearnerInfo, PROTOCOL_VERSION, Revalidate, Revalidated};
+use ox_proto::{DecodeError, Jute, Zxid};
+
+/// The zxid of packets that are about none.
+const NO_ZXID: Zxid = Zxid(-1);
+
+/// Who speaks: some packets mean different things from each side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The leader does.
+    Leader,
+    /// A learner does.
+    Learner,
+}
+
+impl Message {
+    /// Appends the packet. [`Message::Snap`] is followed by the state itself.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Hello { server, kind, accepted, config_version } => {
+                let kind = match kind {
+                    LearnerKind::Follower => PacketKind::FollowerInfo,
+                    LearnerKind::Observer => PacketKind::ObserverInfo,
+                };
+                let info = LearnerInfo {
+                    server: *server,
+                    protocol_version: Some(PROTOCOL_VERSION),
+                    config_version: Some(*config_version),
+                };
+                put(out, kind, accepted.start(), &info);
+            }
+            Self::LeaderInfo(epoch) => {
+                put(out, PacketKind::LeaderInfo, epoch.start(), &LeaderInfo { protocol_version: PROTOCOL_VERSION });
+            }
+            Self::AckEpoch { last, current } => {
+                let counted = current.and_then(|Epoch(epoch)| i32::try_from(epoch).ok());
+                let current_epoch = counted.unwrap_or(AckEpoch::NOT_COUNTED);
+                put(out, PacketKind::AckEpoch, *last, &AckEpoch { current_epoch });
+            }
+            Self::Diff(zxid) => put_bare(out, PacketKind::Diff, *zxid),
+            Self::Trunc(zxid) => put_bare(out, PacketKind::Trunc, *zxid),
+            Self::Snap(zxid) => put_bare(out, PacketKind::Snap, *zxid),
+            Self::Proposal(txn) => put_with_data(out, PacketKind::Proposal, txn.zxid, &txn.record),
+            Self::Commit(zxid) => put_bare(out, PacketKind::Commit, *zxid),
+            Self::Inform(txn) => put_with_data(out, PacketKind::Inform, txn.zxid, &txn.record),
+            Self::NewLeader { epoch, config } => put_with_data(out, PacketKind::NewLeader, epoch.start(), config),
+            Self::UpToDate => put_bare(out, PacketKind::UpToDate, NO_ZXID),
+            Self::Ack(zxid) => put_bare(out, PacketKind::Ack, *zxid),
+            Self::Ping(zxid) => put_bare(out, PacketKind::Ping, *zxid),
+            Self::Pong(zxid, touched) => put_with_data(out, PacketKind::Ping, *zxid, touched),
+            Self::Revalidate(session, timeout_ms) => {
+                let asked = Revalidate { session: *session, timeout_ms: *timeout_ms };
+                put(out, PacketKind::Revalidate, NO_ZXID, &asked);
+            }
+            Self::Revalidated(session, valid) => {
+                put(out, PacketKind::Revalidate, NO_ZXID, &Revalidated { session: *session, valid: *valid });
+            }
+            Self::Request(request) => request.put(out),
+            Self::Sync => put_bare(out, PacketKind::Sync, Zxid::ZERO),
+            Self::Other(_) => (),
+        }
+    }
+
+    /// Reads a packet that `side` has sent; `chunk` holds its bytes.
+    pub fn read(packet: &Packet<'_>, chunk: &Bytes, side: Side) -> Result<Self, DecodeError> {
+        let Packet { kind, zxid, data, ids } = *packet;
+        let bytes = || Ok(chunk.slice_ref(data.ok_or(DecodeError::Null)?));
+        let txn = || Ok(Txn { zxid, record: bytes()? });
+        let hello = |kind| {
+            let info: LearnerInfo = payload::read(data)?;
+            let (server, accepted) = (info.server, Epoch::of(zxid));
+            // Who does not say which protocol it speaks is older than this one.
+            info.protocol_version.filter(|version| PROTOCOL_VERSION <= *version).ok_or(DecodeError::Truncated)?;
+            Ok(Self::Hello { server, kind, accepted, config_version: info.config_version.unwrap_or(0) })
+        };
+        Ok(match (kind, side) {
+            (PacketKind::FollowerInfo, Side::Learner) => hello(LearnerKind::Follower)?,
+            (PacketKind::ObserverInfo, Side::Learner) => hello(LearnerKind::Observer)?,
+            (PacketKind::LeaderInfo, Side::Leader) => {
+                payload::read::<LeaderInfo>(data)?;
+                Self::LeaderInfo(Epoch::of(zxid))
+            }
+            (PacketKind::AckEpoch, Side::Learner) => {
+                let AckEpoch { current_epoch } = payload::read(data)?;
+                let counted = Some(current_epoch).filter(|epoch| *epoch != AckEpoch::NOT_COUNTED);
+                Self::AckEpoch { last: zxid, current: counted.map(|epoch| Epoch(i64::from(epoch))) }
+            }
+            (PacketKind::Diff, Side::Leader) => Self::Diff(zxid),
+            (PacketKind::Trunc, Side::Leader) => Self::Trunc(zxid),
+            (PacketKind::Snap, Side::Leader) => Self::Snap(zxid),
+            (PacketKind::Proposal, Side::Leader) => Self::Proposal(txn()?),
+            (PacketKind::Commit, Side::Leader) => Self::Commit(zxid),
+            (PacketKind::Inform, Side::Leader) => Self::Inform(txn()?),
+            (PacketKind::NewLeader, Side::Leader) => {
+                let config = data.map_or_else(Bytes::new, |config| chunk.slice_ref(config));
+                Self::NewLeader { epoch: Epoch::of(zxid), config }
+            }
+            (PacketKind::UpToDate, Side::Leader) => Self::UpToDate,
+            (PacketKind::Ack, Side::Learner) => Self::Ack(zxid),
+            (PacketKind::Ping, Side::Leader) => Self::Ping(zxid),
+            (PacketKind::Ping, Side::Learner) => Self::Pong(zxid, bytes()?),
+            (PacketKind::Revalidate, Side::Learner) => {
+                let Revalidate { session, timeout_ms } = payload::read(data)?;
+                Self::Revalidate(session, timeout_ms)
+            }
+            (PacketKind::Revalidate, Side::Leader) => {
+                let Revalidated { session, valid } = payload::read(data)?;
+                Self::Revalidated(session, valid)
+            }
+            (PacketKind::Request, Side::Learner) => {
+                let payload::Request { session, cxid, op, body } = payload::read(data)?;
+                let (body, ids) = (chunk.slice_ref(body), chunk.slice_ref(ids.bytes()));
+                Self::Request(Request { session, cxid, op, body, ids })
+            }
+            (PacketKind::Sync, Side::Leader) => Self::Sync,
+            (other, _) => Self::Other(other.code()),
+        })
+    }
+}
+
+impl Request {
+    fn put(&self, out: &mut Vec<u8>) {
+        let Self { session, cxid, op, body, ids } = self;
+        let mark = begin_packet(out, PacketKind::Request, NO_ZXID);
+        payload::Request { session: *session, cxid: *cxid, op: *op, body }.put(out);
+        end_packet(out, mark, RawIds::from_encoded(ids).unwrap_or(RawIds::EMPTY));
+    }
+}
+
+fn put<'a>(out: &mut Vec<u8>, kind: PacketKind, zxid: Zxid, data: &impl Jute<'a>) {
+    let mark = begin_packet(out, kind, zxid);
+    data.put(out);
+    end_packet(out, mark, RawIds::NULL);
+}

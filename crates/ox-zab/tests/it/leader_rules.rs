@@ -1,0 +1,302 @@
+//! One leader, packet by packet: whom it counts, whom it turns away, and when it gives up.
+
+use bytes::Bytes;
+use ox_proto::Zxid;
+use ox_zab::{
+    Candidate, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind, LinkId,
+    Message, Quorum, Quorums, Reason, ServerId, Timing, Txn,
+};
+
+const TIMING: Timing = Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 };
+
+struct Script {
+    leader: Leader,
+    history: History,
+    now_ms: i64,
+    out: Effects,
+}
+
+fn zxid(epoch: u32, counter: u32) -> Zxid {
+    Zxid::new(epoch, counter)
+}
+
+fn txn(epoch: u32, counter: u32) -> Txn {
+    Txn { zxid: zxid(epoch, counter), record: Bytes::new() }
+}
+
+fn hello(server: i64, accepted: i64) -> Message {
+    let kind = if server < 8 { LearnerKind::Follower } else { LearnerKind::Observer };
+    Message::Hello { server: ServerId(server), kind, accepted: Epoch(accepted), config_version: 0 }
+}
+
+fn to(link: u64, message: Message) -> Effect {
+    Effect::Send(LinkId(link), message)
+}
+
+impl Script {
+    /// Server 1 of three (5 is no voter, 9 an observer), elected with a history of epoch 1 that ends at (1,3).
+    fn new() -> Self {
+        let (mut history, mut out) = (History::new(zxid(1, 1), 500, 1 << 20), Effects::new());
+        history.push(txn(1, 2));
+        history.push(txn(1, 3));
+        let epochs = Epochs { accepted: Epoch(1), current: Epoch(1) };
+        let candidate = Candidate { server: ServerId(1), epochs, config: Bytes::new(), config_version: 0 };
+        let quorums = Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId)));
+        let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
+        let leader = Leader::new(candidate, TIMING, quorums, zxid(1, 3), &mut cx);
+        assert_eq!(out, []);
+        Self { leader, history, now_ms: 0, out }
+    }
+
+    fn with(&mut self, step: impl FnOnce(&mut Leader, &mut Context<'_>)) -> Effects {
+        let mut cx = Context { now_ms: self.now_ms, history: &mut self.history, out: &mut self.out };
+        step(&mut self.leader, &mut cx);
+        std::mem::take(&mut self.out)
+    }
+
+    fn hears(&mut self, link: u64, message: Message) -> Effects {
+        self.with(|leader, cx| leader.on_message(cx, LinkId(link), message))
+    }
+
+    /// A learner comes; links have the numbers of their servers.
+    fn comes(&mut self, server: i64, accepted: i64) -> Effects {
+        let link = server.unsigned_abs();
+        self.with(|leader, cx| leader.on_link(cx, LinkId(link)));
+        self.hears(link, hello(server, accepted))
+    }
+
+    fn done(&mut self, done: DiskDone) -> Effects {
+        self.with(|leader, cx| leader.on_done(cx, done))
+    }
+
+    fn durable(&mut self, zxid: Zxid) -> Effects {
+        self.with(|leader, cx| leader.on_durable(cx, zxid))
+    }
+
+    fn proposes(&mut self, counter: u32) -> Effects {
+        self.with(|leader, cx| leader.propose(cx, [txn(2, counter)]))
+    }
+
+    fn passes(&mut self, ms: i64) -> Effects {
+        self.now_ms += ms;
+        self.with(|leader, cx| leader.on_time(cx))
+    }
+
+    /// Promises of everybody are asked for, with server 2 there.
+    fn asking() -> Self {
+        let mut script = Self::new();
+        assert_eq!(script.comes(2, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
+        assert_eq!(script.done(DiskDone::AcceptedEpoch(Epoch(2))), [to(2, Message::LeaderInfo(Epoch(2)))]);
+        script
+    }
+
+    /// Acknowledgements of the history are awaited; server 2 has got it.
+    fn presenting() -> Self {
+        let mut script = Self::asking();
+        let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
+        assert_eq!(script.hears(2, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
+        let new_leader = Message::NewLeader { epoch: Epoch(2), config: Bytes::new() };
+        let expected = [to(2, Message::Diff(zxid(1, 3))), to(2, new_leader)];
+        assert_eq!(script.done(DiskDone::CurrentEpoch(Epoch(2))), expected);
+        script
+    }
+
+    fn established() -> Self {
+        let mut script = Self::presenting();
+        let expected = [Effect::Commit(zxid(1, 3)), Effect::Established(Epoch(2)), to(2, Message::UpToDate)];
+        assert_eq!(script.hears(2, Message::Ack(zxid(2, 0))), expected);
+        script
+    }
+}
+
+#[test]
+fn the_epoch_is_above_everybodys_and_durable_before_it_is_told() {
+    let mut script = Script::new();
+    assert_eq!(script.comes(9, 6), [], "observers are asked, and do not count");
+    assert_eq!(script.comes(5, 4), [], "nor do strangers");
+    assert_eq!(script.comes(2, 3), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(7)))]);
+    assert_eq!(script.comes(3, 1), []);
+    let told = script.done(DiskDone::AcceptedEpoch(Epoch(7)));
+    assert_eq!(told, [2, 3, 5, 9].map(|link| to(link, Message::LeaderInfo(Epoch(7)))));
+}
+
+/// Who has more history, or that of a later epoch, must not lose it.
+#[test]
+fn who_is_ahead_is_turned_away() {
+    for (last, current) in [(zxid(1, 4), 1), (zxid(1, 2), 2)] {
+        let mut script = Script::asking();
+        let promise = Message::AckEpoch { last, current: Some(Epoch(current)) };
+        assert_eq!(script.hears(2, promise), [Effect::Close(LinkId(2))]);
+    }
+}
+
+#[test]
+fn promises_given_before_do_not_count() {
+    let mut script = Script::asking();
+    assert_eq!(script.hears(2, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
+    script.comes(3, 1);
+    let promise = Message::AckEpoch { last: zxid(1, 2), current: Some(Epoch(1)) };
+    assert_eq!(script.hears(3, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
+}
+
+#[test]
+fn k084_only_voters_count() {
+    let mut script = Script::presenting();
+    for (server, promised) in [(9, zxid(1, 3)), (5, zxid(1, 3))] {
+        script.comes(server, 1);
+        script.hears(server.unsigned_abs(), Message::AckEpoch { last: promised, current: Some(Epoch(1)) });
+        assert_eq!(script.hears(server.unsigned_abs(), Message::Ack(zxid(2, 0))), []);
+    }
+    assert!(!script.leader.is_established());
+}
+
+/// Some releases acknowledge proposals before the history: they are heard, and neither lost nor a reason to give up.
+#[test]
+fn k007_an_early_acknowledgement_counts_later() {
+    let mut script = Script::established();
+    script.proposes(1);
+    script.comes(3, 1);
+    let synced = script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    assert_eq!(synced[1], to(3, Message::Proposal(txn(2, 1))));
+    assert_eq!(script.hears(3, Message::Ack(zxid(2, 1))), []);
+    assert_eq!(script.durable(zxid(2, 1)), [], "its epoch is not settled");
+    let counted = script.hears(3, Message::Ack(zxid(2, 0)));
+    let expected = [
+        to(3, Message::UpToDate),
+        to(2, Message::Commit(zxid(2, 1))),
+        to(3, Message::Commit(zxid(2, 1))),
+        Effect::Commit(zxid(2, 1)),
+    ];
+    assert_eq!(counted, expected);
+}
+
+/// What a learner was given as outstanding it has not acknowledged by acknowledging the history.
+#[test]
+fn outstanding_proposals_are_acknowledged_by_themselves() {
+    let mut script = Script::established();
+    script.proposes(1);
+    script.comes(3, 1);
+    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.durable(zxid(2, 1));
+    assert_eq!(script.hears(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
+    assert_eq!(script.leader.committed(), zxid(2, 0));
+}
+
+#[test]
+fn acknowledgements_of_what_was_never_proposed_end_the_link() {
+    let mut script = Script::established();
+    script.proposes(1);
+    assert_eq!(script.hears(2, Message::Ack(zxid(2, 2))), [Effect::Close(LinkId(2))]);
+    let mut script = Script::established();
+    assert_eq!(script.hears(2, Message::Ack(zxid(1, 3))), [], "of the history they are nothing new");
+    assert_eq!(script.hears(2, Message::Ack(zxid(2, 0))), []);
+}
+
+#[test]
+fn commits_are_told_in_order_to_each_as_it_needs() {
+    let mut script = Script::established();
+    script.comes(9, 1);
+    script.hears(9, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.hears(9, Message::Ack(zxid(2, 0)));
+    assert_eq!(script.proposes(1), [to(2, Message::Proposal(txn(2, 1)))]);
+    script.proposes(2);
+    assert_eq!(script.durable(zxid(2, 2)), []);
+    let committed = script.hears(2, Message::Ack(zxid(2, 1)));
+    let expected = [to(2, Message::Commit(zxid(2, 1))), to(9, Message::Inform(txn(2, 1))), Effect::Commit(zxid(2, 1))];
+    assert_eq!(committed, expected);
+}
+
+/// A leader proves itself with answers to pings that were sent after the question.
+#[test]
+fn k100_a_sync_needs_a_fresh_proof_of_leadership() {
+    let mut script = Script::established();
+    let pong = || Message::Pong(zxid(2, 0), Bytes::new());
+    script.passes(50); // a ping is on its way
+    script.with(|leader, _| leader.on_sync(1));
+    assert_eq!(script.with(|leader, cx| leader.flush(cx)), [to(2, Message::Ping(zxid(2, 0)))]);
+    let answered = |effects: &Effects| effects.contains(&Effect::Synced(1));
+    assert!(!answered(&script.hears(2, pong())), "that ping is older than the question");
+    assert!(answered(&script.hears(2, pong())));
+}
+
+#[test]
+fn a_sync_waits_for_what_was_proposed_before_it() {
+    let mut script = Script::established();
+    script.proposes(1);
+    script.with(|leader, _| leader.on_sync(1));
+    script.with(|leader, cx| leader.flush(cx));
+    script.hears(2, Message::Pong(zxid(2, 1), Bytes::new()));
+    script.durable(zxid(2, 1));
+    assert!(script.hears(2, Message::Ack(zxid(2, 1))).contains(&Effect::Synced(1)));
+}
+
+/// A leader whose disk hangs gives up its office although its followers are there.
+#[test]
+fn k095_a_leader_whose_disk_hangs_steps_down() {
+    let mut script = Script::established();
+    script.proposes(1);
+    let mut left = Effects::new();
+    for _ in 0..12 {
+        left.extend(script.passes(50));
+        script.hears(2, Message::Ack(zxid(2, 1)));
+    }
+    assert!(left.contains(&Effect::Leave(Reason::DiskStalled)), "{left:?}");
+}
+
+#[test]
+fn a_leader_without_a_quorum_steps_down_in_time() {
+    let mut script = Script::established();
+    let mut left = Effects::new();
+    for _ in 0..11 {
+        left.extend(script.passes(50));
+    }
+    assert!(left.contains(&Effect::Close(LinkId(2))) && left.contains(&Effect::Leave(Reason::NoQuorum)), "{left:?}");
+    let mut script = Script::new();
+    let mut left = Effects::new();
+    for _ in 0..22 {
+        left.extend(script.passes(50));
+    }
+    assert!(left.contains(&Effect::Leave(Reason::NoQuorum)), "nobody came");
+}
+
+/// A voter that promised a higher epoch to somebody who never led is not shut out for good.
+#[test]
+fn a_higher_promise_makes_the_leader_step_down() {
+    let mut script = Script::established();
+    let mut left = Effects::new();
+    for _ in 0..25 {
+        assert_eq!(script.comes(3, 5), [to(3, Message::LeaderInfo(Epoch(2)))]);
+        script.with(|leader, _| leader.on_link_gone(LinkId(3)));
+        script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
+        left.extend(script.passes(50));
+    }
+    assert!(left.contains(&Effect::Leave(Reason::HigherPromise)), "{left:?}");
+}
+
+/// A follower that does not acknowledge is let go of, although it answers pings.
+#[test]
+fn a_follower_that_does_not_acknowledge_is_let_go() {
+    let mut script = Script::established();
+    script.comes(3, 1);
+    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.hears(3, Message::Ack(zxid(2, 0)));
+    script.proposes(1);
+    script.durable(zxid(2, 1));
+    script.hears(3, Message::Ack(zxid(2, 1)));
+    let mut closed = Effects::new();
+    for _ in 0..12 {
+        closed.extend(script.passes(50));
+        for link in [2, 3] {
+            script.hears(link, Message::Pong(zxid(2, 1), Bytes::new()));
+        }
+    }
+    assert!(closed.contains(&Effect::Close(LinkId(2))) && !closed.contains(&Effect::Close(LinkId(3))));
+}
+
+#[test]
+fn a_server_that_comes_again_replaces_itself() {
+    let mut script = Script::established();
+    script.with(|leader, cx| leader.on_link(cx, LinkId(20)));
+    let replaced = script.hears(20, hello(2, 2));
+    assert_eq!(replaced, [Effect::Close(LinkId(2)), to(20, Message::LeaderInfo(Epoch(2)))]);
+}

@@ -1,0 +1,11 @@
+//! Elections and agreement among many servers.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
+
+mod agreement;
+mod elections;
+mod hall;
+mod leader_rules;
+mod learner_rules;
+mod realm;
