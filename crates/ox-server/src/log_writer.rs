@@ -28,6 +28,8 @@ pub(crate) enum Job {
     Truncate(Zxid),
     /// This state replaces the history.
     Install(Frozen),
+    /// Begin an empty history.
+    Found,
 }
 
 /// A finished job, and the state that the files lead to where that is another one.
@@ -95,6 +97,10 @@ impl Log {
             Job::Install(frozen) => {
                 log.install(frozen)?;
                 DiskDone::Installed(frozen.last_zxid())
+            }
+            Job::Found => {
+                state = Some(Box::new(log.found()?.state));
+                DiskDone::Founded
             }
             Job::Truncate(zxid) => match log.truncate(*zxid)? {
                 Truncated::Done(loaded) | Truncated::Short(loaded) => {

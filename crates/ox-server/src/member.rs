@@ -32,13 +32,21 @@ pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) 
     let tree_options = tree_options(config, hash_seed);
     let options = MemberOptions { window: member.commit_log_count, ..MemberOptions::new(member.server.0) };
     let opened = Store::open_member(disk, &store_options(config), &options, &tree_options, log_seed)?;
-    let OpenedMember { store, mut log, standing, session_clock_ms } = opened;
-    let (loaded, is_quarantined) = match standing {
-        Standing::Loaded(loaded) => (Some(*loaded), false),
-        Standing::Empty => (Some(log.found()?), false),
+    let OpenedMember { store, log, standing, session_clock_ms } = opened;
+    let (loaded, standing) = match standing {
+        Standing::Loaded(loaded) if loaded.state.last_zxid() < loaded.reach => {
+            let (last, reach) = (loaded.state.last_zxid(), loaded.reach);
+            tracing::error!(%last, %reach, "the log ends before the snapshot does; a leader's history is waited for");
+            (None, ox_zab::Standing::Quarantined)
+        }
+        Standing::Loaded(loaded) => (Some(*loaded), ox_zab::Standing::History),
+        Standing::Empty => {
+            tracing::info!("nothing is stored; waiting for other servers that have nothing, or a leader");
+            (None, ox_zab::Standing::Empty)
+        }
         Standing::Quarantined(quarantine) => {
             tracing::error!(reason = quarantine.reason, "the own history is of no use; a leader's is waited for");
-            (None, true)
+            (None, ox_zab::Standing::Quarantined)
         }
     };
     let (state, window, report) = match loaded {
@@ -54,7 +62,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) 
     }
     let stored = log.epochs();
     let epochs = Epochs { accepted: Epoch(i64::from(stored.accepted)), current: Epoch(i64::from(stored.current)) };
-    let peer = Peer::new(peer_settings(config, member), Recovered { epochs, history, is_quarantined });
+    let peer = Peer::new(peer_settings(config, member), Recovered { epochs, history, standing });
     Ok(Member { store, log, state, peer, session_clock_ms, loaded: report })
 }
 

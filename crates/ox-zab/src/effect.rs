@@ -21,6 +21,8 @@ pub enum DiskJob {
     Truncate(Zxid),
     /// The staged state replaces all history.
     Install(Zxid),
+    /// Begin an empty history.
+    Found,
 }
 
 /// A finished job.
@@ -32,6 +34,8 @@ pub enum DiskDone {
     CurrentEpoch(Epoch),
     /// The history begins with the installed state, here.
     Installed(Zxid),
+    /// There is a history, and nothing in it.
+    Founded,
     /// The history ends here now; none if it could not be cut there, and is as it was.
     Truncated(Option<Zxid>),
 }

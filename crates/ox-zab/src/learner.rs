@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
 use crate::message::{LearnerKind, Message, Txn};
+use crate::peer::Standing;
 use crate::timing::Timing;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
@@ -33,8 +34,8 @@ pub struct Claim {
     pub config_version: i64,
     /// Its own history is of no use: it wants the leader's state.
     pub wants_snapshot: bool,
-    /// Nothing it says may be counted before it has the leader's state.
-    pub is_quarantined: bool,
+    /// What may be counted: nothing before it has the leader's state, unless it has a history.
+    pub standing: Standing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +234,7 @@ impl Learner {
             return self.leave(Reason::OldEpoch(epoch), cx);
         }
         self.epoch = epoch;
-        if epoch == accepted || self.claim.is_quarantined {
+        if epoch == accepted || self.claim.standing != Standing::History {
             return self.ack_epoch(None, cx);
         }
         self.phase = Phase::Promising;
@@ -243,7 +244,8 @@ impl Learner {
     /// Promises the epoch. Who says which epoch's history it holds is counted, so it tells the truth; to ask for a
     /// snapshot by pretending to have nothing is for those who are not counted.
     fn ack_epoch(&mut self, current: Option<Epoch>, cx: &mut Context<'_>) {
-        self.asked_for_snapshot = current.is_none() && (self.claim.wants_snapshot || self.claim.is_quarantined);
+        self.asked_for_snapshot =
+            current.is_none() && (self.claim.wants_snapshot || self.claim.standing != Standing::History);
         let last = if self.asked_for_snapshot { Zxid::ZERO } else { self.claim.last };
         self.phase = Phase::Waiting;
         cx.out.push(Effect::Send(self.link, Message::AckEpoch { last, current }));
@@ -251,7 +253,8 @@ impl Learner {
 
     fn on_diff(&mut self, cx: &mut Context<'_>) {
         // A leader that has nothing either is equal to who has nothing.
-        if self.asked_for_snapshot && self.claim.last != Zxid::ZERO {
+        let has_nothing = self.claim.last == Zxid::ZERO && self.claim.standing != Standing::Quarantined;
+        if self.asked_for_snapshot && !has_nothing {
             return self.leave(Reason::NeedsSnapshot, cx);
         }
         self.phase = Phase::Syncing;
@@ -331,10 +334,12 @@ impl Learner {
         if let Some(end) = self.staged.take() {
             cx.history.restart(end);
             cx.out.push(Effect::Disk(DiskJob::Install(end)));
-            if self.claim.is_quarantined {
-                self.claim.epochs.accepted = epoch;
-                cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(epoch)));
-            }
+        } else if self.claim.standing == Standing::Empty {
+            cx.out.push(Effect::Disk(DiskJob::Found));
+        }
+        if self.claim.epochs.accepted < epoch {
+            self.claim.epochs.accepted = epoch; // it was not counted, so it has not promised yet
+            cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(epoch)));
         }
         self.phase = Phase::Settling(epoch);
         cx.out.push(Effect::Disk(DiskJob::CurrentEpoch(epoch)));

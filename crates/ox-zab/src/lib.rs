@@ -31,7 +31,7 @@ pub use learner::{Claim, Learner};
 pub use message::{LearnerKind, Message, Request, Side, Txn};
 pub use ox_proto::ServerId;
 pub use ox_proto::quorum::notification::PeerState;
-pub use peer::{Peer, PeerSettings, Recovered};
+pub use peer::{Peer, PeerSettings, Recovered, Standing};
 pub use quorum::{Quorum, Quorums};
 pub use timing::Timing;
 pub use vote::{Notification, Vote};

@@ -25,6 +25,7 @@ use bytes::Bytes;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::quorum::notification::PeerState;
+use std::collections::BTreeSet;
 
 /// How often a leader that does not answer yet is dialled, and how long in between.
 const DIALS_MAX: u32 = 10;
@@ -56,8 +57,20 @@ pub struct Recovered {
     pub epochs: Epochs,
     /// The recent part of the log.
     pub history: History,
-    /// What is in the files is in doubt: it is of no use to anybody.
-    pub is_quarantined: bool,
+    /// What may be claimed.
+    pub standing: Standing,
+}
+
+/// What a member may claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its history.
+    History,
+    /// Nothing is stored, and nobody has said that this is right: it may have been lost. It takes part when a quorum
+    /// with it is known to have nothing either.
+    Empty,
+    /// What is in the files is in doubt: only a leader's history can help.
+    Quarantined,
 }
 
 #[derive(Debug)]
@@ -81,13 +94,15 @@ pub struct Peer {
     applied: Zxid,
     jobs: usize,
     wants_snapshot: bool,
-    is_quarantined: bool,
+    standing: Standing,
+    /// Voters that have nothing.
+    empty: BTreeSet<ServerId>,
 }
 
 impl Peer {
     /// A member that has just started, with everything in its log applied.
     pub fn new(settings: PeerSettings, recovered: Recovered) -> Self {
-        let Recovered { epochs, history, is_quarantined } = recovered;
+        let Recovered { epochs, history, standing } = recovered;
         let last = history.last();
         let learns_as = match settings.kind {
             LearnerKind::Follower => PeerState::Following,
@@ -104,7 +119,8 @@ impl Peer {
             applied: last,
             jobs: 0,
             wants_snapshot: false,
-            is_quarantined,
+            standing,
+            empty: BTreeSet::new(),
         }
     }
 
@@ -171,6 +187,7 @@ impl Peer {
         if matches!(self.role, Role::Leaving) {
             return; // the vote is not known yet
         }
+        self.note_emptiness(from, &note, out);
         let mut notes = Outgoing::new();
         let elected = self.election.on_notification(now_ms, from, note, &self.settings.quorums, &mut notes);
         self.after_election(now_ms, elected, notes, out);
@@ -207,7 +224,7 @@ impl Peer {
             last: self.durable,
             config_version: self.settings.config_version,
             wants_snapshot: self.wants_snapshot,
-            is_quarantined: self.is_quarantined,
+            standing: self.standing,
         };
         let mut cx = Context { now_ms, history: &mut self.history, out };
         self.role = Role::Learning(Box::new(Learner::new(claim, self.settings.timing, link, &mut cx)));
@@ -272,7 +289,7 @@ impl Peer {
             DiskDone::AcceptedEpoch(epoch) => self.epochs.accepted = epoch,
             DiskDone::CurrentEpoch(epoch) => {
                 self.epochs.current = epoch;
-                (self.wants_snapshot, self.is_quarantined) = (false, false);
+                (self.wants_snapshot, self.standing) = (false, Standing::History);
             }
             DiskDone::Installed(zxid) => (self.durable, self.applied) = (zxid, zxid),
             DiskDone::Truncated(Some(zxid)) => {
@@ -281,8 +298,10 @@ impl Peer {
                 self.history.truncate(zxid);
             }
             DiskDone::Truncated(None) => (),
+            DiskDone::Founded => self.standing = Standing::History,
         }
         match &self.role {
+            Role::Looking if done == DiskDone::Founded => self.look(now_ms, out),
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_done(cx, done)),
             Role::Learning(_) => self.learn(now_ms, out, |learner, cx| learner.on_done(done, cx)),
             Role::Looking | Role::Dialing { .. } | Role::Leaving => self.leave_further(now_ms, out),
@@ -391,12 +410,31 @@ impl Peer {
         self.after_election(now_ms, elected, notes, out);
     }
 
+    /// A member that has nothing waits until it knows enough others that have nothing: then there is nothing to lose.
+    fn note_emptiness(&mut self, from: ServerId, note: &Notification, out: &mut Effects) {
+        let quorums = &self.settings.quorums;
+        if self.standing != Standing::Empty || !matches!(self.role, Role::Looking) || !quorums.is_voter(from) {
+            return;
+        }
+        let has_nothing = note.state == PeerState::Looking && note.vote.zxid <= Zxid::ZERO && note.vote.epoch <= 0;
+        if !has_nothing {
+            self.standing = Standing::Quarantined;
+            return;
+        }
+        self.empty.insert(from);
+        let me = self.settings.server;
+        if self.jobs == 0 && quorums.are_reached(|server| server == me || self.empty.contains(&server)) {
+            self.jobs += 1;
+            out.push(Effect::Disk(DiskJob::Found));
+        }
+    }
+
     fn own_vote(&self) -> Vote {
         let (zxid, Epoch(epoch)) = (self.durable, self.epochs.current);
         let server = self.settings.server;
         if self.settings.kind == LearnerKind::Observer {
             Vote::nobody(Zxid(i64::MIN), i64::MIN)
-        } else if self.is_quarantined {
+        } else if self.standing != Standing::History {
             Vote { leader: server, zxid: Zxid(-1), epoch: -1 }
         } else if self.settings.quorums.committed.is_voter(server) {
             Vote { leader: server, zxid, epoch }
@@ -433,6 +471,7 @@ impl DiskJob {
             Self::CurrentEpoch(epoch) => DiskDone::CurrentEpoch(epoch),
             Self::Truncate(zxid) => DiskDone::Truncated(Some(zxid)),
             Self::Install(zxid) => DiskDone::Installed(zxid),
+            Self::Found => DiskDone::Founded,
         }
     }
 }

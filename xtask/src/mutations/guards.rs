@@ -25,8 +25,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica.rs",
         guard: "only what a quorum's disks hold is committed",
         breaks: "answers before the sync",
-        with: "is_some_and(|zxid| zxid <= self.zab.committed())",
-        without: "is_some_and(|zxid| zxid <= self.zab.last_proposed())",
+        with: "is_some_and(|zxid| zxid <= self.committed.min(self.durable))",
+        without: "is_some_and(|zxid| zxid <= self.last_made)",
     },
     Guard {
         file: "crates/ox-sim/src/jobs.rs",
@@ -96,8 +96,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/conn.rs",
         guard: "a read waits for the writes that its client sent before it",
         breaks: "a client does not see its own write",
-        with: "                if self.in_flight == 0 {\n                    let asker",
-        without: "                if true {\n                    let asker",
+        with: "                if self.in_flight == 0 && !(op",
+        without: "                if !(op",
     },
     Guard {
         file: "crates/ox-replica/src/replica.rs",

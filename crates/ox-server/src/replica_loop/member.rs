@@ -167,6 +167,7 @@ impl ReplicaLoop {
             DiskJob::AcceptedEpoch(epoch) => Job::AcceptedEpoch(epoch),
             DiskJob::CurrentEpoch(epoch) => Job::CurrentEpoch(epoch),
             DiskJob::Truncate(zxid) => Job::Truncate(zxid),
+            DiskJob::Found => Job::Found,
             DiskJob::Install(_) => {
                 let Some(staged) = self.replica.take_staged() else { return };
                 let mut state = self.shared.state.write();

@@ -59,3 +59,28 @@ fn nobody_ever_serves_another_history() {
         assert!(marks.contains_key(mark), "never happened: {mark}");
     }
 }
+
+/// P61: a server that has lost its disk does not help to elect one that lacks what was agreed on.
+#[test]
+fn a_wiped_server_does_not_vote() {
+    for seed in 0..50 {
+        let mut realm = Realm::new(seed, 3, 0);
+        realm.run(1_000);
+        realm.kill(1); // knows nothing of what follows
+        realm.run(1_000);
+        let served = realm.served();
+        assert!(0 < served, "seed {seed}");
+        realm.kill(2);
+        realm.kill(3);
+        realm.wipe(2);
+        realm.start(1);
+        realm.start(2);
+        realm.run(5_000);
+        assert_eq!(realm.served(), served, "seed {seed}: served without what server 3 has");
+        realm.start(3);
+        realm.run(10_000);
+        realm.writes = false;
+        realm.run(2_000);
+        assert!(served < realm.served() && realm.is_whole(), "seed {seed}: {:?}", realm.states());
+    }
+}

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
     Claim, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Learner, LearnerKind, LinkId, Message,
-    Reason, ServerId, Timing, Txn,
+    Reason, ServerId, Standing, Timing, Txn,
 };
 
 const LINK: LinkId = LinkId(7);
@@ -49,7 +49,7 @@ fn claim() -> Claim {
         last: zxid(1, 3),
         config_version: 0,
         wants_snapshot: false,
-        is_quarantined: false,
+        standing: Standing::History,
     }
 }
 
@@ -272,9 +272,20 @@ fn who_wants_a_snapshot_is_never_counted_with_a_lie() {
     let plea = Message::AckEpoch { last: Zxid::ZERO, current: None };
     assert_eq!(script.hears(Message::LeaderInfo(Epoch(2))), [send(plea.clone())]);
     assert_eq!(script.hears(Message::Diff(zxid(1, 3))), [Effect::Leave(Reason::NeedsSnapshot)]);
-    let mut script = Script::new(Claim { is_quarantined: true, ..claim() });
+    let mut script = Script::new(Claim { standing: Standing::Quarantined, ..claim() });
     assert_eq!(script.hears(Message::LeaderInfo(Epoch(3))), [send(plea)]);
     assert_eq!(script.hears(Message::Trunc(zxid(1, 1))), [Effect::Leave(Reason::NeedsSnapshot)]);
+}
+
+/// A server that has nothing promises when it has the leader's history, not before.
+#[test]
+fn who_has_nothing_promises_with_the_history() {
+    let epochs = Epochs { accepted: Epoch(0), current: Epoch(0) };
+    let mut script = Script::new(Claim { standing: Standing::Empty, last: Zxid::ZERO, epochs, ..claim() });
+    script.hears(Message::LeaderInfo(Epoch(1)));
+    script.hears(Message::Diff(Zxid::ZERO));
+    let jobs = [DiskJob::Found, DiskJob::AcceptedEpoch(Epoch(1)), DiskJob::CurrentEpoch(Epoch(1))];
+    assert_eq!(script.hears(new_leader(1)), jobs.map(Effect::Disk));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
     DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message,
-    Notification, Peer, PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Timing, Txn, Vote,
+    Notification, Peer, PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing, Txn, Vote,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,6 +19,8 @@ const KEPT_MAX: usize = 8;
 /// What outlives a process.
 #[derive(Clone, Debug)]
 struct Disk {
+    /// Whether there is a history at all.
+    is_founded: bool,
     log: Vec<Txn>,
     epochs: Epochs,
 }
@@ -119,7 +121,11 @@ impl Realm {
             verbose: false,
         };
         for id in 1..=voters + observers {
-            let disk = Disk { log: Vec::new(), epochs: Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO } };
+            let disk = Disk {
+                is_founded: false,
+                log: Vec::new(),
+                epochs: Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO },
+            };
             realm.servers.insert(ServerId(id), Server { disk, process: None, boot: 0 });
             realm.plan(0, ServerId(id), Event::Start);
         }
@@ -175,6 +181,14 @@ impl Realm {
         }
     }
 
+    /// The disk of a server is lost while it is down.
+    pub(crate) fn wipe(&mut self, id: i64) {
+        let server = self.servers.get_mut(&ServerId(id)).unwrap();
+        assert!(server.process.is_none());
+        let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
+        server.disk = Disk { is_founded: false, log: Vec::new(), epochs };
+    }
+
     pub(crate) fn start(&mut self, id: i64) {
         let id = ServerId(id);
         let quorums = self.quorums.clone();
@@ -197,7 +211,8 @@ impl Realm {
             timing: Timing { tick_ms: 100, init_ticks: 20, sync_ticks: 10 },
             election: ElectionSettings::default(),
         };
-        let recovered = Recovered { epochs: server.disk.epochs, history, is_quarantined: false };
+        let standing = if server.disk.is_founded { Standing::History } else { Standing::Empty };
+        let recovered = Recovered { epochs: server.disk.epochs, history, standing };
         let last = log.last().map_or(Zxid::ZERO, |txn| txn.zxid);
         server.process = Some(Process {
             peer: Peer::new(settings, recovered),
@@ -357,7 +372,7 @@ impl Realm {
                 process.committed = process.committed.min(zxid);
                 self.mark("truncations");
             }
-            DiskJob::AcceptedEpoch(_) | DiskJob::CurrentEpoch(_) => (),
+            DiskJob::AcceptedEpoch(_) | DiskJob::CurrentEpoch(_) | DiskJob::Found => (),
         }
         self.process(id).work.push_back(Work::Job(job, content));
         self.work(id);
@@ -401,7 +416,8 @@ impl Realm {
                         DiskJob::AcceptedEpoch(epoch) => disk.epochs.accepted = epoch,
                         DiskJob::CurrentEpoch(epoch) => disk.epochs.current = epoch,
                         DiskJob::Truncate(zxid) => disk.log.retain(|txn| txn.zxid <= zxid),
-                        DiskJob::Install(_) => disk.log = content,
+                        DiskJob::Install(_) => (disk.log, disk.is_founded) = (content, true),
+                        DiskJob::Found => disk.is_founded = true,
                     }
                     assert!(before.accepted <= disk.epochs.accepted && before.current <= disk.epochs.current);
                     assert!(disk.epochs.current <= disk.epochs.accepted);
