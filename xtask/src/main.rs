@@ -5,6 +5,7 @@ mod interop;
 mod mutations;
 mod perf;
 mod sim;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,8 @@ struct Cli {
 enum Task {
     /// Show the known cases and the tests that keep them out.
     Cases,
+    /// Check small rules about the sources.
+    Tidy,
     /// Measure Oxkeeper and Apache side by side.
     Perf(perf::Args),
     /// Simulate a server under faults, for as many seeds as wished.
@@ -34,6 +37,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Cases => cases::run(),
+        Task::Tidy => tidy::run(),
         Task::Perf(args) => perf::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Mutations(args) => mutations::run(&args),

@@ -11,7 +11,7 @@ use crate::checks;
 use crate::ensemble;
 use crate::error::{Cause, ConfigError};
 use crate::guard;
-use crate::limits::{ConnectionThrottle, Limits, RequestThrottle};
+use crate::limits::{ConnectionThrottle, Limits, RequestThrottle, Supervision};
 use crate::lint;
 use crate::member::MemberConfig;
 use crate::notice::Notice;
@@ -61,6 +61,8 @@ pub struct Config {
     pub containers: Containers,
     /// Sizes and counts.
     pub limits: Limits,
+    /// Threads that do not get on.
+    pub supervision: Supervision,
     /// Waiting room for requests.
     pub request_throttle: RequestThrottle,
     /// Tokens for new sessions.
@@ -133,6 +135,7 @@ impl Config {
             autopurge: Autopurge::from_checked(settings, notices),
             containers: Containers::from_checked(settings),
             limits: Limits::from_checked(settings, notices),
+            supervision: Supervision::from_checked(settings),
             request_throttle: RequestThrottle::from_checked(settings),
             connection_throttle: ConnectionThrottle::from_checked(settings, notices),
             auth: Auth::from_checked(settings, notices),

@@ -530,6 +530,20 @@ pub static SECTIONS: &[Section] = sections! {
         "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
         /// Start members of an ensemble although ensembles are not finished: for trials only.
         "oxkeeper.ensemble.preview", Own, TrueFalse, "false", "", O, Ensemble;
+        /// Sessions that clients of one address may have at a time, with or without a connection; 0 is no limit. Further
+        /// ones are refused by closing the connection, as `maxClientCnxns` does. The default is three times the ports an
+        /// address has.
+        "oxkeeper.maxSessionsPerAddress", Own, Int, "200000", "", O, Built;
+        /// Watches that clients of one address may have at a time; 0 is no limit. A read or addWatch that would set one more
+        /// is answered with -127 (ThrottledOp); a client that cannot get all its watches back when it reconnects is
+        /// disconnected.
+        "oxkeeper.maxWatchesPerAddress", Own, Int, "10000000", "", O, Built;
+        /// Time after which a thread that does not get on (a disk that hangs, for example) is reported in the log and in
+        /// `thread_stalls`; below 3000 counts as 3000, 0 is never.
+        "oxkeeper.watchdog.warnAfter", Own, Int, "10000", "ms", O, Built;
+        /// Time after which such a thread ends the server, exit 1, so that a supervisor can start it again; below 3000
+        /// counts as 3000, 0 is never.
+        "oxkeeper.watchdog.exitAfter", Own, Int, "0", "ms", O, Built;
     }
     "Logging and the Java virtual machine" {
         /// Variables of the Java server's logging configuration.

@@ -47,7 +47,7 @@ pub use docs::config_page;
 pub use error::{Cause, ConfigError, Place};
 pub use key::{Class, Key, OnBadText, Reader, Section, Source, Status, Value};
 pub use keys::{SECTIONS, find, keys};
-pub use limits::{ConnectionThrottle, Limits, RequestThrottle, SessionWeights};
+pub use limits::{ConnectionThrottle, Limits, RequestThrottle, SessionWeights, Supervision};
 pub use member::MemberConfig;
 pub use notice::{Level, Notice};
 pub use settings::{Effective, Settings};

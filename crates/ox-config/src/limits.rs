@@ -11,6 +11,10 @@ pub struct Limits {
     pub max_client_cnxns: u32,
     /// Connections to the port; 0 is no limit.
     pub max_cnxns: u32,
+    /// Sessions of one client address; 0 is no limit.
+    pub sessions_per_address: u32,
+    /// Watches of one client address; 0 is no limit.
+    pub watches_per_address: u32,
     /// Requests under way before connections are read more slowly.
     pub global_outstanding: u32,
     /// Largest packet, string or buffer.
@@ -21,6 +25,15 @@ pub struct Limits {
     pub large_request_max_bytes: u32,
     /// Size from which a request is large; `None` is off.
     pub large_request_threshold_bytes: Option<u32>,
+}
+
+/// Threads that do not get on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supervision {
+    /// Time after which one is reported; 0 is never.
+    pub warn_after_ms: u32,
+    /// Time after which the server ends for it; 0 is never.
+    pub exit_after_ms: u32,
 }
 
 /// Waiting room for requests.
@@ -94,11 +107,22 @@ impl Limits {
         Limits {
             max_client_cnxns: not_negative(settings.int("maxClientCnxns")),
             max_cnxns: not_negative(max_cnxns),
+            sessions_per_address: not_negative(settings.int("oxkeeper.maxSessionsPerAddress")),
+            watches_per_address: not_negative(settings.int("oxkeeper.maxWatchesPerAddress")),
             global_outstanding: not_negative(settings.int("globalOutstandingLimit")),
             jute_max_buffer_bytes: not_negative(max_buffer),
             jute_extra_bytes: not_negative(extra.max(1024)),
             large_request_max_bytes: not_negative(large_max_bytes),
             large_request_threshold_bytes: u32::try_from(threshold).ok().filter(|bytes| 0 < *bytes),
+        }
+    }
+}
+
+impl Supervision {
+    pub(crate) fn from_checked(settings: &Settings) -> Supervision {
+        Supervision {
+            warn_after_ms: not_negative(settings.int("oxkeeper.watchdog.warnAfter")),
+            exit_after_ms: not_negative(settings.int("oxkeeper.watchdog.exitAfter")),
         }
     }
 }

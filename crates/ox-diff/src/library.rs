@@ -21,6 +21,7 @@ scenarios![
     "handshake",
     "malformed",
     "multi",
+    "multi-spoilt",
     "multiread",
     "nulls",
     "order",

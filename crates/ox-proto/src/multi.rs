@@ -101,6 +101,17 @@ impl<'a> MultiOp<'a> {
     pub fn is_read(&self) -> bool {
         matches!(self, Self::GetData(_) | Self::GetChildren(_))
     }
+
+    /// The path it is about.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Create(_, request) => request.path.as_deref(),
+            Self::CreateTtl(request) => request.path.as_deref(),
+            Self::Delete(request) | Self::Check(request) => request.path.as_deref(),
+            Self::SetData(request) => request.path.as_deref(),
+            Self::GetData(request) | Self::GetChildren(request) => request.path.as_deref(),
+        }
+    }
 }
 
 /// Appends an error result.

@@ -22,7 +22,7 @@ use ox_proto::reply::{ReplyHeader, put_bare_reply, put_reply};
 use ox_proto::request::{AuthPacket, RequestHeader, SaslToken};
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
 use ox_tree::auth::{Identities, Identity, authenticate};
-use ox_tree::read::{self, Asker, Question};
+use ox_tree::read::{self, Asker, Question, Then};
 use ox_tree::{ConnId, State};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -97,6 +97,7 @@ pub struct Service<'a> {
 #[derive(Debug)]
 pub struct Conn {
     id: ConnId,
+    address: IpAddr,
     ids: Arc<Identities>,
     phase: Phase,
     timeout_ms: i32,
@@ -114,6 +115,7 @@ impl Conn {
     pub fn new(id: ConnId, address: IpAddr) -> Self {
         Self {
             id,
+            address,
             ids: Arc::new(Identities::of_address(address)),
             phase: Phase::Handshake,
             timeout_ms: 0,
@@ -238,6 +240,7 @@ impl Conn {
             proven: password_matches(request.session, request.password.unwrap_or_default()),
             timeout_ms,
             read_only: request.read_only.map(|_| false),
+            address: self.address,
             ids: Arc::clone(&self.ids),
             touch: self.touch.clone(),
         };
@@ -268,7 +271,10 @@ impl Conn {
                 if self.in_flight == 0 && !(op == OpCode::Sync && service.settings.syncs_travel) {
                     let asker = Asker { conn: self.id, session, ids: &self.ids };
                     let before = service.out.len();
-                    read::answer(service.state, asker, Question { xid, op, body }, service.out);
+                    let then = read::answer(service.state, asker, Question { xid, op, body }, service.out);
+                    if then == Then::Close {
+                        return Verdict::Close;
+                    }
                     self.expect_answers_of(service.out.len() - before);
                 } else {
                     self.submit(Ask::Request { xid, op }, body, service);

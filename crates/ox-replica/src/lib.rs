@@ -12,6 +12,7 @@
 //!                                  Replica::apply --> Outboxes <-- waiting reads-+
 //! ```
 
+mod addresses;
 mod clock;
 mod conn;
 pub mod limits;
@@ -27,6 +28,7 @@ mod traffic;
 pub use clock::Now;
 pub use conn::{Conn, ConnSettings, Room, Service, Verdict};
 pub use log_batch::LogBatch;
+pub use pulse::Pulse;
 pub use replica::{Replica, ReplicaSettings, Writes};
 pub use sessions::{SessionInfo, Touch};
 pub use submission::{Ask, Item, Load, Submission};

@@ -43,6 +43,9 @@ pub const NAMESPACE_BYTES_MAX: usize = 256;
 /// Single figures kept for whoever empties the tallies; if nobody does, the rest is not kept.
 pub const TALLIED_MAX: usize = 64 << 10;
 
+/// Bytes of a disk that is nearly full which are left for the end of sessions.
+pub const ENDS_BYTES: i64 = 4 << 20;
+
 /// Sessions that are given up in one step, so that a flood of them delays nobody's requests (K117).
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 

@@ -8,9 +8,10 @@ const PAUSE_MS_MIN: i64 = 100;
 const SAMPLE_MS: i64 = 100;
 
 /// Notices that a loop came around much later than it meant to: the process was stopped, or starved. What the loop
-/// itself takes is no pause, however long: only time in which it neither waited as it meant to nor worked counts.
+/// itself takes is no pause, however long: only time in which it neither waited as it meant to nor worked counts. Whoever
+/// wants its own work to count as well says that it has not worked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pulse {
+pub struct Pulse {
     looked_ms: i64,
     pause_ms: i64,
     sampled_ms: i64,
@@ -18,14 +19,15 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    pub(crate) fn new(tick_ms: i32, now_ms: i64) -> Self {
+    /// A loop in a server with this tick begins now.
+    pub fn new(tick_ms: i32, now_ms: i64) -> Self {
         let pause_ms = PAUSE_MS_MIN.max(i64::from(tick_ms));
         Self { looked_ms: now_ms, pause_ms, sampled_ms: now_ms, worked_ms: 0 }
     }
 
     /// The loop has come around, and meant to wait for `meant_ms` at most; `worked_ms` tells how much of the processor
     /// its thread has used so far. Returns by how much it is late, if that is a pause.
-    pub(crate) fn beat(&mut self, now_ms: i64, meant_ms: i64, worked_ms: impl FnOnce() -> i64) -> Option<i64> {
+    pub fn beat(&mut self, now_ms: i64, meant_ms: i64, worked_ms: impl FnOnce() -> i64) -> Option<i64> {
         let late_ms = now_ms - std::mem::replace(&mut self.looked_ms, now_ms) - meant_ms;
         if late_ms <= self.pause_ms && now_ms - self.sampled_ms < SAMPLE_MS {
             return None;

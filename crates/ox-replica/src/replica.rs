@@ -13,6 +13,7 @@ mod proposals;
 mod sweep;
 mod syncs;
 
+use crate::addresses::Addresses;
 use crate::clock::Now;
 use crate::limits::{
     ANSWERS_BEHIND_A_WRITE_BYTES_MAX, APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES,
@@ -37,7 +38,7 @@ use ox_tree::ahead::GROUP;
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Verdict};
 use ox_tree::outbox::{Note, Outboxes};
-use ox_tree::read::{self, Asker, Question};
+use ox_tree::read::{self, Asker, Question, Then};
 use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
@@ -112,6 +113,7 @@ pub struct Replica {
     pinged_ms: i64,
     pending: Pending,
     sessions: Sessions,
+    addresses: Addresses,
     conns: Conns,
     own: OwnWrites,
     proposals: Proposals,
@@ -161,6 +163,7 @@ impl Replica {
             pinged_ms: now.mono_ms,
             pending: Pending::default(),
             sessions: Sessions::new(settings.tick_ms),
+            addresses: Addresses::default(),
             conns: Conns::new(settings.threads),
             own: OwnWrites::default(),
             proposals: Proposals::default(),
@@ -172,6 +175,12 @@ impl Replica {
             digest_mismatches: 0,
             tallies: Tallies::default(),
         }
+    }
+
+    /// Lets the clients of one address have so many sessions and no more; 0 is any number. To be said before the first
+    /// of them comes.
+    pub fn limit_sessions_per_address(&mut self, max: usize) {
+        self.addresses.limit(max);
     }
 
     /// When [`Self::on_time`] wants to be called next.
@@ -376,7 +385,8 @@ impl Replica {
     }
 
     fn on_connect(&mut self, now: Now, conn: ConnId, ask: &Ask, state: &State, out: &mut Outboxes) {
-        let Ask::Connect { session, proven, timeout_ms, read_only, ids, touch } = ask else { return };
+        let Ask::Connect { session, proven, timeout_ms, read_only, address, ids, touch } = ask else { return };
+        state.watches().lock().add_conn(conn, *address);
         self.conns.insert(ConnState::new(conn, Arc::clone(ids)));
         if self.role == Role::None {
             return self.give_up(conn, out);
@@ -385,13 +395,18 @@ impl Replica {
             if self.log_room.writes() == Writes::None {
                 return self.give_up(conn, out);
             }
+            if !self.addresses.has_room(*address) {
+                self.tallies.refused_session(*address);
+                return self.give_up(conn, out);
+            }
             let id = self.new_session_id(state);
-            let origin = Origin::Connect { conn, timeout_ms: *timeout_ms, read_only: *read_only, touch: touch.clone() };
+            let (timeout_ms, read_only, address) = (*timeout_ms, *read_only, *address);
+            let origin = Origin::Connect { conn, address, timeout_ms, read_only, touch: touch.clone() };
             let own = Own::new(id, 0, origin);
             if let Role::Learner(link) = self.role {
                 return self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), None, own);
             }
-            if self.propose_create_session(now, id, *timeout_ms, Maker::Own, state) {
+            if self.propose_create_session(now, id, timeout_ms, Maker::Own, state) {
                 self.wait_for(own, 0);
             }
             return;
@@ -408,6 +423,7 @@ impl Replica {
         {
             let asked = Revalidating {
                 conn,
+                address: *address,
                 session: *session,
                 timeout_ms: *timeout_ms,
                 read_only: *read_only,
@@ -416,6 +432,7 @@ impl Replica {
             return self.revalidate(link, asked);
         }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
+            self.addresses.count(*session, *address);
             self.attach(conn, *session, *timeout_ms, *read_only, out);
         } else {
             self.refuse(conn, *read_only, out);
@@ -632,11 +649,17 @@ impl Replica {
                 let item = &submission.items[at];
                 let body = &submission.bytes[item.span.clone()];
                 match item.ask {
-                    Ask::Request { xid, op } => outbox.answer(conn, |bytes| {
-                        let (asker, start) = (Asker { conn, session: asker.session, ids: &ids }, bytes.len());
-                        read::answer(state, asker, Question { xid, op, body }, bytes);
-                        self.tallies.reads.note_read(op, body, &bytes[start..]);
-                    }),
+                    Ask::Request { xid, op } => {
+                        let mut then = Then::GoOn;
+                        outbox.answer(conn, |bytes| {
+                            let (asker, start) = (Asker { conn, session: asker.session, ids: &ids }, bytes.len());
+                            then = read::answer(state, asker, Question { xid, op, body }, bytes);
+                            self.tallies.reads.note_read(op, body, &bytes[start..]);
+                        });
+                        if then == Then::Close {
+                            self.give_up(conn, out);
+                        }
+                    }
                     Ask::AnsweredAndClose => {
                         asker.active = false;
                         outbox.push(conn, Note::Close, |bytes| bytes.extend_from_slice(body));
@@ -663,7 +686,8 @@ impl Replica {
             return self.on_closed(session, Some(origin), record, applied, out);
         }
         match origin {
-            Origin::Connect { conn, timeout_ms, read_only, touch } => {
+            Origin::Connect { conn, address, timeout_ms, read_only, touch } => {
+                self.addresses.count(session, *address);
                 let alive = self.conns.get(*conn).is_some();
                 self.sessions.add(session, *timeout_ms, now.mono_ms, touch.clone(), alive.then_some(*conn));
                 self.attach(*conn, session, *timeout_ms, *read_only, out);
@@ -688,6 +712,7 @@ impl Replica {
     ) {
         let asked = if let Some(Origin::Request(conn)) = origin { Some(*conn) } else { None };
         let owner = self.sessions.remove(session);
+        self.addresses.end(session);
         for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {
             if self.conns.get(conn).is_some_and(|conn| conn.active) {
                 out.of(conn).push(conn, Note::Close, |bytes| {

@@ -5,6 +5,7 @@ use ox_proto::{OpCode, SessionId};
 use ox_tree::ConnId;
 use ox_tree::ahead::path_in;
 use ox_tree::auth::Identities;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -60,6 +61,8 @@ pub enum Ask {
         timeout_ms: i32,
         /// What the answer says about read-only, if anything.
         read_only: Option<bool>,
+        /// Where from.
+        address: IpAddr,
         /// Who is there.
         ids: Arc<Identities>,
         /// Where the connection notes that its client is alive.

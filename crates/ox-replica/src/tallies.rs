@@ -4,6 +4,7 @@ use crate::limits::TALLIED_MAX;
 use crate::traffic::Traffic;
 use ox_proto::SessionId;
 use ox_tree::OverQuota;
+use std::net::IpAddr;
 
 /// Counts since they were last emptied.
 #[derive(Debug, Default)]
@@ -12,6 +13,10 @@ pub struct Tallies {
     pub resumed: u64,
     /// Sessions given up, with their timeouts.
     pub expired: Vec<(SessionId, i32)>,
+    /// New sessions that were refused: their clients' addresses have enough.
+    pub refused_sessions: u64,
+    /// The last of those addresses.
+    pub refused_address: Option<IpAddr>,
     /// From a transaction's timestamp to its application.
     pub propagation_ms: Runs,
     /// Reads that had to wait for a write before them.
@@ -31,6 +36,11 @@ impl Tallies {
         if self.expired.len() < TALLIED_MAX {
             self.expired.push((session, timeout_ms));
         }
+    }
+
+    pub(crate) fn refused_session(&mut self, address: IpAddr) {
+        self.refused_sessions += 1;
+        self.refused_address = Some(address);
     }
 
     pub(crate) fn over_quota(&mut self, over: OverQuota) {

@@ -34,6 +34,7 @@ mod stats;
 mod system;
 mod totals;
 mod version;
+mod watchdog;
 mod words;
 
 pub use descriptors::TooFewDescriptors;

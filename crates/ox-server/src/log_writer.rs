@@ -1,6 +1,7 @@
 //! The thread that makes transactions durable: one write per batch, one sync for all that has gathered.
 
 use crate::shared::{Fatal, Shared};
+use crate::watchdog::{LOOK, Turns};
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
 use ox_store::{Appended, MemberLog, Synced, Truncated, TxnLog};
@@ -148,6 +149,12 @@ impl LogQueue {
         self.arrived.notify_one();
     }
 
+    /// Nothing is left to do, and no more will come.
+    fn is_done(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.closed && inner.batches.is_empty()
+    }
+
     /// The next batch of a group; `None` when none came in time, or something else comes first.
     fn pop_batch(&self, patience: Duration) -> Option<Waiting> {
         let mut inner = self.inner.lock();
@@ -160,25 +167,22 @@ impl LogQueue {
         }
     }
 
-    /// What comes next; `None` when nothing will.
-    fn pop(&self) -> Option<Work> {
+    /// What comes next; `None` when nothing came in time.
+    fn pop(&self, patience: Duration) -> Option<Work> {
         let mut inner = self.inner.lock();
-        loop {
-            if let Some(work) = inner.batches.pop_front() {
-                return Some(work);
-            }
-            if inner.closed {
-                return None;
-            }
-            self.arrived.wait(&mut inner);
+        if inner.batches.is_empty() && !inner.closed {
+            self.arrived.wait_for(&mut inner, patience);
         }
+        inner.batches.pop_front()
     }
 }
 
 /// Writes until the queue is closed. An error ends the server: nothing may be acknowledged any more.
-pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log) {
+pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, turns: &Turns) {
     let mut group = Group::default();
-    while let Some(work) = queue.pop() {
+    while !queue.is_done() {
+        turns.mark();
+        let Some(work) = queue.pop(LOOK) else { continue };
         let worked = match work {
             Work::Batch(first) => write_group(shared, queue, &mut log, first, &mut group),
             Work::Job(job) => log.work(&job).map(|report| shared.inbox.put(|input| input.reports.push(report))),

@@ -1,19 +1,20 @@
-//! Housekeeping on slow clocks, each thing on a thread of its own: free space, and old files.
+//! Housekeeping on slow clocks: free space and refused watches every second, and on a thread of its own old files.
 
 use crate::shared::{Fatal, Shared};
+use crate::watchdog::{LOOK, Turns};
 use ox_store::Error;
 use std::io;
 use std::time::Duration;
 
-/// How often free space is measured. In between the replica counts what it logs; snapshots and others take space too.
-const SPACE_CHECK: Duration = Duration::from_secs(1);
-
-/// Measures free space until the server stops.
-pub(crate) fn watch_space(shared: &Shared) {
-    let mut was_low = false;
+/// Measures free space, and tells of watches that were refused, until the server stops. Between two measurements the
+/// replica counts what it logs; snapshots and others take space too.
+pub(crate) fn look_every_second(shared: &Shared, turns: &Turns) {
+    let (mut was_low, mut told) = (false, 0);
     while !shared.is_stopping() {
+        turns.mark();
         was_low = check_space(shared, was_low);
-        shared.nap(SPACE_CHECK);
+        told = tell_refused_watches(shared, told);
+        shared.nap(LOOK);
     }
 }
 
@@ -38,6 +39,7 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
             return was_low;
         }
     };
+    shared.inbox.put(|input| input.space = Some(space));
     if space.is_low != was_low {
         let free_bytes = space.free_bytes;
         if space.is_low {
@@ -46,11 +48,20 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
             tracing::info!(free_bytes, "there is space again: writes are accepted");
         }
     }
-    shared.inbox.put(|input| input.space = Some(space));
     if let Err(error) = shared.store.renew_reserve(&space) {
         tracing::warn!(%error, "cannot set space aside for a full disk");
     }
     space.is_low
+}
+
+/// One line for all watches that were refused since the last look. Returns how many there were ever.
+fn tell_refused_watches(shared: &Shared, told: u64) -> u64 {
+    let (refused, address) = shared.state.read().watches().lock().refused();
+    if let Some(address) = address.filter(|_| told < refused) {
+        let (max, unsaid) = (shared.config.limits.watches_per_address, refused - told - 1);
+        tracing::warn!(unsaid, "Too many watches from /{address} - max is {max}");
+    }
+    refused
 }
 
 /// The files of a directory that is gone can still be written to, and nobody will ever read them.

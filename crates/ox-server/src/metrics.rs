@@ -148,6 +148,8 @@ metrics! {
         znode_count: i64;
         /// Watches, for data and for children.
         watch_count: i64;
+        /// Watches refused by `oxkeeper.maxWatchesPerAddress` since the start; not in Apache.
+        watches_rejected: i64;
         /// Ephemeral nodes.
         ephemerals_count: i64;
         /// Bytes of all paths and data.
@@ -190,8 +192,10 @@ metrics! {
     counters {
         /// Handshakes received.
         connection_request_count;
-        /// Connections refused by `maxClientCnxns`, `maxCnxns` or the throttle.
+        /// Connections refused by `maxClientCnxns`, `maxCnxns`, `oxkeeper.maxSessionsPerAddress` or the throttle.
         connection_rejected;
+        /// New sessions refused by `oxkeeper.maxSessionsPerAddress`; not in Apache.
+        sessions_rejected;
         /// Connections that ended without the end of their session.
         connection_drop_count;
         /// Handshakes that named a session.
@@ -206,6 +210,8 @@ metrics! {
         response_bytes;
         /// Bytes of watch events without their lengths.
         watch_bytes;
+        /// Times that a thread stood still for longer than `oxkeeper.watchdog.warnAfter`; not in Apache.
+        thread_stalls;
         /// Threads lost that the server cannot do without; it stops then.
         unrecoverable_error_count;
         /// Requests handed to the replica: writes, handshakes, and reads behind a write of their own.
@@ -320,13 +326,16 @@ mod tests {
         parts.iter().map(|part| format!("{part}_{}", metric.name)).collect()
     }
 
+    /// What Apache does not have.
+    const OWN: [&str; 3] = ["sessions_rejected", "thread_stalls", "watches_rejected"];
+
     #[test]
     fn the_table_is_apaches() {
         let golden = include_str!("../testdata/4lw/mntr.txt");
         let ours: Vec<String> = TABLE.iter().chain(IDLE).flat_map(|metric| expand(*metric)).collect();
         let names: BTreeSet<&str> = ours.iter().map(String::as_str).chain(["version", "server_state"]).collect();
         assert_eq!(names.len(), ours.len() + 2, "a name stands twice");
-        let theirs = names_in(golden);
+        let theirs = &names_in(golden) | &BTreeSet::from(OWN);
         let (missing, extra): (Vec<_>, Vec<_>) =
             (theirs.difference(&names).collect(), names.difference(&theirs).collect());
         assert!(missing.is_empty() && extra.is_empty(), "missing {missing:?}, extra {extra:?}");

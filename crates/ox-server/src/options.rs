@@ -34,6 +34,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> Options {
         digest_scheme: config.auth.digest_scheme_enabled,
         reconfig_enabled: config.reconfig_enabled,
         record_bytes_max: limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize,
+        watches_per_address_max: limits.watches_per_address as usize,
         hash_seed,
     }
 }

@@ -18,6 +18,7 @@ pub(crate) use command::{Command, Event, Orders};
 
 use crate::limits::{ELECTION_CONNECTIONS_MAX, PACKET_BYTES_MIN, PEER_TURN_MS};
 use crate::shared::Shared;
+use crate::watchdog::Turns;
 use dial::{Dialed, Dialer, Target};
 use election::Elections;
 use link::{Link, Links};
@@ -75,9 +76,10 @@ impl Peers {
     }
 
     /// Runs until the server stops.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, turns: &Turns) {
         let mut events = Events::with_capacity(256);
         while !self.shared.is_stopping() {
+            turns.mark();
             if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(PEER_TURN_MS)))
                 && error.kind() != io::ErrorKind::Interrupted
             {

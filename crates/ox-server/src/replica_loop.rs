@@ -10,15 +10,13 @@ use crate::peers::Orders;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
+use crate::watchdog::{LOOK, Turns};
 use member::PeerLines;
 use ox_proto::Zxid;
 use ox_replica::{Ask, Replica};
 use ox_tree::outbox::Outboxes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How long the loop sleeps when nothing is due.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) struct ReplicaLoop {
     shared: Arc<Shared>,
@@ -34,11 +32,16 @@ pub(crate) struct ReplicaLoop {
     quota_warnings: Seldom,
     /// Lines about sessions that expired.
     expiries: Seldom,
+    /// Lines about sessions that were refused.
+    refusals: Seldom,
 }
 
 impl Drop for ReplicaLoop {
-    /// However the thread ends, the log thread must not wait for more.
+    /// However the thread ends, the log thread must not wait for more; nor be blamed for what it did not begin.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.stop();
+        }
         self.log.close();
     }
 }
@@ -55,6 +58,7 @@ impl ReplicaLoop {
             peers: orders.map(PeerLines::new),
             quota_warnings: Seldom::new(PROVOKED_LINES_AT_ONCE),
             expiries: Seldom::new(EXPIRED_LINES_AT_ONCE),
+            refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),
             outboxes: Outboxes::new(shared.mailboxes.len()),
             snapshot_due: None,
             mismatches_told: 0,
@@ -66,12 +70,13 @@ impl ReplicaLoop {
     }
 
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, turns: &Turns) {
         if self.peers.is_some() {
             self.replica.start(self.shared.clock.now());
             self.perform();
         }
         while !self.shared.is_stopping() {
+            turns.mark();
             let patience = self.patience();
             let input = self.shared.inbox.take(patience);
             self.notice_pause(patience);
@@ -97,9 +102,9 @@ impl ReplicaLoop {
         if self.replica.has_committed() {
             return Duration::ZERO;
         }
-        let Some(deadline_ms) = self.replica.deadline() else { return PATIENCE };
+        let Some(deadline_ms) = self.replica.deadline() else { return LOOK };
         let rest = (deadline_ms - self.shared.clock.mono_ms()).max(0);
-        PATIENCE.min(Duration::from_millis(rest.unsigned_abs()))
+        LOOK.min(Duration::from_millis(rest.unsigned_abs()))
     }
 
     fn step(&mut self, mut input: Input) {
@@ -108,7 +113,7 @@ impl ReplicaLoop {
             self.replica.on_durable(now, zxid);
         }
         if let Some(space) = input.space {
-            self.replica.on_space(space.free_bytes, space.low_water_bytes);
+            self.replica.on_space(space.usable_bytes(), space.low_water_bytes);
         }
         self.hear_peers(now, std::mem::take(&mut input.reports), std::mem::take(&mut input.peers));
         self.snapshot_due = input.snapshot_due.or(self.snapshot_due);
@@ -198,6 +203,16 @@ impl ReplicaLoop {
         for (session, timeout_ms) in tallies.expired.drain(..) {
             if let Some(unsaid) = self.expiries.may_say(self.shared.clock.mono_ms()) {
                 tracing::info!(unsaid, "Expiring session {session}, timeout of {timeout_ms}ms exceeded");
+            }
+        }
+        if let Some(address) = tallies.refused_address.take() {
+            let count = std::mem::take(&mut tallies.refused_sessions);
+            metrics.sessions_rejected.add(count);
+            metrics.connection_rejected.add(count);
+            self.refusals.hold_back(count - 1);
+            if let Some(unsaid) = self.refusals.may_say(self.shared.clock.mono_ms()) {
+                let max = self.shared.config.limits.sessions_per_address;
+                tracing::warn!(unsaid, "Too many sessions from /{address} - max is {max}");
             }
         }
         for (ms, count) in tallies.propagation_ms.drain() {

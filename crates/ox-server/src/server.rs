@@ -13,6 +13,7 @@ use crate::replica_loop::ReplicaLoop;
 use crate::shared::{Essential, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
 use crate::start_log;
+use crate::watchdog::{Turns, Watchdog};
 use crate::words;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -68,6 +69,9 @@ impl StartError {
     }
 }
 
+/// How long threads may take to end while one of them stands still.
+const LEAVE_BEHIND: Duration = Duration::from_secs(2);
+
 /// A running server.
 pub struct Server {
     shared: Arc<Shared>,
@@ -79,6 +83,7 @@ struct Core {
     replica: Replica,
     log: Log,
     orders: Option<Arc<Orders>>,
+    peers: Option<Peers>,
 }
 
 /// Stops a server from anywhere, a signal handler's thread for example.
@@ -114,14 +119,16 @@ impl Server {
         let threads = io_threads();
         let (polls, mailboxes) = polls(threads).map_err(StartError::Setup)?;
         let connections_max = connections_max()?;
+        let space = opened.store.space()?;
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
+        shared.inbox.put(|input| input.space = Some(space)); // known before the first request
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
         let listener = listener.map(|listener| (listener, connections_max));
         let shared = &server.shared;
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
-        let core = Core { replica, log: Log::Alone(Box::new(opened.log)), orders: None };
+        let core = Core { replica, log: Log::Alone(Box::new(opened.log)), orders: None, peers: None };
         server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
@@ -136,7 +143,9 @@ impl Server {
         let listener = bind_client_port(&config)?;
         let (polls, mailboxes) = polls(io_threads()).map_err(StartError::Setup)?;
         let connections_max = connections_max()?;
+        let space = opened.store.space()?;
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
+        shared.inbox.put(|input| input.space = Some(space));
         let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
@@ -145,10 +154,9 @@ impl Server {
         let peers = Peers::new(Arc::clone(&shared), Arc::new(member), poll, Arc::clone(&orders));
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
         let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
-        let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders) };
+        let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
-        server.spawn("peers", move || peers.run()).map_err(StartError::Setup)?;
         Ok(server)
     }
 
@@ -160,7 +168,8 @@ impl Server {
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let Core { replica, log, orders } = core;
+        let Core { mut replica, log, orders, peers } = core;
+        replica.limit_sessions_per_address(shared.config.limits.sessions_per_address as usize);
         let (word_queue, word_thread) = words::queue();
         let mut io = Vec::new();
         for (number, poll) in (0..).zip(polls) {
@@ -179,28 +188,51 @@ impl Server {
         let queue = Arc::new(LogQueue::default());
         let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, orders);
         let for_log = Arc::clone(shared);
-        self.spawn("log", move || log_writer::run(&for_log, &queue, log))?;
-        self.spawn("replica", move || replica_loop.run())?;
+        let supervision = &shared.config.supervision;
+        let mut dog = Watchdog::new(supervision.warn_after_ms, supervision.exit_after_ms);
+        self.spawn_watched(&mut dog, "log", None, move |turns| log_writer::run(&for_log, &queue, log, turns))?;
+        self.spawn_watched(&mut dog, "replica", None, move |turns| replica_loop.run(turns))?;
         let (for_words, for_space, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
-        self.spawn("words", move || word_thread.run(&for_words))?;
-        self.spawn("space", move || maintenance::watch_space(&for_space))?;
+        self.spawn_watched(&mut dog, "words", None, move |turns| word_thread.run(&for_words, turns))?;
+        self.spawn_watched(&mut dog, "space", None, move |turns| maintenance::look_every_second(&for_space, turns))?;
         if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
-            self.spawn("purge", move || maintenance::purge_every(&for_purge, pause))?;
+            self.spawn("purge", None, move || maintenance::purge_every(&for_purge, pause))?;
         }
-        for thread in io {
-            self.spawn("io", move || {
-                if let Err(error) = thread.run() {
+        if let Some(peers) = peers {
+            self.spawn_watched(&mut dog, "peers", None, move |turns| peers.run(turns))?;
+        }
+        for (number, thread) in io.into_iter().enumerate() {
+            self.spawn_watched(&mut dog, "io", Some(number), move |turns| {
+                if let Err(error) = thread.run(turns) {
                     tracing::error!(%error, "an I/O thread failed");
                 }
             })?;
         }
-        Ok(())
+        let for_dog = Arc::clone(shared);
+        self.spawn("watchdog", None, move || dog.run(&for_dog))
+    }
+
+    /// Starts a thread whose end means the end of the server, and which must come around all the time.
+    fn spawn_watched(
+        &mut self,
+        dog: &mut Watchdog,
+        name: &'static str,
+        number: Option<usize>,
+        run: impl FnOnce(&Turns) + Send + 'static,
+    ) -> io::Result<()> {
+        let turns = dog.watch(name, &label(name, number));
+        self.spawn(name, number, move || run(&turns))
     }
 
     /// Starts a thread whose end means the end of the server.
-    fn spawn(&mut self, name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        number: Option<usize>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name(label(name, number)).spawn(move || {
             let _essential = Essential { shared, name, only_panics: false };
             run();
         })?;
@@ -220,22 +252,40 @@ impl Server {
 
     /// Waits until the server has stopped and everything acknowledged is on disk.
     pub fn wait(mut self) -> Result<(), Fatal> {
-        for (name, thread) in std::mem::take(&mut self.threads) {
-            if thread.join().is_err() {
-                self.shared.fail(Fatal::Thread(name));
-            }
+        for name in self.join() {
+            self.shared.fail(Fatal::Thread(name));
         }
         self.shared.take_fatal().map_or(Ok(()), Err)
+    }
+
+    /// Waits for the end of all threads, and names those that panicked. When one of them stands still, it and those that
+    /// wait for it are left behind: nothing they do is acknowledged any more.
+    fn join(&mut self) -> Vec<&'static str> {
+        let may_hang = self.shared.await_stop();
+        let until = Instant::now() + LEAVE_BEHIND;
+        let mut panicked = Vec::new();
+        for (name, thread) in std::mem::take(&mut self.threads) {
+            while may_hang && !thread.is_finished() && Instant::now() < until {
+                std::thread::sleep(LEAVE_BEHIND / 100);
+            }
+            if (!may_hang || thread.is_finished()) && thread.join().is_err() {
+                panicked.push(name);
+            }
+        }
+        panicked
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop();
-        for (_, thread) in std::mem::take(&mut self.threads) {
-            let _ = thread.join(); // reported by `wait`, which nobody called
-        }
+        self.join(); // what went wrong is told by `wait`, which nobody called
     }
+}
+
+/// How a thread is called where people look.
+fn label(name: &str, number: Option<usize>) -> String {
+    number.map_or_else(|| name.to_owned(), |number| format!("{name} {number}"))
 }
 
 /// I/O threads for this machine: the replica and the log need cores too.
@@ -281,8 +331,13 @@ mod tests {
     use super::*;
 
     fn start() -> (Server, tempfile::TempDir) {
+        start_with(|_| ())
+    }
+
+    fn start_with(change: impl FnOnce(&mut Config)) -> (Server, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let mut config = Config::default_standalone();
+        change(&mut config);
         (config.data_dir, config.data_log_dir) = (dir.path().to_owned(), dir.path().to_owned());
         config.client_port = None;
         config.storage.pre_alloc_bytes = 1 << 20;
@@ -300,10 +355,10 @@ mod tests {
     #[test]
     fn a_thread_that_ends_takes_the_server_with_it() {
         let (mut server, _dir) = start();
-        server.spawn("returns", || ()).unwrap();
+        server.spawn("returns", None, || ()).unwrap();
         assert!(matches!(server.wait(), Err(Fatal::Thread("returns"))));
         let (mut server, _dir) = start();
-        server.spawn("panics", || panic!("as the test wants it")).unwrap();
+        server.spawn("panics", None, || panic!("as the test wants it")).unwrap();
         assert!(matches!(server.wait(), Err(Fatal::Thread("panics"))));
     }
 
@@ -312,5 +367,19 @@ mod tests {
         let (server, _dir) = start();
         server.shared.inbox.put(|input| input.questions.push(Box::new(|_, _| panic!("as the test wants it"))));
         assert!(matches!(server.wait(), Err(Fatal::Thread("replica"))), "and the log thread does not wait for ever");
+    }
+
+    /// R27: a thread that hangs is found, the idle ones beside it are not accused, and nobody waits for it.
+    #[test]
+    fn a_thread_that_hangs_ends_the_server_where_that_is_asked_for() {
+        let (server, _dir) = start_with(|config| {
+            (config.supervision.warn_after_ms, config.supervision.exit_after_ms) = (3_000, 4_000);
+        });
+        let shared = Arc::clone(&server.shared);
+        let (release, hung) = std::sync::mpsc::channel::<()>();
+        shared.inbox.put(|input| input.questions.push(Box::new(move |_, _| _ = hung.recv())));
+        assert!(matches!(server.wait(), Err(Fatal::Stalled("replica"))));
+        assert_eq!(shared.metrics.thread_stalls.get(), 1, "it alone");
+        drop(release);
     }
 }

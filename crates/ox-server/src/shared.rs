@@ -36,6 +36,9 @@ pub enum Fatal {
     /// A thread that serves all others ended.
     #[error("thread {0} ended unexpectedly")]
     Thread(&'static str),
+    /// A thread that serves all others has stood still for longer than `oxkeeper.watchdog.exitAfter`.
+    #[error("thread {0} does not get on")]
+    Stalled(&'static str),
 }
 
 pub(crate) struct Shared {
@@ -132,6 +135,16 @@ impl Shared {
         self.metrics.unrecoverable_error_count.add(1);
         self.fatal.lock().get_or_insert(fatal);
         self.stop();
+    }
+
+    /// Waits until the server stops. Returns whether some threads may never end.
+    pub(crate) fn await_stop(&self) -> bool {
+        let mut naps = self.naps.lock();
+        while !self.is_stopping() {
+            self.stopped.wait(&mut naps);
+        }
+        drop(naps);
+        matches!(*self.fatal.lock(), Some(Fatal::Stalled(_)))
     }
 
     pub(crate) fn take_fatal(&self) -> Option<Fatal> {

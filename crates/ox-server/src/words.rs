@@ -25,6 +25,7 @@ use crate::mailbox::Text;
 use crate::register::ConnFigures;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
+use crate::watchdog::Turns;
 use ox_config::FourLetterWords;
 use ox_tree::ConnId;
 use queue::{Asked, Queue};
@@ -186,8 +187,9 @@ pub(crate) fn queue() -> (WordQueue, WordThread) {
 
 impl WordThread {
     /// Answers until the server stops.
-    pub(crate) fn run(mut self, shared: &Shared) {
+    pub(crate) fn run(mut self, shared: &Shared, turns: &Turns) {
         while !shared.is_stopping() {
+            turns.mark();
             match self.queue.take(Duration::from_millis(200)) {
                 Some(Asked::Word(conn, word)) => self.answer(shared, conn, word),
                 Some(Asked::GoOn(conn)) => {

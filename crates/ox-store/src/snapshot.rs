@@ -1,6 +1,6 @@
 //! Snapshots: the whole state in one file.
 //!
-//! The uncompressed stream, all numbers big-endian (`spec` of the format: Apache's version 2):
+//! The uncompressed stream, all numbers big-endian, is Apache's version 2:
 //!
 //! | part | content |
 //! |---|---|

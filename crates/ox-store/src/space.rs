@@ -3,7 +3,8 @@
 //! Below the low-water mark the server refuses writes with a clear error and resumes when space returns; it asks
 //! [`crate::Store::space`] now and then. Space that the log has reserved ahead of its records counts as free: they
 //! will fit. Should the log meet a full disk anyway, because a snapshot or somebody else was quicker, it gives the
-//! reserve back and goes on.
+//! reserve back and goes on. What frees space may use the reserve too, so that it is served when others have taken
+//! the last byte.
 
 use crate::disk::{Disk, DiskSpace, Open};
 use crate::error::{Error, IoContext};
@@ -12,7 +13,7 @@ use crate::names::Dirs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Free space where logs and snapshots go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Space {
     pub low_water_bytes: u64,
     /// Below the low-water mark: writes should be refused.
     pub is_low: bool,
+    /// Bytes that the log can still get if it must: on its own volume, with the reserve.
+    pub last_bytes: u64,
 }
 
 impl Space {
@@ -31,6 +34,7 @@ impl Space {
         disk: &dyn Disk,
         dirs: &Dirs,
         reserved: &Reserved,
+        reserve: &Reserve,
         low_water_bytes: u64,
     ) -> Result<Self, Error> {
         let measure = |dir: &Path| disk.space(dir).context("measure", dir);
@@ -38,15 +42,21 @@ impl Space {
         let (logs, snapshots) = (measure(&dirs.logs)?, measure(&dirs.snapshots)?);
         // The log goes on meanwhile; the smaller figure never counts a byte twice.
         let reserved_bytes = before.min(reserved.bytes());
+        let last_bytes = logs.free_bytes.saturating_add(reserved_bytes).saturating_add(reserve.bytes());
         let space = |of: DiskSpace| {
             let reserved_bytes = if of.volume == logs.volume { reserved_bytes } else { 0 };
             let free_bytes = of.free_bytes.saturating_add(reserved_bytes);
             let low_water_bytes = scaled(low_water_bytes, of);
-            Self { free_bytes, low_water_bytes, is_low: free_bytes < low_water_bytes }
+            Self { free_bytes, low_water_bytes, is_low: free_bytes < low_water_bytes, last_bytes }
         };
         let above = |space: &Self| i128::from(space.free_bytes) - i128::from(space.low_water_bytes);
         let (logs, snapshots) = (space(logs), space(snapshots));
         Ok(if above(&logs) <= above(&snapshots) { logs } else { snapshots })
+    }
+
+    /// Bytes that may be logged: below the low-water mark, where only few kinds of writes are taken, all that there are.
+    pub fn usable_bytes(&self) -> u64 {
+        if self.is_low { self.last_bytes.min(self.low_water_bytes.saturating_sub(1)) } else { self.free_bytes }
     }
 }
 
@@ -81,13 +91,14 @@ pub(crate) struct Reserve {
     dir: PathBuf,
     path: PathBuf,
     bytes_max: u64,
-    is_there: AtomicBool,
+    /// What is set aside now.
+    bytes: AtomicU64,
 }
 
 impl Reserve {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, bytes_max: u64) -> Self {
         let (dir, path) = (dir.to_owned(), dir.join("oxk.reserve"));
-        Self { disk, dir, path, bytes_max, is_there: AtomicBool::new(false) }
+        Self { disk, dir, path, bytes_max, bytes: AtomicU64::new(0) }
     }
 
     /// Sets the space aside. A disk that is too full already has no use for a reserve.
@@ -97,8 +108,9 @@ impl Reserve {
         }
         let total_bytes = self.disk.space(&self.dir).context("measure", &self.dir)?.total_bytes;
         let file = self.disk.open(&self.path, Open::Create).context("create", &self.path)?;
-        match file.preallocate(self.bytes_max.min(total_bytes / LOW_WATER_PART)) {
-            Ok(_) => self.is_there.store(true, Ordering::Release),
+        let bytes = self.bytes_max.min(total_bytes / LOW_WATER_PART);
+        match file.preallocate(bytes) {
+            Ok(_) => self.bytes.store(bytes, Ordering::Release),
             Err(error) if error.kind() == ErrorKind::StorageFull => _ = self.disk.remove(&self.path),
             Err(error) => return Err(error).context("preallocate", &self.path),
         }
@@ -108,7 +120,7 @@ impl Reserve {
     /// Sets it aside again once there is plenty.
     pub(crate) fn renew(&self, space: &Space) -> Result<(), Error> {
         let enough_bytes = space.low_water_bytes.saturating_add(self.bytes_max).saturating_mul(2);
-        if self.is_there.load(Ordering::Acquire) || space.free_bytes < enough_bytes { Ok(()) } else { self.create() }
+        if self.bytes() != 0 || space.free_bytes < enough_bytes { Ok(()) } else { self.create() }
     }
 
     /// Does `work`; if the disk is full, gives the reserve back and does it again.
@@ -119,8 +131,12 @@ impl Reserve {
         }
     }
 
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
     /// Whether there was something to give back.
     fn release(&self) -> bool {
-        self.is_there.swap(false, Ordering::AcqRel) && self.disk.remove(&self.path).is_ok()
+        self.bytes.swap(0, Ordering::AcqRel) != 0 && self.disk.remove(&self.path).is_ok()
     }
 }

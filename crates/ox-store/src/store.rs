@@ -312,7 +312,7 @@ impl Store {
     /// Free space where logs and snapshots go.
     pub fn space(&self) -> Result<Space, Error> {
         let shared = &*self.0;
-        Space::measure(&*shared.disk, &shared.dirs, &shared.reserved, shared.low_water_bytes)
+        Space::measure(&*shared.disk, &shared.dirs, &shared.reserved, &shared.reserve, shared.low_water_bytes)
     }
 
     /// Sets the reserve aside again if the log had to give it back and there is plenty of space now.

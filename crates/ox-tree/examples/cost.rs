@@ -114,7 +114,7 @@ impl Bench {
         PathWatch { path: Some(path.into()), watch: false }.put(&mut self.body);
         self.reply.clear();
         let asker = Asker { conn: ConnId::new(0, 0, 0), session: SESSION, ids: &self.ids };
-        answer(&self.state, asker, Question { xid: 1, op, body: &self.body }, &mut self.reply);
+        let _ = answer(&self.state, asker, Question { xid: 1, op, body: &self.body }, &mut self.reply);
     }
 }
 

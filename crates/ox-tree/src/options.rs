@@ -23,6 +23,8 @@ pub struct Options {
     pub reconfig_enabled: bool,
     /// Largest record that readers with default settings accept (`jute.maxbuffer` plus its extra size).
     pub record_bytes_max: usize,
+    /// Watches that the clients of one address may have together; 0 is any number.
+    pub watches_per_address_max: usize,
     /// Seed of the path hashes, so that nobody can aim for collisions.
     pub hash_seed: u64,
 }
@@ -48,6 +50,7 @@ impl Default for Options {
             digest_scheme: true,
             reconfig_enabled: false,
             record_bytes_max: 2 * ox_proto::limits::FRAME_BYTES_MAX_DEFAULT,
+            watches_per_address_max: 0,
             hash_seed: 0,
         }
     }

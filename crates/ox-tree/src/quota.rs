@@ -29,7 +29,8 @@ impl Figures {
         Self(BTreeMap::from([("count".to_owned(), count), ("bytes".to_owned(), bytes)]))
     }
 
-    // Compat: the grammar is what Java's split and parseLong make of it (spec 5.11).
+    // Compat: the grammar is what Java's split and parseLong make of it: separators at the end do not count, one at the
+    // start does, and a key without a value stands for -1.
     pub(crate) fn parse(data: Option<&[u8]>) -> Result<Self, Unparsable> {
         let text = decode_text(data.ok_or(Unparsable)?);
         let mut figures = BTreeMap::new();

@@ -65,20 +65,33 @@ pub fn is_read(op: OpCode) -> bool {
     )
 }
 
-/// Appends the whole reply frame, with events before it where re-arming a watch finds a difference.
-pub fn answer(state: &State, asker: Asker<'_>, question: Question<'_>, out: &mut Vec<u8>) {
-    answer_within(state, asker, question, out, REPLY_BYTES_MAX);
+/// What is to be done when a read is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Then {
+    /// Nothing.
+    GoOn,
+    /// Close the connection. Its client believes that all its watches are armed again, and they are not.
+    Close,
 }
 
-fn answer_within(state: &State, asker: Asker<'_>, question: Question<'_>, out: &mut Vec<u8>, bytes_max: usize) {
+/// Appends the whole reply frame, with events before it where re-arming a watch finds a difference.
+pub fn answer(state: &State, asker: Asker<'_>, question: Question<'_>, out: &mut Vec<u8>) -> Then {
+    answer_within(state, asker, question, out, REPLY_BYTES_MAX)
+}
+
+fn answer_within(state: &State, asker: Asker<'_>, question: Question<'_>, out: &mut Vec<u8>, bytes_max: usize) -> Then {
     let Question { xid, op, body } = question;
     if op == OpCode::Ping {
-        return put_bare_reply(out, ReplyHeader { xid: xid::PING, zxid: state.last_zxid(), err: 0 });
+        put_bare_reply(out, ReplyHeader { xid: xid::PING, zxid: state.last_zxid(), err: 0 });
+        return Then::GoOn;
     }
     if matches!(op, OpCode::SetWatches | OpCode::SetWatches2) {
         let result = watches::rearm(state, asker, op, body, out);
         let err = result.err().map_or(0, ErrorCode::code);
-        return put_bare_reply(out, ReplyHeader { xid, zxid: state.last_zxid(), err });
+        put_bare_reply(out, ReplyHeader { xid, zxid: state.last_zxid(), err });
+        // Clients do not look at this answer.
+        return if result == Err(TOO_MANY_WATCHES) { Then::Close } else { Then::GoOn };
     }
     let mark = begin_frame(out);
     ReplyHeader { xid, zxid: state.last_zxid(), err: 0 }.put(out);
@@ -94,7 +107,12 @@ fn answer_within(state: &State, asker: Asker<'_>, question: Question<'_>, out: &
         out[body_start - 4..body_start].copy_from_slice(&error.code.code().to_be_bytes());
     }
     end_frame(out, mark);
+    Then::GoOn
 }
+
+/// The client's address has enough watches. A code of Apache's own servers for "not now"; a read whose watch is refused
+/// must not look like one whose watch is armed.
+const TOO_MANY_WATCHES: ErrorCode = ErrorCode::ThrottledOp;
 
 /// A refused read.
 struct Refusal {
@@ -148,9 +166,10 @@ fn readable(state: &State, asker: Asker<'_>, client_path: Option<&str>) -> Resul
     if may(state, asker, list, perms::READ) { Ok(id) } else { Err(ErrorCode::NoAuth) }
 }
 
-fn watch(state: &State, asker: Asker<'_>, request: &PathWatch<'_>, table: Table) {
-    if let (true, Some(path)) = (request.watch, request.path.as_deref()) {
-        state.watches().lock().add(asker.conn, path, table, Mode::Standard);
+fn watch(state: &State, asker: Asker<'_>, request: &PathWatch<'_>, table: Table) -> Result<(), ErrorCode> {
+    match request.path.as_deref().filter(|_| request.watch) {
+        Some(path) if !state.watches().lock().add(asker.conn, path, &[table], Mode::Standard) => Err(TOO_MANY_WATCHES),
+        _ => Ok(()),
     }
 }
 
@@ -161,7 +180,7 @@ fn exists(state: &State, asker: Asker<'_>, request: &PathWatch<'_>, out: &mut Ve
     }
     let found = readable(state, asker, Some(path));
     if found != Err(ErrorCode::NoAuth) {
-        watch(state, asker, request, Table::Data);
+        watch(state, asker, request, Table::Data)?;
     }
     state.stat_of(found?).put(out);
     Ok(())
@@ -169,7 +188,7 @@ fn exists(state: &State, asker: Asker<'_>, request: &PathWatch<'_>, out: &mut Ve
 
 fn get_data(state: &State, asker: Asker<'_>, request: &PathWatch<'_>, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
     let id = readable(state, asker, request.path.as_deref())?;
-    watch(state, asker, request, Table::Data);
+    watch(state, asker, request, Table::Data)?;
     put_buffer(out, state.tree.get(id).data());
     state.stat_of(id).put(out);
     Ok(())
@@ -183,7 +202,7 @@ fn get_children(
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorCode> {
     let id = readable(state, asker, request.path.as_deref())?;
-    watch(state, asker, request, Table::Child);
+    watch(state, asker, request, Table::Child)?;
     put_children(state, id, out)?;
     if op == OpCode::GetChildren2 {
         state.stat_of(id).put(out);

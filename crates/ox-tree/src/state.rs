@@ -81,7 +81,7 @@ impl State {
             quotas: Quotas::default(),
             last_zxid: Zxid::ZERO,
             digest_log: VecDeque::new(),
-            watches: Mutex::new(WatchTable::new(options.hash_seed)),
+            watches: Mutex::new(WatchTable::new(options.hash_seed, options.watches_per_address_max)),
             fired: Fired::default(),
             options,
         }

@@ -6,13 +6,16 @@
 //! watch has fired since.
 
 mod listing;
+mod owners;
 mod watchers;
 
 use crate::conn::ConnId;
 use crate::hash::PathHasher;
 use crate::path;
 use hashbrown::HashTable;
+use owners::Owners;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use watchers::{Watcher, Watchers};
 
 /// Tables with fewer places are not worth shrinking.
@@ -86,12 +89,13 @@ pub struct WatchTable {
     recursive: usize,
     /// Registrations in both tables.
     total: usize,
+    owners: Owners,
     hasher: PathHasher,
 }
 
 impl WatchTable {
-    /// An empty table.
-    pub fn new(seed: u64) -> Self {
+    /// An empty table, in which the clients of one address may have so many registrations; 0 is any number.
+    pub fn new(seed: u64, per_address_max: usize) -> Self {
         Self {
             index: HashTable::new(),
             paths: Vec::new(),
@@ -99,6 +103,7 @@ impl WatchTable {
             conns: BTreeMap::new(),
             recursive: 0,
             total: 0,
+            owners: Owners::new(per_address_max),
             hasher: PathHasher::new(seed),
         }
     }
@@ -122,30 +127,49 @@ impl WatchTable {
         self.index.find(self.hash(path), is_it).copied()
     }
 
-    /// Registers a watch; repeating one has no effect.
-    pub fn add(&mut self, conn: ConnId, path: &str, table: Table, mode: Mode) {
+    /// A connection that may register watches, and where it comes from.
+    pub fn add_conn(&mut self, conn: ConnId, address: IpAddr) {
+        self.owners.join(conn, address);
+    }
+
+    /// How often watches were refused because their address has enough, and the last such address.
+    pub fn refused(&self) -> (u64, Option<IpAddr>) {
+        self.owners.refused()
+    }
+
+    /// Registers a watch in each of `tables`; repeating one has no effect. False when its client's address has
+    /// enough: then nothing is registered.
+    #[must_use]
+    pub fn add(&mut self, conn: ConnId, path: &str, tables: &[Table], mode: Mode) -> bool {
         let slot = self.find(path).unwrap_or_else(|| self.insert_path(path));
         let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
-        let known_before = watched.has(conn);
-        let watchers = watched.table(table);
-        let is_new_mode = match watchers.find_mut(conn) {
-            Some(watcher) => {
-                let is_new = !watcher.has(mode);
-                watcher.add(mode);
-                is_new
-            }
-            None => {
-                watchers.insert(Watcher::new(conn, mode));
-                self.total += 1;
-                true
-            }
-        };
-        if is_new_mode && mode == Mode::Recursive {
-            self.recursive += 1;
+        let (in_data, in_child) = (watched.data.find(conn).is_some(), watched.child.find(conn).is_some());
+        let is_new = |table: &&Table| !if **table == Table::Data { in_data } else { in_child };
+        let new = tables.iter().filter(is_new).count();
+        if new != 0 && !self.owners.take(conn, new) {
+            self.drop_if_idle(slot);
+            return false;
         }
-        if !known_before {
+        self.total += new;
+        for table in tables {
+            let watchers = watched.table(*table);
+            let is_new_mode = match watchers.find_mut(conn) {
+                Some(watcher) => {
+                    let is_new = !watcher.has(mode);
+                    watcher.add(mode);
+                    is_new
+                }
+                None => {
+                    watchers.insert(Watcher::new(conn, mode));
+                    true
+                }
+            };
+            self.recursive += usize::from(is_new_mode && mode == Mode::Recursive);
+        }
+        if !in_data && !in_child {
             self.remember(conn, slot);
         }
+        true
     }
 
     fn insert_path(&mut self, path: &str) -> u32 {
@@ -213,11 +237,14 @@ impl WatchTable {
 
     fn collect_at(&mut self, slot: u32, table: Table, found: &mut Vec<ConnId>) {
         let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
-        let mut spent = 0;
+        let (mut spent, owners) = (0, &mut self.owners);
         watched.table(table).retain(|watcher| {
             found.push(watcher.conn());
             watcher.remove(Mode::Standard);
-            spent += usize::from(watcher.is_spent());
+            if watcher.is_spent() {
+                spent += 1;
+                owners.give_back(watcher.conn(), 1);
+            }
             !watcher.is_spent()
         });
         self.total -= spent;
@@ -262,6 +289,7 @@ impl WatchTable {
         if watcher.is_spent() {
             watchers.remove(conn);
             self.total -= 1;
+            self.owners.give_back(conn, 1);
         }
         self.drop_if_idle(slot);
         self.shrink();
@@ -270,17 +298,18 @@ impl WatchTable {
 
     /// Removes everything a connection has; it is closed.
     pub fn drop_conn(&mut self, conn: ConnId) {
-        let Some(watches) = self.conns.remove(&conn) else { return };
-        for slot in watches.slots {
+        for slot in self.conns.remove(&conn).unwrap_or_default().slots {
             let Some(watched) = self.paths[slot as usize].as_mut() else { continue };
             for table in [Table::Data, Table::Child] {
                 if let Some(watcher) = watched.table(table).remove(conn) {
                     self.total -= 1;
+                    self.owners.give_back(conn, 1);
                     self.recursive -= usize::from(watcher.has(Mode::Recursive));
                 }
             }
             self.drop_if_idle(slot);
         }
+        self.owners.leave(conn);
         self.shrink();
     }
 

@@ -67,7 +67,7 @@ pub(super) fn run(input: &[u8]) {
     write(&mut state, &ids, OpCode::Create, &corpus_parent());
     if read::is_read(op) {
         let asker = Asker { conn: ConnId::new(0, 1, 1), session: SessionId(7), ids: &ids };
-        read::answer(&state, asker, Question { xid: 3, op, body }, &mut out);
+        let _ = read::answer(&state, asker, Question { xid: 3, op, body }, &mut out);
         assert!(4 <= out.len(), "every read is answered");
     } else {
         write(&mut state, &ids, op, body);

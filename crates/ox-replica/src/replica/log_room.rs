@@ -3,6 +3,7 @@
 //! Space is measured now and then; in between the replica counts what it hands over, so that a fast writer cannot
 //! fill the disk between two looks.
 
+use crate::limits::ENDS_BYTES;
 use ox_proto::multi::MultiOp;
 use ox_proto::{OpCode, Reader};
 
@@ -64,10 +65,10 @@ impl LogRoom {
         }
     }
 
-    /// The last quarter of the reserve is for nothing but the end of sessions.
+    /// The last quarter of the reserve, or what is enough of it, is for nothing but the end of sessions.
     pub(super) fn writes(&self) -> Writes {
         match self.left_bytes {
-            Some(left) if left < -(self.reserve_bytes / 4 * 3) => Writes::None,
+            Some(left) if left < (self.reserve_bytes / 4).min(ENDS_BYTES) - self.reserve_bytes => Writes::None,
             Some(left) if left < 0 => Writes::Freeing,
             _ => Writes::All,
         }

@@ -21,12 +21,14 @@ use ox_zab::{
     DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Notification, Peer, PeerState, Reason, Request,
     ServerId, Txn,
 };
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A client that has come with a session, which the leader is asked for.
 #[derive(Debug)]
 pub(super) struct Revalidating {
     pub(super) conn: ConnId,
+    pub(super) address: IpAddr,
     pub(super) session: SessionId,
     pub(super) timeout_ms: i32,
     pub(super) read_only: Option<bool>,
@@ -336,12 +338,13 @@ impl Replica {
     fn on_revalidated(&mut self, now: Now, session: SessionId, valid: bool, out: &mut Outboxes) {
         let Some(at) = self.revalidating.iter().position(|asked| asked.session == session) else { return };
         let Some(asked) = self.revalidating.remove(at) else { return };
-        let Revalidating { conn, timeout_ms, read_only, touch, .. } = asked;
+        let Revalidating { conn, address, timeout_ms, read_only, touch, .. } = asked;
         if self.conns.get(conn).is_none() {
             return;
         }
         if valid {
             self.sessions.add(session, timeout_ms, now.mono_ms, touch, Some(conn));
+            self.addresses.count(session, address);
             self.attach(conn, session, timeout_ms, read_only, out);
         } else {
             self.refuse(conn, read_only, out);

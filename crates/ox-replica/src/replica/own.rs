@@ -6,6 +6,7 @@ use ox_proto::{ErrorCode, SessionId};
 use ox_tree::ConnId;
 use ox_tree::auth::Identities;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Who gets the answer.
@@ -14,7 +15,7 @@ pub(super) enum Origin {
     /// A connection's request.
     Request(ConnId),
     /// A handshake.
-    Connect { conn: ConnId, timeout_ms: i32, read_only: Option<bool>, touch: Touch },
+    Connect { conn: ConnId, address: IpAddr, timeout_ms: i32, read_only: Option<bool>, touch: Touch },
 }
 
 impl Origin {

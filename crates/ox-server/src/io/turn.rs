@@ -13,12 +13,13 @@ use crate::limits::{
 use crate::register::Refused;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
+use crate::watchdog::Turns;
 use crate::words::WordQueue;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_proto::OpCode;
-use ox_replica::{Ask, Conn, ConnSettings, Now, Room, Submission};
+use ox_replica::{Ask, Conn, ConnSettings, Now, Pulse, Room, Submission};
 use ox_tree::ConnId;
 use std::io;
 use std::net::SocketAddr;
@@ -68,6 +69,8 @@ pub(crate) struct IoThread {
     pub(super) figures: TurnFigures,
     next_thread: usize,
     pub(super) next_idle_check_ms: i64,
+    /// Of the checks for idle connections.
+    pub(super) pulse: Pulse,
     /// Warnings about what clients send or do not read.
     pub(super) complaints: Seldom,
     refusals: Seldom,
@@ -110,6 +113,7 @@ impl IoThread {
             pool: Pool::default(),
             figures: TurnFigures::default(),
             next_thread: 0,
+            pulse: Pulse::new(i32::try_from(config.tick_ms).unwrap_or(i32::MAX), shared.clock.mono_ms()),
             next_idle_check_ms: shared.clock.mono_ms(),
             complaints: Seldom::new(PROVOKED_LINES_AT_ONCE),
             refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),
@@ -126,9 +130,10 @@ impl IoThread {
     }
 
     /// Runs until the server stops.
-    pub(crate) fn run(mut self) -> io::Result<()> {
+    pub(crate) fn run(mut self, turns: &Turns) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !self.shared.is_stopping() {
+            turns.mark();
             self.wait(&mut events)?;
             let now_ms = self.shared.clock.mono_ms();
             let mut accepting = self.accept_again_ms.is_some_and(|again_ms| again_ms <= now_ms);

@@ -79,7 +79,11 @@ fn gauges(shared: &Shared) -> Gauges {
     let quotas: Vec<QuotaUse> = {
         let state = shared.state.read();
         gauges.znode_count = count(state.node_count());
-        gauges.watch_count = count(state.watches().lock().total());
+        {
+            let watches = state.watches().lock();
+            gauges.watch_count = count(watches.total());
+            gauges.watches_rejected = watches.refused().0.cast_signed();
+        }
         gauges.ephemerals_count = count(state.ephemeral_count());
         gauges.approximate_data_size = state.data_bytes().cast_signed();
         gauges.global_sessions = count(state.session_count());

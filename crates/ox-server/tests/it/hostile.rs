@@ -350,8 +350,8 @@ fn k158_operations_in_a_multi_are_checked_one_by_one() {
     }
 }
 
-/// As in Apache, the password follows from the id, and the id stands in every ephemeral node (S17): whoever may read
-/// one can take its session. COMPAT.md says so.
+/// As in Apache, the password follows from the id, and the id stands in every ephemeral node: whoever may read
+/// one can take its session. COMPAT.md says so, and `cargo xtask cases` shows it as kept.
 #[test]
 fn k165_a_session_can_be_taken_by_who_knows_its_id() {
     let served = Served::start();

@@ -23,7 +23,7 @@ pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Res
             expand_auth(ids, entry.perms, &mut fixed, &mut room)?;
             continue;
         }
-        // Compat: a null id makes Apache stumble where it looks at it (spec 1.5).
+        // Compat: a null id makes Apache stumble where it looks at it, that is where it knows the scheme.
         let known = scheme == "world" || Schemes::find_enabled(scheme, options).is_some();
         let id = match entry.id.as_deref() {
             Some(id) => id,
@@ -46,7 +46,7 @@ pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Res
 
 /// The list without repetitions, in order. Sets, not pairs: a list may have as many entries as fit a frame.
 // Compat: Apache asks the new entry whether it equals a known one, and stumbles over a null in the new one when
-// everything before it is equal (spec 1.5).
+// everything before it is equal.
 fn without_duplicates(acls: RawAcls<'_>) -> Result<Vec<RawAcl<'_>>, ErrorCode> {
     let entries: Vec<RawAcl<'_>> = acls.iter().collect();
     let (mut perms, mut schemes, mut whole) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

@@ -155,7 +155,8 @@ pub(super) fn check_quota(view: &mut View<'_>, node_path: &str, count: i64, byte
     }
     let Some(subject) = view.state.quotas.over(node_path) else { return Ok(()) };
     let Some(limits) = view.state.quota_figures(subject, quota::LIMITS) else { return Ok(()) };
-    // Compat: text that Apache cannot parse refuses the write, but only where it looks at it (spec 4.6, 5.11).
+    // Compat: text that Apache cannot parse refuses the write, but only where it looks at it: the usage, only when the
+    // limits concern what grows.
     let limits = limits.map_err(|_| ErrorCode::MarshallingError)?;
     if !limits.concern(count, bytes) {
         return Ok(());

@@ -60,7 +60,7 @@ pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Re
 }
 
 /// Decodes the list, or says how the whole request fails.
-// Compat: what cannot be decoded takes a zxid here, except for a null list in a create (spec 4.5).
+// Compat: what cannot be decoded takes a zxid here, except for a null list in a create.
 fn decode(body: &[u8]) -> Result<Vec<MultiOp<'_>>, Failure> {
     let mut from = Reader::new(body);
     let mut elements = Vec::with_capacity(body.len() / ELEMENT_BYTES_GUESS);
@@ -70,30 +70,27 @@ fn decode(body: &[u8]) -> Result<Vec<MultiOp<'_>>, Failure> {
                 check_shape(&element)?;
                 elements.push(element);
             }
-            Ok(None) => return Ok(elements),
+            Ok(None) => break,
             Err(_) => return Err(ErrorCode::MarshallingError.into()),
         }
     }
+    // Compat: null paths and reads are seen when the whole list is decoded, null lists before.
+    if elements.iter().any(|element| element.is_read() || element.path().is_none()) {
+        return Err(ErrorCode::MarshallingError.into());
+    }
+    Ok(elements)
 }
 
+/// Checks what is seen while the list is decoded.
 fn check_shape(element: &MultiOp<'_>) -> Result<(), Failure> {
-    let path = match element {
-        MultiOp::Create(_, request) => {
-            if request.acl.is_null() {
-                return Err(DecodeError::Null.into());
-            }
-            // Compat: flags that are none, or TTL modes without a ttl, spoil the whole request.
-            if Mode::from_flags(request.flags).is_none_or(|mode| mode.ttl) {
-                return Err(ErrorCode::MarshallingError.into());
-            }
-            &request.path
-        }
-        MultiOp::CreateTtl(request) => &request.path,
-        MultiOp::Delete(request) | MultiOp::Check(request) => &request.path,
-        MultiOp::SetData(request) => &request.path,
-        MultiOp::GetData(_) | MultiOp::GetChildren(_) => return Err(ErrorCode::MarshallingError.into()),
-    };
-    if path.is_none() { Err(ErrorCode::MarshallingError.into()) } else { Ok(()) }
+    let MultiOp::Create(_, request) = element else { return Ok(()) };
+    // Compat: flags that are none, or TTL modes without a ttl, spoil the whole request. Of the two only the first is
+    // seen before a null list.
+    let mode = Mode::from_flags(request.flags).ok_or(ErrorCode::MarshallingError)?;
+    if request.acl.is_null() {
+        return Err(DecodeError::Null.into());
+    }
+    if mode.ttl { Err(ErrorCode::MarshallingError.into()) } else { Ok(()) }
 }
 
 fn prepare_element(view: &mut View<'_>, element: &MultiOp<'_>, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
@@ -118,7 +115,8 @@ fn prepare_element(view: &mut View<'_>, element: &MultiOp<'_>, out: &mut Vec<u8>
     }
 }
 
-// Compat: inside a multi the flags decide what the element is, not its type (spec 5.12).
+// Compat: inside a multi the flags decide what the element is, not its type: a `create` with the flags
+// of a container makes one.
 fn prepare_create(
     view: &mut View<'_>,
     op: OpCode,

@@ -1,6 +1,6 @@
 //! addWatch, checkWatches, removeWatches, and the re-arming of watches after a reconnect.
 
-use super::{Asker, readable};
+use super::{Asker, TOO_MANY_WATCHES, readable};
 use crate::State;
 use crate::path;
 use crate::watch::{Mode, Table, WatchTable};
@@ -14,7 +14,7 @@ pub(super) fn add(state: &State, asker: Asker<'_>, request: &PathKind<'_>, out: 
         1 => Mode::Recursive,
         _ => return Err(ErrorCode::MarshallingError),
     };
-    add_persistent(&mut state.watches().lock(), asker, key(request), mode);
+    add_persistent(&mut state.watches().lock(), asker, key(request), mode)?;
     0_i32.put(out);
     Ok(())
 }
@@ -27,11 +27,9 @@ fn key<'a>(request: &'a PathKind<'_>) -> &'a str {
     request.path.as_deref().unwrap_or(NULL_KEY)
 }
 
-fn add_persistent(watches: &mut WatchTable, asker: Asker<'_>, path: &str, mode: Mode) {
-    watches.add(asker.conn, path, Table::Data, mode);
-    if mode == Mode::Persistent {
-        watches.add(asker.conn, path, Table::Child, mode);
-    }
+fn add_persistent(watches: &mut WatchTable, asker: Asker<'_>, path: &str, mode: Mode) -> Result<(), ErrorCode> {
+    let tables: &[Table] = if mode == Mode::Persistent { &[Table::Data, Table::Child] } else { &[Table::Data] };
+    if watches.add(asker.conn, path, tables, mode) { Ok(()) } else { Err(TOO_MANY_WATCHES) }
 }
 
 /// A watcher type: what makes checkWatches succeed, and what removeWatches takes away.
@@ -115,7 +113,7 @@ pub(super) fn rearm(
             let path = &*path;
             match missed(state, asker, *kind, path, relative) {
                 Some(event) => put_event(out, Zxid(-1), event, path),
-                None => arm(&mut watches, asker, *kind, path),
+                None => arm(&mut watches, asker, *kind, path)?,
             }
         }
     }
@@ -139,11 +137,12 @@ fn missed(state: &State, asker: Asker<'_>, kind: Rearm, client_path: &str, relat
     }
 }
 
-fn arm(watches: &mut WatchTable, asker: Asker<'_>, kind: Rearm, path: &str) {
-    match kind {
-        Rearm::Data | Rearm::Exists => watches.add(asker.conn, path, Table::Data, Mode::Standard),
-        Rearm::Child => watches.add(asker.conn, path, Table::Child, Mode::Standard),
-        Rearm::Persistent => add_persistent(watches, asker, path, Mode::Persistent),
-        Rearm::Recursive => add_persistent(watches, asker, path, Mode::Recursive),
-    }
+fn arm(watches: &mut WatchTable, asker: Asker<'_>, kind: Rearm, path: &str) -> Result<(), ErrorCode> {
+    let is_armed = match kind {
+        Rearm::Data | Rearm::Exists => watches.add(asker.conn, path, &[Table::Data], Mode::Standard),
+        Rearm::Child => watches.add(asker.conn, path, &[Table::Child], Mode::Standard),
+        Rearm::Persistent => return add_persistent(watches, asker, path, Mode::Persistent),
+        Rearm::Recursive => return add_persistent(watches, asker, path, Mode::Recursive),
+    };
+    if is_armed { Ok(()) } else { Err(TOO_MANY_WATCHES) }
 }

@@ -51,11 +51,11 @@ mod tests {
     use super::*;
 
     fn table() -> WatchTable {
-        let mut watches = WatchTable::new(0);
+        let mut watches = WatchTable::new(0, 0);
         for (slot, path, table) in
             [(1, "/a", Table::Data), (2, "/a", Table::Data), (2, "/b", Table::Child), (1, "/c", Table::Data)]
         {
-            watches.add(ConnId::new(0, slot, 1), path, table, Mode::Standard);
+            assert!(watches.add(ConnId::new(0, slot, 1), path, &[table], Mode::Standard));
         }
         watches
     }

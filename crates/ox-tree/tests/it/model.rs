@@ -265,25 +265,25 @@ impl Model {
         }
     }
 
-    /// What spoils a multi as a whole.
+    /// What spoils a multi as a whole: first what is seen element by element, then what is seen in all of them.
     fn refuse_multi(&mut self, elements: &[Op], xid: i32) -> Option<Answer> {
-        for element in elements {
-            let path = match element {
-                Op::Create { code, path, acl, flags, .. } => {
-                    if *code != 21 && acl.is_none() {
-                        return Some(Answer { zxid: None, reply: reply(xid, self.zxid, MARSHALLING, &[]) });
-                    }
-                    if *code == 21 || (0..=4).contains(flags) { path } else { &None }
-                }
-                Op::Delete { path, .. } | Op::SetData { path, .. } | Op::Check { path, .. } => path,
-                Op::SetAcl { .. } | Op::Multi(_) | Op::Garbage(_) => &None,
-            };
-            if path.is_none() {
-                self.zxid += 1;
-                return Some(Answer { zxid: Some(self.zxid), reply: reply(xid, self.zxid, MARSHALLING, &[]) });
+        let takes_zxid = elements.iter().find_map(|element| match element {
+            Op::Create { code: 21, .. } | Op::Delete { .. } | Op::SetData { .. } | Op::Check { .. } => None,
+            Op::Create { flags, .. } if !(0..=6).contains(flags) => Some(true),
+            Op::Create { acl: None, .. } => Some(false),
+            Op::Create { flags, .. } => (4 < *flags).then_some(true),
+            Op::SetAcl { .. } | Op::Multi(_) | Op::Garbage(_) => Some(true),
+        });
+        let has_null_path = elements.iter().any(|element| match element {
+            Op::Create { path, .. } | Op::Delete { path, .. } | Op::SetData { path, .. } | Op::Check { path, .. } => {
+                path.is_none()
             }
-        }
-        None
+            Op::SetAcl { .. } | Op::Multi(_) | Op::Garbage(_) => false,
+        });
+        let takes_zxid = takes_zxid.or(has_null_path.then_some(true))?;
+        self.zxid += i64::from(takes_zxid);
+        let zxid = takes_zxid.then_some(self.zxid);
+        Some(Answer { zxid, reply: reply(xid, self.zxid, MARSHALLING, &[]) })
     }
 
     fn put_done(&self, done: &Done, in_multi: bool) -> Vec<u8> {

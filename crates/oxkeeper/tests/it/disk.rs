@@ -40,6 +40,14 @@ impl SmallDisk {
         std::fs::write(&path, vec![1; megabytes << 20]).unwrap();
         path
     }
+
+    /// Takes everything.
+    fn fill_up(&self) -> PathBuf {
+        let path = self.path().join("filler");
+        let mut file = std::fs::File::create(&path).unwrap();
+        while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
+        path
+    }
 }
 
 impl Drop for SmallDisk {
@@ -101,6 +109,32 @@ fn k153_a_full_disk_refuses_writes_until_there_is_space() {
     running.stop();
     let running = site.start();
     check_all(&running, count);
+    running.stop();
+}
+
+/// Others have taken the last byte, and the log has nothing of its own left: what the reserve is there for.
+#[test]
+fn k153_with_nothing_left_deletes_go_on() {
+    let Some(disk) = SmallDisk::mount(160) else { return };
+    let site = Site::new(disk.path(), "preAllocSize=64\n");
+    let mut running = site.start();
+    let mut client = running.client();
+    for number in 0..2000 {
+        assert_eq!(client.create(&format!("/n{number}"), &[1; 100]).err, 0);
+    }
+    let filler = disk.fill_up();
+    running.process.wait_for("the disk is nearly full");
+    assert_eq!(client.create("/more", b"").err, -127);
+    let mut other = running.client(); // who wants to delete needs a session
+    for number in 0..2000 {
+        assert_eq!(other.ask(|packet, xid| packet.delete(xid, &format!("/n{number}"))).err, 0, "/n{number}");
+    }
+    assert_eq!(client.create("/more", b"").err, -127);
+    assert_eq!(client.close().err, 0);
+    std::fs::remove_file(filler).unwrap();
+    running.stop();
+    let running = site.start();
+    assert_eq!(running.client().children("/"), ["zookeeper"]);
     running.stop();
 }
 
@@ -183,14 +217,7 @@ fn k52_a_disk_that_is_full_all_at_once_loses_nothing() {
         assert_eq!(client.create(&format!("/n{number}"), &[1; 10_000]).err, 0);
         acknowledged = number;
     }
-    let filler = disk.path().join("filler");
-    while std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&filler)
-        .and_then(|mut file| std::io::Write::write_all(&mut file, &[1; 4096]))
-        .is_ok()
-    {}
+    let filler = disk.fill_up();
     for number in acknowledged + 1..2000 {
         client.raw.try_send(&crate::raw::Packet::default().create(1, &format!("/n{number}"), &[1; 10_000], 0).0);
         match client.try_reply() {

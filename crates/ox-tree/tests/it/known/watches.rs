@@ -167,7 +167,7 @@ fn k137_events_carry_the_zxid_of_the_change() {
     assert_eq!(world.events(BOB), [(2, "/e".to_owned(), zxid), (4, "/".to_owned(), zxid)]);
 }
 
-/// Every way to look for and to remove each kind of watch (spec 6.8).
+/// Every way to look for and to remove each kind of watch.
 #[test]
 fn k129_removing_one_kind_leaves_the_others() {
     // Watcher type, and which of standard data, standard child, persistent, recursive it finds.

@@ -67,7 +67,7 @@ fn ttl_modes_while_disabled() {
     }
 }
 
-/// K162 and spec 4.6: what kills Apache is refused.
+/// What Apache logs and then cannot apply, and dies of, is refused.
 #[test]
 fn k162_ttls_that_are_none_are_refused() {
     check_codes(&[

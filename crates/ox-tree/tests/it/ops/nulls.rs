@@ -1,4 +1,4 @@
-//! Null where a value should be (spec 1.5).
+//! Null where a value should be.
 
 use super::{ANYONE, BOB, check_codes, ground};
 use crate::model::reads::Ask;

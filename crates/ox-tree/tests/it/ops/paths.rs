@@ -1,4 +1,4 @@
-//! Which paths each operation takes (spec 5.1).
+//! Which paths each operation takes.
 
 use super::{ANYONE, SUPER, ground};
 use crate::model::reads::Ask;

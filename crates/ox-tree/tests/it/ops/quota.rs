@@ -1,4 +1,4 @@
-//! Quotas: enforcement (spec 5.11) and what kills Apache (spec 4.6).
+//! Quotas: enforcement, and the quota nodes that kill Apache.
 
 use super::{ANYONE, BOB};
 use crate::request::{Op, create, delete, set_data};

@@ -1,4 +1,4 @@
-//! Sequence numbers (spec 5.6).
+//! Sequence numbers.
 
 use super::ANYONE;
 use crate::direct::Direct;
