@@ -6,7 +6,7 @@ use ox_proto::ensemble::{Address, Ensemble, Role};
 use crate::settings::Settings;
 
 /// Settings of a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MemberConfig {
     /// Its number (`myid`).
     pub server: ServerId,
@@ -28,6 +28,8 @@ pub struct MemberConfig {
     pub notification_longest_ms: i64,
     /// Committed transactions kept in memory for learners.
     pub commit_log_count: usize,
+    /// The largest stored log, relative to the snapshot, that a learner is sent; negative is none.
+    pub snapshot_size_factor: f64,
 }
 
 impl MemberConfig {
@@ -45,6 +47,7 @@ impl MemberConfig {
             listen_on_all_ips: settings.flag("quorumListenOnAllIPs"),
             notification_first_ms: long("fastleader.minNotificationInterval").max(1),
             notification_longest_ms: long("fastleader.maxNotificationInterval").max(1),
+            snapshot_size_factor: snapshot_size_factor(settings),
             commit_log_count: usize::try_from(settings.int("commitLogCount")).unwrap_or(0).max(500),
         }
     }
@@ -74,6 +77,13 @@ impl MemberConfig {
         let bind = |(host, port)| (if self.listen_on_all_ips { "0.0.0.0".to_owned() } else { host }, port);
         addresses.into_iter().map(bind).collect()
     }
+}
+
+/// A part that is more than the whole counts as the default, as for Apache.
+fn snapshot_size_factor(settings: &Settings) -> f64 {
+    const DEFAULT: f64 = 0.33;
+    let asked = settings.text("snapshotSizeFactor").and_then(|text| text.trim().parse().ok());
+    asked.filter(|factor: &f64| *factor <= 1.0).unwrap_or(DEFAULT)
 }
 
 fn parts(addresses: &[Address]) -> Vec<(String, u16)> {

@@ -141,6 +141,7 @@ impl Peers {
                 },
                 Command::Send(link, bytes) => self.links.send(link, bytes, &mut self.events),
                 Command::Snapshot(link, frozen) => self.links.send_state(link, frozen, &mut self.events),
+                Command::Stored(link, history) => self.links.send_stored(link, history, &mut self.events),
                 Command::Close(link) => self.links.close(link),
                 Command::Consumed(link, bytes) => self.links.consumed(link, bytes, &mut self.events),
                 Command::Listen(listen) => self.listen(listen),

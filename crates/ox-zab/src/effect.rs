@@ -76,6 +76,11 @@ pub enum Effect {
     Send(LinkId, Message),
     /// Say SNAP, and stream the state as it is at this moment.
     SendSnapshot(LinkId),
+    /// Look whether the stored log has everything behind the first and before the second transaction; answered by
+    /// [`crate::Peer::on_looked_up`].
+    LookUp(LinkId, Zxid, Zxid),
+    /// Send what was found, as proposals with their commits.
+    SendStored(LinkId),
     /// Hang up.
     Close(LinkId),
     /// Give work to the disk.

@@ -44,6 +44,11 @@ impl History {
         self.last
     }
 
+    /// The oldest that is kept.
+    pub fn first(&self) -> Option<Zxid> {
+        self.recent.front().map(|txn| txn.zxid)
+    }
+
     /// Appends a transaction.
     ///
     /// # Panics

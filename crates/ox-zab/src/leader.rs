@@ -366,22 +366,56 @@ impl Leader {
         if self.epoch.start() < committed { committed } else { self.initial }
     }
 
-    /// Gives a learner what it lacks, and everything new from now on.
+    /// The stored log has what a learner lacks before `below`, or not.
+    pub fn on_looked_up(&mut self, cx: &mut Context<'_>, id: LinkId, below: Option<Zxid>) {
+        if self.links.get(&id).is_none_or(|link| link.stage != Stage::LookingUp) {
+            return;
+        }
+        // Meanwhile the memory may have moved on.
+        let is_found = below.is_some() && cx.history.first().is_some_and(|first| Some(first) <= below);
+        let stored = below.filter(|_| is_found);
+        self.give(cx, id, stored.map_or(Given::State, |below| Given::Stored(Zxid(below.0 - 1))));
+    }
+
+    /// Finds out what a learner lacks.
     fn sync(&mut self, cx: &mut Context<'_>, id: LinkId) {
         let agreed = self.agreed();
         let processed = if self.phase == Phase::Established { self.order.committed() } else { self.initial };
         let link = self.links.get_mut(&id).expect("it has just spoken");
+        let given = match cx.history.catch_up(link.last, processed, agreed) {
+            Catch::Diff { told, after } => Given::Diff(told, after),
+            Catch::Trunc(zxid) => Given::Trunc(zxid),
+            Catch::Snap => match cx.history.first().filter(|first| Zxid::ZERO < link.last && link.last < *first) {
+                Some(first) => {
+                    link.stage = Stage::LookingUp;
+                    cx.out.push(Effect::LookUp(id, link.last, first));
+                    return;
+                }
+                None => Given::State,
+            },
+        };
+        self.give(cx, id, given);
+    }
+
+    /// Gives a learner what it lacks, and everything new from now on.
+    fn give(&mut self, cx: &mut Context<'_>, id: LinkId, given: Given) {
+        let agreed = self.agreed();
+        let link = self.links.get_mut(&id).expect("it has just spoken");
         (link.stage, link.synced_to) = (Stage::Syncing, agreed);
-        let after = match cx.history.catch_up(link.last, processed, agreed) {
-            Catch::Diff { told, after } => {
+        let after = match given {
+            Given::Diff(told, after) => {
                 cx.out.push(Effect::Send(id, Message::Diff(told)));
                 after
             }
-            Catch::Trunc(zxid) => {
+            Given::Stored(after) => {
+                cx.out.extend([Effect::Send(id, Message::Diff(agreed)), Effect::SendStored(id)]);
+                after
+            }
+            Given::Trunc(zxid) => {
                 cx.out.push(Effect::Send(id, Message::Trunc(zxid)));
                 zxid
             }
-            Catch::Snap => {
+            Given::State => {
                 cx.out.push(Effect::SendSnapshot(id));
                 self.applied
             }
@@ -510,6 +544,18 @@ impl Leader {
         self.links.remove(&id);
         cx.out.push(Effect::Close(id));
     }
+}
+
+/// What a learner gets first.
+enum Given {
+    /// The leader's last transaction; what follows continues behind the second.
+    Diff(Zxid, Zxid),
+    /// What the stored log has; what follows continues behind this.
+    Stored(Zxid),
+    /// An order to cut.
+    Trunc(Zxid),
+    /// The state.
+    State,
 }
 
 /// What is waited for now that everything up to `reached` has come.

@@ -275,6 +275,13 @@ impl Peer {
         }
     }
 
+    /// The stored log has what a learner lacks before `below`; none if it has not.
+    pub fn on_looked_up(&mut self, now_ms: i64, link: LinkId, below: Option<Zxid>, out: &mut Effects) {
+        if let Role::Leading(_) = self.role {
+            self.lead(now_ms, out, |leader, cx| leader.on_looked_up(cx, link, below));
+        }
+    }
+
     /// The leader's whole state has come in.
     pub fn on_loaded(&mut self, now_ms: i64) {
         if let Role::Learning(learner) = &mut self.role {

@@ -113,6 +113,11 @@ impl Replica {
         self.peer(now, |peer, now_ms, out| peer.on_message(now_ms, link, message, out));
     }
 
+    /// The stored log has what a learner lacks before `below`; none if it has not.
+    pub fn on_looked_up(&mut self, now: Now, link: LinkId, below: Option<Zxid>) {
+        self.peer(now, |peer, now_ms, out| peer.on_looked_up(now_ms, link, below, out));
+    }
+
     /// The leader's whole state has come in.
     pub fn on_loaded(&mut self, now: Now, state: State) {
         self.staged = Some(Box::new(state));
@@ -227,6 +232,8 @@ impl Replica {
             | Effect::Dial(_)
             | Effect::Send(..)
             | Effect::SendSnapshot(_)
+            | Effect::LookUp(..)
+            | Effect::SendStored(_)
             | Effect::Close(_)
             | Effect::Looking
             | Effect::Listen => self.effects.push(effect),

@@ -1,7 +1,8 @@
 //! What the replica asks the peers thread to do, and what it is told.
 
 use mio::Waker;
-use ox_proto::ServerId;
+use ox_proto::{ServerId, Zxid};
+use ox_store::StoredHistory;
 use ox_tree::{Frozen, State};
 use ox_zab::{LinkId, Message, Notification};
 use parking_lot::Mutex;
@@ -16,6 +17,8 @@ pub(crate) enum Command {
     Send(LinkId, Vec<u8>),
     /// Send a state, and say where it is.
     Snapshot(LinkId, Frozen),
+    /// Send stored transactions, with their commits.
+    Stored(LinkId, Box<StoredHistory>),
     /// Hang up, when everything is sent or not.
     Close(LinkId),
     /// So many bytes of packets are done with.
@@ -40,6 +43,8 @@ pub(crate) enum Event {
     Gone(LinkId),
     /// Bytes have gone or come.
     Progress(LinkId),
+    /// The stored log has been looked into, up to this transaction.
+    LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
     /// Packets, and how many bytes they hold.
     Messages(LinkId, Vec<Message>, usize),
     /// A state has come in.

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_proto::Zxid;
-use ox_proto::quorum::packet::PacketReader;
+use ox_proto::quorum::packet::{PacketKind, PacketReader, put_bare, put_with_data};
+use ox_store::StoredHistory;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{Frozen, Options};
 use ox_zab::{LinkId, Message, Side};
@@ -21,7 +22,11 @@ const PROGRESS: Duration = Duration::from_millis(200);
 enum Out {
     Bytes(Vec<u8>),
     State(Box<SnapshotSender>),
+    Stored(Box<StoredHistory>),
 }
+
+/// Stored transactions that are read at once.
+const STORED_CHUNK_BYTES: usize = 256 << 10;
 
 /// One link.
 pub(super) struct Link {
@@ -115,6 +120,11 @@ impl Links {
         self.push(id, Out::State(Box::new(sender)), events);
     }
 
+    /// Sends what the log holds.
+    pub(super) fn send_stored(&mut self, id: LinkId, history: Box<StoredHistory>, events: &mut Vec<Event>) {
+        self.push(id, Out::Stored(history), events);
+    }
+
     fn push(&mut self, id: LinkId, out: Out, events: &mut Vec<Event>) {
         let Some(token) = self.tokens.get(&id).copied() else { return };
         let Some(link) = self.links.get_mut(&token) else { return };
@@ -195,6 +205,17 @@ impl Links {
                         }
                         None => drop(link.out.pop_front()),
                     },
+                    Some(Out::Stored(history)) => match stored_chunk(history) {
+                        Ok(chunk) if chunk.is_empty() => drop(link.out.pop_front()),
+                        Ok(chunk) => {
+                            link.out_bytes += chunk.len();
+                            socket.push(chunk);
+                        }
+                        Err(error) => {
+                            tracing::error!(%error, "the stored log cannot be read for a learner");
+                            return self.fail(token, events);
+                        }
+                    },
                 }
             }
             match socket.flush() {
@@ -226,6 +247,18 @@ impl Links {
             }
         }
     }
+}
+
+/// The next transactions of a stored history, as proposals with their commits; nothing at its end.
+fn stored_chunk(history: &mut StoredHistory) -> Result<Vec<u8>, ox_store::Error> {
+    let mut chunk = Vec::new();
+    while chunk.len() < STORED_CHUNK_BYTES
+        && let Some(logged) = history.next().transpose()?
+    {
+        put_with_data(&mut chunk, PacketKind::Proposal, logged.zxid, &logged.record);
+        put_bare(&mut chunk, PacketKind::Commit, logged.zxid);
+    }
+    Ok(chunk)
 }
 
 /// Takes everything complete out of the input.

@@ -3,7 +3,9 @@
 use super::ReplicaLoop;
 use crate::log_writer::{Job, Report};
 use crate::peers::{Command, Event, Orders};
+use ox_proto::Zxid;
 use ox_replica::Now;
+use ox_store::StoredHistory;
 use ox_zab::{DiskJob, Effect, LinkId, Message, Reason};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,11 +21,13 @@ struct Waiting {
 pub(super) struct PeerLines {
     orders: Arc<Orders>,
     waiting: BTreeMap<LinkId, Waiting>,
+    /// Stored histories for learners.
+    found: BTreeMap<LinkId, Box<StoredHistory>>,
 }
 
 impl PeerLines {
     pub(super) fn new(orders: Arc<Orders>) -> Self {
-        Self { orders, waiting: BTreeMap::new() }
+        Self { orders, waiting: BTreeMap::new(), found: BTreeMap::new() }
     }
 }
 
@@ -60,6 +64,13 @@ impl ReplicaLoop {
                 self.replica.on_link_gone(now, link);
             }
             Event::Progress(link) => self.replica.on_progress(now, link),
+            Event::LookedUp(link, below, found) => {
+                let below = found.is_some().then_some(below);
+                if let (Some(peers), Some(found)) = (&mut self.peers, found) {
+                    peers.found.insert(link, found);
+                }
+                self.replica.on_looked_up(now, link, below);
+            }
             Event::Loaded(link, state) => {
                 self.take_packets(now);
                 if self.replica.is_loading(link) {
@@ -80,6 +91,7 @@ impl ReplicaLoop {
     fn forget(&mut self, link: LinkId) {
         if let Some(peers) = &mut self.peers {
             peers.waiting.remove(&link);
+            peers.found.remove(&link);
         }
     }
 
@@ -100,7 +112,7 @@ impl ReplicaLoop {
     }
 
     fn next_packet(&mut self, link: LinkId) -> Option<Message> {
-        let PeerLines { orders, waiting } = self.peers.as_mut()?;
+        let PeerLines { orders, waiting, .. } = self.peers.as_mut()?;
         let waiting = waiting.get_mut(&link)?;
         let message = waiting.messages.pop_front()?;
         if let Some((left, bytes)) = waiting.batches.front_mut() {
@@ -142,6 +154,11 @@ impl ReplicaLoop {
                 Effect::SendSnapshot(link) => {
                     commands.push(Command::Snapshot(link, self.shared.state.read().freeze()));
                 }
+                Effect::LookUp(link, peer, below) => self.look_up(link, peer, below),
+                Effect::SendStored(link) => {
+                    let found = self.peers.as_mut().and_then(|peers| peers.found.remove(&link));
+                    commands.extend(found.map(|found| Command::Stored(link, found)));
+                }
                 Effect::Close(link) => {
                     self.forget(link);
                     commands.push(Command::Close(link));
@@ -159,6 +176,23 @@ impl ReplicaLoop {
         }
         if let Some(peers) = &self.peers {
             peers.orders.give(commands);
+        }
+    }
+
+    /// Looks into the stored log, on a thread of its own: that may take a while.
+    fn look_up(&mut self, link: LinkId, peer: Zxid, below: Zxid) {
+        let shared = Arc::clone(&self.shared);
+        let factor = shared.config.member.as_ref().map_or(-1.0, |member| member.snapshot_size_factor);
+        let look = move || {
+            let found = shared.store.history(peer, below, factor).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the stored log cannot be read for a learner; it gets the state");
+                None
+            });
+            shared.inbox.put(|input| input.peers.push(Event::LookedUp(link, below, found.map(Box::new))));
+        };
+        if let Err(error) = std::thread::Builder::new().name("history".to_owned()).spawn(look) {
+            tracing::error!(%error, "cannot start a thread to read the log with");
+            self.shared.inbox.put(|input| input.peers.push(Event::LookedUp(link, below, None)));
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) enum Stage {
     Asked,
     /// Has promised the epoch; waits for the history.
     Promised,
+    /// Its history is looked for in the stored log.
+    LookingUp,
     /// Gets the history.
     Syncing,
     /// Has the history; waits for the others.

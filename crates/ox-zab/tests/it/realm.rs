@@ -51,6 +51,8 @@ struct Process {
     is_serving: bool,
     /// How much of the state is known to agree with what was served.
     checked: usize,
+    /// Stored history for learners.
+    found: BTreeMap<LinkId, Vec<Txn>>,
     /// Packets that wait until they are taken.
     waiting: VecDeque<(LinkId, Packet)>,
 }
@@ -68,6 +70,7 @@ enum Event {
     Dial(ServerId),
     Packet(LinkId, Packet),
     Worked,
+    LookedUp(LinkId, Option<Zxid>),
     Tick,
     Start,
     Write,
@@ -224,6 +227,7 @@ impl Realm {
             logged: log,
             is_serving: false,
             checked: 0,
+            found: BTreeMap::new(),
             waiting: VecDeque::new(),
         });
         self.step(id, |peer, now, out| peer.start(now, out));
@@ -321,6 +325,15 @@ impl Realm {
                 self.send(id, link, Packet::Message(Message::Snap(zxid)));
                 self.send(id, link, Packet::State(state));
             }
+            Effect::LookUp(link, peer, below) => self.plan_look_up(id, link, peer, below),
+            Effect::SendStored(link) => {
+                self.mark("stored histories");
+                for txn in self.process(id).found.remove(&link).expect("it was found") {
+                    let zxid = txn.zxid;
+                    self.send(id, link, Packet::Message(Message::Proposal(txn)));
+                    self.send(id, link, Packet::Message(Message::Commit(zxid)));
+                }
+            }
             Effect::Close(link) => self.cut(link),
             Effect::Disk(job) => self.on_job(id, job),
             Effect::Append(txn) => self.append(id, txn),
@@ -354,6 +367,18 @@ impl Realm {
             }
             _ => (),
         }
+    }
+
+    /// Looks into the log, for a while; sometimes it is too much.
+    fn plan_look_up(&mut self, id: ServerId, link: LinkId, peer: Zxid, below: Zxid) {
+        let log = &self.servers[&id].disk.log;
+        let found: Vec<Txn> = log.iter().filter(|txn| peer < txn.zxid && txn.zxid < below).cloned().collect();
+        let has = log.iter().any(|txn| txn.zxid == peer) && self.dice.below(3) != 0;
+        if has {
+            self.process(id).found.insert(link, found);
+        }
+        let in_ms = self.dice.below(self.disk_ms.max(1)) + 1;
+        self.plan(in_ms, id, Event::LookedUp(link, has.then_some(below)));
     }
 
     fn on_job(&mut self, id: ServerId, job: DiskJob) {
@@ -611,6 +636,7 @@ impl Realm {
                 }
             }
             Event::Worked => self.on_worked(id),
+            Event::LookedUp(link, below) => self.step(id, |peer, now, out| peer.on_looked_up(now, link, below, out)),
             Event::Tick => {
                 let now = self.now_ms;
                 if self.process(id).peer.deadline().is_some_and(|deadline| deadline <= now) {
