@@ -19,6 +19,10 @@ const REST: u32 = 4;
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
+/// After each chunk of some hundred KiB the thread sleeps, so that neither a processor nor the disk is taken from those
+/// who serve for longer than a moment.
+const NAP: Duration = Duration::from_millis(2);
+
 /// The first pause after a failure, and the longest.
 const RETRY: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(600);
@@ -113,7 +117,8 @@ fn write(shared: &Shared, frozen: &Frozen) -> Outcome {
     let (zxid, nodes) = (frozen.last_zxid(), frozen.node_count());
     let dir = shared.store.dirs().snapshots.display();
     tracing::info!(nodes, "Snapshotting: {zxid} to {dir}/snapshot.{:x}", zxid.0);
-    let (SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) = shared.store.write_snapshot(frozen)?;
+    let taken = shared.store.write_snapshot_gently(frozen, &|| shared.nap(NAP))?;
+    let (SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) = taken;
     let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
     shared.metrics.snapshottime.note(took_ms, 1);
     tracing::info!(file = %file.path.display(), "Snapshot taken in {took_ms} ms");

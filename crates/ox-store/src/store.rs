@@ -22,14 +22,13 @@ use crate::session_clock;
 use crate::small_file;
 use crate::snapshot::Trailer;
 use crate::snapshot::read::read_snapshot;
-use crate::snapshot::write::{Prepared, Structure, prepare, publish};
+use crate::snapshot::write::{Prepared, Structure, Terms, prepare, publish};
 use crate::space::{Reserve, Reserved, Space, room};
 use crate::txn_log::{LogOptions, TxnLog};
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
 use ox_tree::{Frozen, Options, State};
 use parking_lot::Mutex;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -258,6 +257,11 @@ impl Store {
     /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable; there
     /// is one when the snapshot would use up the space that the log needs.
     pub fn write_snapshot(&self, frozen: &Frozen) -> Result<SnapshotTaken, Error> {
+        self.write_snapshot_gently(frozen, &|| ())
+    }
+
+    /// The same, with a pause after each chunk, so that nobody notices.
+    pub fn write_snapshot_gently(&self, frozen: &Frozen, pause: &dyn Fn()) -> Result<SnapshotTaken, Error> {
         let shared = &*self.0;
         let _files = shared.files.lock();
         let last = frozen.last_zxid();
@@ -270,7 +274,8 @@ impl Store {
             }
         }
         let (dir, low_water_bytes) = (&shared.dirs.snapshots, shared.low_water_bytes);
-        let written = self.write_into(frozen, &|| room(&*shared.disk, dir, low_water_bytes))?;
+        let room = &|| room(&*shared.disk, dir, low_water_bytes);
+        let written = self.write_into(frozen, Terms { room, pause })?;
         // Beside the leader's snapshot that replaced them there is a second one now. What stays is removed next time.
         listing.old.iter().for_each(|path| _ = shared.disk.remove(path));
         self.leave_cache(&listing, last);
@@ -364,7 +369,7 @@ impl Store {
         let shared = &*self.0;
         let _files = shared.files.lock();
         // There is no start without it, so it may have all the space there is.
-        let file = self.write_into(frozen, &|| Ok(u64::MAX / 2))?;
+        let file = self.write_into(frozen, Terms::ANY)?;
         match loaded {
             Some((old, _)) if old.last == file.last && old.path != file.path => {
                 move_aside(&*shared.disk, &old.path, now_ms).map(|_| ())
@@ -373,19 +378,15 @@ impl Store {
         }
     }
 
-    pub(crate) fn write_into(
-        &self,
-        frozen: &Frozen,
-        room: &dyn Fn() -> io::Result<u64>,
-    ) -> Result<SnapshotFile, Error> {
-        self.prepare(frozen, room).and_then(|prepared| publish(&*self.0.disk, prepared))
+    pub(crate) fn write_into(&self, frozen: &Frozen, terms: Terms<'_>) -> Result<SnapshotFile, Error> {
+        self.prepare(frozen, terms).and_then(|prepared| publish(&*self.0.disk, prepared))
     }
 
     /// Writes a snapshot that has no name yet.
-    pub(crate) fn prepare(&self, frozen: &Frozen, room: &dyn Fn() -> io::Result<u64>) -> Result<Prepared, Error> {
+    pub(crate) fn prepare(&self, frozen: &Frozen, terms: Terms<'_>) -> Result<Prepared, Error> {
         let (shared, trailer) = (&*self.0, self.trailer(frozen));
         let (dir, last) = (&shared.dirs.snapshots, frozen.last_zxid());
-        prepare(&*shared.disk, dir, last, shared.compression, room, |writer| writer.write(frozen, &trailer))
+        prepare(&*shared.disk, dir, last, shared.compression, terms, |writer| writer.write(frozen, &trailer))
     }
 
     /// Warns when Apache with these settings could not read the snapshot that was loaded.

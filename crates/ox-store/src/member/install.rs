@@ -32,7 +32,7 @@ use crate::lineage::Lineage;
 use crate::marker::{Marker, write_durably};
 use crate::names::{self, Compression, Dirs, SnapshotFile, old_name, snapshot_name};
 use crate::small_file;
-use crate::snapshot::write::publish;
+use crate::snapshot::write::{Terms, publish};
 use crate::space::Reserve;
 use ox_proto::Zxid;
 use ox_tree::Frozen;
@@ -57,7 +57,7 @@ impl MemberLog {
             let _files = shared.files.lock();
             *shared.lineage.lock() = Lineage::Unusable;
             // There is no sync without it, so it may have all the space there is.
-            let prepared = log.store.prepare(frozen, &|| Ok(u64::MAX / 2))?;
+            let prepared = log.store.prepare(frozen, Terms::ANY)?;
             let note = Note::new(disk, &prepared.unfinished, &prepared.file)?;
             note.write(disk, reserve, dirs)?;
             let file = publish(disk, prepared)?;

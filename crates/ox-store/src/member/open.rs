@@ -19,6 +19,7 @@ use crate::marker::Marker;
 use crate::names::Listing;
 use crate::recovery::repair::{move_aside, repair, secure};
 use crate::recovery::{Files, MemberRules, Recovered, Rules, recover};
+use crate::snapshot::write::Terms;
 use crate::store::{StartSnapshot, Store, StoreOptions, report, tidy};
 use ox_proto::Zxid;
 use ox_tree::{Options, State};
@@ -169,7 +170,7 @@ impl MemberLog {
             let shared = &log.store.0;
             let frozen = State::new(log.tree_options.clone()).freeze();
             let files = shared.files.lock();
-            log.store.write_into(&frozen, &|| Ok(u64::MAX / 2))?;
+            log.store.write_into(&frozen, Terms::ANY)?;
             drop(files);
             let listing = log.store.listing()?;
             let marker = Marker::load(&*shared.disk, &shared.dirs.logs)?;

@@ -92,14 +92,28 @@ pub(crate) struct FileWriter<'a> {
     synced: u64,
     /// There was room up to here when somebody last looked.
     end: u64,
-    room: &'a dyn Fn() -> io::Result<u64>,
+    terms: Terms<'a>,
+}
+
+/// What writing a snapshot may cost.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    /// How many bytes there are for it.
+    pub(crate) room: &'a dyn Fn() -> io::Result<u64>,
+    /// Called between two chunks, so that others come first.
+    pub(crate) pause: &'a dyn Fn(),
+}
+
+impl Terms<'_> {
+    /// Whatever it takes, as fast as possible.
+    pub(crate) const ANY: Terms<'static> = Terms { room: &|| Ok(u64::MAX / 2), pause: &|| () };
 }
 
 impl Write for FileWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let end = self.offset + bytes.len() as u64;
         if self.end < end {
-            self.end = self.offset + (self.room)()?;
+            self.end = self.offset + (self.terms.room)()?;
             if self.end < end {
                 return Err(io::Error::new(ErrorKind::StorageFull, "what is left of the disk is for the log"));
             }
@@ -111,6 +125,7 @@ impl Write for FileWriter<'_> {
             self.file.sync_data()?;
             self.synced = self.offset;
         }
+        (self.terms.pause)();
         Ok(bytes.len())
     }
 
@@ -126,19 +141,19 @@ pub(crate) struct Prepared {
     pub(crate) file: SnapshotFile,
 }
 
-/// Writes the snapshot of everything up to `last` with `fill` and checks it. `room` tells how many bytes it may take. On
-/// failure nothing is left behind, as far as the disk allows.
+/// Writes the snapshot of everything up to `last` with `fill` and checks it. On failure
+/// nothing is left behind, as far as the disk allows.
 pub(crate) fn prepare(
     disk: &dyn Disk,
     dir: &Path,
     last: Zxid,
     compression: Compression,
-    room: &dyn Fn() -> io::Result<u64>,
+    terms: Terms<'_>,
     fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
 ) -> Result<Prepared, Error> {
     let name = snapshot_name(last, compression);
     let (path, unfinished) = (dir.join(&name), dir.join(unfinished_name(&name)));
-    match write_and_check(disk, &unfinished, last, compression, room, fill) {
+    match write_and_check(disk, &unfinished, last, compression, terms, fill) {
         Ok(()) => Ok(Prepared { unfinished, file: SnapshotFile { last, compression, path } }),
         Err(source) => {
             _ = disk.remove(&unfinished);
@@ -166,12 +181,12 @@ fn write_and_check(
     path: &Path,
     last: Zxid,
     compression: Compression,
-    room: &dyn Fn() -> io::Result<u64>,
+    terms: Terms<'_>,
     fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
 ) -> Result<(), Error> {
     let file = disk.open(path, Open::Create).context("create", path)?;
     file.set_len(0).context("cut", path)?;
-    let writer = FileWriter { file: &*file, offset: 0, synced: 0, end: 0, room };
+    let writer = FileWriter { file: &*file, offset: 0, synced: 0, end: 0, terms };
     let written = fill(SnapshotWriter::new(writer, compression)).context("write", path)?;
     file.sync_all().context("sync", path)?;
     let stored = SnapshotFile { last, compression, path: path.to_owned() };
