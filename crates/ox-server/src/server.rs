@@ -137,6 +137,7 @@ impl Server {
         let (polls, mailboxes) = polls(io_threads()).map_err(StartError::Setup)?;
         let connections_max = connections_max()?;
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
+        member::show_config(&shared, &mut shared.state.write());
         let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);

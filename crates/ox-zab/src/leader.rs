@@ -141,6 +141,22 @@ impl Leader {
         self.links.values().filter(|link| link.stage == Stage::Active && link.kind == kind).count()
     }
 
+    /// Learners that have introduced themselves: who, as what, and whether they take part.
+    pub fn learners(&self) -> impl Iterator<Item = (ServerId, LearnerKind, bool)> {
+        let known = self.links.values().filter(|link| Stage::Unknown < link.stage);
+        known.map(|link| (link.server, link.kind, link.stage == Stage::Active))
+    }
+
+    /// Whether a server votes.
+    pub fn is_voter(&self, server: ServerId) -> bool {
+        self.quorums.is_voter(server)
+    }
+
+    /// Syncs that wait for an answer.
+    pub fn pending_syncs(&self) -> usize {
+        self.syncs.len()
+    }
+
     /// When [`Self::on_time`] wants to be called.
     pub fn deadline(&self) -> i64 {
         self.ping_at_ms
