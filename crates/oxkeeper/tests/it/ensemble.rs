@@ -3,6 +3,8 @@
 use crate::members::{Ensemble, Roamer};
 use ox_proto::SessionId;
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -168,4 +170,27 @@ fn members_tell_what_they_are() {
     let alone = ["srvr", "mntr", "conf", "dump", "isro", "ruok"].map(|word| ensemble.word(3, word));
     let nothing = "This ZooKeeper instance is not currently serving requests\n";
     assert_eq!(alone, [nothing, nothing, nothing, nothing, "null", "imok"]);
+}
+
+#[test]
+fn a_local_ensemble_starts_and_ends_with_one_command() {
+    let home = tempfile::tempdir().unwrap();
+    for number in 0..2 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        let command = command.args(["ensemble", "--servers", "3", "--dir"]).arg(home.path().join("servers"));
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told = lines.find_map(|line| line.unwrap().strip_prefix("connect to ").map(str::to_owned));
+        let addresses = told.unwrap().split(',').map(|address| address.parse().unwrap()).collect();
+        let mut client = Roamer::new(addresses);
+        client.create(&format!("/start-{number}"), 0);
+        assert_eq!(client.children("/").len(), 2 + number, "the data is kept");
+        client.close();
+        assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        for server in 1..=3 {
+            let log = std::fs::read_to_string(home.path().join(format!("servers/{server}/server.log"))).unwrap();
+            assert!(log.trim_end().ends_with("Exiting normally"), "server {server} has ended well");
+        }
+    }
 }

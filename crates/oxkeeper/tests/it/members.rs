@@ -149,7 +149,8 @@ pub(crate) struct Roamer {
 }
 
 impl Roamer {
-    fn new(addresses: Vec<SocketAddr>) -> Self {
+    /// Opens a session with any of these.
+    pub(crate) fn new(addresses: Vec<SocketAddr>) -> Self {
         let mut roamer = Self { addresses, at: 0, stream: None, hello: Hello::new(SESSION_MS), xid: 0 };
         roamer.connect();
         roamer
