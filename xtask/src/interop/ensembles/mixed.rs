@@ -39,8 +39,8 @@ fn software(letter: char) -> Software {
 }
 
 impl Mixed {
-    /// Starts the members that `letters` names, numbered from 1. The last voter leads: it and the first one start
-    /// before the others.
+    /// Starts the members that `letters` names, numbered from 1. The last voter leads: it starts with
+    /// as many as it needs, before the others.
     pub(super) fn start(workspace: &Workspace, home: &Path, letters: &str) -> Result<Self> {
         let (mut lines, mut members) = (Vec::new(), Vec::new());
         for (id, letter) in (1..).zip(letters.chars()) {
@@ -54,7 +54,7 @@ impl Mixed {
         }
         let voters = letters.chars().filter(|letter| letter.is_lowercase()).count();
         let mut mixed = Self { workspace: workspace.clone(), lines, members };
-        let first = [0, voters - 1];
+        let first: Vec<usize> = (0..voters / 2).chain([voters - 1]).collect();
         let others: Vec<usize> = (0..mixed.members.len()).filter(|at| !first.contains(at)).collect();
         mixed.launch_all(&first)?;
         mixed.launch_all(&others)?;
