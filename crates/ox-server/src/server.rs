@@ -143,8 +143,10 @@ impl Server {
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
         let poll = Poll::new().map_err(StartError::Setup)?;
         let orders = Arc::new(Orders::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
-        let peers = Peers::new(Arc::clone(&shared), Arc::new(member), poll, Arc::clone(&orders));
+        let member = Arc::new(member);
+        let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&orders));
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
+        start_log::listening(&member);
         let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders) };
         let listener = listener.map(|listener| (listener, connections_max));
