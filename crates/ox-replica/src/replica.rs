@@ -333,7 +333,7 @@ impl Replica {
                 Maker::Leader => self.own.pop_match(session, cxid),
                 Maker::Server | Maker::Learner(_) => None,
             };
-            self.note_session(now, &record, proposal.maker);
+            self.note_session(&record, proposal.maker);
             if let Some(Own { origin, waiting, .. }) = own {
                 self.answer(now, &origin, &record, &outcome.applied, out);
                 self.answer_all(waiting, state, out);

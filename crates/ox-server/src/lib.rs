@@ -29,6 +29,7 @@ mod seldom;
 mod server;
 mod shared;
 mod snapshotter;
+mod standing;
 mod start_log;
 mod stats;
 mod system;

@@ -1,6 +1,7 @@
 //! From a member's files and configuration to what its parts are told.
 
 use crate::options::{store_options, tree_options};
+use crate::shared::Shared;
 use bytes::Bytes;
 use ox_config::{Config, MemberConfig};
 use ox_proto::Zxid;
@@ -64,6 +65,14 @@ pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) 
     let epochs = Epochs { accepted: Epoch(i64::from(stored.accepted)), current: Epoch(i64::from(stored.current)) };
     let peer = Peer::new(peer_settings(config, member), Recovered { epochs, history, standing });
     Ok(Member { store, log, state, peer, session_clock_ms, loaded: report })
+}
+
+/// Puts the configuration where clients can read it.
+pub(crate) fn show_config(shared: &Shared, state: &mut State) {
+    if let Some(member) = &shared.config.member {
+        let ensemble = &member.ensemble;
+        state.set_config(&ensemble.to_string(), ensemble.version(), shared.clock.now().wall_ms);
+    }
 }
 
 fn peer_settings(config: &Config, member: &MemberConfig) -> PeerSettings {

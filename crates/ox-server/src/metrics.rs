@@ -240,6 +240,16 @@ metrics! {
         stale_requests_dropped;
         /// Snapshots that failed.
         snapshot_error_count;
+        /// Times that this member had no leader and began to look for one.
+        looking_count;
+        /// Learners that this leader gave the end of the history, or told to cut theirs.
+        diff_count;
+        /// Learners that this leader gave its whole state.
+        snap_count;
+        /// Proposals that came from the leader.
+        learner_proposal_received_count;
+        /// Commits that came from the leader; for an observer, transactions.
+        learner_commit_received_count;
     }
     counter_sets {
         /// Writes below a top-level node that a hard quota refused.
@@ -250,6 +260,16 @@ metrics! {
         fsynctime;
         /// One snapshot, ms.
         snapshottime;
+        /// From looking for a leader to having elected one, ms.
+        election_time;
+        /// From the election of a leader to following it, ms.
+        follower_sync_time;
+        /// From the election of a leader to observing it, ms.
+        observer_sync_time;
+        /// From looking for a leader to serving clients again, ms.
+        unavailable_time;
+        /// The same on the server that became leader, ms.
+        leader_unavailable_time;
         /// Reading the data at start, ms.
         dbinittime;
         /// Reading the snapshot at start, ms.

@@ -1,5 +1,6 @@
 //! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
 
+mod journal;
 mod member;
 
 use crate::clock::thread_worked_ms;
@@ -55,7 +56,7 @@ impl ReplicaLoop {
         orders: Option<Arc<Orders>>,
     ) -> Self {
         Self {
-            peers: orders.map(PeerLines::new),
+            peers: orders.map(|orders| PeerLines::new(orders, Arc::clone(&shared))),
             quota_warnings: Seldom::new(PROVOKED_LINES_AT_ONCE),
             expiries: Seldom::new(EXPIRED_LINES_AT_ONCE),
             refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),

@@ -146,13 +146,16 @@ impl Server {
         let space = opened.store.space()?;
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
         shared.inbox.put(|input| input.space = Some(space));
+        member::show_config(&shared, &mut shared.state.write());
         let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
         let poll = Poll::new().map_err(StartError::Setup)?;
         let orders = Arc::new(Orders::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
-        let peers = Peers::new(Arc::clone(&shared), Arc::new(member), poll, Arc::clone(&orders));
+        let member = Arc::new(member);
+        let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&orders));
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
+        start_log::listening(&member);
         let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));

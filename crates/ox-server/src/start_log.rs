@@ -3,7 +3,7 @@
 use crate::java_text;
 use crate::shared::Shared;
 use crate::words::environment;
-use ox_config::{Config, FourLetterWords};
+use ox_config::{Config, FourLetterWords, MemberConfig};
 use ox_store::RecoveryReport;
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
@@ -36,6 +36,16 @@ pub(crate) fn starting(config: &Config) {
         FourLetterWords::All => info!("four letter words: all are enabled"),
         FourLetterWords::Only(words) => info!("four letter words: enabled are {words:?}"),
     }
+}
+
+/// A member listens for the others.
+pub(crate) fn listening(member: &MemberConfig) {
+    let (server, role) = (member.server, member.role().name());
+    info!("Starting quorum peer, myid={server}");
+    let binds: Vec<String> = member.election_binds().iter().map(|(host, port)| format!("{host}:{port}")).collect();
+    info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
+    let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
+    info!(role, voters, observers, "the ensemble");
 }
 
 /// When the data has been read.
@@ -89,7 +99,8 @@ pub(crate) fn serving(shared: &Shared, io_threads: usize, address: Option<Socket
     if let Some(address) = address {
         info!("binding to port {}", java_text::address(address));
     }
-    info!("PrepRequestProcessor (sid:0) started, reconfigEnabled={}", config.reconfig_enabled);
+    let sid = config.member.as_ref().map_or(0, |member| member.server.0);
+    info!("PrepRequestProcessor (sid:{sid}) started, reconfigEnabled={}", config.reconfig_enabled);
     let containers = &config.containers;
     info!(
         "Using checkIntervalMs={} maxPerMinute={} maxNeverUsedIntervalMs={}",

@@ -13,19 +13,29 @@ pub(crate) struct Stats {
     pub(crate) sent: Counter,
     /// From requests to answers, ms.
     pub(crate) latency: Summary,
-    pub(crate) responses: ResponseSizes,
+    pub(crate) responses: Sizes,
+    /// What a leader has proposed.
+    pub(crate) proposals: Sizes,
+    /// When this server became leader, by the monotonic clock.
+    pub(crate) leads_since_ms: AtomicI64,
     /// Requests handed to the replica and not answered yet.
     pub(crate) outstanding: AtomicI64,
 }
 
-/// Bytes of replies and events, without their length.
+/// Bytes of replies and events, without their length, or of proposals.
 #[derive(Debug, Default)]
-pub(crate) struct ResponseSizes {
+pub(crate) struct Sizes {
     last: AtomicI64,
     all: Summary,
 }
 
-impl ResponseSizes {
+impl Sizes {
+    /// Adds one.
+    pub(crate) fn note_one(&self, size: i64) {
+        self.last.store(size, Relaxed);
+        self.all.note(size, 1);
+    }
+
     pub(crate) fn note(&self, last: i64, all: &Tally) {
         if all.count != 0 {
             self.last.store(last, Relaxed);
@@ -47,5 +57,6 @@ impl Stats {
         self.sent.reset();
         self.latency.reset();
         self.responses.all.reset();
+        self.proposals.all.reset();
     }
 }

@@ -25,6 +25,7 @@ use crate::mailbox::Text;
 use crate::register::ConnFigures;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
+use crate::standing::Standing;
 use crate::watchdog::Turns;
 use ox_config::FourLetterWords;
 use ox_tree::ConnId;
@@ -37,7 +38,7 @@ use std::time::Duration;
 pub use docs::commands_page;
 pub(crate) use environment::environment;
 
-/// What a server answers that is about to stop.
+/// What a server answers that has no leader yet, or is about to stop.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
 /// A status command.
@@ -55,10 +56,12 @@ pub(crate) struct Command {
 enum Run {
     /// At once.
     Text(fn(&Shared) -> String),
+    /// At once, by a server that serves clients.
+    Serving(fn(&Shared, Standing) -> String),
     /// At once, with the eight bytes that follow the word.
     WithMask(fn(&Shared, u64) -> String),
-    /// In pieces.
-    Listing(fn() -> Listing),
+    /// In pieces, by a server that serves clients.
+    Listing(fn(Standing) -> Listing),
     /// Not at all: the connection is closed.
     Nothing,
 }
@@ -80,19 +83,19 @@ const fn command(name: &'static str, run: Run, help: &'static str) -> Command {
 
 /// All commands.
 pub(crate) const COMMANDS: &[Command] = &[
-    command("conf", Run::Text(config::conf), "settings of the server"),
+    command("conf", Run::Serving(config::conf), "settings of the server"),
     command("cons", Run::Listing(connections::cons), "all connections with their figures"),
-    command("crst", Run::Text(connections::crst), "reset the figures of all connections"),
-    command("dirs", Run::Text(config::dirs), "bytes of snapshots and logs"),
+    command("crst", Run::Serving(connections::crst), "reset the figures of all connections"),
+    command("dirs", Run::Serving(config::dirs), "bytes of snapshots and logs"),
     command("dump", Run::Listing(sessions::dump), "sessions, ephemeral nodes and connections, by when they expire"),
     command("envi", Run::Text(environment::envi), "the machine the server runs on"),
     command("gtmk", Run::Text(server::gtmk), "the trace mask"),
-    command("hash", Run::Text(server::hash), "digests of the tree at past transactions"),
-    command("isro", Run::Text(server::isro), "`ro` when the server is read-only, else `rw`"),
-    command("mntr", Run::Text(monitor::mntr), "all metrics"),
+    command("hash", Run::Serving(server::hash), "digests of the tree at past transactions"),
+    command("isro", Run::Serving(server::isro), "`ro` when the server is read-only, else `rw`"),
+    command("mntr", Run::Serving(monitor::mntr), "all metrics"),
     command("ruok", Run::Text(server::ruok), "`imok` when the server runs"),
-    command("srst", Run::Text(server::srst), "reset the figures of the server"),
-    command("srvr", Run::Text(server::srvr), "figures of the server"),
+    command("srst", Run::Serving(server::srst), "reset the figures of the server"),
+    command("srvr", Run::Serving(server::srvr), "figures of the server"),
     command("stat", Run::Listing(connections::stat), "figures of the server and its connections"),
     command("stmk", Run::WithMask(server::stmk), "set the trace mask to the eight bytes that follow"),
     command("wchc", Run::Listing(watches::wchc), "watched paths by session"),
@@ -211,8 +214,12 @@ impl WordThread {
             match run {
                 Run::Text(run) => run(shared),
                 Run::WithMask(run) => run(shared, word.mask),
-                Run::Listing(start) => return self.go_on(shared, conn, start()),
                 Run::Nothing => String::new(),
+                Run::Serving(_) | Run::Listing(_) => match (run, Standing::ask(shared)) {
+                    (Run::Serving(run), Some(standing)) => run(shared, standing),
+                    (Run::Listing(start), Some(standing)) => return self.go_on(shared, conn, start(standing)),
+                    _ => not_serving(name).to_owned(),
+                },
             }
         };
         post(shared, Text { conn, text, is_last: true });
@@ -228,6 +235,15 @@ impl WordThread {
             self.listings.insert(conn, listing);
         }
         post(shared, Text { conn, text, is_last: piece == Piece::Last });
+    }
+}
+
+/// Two words say it in their own way.
+fn not_serving(name: &str) -> &'static str {
+    match name {
+        "isro" => "null",
+        "hash" => NOT_SERVING.trim_end(),
+        _ => NOT_SERVING,
     }
 }
 

@@ -274,6 +274,14 @@ impl State {
         Frozen::new(self)
     }
 
+    /// Puts the configuration of an ensemble into its node, which every server does for itself.
+    pub fn set_config(&mut self, text: &str, version: i64, now_ms: i64) {
+        let Some(config) = self.tree.find(path::CONFIG) else { return };
+        self.tree.set_data(config, path::CONFIG, Some(text.as_bytes()), |node| {
+            (node.version, node.mzxid, node.mtime) = (-1, Zxid(version), now_ms);
+        });
+    }
+
     /// The highest zxid that any node shows; the configuration node does not count, its stat is local.
     pub fn max_node_zxid(&self) -> Zxid {
         let config = self.tree.find(path::CONFIG);

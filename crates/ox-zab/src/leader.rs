@@ -141,6 +141,22 @@ impl Leader {
         self.links.values().filter(|link| link.stage == Stage::Active && link.kind == kind).count()
     }
 
+    /// Learners that have introduced themselves: who, as what, and whether they take part.
+    pub fn learners(&self) -> impl Iterator<Item = (ServerId, LearnerKind, bool)> {
+        let known = self.links.values().filter(|link| Stage::Unknown < link.stage);
+        known.map(|link| (link.server, link.kind, link.stage == Stage::Active))
+    }
+
+    /// Whether a server votes.
+    pub fn is_voter(&self, server: ServerId) -> bool {
+        self.quorums.is_voter(server)
+    }
+
+    /// Syncs that wait for an answer.
+    pub fn pending_syncs(&self) -> usize {
+        self.syncs.len()
+    }
+
     /// When [`Self::on_time`] wants to be called.
     pub fn deadline(&self) -> i64 {
         self.ping_at_ms
@@ -434,7 +450,10 @@ impl Leader {
 
     fn on_ack(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid) {
         let is_old = zxid.counter() == 0 || zxid <= self.agreed() || zxid <= self.initial;
+        let last = self.order.last_proposed();
         let link = self.links.get_mut(&id).expect("it has just spoken");
+        // Also what others have agreed on before: who is slower than a quorum is not stuck.
+        renew(&mut link.awaited, zxid.min(last), last, cx.now_ms);
         if link.stage == Stage::Syncing && zxid == self.epoch.start() {
             link.stage = Stage::Synced;
             let (server, has) = (link.server, link.synced_to.max(link.early_ack));
@@ -454,14 +473,13 @@ impl Leader {
         if is_old {
             return;
         }
-        if self.order.last_proposed() < zxid {
+        if last < zxid {
             return self.close(cx, id);
         }
         if link.stage == Stage::Syncing {
             link.early_ack = zxid.max(link.early_ack);
             return;
         }
-        renew(&mut link.awaited, zxid, self.order.last_proposed(), cx.now_ms);
         if link.is_follower() {
             self.order.on_ack(link.server, zxid);
             self.tell_commits(cx);

@@ -147,6 +147,16 @@ impl Peer {
         if let Role::Learning(learner) = &self.role { Some(learner) } else { None }
     }
 
+    /// Who leads, as far as this member knows.
+    pub fn leader_id(&self) -> Option<ServerId> {
+        match &self.role {
+            Role::Looking | Role::Leaving => None,
+            Role::Leading(_) => Some(self.settings.server),
+            Role::Dialing { leader, .. } => Some(*leader),
+            Role::Learning(_) => Some(self.election.vote().leader),
+        }
+    }
+
     /// What its disk remembers.
     pub fn epochs(&self) -> Epochs {
         self.epochs

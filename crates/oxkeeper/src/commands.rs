@@ -1,4 +1,5 @@
 //! One file per subcommand.
 
+pub(crate) mod ensemble;
 pub(crate) mod files;
 pub(crate) mod server;

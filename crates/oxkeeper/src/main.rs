@@ -20,6 +20,8 @@ struct Cli {
 enum Command {
     /// Run a server in the foreground
     Server(commands::server::Args),
+    /// Run a local ensemble for development
+    Ensemble(commands::ensemble::Args),
     /// Load a ZooKeeper server and measure it
     Bench(Box<ox_bench::Args>),
     /// Look into transaction logs
@@ -33,6 +35,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Server(args) => commands::server::run(&args),
+        Command::Ensemble(args) => report(commands::ensemble::run(&args)),
         Command::Bench(args) => report(ox_bench::run(*args)),
         Command::Log(command) => report(commands::files::log(&command)),
         Command::Snapshot(command) => report(commands::files::snapshot(&command)),

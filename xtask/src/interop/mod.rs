@@ -1,10 +1,11 @@
 //! Interoperability: real clients on our server, and our files under Apache's server.
 //!
 //! [`peers`] fetches and runs servers, [`clients`] runs the client programs of `interop/<language>` on one,
-//! [`files`] lets one software open what the other has written.
+//! [`files`] lets one software open what the other has written, [`ensembles`] lets both serve together.
 
 mod clients;
 mod differential;
+mod ensembles;
 mod files;
 pub(crate) mod peers;
 mod proxy;
@@ -39,6 +40,14 @@ pub(crate) struct Args {
     #[command(flatten)]
     amount: differential::Amount,
 
+    /// Run every mixed ensemble, not only a few.
+    #[arg(long)]
+    full: bool,
+
+    /// Run only mixed ensembles whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+
     /// Print every line of the suites.
     #[arg(long, short)]
     verbose: bool,
@@ -67,6 +76,8 @@ enum Subject {
     Files,
     /// The same requests to Oxkeeper and Apache, compared.
     Differential,
+    /// Ensembles of Oxkeeper and Apache servers.
+    Ensembles,
 }
 
 impl Subject {
@@ -79,7 +90,7 @@ impl Subject {
             Subject::Go => suite.name == "go",
             Subject::Node => suite.name == "node",
             Subject::Rust => suite.name == "rust",
-            Subject::Files | Subject::Differential => false,
+            Subject::Files | Subject::Differential | Subject::Ensembles => false,
         }
     }
 }
@@ -97,9 +108,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match args.subject {
         Subject::All => clients::run(&workspace, args)
             .and(files::run(&workspace, args))
-            .and(differential::run(&workspace, args.amount)),
+            .and(differential::run(&workspace, args.amount))
+            .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
+        Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),
         Subject::Clients
         | Subject::Java
         | Subject::Kazoo

@@ -105,11 +105,15 @@ impl ServerSpec {
     ///
     /// A `data` folder already in `dir` is used as it is, whoever wrote it.
     pub(crate) fn start_in(&self, dir: &Path) -> Result<ServerUnderTest> {
-        let port = free_port()?;
-        let child = self.spawn(dir, port)?;
-        let mut server = ServerUnderTest { spec: self.clone(), port, dir: dir.to_path_buf(), child };
+        let mut server = self.launch_in(dir, free_port()?)?;
         server.wait_until_serving()?;
         Ok(server)
+    }
+
+    /// Starts the server on a port and does not wait: a member of an ensemble serves when others are there.
+    pub(crate) fn launch_in(&self, dir: &Path, port: u16) -> Result<ServerUnderTest> {
+        let child = self.spawn(dir, port)?;
+        Ok(ServerUnderTest { spec: self.clone(), port, dir: dir.to_path_buf(), child })
     }
 
     fn spawn(&self, dir: &Path, port: u16) -> Result<Child> {
@@ -222,7 +226,8 @@ impl ServerUnderTest {
         String::from_utf8_lossy(tail).into_owned()
     }
 
-    fn wait_until_serving(&mut self) -> Result<()> {
+    /// Waits until clients are served.
+    pub(crate) fn wait_until_serving(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
             let answer = ask(self.address(), "srvr", PROBE_TIMEOUT);

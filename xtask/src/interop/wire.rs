@@ -45,6 +45,18 @@ impl Reply {
     }
 }
 
+/// The server says that there is no such session.
+#[derive(Debug)]
+pub(crate) struct SessionRefused;
+
+impl std::fmt::Display for SessionRefused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the server refused the session")
+    }
+}
+
+impl std::error::Error for SessionRefused {}
+
 /// An open session.
 #[derive(Debug)]
 pub(crate) struct WireClient {
@@ -75,7 +87,7 @@ impl WireClient {
         request.put_frame(&mut frame);
         stream.write_all(&frame)?;
         let response = ConnectResponse::decode(&read_frame(&mut stream).context("handshake")?)?;
-        ensure!(response.session != SessionId::NONE, "the server refused the session");
+        ensure!(response.session != SessionId::NONE, SessionRefused);
         let ticket =
             Ticket { session: response.session, password: response.password.to_vec(), last_zxid: ticket.last_zxid };
         Ok(WireClient { stream, ticket, next_xid: 1 })

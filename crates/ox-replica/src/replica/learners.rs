@@ -4,6 +4,7 @@ use super::proposals::{Maker, Proposal};
 use super::syncs::Asker;
 use super::{Replica, Role, Zab, digest, header};
 use crate::clock::Now;
+use crate::sessions::Touch;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::quorum::payload::Touches;
 use ox_proto::txn::Txn as Body;
@@ -31,7 +32,11 @@ impl Replica {
             }
             Ok(OpCode::CreateSession) => {
                 let timeout_ms = Reader::new(body).get().unwrap_or_default();
-                self.propose_create_session(now, session, timeout_ms, maker, state);
+                if self.propose_create_session(now, session, timeout_ms, maker, state) {
+                    // Known from now on: others may agree on it, and its client write, before the own disk has it.
+                    self.sessions.add(session, timeout_ms, now.mono_ms, Touch::default(), None);
+                    self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
+                }
             }
             Ok(OpCode::CloseSession) => {
                 self.sessions.start_closing(session);

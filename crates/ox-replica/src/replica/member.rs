@@ -372,20 +372,10 @@ impl Replica {
         }
     }
 
-    /// Notes sessions that begin. On a leader they are kept for whoever has them, on a learner reported as alive.
-    pub(super) fn note_session(&mut self, now: Now, record: &Record<'_>, maker: Maker) {
-        if let Body::CreateSession { timeout_ms } = &record.txn {
-            let session = record.header.session;
-            match maker {
-                Maker::Learner(link) => {
-                    self.sessions.add(session, *timeout_ms, now.mono_ms, Touch::default(), None);
-                    self.sessions.move_to(session, *timeout_ms, now.mono_ms, link);
-                }
-                Maker::Leader => {
-                    self.touched.insert(session, *timeout_ms);
-                }
-                Maker::Own | Maker::Server => (),
-            }
+    /// Notes sessions that begin; a learner reports them as alive.
+    pub(super) fn note_session(&mut self, record: &Record<'_>, maker: Maker) {
+        if let (Body::CreateSession { timeout_ms }, Maker::Leader) = (&record.txn, maker) {
+            self.touched.insert(record.header.session, *timeout_ms);
         }
     }
 

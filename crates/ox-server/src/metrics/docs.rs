@@ -12,6 +12,7 @@ pub fn metrics_page() -> String {
             writeln!(page, "| `{}` | {} |", metric.name, metric.help.trim()).expect("a string takes every write");
         }
     }
+    page += MEMBERS;
     page += IDLE_HEAD;
     for metric in IDLE {
         let kind = match metric.kind {
@@ -24,6 +25,24 @@ pub fn metrics_page() -> String {
     }
     page
 }
+
+/// What `mntr` shows of members beside the table.
+const MEMBERS: &str = "
+## Members of an ensemble
+
+Shown only by members, behind `server_state`.
+
+| name | on | |
+|---|---|---|
+| `peer_state` | all | `leading`, `following` or `observing`, and ` - broadcast` |
+| `observer_master_id` | observers | The number of the leader. |
+| `quorum_size` | all | Servers that vote. |
+| `learners`, `followers` | leader | Servers that are connected, observers too; the second name is that of old dashboards. |
+| `synced_followers`, `synced_non_voting_followers`, `synced_observers` | leader | Those of them that have caught up. |
+| `pending_syncs` | leader | Syncs of clients that wait for a proof of leadership. |
+| `leader_uptime` | leader | Time since it leads, ms. |
+| `last_proposal_size`, `min_proposal_size`, `max_proposal_size` | leader | Bytes of proposals, -1 before the first. |
+";
 
 const SECTIONS: &[(Kind, &str)] = &[
     (Kind::Gauge, "Gauges"),

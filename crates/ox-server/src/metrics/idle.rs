@@ -3,7 +3,7 @@
 
 use super::{Kind, Metric};
 
-const ENSEMBLE: &str = "ensembles are not built yet";
+const ENSEMBLE: &str = "not measured in ensembles yet";
 const STAGES: &str = "a stage of Apache's pipeline that does not exist here";
 const THROTTLE: &str = "the throttle has no queue of its own";
 const TLS: &str = "TLS is not built yet";
@@ -26,13 +26,8 @@ const fn percentiles(name: &'static str, help: &'static str) -> Metric {
 
 /// Always 0; the help says why.
 pub(crate) const IDLE: &[Metric] = &[
-    counter("looking_count", ENSEMBLE),
-    counter("diff_count", ENSEMBLE),
-    counter("snap_count", ENSEMBLE),
     counter("quit_leading_due_to_disloyal_voter", ENSEMBLE),
     counter("revalidate_count", ENSEMBLE),
-    counter("learner_proposal_received_count", ENSEMBLE),
-    counter("learner_commit_received_count", ENSEMBLE),
     counter("skip_learner_request_to_next_processor_count", ENSEMBLE),
     counter("requests_not_forwarded_to_commit_processor", STAGES),
     counter("request_commit_queued", STAGES),
@@ -54,11 +49,6 @@ pub(crate) const IDLE: &[Metric] = &[
     counter("snapshot_rate_limited_count", ADMIN),
     counter("restore_error_count", ADMIN),
     counter("restore_rate_limited_count", ADMIN),
-    summary("election_time", ENSEMBLE),
-    summary("follower_sync_time", ENSEMBLE),
-    summary("observer_sync_time", ENSEMBLE),
-    summary("unavailable_time", ENSEMBLE),
-    summary("leader_unavailable_time", ENSEMBLE),
     summary("inflight_snap_count", ENSEMBLE),
     summary("inflight_diff_count", ENSEMBLE),
     summary("learner_request_processor_queue_size", ENSEMBLE),

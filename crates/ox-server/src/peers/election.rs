@@ -6,7 +6,7 @@
 use super::command::Event;
 use super::dial::{Dialer, Target};
 use super::socket::Socket;
-use crate::limits::{ELECTION_INPUT_BYTES_MAX, REDIAL_FIRST, REDIAL_LONGEST};
+use crate::limits::{ELECTION_CONNECTIONS_MAX, ELECTION_INPUT_BYTES_MAX, REDIAL_FIRST, REDIAL_LONGEST};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
@@ -34,6 +34,8 @@ struct Other {
     slot: Option<Vec<u8>>,
     redial_at: Option<Instant>,
     redial_after: Duration,
+    /// It does not answer, and that has been said.
+    is_missed: bool,
     /// Where it said that it is, if it is in no configuration.
     addresses: Vec<(String, u16)>,
 }
@@ -124,6 +126,9 @@ impl Elections {
     ) {
         let other = self.others.entry(server).or_default();
         let Some(stream) = stream else {
+            if !std::mem::replace(&mut other.is_missed, true) {
+                tracing::warn!("Cannot open channel to {server} at its election address; it is tried again");
+            }
             other.redial_after = (other.redial_after * 2).clamp(REDIAL_FIRST, REDIAL_LONGEST);
             other.redial_at = Some(Instant::now() + other.redial_after);
             if other.token.is_none() {
@@ -151,6 +156,9 @@ impl Elections {
     /// This is the connection with a server from now on.
     fn keep(&mut self, server: ServerId, token: Token, events: &mut Vec<Event>) {
         let other = self.others.entry(server).or_default();
+        if std::mem::replace(&mut other.is_missed, false) {
+            tracing::info!("server {server} can be reached again");
+        }
         other.redial_at = None;
         if let Some(old) = other.token.replace(token).filter(|old| *old != token) {
             self.conns.remove(&old);
@@ -188,6 +196,11 @@ impl Elections {
         };
         conn.input.drain(..length);
         let server = hello.server;
+        let is_known = self.configured.contains_key(&server) || self.others.contains_key(&server);
+        if !is_known && self.configured.len() + ELECTION_CONNECTIONS_MAX <= self.others.len() {
+            tracing::warn!(%server, "too many servers that are in no configuration");
+            return false;
+        }
         self.others.entry(server).or_default().addresses = parts(&hello.addresses);
         if self.me < server {
             conn.server = Some(server);
@@ -248,6 +261,7 @@ impl Elections {
             && other.token == Some(token)
         {
             other.token = None;
+            tracing::info!("the election connection with {server} is gone");
             events.push(Event::Election(server, Link::Down));
         }
     }

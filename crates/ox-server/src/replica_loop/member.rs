@@ -1,12 +1,15 @@
 //! The replica thread of a member: what other servers and the disk say goes in, what they shall do comes out.
 
 use super::ReplicaLoop;
+use super::journal::Journal;
 use crate::log_writer::{Job, Report};
+use crate::member::show_config;
 use crate::peers::{Command, Event, Orders};
-use ox_proto::Zxid;
+use crate::shared::Shared;
+use ox_proto::{ServerId, Zxid};
 use ox_replica::Now;
 use ox_store::StoredHistory;
-use ox_zab::{DiskJob, Effect, LinkId, Message, Reason};
+use ox_zab::{DiskJob, Effect, LinkId, Message, PeerState, Reason};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -23,11 +26,12 @@ pub(super) struct PeerLines {
     waiting: BTreeMap<LinkId, Waiting>,
     /// Stored histories for learners.
     found: BTreeMap<LinkId, Box<StoredHistory>>,
+    journal: Journal,
 }
 
 impl PeerLines {
-    pub(super) fn new(orders: Arc<Orders>) -> Self {
-        Self { orders, waiting: BTreeMap::new(), found: BTreeMap::new() }
+    pub(super) fn new(orders: Arc<Orders>, shared: Arc<Shared>) -> Self {
+        Self { orders, waiting: BTreeMap::new(), found: BTreeMap::new(), journal: Journal::new(shared) }
     }
 }
 
@@ -39,7 +43,9 @@ impl ReplicaLoop {
         }
         for Report { done, state } in reports {
             if let Some(state) = state {
-                *self.shared.state.write() = *state;
+                let mut shown = self.shared.state.write();
+                *shown = *state;
+                show_config(&self.shared, &mut shown);
             }
             self.replica.on_done(now, done);
             self.settle(now);
@@ -92,6 +98,7 @@ impl ReplicaLoop {
         if let Some(peers) = &mut self.peers {
             peers.waiting.remove(&link);
             peers.found.remove(&link);
+            peers.journal.gone(link);
         }
     }
 
@@ -112,7 +119,7 @@ impl ReplicaLoop {
     }
 
     fn next_packet(&mut self, link: LinkId) -> Option<Message> {
-        let PeerLines { orders, waiting, .. } = self.peers.as_mut()?;
+        let PeerLines { orders, waiting, journal, .. } = self.peers.as_mut()?;
         let waiting = waiting.get_mut(&link)?;
         let message = waiting.messages.pop_front()?;
         if let Some((left, bytes)) = waiting.batches.front_mut() {
@@ -122,6 +129,7 @@ impl ReplicaLoop {
                 waiting.batches.pop_front();
             }
         }
+        journal.heard(link, &message);
         Some(message)
     }
 
@@ -137,6 +145,9 @@ impl ReplicaLoop {
         }
         self.hand_over_log();
         self.perform();
+        if let Some(peers) = &mut self.peers {
+            peers.journal.look_at(&self.replica);
+        }
     }
 
     /// Passes effects on: to the disk, and to the peers thread.
@@ -145,13 +156,22 @@ impl ReplicaLoop {
         if effects.is_empty() {
             return;
         }
+        let me = self.shared.config.member.as_ref().map_or(ServerId(0), |member| member.server);
         let mut commands = Vec::new();
         for effect in effects {
+            let Some(PeerLines { journal, .. }) = &mut self.peers else { return };
             match effect {
-                Effect::Send(link, message) => send(&mut commands, link, &message),
+                Effect::Send(link, message) => {
+                    journal.says(link, &message);
+                    send(&mut commands, link, &message);
+                }
                 Effect::Notify(to, note) => commands.push(Command::Notify(to, note)),
-                Effect::Dial(leader) => commands.push(Command::Dial(leader)),
+                Effect::Dial(leader) => {
+                    journal.elected(leader, self.replica.peer_state().unwrap_or(PeerState::Looking));
+                    commands.push(Command::Dial(leader));
+                }
                 Effect::SendSnapshot(link) => {
+                    journal.sends_state(link);
                     commands.push(Command::Snapshot(link, self.shared.state.read().freeze()));
                 }
                 Effect::LookUp(link, peer, below) => self.look_up(link, peer, below),
@@ -164,12 +184,15 @@ impl ReplicaLoop {
                     commands.push(Command::Close(link));
                 }
                 Effect::Disk(job) => self.give_job(job),
-                Effect::Listen => commands.push(Command::Listen(true)),
+                Effect::Listen => {
+                    journal.elected(me, PeerState::Leading);
+                    commands.push(Command::Listen(true));
+                }
                 Effect::Looking => {
-                    tracing::info!("LOOKING");
+                    journal.looking();
                     commands.push(Command::Listen(false));
                 }
-                Effect::Leave(reason) => tracing::warn!(?reason, "giving up the role"),
+                Effect::Leave(reason) => journal.left(&reason),
                 Effect::Append(_) | Effect::Commit(_) | Effect::Stage(_) | Effect::Established(_) => (),
                 Effect::UpToDate(_) | Effect::FromLearner(..) | Effect::FromLeader(_) | Effect::Synced(_) => (),
             }
@@ -206,6 +229,7 @@ impl ReplicaLoop {
                 let Some(staged) = self.replica.take_staged() else { return };
                 let mut state = self.shared.state.write();
                 *state = staged;
+                show_config(&self.shared, &mut state);
                 Job::Install(state.freeze())
             }
         };

@@ -1,9 +1,13 @@
 //! Words about settings and files: `conf dirs`.
 
 use crate::shared::Shared;
+use crate::standing::Standing;
+use ox_config::MemberConfig;
+use ox_proto::ensemble::{Address, Role};
+use std::fmt::Write as _;
 use std::path::Path;
 
-pub(super) fn conf(shared: &Shared) -> String {
+pub(super) fn conf(shared: &Shared, _: Standing) -> String {
     let (config, dirs) = (&shared.config, shared.store.dirs());
     let client_port = shared.address.get().map_or(-1, |address| i32::from(address.port()));
     let lines = [
@@ -18,12 +22,34 @@ pub(super) fn conf(shared: &Shared) -> String {
         ("minSessionTimeout", config.min_session_timeout_ms.to_string()),
         ("maxSessionTimeout", config.max_session_timeout_ms.to_string()),
         ("clientPortListenBacklog", config.listen_backlog.to_string()),
-        ("serverId", "0".to_owned()),
+        ("serverId", config.member.as_ref().map_or(0, |member| member.server.0).to_string()),
     ];
-    lines.iter().map(|(name, value)| format!("{name}={value}\n")).collect()
+    let mut text: String = lines.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    if let Some(member) = &config.member {
+        put_member(member, &mut text);
+    }
+    text
 }
 
-pub(super) fn dirs(shared: &Shared) -> String {
+/// What members say of themselves and of the ensemble; there is no end of line at the end.
+fn put_member(member: &MemberConfig, text: &mut String) {
+    let ports = |addresses: &[Address]| addresses.iter().map(|at| at.port.to_string()).collect::<Vec<_>>().join("|");
+    let mine = member.ensemble.members().get(&member.server);
+    let (election, quorum) = mine.map(|mine| (ports(&mine.election), ports(&mine.quorum))).unwrap_or_default();
+    let peer_type = match member.role() {
+        Role::Participant => 0,
+        Role::Observer => 1,
+    };
+    let (init, sync, ensemble) = (member.init_ticks, member.sync_ticks, &member.ensemble);
+    write!(
+        text,
+        "initLimit={init}\nsyncLimit={sync}\nelectionAlg=3\nelectionPort={election}\nquorumPort={quorum}\n\
+         peerType={peer_type}\nmembership: \n{ensemble}"
+    )
+    .expect("a string takes every write");
+}
+
+pub(super) fn dirs(shared: &Shared, _: Standing) -> String {
     let dirs = shared.store.dirs();
     format!("datadir_size: {}\nlogdir_size: {}\n", size(&dirs.snapshots), size(&dirs.logs))
 }

@@ -5,6 +5,7 @@ use crate::java_text;
 use crate::limits::LISTED_AT_ONCE_MAX;
 use crate::register::ConnFigures;
 use crate::shared::Shared;
+use crate::standing::Standing;
 use ox_proto::SessionId;
 use ox_tree::ConnId;
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ enum Detail {
     Full,
 }
 
-pub(super) fn cons() -> Listing {
+pub(super) fn cons(_: Standing) -> Listing {
     let mut after = None;
     Box::new(move |shared, text| {
         after = put_connections(shared, after, Detail::Full, text);
@@ -29,7 +30,7 @@ pub(super) fn cons() -> Listing {
     })
 }
 
-pub(super) fn stat() -> Listing {
+pub(super) fn stat(standing: Standing) -> Listing {
     let (mut begun, mut after) = (false, None);
     Box::new(move |shared, text| {
         if !begun {
@@ -42,12 +43,12 @@ pub(super) fn stat() -> Listing {
             return Piece::More;
         }
         text.push('\n');
-        text.push_str(&server::figures(shared));
+        text.push_str(&server::figures(shared, standing));
         Piece::Last
     })
 }
 
-pub(super) fn crst(shared: &Shared) -> String {
+pub(super) fn crst(shared: &Shared, _: Standing) -> String {
     let mut after = None;
     loop {
         let conns = shared.register.list_after(after, LISTED_AT_ONCE_MAX);

@@ -3,6 +3,7 @@
 use crate::java_text;
 use crate::metrics::{Gauges, IDLE, Kind, Number, Reading};
 use crate::shared::Shared;
+use crate::standing::{Following, Standing};
 use crate::system;
 use crate::version::version;
 use ox_tree::{QuotaUse, Tally};
@@ -10,8 +11,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub(super) fn mntr(shared: &Shared) -> String {
-    let mut text = format!("zk_version\t{}\nzk_server_state\tstandalone\n", version());
+pub(super) fn mntr(shared: &Shared, standing: Standing) -> String {
+    let mut text = format!("zk_version\t{}\nzk_server_state\t{}\n", version(), standing.mode());
+    put_role(shared, standing, &mut text);
     let mut show = |name: &'static str, key: Option<&str>, reading| put(&mut text, &full_name(name, key), reading);
     gauges(shared).show(&mut show);
     shared.metrics.show(&mut show);
@@ -24,6 +26,43 @@ pub(super) fn mntr(shared: &Shared) -> String {
         show(metric.name, None, reading);
     }
     text
+}
+
+/// What depends on the role.
+fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
+    let Some(member) = &shared.config.member else { return };
+    let state = match standing {
+        Standing::Alone => return,
+        Standing::Leader(_) => "leading",
+        Standing::Follower => "following",
+        Standing::Observer(_) => "observing",
+    };
+    let mut line = |name: &str, value: &dyn std::fmt::Display| {
+        writeln!(text, "zk_{name}\t{value}").expect("a string takes every write");
+    };
+    line("peer_state", &format_args!("{state} - broadcast"));
+    if let Standing::Observer(leader) = standing {
+        line("observer_master_id", &leader);
+    }
+    line("quorum_size", &member.ensemble.voters().count());
+    let Standing::Leader(following) = standing else { return };
+    let Following { learners, synced_followers, synced_non_voting, synced_observers, pending_syncs } = following;
+    let (last_size, min_size, max_size) = shared.stats.proposals.last_min_max();
+    let figures = [
+        ("learners", learners),
+        ("followers", learners), // as releases before 3.6 call it
+        ("synced_followers", synced_followers),
+        ("synced_non_voting_followers", synced_non_voting),
+        ("synced_observers", synced_observers),
+        ("pending_syncs", pending_syncs),
+        ("leader_uptime", shared.clock.mono_ms() - shared.stats.leads_since_ms.load(Relaxed)),
+        ("last_proposal_size", last_size),
+        ("max_proposal_size", max_size),
+        ("min_proposal_size", min_size),
+    ];
+    for (name, value) in figures {
+        line(name, &value);
+    }
 }
 
 /// A set's members carry their key in front. It comes from clients: it must not start a line of its own.

@@ -2,6 +2,7 @@
 
 use crate::java_text;
 use crate::shared::Shared;
+use crate::standing::Standing;
 use crate::version::version;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,13 +11,13 @@ pub(super) fn ruok(_: &Shared) -> String {
     "imok".to_owned()
 }
 
-/// A server that answers at all takes writes: there is no read-only mode without an ensemble.
-pub(super) fn isro(_: &Shared) -> String {
+/// A server that answers at all takes writes: there is no read-only mode yet.
+pub(super) fn isro(_: &Shared, _: Standing) -> String {
     "rw".to_owned()
 }
 
-pub(super) fn srvr(shared: &Shared) -> String {
-    format!("{}{}", version_line(), figures(shared))
+pub(super) fn srvr(shared: &Shared, standing: Standing) -> String {
+    format!("{}{}", version_line(), figures(shared, standing))
 }
 
 pub(super) fn version_line() -> String {
@@ -24,7 +25,7 @@ pub(super) fn version_line() -> String {
 }
 
 /// The lines that `srvr` and `stat` share.
-pub(super) fn figures(shared: &Shared) -> String {
+pub(super) fn figures(shared: &Shared, standing: Standing) -> String {
     let stats = &shared.stats;
     let latency = stats.latency.tally();
     let average = java_text::double(java_text::average(latency.sum, latency.count));
@@ -40,22 +41,26 @@ pub(super) fn figures(shared: &Shared) -> String {
         ("Connections", shared.register.len().to_string()),
         ("Outstanding", stats.outstanding.load(Relaxed).to_string()),
         ("Zxid", zxid.to_string()),
-        ("Mode", "standalone".to_owned()),
+        ("Mode", standing.mode().to_owned()),
         ("Node count", nodes.to_string()),
     ];
     for (name, value) in lines {
         writeln!(text, "{name}: {value}").expect("a string takes every write");
     }
+    if let Standing::Leader(_) = standing {
+        let (last, min, max) = stats.proposals.last_min_max();
+        writeln!(text, "Proposal sizes last/min/max: {last}/{min}/{max}").expect("a string takes every write");
+    }
     text
 }
 
-pub(super) fn srst(shared: &Shared) -> String {
+pub(super) fn srst(shared: &Shared, _: Standing) -> String {
     shared.stats.reset();
     shared.metrics.reset();
     "Server stats reset.\n".to_owned()
 }
 
-pub(super) fn hash(shared: &Shared) -> String {
+pub(super) fn hash(shared: &Shared, _: Standing) -> String {
     let digests: Vec<_> = shared.state.read().digest_log().collect();
     let mut text = String::new();
     for (zxid, digest) in digests {

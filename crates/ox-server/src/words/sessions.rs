@@ -7,6 +7,7 @@ use super::{Listing, NOT_SERVING, Piece};
 use crate::java_text;
 use crate::limits::LISTED_AT_ONCE_MAX;
 use crate::shared::Shared;
+use crate::standing::Standing;
 use ox_proto::SessionId;
 use ox_replica::SessionInfo;
 use ox_tree::EphemeralPlace;
@@ -25,18 +26,23 @@ enum Part {
     Connections,
 }
 
-pub(super) fn dump() -> Listing {
+pub(super) fn dump(standing: Standing) -> Listing {
     let mut part = Part::Sessions;
     Box::new(move |shared, text| {
         match part {
             Part::Sessions => {
-                let Some(sessions) = sessions(shared) else {
-                    text.push_str(NOT_SERVING);
-                    return Piece::Last;
-                };
-                text.push_str("SessionTracker dump:\n");
-                let items = sessions.iter().map(|info| (info.expires_ms, format!("\t{}\n", info.id)));
-                put_buckets(shared, "Session Sets", items, text);
+                if let Standing::Alone | Standing::Leader(_) = standing {
+                    let Some(sessions) = sessions(shared) else {
+                        text.push_str(NOT_SERVING);
+                        return Piece::Last;
+                    };
+                    text.push_str("SessionTracker dump:\n");
+                    let items = sessions.iter().map(|info| (info.expires_ms, format!("\t{}\n", info.id)));
+                    put_buckets(shared, "Session Sets", items, text);
+                } else {
+                    text.push_str("SessionTracker dump:\n");
+                    put_global_sessions(shared, text);
+                }
                 let owners = shared.state.read().ephemeral_owner_count();
                 write!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({owners}):\n")
                     .expect("a string takes every write");
@@ -54,6 +60,15 @@ pub(super) fn dump() -> Listing {
         }
         Piece::More
     })
+}
+
+/// A learner knows which sessions there are, and not when they expire.
+fn put_global_sessions(shared: &Shared, text: &mut String) {
+    let sessions: Vec<(SessionId, i32)> = shared.state.read().sessions().collect();
+    writeln!(text, "Global Sessions({}):", sessions.len()).expect("a string takes every write");
+    for (session, timeout_ms) in sessions {
+        writeln!(text, "{session}\t{timeout_ms}ms").expect("a string takes every write");
+    }
 }
 
 /// All sessions, `None` when the replica does not answer.

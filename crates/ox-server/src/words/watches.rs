@@ -5,12 +5,13 @@
 use super::{Listing, Piece};
 use crate::limits::LISTED_AT_ONCE_MAX;
 use crate::shared::Shared;
+use crate::standing::Standing;
 use ox_proto::SessionId;
 use ox_tree::ConnId;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-pub(super) fn wchs() -> Listing {
+pub(super) fn wchs(_: Standing) -> Listing {
     let (mut from, mut conns, mut paths, mut watches) = (0, HashSet::new(), 0, 0);
     Box::new(move |shared, text| {
         let next = shared.state.read().watches().lock().show_data_watches(from, LISTED_AT_ONCE_MAX, |_, watchers| {
@@ -28,7 +29,7 @@ pub(super) fn wchs() -> Listing {
     })
 }
 
-pub(super) fn wchp() -> Listing {
+pub(super) fn wchp(_: Standing) -> Listing {
     let mut from = 0;
     Box::new(move |shared, text| {
         let mut found: Vec<(String, Vec<ConnId>)> = Vec::new();
@@ -52,7 +53,7 @@ pub(super) fn wchp() -> Listing {
     })
 }
 
-pub(super) fn wchc() -> Listing {
+pub(super) fn wchc(_: Standing) -> Listing {
     let mut conn: Option<ConnId> = None;
     // Places of the current connection that are still to be looked at, and whether it has been named.
     let (mut places, mut named): (Vec<u32>, bool) = (Vec::new(), false);

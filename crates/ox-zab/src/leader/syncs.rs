@@ -26,6 +26,10 @@ impl Syncs {
         self.round
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     pub(super) fn push(&mut self, id: u64, after: Zxid) {
         self.waiting.push_back(Sync { id, after, round: self.round + 1 });
     }

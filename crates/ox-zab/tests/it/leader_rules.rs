@@ -293,6 +293,25 @@ fn a_follower_that_does_not_acknowledge_is_let_go() {
     assert!(closed.contains(&Effect::Close(LinkId(2))) && !closed.contains(&Effect::Close(LinkId(3))));
 }
 
+/// It acknowledges what the others have agreed on before it, and nothing comes after that.
+#[test]
+fn a_follower_that_is_slower_than_a_quorum_is_kept() {
+    let mut script = Script::established();
+    script.comes(3, 1);
+    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.hears(3, Message::Ack(zxid(2, 0)));
+    script.proposes(1);
+    script.durable(zxid(2, 1));
+    script.hears(2, Message::Ack(zxid(2, 1)));
+    script.passes(50);
+    script.hears(3, Message::Ack(zxid(2, 1)));
+    for _ in 0..20 {
+        assert!(!script.passes(100).contains(&Effect::Close(LinkId(3))));
+        script.hears(2, Message::Pong(zxid(2, 1), Bytes::new()));
+        script.hears(3, Message::Pong(zxid(2, 1), Bytes::new()));
+    }
+}
+
 #[test]
 fn a_server_that_comes_again_replaces_itself() {
     let mut script = Script::established();

@@ -4,6 +4,8 @@
 
 mod crash;
 mod disk;
+mod ensemble;
+mod members;
 mod process;
 #[path = "../../../ox-server/tests/it/raw.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server, which use all of it")]

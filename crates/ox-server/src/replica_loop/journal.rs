@@ -1,0 +1,159 @@
+//! What operators want to know of a member: who leads, since when, how learners caught up, who is gone.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "most messages are no news")]
+
+use crate::shared::Shared;
+use ox_proto::ServerId;
+use ox_replica::Replica;
+use ox_zab::{LearnerKind, LinkId, Message, PeerState, Reason};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+pub(super) struct Journal {
+    shared: Arc<Shared>,
+    /// Since when there is no leader, or none that serves.
+    unserved_since: Instant,
+    /// Since when one is looked for.
+    looking_since: Option<Instant>,
+    elected_at: Instant,
+    is_serving: bool,
+    /// Learners of a leader.
+    learners: BTreeMap<LinkId, (ServerId, LearnerKind)>,
+}
+
+impl Journal {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let now = Instant::now();
+        Self {
+            shared,
+            unserved_since: now,
+            looking_since: None,
+            elected_at: now,
+            is_serving: false,
+            learners: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn looking(&mut self) {
+        tracing::info!("LOOKING");
+        self.shared.metrics.looking_count.add(1);
+        self.looking_since = Some(Instant::now());
+        self.learners.clear();
+    }
+
+    /// Somebody was elected. A leader is dialled more than once; that is no news.
+    pub(super) fn elected(&mut self, leader: ServerId, state: PeerState) {
+        let Some(since) = self.looking_since.take() else { return };
+        let state = match state {
+            PeerState::Leading => "LEADING",
+            PeerState::Observing => "OBSERVING",
+            PeerState::Following | PeerState::Looking => "FOLLOWING",
+        };
+        let took_ms = super::elapsed_ms(since);
+        tracing::info!(%leader, "{state}");
+        tracing::info!("{state} - LEADER ELECTION TOOK - {took_ms} MS");
+        self.shared.metrics.election_time.note(took_ms, 1);
+        self.elected_at = Instant::now();
+    }
+
+    /// Looks whether clients are served now, or not any more.
+    pub(super) fn look_at(&mut self, replica: &Replica) {
+        if replica.is_serving() == self.is_serving {
+            return;
+        }
+        self.is_serving = !self.is_serving;
+        if !self.is_serving {
+            self.unserved_since = Instant::now();
+            return;
+        }
+        let Some(peer) = replica.as_peer() else { return };
+        let (metrics, sync_ms) = (&self.shared.metrics, super::elapsed_ms(self.elected_at));
+        let unserved_ms = super::elapsed_ms(self.unserved_since);
+        metrics.unavailable_time.note(unserved_ms, 1);
+        let state = match peer.state() {
+            PeerState::Leading => {
+                metrics.leader_unavailable_time.note(unserved_ms, 1);
+                self.shared.stats.leads_since_ms.store(self.shared.clock.mono_ms(), Relaxed);
+                "leading"
+            }
+            PeerState::Observing => {
+                metrics.observer_sync_time.note(sync_ms, 1);
+                "observing"
+            }
+            PeerState::Following | PeerState::Looking => {
+                metrics.follower_sync_time.note(sync_ms, 1);
+                "following"
+            }
+        };
+        let (epoch, leader) = (peer.epochs().current, peer.leader_id().map_or(-1, |leader| leader.0));
+        tracing::info!(leader, %epoch, sync_ms, unserved_ms, "Peer state changed: {state} - broadcast");
+    }
+
+    pub(super) fn left(&self, reason: &Reason) {
+        let why = match reason {
+            Reason::LinkLost => "the connection to the leader is gone".to_owned(),
+            Reason::Silence => "the leader was silent for too long".to_owned(),
+            Reason::NoQuorum => "not sufficient followers synced: there is no quorum".to_owned(),
+            Reason::OldEpoch(epoch) => format!("the leader's epoch {epoch} is older than one that was promised"),
+            Reason::Violation(what) => format!("the protocol was broken: {what}"),
+            Reason::NeedsSnapshot => "the own history does not fit; the leader's state is needed".to_owned(),
+            Reason::CannotListen => "the quorum port cannot be opened".to_owned(),
+            Reason::EpochUsedUp => "the epoch has no numbers left".to_owned(),
+            Reason::DiskStalled => "the own disk is too slow".to_owned(),
+            Reason::HigherPromise => "a voter has promised a higher epoch".to_owned(),
+        };
+        tracing::warn!("Shutdown called. For the reason {why}");
+    }
+
+    /// The leader, or a learner, has said something.
+    pub(super) fn heard(&mut self, link: LinkId, message: &Message) {
+        match message {
+            Message::Hello { server, kind, accepted, .. } => {
+                tracing::info!(sid = %server, ?kind, %accepted, "a learner has connected");
+                self.learners.insert(link, (*server, *kind));
+            }
+            Message::Diff(zxid) => tracing::info!("Getting a diff from the leader {zxid}"),
+            Message::Snap(zxid) => tracing::info!("Getting a snapshot from leader {zxid}"),
+            Message::Trunc(zxid) => tracing::warn!("Truncating log to get in sync with the leader {zxid}"),
+            Message::Proposal(_) => self.shared.metrics.learner_proposal_received_count.add(1),
+            Message::Commit(_) | Message::Inform(_) => self.shared.metrics.learner_commit_received_count.add(1),
+            _ => (),
+        }
+    }
+
+    /// Something is said to a learner or the leader.
+    pub(super) fn says(&self, link: LinkId, message: &Message) {
+        match message {
+            Message::Proposal(txn) => {
+                self.shared.stats.proposals.note_one(i64::try_from(txn.record.len()).unwrap_or(i64::MAX));
+            }
+            Message::Diff(zxid) => {
+                tracing::info!("Sending DIFF zxid={zxid} for peer sid: {}", self.name(link));
+                self.shared.metrics.diff_count.add(1);
+            }
+            Message::Trunc(zxid) => {
+                tracing::info!("Sending TRUNC zxid={zxid} for peer sid: {}", self.name(link));
+                self.shared.metrics.diff_count.add(1);
+            }
+            _ => (),
+        }
+    }
+
+    pub(super) fn sends_state(&self, link: LinkId) {
+        tracing::info!("Sending snapshot for peer sid: {}", self.name(link));
+        self.shared.metrics.snap_count.add(1);
+    }
+
+    /// A connection is gone, or is given up.
+    pub(super) fn gone(&mut self, link: LinkId) {
+        if let Some((server, _)) = self.learners.remove(&link) {
+            tracing::warn!("******* GOODBYE sid:{server} ********");
+        }
+    }
+
+    fn name(&self, link: LinkId) -> String {
+        self.learners.get(&link).map_or_else(|| "?".to_owned(), |(server, _)| server.to_string())
+    }
+}

@@ -1,0 +1,150 @@
+//! `oxkeeper ensemble`: a local ensemble for development, one process per server.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long servers may take to end before they are killed.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at the servers.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The servers listen on 127.0.0.1. Configurations, data and logs lie in DIR/<number>; a second start uses them again.
+Ctrl-C ends all servers.")]
+pub(crate) struct Args {
+    /// Number of servers that vote
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
+    servers: u16,
+    /// Number of observers beside them
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=9))]
+    observers: u16,
+    /// Where everything is kept
+    #[arg(long, value_name = "DIR", default_value = "oxkeeper-ensemble")]
+    dir: PathBuf,
+}
+
+/// Runs the servers until a signal comes or one of them ends.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
+    let mut signals = signals.context("cannot listen for signals")?;
+    let homes = prepare(args)?;
+    let mut servers = Servers(Vec::new());
+    for home in &homes {
+        servers.0.push(start(home)?);
+    }
+    tell(&homes)?;
+    loop {
+        // Ctrl-C reaches the servers too: that one of them has ended is looked at first, and means nothing then.
+        let ended = servers.0.iter_mut().position(|server| !matches!(server.try_wait(), Ok(None)));
+        if signals.pending().next().is_some() {
+            return servers.end();
+        }
+        if let Some(ended) = ended {
+            let home = &homes[ended];
+            servers.end()?;
+            bail!("server {} has ended by itself, so all have; see {}", ended + 1, home.join("server.log").display());
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Writes the configurations unless they are there, and returns where.
+fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
+    let count = args.servers + args.observers;
+    let homes: Vec<PathBuf> = (1..=count).map(|id| args.dir.join(id.to_string())).collect();
+    let known = homes.iter().filter(|home| home.join("zoo.cfg").exists()).count();
+    let more = args.dir.join((count + 1).to_string()).exists();
+    ensure!(
+        (known == 0 || known == homes.len()) && !more,
+        "{} holds an ensemble of another size\nhint: another --dir, or the same --servers and --observers",
+        args.dir.display()
+    );
+    if known == 0 {
+        write(args, &homes).with_context(|| format!("cannot write to {}", args.dir.display()))?;
+    }
+    Ok(homes)
+}
+
+fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
+    // All are held until all are found, so that none is found twice.
+    let listeners: Vec<TcpListener> = (0..homes.len() * 3)
+        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+        .collect::<Result<_, _>>()
+        .context("find free ports")?;
+    let ports: Vec<u16> = listeners.iter().map(|at| at.local_addr().map(|at| at.port())).collect::<Result<_, _>>()?;
+    let mut members = String::new();
+    for (id, ports) in (1..).zip(ports.chunks(3)) {
+        let role = if id <= args.servers { "participant" } else { "observer" };
+        members += &format!("server.{id}=127.0.0.1:{}:{}:{role}\n", ports[1], ports[2]);
+    }
+    for ((home, ports), id) in homes.iter().zip(ports.chunks(3)).zip(1..) {
+        fs::create_dir_all(home.join("data"))?;
+        fs::write(home.join("data/myid"), format!("{id}\n"))?;
+        let text = format!(
+            "tickTime=1000\ninitLimit=10\nsyncLimit=5\ndataDir=data\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+             4lw.commands.whitelist=*\nmaxClientCnxns=0\n{members}",
+            ports[0]
+        );
+        fs::write(home.join("zoo.cfg"), text)?;
+    }
+    Ok(())
+}
+
+fn start(home: &Path) -> Result<Child> {
+    let log = fs::File::options().create(true).append(true).open(home.join("server.log"))?;
+    let mut command = Command::new(std::env::current_exe().context("find this program")?);
+    command.args(["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"]).current_dir(home);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("start a server")
+}
+
+/// Prints what clients connect to.
+fn tell(homes: &[PathBuf]) -> Result<()> {
+    let mut addresses = Vec::new();
+    let mut out = std::io::stdout().lock();
+    for (home, id) in homes.iter().zip(1..) {
+        let text = fs::read_to_string(home.join("zoo.cfg"))?;
+        let port = text.lines().find_map(|line| line.strip_prefix("clientPort=")).context("zoo.cfg names no port")?;
+        addresses.push(format!("127.0.0.1:{port}"));
+        writeln!(out, "server {id}: 127.0.0.1:{port}, files in {}", home.display())?;
+    }
+    writeln!(out, "connect to {}", addresses.join(","))?;
+    Ok(())
+}
+
+/// Processes that end with this one.
+struct Servers(Vec<Child>);
+
+impl Servers {
+    /// Asks all to end, and waits.
+    fn end(&mut self) -> Result<()> {
+        for server in &mut self.0 {
+            if matches!(server.try_wait(), Ok(None))
+                && let Some(pid) = rustix::process::Pid::from_raw(i32::try_from(server.id())?)
+            {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM); // it may just have ended
+            }
+        }
+        let until = Instant::now() + END_PATIENCE;
+        while self.0.iter_mut().any(|server| matches!(server.try_wait(), Ok(None))) {
+            ensure!(Instant::now() < until, "a server does not end");
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for server in &mut self.0 {
+            let _ = server.kill(); // ended already, mostly
+            let _ = server.wait();
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Three servers that are killed, restarted and stopped while clients write.
+
+use crate::members::{Ensemble, Roamer};
+use ox_proto::SessionId;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+/// Clients that create nodes until they are told to stop, each with an ephemeral node of its own.
+struct Load {
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<AtomicUsize>,
+    writers: Vec<JoinHandle<(Roamer, SessionId, Vec<String>)>>,
+}
+
+impl Load {
+    fn start(ensemble: &Ensemble, name: &str) -> Self {
+        let (stop, acknowledged): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
+        let writers = (0..3).map(|writer| {
+            let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
+            let (mut client, name) = (ensemble.client(), format!("{name}-{writer}"));
+            std::thread::spawn(move || {
+                let (session, mut paths) = (client.session(), Vec::new());
+                client.create(&format!("/e-{name}"), 1);
+                while !stop.load(Ordering::Relaxed) {
+                    let path = format!("/n/{name}-{}", paths.len());
+                    client.create(&path, 0);
+                    paths.push(path);
+                    acknowledged.fetch_add(1, Ordering::Relaxed);
+                }
+                (client, session, paths)
+            })
+        });
+        Self { writers: writers.collect(), stop, acknowledged }
+    }
+
+    /// Waits until so many more writes are acknowledged.
+    fn wait_for_more(&self, count: usize) {
+        let goal = self.acknowledged.load(Ordering::Relaxed) + count;
+        while self.acknowledged.load(Ordering::Relaxed) < goal {
+            assert!(!self.writers.iter().any(JoinHandle::is_finished), "a writer has failed");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Ends the load. Everything that was acknowledged is on all servers, which are equal; sessions are as they were.
+    fn check(self, ensemble: &Ensemble) {
+        self.stop.store(true, Ordering::Relaxed);
+        let writers: Vec<_> = self.writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        let there = ensemble.check_equal();
+        let mut ephemerals = BTreeSet::new();
+        for (client, session, paths) in writers {
+            assert_eq!(client.session(), session, "a session has another number");
+            let missing: Vec<_> = paths.iter().filter(|path| !there.contains_key(*path)).collect();
+            assert!(missing.is_empty(), "{missing:?} were acknowledged");
+            client.close();
+            ephemerals.extend(there.keys().filter(|path| path.starts_with("/e-")).cloned());
+        }
+        assert_eq!(ephemerals.len(), 3);
+        let there = ensemble.check_equal();
+        assert!(!there.keys().any(|path| path.starts_with("/e-")), "they end with their sessions");
+    }
+}
+
+/// Three servers with a node to write below.
+fn start(home: &tempfile::TempDir, observers: usize, settings: &str) -> Ensemble {
+    let ensemble = Ensemble::start(home.path(), 3, observers, settings);
+    let mut client = ensemble.client();
+    client.create("/n", 0);
+    client.close();
+    ensemble
+}
+
+#[test]
+fn every_server_takes_writes() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = start(&home, 1, "");
+    for at in 0..4 {
+        let mut client = ensemble.client_of(at);
+        for number in 0..20 {
+            client.create(&format!("/n/{at}-{number}"), 0);
+        }
+        client.create(&format!("/n/{at}-gone"), 1);
+        client.close();
+    }
+    assert_eq!(ensemble.check_equal().keys().filter(|path| path.starts_with("/n/")).count(), 80);
+}
+
+#[test]
+fn what_was_acknowledged_survives_the_kill_of_any_server() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = start(&home, 0, "snapCount=500");
+    let load = Load::start(&ensemble, "any");
+    load.wait_for_more(200);
+    for round in 0..4 {
+        let leader = ensemble.leader_but(&[]);
+        let victim = if round % 2 == 0 { leader } else { (leader + 1) % 3 };
+        ensemble.kill(victim);
+        load.wait_for_more(200); // the others go on
+        ensemble.restart(victim);
+        load.wait_for_more(100);
+    }
+    load.check(&ensemble);
+}
+
+#[test]
+fn what_was_acknowledged_survives_the_kill_of_all_servers() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = start(&home, 0, "snapCount=500");
+    let load = Load::start(&ensemble, "all");
+    for _ in 0..2 {
+        load.wait_for_more(300);
+        (0..3).for_each(|at| ensemble.kill(at));
+        (0..3).for_each(|at| ensemble.launch(at));
+        (0..3).for_each(|at| ensemble.wait_until_serving(at));
+    }
+    load.wait_for_more(100);
+    load.check(&ensemble);
+}
+
+/// The others elect a leader without the one that stands still; when it goes on, it finds that it does not lead.
+#[test]
+fn a_leader_that_stands_still_is_replaced_and_comes_back() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = start(&home, 0, "");
+    let load = Load::start(&ensemble, "still");
+    load.wait_for_more(100);
+    let old = ensemble.leader_but(&[]);
+    ensemble.processes[old].as_ref().unwrap().signal("STOP");
+    ensemble.leader_but(&[old]);
+    load.wait_for_more(100);
+    let process = ensemble.processes[old].as_mut().unwrap();
+    process.signal("CONT");
+    process.wait_for("Peer state changed: following");
+    load.wait_for_more(100);
+    load.check(&ensemble);
+}
+
+#[test]
+fn members_tell_what_they_are() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = start(&home, 1, "");
+    let leader = ensemble.leader_but(&[]);
+    assert_eq!(ensemble.mode(3).as_deref(), Some("observer"));
+    let mntr = ensemble.word(leader, "mntr");
+    let lines =
+        ["zk_server_state\tleader", "zk_peer_state\tleading - broadcast", "zk_quorum_size\t3", "zk_learners\t3"];
+    for line in lines.into_iter().chain(["zk_synced_followers\t2", "zk_synced_observers\t1", "zk_pending_syncs\t0"]) {
+        assert!(mntr.lines().any(|shown| shown == line), "{line} is not in {mntr}");
+    }
+    let observed = ensemble.word(3, "mntr");
+    assert!(observed.contains(&format!("\nzk_observer_master_id\t{}\n", leader + 1)), "{observed}");
+    assert!(ensemble.word(leader, "srvr").contains("\nProposal sizes last/min/max: "));
+    let conf = ensemble.word(3, "conf");
+    for part in ["serverId=4\ninitLimit=20\nsyncLimit=4\nelectionAlg=3\n", "\npeerType=1\nmembership: \nserver.1="] {
+        assert!(conf.contains(part), "{part} is not in {conf}");
+    }
+    assert!(conf.ends_with("version=0"), "{conf}");
+    let config = ensemble.client_of(0).ask(|packet, xid| packet.get(xid, "/zookeeper/config"));
+    assert_eq!(
+        (config.stat().version, config.data().unwrap().len()),
+        (-1, conf.len() - conf.find("server.1").unwrap())
+    );
+    assert!(ensemble.word(3, "dump").contains("Global Sessions("));
+    (0..4).filter(|at| *at != 3).for_each(|at| ensemble.kill(at));
+    ensemble.processes[3].as_mut().unwrap().wait_for("LOOKING");
+    let alone = ["srvr", "mntr", "conf", "dump", "isro", "ruok"].map(|word| ensemble.word(3, word));
+    let nothing = "This ZooKeeper instance is not currently serving requests\n";
+    assert_eq!(alone, [nothing, nothing, nothing, nothing, "null", "imok"]);
+}
+
+#[test]
+fn a_local_ensemble_starts_and_ends_with_one_command() {
+    let home = tempfile::tempdir().unwrap();
+    for number in 0..2 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        let command = command.args(["ensemble", "--servers", "3", "--dir"]).arg(home.path().join("servers"));
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told = lines.find_map(|line| line.unwrap().strip_prefix("connect to ").map(str::to_owned));
+        let addresses = told.unwrap().split(',').map(|address| address.parse().unwrap()).collect();
+        let mut client = Roamer::new(addresses);
+        client.create(&format!("/start-{number}"), 0);
+        assert_eq!(client.children("/").len(), 2 + number, "the data is kept");
+        client.close();
+        assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        for server in 1..=3 {
+            let log = std::fs::read_to_string(home.path().join(format!("servers/{server}/server.log"))).unwrap();
+            assert!(log.trim_end().ends_with("Exiting normally"), "server {server} has ended well");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Three members of an ensemble as processes, and clients that find their way among them.
+
+use crate::process::Process;
+use crate::raw::{Hello, Packet, Reply};
+use ox_proto::connect::ConnectResponse;
+use ox_proto::{OpCode, SessionId};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longer than any election takes; a test that gets here has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A server that says nothing for so long is left for another.
+const REPLY_PATIENCE: Duration = Duration::from_secs(4);
+/// Between two looks at something that takes its time.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+const SESSION_MS: i32 = 40_000;
+
+/// Ports below those that the system gives to connections, so that nobody takes them by chance.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 12_000 + (std::process::id() % 600) as u16 * 30;
+    loop {
+        let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % 2000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// The members; a process that runs is in its place.
+pub(crate) struct Ensemble {
+    home: PathBuf,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) processes: Vec<Option<Process>>,
+}
+
+impl Ensemble {
+    /// Writes the files of voters and observers, and starts them all.
+    pub(crate) fn start(home: &Path, voters: usize, observers: usize, settings: &str) -> Self {
+        let count = voters + observers;
+        let servers: Vec<String> = (1..=count)
+            .map(|id| {
+                let role = if id <= voters { "participant" } else { "observer" };
+                format!("server.{id}=127.0.0.1:{}:{}:{role}\n", free_port(), free_port())
+            })
+            .collect();
+        let mut addresses = Vec::new();
+        for id in 1..=count {
+            let (directory, port) = (home.join(id.to_string()), free_port());
+            std::fs::create_dir_all(directory.join("data")).unwrap();
+            std::fs::write(directory.join("data/myid"), format!("{id}\n")).unwrap();
+            let text = format!(
+                "dataDir=data\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\n\
+                 syncLimit=4\nmaxSessionTimeout=60000\nmaxClientCnxns=0\npreAllocSize=1024\n\
+                 4lw.commands.whitelist=*\n{settings}\n{}",
+                servers.concat()
+            );
+            std::fs::write(directory.join("zoo.cfg"), text).unwrap();
+            addresses.push((Ipv4Addr::LOCALHOST, port).into());
+        }
+        let mut ensemble = Self { home: home.to_owned(), addresses, processes: (0..count).map(|_| None).collect() };
+        (0..count).for_each(|at| ensemble.launch(at));
+        (0..count).for_each(|at| ensemble.wait_until_serving(at));
+        ensemble
+    }
+
+    /// Starts a member without waiting for anything.
+    pub(crate) fn launch(&mut self, at: usize) {
+        let arguments = ["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"];
+        self.processes[at] = Some(Process::start(&arguments, &self.home.join((at + 1).to_string())));
+    }
+
+    /// Waits until a member that has just been started serves clients.
+    pub(crate) fn wait_until_serving(&mut self, at: usize) {
+        self.processes[at].as_mut().unwrap().wait_for("Peer state changed");
+    }
+
+    pub(crate) fn kill(&mut self, at: usize) {
+        self.processes[at].take().unwrap().kill();
+    }
+
+    pub(crate) fn restart(&mut self, at: usize) {
+        self.launch(at);
+        self.wait_until_serving(at);
+    }
+
+    /// Where the leader is, among those who are not left out.
+    pub(crate) fn leader_but(&self, left_out: &[usize]) -> usize {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let mut others = (0..self.addresses.len()).filter(|at| !left_out.contains(at));
+            if let Some(at) = others.find(|at| self.mode(*at).as_deref() == Some("leader")) {
+                return at;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        panic!("nobody leads");
+    }
+
+    /// As `srvr` tells it; none if nobody is served.
+    pub(crate) fn mode(&self, at: usize) -> Option<String> {
+        self.word(at, "srvr").lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
+    }
+
+    /// What a member answers to a four-letter word; nothing if it does not run.
+    pub(crate) fn word(&self, at: usize, word: &str) -> String {
+        let mut answer = String::new();
+        if let Ok(mut stream) = TcpStream::connect(self.addresses[at]) {
+            stream.set_read_timeout(Some(REPLY_PATIENCE)).unwrap();
+            let _ = stream.write_all(word.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+        }
+        answer
+    }
+
+    /// A client that goes from server to server.
+    pub(crate) fn client(&self) -> Roamer {
+        Roamer::new(self.addresses.clone())
+    }
+
+    /// A client of one server.
+    pub(crate) fn client_of(&self, at: usize) -> Roamer {
+        Roamer::new(vec![self.addresses[at]])
+    }
+
+    /// Checks that every member has the same nodes with the same stats, and returns them.
+    pub(crate) fn check_equal(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut trees: Vec<_> = (0..self.addresses.len()).map(|at| self.client_of(at).walk()).collect();
+        let first = trees.swap_remove(0);
+        for (number, tree) in trees.into_iter().enumerate() {
+            let differ: Vec<_> = first.iter().filter(|(path, node)| tree.get(*path) != Some(*node)).collect();
+            assert!(differ.is_empty() && tree.len() == first.len(), "{number}: {differ:?}");
+        }
+        first
+    }
+}
+
+/// A client with a session that it keeps wherever it goes.
+pub(crate) struct Roamer {
+    addresses: Vec<SocketAddr>,
+    at: usize,
+    stream: Option<TcpStream>,
+    hello: Hello,
+    xid: i32,
+}
+
+impl Roamer {
+    /// Opens a session with any of these.
+    pub(crate) fn new(addresses: Vec<SocketAddr>) -> Self {
+        let mut roamer = Self { addresses, at: 0, stream: None, hello: Hello::new(SESSION_MS), xid: 0 };
+        roamer.connect();
+        roamer
+    }
+
+    pub(crate) fn session(&self) -> SessionId {
+        self.hello.session
+    }
+
+    fn connect(&mut self) {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            self.at = (self.at + 1) % self.addresses.len();
+            if self.try_connect().is_some() {
+                return;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        panic!("nobody takes the session {}", self.session());
+    }
+
+    fn try_connect(&mut self) -> Option<()> {
+        let mut stream = TcpStream::connect(self.addresses[self.at]).ok()?;
+        stream.set_nodelay(true).ok()?;
+        stream.set_read_timeout(Some(REPLY_PATIENCE)).ok()?;
+        stream.write_all(&self.hello.frame()).ok()?;
+        let answer = ConnectResponse::decode(&frame(&mut stream)?).expect("an answer to a handshake");
+        assert_ne!(answer.session, SessionId::NONE, "the session {} is lost", self.session());
+        self.hello = Hello { last_zxid_seen: self.hello.last_zxid_seen, ..Hello::again(&answer) };
+        self.stream = Some(stream);
+        Some(())
+    }
+
+    /// Asks once; none if the connection is lost.
+    fn try_ask(&mut self, request: &dyn Fn(Packet, i32) -> Packet) -> Option<Reply> {
+        self.xid += 1;
+        let stream = self.stream.as_mut()?;
+        stream.write_all(&request(Packet::default(), self.xid).0).ok()?;
+        let reply = Reply::decode(&frame(stream)?);
+        assert_eq!(reply.xid, self.xid, "{reply:?}");
+        self.hello.last_zxid_seen = self.hello.last_zxid_seen.max(reply.zxid);
+        Some(reply)
+    }
+
+    /// Asks until somebody answers.
+    pub(crate) fn ask(&mut self, request: impl Fn(Packet, i32) -> Packet) -> Reply {
+        loop {
+            if let Some(reply) = self.try_ask(&request) {
+                return reply;
+            }
+            self.stream = None;
+            self.connect();
+        }
+    }
+
+    /// Creates a node; that it is there already may be because an earlier attempt was not answered.
+    pub(crate) fn create(&mut self, path: &str, flags: i32) {
+        let reply = self.ask(|packet, xid| packet.create(xid, path, b"data", flags));
+        assert!([0, -110].contains(&reply.err), "{path}: {reply:?}");
+    }
+
+    pub(crate) fn children(&mut self, path: &str) -> Vec<String> {
+        self.ask(|packet, xid| packet.read(xid, OpCode::GetChildren, path, false)).names()
+    }
+
+    /// Every node with its data and stat; only what each server sets for itself is left out.
+    fn walk(&mut self) -> BTreeMap<String, Vec<u8>> {
+        assert_eq!(self.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")).err, 0);
+        let (mut tree, mut found) = (BTreeMap::new(), vec!["/".to_owned()]);
+        while let Some(path) = found.pop() {
+            let prefix = if path == "/" { "" } else { &path };
+            found.extend(self.children(&path).into_iter().map(|name| format!("{prefix}/{name}")));
+            let reply = self.ask(|packet, xid| packet.get(xid, &path));
+            let shown = if path == "/zookeeper/config" { reply.data().unwrap_or_default() } else { reply.body };
+            tree.insert(path, shown);
+        }
+        tree
+    }
+
+    /// Ends the session.
+    pub(crate) fn close(mut self) {
+        self.ask(Packet::close);
+    }
+}
+
+fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut prefix = [0; 4];
+    stream.read_exact(&mut prefix).ok()?;
+    let mut payload = vec![0; u32::from_be_bytes(prefix) as usize];
+    stream.read_exact(&mut payload).ok()?;
+    Some(payload)
+}

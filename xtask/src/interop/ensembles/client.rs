@@ -1,0 +1,108 @@
+//! A client that keeps its session wherever it goes.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use ox_proto::request::{CreateRequest, PathRequest, SetDataRequest};
+use ox_proto::{Jute, OpCode, RawAcls, SessionId};
+
+use crate::interop::tree_walk::{Tree, walk};
+use crate::interop::wire::{Reply, SessionRefused, Ticket, WireClient};
+
+/// Longer than any election takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(20);
+/// What each server sets for itself.
+pub(super) const CONFIG: &str = "/zookeeper/config";
+
+pub(super) struct Roamer {
+    addresses: Vec<SocketAddr>,
+    at: usize,
+    client: Option<WireClient>,
+    ticket: Option<Ticket>,
+}
+
+impl Roamer {
+    /// Opens a session with the first of these that takes it.
+    pub(super) fn new(addresses: Vec<SocketAddr>) -> Result<Self> {
+        let mut roamer = Self { at: addresses.len() - 1, addresses, client: None, ticket: None };
+        roamer.connect()?;
+        Ok(roamer)
+    }
+
+    pub(super) fn session(&self) -> SessionId {
+        self.ticket.as_ref().map_or(SessionId::NONE, |ticket| ticket.session)
+    }
+
+    /// Takes the session to other servers.
+    pub(super) fn move_to(&mut self, addresses: Vec<SocketAddr>) -> Result<()> {
+        (self.at, self.addresses, self.client) = (addresses.len() - 1, addresses, None);
+        self.connect()
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.at = (self.at + 1) % self.addresses.len();
+            let address = self.addresses[self.at];
+            let opened = match &self.ticket {
+                Some(ticket) => WireClient::resume(address, ticket),
+                None => WireClient::connect(address),
+            };
+            match opened {
+                Ok(client) => {
+                    self.ticket = Some(client.ticket());
+                    self.client = Some(client);
+                    return Ok(());
+                }
+                Err(e) if e.is::<SessionRefused>() => bail!("{address} says that session {} is gone", self.session()),
+                Err(e) if until < Instant::now() => return Err(e.context("nobody takes the session")),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// Asks until somebody answers.
+    pub(super) fn call<'a>(&mut self, op: OpCode, body: &impl Jute<'a>) -> Result<Reply> {
+        loop {
+            if let Some(client) = &mut self.client {
+                if let Ok(reply) = client.call(op, body) {
+                    self.ticket = Some(client.ticket());
+                    return Ok(reply);
+                }
+                self.client = None;
+            }
+            self.connect()?;
+        }
+    }
+
+    /// Creates a node; it may be there because an earlier attempt was not answered.
+    pub(super) fn create(&mut self, path: &str, flags: i32) -> Result<()> {
+        let body = CreateRequest { path: Some(path.into()), data: Some(b"data"), acl: RawAcls::OPEN, flags };
+        let err = self.call(OpCode::Create, &body)?.header.err;
+        ensure!([0, -110].contains(&err), "create {path}: error {err}");
+        Ok(())
+    }
+
+    pub(super) fn set(&mut self, path: &str, data: &[u8]) -> Result<()> {
+        let body = SetDataRequest { path: Some(path.into()), data: Some(data), version: -1 };
+        self.call(OpCode::SetData, &body)?.body().map(drop)
+    }
+
+    /// Everything that was acknowledged anywhere, as this server shows it.
+    pub(super) fn walk(&mut self) -> Result<Tree> {
+        self.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body()?;
+        let Some(client) = &mut self.client else { bail!("no connection") };
+        let mut tree = walk(client)?;
+        if let Some(config) = tree.get_mut(CONFIG) {
+            config.stat = ox_proto::Stat::default();
+        }
+        Ok(tree)
+    }
+
+    pub(super) fn close(self) -> Result<()> {
+        self.client.map_or(Ok(()), WireClient::close)
+    }
+}

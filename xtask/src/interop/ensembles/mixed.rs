@@ -1,0 +1,188 @@
+//! Members of either software in one ensemble.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::client::Roamer;
+use crate::interop::peers::{ServerSpec, ServerUnderTest, Software, free_port};
+use crate::interop::tool;
+use crate::interop::tree_walk::{Tree, differences};
+use crate::interop::workspace::Workspace;
+
+/// Longer than any election takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(50);
+/// Differences that go into an error message.
+const DIFFERENCES_SHOWN: usize = 5;
+
+/// A member: `a` is Apache, `o` is ours; in upper case it observes.
+struct Member {
+    software: Software,
+    dir: PathBuf,
+    port: u16,
+    process: Option<ServerUnderTest>,
+}
+
+pub(super) struct Mixed {
+    workspace: Workspace,
+    lines: Vec<(String, String)>,
+    members: Vec<Member>,
+}
+
+fn software(letter: char) -> Software {
+    if letter.eq_ignore_ascii_case(&'a') { Software::Apache } else { Software::Oxkeeper }
+}
+
+impl Mixed {
+    /// Starts the members that `letters` names, numbered from 1. The last voter leads: it starts with
+    /// as many as it needs, before the others.
+    pub(super) fn start(workspace: &Workspace, home: &Path, letters: &str) -> Result<Self> {
+        let (mut lines, mut members) = (Vec::new(), Vec::new());
+        for (id, letter) in (1..).zip(letters.chars()) {
+            let role = if letter.is_lowercase() { "participant" } else { "observer" };
+            let address = format!("127.0.0.1:{}:{}:{role}", free_port()?, free_port()?);
+            lines.push((format!("server.{id}"), address));
+            let dir = home.join(id.to_string());
+            fs::create_dir_all(dir.join("data"))?;
+            fs::write(dir.join("data/myid"), format!("{id}\n"))?;
+            members.push(Member { software: software(letter), dir, port: free_port()?, process: None });
+        }
+        let voters = letters.chars().filter(|letter| letter.is_lowercase()).count();
+        let mut mixed = Self { workspace: workspace.clone(), lines, members };
+        let first: Vec<usize> = (0..voters / 2).chain([voters - 1]).collect();
+        let others: Vec<usize> = (0..mixed.members.len()).filter(|at| !first.contains(at)).collect();
+        mixed.launch_all(&first)?;
+        mixed.launch_all(&others)?;
+        ensure!(mixed.leader()? == voters - 1, "another one leads");
+        let mut client = Roamer::new(mixed.addresses())?;
+        client.create("/n", 0)?;
+        client.close()?;
+        Ok(mixed)
+    }
+
+    fn spec(&self, at: usize) -> ServerSpec {
+        let software = self.members[at].software;
+        let mut spec = ServerSpec::new(&self.workspace, software)
+            .setting("tickTime", 500)
+            .setting("initLimit", 20)
+            .setting("syncLimit", 6)
+            .setting("maxSessionTimeout", crate::interop::wire::SESSION_TIMEOUT_MS);
+        for (key, value) in &self.lines {
+            spec = spec.setting(key, value);
+        }
+        if software == Software::Oxkeeper { spec.property("oxkeeper.ensemble.preview", true) } else { spec }
+    }
+
+    /// Starts members together and waits until they serve.
+    pub(super) fn launch_all(&mut self, all: &[usize]) -> Result<()> {
+        for at in all {
+            let spec = self.spec(*at);
+            let member = &mut self.members[*at];
+            member.process = Some(spec.launch_in(&member.dir, member.port)?);
+        }
+        all.iter().try_for_each(|at| self.process(*at)?.wait_until_serving())
+    }
+
+    fn process(&mut self, at: usize) -> Result<&mut ServerUnderTest> {
+        self.members[at].process.as_mut().context("the member does not run")
+    }
+
+    pub(super) fn kill(&mut self, at: usize) -> Result<()> {
+        self.process(at)?.kill()?;
+        self.members[at].process = None;
+        Ok(())
+    }
+
+    /// Ends a member as an operator does, and starts other software on its files.
+    pub(super) fn replace(&mut self, at: usize, letter: char) -> Result<()> {
+        self.process(at)?.terminate().context("stop the old member")?;
+        self.members[at].process = None;
+        self.members[at].software = software(letter);
+        self.launch_all(&[at])
+    }
+
+    /// Removes what a stopped member has stored, and keeps its number.
+    pub(super) fn wipe(&self, at: usize) -> Result<()> {
+        fs::remove_dir_all(self.members[at].dir.join("data/version-2")).context("remove the member's data")
+    }
+
+    /// Sends a signal by its name.
+    pub(super) fn signal(&mut self, at: usize, name: &str) -> Result<()> {
+        let pid = self.process(at)?.pid().to_string();
+        tool::run(Command::new("kill").arg(format!("-{name}")).arg(pid))
+    }
+
+    pub(super) fn software(&self, at: usize) -> Software {
+        self.members[at].software
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(super) fn address(&self, at: usize) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.members[at].port).into()
+    }
+
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        (0..self.len()).map(|at| self.address(at)).collect()
+    }
+
+    /// What `srvr` calls the mode of a running member that serves.
+    pub(super) fn mode(&self, at: usize) -> Option<String> {
+        let answer = self.members[at].process.as_ref()?.four_letter_word("srvr").ok()?;
+        answer.lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
+    }
+
+    /// Waits for a leader.
+    pub(super) fn leader(&self) -> Result<usize> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Some(at) = (0..self.len()).find(|at| self.mode(*at).as_deref() == Some("leader")) {
+                return Ok(at);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        bail!("nobody leads")
+    }
+
+    /// How long the log of a member is.
+    pub(super) fn log_mark(&self, at: usize) -> usize {
+        self.log(at).len()
+    }
+
+    /// What a member has logged since a mark.
+    pub(super) fn log_since(&self, at: usize, mark: usize) -> String {
+        self.log(at).split_off(mark)
+    }
+
+    fn log(&self, at: usize) -> String {
+        let bytes = fs::read(self.members[at].dir.join("server.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Checks that all members show the same tree, and that no digest was wrong. Returns the tree.
+    pub(super) fn check_equal(&self) -> Result<Tree> {
+        let mut first: Option<Tree> = None;
+        for at in 0..self.len() {
+            let mut client = Roamer::new(vec![self.address(at)])?;
+            let tree = client.walk().with_context(|| format!("walk server {}", at + 1))?;
+            client.close()?;
+            let process = self.members[at].process.as_ref().context("the member does not run")?;
+            let mntr = process.four_letter_word("mntr")?;
+            ensure!(mntr.contains("zk_digest_mismatches_count\t0\n"), "server {} finds wrong digests", at + 1);
+            let different = first.as_ref().map_or_else(Vec::new, |first| differences(first, &tree));
+            if !different.is_empty() {
+                let shown = different[..different.len().min(DIFFERENCES_SHOWN)].join("\n");
+                bail!("servers 1 and {} differ in {} nodes\n{shown}", at + 1, different.len());
+            }
+            first = first.or(Some(tree));
+        }
+        first.context("there are members")
+    }
+}
