@@ -96,7 +96,12 @@ impl Message {
             (PacketKind::Trunc, Side::Leader) => Self::Trunc(zxid),
             (PacketKind::Snap, Side::Leader) => Self::Snap(zxid),
             (PacketKind::Proposal, Side::Leader) => Self::Proposal(txn()?),
-            (PacketKind::Commit, Side::Leader) => Self::Commit(zxid),
+            // A new configuration is agreed on like everything else; nobody here acts on it.
+            (PacketKind::Commit | PacketKind::CommitAndActivate, Side::Leader) => Self::Commit(zxid),
+            (PacketKind::InformAndActivate, Side::Leader) => {
+                let payload::Activation { record, .. } = payload::read(data)?;
+                Self::Inform(Txn { zxid, record: chunk.slice_ref(record) })
+            }
             (PacketKind::Inform, Side::Leader) => Self::Inform(txn()?),
             (PacketKind::NewLeader, Side::Leader) => {
                 let config = data.map_or_else(Bytes::new, |config| chunk.slice_ref(config));
@@ -138,4 +143,72 @@ fn put<'a>(out: &mut Vec<u8>, kind: PacketKind, zxid: Zxid, data: &impl Jute<'a>
     let mark = begin_packet(out, kind, zxid);
     data.put(out);
     end_packet(out, mark, RawIds::NULL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ox_proto::quorum::packet::PacketReader;
+    use ox_proto::{ServerId, SessionId};
+
+    fn check(message: &Message, side: Side) {
+        let mut bytes = Vec::new();
+        message.put(&mut bytes);
+        let chunk = Bytes::from(bytes);
+        let (packet, length) = PacketReader::default().next(&chunk, 1 << 20).unwrap().unwrap();
+        assert_eq!(length, chunk.len());
+        assert_eq!(Message::read(&packet, &chunk, side).as_ref(), Ok(message));
+    }
+
+    #[test]
+    fn what_is_said_is_heard() {
+        let txn = Txn { zxid: Zxid::new(3, 4), record: Bytes::from_static(b"record") };
+        let (zxid, session) = (Zxid::new(3, 4), SessionId(0x0100_0000_0000_0007));
+        let config = Bytes::from_static(b"version=0");
+        for message in [
+            Message::LeaderInfo(Epoch(3)),
+            Message::Diff(zxid),
+            Message::Trunc(zxid),
+            Message::Snap(zxid),
+            Message::Proposal(txn.clone()),
+            Message::Commit(zxid),
+            Message::Inform(txn),
+            Message::NewLeader { epoch: Epoch(3), config },
+            Message::UpToDate,
+            Message::Ping(zxid),
+            Message::Revalidated(session, true),
+            Message::Sync,
+        ] {
+            check(&message, Side::Leader);
+        }
+        let (server, accepted) = (ServerId(5), Epoch(2));
+        let (body, ids) = (Bytes::from_static(b"body"), Bytes::copy_from_slice(RawIds::EMPTY.bytes()));
+        for message in [
+            Message::Hello { server, kind: LearnerKind::Follower, accepted, config_version: 7 },
+            Message::Hello { server, kind: LearnerKind::Observer, accepted, config_version: 0 },
+            Message::AckEpoch { last: zxid, current: Some(Epoch(2)) },
+            Message::AckEpoch { last: zxid, current: None },
+            Message::Ack(zxid),
+            Message::Pong(zxid, Bytes::new()),
+            Message::Revalidate(session, 6000),
+            Message::Request(Request { session, cxid: 9, op: 1, body, ids }),
+        ] {
+            check(&message, Side::Learner);
+        }
+    }
+
+    #[test]
+    fn a_new_configuration_is_a_commit() {
+        let mut data = 2_i64.to_be_bytes().to_vec();
+        data.extend_from_slice(b"record");
+        let chunk = Bytes::from(data);
+        let zxid = Zxid::new(1, 4);
+        let read = |kind| {
+            let packet = Packet { kind, zxid, data: Some(&chunk), ids: RawIds::NULL };
+            Message::read(&packet, &chunk, Side::Leader)
+        };
+        assert_eq!(read(PacketKind::CommitAndActivate), Ok(Message::Commit(zxid)));
+        let txn = Txn { zxid, record: Bytes::from_static(b"record") };
+        assert_eq!(read(PacketKind::InformAndActivate), Ok(Message::Inform(txn)));
+    }
 }
