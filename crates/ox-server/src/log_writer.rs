@@ -83,7 +83,7 @@ impl Log {
 
     fn work(&mut self, job: &Job) -> Result<Report, ox_store::Error> {
         let Self::Member(log) = self else { unreachable!("a single server has no epochs") };
-        let (mut state, number) = (None, |epoch: &Epoch| u32::try_from(epoch.0).unwrap_or(0));
+        let (mut state, number) = (None, |epoch: &Epoch| u32::try_from(epoch.0).expect("an epoch that was promised"));
         let done = match job {
             Job::AcceptedEpoch(epoch) => {
                 log.set_accepted(number(epoch))?;

@@ -105,7 +105,7 @@ impl Election {
     /// Starts a round. `own` is what this server can vouch for; who may not be elected votes for nobody.
     pub fn look(&mut self, now_ms: i64, own: Vote, quorums: &Quorums, out: &mut Outgoing) -> Option<ServerId> {
         self.state = PeerState::Looking;
-        self.round += 1;
+        self.round = self.round.saturating_add(1); // others may have said any number
         self.own = own;
         self.heard.clear();
         self.established.clear();

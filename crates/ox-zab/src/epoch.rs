@@ -27,6 +27,9 @@ impl Epoch {
         Self(zxid.0 >> 32)
     }
 
+    /// The last one that transactions can be numbered in.
+    pub const LAST: Self = Self(i32::MAX as i64);
+
     /// The one after it.
     #[must_use]
     pub fn next(self) -> Self {

@@ -320,8 +320,9 @@ impl Leader {
     }
 
     fn on_hello(&mut self, cx: &mut Context<'_>, id: LinkId, accepted: Epoch, config_version: i64) {
-        if self.me.config_version < config_version {
-            return self.close(cx, id); // it has followed a later leader
+        // It has followed a later leader, or leaves no epoch to lead in.
+        if self.me.config_version < config_version || Epoch::LAST <= accepted {
+            return self.close(cx, id);
         }
         let server = self.links[&id].server;
         let others = self.links.iter().filter(|(other, link)| **other != id && link.server == server);

@@ -332,6 +332,10 @@ impl Learner {
             return self.leave(Reason::Violation(format!("NEWLEADER of epoch {epoch}, not {}", self.epoch)), cx);
         }
         if let Some(end) = self.staged.take() {
+            // All that the state may contain has been committed by now.
+            if self.last < end || self.held.front().is_some_and(|held| held.txn.zxid <= end) {
+                return self.leave(Reason::Violation(format!("a state at {end} without what it contains")), cx);
+            }
             cx.history.restart(end);
             cx.out.push(Effect::Disk(DiskJob::Install(end)));
         } else if self.claim.standing == Standing::Empty {

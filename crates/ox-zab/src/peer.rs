@@ -285,6 +285,16 @@ impl Peer {
         }
     }
 
+    /// The other end of a link has said something that cannot be: its word counts no more.
+    pub fn on_violation(&mut self, now_ms: i64, link: LinkId, reason: Reason, out: &mut Effects) {
+        if self.learner().is_some_and(|learner| learner.link() == link) {
+            self.leave(now_ms, reason, out);
+        } else {
+            out.push(Effect::Close(link));
+            self.on_link_gone(now_ms, link, out);
+        }
+    }
+
     /// The stored log has what a learner lacks before `below`; none if it has not.
     pub fn on_looked_up(&mut self, now_ms: i64, link: LinkId, below: Option<Zxid>, out: &mut Effects) {
         if let Role::Leading(_) = self.role {

@@ -110,6 +110,13 @@ impl Replica {
 
     /// A packet of a peer. [`Self::settle`] follows.
     pub fn on_message(&mut self, now: Now, link: LinkId, message: Message) {
+        if let Message::Proposal(txn) | Message::Inform(txn) = &message
+            && !is_readable(txn)
+        {
+            // What is logged must be applied one day, here and at every start.
+            let reason = Reason::Violation(format!("{} cannot be read", txn.zxid));
+            return self.peer(now, |peer, now_ms, out| peer.on_violation(now_ms, link, reason, out));
+        }
         self.peer(now, |peer, now_ms, out| peer.on_message(now_ms, link, message, out));
     }
 
@@ -417,4 +424,9 @@ impl Replica {
             }
         }
     }
+}
+
+/// Whether a leader's transaction is one, and the one that it is said to be.
+fn is_readable(txn: &Txn) -> bool {
+    Record::decode(&txn.record).is_ok_and(|record| record.header.zxid == txn.zxid)
 }

@@ -49,6 +49,19 @@ fn a_minority_elects_nobody() {
     assert_eq!(hall.leader(), Some(3));
 }
 
+/// Whatever number somebody claims, rounds go on.
+#[test]
+fn k083_any_round_can_be_claimed() {
+    let mut hall = Hall::new(1, 3, 10);
+    (1..=3).for_each(|id| hall.start(id, 0, 0));
+    hall.claim_round(1, 2, i64::MAX);
+    hall.run(BOUND_MS);
+    let leader = hall.leader().unwrap();
+    hall.kill(leader);
+    hall.run(5_000);
+    assert!(hall.leader().is_some());
+}
+
 /// K80: a server that comes late joins the leader there is, although it would have won.
 #[test]
 fn k080_a_late_server_joins() {

@@ -98,6 +98,13 @@ impl Hall {
         }
     }
 
+    /// Lets a server hear that another one is in this round.
+    pub(crate) fn claim_round(&mut self, to: i64, from: i64, round: i64) {
+        let vote = Vote { leader: ServerId(from), zxid: Zxid(0), epoch: 0 };
+        let note = Notification { state: PeerState::Looking, vote, round, has_version: true };
+        self.post(ServerId(from), ServerId(to), Event::Note(note));
+    }
+
     /// Breaks or mends the link between two servers.
     pub(crate) fn set_link(&mut self, a: i64, b: i64, works: bool) {
         let (a, b) = (ServerId(a.min(b)), ServerId(a.max(b)));

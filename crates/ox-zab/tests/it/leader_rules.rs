@@ -120,6 +120,14 @@ fn the_epoch_is_above_everybodys_and_durable_before_it_is_told() {
     assert_eq!(told, [2, 3, 5, 9].map(|link| to(link, Message::LeaderInfo(Epoch(7)))));
 }
 
+/// An epoch that nothing could be numbered in is not led.
+#[test]
+fn who_has_promised_the_last_epoch_is_turned_away() {
+    let mut script = Script::new();
+    assert_eq!(script.comes(2, i64::from(i32::MAX)), [Effect::Close(LinkId(2))]);
+    assert_eq!(script.comes(3, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
+}
+
 /// Who has more history, or that of a later epoch, must not lose it.
 #[test]
 fn who_is_ahead_is_turned_away() {

@@ -260,6 +260,19 @@ fn k014_a_received_state_is_complete_when_it_is_installed() {
     assert_eq!(script.hears(proposal(2, 7)), [Effect::Leave(Reason::NeedsSnapshot)]);
 }
 
+/// A state that overlaps with what follows it must not leave half of the overlap for later.
+#[test]
+fn what_a_state_contains_is_committed_before_it_is_installed() {
+    let overlaps: [&[Message]; 2] = [&[proposal(2, 4), Message::Commit(zxid(2, 4))], &[proposal(2, 5), proposal(2, 6)]];
+    for messages in overlaps {
+        let mut script = Script::promised(claim());
+        script.hears(Message::Snap(zxid(2, 5)));
+        script.learner.on_loaded(15);
+        messages.iter().for_each(|message| drop(script.hears(message.clone())));
+        assert!(is_violation(&script.hears(new_leader(3))), "{messages:?}");
+    }
+}
+
 /// Asking for a state by pretending to have nothing is for those who are not counted.
 #[test]
 fn who_wants_a_snapshot_is_never_counted_with_a_lie() {

@@ -1,0 +1,66 @@
+//! A member of an ensemble and a leader that cannot be trusted.
+
+use crate::world::replica_settings;
+use bytes::Bytes;
+use ox_proto::txn::TxnHeader;
+use ox_proto::{Jute, OpCode, SessionId, Zxid};
+use ox_replica::{Now, Replica};
+use ox_tree::State;
+use ox_zab::{
+    DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification,
+    Peer, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
+};
+
+const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 };
+const LINK: LinkId = LinkId(1);
+
+/// Server 1 of two, which is about to get the history of server 2.
+fn syncing() -> Replica {
+    let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
+    let peer_settings = PeerSettings {
+        server: ServerId(1),
+        kind: LearnerKind::Follower,
+        quorums: Quorums::of(Quorum::majority_of([ServerId(1), ServerId(2)])),
+        config: Bytes::new(),
+        config_version: 0,
+        timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
+        election: ElectionSettings::default(),
+    };
+    let history = History::new(Zxid::ZERO, 500, 1 << 20);
+    let peer = Peer::new(peer_settings, Recovered { epochs, history, standing: Standing::History });
+    let mut replica = Replica::member(replica_settings(1, 5), peer, &State::new(ox_tree::Options::default()), NOW);
+    replica.start(NOW);
+    let vote = Vote { leader: ServerId(2), zxid: Zxid::ZERO, epoch: 0 };
+    let note = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
+    replica.on_notification(NOW, ServerId(2), note);
+    assert!(replica.take_effects().contains(&Effect::Dial(ServerId(2))));
+    replica.on_dialed(NOW, Some(LINK));
+    replica.on_message(NOW, LINK, Message::LeaderInfo(Epoch(1)));
+    replica.on_done(NOW, DiskJob::AcceptedEpoch(Epoch(1)).done());
+    replica.on_message(NOW, LINK, Message::Diff(Zxid::ZERO));
+    replica.take_effects();
+    replica
+}
+
+fn is_given_up(effects: &Effects) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::Leave(Reason::Violation(_))))
+}
+
+/// What cannot be applied is not logged: it would stop every start from then on.
+#[test]
+fn transactions_that_cannot_be_read_are_not_taken() {
+    let zxid = Zxid::new(1, 1);
+    let kind = OpCode::CreateSession.code();
+    let header = TxnHeader { session: SessionId(7), cxid: 0, zxid: Zxid::new(1, 2), time_ms: 0, kind };
+    let mut other = Vec::new();
+    header.put(&mut other);
+    other.extend_from_slice(&6_000_i32.to_be_bytes());
+    for record in [&b""[..], b"nonsense", &[0xff; 100], &other] {
+        for message in [Message::Proposal, Message::Inform] {
+            let mut replica = syncing();
+            replica.on_message(NOW, LINK, message(Txn { zxid, record: Bytes::copy_from_slice(record) }));
+            assert!(is_given_up(&replica.take_effects()), "{record:?}");
+            assert!(replica.take_log(NOW).is_none());
+        }
+    }
+}
