@@ -58,24 +58,26 @@ impl MemberConfig {
     }
 
     /// Where a leader listens for learners; none if it is in no configuration.
-    pub fn quorum_addresses(&self, server: ServerId) -> Option<Vec<(String, u16)>> {
-        Some(parts(&self.ensemble.members().get(&server)?.quorum))
+    pub fn quorum_addresses(&self, server: ServerId) -> Option<Vec<Address>> {
+        Some(self.ensemble.members().get(&server)?.quorum.clone())
     }
 
     /// Where this server listens for learners when it leads.
-    pub fn quorum_binds(&self) -> Vec<(String, u16)> {
+    pub fn quorum_binds(&self) -> Vec<Address> {
         self.binds(self.quorum_addresses(self.server).unwrap_or_default())
     }
 
     /// Where this server listens for notifications.
-    pub fn election_binds(&self) -> Vec<(String, u16)> {
+    pub fn election_binds(&self) -> Vec<Address> {
         let mine = self.ensemble.members().get(&self.server);
-        self.binds(mine.map(|member| parts(&member.election)).unwrap_or_default())
+        self.binds(mine.map(|member| member.election.clone()).unwrap_or_default())
     }
 
-    fn binds(&self, addresses: Vec<(String, u16)>) -> Vec<(String, u16)> {
-        let bind = |(host, port)| (if self.listen_on_all_ips { "0.0.0.0".to_owned() } else { host }, port);
-        addresses.into_iter().map(bind).collect()
+    fn binds(&self, mut addresses: Vec<Address>) -> Vec<Address> {
+        if self.listen_on_all_ips {
+            addresses.iter_mut().for_each(|address| *address = Address::new("0.0.0.0", address.port));
+        }
+        addresses
     }
 }
 
@@ -83,8 +85,4 @@ impl MemberConfig {
 fn snapshot_size_factor(settings: &Settings) -> f64 {
     const DEFAULT: f64 = 0.33;
     Some(settings.double("snapshotSizeFactor")).filter(|factor| *factor <= 1.0).unwrap_or(DEFAULT)
-}
-
-fn parts(addresses: &[Address]) -> Vec<(String, u16)> {
-    addresses.iter().map(|address| (address.host.clone(), address.port)).collect()
 }

@@ -79,6 +79,10 @@ pub(crate) const REDIAL_FIRST: std::time::Duration = std::time::Duration::from_m
 pub(crate) const REDIAL_LONGEST: std::time::Duration = std::time::Duration::from_secs(5);
 /// How often the peers thread looks around when nothing happens.
 pub(crate) const PEER_TURN_MS: u64 = 50;
+/// Links to other servers; further ones are turned away.
+pub(crate) const LINKS_MAX: usize = 256;
+/// The first packet of a link: who is there, or which epoch.
+pub(crate) const FIRST_PACKET_BYTES_MAX: usize = 4 << 10;
 /// Bytes read from a link at a time.
 pub(crate) const LINK_INPUT_BYTES: usize = 1 << 20;
 /// Bytes of packets that may wait for the replica, per link.

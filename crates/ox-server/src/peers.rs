@@ -21,11 +21,14 @@ use crate::shared::Shared;
 use crate::watchdog::Turns;
 use dial::{Dialed, Dialer, Target};
 use election::Elections;
-use link::{Link, Links};
+use link::{End, Links};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_config::MemberConfig;
+use ox_proto::ServerId;
+use ox_proto::ensemble::Address;
 use std::io;
+use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,6 +49,8 @@ pub(crate) struct Peers {
     quorum_listener: Option<TcpListener>,
     elections: Elections,
     links: Links,
+    /// Who was dialled last.
+    leader: Option<ServerId>,
     next_token: usize,
     events: Vec<Event>,
 }
@@ -62,7 +67,8 @@ impl Peers {
         poll.registry().register(&mut election_listener, ELECTION_LISTENER, Interest::READABLE)?;
         Ok(Self {
             dialer: Dialer::new(Arc::clone(&orders), Duration::from_millis(member.cnx_timeout_ms.unsigned_abs())),
-            elections: Elections::new(&member),
+            elections: Elections::new(&member).map_err(io::Error::other)?,
+            leader: None,
             links: Links::new(packet_bytes_max(&shared)),
             shared,
             member,
@@ -119,7 +125,7 @@ impl Peers {
     fn accept_links(&mut self) {
         while let Some(stream) = self.quorum_listener.as_ref().and_then(accept) {
             let token = self.token();
-            if let Some(id) = self.links.add(stream, token, Link::of_learner(), self.poll.registry()) {
+            if let Some(id) = self.links.add(stream, token, End::Learner, self.poll.registry()) {
                 self.events.push(Event::Linked(id));
             }
         }
@@ -135,10 +141,13 @@ impl Peers {
         for command in self.orders.take() {
             match command {
                 Command::Notify(to, note) => self.elections.notify(to, &note, &mut self.dialer, &mut self.events),
-                Command::Dial(leader) => match self.member.quorum_addresses(leader) {
-                    Some(addresses) => self.dialer.dial(Target::Leader(leader), addresses),
-                    None => self.events.push(Event::Dialed(None)),
-                },
+                Command::Dial(leader) => {
+                    self.leader = Some(leader);
+                    match self.member.quorum_addresses(leader) {
+                        Some(addresses) => self.dialer.dial(Target::Leader(leader), addresses),
+                        None => self.events.push(Event::Dialed(None)),
+                    }
+                }
                 Command::Send(link, bytes) => self.links.send(link, bytes, &mut self.events),
                 Command::Snapshot(link, frozen) => self.links.send_state(link, frozen, &mut self.events),
                 Command::Stored(link, history) => self.links.send_stored(link, history, &mut self.events),
@@ -152,11 +161,12 @@ impl Peers {
     fn take_dialed(&mut self) {
         for Dialed { target, stream } in self.dialer.take() {
             match (target, stream) {
+                (Target::Leader(server), _) if self.leader != Some(server) => (), // it is not wanted any more
                 (Target::Leader(_), None) => self.events.push(Event::Dialed(None)),
                 (Target::Leader(_), Some(stream)) => {
                     let token = self.token();
                     let options = self.shared.state.read().options().clone();
-                    let link = self.links.add(stream, token, Link::of_leader(options), self.poll.registry());
+                    let link = self.links.add(stream, token, End::Leader(options), self.poll.registry());
                     self.events.push(Event::Dialed(link));
                 }
                 (Target::Election(server), stream) => {
@@ -224,10 +234,10 @@ fn accept(listener: &TcpListener) -> Option<TcpStream> {
 }
 
 /// Binds the first of the addresses that can be.
-fn bind(addresses: &[(String, u16)]) -> io::Result<TcpListener> {
+fn bind(addresses: &[Address]) -> io::Result<TcpListener> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for (host, port) in addresses {
-        for address in std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), *port))? {
+    for Address { host, port } in addresses {
+        for address in (host.as_str(), *port).to_socket_addrs()? {
             match TcpListener::bind(address) {
                 Ok(listener) => return Ok(listener),
                 Err(error) => failed = error,

@@ -42,7 +42,7 @@ pub(crate) fn starting(config: &Config) {
 pub(crate) fn listening(member: &MemberConfig) {
     let (server, role) = (member.server, member.role().name());
     info!("Starting quorum peer, myid={server}");
-    let binds: Vec<String> = member.election_binds().iter().map(|(host, port)| format!("{host}:{port}")).collect();
+    let binds: Vec<String> = member.election_binds().iter().map(ToString::to_string).collect();
     info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
     let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
     info!(role, voters, observers, "the ensemble");

@@ -1,6 +1,7 @@
 //! Remarks: names without effect, texts that mean something else, features not built yet, and what stops the start.
 
 use ox_config::{Cause, Level, Start};
+use ox_proto::ensemble::Address;
 
 use crate::world::World;
 
@@ -214,8 +215,8 @@ fn an_ensemble_can_be_tried() {
     let world = World::with_config(lines).and_file("/d/myid", "2").and_flags("-Doxkeeper.ensemble.preview=true");
     let member = world.start().config().member.unwrap();
     assert_eq!((member.server.0, member.init_ticks, member.sync_ticks), (2, 5, 4));
-    assert_eq!(member.quorum_binds(), [("b".to_owned(), 3)]);
-    assert_eq!(member.election_binds(), [("b".to_owned(), 4)]);
+    assert_eq!(member.quorum_binds(), [Address::new("b", 3)]);
+    assert_eq!(member.election_binds(), [Address::new("b", 4)]);
     assert_eq!(member.ensemble.voters().count(), 2);
     assert_eq!(member.handshake_ms, 4 * 3000);
 }

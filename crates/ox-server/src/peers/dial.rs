@@ -3,6 +3,7 @@
 use super::command::Orders;
 use mio::net::TcpStream;
 use ox_proto::ServerId;
+use ox_proto::ensemble::Address;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::net::ToSocketAddrs;
@@ -40,7 +41,7 @@ impl Dialer {
     }
 
     /// Tries all addresses, one after the other.
-    pub(super) fn dial(&mut self, target: Target, addresses: Vec<(String, u16)>) {
+    pub(super) fn dial(&mut self, target: Target, addresses: Vec<Address>) {
         if !self.under_way.insert(target) {
             return;
         }
@@ -66,8 +67,8 @@ impl Dialer {
     }
 }
 
-fn connect(addresses: &[(String, u16)], timeout: Duration) -> Option<TcpStream> {
-    for (host, port) in addresses {
+fn connect(addresses: &[Address], timeout: Duration) -> Option<TcpStream> {
+    for Address { host, port } in addresses {
         let Ok(resolved) = (host.as_str(), *port).to_socket_addrs() else { continue };
         for address in resolved {
             if let Ok(stream) = std::net::TcpStream::connect_timeout(&address, timeout)

@@ -12,7 +12,7 @@ use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::Address;
-use ox_proto::quorum::hello::{self, Hello, HelloVersion};
+use ox_proto::quorum::hello::{self, Hello, HelloError, HelloVersion};
 use ox_proto::quorum::notification;
 use ox_zab::{Link, Notification};
 use std::collections::BTreeMap;
@@ -37,28 +37,29 @@ struct Other {
     /// It does not answer, and that has been said.
     is_missed: bool,
     /// Where it said that it is, if it is in no configuration.
-    addresses: Vec<(String, u16)>,
+    addresses: Vec<Address>,
 }
 
 pub(super) struct Elections {
     me: ServerId,
     hello: Vec<u8>,
     config: String,
-    configured: BTreeMap<ServerId, Vec<(String, u16)>>,
+    configured: BTreeMap<ServerId, Vec<Address>>,
     handshake: Duration,
     others: BTreeMap<ServerId, Other>,
     conns: BTreeMap<Token, Conn>,
 }
 
 impl Elections {
-    pub(super) fn new(member: &MemberConfig) -> Self {
+    /// An error if the own addresses are too long to be told.
+    pub(super) fn new(member: &MemberConfig) -> Result<Self, HelloError> {
         let mine = &member.ensemble.members()[&member.server];
         let version = if mine.election.len() == 1 { HelloVersion::V1 } else { HelloVersion::V2 };
         let mut bytes = Vec::new();
         let hello = Hello { version, server: member.server, addresses: mine.election.clone() };
-        hello.put(&mut bytes).expect("addresses of a checked configuration are short");
-        let configured = member.ensemble.members().iter().map(|(id, other)| (*id, parts(&other.election)));
-        Self {
+        hello.put(&mut bytes)?;
+        let configured = member.ensemble.members().iter().map(|(id, other)| (*id, other.election.clone()));
+        Ok(Self {
             me: member.server,
             hello: bytes,
             config: member.ensemble.to_string(),
@@ -66,7 +67,7 @@ impl Elections {
             handshake: Duration::from_millis(member.handshake_ms.unsigned_abs()),
             others: BTreeMap::new(),
             conns: BTreeMap::new(),
-        }
+        })
     }
 
     /// Connections that have not said whose they are.
@@ -169,14 +170,22 @@ impl Elections {
 
     /// Reads and writes; false if the token is nobody's here.
     pub(super) fn on_ready(&mut self, token: Token, dialer: &mut Dialer, events: &mut Vec<Event>) -> bool {
-        let Some(conn) = self.conns.get_mut(&token) else { return false };
-        let read = conn.socket.read(&mut conn.input, ELECTION_INPUT_BYTES_MAX);
-        let is_good = self.take_hello(token, dialer, events) && self.take_notifications(token, events);
-        if read.is_err() || !is_good {
-            self.drop_conn(token, events);
-        } else {
-            self.flush(token, events);
+        if !self.conns.contains_key(&token) {
+            return false;
         }
+        while let Some(conn) = self.conns.get_mut(&token) {
+            let read = conn.socket.read(&mut conn.input, ELECTION_INPUT_BYTES_MAX);
+            let is_good = self.take_hello(token, dialer, events) && self.take_notifications(token, events);
+            match read {
+                Ok(is_all) if is_good => {
+                    if is_all {
+                        break;
+                    }
+                }
+                _ => self.drop_conn(token, events),
+            }
+        }
+        self.flush(token, events);
         true
     }
 
@@ -201,7 +210,7 @@ impl Elections {
             tracing::warn!(%server, "too many servers that are in no configuration");
             return false;
         }
-        self.others.entry(server).or_default().addresses = parts(&hello.addresses);
+        self.others.entry(server).or_default().addresses = hello.addresses;
         if self.me < server {
             conn.server = Some(server);
             self.keep(server, token, events);
@@ -276,8 +285,4 @@ impl Elections {
             self.dial(server, dialer, &mut Vec::new());
         }
     }
-}
-
-fn parts(addresses: &[Address]) -> Vec<(String, u16)> {
-    addresses.iter().map(|address| (address.host.clone(), address.port)).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::command::Event;
 use super::socket::Socket;
-use crate::limits::{LINK_HELD_BYTES_MAX, LINK_INPUT_BYTES, LINK_UNSENT_BYTES_MAX};
+use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_INPUT_BYTES, LINK_UNSENT_BYTES_MAX, LINKS_MAX};
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -31,12 +31,15 @@ const STORED_CHUNK_BYTES: usize = 256 << 10;
 /// One link.
 pub(super) struct Link {
     id: LinkId,
-    socket: Option<Socket>,
+    socket: Socket,
     /// Who speaks at the other end.
     side: Side,
     /// For states that come in.
     options: Option<Options>,
     reader: PacketReader,
+    packet_bytes_max: usize,
+    /// The first packet has come.
+    has_spoken: bool,
     input: Vec<u8>,
     loading: Option<(Zxid, Box<SnapshotReceiver>)>,
     out: VecDeque<Out>,
@@ -47,14 +50,28 @@ pub(super) struct Link {
     has_moved: bool,
 }
 
+/// The other end of a new link.
+pub(super) enum End {
+    /// A learner, which has dialled.
+    Learner,
+    /// The leader; its state would be loaded with these options.
+    Leader(Options),
+}
+
 impl Link {
-    fn new(side: Side, options: Option<Options>) -> Self {
+    fn new(id: LinkId, stream: TcpStream, end: End, packet_bytes_max: usize) -> Self {
+        let (side, options) = match end {
+            End::Learner => (Side::Learner, None),
+            End::Leader(options) => (Side::Leader, Some(options)),
+        };
         Self {
-            id: LinkId(0),
-            socket: None,
+            id,
+            socket: Socket::new(stream),
             side,
             options,
             reader: PacketReader::default(),
+            packet_bytes_max,
+            has_spoken: false,
             input: Vec::new(),
             loading: None,
             out: VecDeque::new(),
@@ -65,14 +82,9 @@ impl Link {
         }
     }
 
-    /// To a learner, which has dialled.
-    pub(super) fn of_learner() -> Self {
-        Self::new(Side::Learner, None)
-    }
-
-    /// To the leader.
-    pub(super) fn of_leader(options: Options) -> Self {
-        Self::new(Side::Leader, Some(options))
+    /// The largest packet that is taken; a small one while nobody knows who is there.
+    fn limit(&self) -> usize {
+        if self.has_spoken { self.packet_bytes_max } else { FIRST_PACKET_BYTES_MAX }
     }
 }
 
@@ -89,21 +101,16 @@ impl Links {
         Self { packet_bytes_max, links: BTreeMap::new(), tokens: BTreeMap::new(), next: 0 }
     }
 
-    pub(super) fn add(
-        &mut self,
-        mut stream: TcpStream,
-        token: Token,
-        mut link: Link,
-        registry: &Registry,
-    ) -> Option<LinkId> {
+    pub(super) fn add(&mut self, mut stream: TcpStream, token: Token, end: End, registry: &Registry) -> Option<LinkId> {
+        if LINKS_MAX <= self.links.len() {
+            return None; // they have their time; newcomers come again
+        }
         let _ = stream.set_nodelay(true);
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).ok()?;
         self.next += 1;
-        link.id = LinkId(self.next);
-        link.socket = Some(Socket::new(stream));
-        self.tokens.insert(link.id, token);
-        let id = link.id;
-        self.links.insert(token, link);
+        let id = LinkId(self.next);
+        self.tokens.insert(id, token);
+        self.links.insert(token, Link::new(id, stream, end, self.packet_bytes_max));
         Some(id)
     }
 
@@ -143,9 +150,8 @@ impl Links {
     pub(super) fn close(&mut self, id: LinkId) {
         if let Some(token) = self.tokens.remove(&id)
             && let Some(mut link) = self.links.remove(&token)
-            && let Some(socket) = &mut link.socket
         {
-            let _ = socket.flush();
+            let _ = link.socket.flush();
         }
     }
 
@@ -162,14 +168,13 @@ impl Links {
 
     pub(super) fn on_ready(&mut self, token: Token, events: &mut Vec<Event>) {
         while let Some(link) = self.links.get_mut(&token) {
-            let Some(socket) = &mut link.socket else { return };
             if LINK_HELD_BYTES_MAX <= link.held_bytes {
                 break;
             }
             let before = link.input.len();
-            let read = socket.read(&mut link.input, LINK_INPUT_BYTES.max(before + 1));
+            let read = link.socket.read(&mut link.input, LINK_INPUT_BYTES.max(before + 1));
             link.has_moved |= before < link.input.len();
-            let taken = take(link, self.packet_bytes_max, events);
+            let taken = take(link, events);
             match (read, taken) {
                 (Ok(true), Ok(())) => break,
                 (Ok(false), Ok(())) => (),
@@ -188,7 +193,7 @@ impl Links {
 
     fn flush(&mut self, token: Token, events: &mut Vec<Event>) {
         let Some(link) = self.links.get_mut(&token) else { return };
-        let Some(socket) = &mut link.socket else { return };
+        let socket = &mut link.socket;
         loop {
             if socket.unsent_bytes() == 0 {
                 match link.out.front_mut() {
@@ -262,7 +267,7 @@ fn stored_chunk(history: &mut StoredHistory) -> Result<Vec<u8>, ox_store::Error>
 }
 
 /// Takes everything complete out of the input.
-fn take(link: &mut Link, packet_bytes_max: usize, events: &mut Vec<Event>) -> Result<(), &'static str> {
+fn take(link: &mut Link, events: &mut Vec<Event>) -> Result<(), &'static str> {
     loop {
         if let Some((zxid, receiver)) = &mut link.loading {
             let used = receiver.feed(&link.input).map_err(|_| "a state is broken")?;
@@ -276,22 +281,25 @@ fn take(link: &mut Link, packet_bytes_max: usize, events: &mut Vec<Event>) -> Re
             let received = receiver.finish(zxid).map_err(|_| "a state is broken")?;
             events.push(Event::Loaded(link.id, Box::new(received.state)));
         }
-        if link.reader.next(&link.input, packet_bytes_max).map_err(|_| "a packet is too large")?.is_none() {
+        if link.reader.next(&link.input, link.limit()).map_err(|_| "a packet is too large")?.is_none() {
             return Ok(());
         }
-        take_packets(link, packet_bytes_max, events)?;
+        take_packets(link, events)?;
     }
 }
 
 /// Takes packets, up to one that is followed by something else.
-fn take_packets(link: &mut Link, packet_bytes_max: usize, events: &mut Vec<Event>) -> Result<(), &'static str> {
-    let chunk = Bytes::from(std::mem::take(&mut link.input));
+fn take_packets(link: &mut Link, events: &mut Vec<Event>) -> Result<(), &'static str> {
+    let mut input = std::mem::take(&mut link.input);
+    input.shrink_to_fit(); // transactions stay in it for as long as they are kept for learners
+    let chunk = Bytes::from(input);
     let (mut at, mut messages) = (0, Vec::new());
     while let Some((packet, length)) =
-        link.reader.next(&chunk[at..], packet_bytes_max).map_err(|_| "a packet is too large")?
+        link.reader.next(&chunk[at..], link.limit()).map_err(|_| "a packet is too large")?
     {
         let message = Message::read(&packet, &chunk, link.side).map_err(|_| "a packet is broken")?;
         at += length;
+        link.has_spoken = true;
         let snap = if let Message::Snap(zxid) = message { Some(zxid) } else { None };
         messages.push(message);
         if let Some(zxid) = snap {
