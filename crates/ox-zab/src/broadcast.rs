@@ -60,11 +60,6 @@ impl Broadcast {
         self.committed
     }
 
-    /// How far a server's disk is known to be.
-    pub fn acked(&self, server: ServerId) -> Option<Zxid> {
-        self.acked.get(&server).copied()
-    }
-
     /// A server's disk holds everything up to `zxid`.
     ///
     /// # Panics
@@ -76,11 +71,6 @@ impl Broadcast {
         if let Some(reached) = self.reached() {
             self.committed = reached.max(self.committed);
         }
-    }
-
-    /// A server has left: what it has is not known any more.
-    pub fn forget(&mut self, server: ServerId) {
-        self.acked.remove(&server);
     }
 
     fn reached(&self) -> Option<Zxid> {

@@ -192,17 +192,6 @@ impl Election {
         self.outcome.0.epoch = epoch;
     }
 
-    /// A reconfiguration names the leader; nobody votes.
-    pub fn take_over(&mut self, leader: ServerId, zxid: Zxid) {
-        self.outcome = (Vote { leader, zxid, epoch: -1 }, -1);
-        self.state = self.state_under(leader);
-    }
-
-    /// A reconfiguration changes what this server is.
-    pub fn set_learns_as(&mut self, learns_as: PeerState) {
-        self.learns_as = learns_as;
-    }
-
     fn on_looking(
         &mut self,
         now_ms: i64,
