@@ -175,6 +175,8 @@ fn leave_a_tail(mixed: &mut Mixed) -> Result<usize> {
     let leader = mixed.leader()?;
     let others: Vec<usize> = (0..mixed.len()).filter(|at| *at != leader).collect();
     let mut client = WireClient::connect(mixed.address(leader))?;
+    // Whoever of the others had logged more would be elected, whatever its number.
+    mixed.wait_until_level()?;
     others.iter().try_for_each(|at| mixed.signal(*at, "STOP"))?;
     let zxid = client.ticket().last_zxid;
     let body = SetDataRequest { path: Some("/n".into()), data: Some(b"lost"), version: -1 };

@@ -135,8 +135,25 @@ impl Mixed {
 
     /// What `srvr` calls the mode of a running member that serves.
     pub(super) fn mode(&self, at: usize) -> Option<String> {
+        self.srvr(at, "Mode: ")
+    }
+
+    fn srvr(&self, at: usize, line: &str) -> Option<String> {
         let answer = self.members[at].process.as_ref()?.four_letter_word("srvr").ok()?;
-        answer.lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
+        answer.lines().find_map(|told| told.strip_prefix(line).map(str::to_owned))
+    }
+
+    /// Waits until all members have applied the same transactions, while nobody writes.
+    pub(super) fn wait_until_level(&self) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let zxids: Option<Vec<String>> = (0..self.len()).map(|at| self.srvr(at, "Zxid: ")).collect();
+            if zxids.is_some_and(|zxids| zxids.windows(2).all(|pair| pair[0] == pair[1])) {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        bail!("the members do not reach the same transaction")
     }
 
     /// Waits for a leader.
