@@ -1,6 +1,7 @@
 //! What everybody in the world uses: the clock, the dice, the plan of what happens next, the record of what did.
 
 use crate::dice::Dice;
+use crate::engine::Hands;
 use crate::event::Event;
 use crate::link::{Link, LinkId, Way};
 use crate::marks::Marks;
@@ -21,6 +22,7 @@ pub(crate) struct Env {
     pub(crate) dice: Dice,
     pub(crate) plan: Plan,
     pub(crate) queue: Queue<Event>,
+    pub(crate) hands: Hands,
     pub(crate) links: Vec<Link>,
     pub(crate) history: History,
     pub(crate) trace: Trace,
@@ -39,6 +41,7 @@ impl Env {
             dice: Dice::new(seed),
             plan,
             queue: Queue::new(),
+            hands: Hands::default(),
             links: Vec::new(),
             history: History::default(),
             trace: Trace::new(is_verbose),

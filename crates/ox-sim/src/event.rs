@@ -1,5 +1,6 @@
 //! Everything that can happen next.
 
+use crate::engine::Ticket;
 use crate::faults::Fault;
 use crate::link::{LinkId, Way};
 
@@ -40,6 +41,8 @@ pub(crate) enum Event {
     Fault(Fault),
     /// All faults end for good.
     Heal,
+    /// What somebody waited for has come.
+    Wake(Ticket, Option<Who>),
     Job(Job),
 }
 
@@ -56,21 +59,4 @@ pub(crate) enum Job {
     Maintain(Who),
     /// What was handed to the disk is written, then the process ends.
     Stop(Who),
-}
-
-/// A job may interrupt jobs of lower levels only, because they share one stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
-    None,
-    Background,
-    Log,
-}
-
-impl Job {
-    pub(crate) fn level(self) -> Level {
-        match self {
-            Self::Start(_) | Self::Snapshot(_) | Self::Maintain(_) => Level::Background,
-            Self::Log(_) | Self::Stop(_) => Level::Log,
-        }
-    }
 }

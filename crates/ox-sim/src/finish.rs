@@ -24,7 +24,7 @@ pub(crate) fn finish(world: &SharedWorld) {
         i64::from(world.env.plan.tick_ms) * 22 + 2_000
     };
     let until = Time(world.lock().env.now.0 + longest_ms * 1000);
-    pump(world, until, None);
+    pump(world, until);
     if !settle(world) || !sweep(world) || !settle(world) {
         return;
     }
@@ -51,7 +51,7 @@ fn settle(world: &SharedWorld) -> bool {
             }
         }
         let until = Time(world.lock().env.now.0 + SLICE_US);
-        pump(world, until, None);
+        pump(world, until);
     }
 }
 
@@ -78,7 +78,7 @@ fn sweep(world: &SharedWorld) -> bool {
             }
         }
         let until = Time(world.lock().env.now.0 + SLICE_US);
-        pump(world, until, None);
+        pump(world, until);
     }
 }
 
@@ -113,7 +113,7 @@ fn restart(world: &SharedWorld) {
     let deadline = world.lock().env.now.0 + REST_MS * 1000;
     loop {
         let until = Time(world.lock().env.now.0 + SLICE_US);
-        pump(world, until, None);
+        pump(world, until);
         let mut world = world.lock();
         if world.env.failure.is_some() {
             return;

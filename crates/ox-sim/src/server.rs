@@ -10,6 +10,7 @@ mod totals;
 
 pub(crate) use journal::Journal;
 
+use crate::event::Job;
 use ox_history::Time;
 use ox_store::disk::SimDisk;
 use process::Process;
@@ -31,6 +32,8 @@ pub(crate) struct Server {
     pub(crate) boot: u64,
     pub(crate) process: Option<Process>,
     pub(crate) is_starting: bool,
+    /// The job that has its files for itself.
+    pub(crate) files: Option<Job>,
     pub(crate) journal: Journal,
     /// What its wall clock is ahead.
     pub(crate) wall_ahead_ms: i64,
@@ -51,6 +54,7 @@ impl Server {
             boot: 1,
             process: None,
             is_starting: false,
+            files: None,
             journal: Journal::default(),
             wall_ahead_ms: 0,
             armed_calls: Vec::new(),

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::env::Env;
-use crate::event::{End, Event, Job, Level, Who};
+use crate::event::{End, Event, Job, Who};
 use crate::faults::{self, Fault};
 use crate::link::{LinkId, Way};
 use crate::plan::Plan;
@@ -18,8 +18,6 @@ pub(crate) struct World {
     pub(crate) env: Env,
     pub(crate) servers: Vec<Server>,
     pub(crate) clients: Vec<Client>,
-    /// What stands on the stack.
-    pub(crate) level: Level,
 }
 
 /// A live process with what it works on.
@@ -35,7 +33,7 @@ impl World {
         let settings = settings(&plan);
         let mut env = Env::new(seed, plan, is_verbose);
         env.history.settings = settings;
-        let mut world = Self { env, servers: vec![Server::new()], clients: Vec::new(), level: Level::None };
+        let mut world = Self { env, servers: vec![Server::new()], clients: Vec::new() };
         world.env.plan_in(world.env.plan.active_ms * 1000, Event::Heal);
         world.env.plan_in(0, Event::Job(Job::Start(0)));
         for number in 0..clients {
@@ -50,13 +48,35 @@ impl World {
 
     /// Whether this run of the server goes on. After a failure nothing does.
     pub(crate) fn is_current(&self, who: Who) -> bool {
-        self.env.failure.is_none() && self.servers[who.server].boot == who.boot
+        let goes_on = self.env.failure.is_none() && !self.env.hands.is_over();
+        goes_on && self.servers[who.server].boot == who.boot
     }
 
     pub(crate) fn alive(&mut self, who: Who) -> Option<Alive<'_>> {
         let server = &mut self.servers[who.server];
         let process = server.process.as_mut().filter(|_| server.boot == who.boot)?;
         Some(Alive { process, journal: &mut server.journal, env: &mut self.env })
+    }
+
+    /// Whether a job may begin now. The files of a server are for one at a time of those that remove some.
+    pub(crate) fn may_begin(&mut self, job: Job) -> bool {
+        match job {
+            Job::Snapshot(who) | Job::Maintain(who) if self.is_current(who) => self.take_files(who, job),
+            _ => true,
+        }
+    }
+
+    /// Takes a server's files for a job; false if another one has them.
+    pub(crate) fn take_files(&mut self, who: Who, job: Job) -> bool {
+        let files = &mut self.servers[who.server].files;
+        *files.get_or_insert(job) == job
+    }
+
+    /// A job has ended.
+    pub(crate) fn on_job_done(&mut self, job: Job) {
+        if let Job::Snapshot(who) | Job::Maintain(who) | Job::Log(who) = job {
+            self.servers[who.server].files.take_if(|holder| *holder == job);
+        }
     }
 
     /// When a run of a server goes on, if it is frozen.
@@ -74,6 +94,7 @@ impl World {
                 let server = self.env.links[link].server;
                 self.frozen(Who { server, boot: self.servers[server].boot })
             }
+            Event::Wake(_, who) => who.and_then(|who| self.frozen(who)),
             Event::Arrive(..) | Event::Client(..) | Event::End(..) | Event::Fault(_) | Event::Heal => None,
             Event::Job(Job::Start(_)) => None,
         }
@@ -102,7 +123,7 @@ impl World {
             Event::End(who, end) => self.end(who, end),
             Event::Fault(fault) => faults::strike(self, fault),
             Event::Heal => faults::heal(self),
-            Event::Job(_) => unreachable!("the engine runs jobs"),
+            Event::Job(_) | Event::Wake(..) => unreachable!("the engine runs jobs"),
         }
     }
 
@@ -172,6 +193,7 @@ impl World {
         }
         marks.kills_in_recovery += u64::from(std::mem::replace(&mut server.is_starting, false));
         server.boot += 1;
+        server.files = None;
         match end {
             End::Killed | End::Stopped => server.disk.restart_process(),
             End::PowerCut => {

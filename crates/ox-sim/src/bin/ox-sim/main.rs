@@ -64,7 +64,6 @@ fn replay(seed: u64, steps: Option<u64>) -> String {
 }
 
 fn single(seed: u64, cli: &Cli) -> ExitCode {
-    panics::set_seed(seed);
     let plan = plan(seed, cli.steps);
     println!("seed {seed}: {plan:#?}");
     let outcome = run_told(seed, &plan, if cli.quiet { Told::Outcome } else { Told::Everything });
