@@ -416,18 +416,19 @@ impl Leader {
             self.count_synced(cx);
             return self.tell_commits(cx);
         }
+        if self.order.last_proposed() < zxid {
+            return self.close(cx, id);
+        }
+        // What others have agreed on without it was waited for too.
+        renew(&mut link.awaited, zxid, self.order.last_proposed(), cx.now_ms);
         // Learners of some releases acknowledge the history too, before or after they settle.
         if is_old {
             return;
-        }
-        if self.order.last_proposed() < zxid {
-            return self.close(cx, id);
         }
         if link.stage == Stage::Syncing {
             link.early_ack = zxid.max(link.early_ack);
             return;
         }
-        renew(&mut link.awaited, zxid, self.order.last_proposed(), cx.now_ms);
         if link.is_follower() {
             self.order.on_ack(link.server, zxid);
             self.tell_commits(cx);
