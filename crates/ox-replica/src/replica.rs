@@ -102,6 +102,8 @@ pub struct Replica {
     begins: Option<(Role, Zxid)>,
     /// The state that a leader sends.
     staged: Option<Box<State>>,
+    /// The same, complete and on its way to the disk: whatever becomes of the role, it is the state from then on.
+    installing: Option<Box<State>>,
     /// For the driver.
     effects: Effects,
     syncs: Syncs,
@@ -153,6 +155,7 @@ impl Replica {
             durable: last,
             begins: None,
             staged: None,
+            installing: None,
             effects: Effects::new(),
             syncs: Syncs::default(),
             touched: BTreeMap::new(),
@@ -201,12 +204,14 @@ impl Replica {
         match &item.ask {
             Ask::Connect { .. } => self.on_connect(now, item.conn, &item.ask, state, out),
             Ask::Gone => self.on_gone(item.conn, state),
+            // Nobody is served; the connection is about to be told.
+            _ if self.role == Role::None => self.give_up(item.conn, out),
+            _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
             Ask::Identified(ids) => {
                 if let Some(conn) = self.conns.get_mut(item.conn) {
                     conn.ids = Arc::clone(ids);
                 }
             }
-            _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
             Ask::Request { xid, op } if !read::is_read(*op) => {
                 let body = &submission.bytes[item.span.clone()];
                 self.on_write(now, item.conn, (*xid, *op, body), state, out);
@@ -324,7 +329,7 @@ impl Replica {
                 Maker::Leader => self.own.pop_match(session, cxid),
                 Maker::Server | Maker::Learner(_) => None,
             };
-            self.note_session(now, &record, proposal.maker);
+            self.note_session(&record, proposal.maker);
             if let Some(Own { origin, waiting, .. }) = own {
                 self.answer(now, &origin, &record, &outcome.applied, out);
                 self.answer_all(waiting, state, out);
