@@ -3,6 +3,7 @@
 use crate::engine::Ticket;
 use crate::faults::Fault;
 use crate::link::{LinkId, Way};
+use crate::net::{Side, WireId};
 
 /// One run of one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,16 @@ pub(crate) enum Event {
     /// The process ends.
     End(Who, End),
     Fault(Fault),
+    /// A learner's connection reaches the server it wants.
+    Dialed(WireId),
+    /// Bytes, or the end of a stream, of the given side arrive at the other.
+    Wired(WireId, Side),
+    /// A notification arrives.
+    Noted(usize, usize),
+    /// Election connections that are missing are tried.
+    Mesh,
+    /// An election connection is given up because nothing gets through.
+    Unmesh(usize, usize),
     /// All faults end for good.
     Heal,
     /// What somebody waited for has come.

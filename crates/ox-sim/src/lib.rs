@@ -25,6 +25,7 @@ mod finish;
 mod jobs;
 mod link;
 mod marks;
+mod net;
 mod outcome;
 mod plan;
 mod queue;

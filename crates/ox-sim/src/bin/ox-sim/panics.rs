@@ -1,6 +1,6 @@
 //! A panic is a failure of its seed. Where panics unwind, the other seeds go on; otherwise the program ends here.
 
-use crate::replay;
+use crate::{Wish, replay};
 use ox_sim::{Failure, Kind, running_seed};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 static MESSAGES: Mutex<BTreeMap<u64, String>> = Mutex::new(BTreeMap::new());
 
 /// Makes every panic say which seed it was.
-pub(crate) fn hook(steps: Option<u64>) {
+pub(crate) fn hook(wish: Wish) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map_or_else(String::new, |at| format!(" at {at}"));
@@ -19,7 +19,7 @@ pub(crate) fn hook(steps: Option<u64>) {
         MESSAGES.lock().insert(seed, format!("{message}{place}"));
         if cfg!(panic = "abort") {
             before(info);
-            println!("seed {seed} failed: {}\n{}", Kind::Panic.text(), replay(seed, steps));
+            println!("seed {seed} failed: {}\n{}", Kind::Panic.text(), replay(seed, wish));
             std::process::exit(i32::from(Kind::Panic as u8));
         }
     }));
