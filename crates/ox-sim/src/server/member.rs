@@ -85,9 +85,7 @@ impl Process {
                     DiskDone::Installed(_) => {
                         self.state = self.member.installing.take().expect("a state was installed");
                     }
-                    DiskDone::Truncated(Some(end)) if end < self.state.last_zxid() => {
-                        self.state = *left.expect("what is left was read");
-                    }
+                    DiskDone::Truncated(Some(_)) => self.state = *left.expect("what is left was read"),
                     _ => (),
                 }
                 self.replica.on_done(now, done);
