@@ -82,8 +82,7 @@ impl MemberConfig {
 /// A part that is more than the whole counts as the default, as for Apache.
 fn snapshot_size_factor(settings: &Settings) -> f64 {
     const DEFAULT: f64 = 0.33;
-    let asked = settings.text("snapshotSizeFactor").and_then(|text| text.trim().parse().ok());
-    asked.filter(|factor: &f64| *factor <= 1.0).unwrap_or(DEFAULT)
+    Some(settings.double("snapshotSizeFactor")).filter(|factor| *factor <= 1.0).unwrap_or(DEFAULT)
 }
 
 fn parts(addresses: &[Address]) -> Vec<(String, u16)> {
