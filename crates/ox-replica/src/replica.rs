@@ -103,6 +103,8 @@ pub struct Replica {
     begins: Option<(Role, Zxid)>,
     /// The state that a leader sends.
     staged: Option<Box<State>>,
+    /// The same, complete and on its way to the disk: whatever becomes of the role, it is the state from then on.
+    installing: Option<Box<State>>,
     /// For the driver.
     effects: Effects,
     syncs: Syncs,
@@ -155,6 +157,7 @@ impl Replica {
             durable: last,
             begins: None,
             staged: None,
+            installing: None,
             effects: Effects::new(),
             syncs: Syncs::default(),
             touched: BTreeMap::new(),
@@ -210,12 +213,14 @@ impl Replica {
         match &item.ask {
             Ask::Connect { .. } => self.on_connect(now, item.conn, &item.ask, state, out),
             Ask::Gone => self.on_gone(item.conn, state),
+            // Nobody is served; the connection is about to be told.
+            _ if self.role == Role::None => self.give_up(item.conn, out),
+            _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
             Ask::Identified(ids) => {
                 if let Some(conn) = self.conns.get_mut(item.conn) {
                     conn.ids = Arc::clone(ids);
                 }
             }
-            _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
             Ask::Request { xid, op } if !read::is_read(*op) => {
                 let body = &submission.bytes[item.span.clone()];
                 self.on_write(now, item.conn, (*xid, *op, body), state, out);

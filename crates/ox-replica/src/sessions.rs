@@ -117,6 +117,15 @@ impl Sessions {
         true
     }
 
+    /// A learner has heard of a client. If the session is somebody else's by now, the learner does not know for how long
+    /// it wants to live.
+    pub(crate) fn hear_from(&mut self, link: LinkId, id: SessionId, timeout_ms: i32, now_ms: i64) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let is_its = session.conn.is_none() && session.link.is_none_or(|owner| owner == link);
+        let timeout_ms = if is_its { timeout_ms } else { session.timeout_ms };
+        self.hear(id, timeout_ms, now_ms);
+    }
+
     /// Whether a learner may write for a session. Who is first gets one that nobody has.
     pub(crate) fn check_owner(&mut self, id: SessionId, link: LinkId) -> Result<(), ErrorCode> {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| !session.closing) else {
@@ -334,6 +343,17 @@ mod tests {
         assert_eq!(listed(None, 2), [(1, 10_000), (2, 6000)]);
         assert_eq!(listed(Some(2), 2), [(3, 5000)]);
         assert_eq!(listed(Some(3), 2), []);
+    }
+
+    #[test]
+    fn a_learner_that_has_lost_a_session_does_not_shorten_its_life() {
+        let mut sessions = Sessions::new(1000);
+        sessions.add(SessionId(1), 2000, 0, Touch::default(), None);
+        assert!(sessions.move_to(SessionId(1), 2000, 0, LinkId(7)));
+        assert!(sessions.attach(SessionId(1), 9000, 0, Touch::default(), ConnId::new(0, 1, 1)));
+        sessions.hear_from(LinkId(7), SessionId(1), 2000, 500);
+        assert_eq!(expired(&mut sessions, 9000), []);
+        assert_eq!(expired(&mut sessions, 10_000), [1]);
     }
 
     #[test]
