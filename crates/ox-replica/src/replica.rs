@@ -42,7 +42,7 @@ use ox_tree::read::{self, Asker, Question, Then};
 use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use sweep::Sweep;
 use syncs::Syncs;
@@ -108,8 +108,7 @@ pub struct Replica {
     /// For the driver.
     effects: Effects,
     syncs: Syncs,
-    /// Sessions that came to life anywhere, or have come to this learner and are being asked for.
-    touched: BTreeMap<SessionId, i32>,
+    /// Sessions that have come to this learner, for which the leader is being asked.
     revalidating: VecDeque<Revalidating>,
     todo: VecDeque<Todo>,
     pinged_ms: i64,
@@ -160,7 +159,6 @@ impl Replica {
             installing: None,
             effects: Effects::new(),
             syncs: Syncs::default(),
-            touched: BTreeMap::new(),
             revalidating: VecDeque::new(),
             todo: VecDeque::new(),
             pinged_ms: now.mono_ms,
@@ -338,7 +336,6 @@ impl Replica {
                 Maker::Leader => self.own.pop_match(session, cxid),
                 Maker::Server | Maker::Learner(_) => None,
             };
-            self.note_session(&record, proposal.maker);
             if let Some(Own { origin, waiting, .. }) = own {
                 self.answer(now, &origin, &record, &outcome.applied, out);
                 self.answer_all(waiting, state, out);

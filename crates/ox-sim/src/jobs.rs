@@ -14,6 +14,7 @@ use crate::server::member::{server_id, truncated};
 use crate::server::process::Process;
 use crate::server::{Report, Unsynced};
 use crate::world::{Alive, World};
+use ox_proto::Zxid;
 use ox_replica::LogBatch;
 use ox_store::{
     Appended, Error, LogOptions, MemberLog, MemberOptions, Opened, OpenedMember, SnapshotTaken, Standing, Store,
@@ -284,12 +285,13 @@ fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&Frozen>) -> R
 /// Appends all batches that are there, up to the limit, and syncs once.
 fn write_group(world: &SharedWorld, who: Who, log: &mut Log, first: Arc<LogBatch>) -> Result<(), Error> {
     let limit = world.lock().env.plan.batch_records;
-    let (mut records, mut batches, mut snapshot_due) = (0, 0, None);
+    let (mut records, mut batches, mut snapshot_due, mut last) = (0, 0, None, Zxid::ZERO);
     let file = log.current_file();
     let mut next = Some(first);
     while let Some(batch) = next {
         records += batch.records;
         batches += 1;
+        last = batch.last;
         if log.append(&batch)? == Appended::SnapshotDue {
             snapshot_due = Some(batch.last);
         }
@@ -297,7 +299,8 @@ fn write_group(world: &SharedWorld, who: Who, log: &mut Log, first: Arc<LogBatch
     }
     let is_first = log.current_file() != file;
     cut_before_sync(&mut world.lock(), who, is_first && 1 < records);
-    let last = log.sync()?.last;
+    let synced = log.sync()?.last;
+    assert_eq!(synced, last, "all that was appended is synced");
     let mut world = world.lock();
     let Some(Alive { process, track, env }) = world.alive(who) else { return Ok(()) };
     env.note(format_args!("log: synced to {last}"));

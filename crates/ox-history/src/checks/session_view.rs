@@ -54,7 +54,8 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
                 return Err(Violation::new(reason, place, detail));
             }
             let missed = everybody.before(sent.at).filter(|before| reply.zxid < before.zxid);
-            if let (Op::Sync { .. }, Some(missed)) = (&sent.op, missed) {
+            // A sync that was turned away promises nothing.
+            if let (Op::Sync { .. }, 0, Some(missed)) = (&sent.op, reply.err, missed) {
                 let detail = format!("sync shows {}, {} had been answered before", reply.zxid, missed.zxid);
                 return Err(Violation::new(Reason::SyncMissedWrite, place, detail));
             }

@@ -12,7 +12,7 @@ use crate::sessions::{Sessions, Touch};
 use crate::submission::{Ask, Submission};
 use bytes::Bytes;
 use ox_proto::quorum::identities::{RawIds, put_ids};
-use ox_proto::txn::{Record, Txn as Body};
+use ox_proto::txn::Record;
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::outbox::Outboxes;
@@ -284,7 +284,6 @@ impl Replica {
         self.sessions = Sessions::new(self.tick_ms);
         self.own.clear();
         self.syncs.clear();
-        self.touched.clear();
         self.revalidating.clear();
         self.todo.clear();
         self.todo.push_back(Todo::HangUp);
@@ -315,14 +314,12 @@ impl Replica {
     /// Tells the leader which sessions were heard of since it last asked.
     fn answer_ping(&mut self, now: Now, zxid: Zxid) {
         let Some(link) = self.as_peer().and_then(Peer::learner).map(ox_zab::Learner::link) else { return };
-        let mut touched = std::mem::take(&mut self.touched);
-        touched.extend(self.sessions.heard_since(self.pinged_ms));
-        self.pinged_ms = now.mono_ms;
         let mut data = Vec::new();
-        for (session, timeout_ms) in touched {
+        for (session, timeout_ms) in self.sessions.heard_since(self.pinged_ms) {
             session.put(&mut data);
             timeout_ms.put(&mut data);
         }
+        self.pinged_ms = now.mono_ms;
         self.send(link, Message::Pong(zxid, data.into()));
     }
 
@@ -387,13 +384,6 @@ impl Replica {
             (Zab::Member(peer), Role::Leader) => peer.on_sync(id),
             (_, Role::Learner(link)) => self.send_request(link, session, xid, op, &body, Some(&ids)),
             _ => (),
-        }
-    }
-
-    /// Notes sessions that begin; a learner reports them as alive.
-    pub(super) fn note_session(&mut self, record: &Record<'_>, maker: Maker) {
-        if let (Body::CreateSession { timeout_ms }, Maker::Leader) = (&record.txn, maker) {
-            self.touched.insert(record.header.session, *timeout_ms);
         }
     }
 
