@@ -3,6 +3,7 @@
 //! Each section starts its servers itself, so that memory and start-up are measured on fresh processes and a section that
 //! fails costs only its own rows. After each section the report so far is written.
 
+pub mod ensemble;
 pub mod goal;
 pub mod report;
 pub mod sections;
