@@ -3,6 +3,7 @@
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble, Role};
 
+use crate::config::{long_not_negative, not_negative};
 use crate::settings::Settings;
 
 /// A leader is looked for at least so long before clients may read, as in Apache.
@@ -31,6 +32,34 @@ pub struct MemberConfig {
     pub notification_longest_ms: i64,
     /// Committed transactions kept in memory for learners.
     pub commit_log_count: usize,
+    /// The port on which followers serve observers.
+    pub observer_master_port: Option<u16>,
+    /// Time to reach the leader.
+    pub connect_ms: i64,
+    /// Time between two attempts.
+    pub connect_pause_ms: i64,
+    /// The longest pause before an observer connects.
+    pub reconnect_delay_ms: u64,
+    /// The longest pause before an observer that has lost its leader looks for another.
+    pub observer_rest_ms: i64,
+    /// When a new leader that waits for others gives up because they look for one again.
+    pub epoch_wait_ms: Option<i64>,
+    /// Observers that get a snapshot at a time.
+    pub snap_syncs_max: usize,
+    /// Observers that get a diff at a time.
+    pub diff_syncs_max: usize,
+    /// Learners always get a snapshot.
+    pub always_snap: bool,
+    /// A leader serves clients.
+    pub leader_serves: bool,
+    /// Attempts to bind the election port; 0 is without end.
+    pub bind_attempts: u32,
+    /// Keep-alive on election connections.
+    pub keep_alive: bool,
+    /// What a learner writes to its leader leaves at once.
+    pub learner_nodelay: bool,
+    /// What a leader writes to its learners leaves at once.
+    pub leader_nodelay: bool,
     /// New sessions are known to their server only.
     pub local_sessions: bool,
     /// Such a session becomes global when it needs to.
@@ -46,16 +75,32 @@ impl MemberConfig {
         let long = |key: &str| i64::from(settings.int(key));
         let (tick_ms, sync_ticks) = (long("tickTime"), i64::from(settings.optional_int("syncLimit").unwrap_or(0)));
         let handshake_ms = Some(long("quorumCnxnTimeoutMs")).filter(|ms| 0 < *ms).unwrap_or(tick_ms * sync_ticks);
+        let init_ticks = i64::from(settings.optional_int("initLimit").unwrap_or(0));
         Self {
             server,
             ensemble,
-            init_ticks: i64::from(settings.optional_int("initLimit").unwrap_or(0)),
+            init_ticks,
             sync_ticks,
             cnx_timeout_ms: long("cnxTimeout").max(1),
             handshake_ms: handshake_ms.max(1),
             listen_on_all_ips: settings.flag("quorumListenOnAllIPs"),
             notification_first_ms: long("fastleader.minNotificationInterval").max(1),
             notification_longest_ms: long("fastleader.maxNotificationInterval").max(1),
+            observer_master_port: u16::try_from(settings.int("observerMasterPort")).ok().filter(|port| *port != 0),
+            connect_ms: tick_ms
+                * Some(long("connectToLearnerMasterLimit")).filter(|ticks| 0 < *ticks).unwrap_or(init_ticks),
+            connect_pause_ms: long("leaderConnectDelayDuringRetryMs").max(0),
+            reconnect_delay_ms: long_not_negative(settings.long("observer.reconnectDelayMs")),
+            observer_rest_ms: settings.long("observer.election.DelayMs").clamp(0, i64::from(i32::MAX)),
+            epoch_wait_ms: Some(long("leader.maxTimeToWaitForEpoch")).filter(|ms| 0 <= *ms),
+            snap_syncs_max: not_negative(settings.int("leader.maxConcurrentSnapSyncs")) as usize,
+            diff_syncs_max: not_negative(settings.int("leader.maxConcurrentDiffSyncs")) as usize,
+            always_snap: settings.flag("forceSnapshotSync"),
+            leader_serves: !settings.flag("leaderServes"),
+            bind_attempts: not_negative(settings.int("electionPortBindRetry")),
+            keep_alive: settings.flag("tcpKeepAlive"),
+            learner_nodelay: settings.flag("follower.nodelay"),
+            leader_nodelay: settings.flag("leader.nodelay"),
             local_sessions: settings.flag("localSessionsEnabled"),
             local_sessions_upgrading: settings.flag("localSessionsUpgradingEnabled"),
             read_only_after_ms: settings.flag("readonlymode.enabled").then_some(tick_ms.max(READ_ONLY_AFTER_MS)),
@@ -77,6 +122,20 @@ impl MemberConfig {
     /// Where this server listens for learners when it leads.
     pub fn quorum_binds(&self) -> Vec<Address> {
         self.binds(self.quorum_addresses(self.server).unwrap_or_default())
+    }
+
+    /// Where observers find followers that serve them, by follower; none if they are to go to the leader.
+    pub fn observer_masters(&self) -> Vec<(ServerId, Vec<Address>)> {
+        let Some(port) = self.observer_master_port else { return Vec::new() };
+        let voters = self.ensemble.members().iter().filter(|(_, member)| member.role == Role::Participant);
+        let at = |address: &Address| Address::new(&address.host, port);
+        voters.map(|(id, member)| (*id, member.quorum.iter().map(at).collect())).collect()
+    }
+
+    /// Where this server listens for observers when it follows.
+    pub fn observer_master_binds(&self) -> Vec<Address> {
+        let mine = self.observer_masters().into_iter().find(|(id, _)| *id == self.server);
+        self.binds(mine.map(|(_, addresses)| addresses).unwrap_or_default())
     }
 
     /// Where this server listens for notifications.

@@ -52,5 +52,8 @@ pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 /// Nodes that are removed by themselves in one step, for the same reason.
 pub const SWEPT_AT_ONCE_MAX: usize = 256;
 
+/// Questions of observers that may wait for the leader's answer. There are as many as clients that come at once.
+pub const RELAYED_MAX: usize = 256 << 10;
+
 /// Identities one connection may collect; each costs memory, and time at every check.
 pub const IDENTITIES_MAX: usize = 256;

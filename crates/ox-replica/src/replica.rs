@@ -12,6 +12,7 @@ mod member;
 mod own;
 mod proposals;
 mod read_only;
+mod relay;
 mod sweep;
 mod syncs;
 
@@ -31,7 +32,7 @@ pub use local::LocalSessions;
 use local::{Local, LocalWrite, Newcomer};
 use log_room::LogRoom;
 pub use log_room::Writes;
-use member::{Revalidating, Todo};
+use member::{AskedBy, Revalidating, Todo};
 use own::{Origin, Own, OwnWrites, Waiting, What};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::password::session_password;
@@ -47,7 +48,7 @@ use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
 use read_only::ReadOnly;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use sweep::Sweep;
 use syncs::Syncs;
@@ -71,6 +72,8 @@ pub struct ReplicaSettings {
     pub sweep_never_used_ms: i64,
     /// Whether a member's sessions are local.
     pub local_sessions: LocalSessions,
+    /// Whether a member that leads serves clients.
+    pub leader_serves: bool,
     /// How long a member looks for a leader before clients may read; none is for ever.
     pub read_only_after_ms: Option<i64>,
 }
@@ -102,6 +105,7 @@ enum Role {
 pub struct Replica {
     me: ServerId,
     tick_ms: i32,
+    leader_serves: bool,
     zab: Zab,
     role: Role,
     /// The last transaction that was made here.
@@ -121,6 +125,8 @@ pub struct Replica {
     syncs: Syncs,
     /// Sessions that have come to this learner, for which the leader is being asked.
     revalidating: VecDeque<Revalidating>,
+    /// Sessions that observers have heard of since the leader asked.
+    relayed: BTreeMap<SessionId, i32>,
     todo: VecDeque<Todo>,
     pinged_ms: i64,
     pending: Pending,
@@ -150,7 +156,12 @@ impl Replica {
         }
         let last = state.last_zxid();
         let zab = Zab::Alone(Broadcast::new(Quorum::majority_of([me]), last));
-        let settings = ReplicaSettings { local_sessions: LocalSessions::Off, read_only_after_ms: None, ..settings };
+        let settings = ReplicaSettings {
+            local_sessions: LocalSessions::Off,
+            leader_serves: true,
+            read_only_after_ms: None,
+            ..settings
+        };
         Self { role: Role::Leader, sessions, ..Self::new(settings, zab, last, now) }
     }
 
@@ -163,6 +174,7 @@ impl Replica {
         Self {
             me: ServerId(i64::from(settings.server)),
             tick_ms: settings.tick_ms,
+            leader_serves: settings.leader_serves,
             zab,
             role: Role::None,
             last_made: last,
@@ -174,6 +186,7 @@ impl Replica {
             effects: Effects::new(),
             syncs: Syncs::default(),
             revalidating: VecDeque::new(),
+            relayed: BTreeMap::new(),
             todo: VecDeque::new(),
             pinged_ms: now.mono_ms,
             pending: Pending::default(),
@@ -405,7 +418,7 @@ impl Replica {
         let Ask::Connect { session, proven, timeout_ms, read_only, address, ids, touch } = ask else { return };
         state.watches().lock().add_conn(conn, *address);
         self.conns.insert(ConnState::new(conn, Arc::clone(ids)));
-        if self.role == Role::None || !self.may_come_in(*session, *read_only, state) {
+        if !(self.takes_clients() || self.is_read_only()) || !self.may_come_in(*session, *read_only, state) {
             return self.give_up(conn, out);
         }
         let newcomer = Newcomer { conn, address: *address, timeout_ms: *timeout_ms, read_only: *read_only, touch };
@@ -447,15 +460,9 @@ impl Replica {
         if let Role::Learner(link) = self.role
             && *proven
         {
-            let asked = Revalidating {
-                conn,
-                address: *address,
-                session: *session,
-                timeout_ms: *timeout_ms,
-                read_only: *read_only,
-                touch: touch.clone(),
-            };
-            return self.revalidate(link, asked);
+            let (address, read_only, touch) = (*address, *read_only, touch.clone());
+            let by = AskedBy::Conn { conn, address, read_only, touch };
+            return self.revalidate(link, Revalidating { session: *session, timeout_ms: *timeout_ms, by });
         }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
             self.addresses.count(*session, *address);

@@ -10,7 +10,8 @@ use ox_store::disk::Disk;
 use ox_store::{Loaded, MemberLog, MemberOptions, OpenedMember, Standing, Store};
 use ox_tree::State;
 use ox_zab::{
-    ElectionSettings, Epoch, Epochs, History, LearnerKind, Peer, PeerSettings, Quorum, Quorums, Recovered, Timing, Txn,
+    ElectionSettings, Epoch, Epochs, History, LearnerKind, Peer, PeerOptions, PeerSettings, Quorum, Quorums, Recovered,
+    Timing, Txn,
 };
 use std::sync::Arc;
 
@@ -95,6 +96,16 @@ fn peer_settings(config: &Config, member: &MemberConfig) -> PeerSettings {
             first_wait_ms: member.notification_first_ms,
             longest_wait_ms: member.notification_longest_ms,
             ..ElectionSettings::default()
+        },
+        options: PeerOptions {
+            serves_observers: member.observer_master_port.is_some(),
+            snaps_max: member.snap_syncs_max,
+            diffs_max: member.diff_syncs_max,
+            always_snap: member.always_snap,
+            epoch_wait_ms: member.epoch_wait_ms,
+            dial_ms: member.connect_ms,
+            dial_pause_ms: member.connect_pause_ms,
+            observer_rest_ms: member.observer_rest_ms,
         },
     }
 }

@@ -19,6 +19,7 @@ pub(crate) fn replica_settings(config: &Config, threads: usize, session_clock_ms
         sweep_per_minute: i64::from(containers.max_per_minute),
         sweep_never_used_ms: containers.max_never_used_ms.map_or(0, |ms| i64::try_from(ms).unwrap_or(i64::MAX)),
         local_sessions: config.member.as_ref().map_or(LocalSessions::Off, local_sessions),
+        leader_serves: config.member.as_ref().is_none_or(|member| member.leader_serves),
         read_only_after_ms: config.member.as_ref().and_then(|member| member.read_only_after_ms),
     }
 }

@@ -12,6 +12,7 @@ mod command;
 mod dial;
 mod election;
 mod link;
+mod masters;
 mod socket;
 
 pub(crate) use command::{Command, Event, Orders};
@@ -22,6 +23,7 @@ use crate::watchdog::Turns;
 use dial::{Dialed, Dialer, Target};
 use election::Elections;
 use link::{End, Links};
+use masters::{Choice, Masters};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_config::MemberConfig;
@@ -30,11 +32,15 @@ use ox_proto::ensemble::Address;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 const WAKER: Token = Token(0);
 const ELECTION_LISTENER: Token = Token(1);
 const QUORUM_LISTENER: Token = Token(2);
+const OBSERVER_LISTENER: Token = Token(3);
+/// Between two attempts to bind the election port, as in Apache.
+const BIND_PAUSE: Duration = Duration::from_secs(1);
 /// Tokens of connections begin here.
 const FIRST_TOKEN: usize = 16;
 
@@ -47,10 +53,13 @@ pub(crate) struct Peers {
     dialer: Dialer,
     election_listener: TcpListener,
     quorum_listener: Option<TcpListener>,
+    /// Of a follower that serves observers.
+    observer_listener: Option<TcpListener>,
     elections: Elections,
     links: Links,
-    /// Who was dialled last.
-    leader: Option<ServerId>,
+    masters: Masters,
+    /// Who was dialled last, and for which leader.
+    dialled: Option<(ServerId, ServerId)>,
     next_token: usize,
     events: Vec<Event>,
 }
@@ -63,19 +72,21 @@ impl Peers {
         poll: Poll,
         orders: Arc<Orders>,
     ) -> io::Result<Self> {
-        let mut election_listener = bind(&member.election_binds())?;
+        let mut election_listener = bind_patiently(&member)?;
         poll.registry().register(&mut election_listener, ELECTION_LISTENER, Interest::READABLE)?;
         Ok(Self {
-            dialer: Dialer::new(Arc::clone(&orders), Duration::from_millis(member.cnx_timeout_ms.unsigned_abs())),
+            dialer: Dialer::new(Arc::clone(&orders), &member),
             elections: Elections::new(&member).map_err(io::Error::other)?,
-            leader: None,
-            links: Links::new(packet_bytes_max(&shared)),
+            masters: Masters::new(&member),
+            dialled: None,
+            links: Links::new(packet_bytes_max(&shared), &member),
             shared,
             member,
             orders,
             poll,
             election_listener,
             quorum_listener: None,
+            observer_listener: None,
             next_token: FIRST_TOKEN,
             events: Vec::new(),
         })
@@ -96,7 +107,7 @@ impl Peers {
                 match event.token() {
                     WAKER => (),
                     ELECTION_LISTENER => self.accept_elections(),
-                    QUORUM_LISTENER => self.accept_links(),
+                    QUORUM_LISTENER | OBSERVER_LISTENER => self.accept_links(),
                     token => self.on_ready(token),
                 }
             }
@@ -123,7 +134,8 @@ impl Peers {
     }
 
     fn accept_links(&mut self) {
-        while let Some(stream) = self.quorum_listener.as_ref().and_then(accept) {
+        let accepted = |listener: &Option<TcpListener>| listener.as_ref().and_then(accept);
+        while let Some(stream) = accepted(&self.quorum_listener).or_else(|| accepted(&self.observer_listener)) {
             let token = self.token();
             if let Some(id) = self.links.add(stream, token, End::Learner, self.poll.registry()) {
                 self.events.push(Event::Linked(id));
@@ -142,11 +154,7 @@ impl Peers {
             match command {
                 Command::Notify(to, note) => self.elections.notify(to, &note, &mut self.dialer, &mut self.events),
                 Command::Dial(leader) => {
-                    self.leader = Some(leader);
-                    match self.member.quorum_addresses(leader) {
-                        Some(addresses) => self.dialer.dial(Target::Leader(leader), addresses),
-                        None => self.events.push(Event::Dialed(None)),
-                    }
+                    self.dial(leader);
                 }
                 Command::Send(link, bytes) => self.links.send(link, bytes, &mut self.events),
                 Command::Snapshot(link, frozen) => self.links.send_state(link, frozen, &mut self.events),
@@ -154,17 +162,33 @@ impl Peers {
                 Command::Close(link) => self.links.close(link),
                 Command::Consumed(link, bytes) => self.links.consumed(link, bytes, &mut self.events),
                 Command::Listen(listen) => self.listen(listen),
+                Command::ServeObservers => self.serve_observers(),
             }
         }
         self.links.flush_all(&mut self.events);
     }
 
+    fn dial(&mut self, leader: ServerId) {
+        match self.masters.choose(leader, &self.member) {
+            Some(Choice { server, addresses, pause }) => {
+                self.dialled = Some((server, leader));
+                self.dialer.dial(Target::Leader(server), addresses, pause);
+            }
+            None => {
+                self.dialled = None;
+                self.events.push(Event::Dialed(None));
+            }
+        }
+    }
+
     fn take_dialed(&mut self) {
         for Dialed { target, stream } in self.dialer.take() {
             match (target, stream) {
-                (Target::Leader(server), _) if self.leader != Some(server) => (), // it is not wanted any more
+                // It is not wanted any more.
+                (Target::Leader(server), _) if self.dialled.is_none_or(|(dialled, _)| dialled != server) => (),
                 (Target::Leader(_), None) => self.events.push(Event::Dialed(None)),
-                (Target::Leader(_), Some(stream)) => {
+                (Target::Leader(server), Some(stream)) => {
+                    self.shared.stats.observed.store(server.0, Relaxed);
                     let token = self.token();
                     let options = self.shared.state.read().options().clone();
                     let link = self.links.add(stream, token, End::Leader(options), self.poll.registry());
@@ -180,7 +204,7 @@ impl Peers {
 
     fn listen(&mut self, listen: bool) {
         if !listen {
-            self.quorum_listener = None;
+            (self.quorum_listener, self.observer_listener) = (None, None);
             return;
         }
         if self.quorum_listener.is_some() {
@@ -196,6 +220,18 @@ impl Peers {
                 tracing::error!(%error, "cannot listen for learners");
                 self.events.push(Event::CannotListen);
             }
+        }
+    }
+
+    /// Lets observers connect. If they cannot, they go elsewhere.
+    fn serve_observers(&mut self) {
+        let registered = bind(&self.member.observer_master_binds()).and_then(|mut listener| {
+            self.poll.registry().register(&mut listener, OBSERVER_LISTENER, Interest::READABLE)?;
+            Ok(listener)
+        });
+        match registered {
+            Ok(listener) => self.observer_listener = Some(listener),
+            Err(error) => tracing::error!(%error, "cannot listen for observers"),
         }
     }
 
@@ -230,6 +266,21 @@ fn accept(listener: &TcpListener) -> Option<TcpStream> {
                 tracing::warn!(%error, "cannot accept a server");
                 return None;
             }
+        }
+    }
+}
+
+/// Binds the election port, which somebody may be about to leave.
+fn bind_patiently(member: &MemberConfig) -> io::Result<TcpListener> {
+    let mut attempts = 1;
+    loop {
+        match bind(&member.election_binds()) {
+            Err(error) if member.bind_attempts == 0 || attempts < member.bind_attempts => {
+                tracing::warn!(%error, attempts, "cannot listen on the election port; trying again");
+                attempts += 1;
+                std::thread::sleep(BIND_PAUSE);
+            }
+            done => return done,
         }
     }
 }

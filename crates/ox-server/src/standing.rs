@@ -4,6 +4,7 @@ use crate::shared::Shared;
 use ox_proto::ServerId;
 use ox_replica::Replica;
 use ox_zab::{LearnerKind, Peer, PeerState};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ pub(crate) enum Standing {
     /// Without a leader, for clients that only read.
     ReadOnly,
     Leader(Following),
-    Follower,
-    /// Of which leader.
+    /// With so many observers, if it serves any.
+    Follower(Option<i64>),
+    /// Of which server.
     Observer(ServerId),
 }
 
@@ -45,21 +47,28 @@ impl Standing {
                 let _ = sender.send(Self::of(replica)); // nobody waits any more when this fails
             }));
         });
-        receiver.recv_timeout(PATIENCE).ok().flatten()
+        let standing = receiver.recv_timeout(PATIENCE).ok().flatten()?;
+        Some(match standing {
+            Self::Observer(_) => Self::Observer(ServerId(shared.stats.observed.load(Relaxed))),
+            other => other,
+        })
     }
 
     fn of(replica: &Replica) -> Option<Self> {
         if replica.is_read_only() {
             return Some(Self::ReadOnly);
         }
-        if !replica.is_serving() {
+        if !replica.takes_clients() {
             return None;
         }
         let Some(peer) = replica.as_peer() else { return Some(Self::Alone) };
         match peer.state() {
             PeerState::Looking => None,
             PeerState::Leading => Some(Self::Leader(Following::of(peer))),
-            PeerState::Following => Some(Self::Follower),
+            PeerState::Following => {
+                let observers = peer.master().map(|master| i64::try_from(master.active()).unwrap_or(i64::MAX));
+                Some(Self::Follower(observers))
+            }
             PeerState::Observing => peer.leader_id().map(Self::Observer),
         }
     }
@@ -70,7 +79,7 @@ impl Standing {
             Self::Alone => "standalone",
             Self::ReadOnly => "read-only",
             Self::Leader(_) => "leader",
-            Self::Follower => "follower",
+            Self::Follower(_) => "follower",
             Self::Observer(_) => "observer",
         }
     }

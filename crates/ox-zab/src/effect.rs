@@ -101,6 +101,8 @@ pub enum Effect {
     Looking,
     /// Elected: let learners connect.
     Listen,
+    /// Following: let observers connect.
+    ServeObservers,
     /// A learner says something that is not about history.
     FromLearner(LinkId, ServerId, Message),
     /// The leader says something that is not about history.

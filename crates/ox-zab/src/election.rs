@@ -87,6 +87,12 @@ impl Election {
         }
     }
 
+    /// Whether a server has cast the vote that elected this one.
+    pub(crate) fn was_elected_by(&self, server: ServerId) -> bool {
+        let (vote, round) = self.outcome;
+        self.heard.get(&server).is_some_and(|note| note.vote.leader == vote.leader && note.round == round)
+    }
+
     /// What this server is doing.
     pub fn state(&self) -> PeerState {
         self.state

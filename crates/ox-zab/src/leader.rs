@@ -16,6 +16,7 @@ use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
 use crate::history::Catch;
 use crate::message::{LearnerKind, Message, Txn};
+use crate::options::PeerOptions;
 use crate::quorum::Quorums;
 use crate::timing::Timing;
 use bytes::Bytes;
@@ -52,6 +53,8 @@ pub struct Candidate {
     pub config: Bytes,
     /// Of the configuration.
     pub config_version: i64,
+    /// How many observers are served at a time.
+    pub options: PeerOptions,
 }
 
 /// A server that was elected.
@@ -76,6 +79,7 @@ pub struct Leader {
     applied: Zxid,
     syncs: Syncs,
     ping_at_ms: i64,
+    began_ms: i64,
     /// When a step towards being established was last taken. That learners come and go is none.
     progress_ms: i64,
     own_awaited: Awaited,
@@ -101,6 +105,7 @@ impl Leader {
             applied,
             syncs: Syncs::default(),
             ping_at_ms: cx.now_ms + timing.ping_ms(),
+            began_ms: cx.now_ms,
             progress_ms: cx.now_ms,
             own_awaited: None,
             knocked_ms: None,
@@ -119,6 +124,11 @@ impl Leader {
     /// The epoch, once it is fixed.
     pub fn epoch(&self) -> Option<Epoch> {
         (Phase::Gathering < self.phase).then_some(self.epoch)
+    }
+
+    /// Since when hellos of a quorum are awaited, if they are.
+    pub fn gathers_since_ms(&self) -> Option<i64> {
+        (self.phase == Phase::Gathering).then_some(self.began_ms)
     }
 
     /// The zxid of the next proposal; none when the epoch has no more, and the leader leaves.
@@ -398,6 +408,9 @@ impl Leader {
     fn sync(&mut self, cx: &mut Context<'_>, id: LinkId) {
         let agreed = self.agreed();
         let processed = if self.phase == Phase::Established { self.order.committed() } else { self.initial };
+        if self.me.options.always_snap {
+            return self.give(cx, id, Given::State);
+        }
         let link = self.links.get_mut(&id).expect("it has just spoken");
         let given = match cx.history.catch_up(link.last, processed, agreed) {
             Catch::Diff { told, after } => Given::Diff(told, after),
@@ -417,8 +430,12 @@ impl Leader {
     /// Gives a learner what it lacks, and everything new from now on.
     fn give(&mut self, cx: &mut Context<'_>, id: LinkId, given: Given) {
         let agreed = self.agreed();
+        let gets_state = matches!(given, Given::State);
+        if self.is_busy(id, gets_state) {
+            return self.close(cx, id); // it comes again
+        }
         let link = self.links.get_mut(&id).expect("it has just spoken");
-        (link.stage, link.synced_to) = (Stage::Syncing, agreed);
+        (link.stage, link.synced_to, link.gets_state) = (Stage::Syncing, agreed, gets_state);
         let after = match given {
             Given::Diff(told, after) => {
                 cx.out.push(Effect::Send(id, Message::Diff(told)));
@@ -447,6 +464,16 @@ impl Leader {
         }
         let config = self.me.config.clone();
         cx.send(id, Message::NewLeader { epoch: self.epoch, config });
+    }
+
+    /// Whether so many observers get the same that another one has to wait. Followers are never kept waiting.
+    fn is_busy(&self, id: LinkId, gets_state: bool) -> bool {
+        let PeerOptions { snaps_max, diffs_max, .. } = self.me.options;
+        let gets_it =
+            |link: &&Link| link.stage == Stage::Syncing && !link.is_follower() && link.gets_state == gets_state;
+        let is_follower = self.links.get(&id).is_some_and(Link::is_follower);
+        let max = if gets_state { snaps_max } else { diffs_max };
+        !is_follower && max <= self.links.values().filter(gets_it).count()
     }
 
     fn on_ack(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid) {

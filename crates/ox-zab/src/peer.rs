@@ -17,7 +17,9 @@ use crate::epoch::{Epoch, Epochs};
 use crate::history::History;
 use crate::leader::{Candidate, Leader};
 use crate::learner::{Claim, Learner};
+use crate::master::{Master, Office};
 use crate::message::{LearnerKind, Message, Txn};
+use crate::options::PeerOptions;
 use crate::quorum::Quorums;
 use crate::timing::Timing;
 use crate::vote::{Notification, Vote};
@@ -27,9 +29,8 @@ use ox_proto::Zxid;
 use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeSet;
 
-/// How often a leader that does not answer yet is dialled, and how long in between.
+/// How often a leader that does not answer yet is dialled.
 const DIALS_MAX: u32 = 10;
-const DIAL_PAUSE_MS: i64 = 100;
 
 /// What the configuration says about a member.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub struct PeerSettings {
     pub timing: Timing,
     /// Of elections.
     pub election: ElectionSettings,
+    /// What most members leave alone.
+    pub options: PeerOptions,
 }
 
 /// What a member's disk holds when it starts.
@@ -77,7 +80,7 @@ pub enum Standing {
 enum Role {
     Looking,
     Leading(Box<Leader>),
-    Dialing { leader: ServerId, attempts: u32, again_at_ms: Option<i64> },
+    Dialing { leader: ServerId, since_ms: i64, attempts: u32, again_at_ms: Option<i64> },
     Learning(Box<Learner>),
     Leaving,
 }
@@ -92,6 +95,12 @@ pub struct Peer {
     history: History,
     durable: Zxid,
     applied: Zxid,
+    /// Everything up to here is agreed on, as far as this member has heard.
+    committed: Zxid,
+    /// A follower's observers.
+    master: Option<Box<Master>>,
+    /// Until then an observer does not look for a leader.
+    rests_until_ms: i64,
     jobs: usize,
     wants_snapshot: bool,
     standing: Standing,
@@ -117,6 +126,9 @@ impl Peer {
             history,
             durable: last,
             applied: last,
+            committed: Zxid::ZERO,
+            master: None,
+            rests_until_ms: i64::MIN,
             jobs: 0,
             wants_snapshot: false,
             standing,
@@ -147,6 +159,11 @@ impl Peer {
         if let Role::Learning(learner) = &self.role { Some(learner) } else { None }
     }
 
+    /// As follower that serves observers.
+    pub fn master(&self) -> Option<&Master> {
+        self.master.as_deref()
+    }
+
     /// Who leads, as far as this member knows.
     pub fn leader_id(&self) -> Option<ServerId> {
         match &self.role {
@@ -173,8 +190,11 @@ impl Peer {
             Role::Looking => self.election.deadline(),
             Role::Leading(leader) => Some(leader.deadline()),
             Role::Dialing { again_at_ms, .. } => *again_at_ms,
-            Role::Learning(learner) => learner.deadline(),
-            Role::Leaving => None,
+            Role::Learning(learner) => {
+                let of_observers = self.master.as_ref().and_then(|master| master.deadline());
+                learner.deadline().into_iter().chain(of_observers).min()
+            }
+            Role::Leaving => Some(self.rests_until_ms).filter(|_| self.is_idle()),
         }
     }
 
@@ -192,8 +212,11 @@ impl Peer {
                 }
             }
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_time(cx)),
-            Role::Learning(_) => self.learn(now_ms, out, |learner, cx| learner.on_time(cx)),
-            Role::Leaving => (),
+            Role::Learning(_) => {
+                self.learn(now_ms, out, |learner, cx| learner.on_time(cx));
+                self.serve(now_ms, out, |master, cx| master.on_time(cx));
+            }
+            Role::Leaving => self.leave_further(now_ms, out),
         }
     }
 
@@ -201,6 +224,9 @@ impl Peer {
     pub fn on_notification(&mut self, now_ms: i64, from: ServerId, note: Notification, out: &mut Effects) {
         if matches!(self.role, Role::Leaving) {
             return; // the vote is not known yet
+        }
+        if self.is_deserted(now_ms, from, &note) {
+            return self.leave(now_ms, Reason::NoQuorum, out);
         }
         self.note_emptiness(from, &note, out);
         let mut notes = Outgoing::new();
@@ -219,16 +245,17 @@ impl Peer {
 
     /// The leader was reached, or not.
     pub fn on_dialed(&mut self, now_ms: i64, link: Option<LinkId>, out: &mut Effects) {
-        let Role::Dialing { attempts, again_at_ms, .. } = &mut self.role else {
+        let PeerOptions { dial_ms, dial_pause_ms, .. } = self.settings.options;
+        let Role::Dialing { since_ms, attempts, again_at_ms, .. } = &mut self.role else {
             out.extend(link.map(Effect::Close));
             return;
         };
         let Some(link) = link else {
             *attempts += 1;
-            if DIALS_MAX <= *attempts {
+            if DIALS_MAX <= *attempts || dial_ms <= now_ms - *since_ms {
                 self.leave(now_ms, Reason::LinkLost, out);
             } else {
-                *again_at_ms = Some(now_ms + DIAL_PAUSE_MS);
+                *again_at_ms = Some(now_ms + dial_pause_ms);
             }
             return;
         };
@@ -249,6 +276,7 @@ impl Peer {
     pub fn on_link(&mut self, now_ms: i64, link: LinkId, out: &mut Effects) {
         match self.role {
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_link(cx, link)),
+            _ if self.master.is_some() => self.serve(now_ms, out, |master, cx| master.on_link(cx.now_ms, link)),
             _ => out.push(Effect::Close(link)),
         }
     }
@@ -258,7 +286,7 @@ impl Peer {
         match &mut self.role {
             Role::Leading(leader) => leader.on_link_gone(link),
             Role::Learning(learner) if learner.link() == link => self.leave(now_ms, Reason::LinkLost, out),
-            _ => (),
+            _ => self.serve(now_ms, out, |master, _| master.on_link_gone(link)),
         }
     }
 
@@ -267,7 +295,7 @@ impl Peer {
         match &mut self.role {
             Role::Leading(leader) => leader.on_progress(now_ms, link),
             Role::Learning(learner) if learner.link() == link => learner.on_heard(now_ms),
-            _ => (),
+            _ => self.master.iter_mut().for_each(|master| master.on_progress(now_ms, link)),
         }
     }
 
@@ -286,7 +314,7 @@ impl Peer {
             Role::Learning(learner) if learner.link() == link => {
                 self.learn(now_ms, out, |learner, cx| learner.on_message(message, cx));
             }
-            _ => (),
+            _ => self.serve(now_ms, out, |master, cx| master.on_message(cx, link, message)),
         }
     }
 
@@ -302,8 +330,9 @@ impl Peer {
 
     /// The stored log has what a learner lacks before `below`; none if it has not.
     pub fn on_looked_up(&mut self, now_ms: i64, link: LinkId, below: Option<Zxid>, out: &mut Effects) {
-        if let Role::Leading(_) = self.role {
-            self.lead(now_ms, out, |leader, cx| leader.on_looked_up(cx, link, below));
+        match self.role {
+            Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_looked_up(cx, link, below)),
+            _ => self.serve(now_ms, out, |master, cx| master.on_looked_up(cx, link, below)),
         }
     }
 
@@ -323,10 +352,10 @@ impl Peer {
                 self.epochs.current = epoch;
                 (self.wants_snapshot, self.standing) = (false, Standing::History);
             }
-            DiskDone::Installed(zxid) => (self.durable, self.applied) = (zxid, zxid),
+            DiskDone::Installed(zxid) => (self.durable, self.applied, self.committed) = (zxid, zxid, zxid),
             DiskDone::Truncated(Some(zxid)) => {
                 self.durable = zxid;
-                self.applied = self.applied.min(zxid);
+                (self.applied, self.committed) = (self.applied.min(zxid), self.committed.min(zxid));
                 self.history.truncate(zxid);
             }
             DiskDone::Truncated(None) => (),
@@ -357,6 +386,7 @@ impl Peer {
         if let Role::Leading(leader) = &mut self.role {
             leader.on_applied(applied);
         }
+        self.master.iter_mut().for_each(|master| master.on_applied(applied));
     }
 
     /// Sends proposals of an established leader out.
@@ -399,37 +429,85 @@ impl Peer {
         self.after_step(now_ms, from, out);
     }
 
+    fn serve(&mut self, now_ms: i64, out: &mut Effects, step: impl FnOnce(&mut Master, &mut Context<'_>)) {
+        if let Some(master) = &mut self.master {
+            step(master, &mut Context { now_ms, history: &mut self.history, out });
+        }
+    }
+
     /// Notes what a role has asked for that concerns the whole.
     fn after_step(&mut self, now_ms: i64, from: usize, out: &mut Effects) {
-        let mut left = None;
+        let (mut left, mut up_to_date) = (None, None);
         for effect in &out[from..] {
             match effect {
                 Effect::Disk(_) => self.jobs += 1,
-                Effect::Established(epoch) | Effect::UpToDate(epoch) => self.election.on_epoch(epoch.0),
+                Effect::Established(epoch) => self.election.on_epoch(epoch.0),
+                Effect::UpToDate(epoch) => {
+                    self.election.on_epoch(epoch.0);
+                    up_to_date = Some(*epoch);
+                }
+                Effect::Commit(zxid) => self.committed = self.committed.max(*zxid),
                 Effect::Leave(reason) => left = Some(reason.clone()),
                 _ => (),
             }
         }
         if let Some(reason) = left {
             out.retain(|effect| !matches!(effect, Effect::Leave(_)));
-            self.leave(now_ms, reason, out);
+            return self.leave(now_ms, reason, out);
         }
+        if let Some(epoch) = up_to_date {
+            self.begin_to_serve(now_ms, epoch, out);
+        }
+        let committed = self.committed;
+        self.serve(now_ms, out, |master, cx| master.on_commit(cx, committed));
+    }
+
+    /// Lets observers come.
+    fn begin_to_serve(&mut self, now_ms: i64, epoch: Epoch, out: &mut Effects) {
+        let PeerSettings { kind, timing, options, config_version, .. } = self.settings;
+        if options.serves_observers && kind == LearnerKind::Follower {
+            let (config, committed, applied) = (self.settings.config.clone(), self.committed, self.applied);
+            let office = Office { epoch, config, config_version, committed, applied };
+            self.master = Some(Box::new(Master::new(office, timing, options, now_ms)));
+            out.push(Effect::ServeObservers);
+        }
+    }
+
+    /// Whether a leader that waits for others has waited long enough, and hears that one who voted for it looks again.
+    fn is_deserted(&self, now_ms: i64, from: ServerId, note: &Notification) -> bool {
+        let waits_since_ms = self.leader().and_then(Leader::gathers_since_ms);
+        let is_long =
+            |since_ms| self.settings.options.epoch_wait_ms.is_some_and(|wait_ms| wait_ms <= now_ms - since_ms);
+        note.state == PeerState::Looking && waits_since_ms.is_some_and(is_long) && self.election.was_elected_by(from)
     }
 
     fn leave(&mut self, now_ms: i64, reason: Reason, out: &mut Effects) {
         self.wants_snapshot |= reason == Reason::NeedsSnapshot;
-        match std::mem::replace(&mut self.role, Role::Leaving) {
+        let role = std::mem::replace(&mut self.role, Role::Leaving);
+        match &role {
             Role::Leading(leader) => out.extend(leader.links().map(Effect::Close)),
             Role::Learning(learner) => out.push(Effect::Close(learner.link())),
             Role::Looking | Role::Dialing { .. } | Role::Leaving => (),
+        }
+        if let Some(master) = self.master.take() {
+            out.extend(master.links().map(Effect::Close));
+        }
+        let rest_ms = self.settings.options.observer_rest_ms;
+        if self.settings.kind == LearnerKind::Observer && matches!(role, Role::Learning(_) | Role::Dialing { .. }) {
+            self.rests_until_ms = now_ms + below(rest_ms, now_ms, self.settings.server);
         }
         out.push(Effect::Leave(reason));
         self.leave_further(now_ms, out);
     }
 
-    /// Looks for a leader as soon as the disk has nothing of the old role to do.
+    /// Whether the disk has nothing of the old role to do.
+    fn is_idle(&self) -> bool {
+        self.jobs == 0 && self.durable == self.history.last()
+    }
+
+    /// Looks for a leader as soon as the disk is ready, and an observer has rested.
     fn leave_further(&mut self, now_ms: i64, out: &mut Effects) {
-        if matches!(self.role, Role::Leaving) && self.jobs == 0 && self.durable == self.history.last() {
+        if matches!(self.role, Role::Leaving) && self.is_idle() && self.rests_until_ms <= now_ms {
             self.look(now_ms, out);
         }
     }
@@ -479,19 +557,26 @@ impl Peer {
         out.extend(notes.into_iter().map(|(to, note)| Effect::Notify(to, note)));
         let Some(leader) = elected else { return };
         if leader != self.settings.server {
-            self.role = Role::Dialing { leader, attempts: 0, again_at_ms: None };
+            self.role = Role::Dialing { leader, since_ms: now_ms, attempts: 0, again_at_ms: None };
             out.push(Effect::Dial(leader));
             return;
         }
         out.push(Effect::Listen);
-        let PeerSettings { server, config, config_version, timing, quorums, .. } = self.settings.clone();
-        let candidate = Candidate { server, epochs: self.epochs, config, config_version };
+        let PeerSettings { server, config, config_version, timing, quorums, options, .. } = self.settings.clone();
+        let candidate = Candidate { server, epochs: self.epochs, config, config_version, options };
         let from = out.len();
         let mut cx = Context { now_ms, history: &mut self.history, out };
         let leader = Leader::new(candidate, timing, quorums, self.applied, &mut cx);
         self.role = Role::Leading(Box::new(leader));
         self.after_step(now_ms, from, out);
     }
+}
+
+/// Some time below a limit, which servers that ask at the same moment do not share.
+fn below(limit_ms: i64, now_ms: i64, server: ServerId) -> i64 {
+    let mixed = (now_ms.wrapping_mul(31).wrapping_add(server.0)).cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let limit = limit_ms.max(1).unsigned_abs();
+    ((mixed >> 32) % limit).cast_signed()
 }
 
 /// What a finished job reports.

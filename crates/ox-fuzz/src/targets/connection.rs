@@ -63,6 +63,7 @@ impl World {
             sweep_per_minute: 10_000,
             sweep_never_used_ms: 0,
             local_sessions: LocalSessions::Off,
+            leader_serves: true,
             read_only_after_ms: None,
         };
         let now = Now { mono_ms: 1, wall_ms: 1_700_000_000_000 };

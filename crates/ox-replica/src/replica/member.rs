@@ -24,15 +24,19 @@ use ox_zab::{
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A client that has come with a session, which the leader is asked for.
+/// A session that a client has come with, which the leader is asked for.
 #[derive(Debug)]
 pub(super) struct Revalidating {
-    pub(super) conn: ConnId,
-    pub(super) address: IpAddr,
     pub(super) session: SessionId,
     pub(super) timeout_ms: i32,
-    pub(super) read_only: Option<bool>,
-    pub(super) touch: Touch,
+    pub(super) by: AskedBy,
+}
+
+/// Where the client is.
+#[derive(Debug)]
+pub(super) enum AskedBy {
+    Conn { conn: ConnId, address: IpAddr, read_only: Option<bool>, touch: Touch },
+    Observer(LinkId),
 }
 
 /// What is left to do with the state at hand.
@@ -73,6 +77,11 @@ impl Replica {
     /// Whether clients are served, and not only with reads.
     pub fn is_serving(&self) -> bool {
         matches!(self.role, Role::Leader | Role::Learner(_))
+    }
+
+    /// The same, unless it leads and is told not to.
+    pub fn takes_clients(&self) -> bool {
+        self.is_serving() && (self.leader_serves || self.role != Role::Leader)
     }
 
     /// A server says something on the election port.
@@ -181,8 +190,15 @@ impl Replica {
         }
         for todo in std::mem::take(&mut self.todo) {
             match todo {
-                Todo::Request(link, request) => self.on_learner_request(now, link, &request, state),
+                Todo::Request(link, request) => match self.role {
+                    Role::Learner(leader) => self.relay_request(now, leader, link, request),
+                    _ => self.on_learner_request(now, link, &request, state),
+                },
                 Todo::Revalidate(link, session, timeout_ms) => {
+                    if let Role::Learner(leader) = self.role {
+                        self.relay_revalidate(now, leader, link, session, timeout_ms);
+                        continue;
+                    }
                     let old = self.sessions.conn(session);
                     let valid =
                         self.role == Role::Leader && self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
@@ -250,6 +266,7 @@ impl Replica {
                 self.on_looking(now);
                 self.effects.push(effect);
             }
+            Effect::ServeObservers => self.effects.push(effect),
             Effect::Dial(_) | Effect::Listen => {
                 self.end_read_only();
                 self.effects.push(effect);
@@ -294,6 +311,7 @@ impl Replica {
         self.own.clear();
         self.syncs.clear();
         self.revalidating.clear();
+        self.relayed.clear();
         self.todo.clear();
         self.todo.push_back(Todo::HangUp);
     }
@@ -304,7 +322,8 @@ impl Replica {
             Message::Revalidate(session, timeout_ms) => {
                 self.todo.push_back(Todo::Revalidate(link, session, timeout_ms));
             }
-            Message::Pong(_, touched) => self.on_touched(now, link, &touched),
+            Message::Pong(_, touched) if self.role == Role::Leader => self.on_touched(now, link, &touched),
+            Message::Pong(_, touched) => self.relay_touched(&touched),
             _ => (),
         }
     }
@@ -314,7 +333,9 @@ impl Replica {
             Message::Ping(zxid) => self.answer_ping(now, zxid),
             Message::Revalidated(session, valid) => self.todo.push_back(Todo::Revalidated(session, valid)),
             Message::Sync => {
-                self.syncs.confirm(self.committed);
+                if let Some(link) = self.syncs.confirm(self.committed) {
+                    self.send(link, Message::Sync);
+                }
             }
             _ => (),
         }
@@ -324,7 +345,9 @@ impl Replica {
     fn answer_ping(&mut self, now: Now, zxid: Zxid) {
         let Some(link) = self.as_peer().and_then(Peer::learner).map(ox_zab::Learner::link) else { return };
         let mut data = Vec::new();
-        for (session, timeout_ms) in self.sessions.heard_since(self.pinged_ms) {
+        let mut heard = std::mem::take(&mut self.relayed);
+        heard.extend(self.sessions.heard_since(self.pinged_ms));
+        for (session, timeout_ms) in heard {
             session.put(&mut data);
             timeout_ms.put(&mut data);
         }
@@ -369,7 +392,18 @@ impl Replica {
     fn on_revalidated(&mut self, now: Now, session: SessionId, valid: bool, out: &mut Outboxes) {
         let Some(at) = self.revalidating.iter().position(|asked| asked.session == session) else { return };
         let Some(asked) = self.revalidating.remove(at) else { return };
-        let Revalidating { conn, address, timeout_ms, read_only, touch, .. } = asked;
+        let Revalidating { timeout_ms, by, .. } = asked;
+        let (conn, address, read_only, touch) = match by {
+            AskedBy::Conn { conn, address, read_only, touch } => (conn, address, read_only, touch),
+            AskedBy::Observer(link) => {
+                if valid {
+                    self.relayed.insert(session, timeout_ms);
+                    // As among connections of one server: who names a session takes it.
+                    self.sessions.remove(session).into_iter().for_each(|old| self.give_up(old, out));
+                }
+                return self.send(link, Message::Revalidated(session, valid));
+            }
+        };
         if self.conns.get(conn).is_none() {
             return;
         }

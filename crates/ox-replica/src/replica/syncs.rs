@@ -43,6 +43,11 @@ impl Syncs {
         self.first + self.waiting.len() as u64 - 1
     }
 
+    /// How many wait for the leader.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether what a connection sends now has to wait.
     pub(super) fn blocks(&self, conn: ConnId) -> bool {
         !self.behind.is_empty() && self.behind.contains_key(&conn)

@@ -6,14 +6,16 @@ use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::{Replica, ReplicaSettings};
 use ox_zab::{
-    ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification, Peer, PeerSettings,
-    PeerState, Quorum, Quorums, Recovered, Request, ServerId, Standing, Timing, Txn, Vote,
+    ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification, Peer, PeerOptions,
+    PeerSettings, PeerState, Quorum, Quorums, Recovered, Request, ServerId, Standing, Timing, Txn, Vote,
 };
 
 /// To the leader, or from a learner.
 pub(crate) const LINK: LinkId = LinkId(1);
+/// From an observer of a follower.
+pub(crate) const OBSERVER: LinkId = LinkId(2);
 
-fn member(voters: i64, standing: Standing, change: impl FnOnce(&mut ReplicaSettings)) -> World {
+fn member(voters: i64, standing: Standing, change: impl FnOnce(&mut ReplicaSettings), options: PeerOptions) -> World {
     let mut world = World::new();
     let mut settings = replica_settings(1, 5);
     change(&mut settings);
@@ -25,6 +27,7 @@ fn member(voters: i64, standing: Standing, change: impl FnOnce(&mut ReplicaSetti
         config_version: 0,
         timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
+        options,
     };
     let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
     let history = History::new(world.state.last_zxid(), 500, 1 << 20);
@@ -38,7 +41,7 @@ fn member(voters: i64, standing: Standing, change: impl FnOnce(&mut ReplicaSetti
 
 /// The only voter.
 pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> World {
-    let mut world = member(1, Standing::History, change);
+    let mut world = member(1, Standing::History, change, PeerOptions::default());
     while let Some(at_ms) = world.replica.deadline().filter(|_| !world.replica.is_serving()) {
         world.now.mono_ms = world.now.mono_ms.max(at_ms);
         world.on_time();
@@ -50,7 +53,7 @@ pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> World {
 
 /// One of two voters, of whom the other is not there.
 pub(crate) fn looking(standing: Standing, change: impl FnOnce(&mut ReplicaSettings)) -> World {
-    member(2, standing, change)
+    member(2, standing, change, PeerOptions::default())
 }
 
 /// One of two voters, whose leader is the test.
@@ -117,4 +120,23 @@ pub(crate) fn ordered(world: &mut World, zxid: Zxid, session: SessionId, cxid: i
 /// Whether a request is one of these.
 pub(crate) fn is(request: &Request, op: OpCode, cxid: i32) -> bool {
     (request.op, request.cxid) == (op.code(), cxid)
+}
+
+/// An observer of a follower that serves some.
+pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> World {
+    let mut world =
+        member(2, Standing::History, change, PeerOptions { serves_observers: true, ..PeerOptions::default() });
+    follow(&mut world, 1);
+    let last = world.state.last_zxid();
+    world.replica.on_link(world.now, OBSERVER);
+    let hello =
+        Message::Hello { server: ServerId(3), kind: LearnerKind::Observer, accepted: Epoch(1), config_version: 0 };
+    let ack_epoch = Message::AckEpoch { last, current: None };
+    for message in [hello, ack_epoch, Message::Ack(Zxid::new(1, 0))] {
+        world.replica.on_message(world.now, OBSERVER, message);
+        world.settle();
+    }
+    assert_eq!(world.sent.last(), Some(&(OBSERVER, Message::UpToDate)));
+    world.sent.clear();
+    world
 }

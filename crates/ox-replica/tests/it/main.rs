@@ -8,5 +8,6 @@ mod members;
 mod order;
 mod overload;
 mod read_only;
+mod relay;
 mod sessions;
 mod world;

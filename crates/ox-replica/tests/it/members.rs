@@ -8,7 +8,8 @@ use ox_replica::{Now, Replica};
 use ox_tree::State;
 use ox_zab::{
     DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification,
-    Peer, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
+    Peer, PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, ServerId, Standing, Timing, Txn,
+    Vote,
 };
 
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 };
@@ -25,6 +26,7 @@ fn syncing() -> Replica {
         config_version: 0,
         timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
+        options: PeerOptions::default(),
     };
     let history = History::new(Zxid::ZERO, 500, 1 << 20);
     let peer = Peer::new(peer_settings, Recovered { epochs, history, standing: Standing::History });

@@ -66,6 +66,7 @@ pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSett
         sweep_per_minute: 10_000,
         sweep_never_used_ms: 0,
         local_sessions: LocalSessions::Off,
+        leader_serves: true,
         read_only_after_ms: None,
     }
 }

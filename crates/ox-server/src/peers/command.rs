@@ -23,8 +23,10 @@ pub(crate) enum Command {
     Close(LinkId),
     /// So many bytes of packets are done with.
     Consumed(LinkId, usize),
-    /// Let learners connect, or not any more.
+    /// Let learners connect; or nobody any more.
     Listen(bool),
+    /// Let observers connect.
+    ServeObservers,
 }
 
 /// What happened.

@@ -2,6 +2,7 @@
 
 use super::command::Orders;
 use mio::net::TcpStream;
+use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::Address;
 use parking_lot::Mutex;
@@ -26,27 +27,35 @@ pub(super) struct Dialed {
 /// At most one attempt per target is under way.
 pub(super) struct Dialer {
     orders: Arc<Orders>,
-    timeout: Duration,
+    election_timeout: Duration,
+    leader_timeout: Duration,
     under_way: BTreeSet<Target>,
     done: Arc<Mutex<Vec<Dialed>>>,
 }
 
 impl Dialer {
-    pub(super) fn new(orders: Arc<Orders>, timeout: Duration) -> Self {
-        Self { orders, timeout, under_way: BTreeSet::new(), done: Arc::default() }
+    pub(super) fn new(orders: Arc<Orders>, member: &MemberConfig) -> Self {
+        let election_timeout = Duration::from_millis(member.cnx_timeout_ms.unsigned_abs());
+        let leader_timeout = Duration::from_millis(member.connect_ms.max(1).unsigned_abs());
+        Self { orders, election_timeout, leader_timeout, under_way: BTreeSet::new(), done: Arc::default() }
     }
 
     pub(super) fn is_dialing(&self, target: Target) -> bool {
         self.under_way.contains(&target)
     }
 
-    /// Tries all addresses, one after the other.
-    pub(super) fn dial(&mut self, target: Target, addresses: Vec<Address>) {
+    /// Tries all addresses, one after the other, after a pause.
+    pub(super) fn dial(&mut self, target: Target, addresses: Vec<Address>, pause: Duration) {
         if !self.under_way.insert(target) {
             return;
         }
-        let (done, orders, timeout) = (Arc::clone(&self.done), Arc::clone(&self.orders), self.timeout);
+        let timeout = match target {
+            Target::Election(_) => self.election_timeout,
+            Target::Leader(_) => self.leader_timeout,
+        };
+        let (done, orders) = (Arc::clone(&self.done), Arc::clone(&self.orders));
         let work = move || {
+            std::thread::sleep(pause);
             let stream = connect(&addresses, timeout);
             done.lock().push(Dialed { target, stream });
             orders.wake();
@@ -72,7 +81,6 @@ fn connect(addresses: &[Address], timeout: Duration) -> Option<TcpStream> {
         let Ok(resolved) = (host.as_str(), *port).to_socket_addrs() else { continue };
         for address in resolved {
             if let Ok(stream) = std::net::TcpStream::connect_timeout(&address, timeout)
-                && stream.set_nodelay(true).is_ok()
                 && stream.set_nonblocking(true).is_ok()
             {
                 return Some(TcpStream::from_std(stream));

@@ -15,6 +15,7 @@ use ox_proto::ensemble::Address;
 use ox_proto::quorum::hello::{self, Hello, HelloError, HelloVersion};
 use ox_proto::quorum::notification;
 use ox_zab::{Link, Notification};
+use socket2::TcpKeepalive;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,7 @@ pub(super) struct Elections {
     config: String,
     configured: BTreeMap<ServerId, Vec<Address>>,
     handshake: Duration,
+    keep_alive: bool,
     others: BTreeMap<ServerId, Other>,
     conns: BTreeMap<Token, Conn>,
 }
@@ -67,6 +69,7 @@ impl Elections {
             config: member.ensemble.to_string(),
             configured: configured.collect(),
             handshake: Duration::from_millis(member.handshake_ms.unsigned_abs()),
+            keep_alive: member.keep_alive,
             others: BTreeMap::new(),
             conns: BTreeMap::new(),
         })
@@ -83,6 +86,9 @@ impl Elections {
 
     fn insert(&mut self, mut stream: TcpStream, token: Token, server: Option<ServerId>, registry: &Registry) -> bool {
         let _ = stream.set_nodelay(true);
+        if self.keep_alive {
+            let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
+        }
         let is_registered = registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_ok();
         if is_registered {
             let conn = Conn { socket: Socket::new(stream), input: Vec::new(), server, since: Instant::now() };
@@ -113,7 +119,7 @@ impl Elections {
         let learned = self.others.get(&to).map(|other| other.addresses.clone()).unwrap_or_default();
         let addresses = self.configured.get(&to).cloned().unwrap_or(learned);
         if !addresses.is_empty() && !dialer.is_dialing(target) {
-            dialer.dial(target, addresses);
+            dialer.dial(target, addresses, Duration::ZERO);
             events.push(Event::Election(to, Link::Trying));
         }
     }

@@ -6,6 +6,7 @@ use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_INPUT_BYTE
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use ox_config::MemberConfig;
 use ox_proto::Zxid;
 use ox_proto::quorum::packet::{PacketKind, PacketReader, put_bare, put_with_data};
 use ox_store::StoredHistory;
@@ -93,6 +94,8 @@ impl Link {
 /// All of them.
 pub(super) struct Links {
     packet_bytes_max: usize,
+    leader_nodelay: bool,
+    learner_nodelay: bool,
     links: BTreeMap<Token, Link>,
     tokens: BTreeMap<LinkId, Token>,
     next: u64,
@@ -103,16 +106,28 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn new(packet_bytes_max: usize) -> Self {
-        let desk = vec![0; DESK_BYTES].into();
-        Self { packet_bytes_max, links: BTreeMap::new(), tokens: BTreeMap::new(), next: 0, full: BTreeSet::new(), desk }
+    pub(super) fn new(packet_bytes_max: usize, member: &MemberConfig) -> Self {
+        Self {
+            packet_bytes_max,
+            leader_nodelay: member.leader_nodelay,
+            learner_nodelay: member.learner_nodelay,
+            links: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            next: 0,
+            full: BTreeSet::new(),
+            desk: vec![0; DESK_BYTES].into(),
+        }
     }
 
     pub(super) fn add(&mut self, mut stream: TcpStream, token: Token, end: End, registry: &Registry) -> Option<LinkId> {
         if LINKS_MAX <= self.links.len() {
             return None; // they have their time; newcomers come again
         }
-        let _ = stream.set_nodelay(true);
+        let nodelay = match end {
+            End::Learner => self.leader_nodelay,
+            End::Leader(_) => self.learner_nodelay,
+        };
+        let _ = stream.set_nodelay(nodelay);
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).ok()?;
         self.next += 1;
         let id = LinkId(self.next);

@@ -192,6 +192,7 @@ impl ReplicaLoop {
                     journal.elected(me, PeerState::Leading);
                     orders.push(Command::Listen(true));
                 }
+                Effect::ServeObservers => orders.push(Command::ServeObservers),
                 Effect::Looking => {
                     journal.looking();
                     orders.push(Command::Listen(false));

@@ -34,7 +34,7 @@ fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
     let state = match standing {
         Standing::Alone | Standing::ReadOnly => return,
         Standing::Leader(_) => "leading",
-        Standing::Follower => "following",
+        Standing::Follower(_) => "following",
         Standing::Observer(_) => "observing",
     };
     let mut line = |name: &str, value: &dyn std::fmt::Display| {
@@ -45,6 +45,9 @@ fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
         line("observer_master_id", &leader);
     }
     line("quorum_size", &member.ensemble.voters().count());
+    if let Standing::Follower(Some(observers)) = standing {
+        line("synced_observers", &observers);
+    }
     let Standing::Leader(following) = standing else { return };
     let Following { learners, synced_followers, synced_non_voting, synced_observers, pending_syncs } = following;
     let (last_size, min_size, max_size) = shared.stats.proposals.last_min_max();

@@ -23,7 +23,7 @@ pub(super) fn srvr(shared: &Shared, standing: Standing) -> String {
 pub(super) fn head(standing: Standing) -> String {
     let remark = match standing {
         Standing::ReadOnly => "READ-ONLY mode; serving only read-only clients\n",
-        Standing::Alone | Standing::Leader(_) | Standing::Follower | Standing::Observer(_) => "",
+        Standing::Alone | Standing::Leader(_) | Standing::Follower(_) | Standing::Observer(_) => "",
     };
     format!("Zookeeper version: {}\n{remark}", version())
 }

@@ -286,7 +286,7 @@ impl Process {
             Effect::SendStored(_) => unreachable!("nothing was found"),
             Effect::Close(link) => self.unplug(env, who, wire(link)),
             Effect::Disk(job) => self.give_job(env, track, who, job),
-            Effect::Listen => self.member.is_listening = true,
+            Effect::Listen | Effect::ServeObservers => self.member.is_listening = true,
             Effect::Leave(reason) => {
                 env.note(format_args!("peer {}: leaves: {reason:?}", who.server));
                 env.marks.roles_left += 1;

@@ -23,7 +23,8 @@ use ox_store::{Opened, OpenedMember, Space, Standing, StartSnapshot, Store};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{Frozen, State};
 use ox_zab::{
-    ElectionSettings, Epoch, Epochs, History, LearnerKind, Peer, PeerSettings, Quorum, Quorums, Recovered, Timing, Txn,
+    ElectionSettings, Epoch, Epochs, History, LearnerKind, Peer, PeerOptions, PeerSettings, Quorum, Quorums, Recovered,
+    Timing, Txn,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -240,6 +241,7 @@ fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettin
         sweep_per_minute: env.plan.sweep_per_minute,
         sweep_never_used_ms: env.plan.never_used_ms,
         local_sessions: LocalSessions::Off,
+        leader_serves: true,
         read_only_after_ms: None,
     }
 }
@@ -257,6 +259,7 @@ fn peer_settings(plan: &Plan, who: Who) -> PeerSettings {
         config_version: 0,
         timing: Timing { tick_ms, init_ticks, sync_ticks },
         election: ElectionSettings { longest_wait_ms: plan.election_wait_ms, ..ElectionSettings::default() },
+        options: PeerOptions::default(),
     }
 }
 

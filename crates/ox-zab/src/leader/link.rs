@@ -36,6 +36,8 @@ pub(super) struct Link {
     pub(super) stage: Stage,
     /// The end of its history when it came.
     pub(super) last: Zxid,
+    /// Whether it gets the state, while it gets the history.
+    pub(super) gets_state: bool,
     /// What it has once it acknowledges the history.
     pub(super) synced_to: Zxid,
     /// What it acknowledged before the history was.
@@ -55,6 +57,7 @@ impl Link {
             kind: LearnerKind::Observer,
             stage: Stage::Unknown,
             last: Zxid::ZERO,
+            gets_state: false,
             synced_to: Zxid::ZERO,
             early_ack: Zxid::ZERO,
             heard_ms: now_ms,

@@ -55,7 +55,7 @@ fn nobody_ever_serves_another_history() {
         }
     }
     println!("{marks:?}");
-    for mark in ["established", "joined", "snapshots", "stored histories", "truncations"] {
+    for mark in ["established", "joined", "snapshots", "stored histories", "truncations", "observed followers"] {
         assert!(marks.contains_key(mark), "never happened: {mark}");
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
     Candidate, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind, LinkId,
-    Message, Quorum, Quorums, Reason, ServerId, Timing, Txn,
+    Message, PeerOptions, Quorum, Quorums, Reason, ServerId, Timing, Txn,
 };
 
 const TIMING: Timing = Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 };
@@ -40,7 +40,8 @@ impl Script {
         history.push(txn(1, 2));
         history.push(txn(1, 3));
         let epochs = Epochs { accepted: Epoch(1), current: Epoch(1) };
-        let candidate = Candidate { server: ServerId(1), epochs, config: Bytes::new(), config_version: 0 };
+        let options = PeerOptions { snaps_max: 1, diffs_max: 1, ..PeerOptions::default() };
+        let candidate = Candidate { server: ServerId(1), epochs, config: Bytes::new(), config_version: 0, options };
         let quorums = Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId)));
         let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
         let leader = Leader::new(candidate, TIMING, quorums, zxid(1, 3), &mut cx);
@@ -345,5 +346,23 @@ fn a_follower_that_is_always_last_stays() {
         }
         let out = script.passes(50);
         assert!(!out.contains(&Effect::Close(LinkId(3))), "{out:?}");
+    }
+}
+
+/// `snaps_max` and `diffs_max` are 1 here.
+#[test]
+fn not_too_many_observers_get_the_history_at_a_time() {
+    let mut script = Script::established();
+    for (first, second, last) in [(9_i64, 10_i64, Zxid::ZERO), (11, 12, zxid(1, 3))] {
+        script.comes(first, 1);
+        let given = script.hears(first.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
+        assert!(!given.contains(&Effect::Close(LinkId(first.unsigned_abs()))), "{given:?}");
+        script.comes(second, 1);
+        let given = script.hears(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
+        assert_eq!(given, [Effect::Close(LinkId(second.unsigned_abs()))]);
+        script.hears(first.unsigned_abs(), Message::Ack(zxid(2, 0)));
+        script.comes(second, 1);
+        let given = script.hears(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
+        assert_ne!(given, [Effect::Close(LinkId(second.unsigned_abs()))]);
     }
 }

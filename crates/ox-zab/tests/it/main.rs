@@ -8,4 +8,5 @@ mod elections;
 mod hall;
 mod leader_rules;
 mod learner_rules;
+mod master_rules;
 mod realm;

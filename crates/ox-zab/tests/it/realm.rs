@@ -9,7 +9,8 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
     DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message,
-    Notification, Peer, PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing, Txn, Vote,
+    Notification, Peer, PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing,
+    Txn, Vote,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -212,7 +213,8 @@ impl Realm {
             config: Bytes::from_static(b"version=0"),
             config_version: 0,
             timing: Timing { tick_ms: 100, init_ticks: 20, sync_ticks: 10 },
-            election: ElectionSettings::default(),
+            election: ElectionSettings { longest_wait_ms: 2_000, ..ElectionSettings::default() },
+            options: PeerOptions { serves_observers: true, observer_rest_ms: 50, ..PeerOptions::default() },
         };
         let standing = if server.disk.is_founded { Standing::History } else { Standing::Empty };
         let recovered = Recovered { epochs: server.disk.epochs, history, standing };
@@ -532,8 +534,23 @@ impl Realm {
         }
     }
 
+    /// A follower that an observer goes to instead of the leader, now and then.
+    fn master(&mut self) -> Option<ServerId> {
+        let serves = |server: &Server| server.process.as_ref().is_some_and(|process| process.peer.master().is_some());
+        let masters: Vec<ServerId> =
+            self.servers.iter().filter(|(_, server)| serves(server)).map(|(id, _)| *id).collect();
+        let at = usize::try_from(self.dice.below(2 * masters.len() as i64 + 1)).unwrap();
+        masters.get(at).copied()
+    }
+
     fn dial(&mut self, id: ServerId, leader: ServerId) {
-        let leads = self.servers[&leader].process.as_ref().is_some_and(|process| process.peer.leader().is_some());
+        let master = if self.quorums.is_voter(id) { None } else { self.master() };
+        if master.is_some() {
+            self.mark("observed followers");
+        }
+        let leader = master.unwrap_or(leader);
+        let leads = self.servers[&leader].process.as_ref();
+        let leads = leads.is_some_and(|process| process.peer.leader().is_some() || process.peer.master().is_some());
         if !leads || !self.works(id, leader) {
             return self.step(id, |peer, now, out| peer.on_dialed(now, None, out));
         }

@@ -7,6 +7,7 @@ mod disk;
 mod ensemble;
 mod local_sessions;
 mod members;
+mod observer_masters;
 mod process;
 #[path = "../../../ox-server/tests/it/raw.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server, which use all of it")]

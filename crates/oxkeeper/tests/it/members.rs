@@ -21,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const SESSION_MS: i32 = 40_000;
 
 /// Ports below those that the system gives to connections, so that nobody takes them by chance.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 12_000 + (std::process::id() % 600) as u16 * 30;
     loop {
@@ -58,7 +58,7 @@ impl Ensemble {
         let servers: Vec<String> = (1..=count)
             .map(|id| {
                 let role = if id <= voters { "participant" } else { "observer" };
-                format!("server.{id}=127.0.0.1:{}:{}:{role}\n", free_port(), free_port())
+                format!("server.{id}=127.0.0.{id}:{}:{}:{role}\n", free_port(), free_port())
             })
             .collect();
         let mut addresses = Vec::new();

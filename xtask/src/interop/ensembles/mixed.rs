@@ -60,7 +60,7 @@ impl Mixed {
         let (mut lines, properties, mut members) = (owned(settings), owned(properties), Vec::new());
         for (id, letter) in (1..).zip(letters.chars()) {
             let role = if letter.is_lowercase() { "participant" } else { "observer" };
-            let address = format!("127.0.0.1:{}:{}:{role}", free_port()?, free_port()?);
+            let address = format!("127.0.0.{id}:{}:{}:{role}", free_port()?, free_port()?);
             lines.push((format!("server.{id}"), address));
             let dir = home.join(id.to_string());
             fs::create_dir_all(dir.join("data"))?;

@@ -8,7 +8,9 @@ use ox_proto::request::{CreateRequest, PathRequest, PathWatch};
 use ox_proto::{DecodeError, ErrorCode, Jute, OpCode, RawAcls, Reader};
 
 use super::cases::Case;
+use super::client::Roamer;
 use super::mixed::Mixed;
+use crate::interop::peers::free_port;
 use crate::interop::wire::{SessionRefused, Ticket, WireClient};
 use crate::interop::workspace::Workspace;
 
@@ -24,6 +26,10 @@ pub(super) fn add_all(cases: &mut Vec<Case>) {
     for letters in ["oaoA", "aoaO"] {
         let run = move |workspace: &_, home: &_| stays_local(workspace, home, letters);
         add(format!("{letters}: local sessions stay local"), true, Box::new(run));
+    }
+    for (letters, is_short) in [("aaaO", false), ("oaaO", true), ("ooaA", true), ("oooA", true), ("oaoO", false)] {
+        let run = move |workspace: &_, home: &_| observes_followers(workspace, home, letters);
+        add(format!("{letters}: observers of followers"), is_short, Box::new(run));
     }
     for letters in ["oao", "aoa"] {
         let run = move |workspace: &_, home: &_| reads_alone(workspace, home, letters);
@@ -70,6 +76,7 @@ fn becomes_global(workspace: &Workspace, home: &Path, letters: &str) -> Result<S
         ensure!(create(&mut client, &format!("/n/{at}"), 0)? == 0, "{}: a plain node is refused", what());
         mixed.wait_for_figure(at, "local_sessions", "1")?;
         mixed.wait_for_figure(at, "global_sessions", "0")?;
+        mixed.wait_until_level()?; // who is behind closes without a word
         let refused = WireClient::resume(next, &client.ticket()).is_err_and(|e| e.is::<SessionRefused>());
         ensure!(refused, "{}: its session is known elsewhere", what());
         let mut client = WireClient::resume(here, &client.ticket()).with_context(what)?;
@@ -122,11 +129,11 @@ fn reads_alone(workspace: &Workspace, home: &Path, letters: &str) -> Result<Stri
     mixed.wait_for_word(0, "isro", "ro")?;
     ensure!(mixed.mode(0).as_deref() == Some("read-only"), "its mode is {:?}", mixed.mode(0));
     ensure!(WireClient::connect(here).is_err_and(|e| !e.is::<SessionRefused>()), "a writer is let in");
-    let global = Ticket { read_only: true, ..owner.ticket() };
+    let global = owner.ticket().of_a_reader();
     ensure!(WireClient::resume(here, &global).is_err_and(|e| !e.is::<SessionRefused>()), "a global session is let in");
     let mut reader = WireClient::resume(here, &Ticket::new(true)).context("a reader")?;
     ensure!(reader.is_read_only, "the reader is not told");
-    let exists = |path: &'static str| PathWatch { path: Some(path.into()), watch: true };
+    let exists = |path: &'static str| PathWatch { path: Some(path.into()), watch: false };
     reader.call(OpCode::Exists, &exists("/e"))?.body()?;
     let err = create(&mut reader, "/x", 0)?;
     ensure!(err == ErrorCode::NotReadOnly.code(), "a write is answered with {err}");
@@ -140,4 +147,49 @@ fn reads_alone(workspace: &Workspace, home: &Path, letters: &str) -> Result<Stri
     owner.call(OpCode::Exists, &exists("/e"))?.body()?;
     owner.close()?;
     Ok(format!("{} nodes", mixed.check_equal()?.len()))
+}
+
+/// Observers are served by followers, whoever leads: `letters` says who is who.
+fn observes_followers(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let port = free_port()?;
+    let text = port.to_string();
+    let settings = [("observerMasterPort", text.as_str())];
+    let mut mixed = Mixed::start_with(workspace, home, letters, &settings, &[])?;
+    let (leader, observer) = (mixed.leader()?, mixed.len() - 1);
+    let master: usize = mixed.figure(observer, "observer_master_id")?.parse()?;
+    ensure!(master != leader + 1, "the leader serves the observer");
+    mixed.wait_for_figure(master - 1, "synced_observers", "1")?;
+    mixed.wait_for_figure(leader, "synced_observers", "0")?;
+    let mut client = WireClient::connect(mixed.address(observer))?;
+    ensure!(create(&mut client, "/e", EPHEMERAL)? == 0, "an ephemeral node is refused");
+    for number in 0..100 {
+        ensure!(create(&mut client, &format!("/n/o{number}"), 0)? == 0, "a node is refused");
+        client.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body()?;
+    }
+    // The session lives by what the follower tells of it, and moves there and back.
+    for at in [master - 1, observer, leader, observer] {
+        client =
+            WireClient::resume(mixed.address(at), &client.ticket()).with_context(|| format!("server {}", at + 1))?;
+        client.call(OpCode::Exists, &PathWatch { path: Some("/e".into()), watch: false })?.body()?;
+    }
+    // It comes back, and gets what it has missed from a follower.
+    mixed.kill(observer)?;
+    let mut other = WireClient::connect(mixed.address(leader))?;
+    for number in 0..50 {
+        ensure!(create(&mut other, &format!("/n/l{number}"), 0)? == 0, "a node is refused");
+    }
+    mixed.launch_all(&[observer])?;
+    mixed.check_equal()?;
+    mixed.kill(observer)?;
+    mixed.wipe(observer)?;
+    mixed.launch_all(&[observer])?;
+    mixed.check_equal()?;
+    // Its follower goes; another one takes over.
+    mixed.kill(master - 1)?;
+    let mut client = Roamer::new(vec![mixed.address(observer)])?;
+    client.create("/n/after", 0)?;
+    client.close()?;
+    mixed.launch_all(&[master - 1])?;
+    let tree = mixed.check_equal()?;
+    Ok(format!("{} served, {} nodes", mixed.software(master - 1), tree.len()))
 }

@@ -1,0 +1,286 @@
+//! A follower that serves observers: it gives them the history it has, and tells them what it hears is agreed on.
+//!
+//! Its leader is established, so nobody is waited for. What observers ask for goes to the leader, and what is told them
+//! is told by the follower, in the order in which it heard of it.
+
+use crate::context::Context;
+use crate::effect::{Effect, LinkId};
+use crate::epoch::Epoch;
+use crate::history::Catch;
+use crate::message::{LearnerKind, Message};
+use crate::options::PeerOptions;
+use crate::timing::Timing;
+use bytes::Bytes;
+use ox_proto::{ServerId, Zxid};
+use std::collections::BTreeMap;
+
+/// How far an observer has come. Only forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Has not introduced itself.
+    Unknown,
+    /// Was told the epoch.
+    Asked,
+    /// Its history is looked for in the stored log.
+    LookingUp,
+    /// Gets the history: the state, or what it lacks.
+    Syncing(Given),
+    /// Takes part.
+    Active,
+}
+
+/// What an observer gets first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Given {
+    Diff,
+    State,
+}
+
+#[derive(Debug)]
+struct Link {
+    server: ServerId,
+    stage: Stage,
+    /// The end of its history when it came.
+    last: Zxid,
+    heard_ms: i64,
+}
+
+impl Link {
+    /// Whether it hears of everything new.
+    fn is_told(&self) -> bool {
+        matches!(self.stage, Stage::Syncing(_) | Stage::Active)
+    }
+}
+
+/// What a follower serves its observers with.
+#[derive(Debug)]
+pub struct Master {
+    timing: Timing,
+    options: PeerOptions,
+    epoch: Epoch,
+    config: Bytes,
+    config_version: i64,
+    links: BTreeMap<LinkId, Link>,
+    /// Everything up to here is agreed on, and told.
+    committed: Zxid,
+    /// Where the state is.
+    applied: Zxid,
+    ping_at_ms: i64,
+}
+
+/// Where a follower is when it begins to serve observers.
+#[derive(Clone, Debug)]
+pub struct Office {
+    /// The leader's epoch.
+    pub epoch: Epoch,
+    /// The configuration's text.
+    pub config: Bytes,
+    /// The configuration's version.
+    pub config_version: i64,
+    /// Everything up to here is agreed on.
+    pub committed: Zxid,
+    /// Where the state is.
+    pub applied: Zxid,
+}
+
+impl Master {
+    /// Of a follower whose leader is established.
+    pub fn new(office: Office, timing: Timing, options: PeerOptions, now_ms: i64) -> Self {
+        let Office { epoch, config, config_version, committed, applied } = office;
+        let ping_at_ms = now_ms + timing.ping_ms();
+        let links = BTreeMap::new();
+        Self { timing, options, epoch, config, config_version, links, committed, applied, ping_at_ms }
+    }
+
+    /// Whether an observer is at the other end.
+    pub fn has(&self, id: LinkId) -> bool {
+        self.links.contains_key(&id)
+    }
+
+    /// All observers that are connected.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> {
+        self.links.keys().copied()
+    }
+
+    /// Observers that take part.
+    pub fn active(&self) -> usize {
+        self.links.values().filter(|link| link.stage == Stage::Active).count()
+    }
+
+    /// When [`Self::on_time`] wants to be called.
+    pub fn deadline(&self) -> Option<i64> {
+        (!self.links.is_empty()).then_some(self.ping_at_ms)
+    }
+
+    /// An observer has connected.
+    pub fn on_link(&mut self, now_ms: i64, id: LinkId) {
+        let server = ServerId(i64::MIN);
+        self.links.insert(id, Link { server, stage: Stage::Unknown, last: Zxid::ZERO, heard_ms: now_ms });
+    }
+
+    /// An observer is gone.
+    pub fn on_link_gone(&mut self, id: LinkId) {
+        self.links.remove(&id);
+    }
+
+    /// Bytes have gone to an observer, or come from it.
+    pub fn on_progress(&mut self, now_ms: i64, id: LinkId) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.heard_ms = now_ms;
+        }
+    }
+
+    /// The state contains everything up to `applied`.
+    pub fn on_applied(&mut self, applied: Zxid) {
+        self.applied = applied;
+    }
+
+    /// A packet of an observer.
+    pub fn on_message(&mut self, cx: &mut Context<'_>, id: LinkId, message: Message) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.heard_ms = cx.now_ms;
+        match (link.stage, message) {
+            (Stage::Unknown, Message::Hello { server, kind: LearnerKind::Observer, config_version, .. })
+                if config_version <= self.config_version =>
+            {
+                self.on_hello(cx, id, server);
+            }
+            (Stage::Asked, Message::AckEpoch { last, .. }) => {
+                link.last = last;
+                self.sync(cx, id);
+            }
+            (Stage::Syncing(_), Message::Ack(zxid)) if zxid == self.epoch.start() => {
+                link.stage = Stage::Active;
+                cx.send(id, Message::UpToDate);
+            }
+            // Observers have no vote; what they acknowledge is of no interest.
+            (Stage::Syncing(_) | Stage::Active, Message::Ack(_)) => (),
+            (Stage::Active, message @ (Message::Request(_) | Message::Revalidate(..) | Message::Pong(..))) => {
+                cx.out.push(Effect::FromLearner(id, link.server, message));
+            }
+            (Stage::Syncing(_) | Stage::Active, Message::Pong(..) | Message::Other(_)) => (),
+            _ => self.close(cx, id),
+        }
+    }
+
+    /// The stored log has what an observer lacks before `below`, or not.
+    pub fn on_looked_up(&mut self, cx: &mut Context<'_>, id: LinkId, below: Option<Zxid>) {
+        if self.links.get(&id).is_none_or(|link| link.stage != Stage::LookingUp) {
+            return;
+        }
+        // Meanwhile the memory may have moved on.
+        let stored = below.filter(|below| cx.history.first().is_some_and(|first| first <= *below));
+        if self.begins(cx, id, if stored.is_some() { Given::Diff } else { Given::State }) {
+            match stored {
+                Some(below) => {
+                    cx.out.extend([Effect::Send(id, Message::Diff(self.committed)), Effect::SendStored(id)]);
+                    self.give_after(cx, id, Zxid(below.0 - 1));
+                }
+                None => self.give_state(cx, id),
+            }
+        }
+    }
+
+    /// More is agreed on.
+    pub fn on_commit(&mut self, cx: &mut Context<'_>, committed: Zxid) {
+        let told: Vec<LinkId> = self.links.iter().filter(|(_, link)| link.is_told()).map(|(id, _)| *id).collect();
+        if !told.is_empty() {
+            for txn in cx.history.after(self.committed).take_while(|txn| txn.zxid <= committed) {
+                cx.out.extend(told.iter().map(|id| Effect::Send(*id, Message::Inform(txn.clone()))));
+            }
+        }
+        self.committed = committed.max(self.committed);
+    }
+
+    /// Speaks to everybody, and looks who has not spoken for too long.
+    pub fn on_time(&mut self, cx: &mut Context<'_>) {
+        if cx.now_ms < self.ping_at_ms {
+            return;
+        }
+        self.ping_at_ms = cx.now_ms + self.timing.ping_ms();
+        let patience_ms = |stage| if stage == Stage::Active { self.timing.sync_ms() } else { self.timing.init_ms() };
+        let is_late = |link: &Link| patience_ms(link.stage) < cx.now_ms - link.heard_ms;
+        let late: Vec<LinkId> = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id).collect();
+        late.into_iter().for_each(|id| self.close(cx, id));
+        for (id, _) in self.links.iter().filter(|(_, link)| link.is_told()) {
+            cx.out.push(Effect::Send(*id, Message::Ping(self.committed)));
+        }
+    }
+
+    fn on_hello(&mut self, cx: &mut Context<'_>, id: LinkId, server: ServerId) {
+        let others = self.links.iter().filter(|(other, link)| **other != id && link.server == server);
+        for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
+            self.close(cx, other);
+        }
+        let link = self.links.get_mut(&id).expect("it has just spoken");
+        (link.server, link.stage) = (server, Stage::Asked);
+        cx.send(id, Message::LeaderInfo(self.epoch));
+    }
+
+    /// Finds out what an observer lacks.
+    fn sync(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        let link = self.links.get_mut(&id).expect("it has just spoken");
+        if self.committed < link.last && Epoch::of(link.last) == self.epoch && link.last.counter() != 0 {
+            // What it has is agreed on, only not heard of here. To cut it would take it back from clients.
+            return self.close(cx, id);
+        }
+        let catch = match self.options.always_snap {
+            true => Catch::Snap,
+            false => cx.history.catch_up(link.last, self.committed, self.committed),
+        };
+        match catch {
+            Catch::Diff { told, after } => {
+                if self.begins(cx, id, Given::Diff) {
+                    cx.send(id, Message::Diff(told));
+                    self.give_after(cx, id, after);
+                }
+            }
+            Catch::Trunc(zxid) => {
+                if self.begins(cx, id, Given::Diff) {
+                    cx.send(id, Message::Trunc(zxid));
+                    self.give_after(cx, id, zxid);
+                }
+            }
+            Catch::Snap => match cx.history.first().filter(|first| Zxid::ZERO < link.last && link.last < *first) {
+                Some(first) => {
+                    link.stage = Stage::LookingUp;
+                    cx.out.push(Effect::LookUp(id, link.last, first));
+                }
+                None if self.begins(cx, id, Given::State) => self.give_state(cx, id),
+                None => (),
+            },
+        }
+    }
+
+    /// Begins to give an observer what it lacks, unless there are too many already; then it comes again.
+    fn begins(&mut self, cx: &mut Context<'_>, id: LinkId, given: Given) -> bool {
+        let max = if given == Given::State { self.options.snaps_max } else { self.options.diffs_max };
+        if max <= self.links.values().filter(|link| link.stage == Stage::Syncing(given)).count() {
+            self.close(cx, id);
+            return false;
+        }
+        if let Some(link) = self.links.get_mut(&id) {
+            link.stage = Stage::Syncing(given);
+        }
+        true
+    }
+
+    fn give_state(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        cx.out.push(Effect::SendSnapshot(id));
+        self.give_after(cx, id, self.applied);
+    }
+
+    fn give_after(&mut self, cx: &mut Context<'_>, id: LinkId, after: Zxid) {
+        for txn in cx.history.after(after).take_while(|txn| txn.zxid <= self.committed) {
+            cx.out.push(Effect::Send(id, Message::Proposal(txn.clone())));
+            cx.out.push(Effect::Send(id, Message::Commit(txn.zxid)));
+        }
+        let config = self.config.clone();
+        cx.send(id, Message::NewLeader { epoch: self.epoch, config });
+    }
+
+    fn close(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        self.links.remove(&id);
+        cx.out.push(Effect::Close(id));
+    }
+}

@@ -1,0 +1,187 @@
+//! A follower and its observers, packet by packet.
+
+use bytes::Bytes;
+use ox_proto::{SessionId, Zxid};
+use ox_zab::{
+    Context, Effect, Effects, Epoch, History, LearnerKind, LinkId, Master, Message, Office, PeerOptions, ServerId,
+    Timing, Txn,
+};
+
+const TIMING: Timing = Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 };
+
+struct Script {
+    master: Master,
+    history: History,
+    now_ms: i64,
+}
+
+fn zxid(epoch: u32, counter: u32) -> Zxid {
+    Zxid::new(epoch, counter)
+}
+
+fn txn(counter: u32) -> Txn {
+    Txn { zxid: zxid(2, counter), record: Bytes::new() }
+}
+
+fn to(link: u64, message: Message) -> Effect {
+    Effect::Send(LinkId(link), message)
+}
+
+fn hello(server: u64) -> Message {
+    let server = ServerId(i64::try_from(server).unwrap());
+    Message::Hello { server, kind: LearnerKind::Observer, accepted: Epoch(1), config_version: 0 }
+}
+
+fn new_leader() -> Message {
+    Message::NewLeader { epoch: Epoch(2), config: Bytes::from_static(b"config") }
+}
+
+impl Script {
+    /// A follower in epoch 2 that has logged (2,4), and has heard that (2,3) is agreed on; (2,2) is in its state.
+    fn new() -> Self {
+        let mut history = History::new(zxid(2, 0), 500, 1 << 20);
+        (1..=4).for_each(|counter| history.push(txn(counter)));
+        let office = Office {
+            epoch: Epoch(2),
+            config: Bytes::from_static(b"config"),
+            config_version: 0,
+            committed: zxid(2, 3),
+            applied: zxid(2, 2),
+        };
+        let options = PeerOptions { snaps_max: 1, diffs_max: 2, ..PeerOptions::default() };
+        Self { master: Master::new(office, TIMING, options, 0), history, now_ms: 0 }
+    }
+
+    fn with(&mut self, step: impl FnOnce(&mut Master, &mut Context<'_>)) -> Effects {
+        let mut out = Effects::new();
+        step(&mut self.master, &mut Context { now_ms: self.now_ms, history: &mut self.history, out: &mut out });
+        out
+    }
+
+    fn hears(&mut self, link: u64, message: Message) -> Effects {
+        self.with(|master, cx| master.on_message(cx, LinkId(link), message))
+    }
+
+    /// An observer comes, up to the point where it is given the history behind `last`.
+    fn comes(&mut self, link: u64, last: Zxid) -> Effects {
+        self.with(|master, cx| master.on_link(cx.now_ms, LinkId(link)));
+        assert_eq!(self.hears(link, hello(link)), [to(link, Message::LeaderInfo(Epoch(2)))], "nobody is waited for");
+        self.hears(link, Message::AckEpoch { last, current: Some(Epoch(1)) })
+    }
+
+    /// The same, up to its end.
+    fn joins(&mut self, link: u64) {
+        self.comes(link, zxid(2, 3));
+        assert_eq!(self.hears(link, Message::Ack(zxid(2, 0))), [to(link, Message::UpToDate)]);
+    }
+
+    fn commits(&mut self, counter: u32) -> Effects {
+        self.with(|master, cx| master.on_commit(cx, zxid(2, counter)))
+    }
+
+    fn passes(&mut self, ms: i64) -> Effects {
+        self.now_ms += ms;
+        self.with(|master, cx| master.on_time(cx))
+    }
+}
+
+#[test]
+fn observers_get_what_is_agreed_on_and_nothing_else() {
+    let mut script = Script::new();
+    let given = script.comes(9, zxid(2, 2));
+    let expected = [Message::Diff(zxid(2, 3)), Message::Proposal(txn(3)), Message::Commit(zxid(2, 3)), new_leader()];
+    assert_eq!(given, expected.map(|message| to(9, message)));
+    assert_eq!(script.commits(4), [to(9, Message::Inform(txn(4)))], "also before it is ready");
+    assert_eq!(script.hears(9, Message::Ack(zxid(2, 0))), [to(9, Message::UpToDate)]);
+    assert_eq!(script.hears(9, Message::Ack(zxid(2, 0))), [], "it says so again");
+    assert_eq!(script.commits(4), [], "once is enough");
+    assert_eq!(script.master.active(), 1);
+}
+
+#[test]
+fn a_state_is_followed_by_what_is_not_in_it() {
+    let mut script = Script::new();
+    let given = script.comes(9, Zxid::ZERO);
+    let expected = [Message::Proposal(txn(3)), Message::Commit(zxid(2, 3)), new_leader()];
+    assert_eq!(given[0], Effect::SendSnapshot(LinkId(9)));
+    assert_eq!(given[1..], expected.map(|message| to(9, message)));
+}
+
+#[test]
+fn only_observers_are_served() {
+    let mut script = Script::new();
+    let accepted = Epoch(1);
+    for (link, hello) in [
+        Message::Hello { server: ServerId(2), kind: LearnerKind::Follower, accepted, config_version: 0 },
+        Message::Hello { server: ServerId(2), kind: LearnerKind::Observer, accepted, config_version: 1 },
+        Message::Ack(zxid(2, 0)),
+        Message::Pong(zxid(2, 0), Bytes::new()),
+        Message::Revalidate(SessionId(7), 1000),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let link = link as u64 + 1;
+        script.with(|master, cx| master.on_link(cx.now_ms, LinkId(link)));
+        assert_eq!(script.hears(link, hello), [Effect::Close(LinkId(link))]);
+    }
+    assert_eq!(script.master.links().count(), 0);
+}
+
+/// It has heard of more than this follower. To cut that would take back what clients have seen.
+#[test]
+fn who_is_ahead_goes_elsewhere() {
+    let mut script = Script::new();
+    assert_eq!(script.comes(9, zxid(2, 4)), [Effect::Close(LinkId(9))]);
+    assert_eq!(script.comes(8, zxid(1, 9)), [Effect::LookUp(LinkId(8), zxid(1, 9), zxid(2, 1))]);
+    let given = script.with(|master, cx| master.on_looked_up(cx, LinkId(8), None));
+    assert!(given.contains(&Effect::SendSnapshot(LinkId(8))), "{given:?}: of an old epoch it may have too much");
+}
+
+#[test]
+fn not_too_many_get_the_history_at_a_time() {
+    let mut script = Script::new();
+    assert!(script.comes(1, Zxid::ZERO).contains(&Effect::SendSnapshot(LinkId(1))));
+    assert_eq!(script.comes(2, Zxid::ZERO), [Effect::Close(LinkId(2))]);
+    for link in [3, 4] {
+        assert_ne!(script.comes(link, zxid(2, 2)), [Effect::Close(LinkId(link))]);
+    }
+    assert_eq!(script.comes(5, zxid(2, 2)), [Effect::Close(LinkId(5))]);
+    script.hears(1, Message::Ack(zxid(2, 0)));
+    assert!(script.comes(2, Zxid::ZERO).contains(&Effect::SendSnapshot(LinkId(2))));
+}
+
+#[test]
+fn what_observers_ask_for_is_handed_on_when_they_are_ready() {
+    let asked = Message::Revalidate(SessionId(7), 1000);
+    let mut script = Script::new();
+    script.comes(9, zxid(2, 3));
+    assert_eq!(script.hears(9, asked.clone()), [Effect::Close(LinkId(9))]);
+    script.joins(8);
+    assert_eq!(script.hears(8, asked.clone()), [Effect::FromLearner(LinkId(8), ServerId(8), asked)]);
+}
+
+#[test]
+fn who_is_silent_is_given_up() {
+    let mut script = Script::new();
+    assert_eq!(script.master.deadline(), None, "nothing is to do");
+    script.joins(9);
+    for _ in 0..10 {
+        assert_eq!(script.passes(50), [to(9, Message::Ping(zxid(2, 3)))]);
+    }
+    script.hears(9, Message::Pong(zxid(2, 3), Bytes::new()));
+    for _ in 0..10 {
+        assert_eq!(script.passes(50), [to(9, Message::Ping(zxid(2, 3)))]);
+    }
+    assert_eq!(script.passes(50), [Effect::Close(LinkId(9))]);
+    assert_eq!(script.commits(4), []);
+}
+
+#[test]
+fn who_comes_again_is_the_one() {
+    let mut script = Script::new();
+    script.joins(9);
+    script.with(|master, cx| master.on_link(cx.now_ms, LinkId(10)));
+    let effects = script.hears(10, hello(9));
+    assert_eq!(effects, [Effect::Close(LinkId(9)), to(10, Message::LeaderInfo(Epoch(2)))]);
+}

@@ -1,0 +1,62 @@
+//! Followers that serve observers.
+
+use crate::members::{Ensemble, free_port};
+use crate::raw::{Client, Hello};
+use std::time::{Duration, Instant};
+
+const TIMEOUT_MS: i32 = 30_000;
+
+fn master(ensemble: &Ensemble, observer: usize) -> Option<usize> {
+    Some(ensemble.figure(observer, "observer_master_id")?.parse::<usize>().ok()? - 1)
+}
+
+#[test]
+fn an_observer_lives_on_any_follower() {
+    let home = tempfile::tempdir().unwrap();
+    let settings = format!("observerMasterPort={}", free_port());
+    let mut ensemble = Ensemble::start(home.path(), 3, 1, &settings);
+    let (leader, observer) = (ensemble.leader_but(&[]), 3);
+    let first = master(&ensemble, observer).unwrap();
+    assert_ne!(first, leader);
+    ensemble.wait_for_figure(first, "synced_observers", "1");
+    ensemble.wait_for_figure(leader, "synced_observers", "0");
+    let mut client = Client::open(ensemble.addresses[observer], TIMEOUT_MS);
+    assert_eq!(client.create_as("/e", 1).err, 0);
+    for number in 0..100 {
+        assert_eq!(client.create(&format!("/n{number}"), b"").err, 0);
+    }
+    // Its session moves to the follower and back; who has it lost cannot go on.
+    let mut moved = Client::try_open(ensemble.addresses[first], &Hello::again(&client.hello)).expect("its session");
+    assert_eq!(moved.exists("/e").err, 0);
+    let mut back = Client::try_open(ensemble.addresses[observer], &Hello::again(&client.hello)).expect("its session");
+    assert_eq!(moved.try_reply(), None);
+    assert_eq!(back.set("/e", b"back").err, 0);
+    ensemble.check_equal();
+    // The follower goes: another one takes the observer.
+    ensemble.kill(first);
+    let until = Instant::now() + Duration::from_secs(60);
+    while master(&ensemble, observer).is_none_or(|master| master == first) {
+        assert!(Instant::now() < until, "nobody takes it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_ne!(master(&ensemble, observer), Some(leader));
+    ensemble.restart(first);
+    let mut back = Client::try_open(ensemble.addresses[observer], &Hello::again(&client.hello)).expect("its session");
+    assert_eq!(back.exists("/e").err, 0);
+    back.close();
+    ensemble.check_equal();
+}
+
+/// A leader that is told not to serve clients sends them away.
+#[test]
+fn a_leader_may_leave_clients_to_others() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = Ensemble::start(home.path(), 3, 0, "leaderServes=no");
+    let modes: Vec<Option<String>> = (0..3).map(|at| ensemble.mode(at)).collect();
+    let leader = modes.iter().position(Option::is_none).expect("a leader");
+    assert_eq!(modes.iter().flatten().collect::<Vec<_>>(), ["follower", "follower"]);
+    let mut raw = crate::raw::Raw::connect(ensemble.addresses[leader]);
+    assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_none());
+    let mut client = Client::open(ensemble.addresses[(leader + 1) % 3], TIMEOUT_MS);
+    assert_eq!(client.create("/n", b"").err, 0);
+}
