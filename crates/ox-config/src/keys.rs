@@ -19,6 +19,8 @@ const AUDIT: &str = "the audit log";
 const ENFORCED: &str = "enforced authentication";
 pub(crate) const ENSEMBLE_AUTH: &str = "ensemble authentication";
 const METRICS: &str = "the metrics endpoint";
+const ORACLE: &str = "the oracle of two voters";
+const EAGER_ACL: &str = "ACL checks before the leader's";
 pub(crate) const SASL: &str = "SASL authentication";
 pub(crate) const TLS: &str = "TLS";
 
@@ -101,7 +103,7 @@ pub static SECTIONS: &[Section] = sections! {
         "secureClientPort", File, Int, "", "", M, Guard(TLS);
         /// Address to bind `secureClientPort` to. Unset: every interface.
         "secureClientPortAddress", File, Text("host or address"), "", "", M, Guard(TLS);
-        /// Port on which followers serve observers too; 0 is off.
+        /// Port on which followers serve observers too, the same on all servers; 0 is off.
         "observerMasterPort", File, Int, "0", "", M, Ensemble;
         /// Listen backlog of the client port; -1 is the platform's.
         "clientPortListenBacklog", File, Int, "-1", "", M, Built;
@@ -150,8 +152,8 @@ pub static SECTIONS: &[Section] = sections! {
         "peerType", File, Text("participant or observer"), "participant", "", M, Ensemble;
         /// Bind quorum and election ports on every interface.
         "quorumListenOnAllIPs", File, TrueFalse, "false", "", M, Ensemble;
-        /// Whether observers keep logs and snapshots.
-        "syncEnabled", FileUnder("zookeeper.observer.syncEnabled"), TrueFalse, "true", "", M, Ensemble;
+        /// Whether observers keep logs and snapshots. Here they always do.
+        "syncEnabled", FileUnder("zookeeper.observer.syncEnabled"), TrueFalse, "true", "", M, Hint;
         /// Whether a single participant runs standalone.
         "standaloneEnabled", File, TrueFalse, "true", "", M, Built;
         /// Whether clients may change the members.
@@ -159,15 +161,15 @@ pub static SECTIONS: &[Section] = sections! {
         /// File with the members, then not allowed in `zoo.cfg`.
         "dynamicConfigFile", File, Text("path"), "", "", M, Ensemble;
         /// File whose first character `1` lets one of two voters go on alone.
-        "oraclePath", File, Text("path"), "", "", M, Ensemble;
+        "oraclePath", File, Text("path"), "", "", M, Later(ORACLE);
         /// Threads that open election connections.
-        "quorum.cnxn.threads.size", File, Int, "20", "", P, Ensemble;
+        "quorum.cnxn.threads.size", File, Int, "20", "", P, Hint;
         /// Allow several addresses for a member. In `zoo.cfg` alone it does not reach the `server.N` lines.
         "multiAddress.enabled", FileOrProperty, TrueFalse, "false", "", M, Ensemble;
         /// Probe a member's addresses before using one.
-        "multiAddress.reachabilityCheckEnabled", FileOrProperty, TrueFalse, "true", "", M, Ensemble;
+        "multiAddress.reachabilityCheckEnabled", FileOrProperty, TrueFalse, "true", "", M, Hint;
         /// Time for such a probe.
-        "multiAddress.reachabilityCheckTimeoutMs", FileOrProperty, Int, "1000", "ms", M, Ensemble;
+        "multiAddress.reachabilityCheckTimeoutMs", FileOrProperty, Int, "1000", "ms", M, Hint;
     }
     "Election and learners" {
         /// Whether the leader accepts clients; only `no` turns it off.
@@ -184,28 +186,29 @@ pub static SECTIONS: &[Section] = sections! {
         "fastleader.minNotificationInterval", Passed, LenientInt, "200", "ms", M, Ensemble;
         /// Longest wait between election notifications.
         "fastleader.maxNotificationInterval", Passed, LenientInt, "60000", "ms", M, Ensemble;
-        /// Time a new leader waits for an epoch before it gives up; -1 is off.
+        /// Time after which a new leader gives up when a voter that has elected it looks for a leader again; -1 is off.
         "leader.maxTimeToWaitForEpoch", Passed, LenientInt, "-1", "ms", M, Ensemble;
         /// Acks per latency sample.
-        "leader.ackLoggingFrequency", Passed, LenientInt, "1000", "acks", P, Ensemble;
-        /// Learners that get a snapshot at a time.
+        "leader.ackLoggingFrequency", Passed, LenientInt, "1000", "acks", P, Hint;
+        /// Observers that get a snapshot at a time; a further one comes again.
         "leader.maxConcurrentSnapSyncs", Passed, LenientInt, "10", "", M, Ensemble;
-        /// Learners that get a diff at a time.
+        /// Observers that get a diff at a time; a further one comes again.
         "leader.maxConcurrentDiffSyncs", Passed, LenientInt, "100", "", M, Ensemble;
         /// Close learner sockets in the background, on the leader.
-        "leader.closeSocketAsync", PassedOrBare, Bool, "false", "", P, Ensemble;
+        "leader.closeSocketAsync", PassedOrBare, Bool, "false", "", P, Hint;
         /// Close the leader's socket in the background, on a learner.
-        "learner.closeSocketAsync", PassedOrBare, Bool, "false", "", P, Ensemble;
+        "learner.closeSocketAsync", PassedOrBare, Bool, "false", "", P, Hint;
         /// Send to the leader from a thread of its own.
-        "learner.asyncSending", PassedOrBare, Bool, "false", "", P, Ensemble;
+        "learner.asyncSending", PassedOrBare, Bool, "false", "", P, Hint;
         /// Pause between attempts to reach the leader.
         "leaderConnectDelayDuringRetryMs", Passed, LenientInt, "100", "ms", M, Ensemble;
-        /// Pause before an observer reconnects.
+        /// Longest pause before an observer connects, a random part of it is taken; with `observerMasterPort` only after all
+        /// followers were tried.
         "observer.reconnectDelayMs", Passed, LenientLong, "0", "ms", M, Ensemble;
-        /// Pause before an observer looks for a leader.
+        /// Longest pause before an observer that has lost its leader looks for another; a random part of it is taken.
         "observer.election.DelayMs", Passed, LenientLong, "200", "ms", M, Ensemble;
-        /// Commit buffer of a follower that serves observers.
-        "observerMaster.sizeLimit", Passed, LenientInt, "33554432", "bytes", M, Ensemble;
+        /// Commit buffer of a follower that serves observers; here the recent history serves for it (`commitLogCount`).
+        "observerMaster.sizeLimit", Passed, LenientInt, "33554432", "bytes", M, Hint;
         /// Always sync learners by snapshot.
         "forceSnapshotSync", Passed, Bool, "false", "", T, Ensemble;
         /// Largest log, relative to the snapshot, from which a learner is synced; negative is never.
@@ -213,15 +216,15 @@ pub static SECTIONS: &[Section] = sections! {
         /// Committed transactions kept in memory for learners; less than 500 becomes 500.
         "commitLogCount", Passed, SoftInt, "500", "txns", M, Ensemble;
         /// Free learner requests early.
-        "follower.skipLearnerRequestToNextProcessor", Passed, Bool, "false", "", P, Ensemble;
+        "follower.skipLearnerRequestToNextProcessor", Passed, Bool, "false", "", P, Hint;
         /// Keep learner requests out of the commit stage.
-        "forward_learner_requests_to_commit_processor_disabled", Passed, Bool, "false", "", P, Ensemble;
+        "forward_learner_requests_to_commit_processor_disabled", Passed, Bool, "false", "", P, Hint;
         /// Use the canonical names of the hosts in `server.N`.
         "kerberos.canonicalizeHostNames", Passed, Bool, "false", "", M, Ensemble;
         /// Log a learner's last packets when it disconnects.
-        "messageTracker.Enabled", Passed, Bool, "false", "", P, Ensemble;
+        "messageTracker.Enabled", Passed, Bool, "false", "", P, Hint;
         /// Packets remembered for that.
-        "messageTracker.BufferSize", Passed, LenientInt, "10", "packets", P, Ensemble;
+        "messageTracker.BufferSize", Passed, LenientInt, "10", "packets", P, Hint;
         /// TCP_NODELAY on a follower's quorum socket.
         "follower.nodelay", Property, Word("true"), "true", "", M, Ensemble;
         /// TCP_NODELAY on the leader's quorum sockets.
@@ -333,7 +336,7 @@ pub static SECTIONS: &[Section] = sections! {
         /// Skip all ACL checks; only `yes` does.
         "skipACL", Passed, Word("yes"), "no", "", M, Built;
         /// Check ACLs on the server that receives a request, too.
-        "enableEagerACLCheck", Passed, Bool, "false", "", M, Ensemble;
+        "enableEagerACLCheck", Passed, Bool, "false", "", M, Later(EAGER_ACL);
         /// Serve read-only clients while cut off from the quorum, which a single server never is; exactly `true` adds `isro`
         /// to the four-letter words. New sessions need `localSessionsEnabled`, too.
         "readonlymode.enabled", Property, Bool, "false", "", M, Built;

@@ -27,7 +27,7 @@ use crate::pulse::Pulse;
 use crate::sessions::{SessionInfo, Sessions, Touch};
 use crate::submission::{Ask, Load, Submission};
 use crate::tallies::Tallies;
-use conns::{ConnState, Conns};
+use conns::{ConnState, Conns, waited_ms};
 pub use local::LocalSessions;
 use local::{Local, LocalWrite, Newcomer};
 use log_room::LogRoom;
@@ -479,11 +479,6 @@ impl Replica {
         out.of(conn).push(conn, Note::Close, |bytes| ConnectResponse::refused(read_only).put_frame(bytes));
     }
 
-    /// What a client hears that says whether it could do with reads.
-    fn told_read_only(&self, asked: Option<bool>) -> Option<bool> {
-        asked.map(|_| self.role == Role::ReadOnly)
-    }
-
     /// Ends a connection without another word; its session lives on.
     fn give_up(&mut self, conn: ConnId, out: &mut Outboxes) {
         self.conns.deactivate(conn);
@@ -788,15 +783,6 @@ impl Replica {
             }
             self.conns.deactivate(conn);
         }
-    }
-}
-
-/// Until when a connection had to wait. A client that waits for us is not silent: its connection may not be read until it
-/// has its answers.
-fn waited_ms(conns: &Conns, own: &OwnWrites, now: Now) -> impl Fn(ConnId) -> Option<i64> {
-    move |conn| {
-        let conn = conns.get(conn)?;
-        if own.has(conn.last_write?) { Some(now.mono_ms) } else { conn.answered_ms }
     }
 }
 

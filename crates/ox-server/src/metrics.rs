@@ -242,6 +242,10 @@ metrics! {
         snapshot_error_count;
         /// Times that this member had no leader and began to look for one.
         looking_count;
+        /// Times a new leader gave up because a voter that had elected it was looking again.
+        quit_leading_due_to_disloyal_voter;
+        /// Sessions that learners asked this leader, or observers this follower, for.
+        revalidate_count;
         /// Learners that this leader gave the end of the history, or told to cut theirs.
         diff_count;
         /// Learners that this leader gave its whole state.
@@ -256,6 +260,10 @@ metrics! {
         quota_exceeded_error_per_namespace;
     }
     summaries {
+        /// Learners that get a snapshot at a time, counted whenever another one begins.
+        inflight_snap_count;
+        /// Learners that get a diff at a time, counted whenever another one begins.
+        inflight_diff_count;
         /// One sync of the transaction log, ms.
         fsynctime;
         /// One snapshot, ms.
@@ -308,6 +316,14 @@ metrics! {
         updatelatency;
         /// From a transaction's timestamp to its application, ms.
         propagation_latency;
+        /// From a proposal's timestamp to the agreement of a quorum, ms, on the leader.
+        quorum_ack_latency;
+        /// From a proposal's timestamp to its arrival, ms, on a follower.
+        proposal_latency;
+        /// From a proposal's timestamp to its acknowledgement, ms, on a follower.
+        proposal_ack_creation_latency;
+        /// From a transaction's timestamp to the word that it is agreed on, ms, on a learner.
+        commit_propagation_latency;
         /// A batch of requests waiting for the replica, ms.
         prep_processor_queue_time_ms;
         /// A transaction waiting for the log thread, ms.

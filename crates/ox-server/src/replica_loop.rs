@@ -1,6 +1,7 @@
 //! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
 
 mod journal;
+mod latency;
 mod member;
 
 use crate::clock::thread_worked_ms;

@@ -48,10 +48,9 @@ impl Standing {
             }));
         });
         let standing = receiver.recv_timeout(PATIENCE).ok().flatten()?;
-        Some(match standing {
-            Self::Observer(_) => Self::Observer(ServerId(shared.stats.observed.load(Relaxed))),
-            other => other,
-        })
+        // Whom it observes, the replica does not know: that depends on who was reached.
+        let observed = ServerId(shared.stats.observed.load(Relaxed));
+        Some(if let Self::Observer(_) = standing { Self::Observer(observed) } else { standing })
     }
 
     fn of(replica: &Replica) -> Option<Self> {

@@ -61,6 +61,8 @@ pub enum Reason {
     EpochUsedUp,
     /// The own disk is too slow.
     DiskStalled,
+    /// A voter that had elected this leader looks for one again.
+    Deserted,
     /// A voter cannot follow because it promised a higher epoch to somebody who never led.
     HigherPromise,
 }

@@ -284,7 +284,12 @@ impl Learner {
     }
 
     fn on_proposal(&mut self, txn: Txn, is_committed: bool, cx: &mut Context<'_>) {
-        let overlaps = std::mem::replace(&mut self.may_overlap, false) && txn.zxid <= self.last;
+        // What comes behind NEWLEADER is logged: it can only be new.
+        let may_overlap = std::mem::replace(&mut self.may_overlap, false) && self.phase == Phase::Syncing;
+        if is_committed && !may_overlap && txn.zxid <= self.last {
+            return; // Compat: Apache's followers tell their observers again what they have just given them
+        }
+        let overlaps = may_overlap && txn.zxid <= self.last;
         if !overlaps && !txn.zxid.follows(self.last) {
             let reason = format!("{} after {}", txn.zxid, self.last);
             return self.leave_asking_for_snapshot(&reason, cx);

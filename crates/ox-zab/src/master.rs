@@ -224,7 +224,8 @@ impl Master {
             // What it has is agreed on, only not heard of here. To cut it would take it back from clients.
             return self.close(cx, id);
         }
-        let catch = match self.options.always_snap {
+        // Who has nothing, or has lost it, cannot do with an empty difference.
+        let catch = match self.options.always_snap || link.last <= Zxid::ZERO {
             true => Catch::Snap,
             false => cx.history.catch_up(link.last, self.committed, self.committed),
         };

@@ -226,7 +226,7 @@ impl Peer {
             return; // the vote is not known yet
         }
         if self.is_deserted(now_ms, from, &note) {
-            return self.leave(now_ms, Reason::NoQuorum, out);
+            return self.leave(now_ms, Reason::Deserted, out);
         }
         self.note_emptiness(from, &note, out);
         let mut notes = Outgoing::new();

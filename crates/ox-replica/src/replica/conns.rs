@@ -1,5 +1,7 @@
 //! What the replica knows of connections.
 
+use super::own::OwnWrites;
+use crate::clock::Now;
 use ox_proto::SessionId;
 use ox_tree::ConnId;
 use ox_tree::auth::Identities;
@@ -65,5 +67,14 @@ impl Conns {
     /// All that are there.
     pub(super) fn all(&self) -> Vec<ConnId> {
         self.0.iter().flatten().flatten().map(|conn| conn.id).collect()
+    }
+}
+
+/// Until when a connection had to wait. A client that waits for us is not silent: its connection may not be read until it
+/// has its answers.
+pub(super) fn waited_ms(conns: &Conns, own: &OwnWrites, now: Now) -> impl Fn(ConnId) -> Option<i64> {
+    move |conn| {
+        let conn = conns.get(conn)?;
+        if own.has(conn.last_write?) { Some(now.mono_ms) } else { conn.answered_ms }
     }
 }

@@ -3,11 +3,11 @@
 //! Such a session owns no ephemeral node. When it asks for one, it becomes global first, if the configuration lets it:
 //! the session's transaction is ordered right before the write that needs it (P45).
 
-use super::conns::ConnState;
+use super::conns::{ConnState, waited_ms};
 use super::member::Todo;
 use super::own::{Origin, Own, What};
 use super::proposals::Maker;
-use super::{Replica, Role, waited_ms};
+use super::{Replica, Role};
 use crate::clock::Now;
 use crate::limits::EXPIRED_AT_ONCE_MAX;
 use crate::sessions::{SessionInfo, Sessions, Touch};

@@ -60,6 +60,11 @@ impl Replica {
         }
     }
 
+    /// What a client hears that says whether it could do with reads.
+    pub(super) fn told_read_only(&self, asked: Option<bool>) -> Option<bool> {
+        asked.map(|_| self.role == Role::ReadOnly)
+    }
+
     /// Whether a client is let in, if only reads are served.
     // Compat: there are no sessions here without local ones.
     pub(super) fn may_come_in(&self, session: SessionId, asks_read_only: Option<bool>, state: &State) -> bool {

@@ -3,7 +3,6 @@
 
 use super::{Kind, Metric};
 
-const ENSEMBLE: &str = "not measured in ensembles yet";
 const STAGES: &str = "a stage of Apache's pipeline that does not exist here";
 const THROTTLE: &str = "the throttle has no queue of its own";
 const TLS: &str = "TLS is not built yet";
@@ -26,9 +25,7 @@ const fn percentiles(name: &'static str, help: &'static str) -> Metric {
 
 /// Always 0; the help says why.
 pub(crate) const IDLE: &[Metric] = &[
-    counter("quit_leading_due_to_disloyal_voter", ENSEMBLE),
-    counter("revalidate_count", ENSEMBLE),
-    counter("skip_learner_request_to_next_processor_count", ENSEMBLE),
+    counter("skip_learner_request_to_next_processor_count", STAGES),
     counter("requests_not_forwarded_to_commit_processor", STAGES),
     counter("request_commit_queued", STAGES),
     counter("stale_replies", THROTTLE),
@@ -49,10 +46,8 @@ pub(crate) const IDLE: &[Metric] = &[
     counter("snapshot_rate_limited_count", ADMIN),
     counter("restore_error_count", ADMIN),
     counter("restore_rate_limited_count", ADMIN),
-    summary("inflight_snap_count", ENSEMBLE),
-    summary("inflight_diff_count", ENSEMBLE),
-    summary("learner_request_processor_queue_size", ENSEMBLE),
-    summary("socket_closing_time", ENSEMBLE),
+    summary("learner_request_processor_queue_size", STAGES),
+    summary("socket_closing_time", STAGES),
     summary("proposal_process_time", STAGES),
     summary("commit_process_time", STAGES),
     summary("time_waiting_empty_pool_in_commit_processor_read_ms", STAGES),
@@ -69,12 +64,8 @@ pub(crate) const IDLE: &[Metric] = &[
     summary("write_commit_proc_issued", STAGES),
     summary("netty_queued_buffer_capacity", STAGES),
     summary("restore_time", ADMIN),
-    percentiles("quorum_ack_latency", ENSEMBLE),
-    percentiles("proposal_latency", ENSEMBLE),
-    percentiles("proposal_ack_creation_latency", ENSEMBLE),
-    percentiles("commit_propagation_latency", ENSEMBLE),
-    percentiles("om_proposal_process_time_ms", ENSEMBLE),
-    percentiles("om_commit_process_time_ms", ENSEMBLE),
+    percentiles("om_proposal_process_time_ms", STAGES),
+    percentiles("om_commit_process_time_ms", STAGES),
     percentiles("close_session_prep_time", STAGES),
     percentiles("read_commitproc_time_ms", STAGES),
     percentiles("write_commitproc_time_ms", STAGES),

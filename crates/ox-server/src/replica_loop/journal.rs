@@ -2,6 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "most messages are no news")]
 
+use super::latency::Latency;
 use crate::shared::Shared;
 use ox_proto::ServerId;
 use ox_replica::Replica;
@@ -22,6 +23,9 @@ pub(super) struct Journal {
     is_read_only: bool,
     /// Learners of a leader.
     learners: BTreeMap<LinkId, (ServerId, LearnerKind)>,
+    /// Learners that get the history, and whether it is a snapshot.
+    syncing: BTreeMap<LinkId, bool>,
+    latency: Latency,
 }
 
 impl Journal {
@@ -35,6 +39,8 @@ impl Journal {
             is_serving: false,
             is_read_only: false,
             learners: BTreeMap::new(),
+            syncing: BTreeMap::new(),
+            latency: Latency::default(),
         }
     }
 
@@ -43,6 +49,8 @@ impl Journal {
         self.shared.metrics.looking_count.add(1);
         self.looking_since = Some(Instant::now());
         self.learners.clear();
+        self.syncing.clear();
+        self.latency = Latency::default();
     }
 
     /// Somebody was elected. A leader is dialled more than once; that is no news.
@@ -109,6 +117,10 @@ impl Journal {
             Reason::CannotListen => "the quorum port cannot be opened".to_owned(),
             Reason::EpochUsedUp => "the epoch has no numbers left".to_owned(),
             Reason::DiskStalled => "the own disk is too slow".to_owned(),
+            Reason::Deserted => {
+                self.shared.metrics.quit_leading_due_to_disloyal_voter.add(1);
+                "a voter that has elected this leader looks for one again".to_owned()
+            }
             Reason::HigherPromise => "a voter has promised a higher epoch".to_owned(),
         };
         tracing::warn!("Shutdown called. For the reason {why}");
@@ -116,6 +128,7 @@ impl Journal {
 
     /// The leader, or a learner, has said something.
     pub(super) fn heard(&mut self, link: LinkId, message: &Message) {
+        let metrics = &self.shared.metrics;
         match message {
             Message::Hello { server, kind, accepted, .. } => {
                 tracing::info!(sid = %server, ?kind, %accepted, "a learner has connected");
@@ -124,37 +137,66 @@ impl Journal {
             Message::Diff(zxid) => tracing::info!("Getting a diff from the leader {zxid}"),
             Message::Snap(zxid) => tracing::info!("Getting a snapshot from leader {zxid}"),
             Message::Trunc(zxid) => tracing::warn!("Truncating log to get in sync with the leader {zxid}"),
-            Message::Proposal(_) => self.shared.metrics.learner_proposal_received_count.add(1),
-            Message::Commit(_) | Message::Inform(_) => self.shared.metrics.learner_commit_received_count.add(1),
+            Message::Proposal(txn) => {
+                metrics.learner_proposal_received_count.add(1);
+                self.latency.hears(txn, self.shared.clock.now().wall_ms, metrics);
+            }
+            Message::Commit(zxid) => {
+                metrics.learner_commit_received_count.add(1);
+                self.latency.hears_commit(*zxid, self.shared.clock.now().wall_ms, metrics);
+            }
+            Message::Inform(txn) => {
+                metrics.learner_commit_received_count.add(1);
+                self.latency.is_informed(txn, self.shared.clock.now().wall_ms, metrics);
+            }
+            Message::Ack(_) => _ = self.syncing.remove(&link),
+            Message::Revalidate(..) => metrics.revalidate_count.add(1),
             _ => (),
         }
     }
 
     /// Something is said to a learner or the leader.
-    pub(super) fn says(&self, link: LinkId, message: &Message) {
+    pub(super) fn says(&mut self, link: LinkId, message: &Message) {
+        let metrics = &self.shared.metrics;
         match message {
+            Message::Commit(zxid) => self.latency.tells_commit(*zxid, self.shared.clock.now().wall_ms, metrics),
+            Message::Ack(zxid) => self.latency.acks(*zxid, self.shared.clock.now().wall_ms, metrics),
             Message::Proposal(txn) => {
+                self.latency.proposes(txn);
                 self.shared.stats.proposals.note_one(i64::try_from(txn.record.len()).unwrap_or(i64::MAX));
             }
             Message::Diff(zxid) => {
                 tracing::info!("Sending DIFF zxid={zxid} for peer sid: {}", self.name(link));
-                self.shared.metrics.diff_count.add(1);
+                self.begins_to_give(link, false);
             }
             Message::Trunc(zxid) => {
                 tracing::info!("Sending TRUNC zxid={zxid} for peer sid: {}", self.name(link));
-                self.shared.metrics.diff_count.add(1);
+                self.begins_to_give(link, false);
             }
             _ => (),
         }
     }
 
-    pub(super) fn sends_state(&self, link: LinkId) {
+    pub(super) fn sends_state(&mut self, link: LinkId) {
         tracing::info!("Sending snapshot for peer sid: {}", self.name(link));
-        self.shared.metrics.snap_count.add(1);
+        self.begins_to_give(link, true);
+    }
+
+    fn begins_to_give(&mut self, link: LinkId, is_snapshot: bool) {
+        self.syncing.insert(link, is_snapshot);
+        let metrics = &self.shared.metrics;
+        let (count, in_flight) = match is_snapshot {
+            true => (&metrics.snap_count, &metrics.inflight_snap_count),
+            false => (&metrics.diff_count, &metrics.inflight_diff_count),
+        };
+        count.add(1);
+        let same = self.syncing.values().filter(|other| **other == is_snapshot).count();
+        in_flight.note(i64::try_from(same).unwrap_or(i64::MAX), 1);
     }
 
     /// A connection is gone, or is given up.
     pub(super) fn gone(&mut self, link: LinkId) {
+        self.syncing.remove(&link);
         if let Some((server, _)) = self.learners.remove(&link) {
             tracing::warn!("******* GOODBYE sid:{server} ********");
         }

@@ -328,3 +328,33 @@ fn a_silent_leader_is_given_up() {
     script.learner.on_time(&mut cx);
     assert_eq!(script.out, [Effect::Leave(Reason::Silence)]);
 }
+
+/// Apache's followers tell their observers again what they have just given them.
+#[test]
+fn what_an_observer_has_it_does_not_take_again() {
+    let mut script = Script::promised(Claim { kind: LearnerKind::Observer, ..claim() });
+    script.hears(Message::Diff(zxid(1, 4)));
+    script.hears(proposal(1, 4));
+    script.hears(Message::Commit(zxid(1, 4)));
+    let inform = |epoch, counter| Message::Inform(txn(epoch, counter));
+    assert_eq!(script.hears(inform(1, 4)), []);
+    script.settles();
+    assert_eq!(script.hears(inform(1, 4)), []);
+    assert_eq!(script.hears(inform(3, 1)), append_and_commit(3, 1));
+    assert_eq!(script.hears(inform(3, 1)), []);
+    let left = script.hears(inform(3, 3));
+    assert!(left.iter().any(|effect| matches!(effect, Effect::Leave(_))), "{left:?}: a hole is a hole");
+}
+
+/// What a state may contain already comes before NEWLEADER, or it cannot be logged.
+#[test]
+fn after_a_state_nothing_old_is_logged() {
+    let mut script = Script::promised(claim());
+    script.hears(Message::Snap(zxid(2, 5)));
+    script.learner.on_loaded(10);
+    script.hears(new_leader(3));
+    script.finished(DiskDone::Installed(zxid(2, 5)));
+    script.finished(DiskDone::CurrentEpoch(Epoch(3)));
+    let left = script.hears(proposal(2, 5));
+    assert!(left.iter().any(|effect| matches!(effect, Effect::Leave(_))), "{left:?}");
+}

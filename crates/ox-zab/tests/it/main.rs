@@ -9,4 +9,5 @@ mod hall;
 mod leader_rules;
 mod learner_rules;
 mod master_rules;
+mod peer_options;
 mod realm;

@@ -185,3 +185,19 @@ fn who_comes_again_is_the_one() {
     let effects = script.hears(10, hello(9));
     assert_eq!(effects, [Effect::Close(LinkId(9)), to(10, Message::LeaderInfo(Epoch(2)))]);
 }
+
+/// A new ensemble has no transaction yet; an observer that comes late cannot know that nothing is missing.
+#[test]
+fn who_has_nothing_gets_the_state_even_if_that_is_empty() {
+    let mut script = Script::new();
+    let office = Office {
+        epoch: Epoch(2),
+        config: Bytes::from_static(b"config"),
+        config_version: 0,
+        committed: Zxid::ZERO,
+        applied: Zxid::ZERO,
+    };
+    script.master = Master::new(office, TIMING, PeerOptions::default(), 0);
+    script.history = History::new(Zxid::ZERO, 500, 1 << 20);
+    assert_eq!(script.comes(9, Zxid::ZERO), [Effect::SendSnapshot(LinkId(9)), to(9, new_leader())]);
+}

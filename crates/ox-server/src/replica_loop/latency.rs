@@ -1,0 +1,128 @@
+//! How long transactions take on their way between servers, by the clock of the leader that made them.
+
+use crate::metrics::Metrics;
+use ox_proto::Reader;
+use ox_proto::Zxid;
+use ox_proto::txn::TxnHeader;
+use ox_zab::Txn;
+use std::collections::VecDeque;
+
+/// Transactions on their way. More than this many are not followed; there are never as many unless something is stuck.
+const FOLLOWED_MAX: usize = 64 << 10;
+
+/// Some, with the time of each.
+#[derive(Default)]
+struct OnTheirWay(VecDeque<(Zxid, i64)>);
+
+impl OnTheirWay {
+    fn has(&self, zxid: Zxid) -> bool {
+        self.0.back().is_some_and(|(last, _)| zxid <= *last)
+    }
+
+    fn add(&mut self, zxid: Zxid, time_ms: i64) {
+        if self.0.len() < FOLLOWED_MAX && !self.has(zxid) {
+            self.0.push_back((zxid, time_ms));
+        }
+    }
+
+    /// Takes those up to one, and tells how old each is.
+    fn reach(&mut self, zxid: Zxid, now_ms: i64, mut note: impl FnMut(i64)) {
+        while let Some((_, time_ms)) = self.0.pop_front_if(|(first, _)| *first <= zxid) {
+            note(now_ms - time_ms);
+        }
+    }
+}
+
+/// What a member follows.
+#[derive(Default)]
+pub(super) struct Latency {
+    /// Proposed, and not agreed on.
+    proposed: OnTheirWay,
+    /// Heard of, and not acknowledged.
+    unacked: OnTheirWay,
+    /// Heard of, and not known to be agreed on.
+    uncommitted: OnTheirWay,
+}
+
+impl Latency {
+    /// A leader proposes, to one follower after the other.
+    pub(super) fn proposes(&mut self, txn: &Txn) {
+        if !self.proposed.has(txn.zxid)
+            && let Some(time_ms) = made_at_ms(txn)
+        {
+            self.proposed.add(txn.zxid, time_ms);
+        }
+    }
+
+    /// A leader tells that everything up to here is agreed on.
+    pub(super) fn tells_commit(&mut self, zxid: Zxid, wall_ms: i64, metrics: &Metrics) {
+        self.proposed.reach(zxid, wall_ms, |ms| metrics.quorum_ack_latency.note(ms, 1));
+    }
+
+    /// A follower hears a proposal.
+    pub(super) fn hears(&mut self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
+        if let Some(time_ms) = made_at_ms(txn) {
+            metrics.proposal_latency.note(wall_ms - time_ms, 1);
+            self.unacked.add(txn.zxid, time_ms);
+            self.uncommitted.add(txn.zxid, time_ms);
+        }
+    }
+
+    /// A follower acknowledges.
+    pub(super) fn acks(&mut self, zxid: Zxid, wall_ms: i64, metrics: &Metrics) {
+        self.unacked.reach(zxid, wall_ms, |ms| metrics.proposal_ack_creation_latency.note(ms, 1));
+    }
+
+    /// A follower hears that everything up to here is agreed on.
+    pub(super) fn hears_commit(&mut self, zxid: Zxid, wall_ms: i64, metrics: &Metrics) {
+        self.uncommitted.reach(zxid, wall_ms, |ms| metrics.commit_propagation_latency.note(ms, 1));
+    }
+
+    /// An observer hears what is agreed on.
+    pub(super) fn is_informed(&self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
+        if let Some(time_ms) = made_at_ms(txn) {
+            metrics.commit_propagation_latency.note(wall_ms - time_ms, 1);
+        }
+    }
+}
+
+fn made_at_ms(txn: &Txn) -> Option<i64> {
+    Reader::new(&txn.record).get::<TxnHeader>().ok().map(|header| header.time_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ox_proto::{Jute, SessionId};
+
+    fn txn(counter: u32, time_ms: i64) -> Txn {
+        let (zxid, mut record) = (Zxid::new(1, counter), Vec::new());
+        TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms, kind: 1 }.put(&mut record);
+        Txn { zxid, record: record.into() }
+    }
+
+    #[test]
+    fn each_transaction_counts_once() {
+        let (mut latency, metrics) = (Latency::default(), Metrics::default());
+        for txn in [txn(1, 100), txn(1, 100), txn(2, 110)] {
+            latency.proposes(&txn); // to two followers, the second to one
+        }
+        latency.tells_commit(Zxid::new(1, 2), 130, &metrics);
+        latency.tells_commit(Zxid::new(1, 2), 131, &metrics);
+        latency.hears(&txn(1, 100), 105, &metrics);
+        latency.hears(&txn(2, 110), 115, &metrics);
+        latency.hears_commit(Zxid::new(1, 1), 120, &metrics);
+        latency.acks(Zxid::new(1, 2), 140, &metrics);
+        for (percentiles, count, sum) in [
+            (&metrics.quorum_ack_latency, 2, 50),
+            (&metrics.proposal_latency, 2, 10),
+            (&metrics.commit_propagation_latency, 1, 20),
+            (&metrics.proposal_ack_creation_latency, 2, 70),
+        ] {
+            let crate::metrics::Reading::Percentiles(tally, _) = percentiles.reading() else {
+                panic!("no percentiles")
+            };
+            assert_eq!((tally.count, tally.sum), (count, sum));
+        }
+    }
+}

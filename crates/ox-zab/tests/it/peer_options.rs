@@ -1,0 +1,120 @@
+//! What the configuration may say about a member, one option after the other.
+
+use bytes::Bytes;
+use ox_proto::{ServerId, Zxid};
+use ox_zab::{
+    Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Notification, Peer, PeerOptions,
+    PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, Standing, Timing, Vote,
+};
+
+const ME: ServerId = ServerId(3);
+
+/// Server 3, one of three voters or an observer of two.
+fn member(kind: LearnerKind, options: PeerOptions) -> Peer {
+    let voters: &[i64] = if kind == LearnerKind::Follower { &[1, 2, 3] } else { &[1, 2] };
+    let settings = PeerSettings {
+        server: ME,
+        kind,
+        quorums: Quorums::of(Quorum::majority_of(voters.iter().copied().map(ServerId))),
+        config: Bytes::new(),
+        config_version: 0,
+        timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
+        election: ElectionSettings::default(),
+        options,
+    };
+    let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
+    let history = History::new(Zxid::ZERO, 500, 1 << 20);
+    let mut peer = Peer::new(settings, Recovered { epochs, history, standing: Standing::History });
+    peer.start(0, &mut Effects::new());
+    peer
+}
+
+fn vote_for(leader: ServerId, state: PeerState) -> Notification {
+    let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 0 };
+    Notification { state, vote, round: 1, has_version: true }
+}
+
+/// Hears that server 2 leads.
+fn finds_a_leader(peer: &mut Peer, now_ms: i64) {
+    let mut out = Effects::new();
+    for from in [ServerId(1), ServerId(2)] {
+        let state = if from.0 == 2 { PeerState::Leading } else { PeerState::Following };
+        peer.on_notification(now_ms, from, vote_for(ServerId(2), state), &mut out);
+    }
+    assert!(out.contains(&Effect::Dial(ServerId(2))), "{out:?}");
+}
+
+#[test]
+fn a_leader_is_dialled_for_as_long_as_the_limit_says() {
+    let options = PeerOptions { dial_ms: 250, dial_pause_ms: 60, ..PeerOptions::default() };
+    let mut peer = member(LearnerKind::Follower, options);
+    finds_a_leader(&mut peer, 0);
+    let (mut now_ms, mut dials) = (0, 1);
+    loop {
+        let mut out = Effects::new();
+        peer.on_dialed(now_ms, None, &mut out);
+        if out.contains(&Effect::Leave(Reason::LinkLost)) {
+            break;
+        }
+        assert_eq!(peer.deadline(), Some(now_ms + 60));
+        now_ms += 60;
+        peer.on_time(now_ms, &mut out);
+        assert_eq!(out, [Effect::Dial(ServerId(2))]);
+        dials += 1;
+    }
+    assert_eq!((dials, now_ms), (6, 300), "until the limit has passed");
+}
+
+#[test]
+fn an_observer_rests_before_it_looks_again() {
+    let options = PeerOptions { observer_rest_ms: 1_000, ..PeerOptions::default() };
+    let mut rests = std::collections::BTreeSet::new();
+    for now_ms in (0..2_000).step_by(100) {
+        let mut peer = member(LearnerKind::Observer, options);
+        finds_a_leader(&mut peer, now_ms);
+        let mut out = Effects::new();
+        peer.on_dialed(now_ms, Some(LinkId(1)), &mut out);
+        peer.on_link_gone(now_ms, LinkId(1), &mut out);
+        assert!(out.contains(&Effect::Leave(Reason::LinkLost)), "{out:?}");
+        let until_ms = peer.deadline();
+        if let Some(until_ms) = until_ms.filter(|_| !out.contains(&Effect::Looking)) {
+            assert!((now_ms..now_ms + 1_000).contains(&until_ms), "{until_ms}");
+            rests.insert(until_ms - now_ms);
+            let mut out = Effects::new();
+            peer.on_time(until_ms - 1, &mut out);
+            assert_eq!(out, []);
+            peer.on_time(until_ms, &mut out);
+            assert!(out.contains(&Effect::Looking));
+        }
+    }
+    assert!(5 < rests.len(), "they do not rest equally long: {rests:?}");
+    let mut peer = member(LearnerKind::Follower, options);
+    finds_a_leader(&mut peer, 0);
+    let mut out = Effects::new();
+    peer.on_dialed(0, Some(LinkId(1)), &mut out);
+    peer.on_link_gone(0, LinkId(1), &mut out);
+    assert!(out.contains(&Effect::Looking), "voters do not rest");
+}
+
+/// A leader that waits for hellos, and hears from one of its voters that it looks for a leader again.
+#[test]
+fn a_leader_that_is_deserted_gives_up_where_that_is_asked_for() {
+    for (epoch_wait_ms, after_ms, leaves) in
+        [(None, 900, false), (Some(300), 299, false), (Some(300), 300, true), (Some(0), 0, true)]
+    {
+        let mut peer = member(LearnerKind::Follower, PeerOptions { epoch_wait_ms, ..PeerOptions::default() });
+        let mut out = Effects::new();
+        for from in [ServerId(1), ServerId(2)] {
+            peer.on_notification(0, from, vote_for(ME, PeerState::Looking), &mut out);
+        }
+        while let Some(at_ms) = peer.deadline().filter(|_| peer.leader().is_none()) {
+            peer.on_time(at_ms, &mut out);
+        }
+        assert!(out.contains(&Effect::Listen), "{out:?}");
+        let began_ms = peer.leader().and_then(|leader| leader.gathers_since_ms()).expect("it waits");
+        let mut out = Effects::new();
+        let note = Notification { round: 2, ..vote_for(ServerId(1), PeerState::Looking) };
+        peer.on_notification(began_ms + after_ms, ServerId(1), note, &mut out);
+        assert_eq!(out.contains(&Effect::Leave(Reason::Deserted)), leaves, "{epoch_wait_ms:?} {after_ms}");
+    }
+}
