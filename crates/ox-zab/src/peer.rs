@@ -157,6 +157,11 @@ impl Peer {
         }
     }
 
+    /// What it may claim.
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
     /// What its disk remembers.
     pub fn epochs(&self) -> Epochs {
         self.epochs

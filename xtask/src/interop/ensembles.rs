@@ -8,6 +8,7 @@ mod cases;
 mod client;
 mod load;
 mod mixed;
+mod roles;
 
 use std::time::Instant;
 

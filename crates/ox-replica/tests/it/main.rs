@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod ensemble;
+mod local;
 mod members;
 mod order;
 mod overload;
+mod read_only;
 mod sessions;
 mod world;

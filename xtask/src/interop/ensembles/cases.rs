@@ -15,7 +15,7 @@ use crate::interop::wire::WireClient;
 use crate::interop::workspace::Workspace;
 
 /// Runs a case in a folder, and tells what is worth telling.
-type Run = Box<dyn Fn(&Workspace, &Path) -> Result<String>>;
+pub(super) type Run = Box<dyn Fn(&Workspace, &Path) -> Result<String>>;
 
 pub(super) struct Case {
     pub(super) name: String,
@@ -76,6 +76,7 @@ pub(super) fn all() -> Vec<Case> {
         false,
         Box::new(|workspace, home| migrates(workspace, home, 'o', 'a')),
     );
+    super::roles::add_all(&mut cases);
     cases
 }
 
