@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod leading;
 mod members;
+mod office;
 mod order;
 mod overload;
 mod sessions;
