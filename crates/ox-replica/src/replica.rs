@@ -311,12 +311,13 @@ impl Replica {
 
     /// The transactions prepared since the last call, for the disk.
     pub fn take_log(&mut self, now: Now) -> Option<Arc<LogBatch>> {
-        let batch = self.proposals.take_log()?;
+        let batch = self.proposals.take_log();
         if self.is_member() && self.role == Role::Leader {
-            let txns: Vec<_> = self.proposals.last_handed().collect();
+            // With nothing to propose, what was asked in this turn still ends with it.
+            let txns: Vec<_> = batch.iter().flat_map(|_| self.proposals.last_handed()).collect();
             self.peer(now, |peer, now_ms, out| peer.propose(now_ms, txns, out));
         }
-        Some(batch)
+        batch
     }
 
     /// True when the log batch in the making is large enough to be handed over.
@@ -460,6 +461,8 @@ impl Replica {
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
             self.addresses.count(*session, *address);
             self.attach(conn, *session, *timeout_ms, *read_only, out);
+        } else if *proven && self.is_member() {
+            self.prove(syncs::Asker::Gone(conn, *read_only));
         } else {
             self.refuse(conn, *read_only, out);
         }

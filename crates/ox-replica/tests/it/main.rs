@@ -4,7 +4,9 @@
 
 mod ensemble;
 mod local;
+mod leading;
 mod members;
+mod office;
 mod order;
 mod overload;
 mod read_only;
