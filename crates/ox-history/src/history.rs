@@ -2,7 +2,7 @@
 
 use crate::op::{Body, Op};
 use ox_proto::txn::{CreateKind, Record, Txn, TxnHeader};
-use ox_proto::{Acl, OpCode, SessionId, Stat, Zxid};
+use ox_proto::{Acl, ErrorCode, OpCode, SessionId, Stat, Zxid};
 use std::collections::BTreeMap;
 
 /// A moment by the observer's clock, in microseconds. One clock for all clients and servers of a history.
@@ -34,6 +34,8 @@ pub struct Settings {
     pub never_used_ms: i64,
     /// How late a message may be at its destination, and a server in what it has to do.
     pub delay_max_ms: i64,
+    /// How long a leader may not hear what the clients of a learner say, and not have noticed.
+    pub unheard_max_ms: i64,
 }
 
 impl Default for Settings {
@@ -46,6 +48,7 @@ impl Default for Settings {
             may_refuse_writes: false,
             never_used_ms: 0,
             delay_max_ms: 0,
+            unheard_max_ms: 0,
         }
     }
 }
@@ -291,6 +294,20 @@ impl LoggedTxn {
             Txn::Check { path, version } => Self::Check { path: path.to_string(), version: *version },
             Txn::Multi(elements) => Self::Multi(elements.iter().map(Self::of).collect()),
         }
+    }
+
+    /// True when it was refused because its session belongs to another connection.
+    pub fn has_moved(&self) -> bool {
+        match self {
+            Self::Error { err } => *err == ErrorCode::SessionMoved.code(),
+            Self::Multi(elements) => elements.iter().any(Self::has_moved),
+            _ => false,
+        }
+    }
+
+    /// True when it changes nothing: refused, or a multi of nothing, which no check of its session can refuse.
+    pub fn changes_nothing(&self) -> bool {
+        self.is_error() || matches!(self, Self::Multi(elements) if elements.is_empty())
     }
 
     /// True when applying it changes nothing but the last zxid.

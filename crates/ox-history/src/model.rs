@@ -50,6 +50,8 @@ pub struct Model {
     ephemerals: BTreeMap<SessionId, BTreeSet<String>>,
     triggers: Vec<Trigger>,
     undo: Vec<write::Undo>,
+    /// Whether the session of the request at hand belongs to another connection.
+    has_moved: bool,
 }
 
 impl Model {
@@ -64,6 +66,7 @@ impl Model {
             ephemerals: BTreeMap::new(),
             triggers: Vec::new(),
             undo: Vec::new(),
+            has_moved: false,
         };
         let built_in = |acl: &Arc<[Acl]>| Node::new(Some(Vec::new()), Arc::clone(acl), Zxid::ZERO, 0, Owner::Nobody);
         let (mut root, mut system) = (built_in(&open), built_in(&open));

@@ -400,7 +400,16 @@ fn step(
         }
         (_, Some((conn, request))) => {
             let op = &history.connections[conn].requests[request].op;
-            let done = model.write(stamp(entry), proven[conn].at(request), op);
+            let ids = proven[conn].at(request);
+            if entry.txn.has_moved() && *op == Op::CloseSession {
+                let answer = Answer::error(ErrorCode::SessionMoved.code());
+                return Ok(Step { txn: Some(entry.txn.clone()), answer: Some(answer), triggers: Vec::new() });
+            }
+            let done = if entry.txn.has_moved() {
+                model.write_moved(stamp(entry), ids, op)
+            } else {
+                model.write(stamp(entry), ids, op)
+            };
             Step { txn: Some(done.txn), answer: Some(done.answer), triggers: done.triggers }
         }
         (LoggedTxn::CreateSession { timeout_ms }, None) => {

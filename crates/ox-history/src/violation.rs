@@ -121,6 +121,7 @@ reasons! {
     WrongCloseList = P41, "the end of a session lists other nodes than the session owns";
     UnjustRemoval = P41, "the server removed a node that is not its to remove";
     MovedSessionWrote = P42, "a connection wrote for a session that it had lost to another";
+    NotMoved = P42, "a connection was told that its session had moved, and it had not";
     ReplacedSession = P43, "a handshake that named a session got another one";
     StolenSession = P43, "a session was given to somebody who did not know its password";
     LiveSessionRefused = P43, "a living session was reported as gone";

@@ -42,7 +42,7 @@ use ox_tree::read::{self, Asker, Question, Then};
 use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use sweep::Sweep;
 use syncs::Syncs;
@@ -103,11 +103,12 @@ pub struct Replica {
     begins: Option<(Role, Zxid)>,
     /// The state that a leader sends.
     staged: Option<Box<State>>,
+    /// The same, complete and on its way to the disk: whatever becomes of the role, it is the state from then on.
+    installing: Option<Box<State>>,
     /// For the driver.
     effects: Effects,
     syncs: Syncs,
-    /// Sessions that came to life anywhere, or have come to this learner and are being asked for.
-    touched: BTreeMap<SessionId, i32>,
+    /// Sessions that have come to this learner, for which the leader is being asked.
     revalidating: VecDeque<Revalidating>,
     todo: VecDeque<Todo>,
     pinged_ms: i64,
@@ -155,9 +156,9 @@ impl Replica {
             durable: last,
             begins: None,
             staged: None,
+            installing: None,
             effects: Effects::new(),
             syncs: Syncs::default(),
-            touched: BTreeMap::new(),
             revalidating: VecDeque::new(),
             todo: VecDeque::new(),
             pinged_ms: now.mono_ms,
@@ -210,12 +211,14 @@ impl Replica {
         match &item.ask {
             Ask::Connect { .. } => self.on_connect(now, item.conn, &item.ask, state, out),
             Ask::Gone => self.on_gone(item.conn, state),
+            // Nobody is served; the connection is about to be told.
+            _ if self.role == Role::None => self.give_up(item.conn, out),
+            _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
             Ask::Identified(ids) => {
                 if let Some(conn) = self.conns.get_mut(item.conn) {
                     conn.ids = Arc::clone(ids);
                 }
             }
-            _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
             Ask::Request { xid, op } if !read::is_read(*op) => {
                 let body = &submission.bytes[item.span.clone()];
                 self.on_write(now, item.conn, (*xid, *op, body), state, out);
@@ -333,7 +336,6 @@ impl Replica {
                 Maker::Leader => self.own.pop_match(session, cxid),
                 Maker::Server | Maker::Learner(_) => None,
             };
-            self.note_session(&record, proposal.maker);
             if let Some(Own { origin, waiting, .. }) = own {
                 self.answer(now, &origin, &record, &outcome.applied, out);
                 self.answer_all(waiting, state, out);

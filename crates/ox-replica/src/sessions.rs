@@ -31,13 +31,23 @@ impl Touch {
     }
 }
 
+/// Where a session's client is, or was last: elsewhere nobody may write for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// Nobody has said.
+    Unknown,
+    /// At this server, even if its connection is gone.
+    Here,
+    /// At a learner.
+    Learner(LinkId),
+}
+
 #[derive(Debug)]
 struct Session {
     timeout_ms: i32,
     touch: Touch,
     conn: Option<ConnId>,
-    /// The learner that has it.
-    link: Option<LinkId>,
+    home: Home,
     bucket_ms: i64,
     closing: bool,
 }
@@ -73,7 +83,8 @@ impl Sessions {
     pub(crate) fn add(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, touch: Touch, conn: Option<ConnId>) {
         touch.note(now_ms);
         let bucket_ms = bucket(self.tick_ms, now_ms, timeout_ms);
-        self.sessions.insert(id, Session { timeout_ms, touch, conn, link: None, bucket_ms, closing: false });
+        let home = if conn.is_some() { Home::Here } else { Home::Unknown };
+        self.sessions.insert(id, Session { timeout_ms, touch, conn, home, bucket_ms, closing: false });
         self.buckets.entry(bucket_ms).or_default().push(id);
     }
 
@@ -83,7 +94,7 @@ impl Sessions {
             Some(session) if !session.closing => {
                 touch.note(now_ms);
                 // The old bucket stays: when it is due, the session moves to where it belongs by then.
-                *session = Session { timeout_ms, touch, conn: Some(conn), link: None, ..*session };
+                *session = Session { timeout_ms, touch, conn: Some(conn), home: Home::Here, ..*session };
                 let due = bucket(self.tick_ms, now_ms, timeout_ms);
                 if due < session.bucket_ms {
                     session.bucket_ms = due;
@@ -99,7 +110,7 @@ impl Sessions {
     pub(crate) fn move_to(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, link: LinkId) -> bool {
         let is_alive = self.hear(id, timeout_ms, now_ms);
         if let Some(session) = self.sessions.get_mut(&id).filter(|_| is_alive) {
-            (session.conn, session.link) = (None, Some(link));
+            (session.conn, session.home) = (None, Home::Learner(link));
         }
         is_alive
     }
@@ -117,15 +128,24 @@ impl Sessions {
         true
     }
 
+    /// A learner has heard of a client. If the session is somebody else's by now, the learner does not know for how long
+    /// it wants to live.
+    pub(crate) fn hear_from(&mut self, link: LinkId, id: SessionId, timeout_ms: i32, now_ms: i64) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let is_its = [Home::Unknown, Home::Learner(link)].contains(&session.home);
+        let timeout_ms = if is_its { timeout_ms } else { session.timeout_ms };
+        self.hear(id, timeout_ms, now_ms);
+    }
+
     /// Whether a learner may write for a session. Who is first gets one that nobody has.
     pub(crate) fn check_owner(&mut self, id: SessionId, link: LinkId) -> Result<(), ErrorCode> {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| !session.closing) else {
             return Err(ErrorCode::SessionExpired);
         };
-        if session.conn.is_some() || session.link.is_some_and(|owner| owner != link) {
+        if ![Home::Unknown, Home::Learner(link)].contains(&session.home) {
             return Err(ErrorCode::SessionMoved);
         }
-        session.link = Some(link);
+        session.home = Home::Learner(link);
         Ok(())
     }
 
@@ -334,6 +354,30 @@ mod tests {
         assert_eq!(listed(None, 2), [(1, 10_000), (2, 6000)]);
         assert_eq!(listed(Some(2), 2), [(3, 5000)]);
         assert_eq!(listed(Some(3), 2), []);
+    }
+
+    #[test]
+    fn a_learner_that_has_lost_a_session_does_not_shorten_its_life() {
+        let mut sessions = Sessions::new(1000);
+        sessions.add(SessionId(1), 2000, 0, Touch::default(), None);
+        assert!(sessions.move_to(SessionId(1), 2000, 0, LinkId(7)));
+        assert!(sessions.attach(SessionId(1), 9000, 0, Touch::default(), ConnId::new(0, 1, 1)));
+        sessions.hear_from(LinkId(7), SessionId(1), 2000, 500);
+        assert_eq!(expired(&mut sessions, 9000), []);
+        assert_eq!(expired(&mut sessions, 10_000), [1]);
+    }
+
+    /// P42: a connection that has lost its session does not get it back because the other one is gone.
+    #[test]
+    fn who_lost_a_session_has_lost_it() {
+        let (mut sessions, conn) = (Sessions::new(1000), ConnId::new(0, 1, 1));
+        sessions.add(SessionId(1), 9000, 0, Touch::default(), None);
+        assert_eq!(sessions.check_owner(SessionId(1), LinkId(7)), Ok(()), "nobody has said where it is");
+        assert!(sessions.attach(SessionId(1), 9000, 0, Touch::default(), conn));
+        sessions.detach(SessionId(1), conn, None);
+        assert_eq!(sessions.check_owner(SessionId(1), LinkId(7)), Err(ErrorCode::SessionMoved));
+        assert!(sessions.move_to(SessionId(1), 9000, 0, LinkId(7)));
+        assert_eq!(sessions.check_owner(SessionId(1), LinkId(7)), Ok(()));
     }
 
     #[test]

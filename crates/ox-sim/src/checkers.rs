@@ -2,9 +2,12 @@
 
 pub(crate) mod acked_is_durable;
 pub(crate) mod apply_order;
+pub(crate) mod claims;
 pub(crate) mod digest;
 pub(crate) mod disk_error;
 pub(crate) mod ephemerals;
+pub(crate) mod equality;
+pub(crate) mod leaders;
 pub(crate) mod liveness;
 pub(crate) mod log_on_disk;
 pub(crate) mod restorable;
@@ -13,7 +16,7 @@ pub(crate) mod watch_residue;
 
 use crate::env::Env;
 use crate::outcome::Kind;
-use crate::server::Journal;
+use crate::server::Track;
 use crate::server::process::Process;
 use ox_proto::Zxid;
 
@@ -35,10 +38,10 @@ impl Finding {
 }
 
 /// The checks after each hold of the state by the applier.
-pub(crate) fn after_apply(process: &Process, env: &mut Env, journal: &Journal, before: Zxid, applied: usize) {
+pub(crate) fn after_apply(process: &Process, env: &mut Env, track: &Track, before: Zxid, applied: usize) {
     let thorough = process.state.node_count() < 100 || env.dice.chance(100);
-    let checked = acked_is_durable::check(process, journal)
-        .and_then(|()| apply_order::check(process, journal, before, applied))
+    let checked = acked_is_durable::check(process, track)
+        .and_then(|()| apply_order::check(process, &env.journal, before, applied))
         .and_then(|()| if thorough { ephemerals::check(process) } else { Ok(()) })
         .and_then(|()| if thorough { digest::check(process) } else { Ok(()) })
         .and_then(|()| watch_residue::check(process));

@@ -31,6 +31,8 @@ pub(crate) fn address(client: usize) -> IpAddr {
 struct Session {
     id: SessionId,
     timeout_ms: i32,
+    /// The server that it was last seen on.
+    server: u32,
 }
 
 /// The last write of a client, when everything has healed: it must succeed.
@@ -236,7 +238,8 @@ impl Client {
         let (shortest, longest) = env.plan.timeouts_ms;
         let timeout_ms = i32::try_from(env.dice.between(shortest, longest)).unwrap_or(i32::MAX);
         let link = env.links.len();
-        env.links.push(Link::new(self.number, 0));
+        let server = env.dice.index(env.plan.servers());
+        env.links.push(Link::new(self.number, server));
         let request = ConnectRequest {
             last_zxid_seen,
             timeout_ms,
@@ -252,7 +255,7 @@ impl Client {
         env.send(link, Way::Up, &bytes);
         let record = env.history.connections.len();
         env.history.connections.push(Connection {
-            server: 0,
+            server: u32::try_from(server).unwrap_or(0),
             address: address(self.number).to_string(),
             opened: env.now,
             asked,

@@ -1,9 +1,9 @@
 //! The simulated disk with a sense of time: before every call the rest of the world goes on for a while.
 //!
-//! Whoever calls the disk stands on the stack, so other events run inside the call. If the process dies meanwhile,
-//! or power goes at the call itself, the call fails and the caller unwinds; its run of the server is over.
+//! If the process dies meanwhile, or power goes at the call itself, the call fails and the caller unwinds; its run of
+//! the server is over.
 
-use crate::engine::{WeakWorld, pump};
+use crate::engine::{WeakWorld, wait};
 use crate::event::{End, Who};
 use ox_history::Time;
 use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, Open, SimDisk};
@@ -40,13 +40,7 @@ impl PacedDisk {
             let delay = world.env.disk_delay(call == Call::Sync, slowness);
             Time(world.env.now.0 + delay)
         };
-        pump(&world, until, Some(self.who));
-        // The thread that called may not run when the call is done.
-        loop {
-            let frozen = world.lock().frozen(self.who);
-            let Some(until) = frozen else { break };
-            pump(&world, until, Some(self.who));
-        }
+        wait(&world, until, self.who);
         if !world.lock().is_current(self.who) {
             return Err(dead());
         }

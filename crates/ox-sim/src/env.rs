@@ -1,14 +1,18 @@
 //! What everybody in the world uses: the clock, the dice, the plan of what happens next, the record of what did.
 
 use crate::dice::Dice;
-use crate::event::Event;
+use crate::engine::Hands;
+use crate::event::{Event, Who};
 use crate::link::{Link, LinkId, Way};
 use crate::marks::Marks;
+use crate::net::Net;
 use crate::outcome::{Failure, Kind};
 use crate::plan::Plan;
 use crate::queue::Queue;
+use crate::server::Journal;
 use crate::trace::Trace;
 use ox_history::{History, Time};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A slow disk takes no longer for one call.
@@ -21,7 +25,12 @@ pub(crate) struct Env {
     pub(crate) dice: Dice,
     pub(crate) plan: Plan,
     pub(crate) queue: Queue<Event>,
+    pub(crate) hands: Hands,
     pub(crate) links: Vec<Link>,
+    pub(crate) net: Net,
+    pub(crate) journal: Journal,
+    /// Who was established as leader of which epoch.
+    pub(crate) leaders: BTreeMap<i64, Who>,
     pub(crate) history: History,
     pub(crate) trace: Trace,
     pub(crate) marks: Marks,
@@ -39,7 +48,11 @@ impl Env {
             dice: Dice::new(seed),
             plan,
             queue: Queue::new(),
+            hands: Hands::default(),
             links: Vec::new(),
+            net: Net::default(),
+            journal: Journal::default(),
+            leaders: BTreeMap::new(),
             history: History::default(),
             trace: Trace::new(is_verbose),
             marks: Marks::default(),
@@ -78,6 +91,10 @@ impl Env {
         (delay * self.slowness(slowness)).min(delay.max(DISK_DELAY_US_MAX))
     }
 
+    pub(crate) fn net_delay(&mut self) -> i64 {
+        self.dice.skewed(self.plan.net_delay_us) * self.slowness(self.slow_net)
+    }
+
     /// Sends bytes over a link.
     pub(crate) fn send(&mut self, link: LinkId, way: Way, bytes: &[u8]) {
         if self.links[link].pipe(way).send(bytes) {
@@ -103,7 +120,7 @@ impl Env {
     }
 
     fn plan_arrival(&mut self, link: LinkId, way: Way) {
-        let delay = self.dice.skewed(self.plan.net_delay_us) * self.slowness(self.slow_net);
+        let delay = self.net_delay();
         let at = Time(self.now.0 + delay);
         let pipe = self.links[link].pipe(way);
         pipe.last = pipe.last.max(at); // streams keep their order

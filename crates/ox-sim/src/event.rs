@@ -1,7 +1,9 @@
 //! Everything that can happen next.
 
+use crate::engine::Ticket;
 use crate::faults::Fault;
 use crate::link::{LinkId, Way};
+use crate::net::{Side, WireId};
 
 /// One run of one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +40,20 @@ pub(crate) enum Event {
     /// The process ends.
     End(Who, End),
     Fault(Fault),
+    /// A learner's connection reaches the server it wants.
+    Dialed(WireId),
+    /// Bytes, or the end of a stream, of the given side arrive at the other.
+    Wired(WireId, Side),
+    /// A notification arrives.
+    Noted(usize, usize),
+    /// Election connections that are missing are tried.
+    Mesh,
+    /// An election connection is given up because nothing gets through.
+    Unmesh(usize, usize),
     /// All faults end for good.
     Heal,
+    /// What somebody waited for has come.
+    Wake(Ticket, Option<Who>),
     Job(Job),
 }
 
@@ -56,21 +70,4 @@ pub(crate) enum Job {
     Maintain(Who),
     /// What was handed to the disk is written, then the process ends.
     Stop(Who),
-}
-
-/// A job may interrupt jobs of lower levels only, because they share one stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
-    None,
-    Background,
-    Log,
-}
-
-impl Job {
-    pub(crate) fn level(self) -> Level {
-        match self {
-            Self::Start(_) | Self::Snapshot(_) | Self::Maintain(_) => Level::Background,
-            Self::Log(_) | Self::Stop(_) => Level::Log,
-        }
-    }
 }

@@ -29,6 +29,12 @@ pub(crate) enum Fault {
     SlowDisk,
     Stop,
     Cut,
+    /// Ways between servers are cut.
+    Partition,
+    /// They are open again.
+    Mend,
+    /// A connection between servers breaks.
+    Wire,
     SlowNet,
     Clock,
     Stall,
@@ -49,6 +55,8 @@ impl Fault {
         Self::SlowDisk,
         Self::Stop,
         Self::Cut,
+        Self::Partition,
+        Self::Wire,
         Self::SlowNet,
         Self::Clock,
         Self::Stall,
@@ -67,7 +75,9 @@ impl Fault {
             Self::DiskError => plan.disk_error_ms,
             Self::LostSync => plan.lost_sync_ms,
             Self::Full => plan.full_ms,
-            Self::NotFull => 0,
+            Self::NotFull | Self::Mend => 0,
+            Self::Partition => plan.partition_ms,
+            Self::Wire => plan.wire_ms,
             Self::SlowDisk => plan.slow_disk_ms,
             Self::Stop => plan.stop_ms,
             Self::Cut => plan.cut_ms,
@@ -91,8 +101,10 @@ pub(crate) fn plan_next(env: &mut Env, fault: Fault) {
 }
 
 pub(crate) fn strike(world: &mut World, fault: Fault) {
-    if fault == Fault::NotFull {
-        return empty_disks(world);
+    match fault {
+        Fault::NotFull => return empty_disks(world),
+        Fault::Mend => return mend(world),
+        _ => (),
     }
     if world.env.is_healed {
         return;
@@ -129,6 +141,9 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
                 world.env.cut(link);
             }
         }
+        Fault::Partition => partition(world),
+        Fault::Mend => mend(world),
+        Fault::Wire => break_wire(world),
         Fault::SlowNet => {
             let (factor, ms) = (world.env.dice.between(2, 20), world.env.dice.between(50, 2_000));
             world.env.slow_net = (factor, Time(world.env.now.0 + ms * 1000));
@@ -156,6 +171,48 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
     plan_next(&mut world.env, fault);
 }
 
+/// Cuts some ways between servers: one of them off, one way of one pair, or the whole in two.
+fn partition(world: &mut World) {
+    let servers = world.servers.len();
+    let env = &mut world.env;
+    let kind = env.dice.below(4);
+    let (one, sides) = (env.dice.index(servers), env.dice.next());
+    let other = (one + 1 + env.dice.index(servers - 1)) % servers;
+    let is_cut = |from: usize, to: usize| match kind {
+        0 => from == one || to == one,
+        1 => (from, to) == (one, other),
+        2 => (from, to) == (one, other) || (from, to) == (other, one),
+        _ => (sides >> from) & 1 != (sides >> to) & 1,
+    };
+    for from in 0..servers {
+        for to in (0..servers).filter(|to| from != *to && is_cut(from, *to)) {
+            env.marks.partitions += 1;
+            env.note(format_args!("nothing gets from {from} to {to}"));
+            env.set_way(from, to, false);
+        }
+    }
+    let ms = env.dice.skewed(8_000) + 50;
+    env.plan_in(ms * 1000, Event::Fault(Fault::Mend));
+}
+
+fn mend(world: &mut World) {
+    let servers = world.servers.len();
+    for from in 0..servers {
+        for to in 0..servers {
+            world.env.set_way(from, to, true);
+        }
+    }
+}
+
+fn break_wire(world: &mut World) {
+    let up: Vec<usize> = (0..world.env.net.wires.len()).filter(|wire| world.env.net.wires[*wire].is_up).collect();
+    if !up.is_empty() {
+        let wire = *world.env.dice.pick(&up);
+        world.env.marks.wires_cut += 1;
+        world.env.wire_cut(wire);
+    }
+}
+
 /// Makes one of the next disk calls meet `fault`.
 fn arm(world: &mut World, server: usize, fault: DiskFault) {
     let reach = *world.env.dice.pick(&[5, 40, 300]);
@@ -179,7 +236,7 @@ fn fill_disk(world: &mut World, number: usize) {
         return;
     }
     server.disk.set_capacity(CAPACITY - free + room);
-    server.is_full = true;
+    (server.is_full, server.was_full) = (true, true);
     let ms = world.env.dice.between(100, 3_000);
     world.env.plan_in(ms * 1000, Event::Fault(Fault::NotFull));
 }
@@ -222,6 +279,7 @@ pub(crate) fn heal(world: &mut World) {
     world.env.is_healed = true;
     world.env.note(format_args!("healed"));
     empty_disks(world);
+    mend(world);
     for server in &mut world.servers {
         server.disk.clear_faults();
         server.cuts_before_sync = None;

@@ -1,14 +1,16 @@
 //! The end of a run: faults stop, everything must come to rest, and then all that was seen is judged.
 
-use crate::checkers::{liveness, log_on_disk, watch_residue};
+use crate::checkers::{equality, liveness, log_on_disk, watch_residue};
 use crate::engine::{SharedWorld, pump};
 use crate::event::{End, Who};
 use crate::marks::Marks;
 use crate::outcome::Kind;
 use crate::server::dump::dump;
+use crate::server::process::Process;
 use crate::world::World;
 use ox_history::model::is_kept_by_server;
 use ox_history::{Dump, History, LoggedTxn, Op, Time};
+use ox_zab::PeerState;
 
 /// How long a healed world may take to come to rest.
 const REST_MS: i64 = 120_000;
@@ -24,7 +26,7 @@ pub(crate) fn finish(world: &SharedWorld) {
         i64::from(world.env.plan.tick_ms) * 22 + 2_000
     };
     let until = Time(world.lock().env.now.0 + longest_ms * 1000);
-    pump(world, until, None);
+    pump(world, until);
     if !settle(world) || !sweep(world) || !settle(world) {
         return;
     }
@@ -51,7 +53,7 @@ fn settle(world: &SharedWorld) -> bool {
             }
         }
         let until = Time(world.lock().env.now.0 + SLICE_US);
-        pump(world, until, None);
+        pump(world, until);
     }
 }
 
@@ -60,7 +62,10 @@ fn sweep(world: &SharedWorld) -> bool {
     let left = |world: &World| -> Vec<String> {
         let never_used_ms = world.env.plan.never_used_ms;
         let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
+        // By the clock of who removes them.
+        let leads = |process: &&Process| matches!(process.replica.peer_state(), None | Some(PeerState::Leading));
         processes
+            .filter(leads)
             .flat_map(|process| process.state.expired_nodes(process.now(&world.env).wall_ms, never_used_ms))
             .collect()
     };
@@ -78,12 +83,15 @@ fn sweep(world: &SharedWorld) -> bool {
             }
         }
         let until = Time(world.lock().env.now.0 + SLICE_US);
-        pump(world, until, None);
+        pump(world, until);
     }
 }
 
 /// What can be said about servers at rest.
 fn judge(world: &mut World) {
+    if let Err(finding) = equality::check(world) {
+        return finding.report(&mut world.env);
+    }
     let World { env, servers, .. } = world;
     env.history.is_settled = true;
     env.history.ended = env.now;
@@ -91,7 +99,7 @@ fn judge(world: &mut World) {
         let Some(process) = &server.process else { continue };
         env.history.dumps.push(dump(&process.state, format!("server {number} at rest")));
         let checked = watch_residue::check(process)
-            .and_then(|()| log_on_disk::check(&server.disk, &process.store, &server.journal, &env.plan));
+            .and_then(|()| log_on_disk::check(&server.disk, &process.store, (&env.journal, &server.track), &env.plan));
         if let Err(finding) = checked {
             return finding.report(env);
         }
@@ -113,7 +121,7 @@ fn restart(world: &SharedWorld) {
     let deadline = world.lock().env.now.0 + REST_MS * 1000;
     loop {
         let until = Time(world.lock().env.now.0 + SLICE_US);
-        pump(world, until, None);
+        pump(world, until);
         let mut world = world.lock();
         if world.env.failure.is_some() {
             return;
@@ -153,8 +161,7 @@ fn check_history(world: &mut World) {
     if world.env.failure.is_some() {
         return;
     }
-    let entries = world.servers[0].journal.entries();
-    world.env.history.log = entries.map(|entry| entry.logged.clone()).collect();
+    world.env.history.log = world.env.journal.shown().map(|entry| entry.logged.clone()).collect();
     let World { env, .. } = world;
     match ox_history::check(&env.history) {
         Ok(summary) => {

@@ -8,13 +8,20 @@ use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::outcome::Kind;
 use crate::plan::Plan;
-use crate::server::Unsynced;
 use crate::server::dump::dump;
+use crate::server::log::{Log, Work};
+use crate::server::member::{server_id, truncated};
 use crate::server::process::Process;
+use crate::server::{Report, Unsynced};
 use crate::world::{Alive, World};
+use ox_proto::Zxid;
 use ox_replica::LogBatch;
-use ox_store::{Appended, Error, LogOptions, Opened, SnapshotTaken, Store, StoreOptions, TxnLog};
-use ox_tree::Options;
+use ox_store::{
+    Appended, Error, LogOptions, MemberLog, MemberOptions, Opened, OpenedMember, SnapshotTaken, Standing, Store,
+    StoreOptions,
+};
+use ox_tree::{Frozen, Options};
+use ox_zab::{DiskDone, DiskJob, Epoch};
 use std::sync::Arc;
 
 /// How soon after an error of the log the last thread of the process has noticed, at most.
@@ -49,9 +56,19 @@ pub(crate) fn tree_options(plan: &Plan) -> Options {
     }
 }
 
+pub(crate) fn member_options(plan: &Plan, number: usize) -> MemberOptions {
+    MemberOptions { window: plan.commit_log, ..MemberOptions::new(server_id(number).0) }
+}
+
+/// What a start came to.
+enum Start {
+    Alone(Box<Opened>),
+    Member(Box<OpenedMember>),
+}
+
 /// Recovers and begins to serve.
 pub(crate) fn start(world: &SharedWorld, number: usize) {
-    let (who, disk, options, tree, seed, calls) = {
+    let (who, disk, options, tree, member, seed, calls) = {
         let world = &mut *world.lock();
         let server = &mut world.servers[number];
         if server.process.is_some() || std::mem::replace(&mut server.is_starting, true) {
@@ -64,17 +81,25 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
         let (disk, calls, now_ms) = (server.disk.clone(), server.disk.calls(), server.wall_ms(world.env.now));
         let seed = world.env.dice.next();
         world.env.note(format_args!("server {number} run {} starts", who.boot));
-        (who, disk, store_options(&world.env.plan, now_ms), tree_options(&world.env.plan), seed, calls)
+        let plan = &world.env.plan;
+        let member = plan.is_ensemble().then(|| member_options(plan, number));
+        (who, disk, store_options(plan, now_ms), tree_options(plan), member, seed, calls)
     };
     let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk.clone(), who));
-    let opened = Store::open(paced, &options, &tree, seed);
+    let opened = match member {
+        None => Store::open(paced, &options, &tree, seed).map(|opened| Start::Alone(Box::new(opened))),
+        Some(member) => {
+            Store::open_member(paced, &options, &member, &tree, seed).map(|opened| Start::Member(Box::new(opened)))
+        }
+    };
     let mut world = world.lock();
     if !world.is_current(who) {
         return;
     }
     world.servers[number].is_starting = false;
     match opened {
-        Ok(opened) => world.serve(who, opened),
+        Ok(Start::Alone(opened)) => world.serve(who, *opened),
+        Ok(Start::Member(opened)) => world.join(who, *opened),
         Err(error) => {
             let server = &world.servers[number];
             let was_injected =
@@ -94,7 +119,7 @@ impl World {
     fn serve(&mut self, who: Who, opened: Opened) {
         let server = &mut self.servers[who.server];
         let (env, report, state) = (&mut self.env, &opened.report, &opened.state);
-        let before = server.journal.last();
+        let before = server.track.last;
         env.marks.recoveries += 1;
         env.marks.torn_tails += u64::from(report.dropped.is_some());
         env.note(format_args!(
@@ -104,9 +129,10 @@ impl World {
         if report.digest_mismatches != 0 || report.conflicts != 0 || report.removed_ephemerals != 0 {
             return env.fail(Kind::Digest, format!("recovery reports {report:?}"));
         }
-        match server.journal.recover(state.last_zxid(), state.digest(), env.now) {
+        let now = env.now;
+        match env.journal.recover(&mut server.track, state.last_zxid(), state.digest(), now) {
             Ok(recovered) => {
-                env.marks.lost_tails += u64::from(0 < recovered.lost);
+                env.marks.lost_tails += u64::from(recovered.lost);
                 env.marks.kept_unacked += u64::from(recovered.kept_unacked);
             }
             Err(Finding { kind, detail }) => {
@@ -116,22 +142,73 @@ impl World {
         let name = format!("server {} run {} after its start", who.server, who.boot);
         env.history.dumps.push(dump(state, name));
         env.history.starts.push(env.now);
-        let process = Process::new(env, who, opened, server.wall_ahead_ms);
+        let process = Process::alone(env, who, opened, server.wall_ahead_ms);
         server.process = Some(process);
+    }
+
+    /// A member has started.
+    fn join(&mut self, who: Who, opened: OpenedMember) {
+        let server = &mut self.servers[who.server];
+        let env = &mut self.env;
+        env.marks.recoveries += 1;
+        let (track, epochs) = (&mut server.track, opened.log.epochs());
+        match &opened.standing {
+            Standing::Loaded(loaded) => {
+                let (state, report) = (&loaded.state, &loaded.report);
+                let last = state.last_zxid();
+                env.marks.torn_tails += u64::from(report.dropped.is_some());
+                env.note(format_args!("server {} run {} has {last}, {epochs:?}", who.server, who.boot));
+                let is_monotonic = track.epochs.accepted <= epochs.accepted
+                    && track.epochs.current <= epochs.current
+                    && epochs.current <= epochs.accepted;
+                if !is_monotonic {
+                    let detail = format!("a start found {epochs:?}, the disk had reported {:?}", track.epochs);
+                    return env.fail(Kind::ClaimNotDurable, detail);
+                }
+                if report.digest_mismatches != 0 || report.conflicts != 0 || loaded.reach != last {
+                    return env.fail(Kind::Digest, format!("recovery of server {} reports {report:?}", who.server));
+                }
+                match env.journal.recover_member(track, last, state.digest()) {
+                    Ok(recovered) => {
+                        env.marks.lost_tails += u64::from(recovered.lost);
+                        env.marks.kept_unacked += u64::from(recovered.kept_unacked);
+                    }
+                    Err(Finding { kind, detail }) => {
+                        return env.fail(kind, format!("server {}: {detail}; {report:?}", who.server));
+                    }
+                }
+                env.history.dumps.push(dump(state, format!("server {} run {} after its start", who.server, who.boot)));
+            }
+            Standing::Empty => return env.fail(Kind::Recovery, format!("server {} is empty", who.server)),
+            Standing::Quarantined(quarantine) => {
+                env.note(format_args!("server {} is in quarantine: {}", who.server, quarantine.reason));
+                env.marks.quarantines += 1;
+                if server.armed_calls.is_empty() && !server.was_full {
+                    return env.fail(Kind::Recovery, format!("server {}: {}", who.server, quarantine.reason));
+                }
+                *track = crate::server::Track { epochs: track.epochs, ..crate::server::Track::default() };
+            }
+        }
+        (track.epochs, track.epochs_begun) = (epochs, epochs);
+        server.process = Some(Process::member(env, who, opened, server.wall_ahead_ms));
     }
 }
 
 /// Writes what has gathered, as the log thread does in one turn.
 pub(crate) fn write_log(world: &SharedWorld, who: Who) {
     let Some(mut log) = take_log(world, who) else { return };
-    let Some(first) = next_batch(world, who) else { return give_back(world, who, log) };
-    if let Err(error) = write_group(world, who, &mut log, first) {
+    let done = match next_work(world, who) {
+        None => return give_back(world, who, log),
+        Some(Work::Batch(first)) => write_group(world, who, &mut log, first),
+        Some(Work::Job(job, frozen)) => do_job(world, who, &mut log, job, frozen.as_ref()),
+    };
+    if let Err(error) = done {
         return on_log_error(world, who, &mut log, &error);
     }
     give_back(world, who, log);
 }
 
-fn give_back(world: &SharedWorld, who: Who, log: TxnLog) {
+fn give_back(world: &SharedWorld, who: Who, log: Log) {
     let mut locked = world.lock();
     let Some(Alive { process, env, .. }) = locked.alive(who) else { return };
     process.log = Some(log);
@@ -144,41 +221,97 @@ fn give_back(world: &SharedWorld, who: Who, log: TxnLog) {
     }
 }
 
-fn take_log(world: &SharedWorld, who: Who) -> Option<TxnLog> {
+fn take_log(world: &SharedWorld, who: Who) -> Option<Log> {
     let mut world = world.lock();
     let process = world.alive(who)?.process;
     process.log_is_planned = false;
     process.log.take()
 }
 
+/// What is to be done next. What removes files waits until nobody else does.
+fn next_work(world: &SharedWorld, who: Who) -> Option<Work> {
+    let mut world = world.lock();
+    let first = world.alive(who)?.process.log_queue.front()?;
+    let removes = matches!(first, Work::Job(DiskJob::Truncate(_) | DiskJob::Install(_), _));
+    if removes && !world.take_files(who, Job::Log(who)) {
+        return None;
+    }
+    world.alive(who)?.process.log_queue.pop_front()
+}
+
+/// The next batch, if that is what comes next.
 fn next_batch(world: &SharedWorld, who: Who) -> Option<Arc<LogBatch>> {
-    world.lock().alive(who)?.process.log_queue.pop_front()
+    let mut world = world.lock();
+    let queue = &mut world.alive(who)?.process.log_queue;
+    match queue.pop_front_if(|work| matches!(work, Work::Batch(_)))? {
+        Work::Batch(batch) => Some(batch),
+        Work::Job(..) => None,
+    }
+}
+
+/// Does what a member's disk was asked for, and reports it.
+fn do_job(world: &SharedWorld, who: Who, log: &mut Log, job: DiskJob, frozen: Option<&Frozen>) -> Result<(), Error> {
+    let Log::Member(log) = log else { unreachable!("only members have jobs") };
+    let (done, left) = match job {
+        DiskJob::Truncate(zxid) => truncated(log.truncate(zxid)?),
+        _ => (do_plain_job(log, job, frozen)?, None),
+    };
+    let mut world = world.lock();
+    let Some(Alive { process, track, env }) = world.alive(who) else { return Ok(()) };
+    env.note(format_args!("log: {done:?}"));
+    env.marks.truncations += u64::from(matches!(done, DiskDone::Truncated(Some(_))));
+    env.marks.installs += u64::from(matches!(done, DiskDone::Installed(_)));
+    track.done(done, &env.journal);
+    process.member.reports.push_back(Report::Done(done, left));
+    process.wake_replica(env, who);
+    Ok(())
+}
+
+fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&Frozen>) -> Result<DiskDone, Error> {
+    let number = |epoch: Epoch| u32::try_from(epoch.0).expect("epochs are not negative");
+    match job {
+        DiskJob::AcceptedEpoch(epoch) => log.set_accepted(number(epoch))?,
+        DiskJob::CurrentEpoch(epoch) => {
+            log.set_current(number(epoch))?;
+            log.end_quarantine()?;
+        }
+        DiskJob::Install(_) => _ = log.install(frozen.expect("a state was staged"))?,
+        DiskJob::Found => _ = log.found()?,
+        DiskJob::Truncate(_) => unreachable!("it leaves a state"),
+    }
+    Ok(job.done())
 }
 
 /// Appends all batches that are there, up to the limit, and syncs once.
-fn write_group(world: &SharedWorld, who: Who, log: &mut TxnLog, first: Arc<LogBatch>) -> Result<(), Error> {
+fn write_group(world: &SharedWorld, who: Who, log: &mut Log, first: Arc<LogBatch>) -> Result<(), Error> {
     let limit = world.lock().env.plan.batch_records;
-    let (mut records, mut batches, mut snapshot_due) = (0, 0, None);
+    let (mut records, mut batches, mut snapshot_due, mut last) = (0, 0, None, Zxid::ZERO);
     let file = log.current_file();
     let mut next = Some(first);
     while let Some(batch) = next {
         records += batch.records;
         batches += 1;
-        if log.append(&batch.bytes, batch.first, batch.last, batch.records)? == Appended::SnapshotDue {
+        last = batch.last;
+        if log.append(&batch)? == Appended::SnapshotDue {
             snapshot_due = Some(batch.last);
         }
         next = if limit <= records { None } else { next_batch(world, who) };
     }
     let is_first = log.current_file() != file;
     cut_before_sync(&mut world.lock(), who, is_first && 1 < records);
-    let last = log.sync()?.last;
+    let synced = log.sync()?.last;
+    assert_eq!(synced, last, "all that was appended is synced");
     let mut world = world.lock();
-    let Some(Alive { process, journal, env }) = world.alive(who) else { return Ok(()) };
+    let Some(Alive { process, track, env }) = world.alive(who) else { return Ok(()) };
     env.note(format_args!("log: synced to {last}"));
     env.marks.group_commits += u64::from(1 < batches);
     env.marks.rolled_logs += u64::from(is_first);
-    journal.synced = journal.synced.max(last);
-    process.inbox.durable = process.inbox.durable.max(Some(last));
+    track.synced = track.synced.max(last);
+    if env.plan.is_ensemble() {
+        process.member.reports.push_back(Report::Durable(last));
+    } else {
+        process.inbox.durable = process.inbox.durable.max(Some(last));
+    }
     process.inbox.snapshot_due = snapshot_due.or(process.inbox.snapshot_due);
     process.wake_replica(env, who);
     Ok(())
@@ -194,7 +327,7 @@ fn cut_before_sync(world: &mut World, who: Who, is_first: bool) {
 }
 
 /// The log cannot be written any more: nothing may be acknowledged, the process ends.
-fn on_log_error(world: &SharedWorld, who: Who, log: &mut TxnLog, error: &Error) {
+fn on_log_error(world: &SharedWorld, who: Who, log: &mut Log, error: &Error) {
     let mut world = world.lock();
     if !world.is_current(who) {
         return;
@@ -308,10 +441,13 @@ pub(crate) fn stop(world: &SharedWorld, who: Who) {
     }
 }
 
-fn finish_log(world: &SharedWorld, who: Who, log: &mut TxnLog) -> Result<(), Error> {
+fn finish_log(world: &SharedWorld, who: Who, log: &mut Log) -> Result<(), Error> {
     while let Some(batch) = next_batch(world, who) {
-        _ = log.append(&batch.bytes, batch.first, batch.last, batch.records)?;
-        log.sync()?;
+        _ = log.append(&batch)?;
+        let last = log.sync()?.last;
+        if let Some(Alive { track, .. }) = world.lock().alive(who) {
+            track.synced = track.synced.max(last);
+        }
     }
     Ok(())
 }
@@ -325,7 +461,8 @@ fn check_restorable(world: &mut World, who: Who) {
     }
     env.marks.restores_checked += 1;
     let seed = env.dice.next();
-    if let Err(finding) = restorable::check(&server.disk, &server.journal, &env.plan, seed) {
+    let seen = (&env.journal, &server.track);
+    if let Err(finding) = restorable::check(&server.disk, who.server, seen, &env.plan, seed) {
         finding.report(env);
     }
 }
@@ -334,6 +471,7 @@ fn check_restorable(world: &mut World, who: Who) {
 pub(crate) fn is_quiet(process: &Process, env: &Env) -> bool {
     process.replica.outstanding() == 0
         && process.inbox.is_empty()
+        && !process.has_heard()
         && process.log_queue.is_empty()
         && process.io.iter().all(|io| io.mailbox.is_empty())
         && env.failure.is_none()

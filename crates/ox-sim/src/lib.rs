@@ -9,7 +9,7 @@
 //!                                           └── snapshot job ───────┴──> simulated disk
 //! faults strike anywhere; checkers look after every step; ox-history judges what the clients saw
 //! ```
-//! Read [`Plan`] for what can vary, `engine` for how one stack runs everything, `checkers` for what must hold.
+//! Read [`Plan`] for what can vary, `engine` for how everything takes its turn, `checkers` for what must hold.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "clients look at a few of two dozen operations at a time")]
 
@@ -25,6 +25,7 @@ mod finish;
 mod jobs;
 mod link;
 mod marks;
+mod net;
 mod outcome;
 mod plan;
 mod queue;
@@ -32,6 +33,7 @@ mod server;
 mod trace;
 mod world;
 
+pub use engine::running_seed;
 pub use marks::Marks;
 pub use outcome::{Failure, Kind, Outcome};
 pub use plan::{MeanMs, Plan};
@@ -59,9 +61,11 @@ pub fn run(seed: u64, plan: &Plan) -> Outcome {
 /// Runs one seed and tells about it.
 pub fn run_told(seed: u64, plan: &Plan, told: Told) -> Outcome {
     let active_us = plan.active_ms * 1000;
+    engine::set_seed(seed);
     let world: SharedWorld = Arc::new(Mutex::new(World::new(seed, plan.clone(), told == Told::Everything)));
-    pump(&world, Time(active_us), None);
+    pump(&world, Time(active_us));
     finish::finish(&world);
+    engine::dismiss(&world);
     let world = world.lock();
     let env = &world.env;
     Outcome {

@@ -71,5 +71,14 @@ marks! {
     containers_removed, "containers and TTL nodes removed by the server";
     recursive_watches, "recursive watches set";
     persistent_watches, "persistent watches set";
+    leaders, "leaders established";
+    roles_left, "roles of members that ended";
+    snapshots_received, "states received from a leader";
+    truncations, "histories cut";
+    installs, "histories replaced";
+    partitions, "ways between servers that were cut";
+    quarantines, "starts in quarantine";
+    wires_cut, "connections between servers that broke";
+    moved, "sessions that moved to another server";
     probes, "writes that succeeded after everything had healed";
 }

@@ -35,6 +35,12 @@ kinds! {
     LogDiffers = 20, "the log on disk is not what was written to it";
     Panic = 21, "an invariant broke in the code";
     Unheard = 23, "a session ended because the server did not listen to its client";
+    TwoLeaders = 24, "two servers were established as leaders of one epoch";
+    LeaderIncomplete = 25, "a leader lacked what had been agreed on";
+    ClaimNotDurable = 26, "a server claimed what its disk had not reported";
+    Forked = 27, "two servers have different histories";
+    Unequal = 28, "two servers with the same history have different states";
+    Link = 29, "servers did not understand each other";
     NotDeterministic = 22, "the same seed gave another run";
 }
 

@@ -13,6 +13,10 @@ pub type MeanMs = i64;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plan {
+    /// Servers that vote; with one and no observer it is alone, and no member of anything.
+    pub voters: usize,
+    /// Servers that do not.
+    pub observers: usize,
     /// Clients.
     pub clients: usize,
     /// Requests that each client sends while faults strike.
@@ -75,6 +79,15 @@ pub struct Plan {
     /// Requests that an I/O thread serves at once.
     pub served_at_once: usize,
 
+    /// `initLimit`.
+    pub init_ticks: i64,
+    /// `syncLimit`.
+    pub sync_ticks: i64,
+    /// How long an election waits before votes are repeated, at most.
+    pub election_wait_ms: i64,
+    /// `commitLogCount`: how many of the newest transactions are kept for learners.
+    pub commit_log: usize,
+
     /// One-way delay of messages, at most (usually much less).
     pub net_delay_us: i64,
     /// Time between two steps of a server's thread, at most (usually much less).
@@ -132,6 +145,10 @@ pub struct Plan {
     pub stall_ms: MeanMs,
     /// The process stands still for a while.
     pub freeze_ms: MeanMs,
+    /// Some servers do not hear some others for a while.
+    pub partition_ms: MeanMs,
+    /// A connection between servers breaks, at any byte.
+    pub wire_ms: MeanMs,
     /// The machine's wall clock starts at the same moment each time: it has no battery.
     pub resets_clock: bool,
     /// A client stops reading and writing for a while.
@@ -153,8 +170,9 @@ impl Plan {
         plan.draw_pace(dice);
         plan.draw_settings(dice);
         plan.draw_faults(dice);
+        plan.draw_ensemble(dice);
         match dice.below(100) {
-            0..=14 => plan.overload(dice),
+            0..=14 if !plan.is_ensemble() => plan.overload(dice),
             15..=29 => plan.tear_logs(dice),
             _ => (),
         }
@@ -171,8 +189,11 @@ impl Plan {
     }
 
     /// One server, some clients, and nothing goes wrong.
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub fn calm() -> Self {
         Self {
+            voters: 1,
+            observers: 0,
             clients: 3,
             requests: 60,
             active_ms: 10_000,
@@ -203,6 +224,10 @@ impl Plan {
             unsent_events_bytes: 4 << 20,
             read_bytes: 64 << 10,
             served_at_once: 128,
+            init_ticks: 10,
+            sync_ticks: 5,
+            election_wait_ms: 60_000,
+            commit_log: 500,
             net_delay_us: 2_000,
             thread_delay_us: 50,
             preempt_per_mille: 50,
@@ -231,12 +256,36 @@ impl Plan {
             clock_ms: 0,
             stall_ms: 0,
             freeze_ms: 0,
+            partition_ms: 0,
+            wire_ms: 0,
             resets_clock: false,
             nap_ms: 0,
             abandon_ms: 0,
             take_over_per_mille: 0,
             garbage_per_mille: 0,
         }
+    }
+
+    /// The same with so many voters.
+    #[must_use]
+    pub fn with_voters(mut self, voters: usize) -> Self {
+        self.voters = voters.max(1);
+        self
+    }
+
+    /// Several servers, some clients, and nothing goes wrong.
+    pub fn calm_ensemble(voters: usize, observers: usize) -> Self {
+        Self { voters, observers, ..Self::calm() }
+    }
+
+    /// Servers there are.
+    pub fn servers(&self) -> usize {
+        self.voters + self.observers
+    }
+
+    /// Whether servers have to agree with others.
+    pub fn is_ensemble(&self) -> bool {
+        1 < self.servers()
     }
 
     fn draw_sizes(&mut self, dice: &mut Dice) {
@@ -336,6 +385,26 @@ impl Plan {
         self.batch_records = 1_000;
         (self.burst, self.pipeline) = (20, 50);
         self.think_us = self.pause_us(80);
+    }
+
+    fn draw_ensemble(&mut self, dice: &mut Dice) {
+        if dice.chance(400) {
+            return; // one server alone
+        }
+        self.voters = *dice.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 7]);
+        self.observers = *dice.pick(&[0, 0, 0, 1, 2]).max(&usize::from(self.voters == 1));
+        let ticks = if self.net_delay_us < 10_000 { [200, 500, 2_000] } else { [1_000, 2_000, 2_000] };
+        self.tick_ms = *dice.pick(&ticks);
+        let shortest = i64::from(self.tick_ms) * 2;
+        self.timeouts_ms = (shortest, shortest * dice.between(1, 6));
+        self.init_ticks = *dice.pick(&[5, 10]);
+        self.sync_ticks = *dice.pick(&[2, 3, 5]);
+        self.election_wait_ms = *dice.pick(&[1_000, 60_000]);
+        self.commit_log = *dice.pick(&[2, 5, 20, 500]);
+        let share = *dice.pick(&[0, 300, 600]);
+        let mut draw = |low: i64, high: i64| if dice.chance(share) { dice.between(low, high) } else { 0 };
+        self.partition_ms = draw(500, 6_000);
+        self.wire_ms = draw(300, 4_000);
     }
 
     fn draw_faults(&mut self, dice: &mut Dice) {

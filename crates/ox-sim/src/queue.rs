@@ -19,10 +19,9 @@ impl<E> Queue<E> {
         self.events.insert((at, self.planned), event);
     }
 
-    /// The next event, if it is due by `until`.
-    pub(crate) fn pop(&mut self, until: Time) -> Option<(Time, E)> {
-        let first = self.events.first_entry().filter(|first| first.key().0 <= until)?;
-        let ((at, _), event) = first.remove_entry();
+    /// The next event.
+    pub(crate) fn pop(&mut self) -> Option<(Time, E)> {
+        let ((at, _), event) = self.events.pop_first()?;
         Some((at, event))
     }
 }

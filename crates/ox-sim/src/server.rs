@@ -3,13 +3,17 @@
 pub(crate) mod connection;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
-mod journal;
+pub(crate) mod journal;
+pub(crate) mod log;
+pub(crate) mod member;
 pub(crate) mod process;
 mod replica_thread;
 mod totals;
 
-pub(crate) use journal::Journal;
+pub(crate) use journal::{Journal, Track};
+pub(crate) use log::Report;
 
+use crate::event::Job;
 use ox_history::Time;
 use ox_store::disk::SimDisk;
 use process::Process;
@@ -31,13 +35,17 @@ pub(crate) struct Server {
     pub(crate) boot: u64,
     pub(crate) process: Option<Process>,
     pub(crate) is_starting: bool,
-    pub(crate) journal: Journal,
+    /// The job that has its files for itself.
+    pub(crate) files: Option<Job>,
+    pub(crate) track: Track,
     /// What its wall clock is ahead.
     pub(crate) wall_ahead_ms: i64,
     /// Disk calls that were made to fail.
     pub(crate) armed_calls: Vec<u64>,
     /// The disk is too small for now.
     pub(crate) is_full: bool,
+    /// It was once.
+    pub(crate) was_full: bool,
     /// How much slower than planned its disk is, until when.
     pub(crate) slow_disk: (i64, Time),
     /// Power goes before what is written next is synced.
@@ -51,10 +59,12 @@ impl Server {
             boot: 1,
             process: None,
             is_starting: false,
-            journal: Journal::default(),
+            files: None,
+            track: Track::default(),
             wall_ahead_ms: 0,
             armed_calls: Vec::new(),
             is_full: false,
+            was_full: false,
             slow_disk: (1, Time(0)),
             cuts_before_sync: None,
         }

@@ -2,14 +2,18 @@
 
 use crate::client::Client;
 use crate::env::Env;
-use crate::event::{End, Event, Job, Level, Who};
+use crate::event::{End, Event, Job, Who};
 use crate::faults::{self, Fault};
 use crate::link::{LinkId, Way};
+use crate::net::{Side, WireId};
 use crate::plan::Plan;
+use crate::server::member::PeerInput;
 use crate::server::process::Process;
-use crate::server::{Journal, Server};
+use crate::server::{Server, Track};
 use ox_history::{Settings, Time};
 use ox_store::disk::Keep;
+use ox_zab::Link as ElectionLink;
+use std::path::Path;
 
 /// How long a server stays down after its process ended, at most.
 const DOWN_MS: i64 = 3_000;
@@ -18,14 +22,12 @@ pub(crate) struct World {
     pub(crate) env: Env,
     pub(crate) servers: Vec<Server>,
     pub(crate) clients: Vec<Client>,
-    /// What stands on the stack.
-    pub(crate) level: Level,
 }
 
 /// A live process with what it works on.
 pub(crate) struct Alive<'a> {
     pub(crate) process: &'a mut Process,
-    pub(crate) journal: &'a mut Journal,
+    pub(crate) track: &'a mut Track,
     pub(crate) env: &'a mut Env,
 }
 
@@ -35,9 +37,18 @@ impl World {
         let settings = settings(&plan);
         let mut env = Env::new(seed, plan, is_verbose);
         env.history.settings = settings;
-        let mut world = Self { env, servers: vec![Server::new()], clients: Vec::new(), level: Level::None };
+        let servers: Vec<Server> = (0..env.plan.servers()).map(|_| Server::new()).collect();
+        let mut world = Self { env, servers, clients: Vec::new() };
         world.env.plan_in(world.env.plan.active_ms * 1000, Event::Heal);
-        world.env.plan_in(0, Event::Job(Job::Start(0)));
+        for (number, server) in world.servers.iter().enumerate() {
+            if world.env.plan.is_ensemble() {
+                server.disk.install(Path::new("/data/initialize"), b"");
+            }
+            world.env.queue.plan(Time(0), Event::Job(Job::Start(number)));
+        }
+        if world.env.plan.is_ensemble() {
+            world.env.plan_in(0, Event::Mesh);
+        }
         for number in 0..clients {
             let client = Client::new(number, &mut world.env);
             world.clients.push(client);
@@ -50,13 +61,35 @@ impl World {
 
     /// Whether this run of the server goes on. After a failure nothing does.
     pub(crate) fn is_current(&self, who: Who) -> bool {
-        self.env.failure.is_none() && self.servers[who.server].boot == who.boot
+        let goes_on = self.env.failure.is_none() && !self.env.hands.is_over();
+        goes_on && self.servers[who.server].boot == who.boot
     }
 
     pub(crate) fn alive(&mut self, who: Who) -> Option<Alive<'_>> {
         let server = &mut self.servers[who.server];
         let process = server.process.as_mut().filter(|_| server.boot == who.boot)?;
-        Some(Alive { process, journal: &mut server.journal, env: &mut self.env })
+        Some(Alive { process, track: &mut server.track, env: &mut self.env })
+    }
+
+    /// Whether a job may begin now. The files of a server are for one at a time of those that remove some.
+    pub(crate) fn may_begin(&mut self, job: Job) -> bool {
+        match job {
+            Job::Snapshot(who) | Job::Maintain(who) if self.is_current(who) => self.take_files(who, job),
+            _ => true,
+        }
+    }
+
+    /// Takes a server's files for a job; false if another one has them.
+    pub(crate) fn take_files(&mut self, who: Who, job: Job) -> bool {
+        let files = &mut self.servers[who.server].files;
+        *files.get_or_insert(job) == job
+    }
+
+    /// A job has ended.
+    pub(crate) fn on_job_done(&mut self, job: Job) {
+        if let Job::Snapshot(who) | Job::Maintain(who) | Job::Log(who) = job {
+            self.servers[who.server].files.take_if(|holder| *holder == job);
+        }
     }
 
     /// When a run of a server goes on, if it is frozen.
@@ -74,7 +107,9 @@ impl World {
                 let server = self.env.links[link].server;
                 self.frozen(Who { server, boot: self.servers[server].boot })
             }
+            Event::Wake(_, who) => who.and_then(|who| self.frozen(who)),
             Event::Arrive(..) | Event::Client(..) | Event::End(..) | Event::Fault(_) | Event::Heal => None,
+            Event::Dialed(_) | Event::Wired(..) | Event::Noted(..) | Event::Mesh | Event::Unmesh(..) => None,
             Event::Job(Job::Start(_)) => None,
         }
     }
@@ -89,8 +124,8 @@ impl World {
                 }
             }
             Event::Replica(who) => {
-                if let Some(Alive { process, journal, env }) = self.alive(who) {
-                    process.replica_step(env, journal, who);
+                if let Some(Alive { process, track, env }) = self.alive(who) {
+                    process.replica_step(env, track, who);
                 }
             }
             Event::Idle(who) => {
@@ -102,7 +137,83 @@ impl World {
             Event::End(who, end) => self.end(who, end),
             Event::Fault(fault) => faults::strike(self, fault),
             Event::Heal => faults::heal(self),
-            Event::Job(_) => unreachable!("the engine runs jobs"),
+            Event::Dialed(wire) => self.on_dialed(wire),
+            Event::Wired(wire, side) => self.on_wired(wire, side),
+            Event::Noted(from, to) => {
+                if let Some(note) = self.env.net.take_note(from, to) {
+                    self.tell(to, PeerInput::Note(from, note));
+                }
+            }
+            Event::Mesh => self.mesh(),
+            Event::Unmesh(a, b) => {
+                if !self.env.net.is_open_both_ways(a, b) {
+                    self.unmesh(a, b);
+                }
+            }
+            Event::Job(_) | Event::Wake(..) => unreachable!("the engine runs jobs"),
+        }
+    }
+
+    /// Gives a member something from its peers, if it is there.
+    fn tell(&mut self, server: usize, input: PeerInput) {
+        let who = Who { server, boot: self.servers[server].boot };
+        if let Some(Alive { process, env, .. }) = self.alive(who) {
+            process.on_peer(env, who, input);
+        }
+    }
+
+    /// A learner's connection reaches the server it wants, or not.
+    fn on_dialed(&mut self, wire: WireId) {
+        let [from, Who { server, .. }] = self.env.net.wires[wire].ends;
+        let is_open = self.env.net.is_open_both_ways(from.server, server);
+        if !is_open && !std::mem::replace(&mut self.env.net.wires[wire].has_waited, true) {
+            let patience_us = self.env.dice.between(100_000, 3_000_000);
+            return self.env.plan_in(patience_us, Event::Dialed(wire));
+        }
+        if !self.is_current(from) {
+            return;
+        }
+        let to = Who { server, boot: self.servers[server].boot };
+        let listens = self.alive(to).is_some_and(|alive| alive.process.member.is_listening);
+        if !listens || !is_open {
+            return self.tell(from.server, PeerInput::Dialed(None));
+        }
+        let wired = &mut self.env.net.wires[wire];
+        (wired.ends[1], wired.is_up) = (to, true);
+        self.tell(server, PeerInput::Link(wire));
+        self.tell(from.server, PeerInput::Dialed(Some(wire)));
+    }
+
+    /// Bytes, or the end, of one side of a wire arrive at the other.
+    fn on_wired(&mut self, wire: WireId, side: Side) {
+        let now = self.env.now;
+        self.env.net.wires[wire].pipes[side].arrive(now);
+        let to = self.env.net.wires[wire].ends[1 - side];
+        if let Some(Alive { process, env, .. }) = self.alive(to) {
+            process.on_peer(env, to, PeerInput::Readable(wire));
+        }
+    }
+
+    /// Tries the election connections that are missing.
+    fn mesh(&mut self) {
+        for a in 0..self.servers.len() {
+            for b in a + 1..self.servers.len() {
+                let are_up = [a, b].iter().all(|server| self.servers[*server].process.is_some());
+                if are_up && !self.env.net.is_meshed(a, b) && self.env.net.is_open_both_ways(a, b) {
+                    self.env.net.mesh(a, b);
+                    self.tell(a, PeerInput::Election(b, ElectionLink::Up));
+                    self.tell(b, PeerInput::Election(a, ElectionLink::Up));
+                }
+            }
+        }
+        let pause_us = self.env.dice.between(10_000, 200_000);
+        self.env.plan_in(pause_us, Event::Mesh);
+    }
+
+    fn unmesh(&mut self, a: usize, b: usize) {
+        if self.env.net.unmesh(a, b) {
+            self.tell(a, PeerInput::Election(b, ElectionLink::Down));
+            self.tell(b, PeerInput::Election(a, ElectionLink::Down));
         }
     }
 
@@ -172,6 +283,7 @@ impl World {
         }
         marks.kills_in_recovery += u64::from(std::mem::replace(&mut server.is_starting, false));
         server.boot += 1;
+        server.files = None;
         match end {
             End::Killed | End::Stopped => server.disk.restart_process(),
             End::PowerCut => {
@@ -186,6 +298,15 @@ impl World {
                 self.env.links[link].place = None;
                 self.env.cut(link);
             }
+        }
+        for wire in 0..self.env.net.wires.len() {
+            if self.env.net.wires[wire].is_up && self.env.net.wires[wire].ends.contains(&who) {
+                self.env.net.wires[wire].is_up = false;
+                self.env.wire_cut(wire);
+            }
+        }
+        for other in 0..self.servers.len() {
+            self.unmesh(who.server, other);
         }
         let down_ms = if self.env.is_healed { 20 } else { self.env.dice.skewed(DOWN_MS) };
         self.env.plan_in(down_ms * 1000, Event::Job(Job::Start(who.server)));
@@ -207,8 +328,14 @@ fn settings(plan: &Plan) -> Settings {
         may_refuse_writes: plan.full_ms != 0 || plan.throttled_wait_ms != 0,
         never_used_ms: plan.never_used_ms,
         delay_max_ms: slowest_us / 1000,
+        unheard_max_ms: if plan.is_ensemble() { unheard_max_ms(plan, slowest_us) } else { 0 },
         ..Settings::default()
     }
+}
+
+/// A learner reports its clients when it is pinged, and is given up when that takes too long.
+fn unheard_max_ms(plan: &Plan, slowest_us: i64) -> i64 {
+    i64::from(plan.tick_ms) * (plan.sync_ticks + 2) + slowest_us / 1000
 }
 
 fn draw_keep(env: &mut Env, pieces: usize) -> Keep {

@@ -47,7 +47,7 @@ pub fn prepare(view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) 
     }
 }
 
-/// Whether a write can be decoded, before it is sent to a leader: one that cannot may do harm there.
+/// Whether a write is for the leader to judge. One that cannot be decoded takes no zxid, so it is refused where it is.
 pub fn check_body(op: OpCode, body: &[u8]) -> Result<(), ErrorCode> {
     use ox_proto::request as r;
     let mut from = Reader::new(body);
@@ -58,7 +58,10 @@ pub fn check_body(op: OpCode, body: &[u8]) -> Result<(), ErrorCode> {
         OpCode::Delete => from.get::<r::PathVersion<'_>>().map(drop),
         OpCode::SetData => from.get::<r::SetDataRequest<'_>>().map(drop),
         OpCode::SetAcl => from.get::<r::SetAclRequest<'_>>().map(drop),
-        OpCode::Multi => return multi::check_body(body).map_err(|_| ErrorCode::MarshallingError),
+        OpCode::Multi => {
+            let takes_no_zxid = matches!(multi::check_body(body), Err(Failure::Undecodable(_)));
+            return if takes_no_zxid { Err(ErrorCode::MarshallingError) } else { Ok(()) };
+        }
         OpCode::Reconfig => from.get::<r::ReconfigRequest<'_>>().map(drop),
         _ => Ok(()),
     };

@@ -163,9 +163,11 @@ impl Election {
     ) -> Option<ServerId> {
         let is_looking = self.state == PeerState::Looking;
         if !quorums.is_voter(from) {
-            // Who does not vote wants to know the leader.
-            let (vote, _) = self.outcome;
-            out.push((from, Notification { state: self.state, vote, round: self.round, has_version: true }));
+            // Who does not vote wants to know the leader, until it has one. Two of them would never come to an end.
+            if note.state == PeerState::Looking {
+                let (vote, _) = self.outcome;
+                out.push((from, Notification { state: self.state, vote, round: self.round, has_version: true }));
+            }
             return None;
         }
         if !is_looking {
@@ -174,7 +176,8 @@ impl Election {
             }
             return None;
         }
-        if note.state == PeerState::Looking && note.round < self.round {
+        // The round of who does not vote is nobody's business: it would be answered, and answered again.
+        if note.state == PeerState::Looking && note.round < self.round && quorums.is_voter(self.me) {
             out.push((from, self.current()));
         }
         if !quorums.is_voter(note.vote.leader) {

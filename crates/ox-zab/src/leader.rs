@@ -451,10 +451,7 @@ impl Leader {
 
     fn on_ack(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid) {
         let is_old = zxid.counter() == 0 || zxid <= self.agreed() || zxid <= self.initial;
-        let last = self.order.last_proposed();
         let link = self.links.get_mut(&id).expect("it has just spoken");
-        // Also what others have agreed on before: who is slower than a quorum is not stuck.
-        renew(&mut link.awaited, zxid.min(last), last, cx.now_ms);
         if link.stage == Stage::Syncing && zxid == self.epoch.start() {
             link.stage = Stage::Synced;
             let (server, has) = (link.server, link.synced_to.max(link.early_ack));
@@ -470,12 +467,14 @@ impl Leader {
             self.count_synced(cx);
             return self.tell_commits(cx);
         }
+        if self.order.last_proposed() < zxid {
+            return self.close(cx, id);
+        }
+        // What others have agreed on without it was waited for too.
+        renew(&mut link.awaited, zxid, self.order.last_proposed(), cx.now_ms);
         // Learners of some releases acknowledge the history too, before or after they settle.
         if is_old {
             return;
-        }
-        if last < zxid {
-            return self.close(cx, id);
         }
         if link.stage == Stage::Syncing {
             link.early_ack = zxid.max(link.early_ack);

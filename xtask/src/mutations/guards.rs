@@ -32,8 +32,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-sim/src/jobs.rs",
         guard: "the log is synced before it is reported durable",
         breaks: "acknowledged writes are lost with the power",
-        with: "    let last = log.sync()?.last;\n",
-        without: "    let last = log.last();\n",
+        with: "    let synced = log.sync()?.last;\n",
+        without: "    let synced = last;\n",
     },
     Guard {
         file: "crates/ox-store/src/txn_log.rs",

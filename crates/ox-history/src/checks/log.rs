@@ -25,9 +25,7 @@ pub(crate) fn check(history: &History) -> Checked {
             }
             txn => {
                 let closed = sessions.get(&entry.session).copied().flatten();
-                // The end of a session is noticed element by element, so an empty multi passes.
-                let changes_nothing = txn.is_error() || *txn == LoggedTxn::Multi(Vec::new());
-                if let Some(closed) = closed.filter(|_| !changes_nothing) {
+                if let Some(closed) = closed.filter(|_| !txn.changes_nothing()) {
                     return fail(Reason::ClosedSessionWrote, format!("session {} ended at {closed}", entry.session));
                 }
             }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 /// Something that a client learned.
 #[derive(Clone, Copy)]
 struct Seen {
+    conn: usize,
     at: Time,
     zxid: Zxid,
     is_write: bool,
@@ -29,18 +30,19 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
                 continue;
             };
             let is_write = matching.records[number][at].is_some();
-            let seen = Seen { at: reply.at, zxid: reply.zxid, is_write };
+            let seen = Seen { conn: number, at: reply.at, zxid: reply.zxid, is_write };
             sessions.entry(session).or_default().push(seen);
             if is_write {
                 everybody.push(seen);
             }
         }
     }
-    let sessions: BTreeMap<SessionId, Highest> =
-        sessions.into_iter().map(|(session, seen)| (session, Highest::new(seen))).collect();
     let everybody = Highest::new(everybody);
     for (number, connection) in history.connections.iter().enumerate() {
-        let Some(highest) = connection.session().and_then(|session| sessions.get(&session)) else { continue };
+        let Some(seen) = connection.session().and_then(|session| sessions.get(&session)) else { continue };
+        // What the session sees elsewhere after its handshake here, this server does not know of.
+        let known = seen.iter().filter(|seen| seen.conn == number || seen.at < connection.opened);
+        let highest = Highest::new(known.copied().collect());
         for (at, sent) in connection.requests.iter().enumerate() {
             let Some(reply) = streams[number].answer(connection, at).filter(|reply| Zxid(0) < reply.zxid) else {
                 continue;
@@ -52,7 +54,8 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
                 return Err(Violation::new(reason, place, detail));
             }
             let missed = everybody.before(sent.at).filter(|before| reply.zxid < before.zxid);
-            if let (Op::Sync { .. }, Some(missed)) = (&sent.op, missed) {
+            // A sync that was turned away promises nothing.
+            if let (Op::Sync { .. }, 0, Some(missed)) = (&sent.op, reply.err, missed) {
                 let detail = format!("sync shows {}, {} had been answered before", reply.zxid, missed.zxid);
                 return Err(Violation::new(Reason::SyncMissedWrite, place, detail));
             }

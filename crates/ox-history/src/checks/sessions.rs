@@ -21,6 +21,7 @@ struct Session<'h> {
 
 pub(crate) fn check(history: &History, matching: &Matching) -> Checked {
     check_handshakes(history)?;
+    check_moved(history, matching)?;
     let sessions = collect(history, matching);
     let known = known(history);
     for session in sessions.values() {
@@ -48,6 +49,20 @@ fn check_handshakes(history: &History) -> Checked {
         if connection.asked != SessionId::NONE && !connection.is_proven {
             let detail = format!("session {session}");
             return Err(Violation::new(Reason::StolenSession, Place::Connection(number), detail));
+        }
+    }
+    Ok(())
+}
+
+/// A session is lost only to somebody who has named it.
+fn check_moved(history: &History, matching: &Matching) -> Checked {
+    for (place, entry) in history.log.iter().enumerate().filter(|(_, entry)| entry.txn.has_moved()) {
+        let Some((number, at)) = matching.requests[place] else { continue };
+        let others = history.connections.iter().enumerate().filter(|(other, _)| *other != number);
+        let mut claims = others.filter(|(_, other)| other.asked == entry.session && other.is_proven);
+        if !claims.any(|(_, other)| entry.applied.is_none_or(|applied| other.opened <= applied)) {
+            let detail = format!("session {} has moved, but nobody else has asked for it", entry.session);
+            return Err(Violation::new(Reason::NotMoved, Place::Request(number, at), detail));
         }
     }
     Ok(())
@@ -115,7 +130,12 @@ fn check_single_writer(history: &History, matching: &Matching, session: &Session
     let mut writes = Vec::new();
     for (number, connection) in &session.connections {
         for (at, sent) in connection.requests.iter().enumerate() {
-            if let Some(place) = matching.records[*number][at].filter(|place| !history.log[*place].txn.is_error()) {
+            // To end what has ended changes nothing.
+            let changes = |place: &usize| {
+                let entry = &history.log[*place];
+                !entry.txn.changes_nothing() && session.closed.is_none_or(|(closed, ..)| entry.zxid <= closed)
+            };
+            if let Some(place) = matching.records[*number][at].filter(changes) {
                 writes.push((history.log[place].zxid, *number, at, sent.at));
             }
         }
@@ -209,7 +229,8 @@ fn check_early(history: &History, session: &Session<'_>) -> Checked {
     }
     match proof {
         Some((proof, timeout_ms))
-            if started.is_none_or(|start| start <= proof) && at < proof.plus_ms(shortest(timeout_ms)) =>
+            if started.is_none_or(|start| start <= proof)
+                && at < proof.plus_ms(shortest(timeout_ms) - history.settings.unheard_max_ms) =>
         {
             fail(proof, timeout_ms)
         }

@@ -88,6 +88,14 @@ impl Model {
         Done { answer, txn, triggers: std::mem::take(&mut self.triggers) }
     }
 
+    /// The same for a connection that has lost its session to another one.
+    pub fn write_moved(&mut self, at: Stamp, ids: &Identities, op: &Op) -> Done {
+        self.has_moved = true;
+        let done = self.write(at, ids, op);
+        self.has_moved = false;
+        done
+    }
+
     /// Carries out the first `count` elements of a multi and leaves it at that: a state that nobody may ever see.
     pub fn write_partly(&mut self, at: Stamp, ids: &Identities, elements: &[Op], count: usize) {
         let asker = Asker { session: at.session, ids };
@@ -159,7 +167,11 @@ impl Model {
     }
 
     fn check_session(&self, session: SessionId) -> Result<(), ErrorCode> {
-        if self.has_session(session) { Ok(()) } else { Err(ErrorCode::SessionExpired) }
+        match self.has_session(session) {
+            true if self.has_moved => Err(ErrorCode::SessionMoved),
+            true => Ok(()),
+            false => Err(ErrorCode::SessionExpired),
+        }
     }
 
     fn existing(&self, path: &str) -> Result<&Node, ErrorCode> {

@@ -39,25 +39,26 @@ impl Replica {
                 }
             }
             Ok(OpCode::CloseSession) => {
+                if self.sessions.check_owner(session, link) == Err(ErrorCode::SessionMoved) {
+                    return self.propose_error(now, session, cxid, ErrorCode::SessionMoved, maker, state);
+                }
                 self.sessions.start_closing(session);
                 self.propose_close(now, session, cxid, maker, state);
             }
             Ok(op) => {
                 let ids = RawIds::from_encoded(ids).map_or_else(|_| Identities::none(), Identities::forwarded);
-                match self.sessions.check_owner(session, link) {
-                    Ok(()) => self.prepare_for(now, (session, cxid), (op, body), &ids, maker, state),
-                    Err(code) => self.propose_error(now, session, cxid, code, maker, state),
-                }
+                let owner = self.sessions.check_owner(session, link);
+                self.prepare_for(now, (session, cxid, owner), (op, body), &ids, maker, state);
             }
             Err(_) => self.propose_error(now, session, cxid, ErrorCode::Unimplemented, maker, state),
         }
     }
 
     /// Sessions that a learner has heard of.
-    pub(super) fn on_touched(&mut self, now: Now, touched: &[u8]) {
+    pub(super) fn on_touched(&mut self, now: Now, link: LinkId, touched: &[u8]) {
         if let Ok(touches) = Reader::new(touched).get::<Touches<'_>>() {
             for touch in touches.iter() {
-                self.sessions.hear(touch.session, touch.timeout_ms, now.mono_ms);
+                self.sessions.hear_from(link, touch.session, touch.timeout_ms, now.mono_ms);
             }
         }
     }
@@ -65,7 +66,7 @@ impl Replica {
     fn prepare_for(
         &mut self,
         now: Now,
-        (session, cxid): (SessionId, i32),
+        (session, cxid, owner): (SessionId, i32, Result<(), ErrorCode>),
         (op, body): (OpCode, &[u8]),
         ids: &Identities,
         maker: Maker,
@@ -74,6 +75,9 @@ impl Replica {
         let Some(stamp) = self.stamp(now, session) else { return };
         let with_digest = state.options().digest_enabled;
         let mut view = View::new(state, &mut self.pending, ids, stamp);
+        if let Err(code) = owner {
+            view.fail_session(code);
+        }
         let span = self.proposals.log_mut().record(header(stamp, cxid), |out| {
             let kind = match ops::prepare(&mut view, op, body, out) {
                 Verdict::Txn(kind) => kind,

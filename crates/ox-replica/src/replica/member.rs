@@ -12,7 +12,7 @@ use crate::sessions::{Sessions, Touch};
 use crate::submission::{Ask, Submission};
 use bytes::Bytes;
 use ox_proto::quorum::identities::{RawIds, put_ids};
-use ox_proto::txn::{Record, Txn as Body};
+use ox_proto::txn::Record;
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::outbox::Outboxes;
@@ -142,7 +142,7 @@ impl Replica {
 
     /// The state that a leader sent, to be put in the place of the old one.
     pub fn take_staged(&mut self) -> Option<State> {
-        self.staged.take().map(|staged| *staged)
+        self.installing.take().map(|staged| *staged)
     }
 
     /// What the driver has to do, in order.
@@ -168,17 +168,24 @@ impl Replica {
 
     /// Whether [`Self::settle`] has something to do.
     pub fn is_unsettled(&self) -> bool {
-        !self.todo.is_empty()
+        !self.todo.is_empty() && self.begins.is_none()
     }
 
-    /// Does what peers have asked for.
+    /// Does what peers have asked for. Who is about to serve makes them wait until then: learners may be quicker than
+    /// their leader.
     pub fn settle(&mut self, now: Now, state: &State, out: &mut Outboxes) {
+        if self.begins.is_some() {
+            return;
+        }
         for todo in std::mem::take(&mut self.todo) {
             match todo {
                 Todo::Request(link, request) => self.on_learner_request(now, link, &request, state),
                 Todo::Revalidate(link, session, timeout_ms) => {
+                    let old = self.sessions.conn(session);
                     let valid =
                         self.role == Role::Leader && self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
+                    // As among connections of one server: who names a session takes it.
+                    old.filter(|_| valid).into_iter().for_each(|old| self.give_up(old, out));
                     self.send(link, Message::Revalidated(session, valid));
                 }
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
@@ -232,6 +239,7 @@ impl Replica {
                     self.proposals.truncate(zxid);
                 } else if let DiskJob::Install(_) = job {
                     self.proposals.truncate(Zxid(i64::MIN));
+                    self.installing = self.staged.take();
                 }
                 self.effects.push(effect);
             }
@@ -266,14 +274,16 @@ impl Replica {
 
     /// Forgets everything that the role had promised.
     fn leave(&mut self) {
-        self.role = Role::None;
         (self.begins, self.staged) = (None, None);
-        self.proposals.drop_making();
+        if self.role == Role::Leader {
+            // Nobody has heard of it. What a leader has sent is part of the history, and goes to the disk.
+            self.proposals.drop_making();
+        }
+        self.role = Role::None;
         self.pending = Pending::default();
         self.sessions = Sessions::new(self.tick_ms);
         self.own.clear();
         self.syncs.clear();
-        self.touched.clear();
         self.revalidating.clear();
         self.todo.clear();
         self.todo.push_back(Todo::HangUp);
@@ -285,7 +295,7 @@ impl Replica {
             Message::Revalidate(session, timeout_ms) => {
                 self.todo.push_back(Todo::Revalidate(link, session, timeout_ms));
             }
-            Message::Pong(_, touched) => self.on_touched(now, &touched),
+            Message::Pong(_, touched) => self.on_touched(now, link, &touched),
             _ => (),
         }
     }
@@ -304,14 +314,12 @@ impl Replica {
     /// Tells the leader which sessions were heard of since it last asked.
     fn answer_ping(&mut self, now: Now, zxid: Zxid) {
         let Some(link) = self.as_peer().and_then(Peer::learner).map(ox_zab::Learner::link) else { return };
-        let mut touched = std::mem::take(&mut self.touched);
-        touched.extend(self.sessions.heard_since(self.pinged_ms));
-        self.pinged_ms = now.mono_ms;
         let mut data = Vec::new();
-        for (session, timeout_ms) in touched {
+        for (session, timeout_ms) in self.sessions.heard_since(self.pinged_ms) {
             session.put(&mut data);
             timeout_ms.put(&mut data);
         }
+        self.pinged_ms = now.mono_ms;
         self.send(link, Message::Pong(zxid, data.into()));
     }
 
@@ -376,13 +384,6 @@ impl Replica {
             (Zab::Member(peer), Role::Leader) => peer.on_sync(id),
             (_, Role::Learner(link)) => self.send_request(link, session, xid, op, &body, Some(&ids)),
             _ => (),
-        }
-    }
-
-    /// Notes sessions that begin; a learner reports them as alive.
-    pub(super) fn note_session(&mut self, record: &Record<'_>, maker: Maker) {
-        if let (Body::CreateSession { timeout_ms }, Maker::Leader) = (&record.txn, maker) {
-            self.touched.insert(record.header.session, *timeout_ms);
         }
     }
 

@@ -2,13 +2,13 @@
 
 use super::Finding;
 use crate::outcome::Kind;
-use crate::server::Journal;
+use crate::server::Track;
 use crate::server::process::Process;
 
-pub(crate) fn check(process: &Process, journal: &Journal) -> Result<(), Finding> {
+pub(crate) fn check(process: &Process, track: &Track) -> Result<(), Finding> {
     let shown = process.state.last_zxid();
-    if shown <= journal.synced {
+    if shown <= track.synced {
         return Ok(());
     }
-    Err(Finding::new(Kind::AckedNotDurable, format!("{shown} is applied, the disk holds {}", journal.synced)))
+    Err(Finding::new(Kind::AckedNotDurable, format!("{shown} is applied, the disk holds {}", track.synced)))
 }

@@ -3,9 +3,10 @@
 use super::Finding;
 use crate::env::Env;
 use crate::outcome::Kind;
-use ox_store::{Error, TxnLog};
+use crate::server::log::Log;
+use ox_store::Error;
 
-pub(crate) fn check(log: &mut TxnLog, _: &Env) -> Result<(), Finding> {
+pub(crate) fn check(log: &mut Log, _: &Env) -> Result<(), Finding> {
     match log.sync() {
         Err(Error::LogFailed) => Ok(()),
         other => Err(Finding::new(Kind::AckAfterDiskError, format!("a failed log was synced again: {other:?}"))),

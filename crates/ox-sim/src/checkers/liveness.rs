@@ -13,7 +13,14 @@ pub(crate) fn is_settled(world: &World) -> bool {
     });
     let open = world.env.links.iter().filter(|link| link.place.is_some());
     let delivered = open.into_iter().all(|link| link.up.unread() == 0 && link.down.unread() == 0);
-    served && quiet && delivered
+    served && quiet && delivered && is_whole(world)
+}
+
+/// Whether all servers serve, and have come equally far (P64, P71).
+fn is_whole(world: &World) -> bool {
+    let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
+    let last = processes.clone().map(|process| process.state.last_zxid()).max();
+    processes.into_iter().all(|process| process.replica.is_serving() && Some(process.state.last_zxid()) == last)
 }
 
 pub(crate) fn report(world: &World) -> Finding {
@@ -24,7 +31,10 @@ pub(crate) fn report(world: &World) -> Finding {
         .map(|server| match &server.process {
             None => "down".to_owned(),
             Some(process) => format!(
-                "up, {} outstanding, {} batches waiting, {} submissions, stopping {}",
+                "up, {:?}, serves {}, at {}, {} outstanding, {} batches waiting, {} submissions, stopping {}",
+                process.replica.peer_state(),
+                process.replica.is_serving(),
+                process.state.last_zxid(),
                 process.replica.outstanding(),
                 process.log_queue.len(),
                 process.inbox.submissions.len(),

@@ -4,7 +4,7 @@
 use super::Finding;
 use crate::outcome::Kind;
 use crate::plan::Plan;
-use crate::server::Journal;
+use crate::server::{Journal, Track};
 use ox_proto::txn::TxnHeader;
 use ox_proto::{Reader, Zxid};
 use ox_store::Store;
@@ -13,7 +13,12 @@ use ox_store::log_reader::LogReader;
 use ox_store::names;
 use ox_store::purge::RETAIN_MIN;
 
-pub(crate) fn check(disk: &SimDisk, store: &Store, journal: &Journal, plan: &Plan) -> Result<(), Finding> {
+pub(crate) fn check(
+    disk: &SimDisk,
+    store: &Store,
+    (journal, track): (&Journal, &Track),
+    plan: &Plan,
+) -> Result<(), Finding> {
     let fail = |detail: String| Err(Finding::new(Kind::LogDiffers, detail));
     let unreadable = |error: ox_store::Error| Finding::new(Kind::LogDiffers, error.to_string());
     let disk = disk.fork();
@@ -38,8 +43,9 @@ pub(crate) fn check(disk: &SimDisk, store: &Store, journal: &Journal, plan: &Pla
             }
         }
     }
-    if last.is_some_and(|last| last < journal.shown) {
-        return fail(format!("the logs end at {last:?}, {} was shown", journal.shown));
+    let newest = listing.snapshots.iter().map(|snapshot| snapshot.last).max().filter(|_| plan.is_ensemble());
+    if last.is_some_and(|last| last.max(newest.unwrap_or(last)) < track.synced) {
+        return fail(format!("the logs end at {last:?}, {} was synced", track.synced));
     }
     Ok(())
 }

@@ -197,15 +197,18 @@ impl Client {
             }
             return;
         }
-        let (id, timeout_ms) = (answer.session, answer.timeout_ms);
+        let (id, timeout_ms, server) = (answer.session, answer.timeout_ms, record.server);
         record.granted = Some(Granted::Session { at, session: id, timeout_ms });
         wire.is_up = true;
         match self.session {
-            Some(_) => env.marks.resumed += 1,
+            Some(before) => {
+                env.marks.resumed += 1;
+                env.marks.moved += u64::from(before.server != server);
+            }
             None => env.marks.sessions += 1,
         }
         env.note(format_args!("client {client}: session {id} for {timeout_ms} ms"));
-        self.session = Some(Session { id, timeout_ms });
+        self.session = Some(Session { id, timeout_ms, server });
         for op in self.watches.rearm(self.last_zxid, &mut env.dice) {
             env.marks.rearmed += 1;
             self.request(env, side, op);

@@ -121,7 +121,7 @@ impl Process {
             max_timeout_ms: env.plan.tick_ms * 20,
             throttled_op_wait_ms: env.plan.throttled_wait_ms,
             drop_late: env.plan.drop_late,
-            syncs_travel: false,
+            syncs_travel: env.plan.is_ensemble(),
         };
         loop {
             let Self { state, totals, throttle, io, .. } = self;

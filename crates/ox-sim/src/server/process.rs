@@ -7,21 +7,26 @@
 //! ```
 
 use super::io_thread::IoThread;
+use super::log::{Log, Work};
+use super::member::{Member, server_id};
 use super::replica_thread::Phase;
 use crate::env::Env;
 use crate::event::{Event, Job, Who};
 use crate::plan::Plan;
 use crate::server::WALL_START_MS;
 use crate::server::totals::Totals;
+use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;
-use ox_replica::{LogBatch, Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
-use ox_store::{Opened, Space, StartSnapshot, Store, TxnLog};
+use ox_replica::{Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
+use ox_store::{Opened, OpenedMember, Space, Standing, StartSnapshot, Store};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{Frozen, State};
+use ox_zab::{
+    ElectionSettings, Epoch, Epochs, History, LearnerKind, Peer, PeerSettings, Quorum, Quorums, Recovered, Timing, Txn,
+};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// How often idle connections are looked for.
 const IDLE_CHECK_US: i64 = 1_000_000;
@@ -47,8 +52,9 @@ pub(crate) struct Process {
     pub(crate) outboxes: Outboxes,
     pub(crate) store: Store,
     /// Away while a job writes.
-    pub(crate) log: Option<TxnLog>,
-    pub(crate) log_queue: VecDeque<Arc<LogBatch>>,
+    pub(crate) log: Option<Log>,
+    pub(crate) log_queue: VecDeque<Work>,
+    pub(crate) member: Member,
     pub(crate) log_is_planned: bool,
     pub(crate) inbox: Inbox,
     /// When transactions were made: each moment with the last of them.
@@ -79,25 +85,64 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(env: &mut Env, who: Who, opened: Opened, wall_ahead_ms: i64) -> Self {
-        let threads = env.plan.io_threads;
-        let settings = ReplicaSettings {
-            tick_ms: env.plan.tick_ms,
-            server: 1,
-            session_clock_ms: opened.session_clock_ms,
-            threads,
-            sweep_interval_ms: env.plan.sweep_ms,
-            sweep_per_minute: env.plan.sweep_per_minute,
-            sweep_never_used_ms: env.plan.never_used_ms,
-        };
+    /// A server that is alone.
+    pub(crate) fn alone(env: &mut Env, who: Who, opened: Opened, wall_ahead_ms: i64) -> Self {
+        let settings = replica_settings(env, who, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
         let replica = Replica::standalone(settings, &opened.state, now);
-        let mut process = Self {
+        let log = Log::Alone(Box::new(opened.log));
+        let mut process = Self::new(env, (opened.store, log), opened.state, replica, wall_ahead_ms);
+        if opened.report.start_snapshot == StartSnapshot::Due {
+            process.snapshot(env, who);
+        }
+        process.begin(env, who);
+        process
+    }
+
+    /// A member of an ensemble, which begins to look for a leader.
+    pub(crate) fn member(env: &mut Env, who: Who, opened: OpenedMember, wall_ahead_ms: i64) -> Self {
+        let settings = replica_settings(env, who, opened.session_clock_ms);
+        let now = now(env, env.now, wall_ahead_ms);
+        let ox_store::Epochs { accepted, current } = opened.log.epochs();
+        let epochs = Epochs { accepted: Epoch(i64::from(accepted)), current: Epoch(i64::from(current)) };
+        let kept_max = env.plan.commit_log;
+        let (state, history, standing) = match opened.standing {
+            Standing::Loaded(loaded) => {
+                let last = loaded.state.last_zxid();
+                let before = loaded.window.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
+                let mut history = History::new(before, kept_max, 1 << 20);
+                for logged in loaded.window {
+                    history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
+                }
+                history.trim(last);
+                (loaded.state, history, ox_zab::Standing::History)
+            }
+            nothing @ (Standing::Empty | Standing::Quarantined(_)) => {
+                let state = State::new(crate::jobs::tree_options(&env.plan));
+                let is_empty = matches!(nothing, Standing::Empty);
+                let standing = if is_empty { ox_zab::Standing::Empty } else { ox_zab::Standing::Quarantined };
+                (state, History::new(Zxid::ZERO, kept_max, 1 << 20), standing)
+            }
+        };
+        let peer = Peer::new(peer_settings(&env.plan, who), Recovered { epochs, history, standing });
+        let replica = Replica::member(settings, peer, &state, now);
+        let log = Log::Member(Box::new(opened.log));
+        let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
+        process.replica.start(now);
+        process.begin(env, who);
+        process
+    }
+
+    fn new(env: &Env, (store, log): (Store, Log), state: State, replica: Replica, wall_ahead_ms: i64) -> Self {
+        let threads = env.plan.io_threads;
+        let now = now(env, env.now, wall_ahead_ms);
+        Self {
             replica,
             outboxes: Outboxes::new(threads),
-            store: opened.store,
-            log: Some(opened.log),
+            store,
+            log: Some(log),
             log_queue: VecDeque::new(),
+            member: Member::default(),
             log_is_planned: false,
             inbox: Inbox::default(),
             proposed: VecDeque::new(),
@@ -117,15 +162,14 @@ impl Process {
             stalled: (1, Time(0)),
             started: env.now,
             wall_ahead_ms,
-            state: opened.state,
-        };
-        if opened.report.start_snapshot == StartSnapshot::Due {
-            process.snapshot(env, who);
+            state,
         }
-        process.wake_replica(env, who);
+    }
+
+    fn begin(&mut self, env: &mut Env, who: Who) {
+        self.wake_replica(env, who);
         env.plan_in(IDLE_CHECK_US, Event::Idle(who));
         env.plan_in(0, Event::Job(Job::Maintain(who)));
-        process
     }
 
     /// Both clocks as this process reads them.
@@ -183,6 +227,34 @@ impl Process {
             self.wake_io(env, who, thread);
         }
         env.plan_in(IDLE_CHECK_US, Event::Idle(who));
+    }
+}
+
+fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettings {
+    ReplicaSettings {
+        tick_ms: env.plan.tick_ms,
+        server: u8::try_from(who.server + 1).unwrap_or(u8::MAX),
+        session_clock_ms,
+        threads: env.plan.io_threads,
+        sweep_interval_ms: env.plan.sweep_ms,
+        sweep_per_minute: env.plan.sweep_per_minute,
+        sweep_never_used_ms: env.plan.never_used_ms,
+    }
+}
+
+fn peer_settings(plan: &Plan, who: Who) -> PeerSettings {
+    let quorums = Quorums::of(Quorum::majority_of((0..plan.voters).map(server_id)));
+    let server = server_id(who.server);
+    let kind = if quorums.is_voter(server) { LearnerKind::Follower } else { LearnerKind::Observer };
+    let (tick_ms, init_ticks, sync_ticks) = (i64::from(plan.tick_ms), plan.init_ticks, plan.sync_ticks);
+    PeerSettings {
+        server,
+        kind,
+        quorums,
+        config: Bytes::from_static(b"version=0"),
+        config_version: 0,
+        timing: Timing { tick_ms, init_ticks, sync_ticks },
+        election: ElectionSettings { longest_wait_ms: plan.election_wait_ms, ..ElectionSettings::default() },
     }
 }
 

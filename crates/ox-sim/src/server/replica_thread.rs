@@ -1,7 +1,9 @@
 //! The replica thread of production, cut into steps between which other threads run.
 
-use super::Journal;
+use super::log::Work;
+use super::member::{Member, PeerInput};
 use super::process::Process;
+use super::{Report, Track};
 use crate::checkers::{self, unheard};
 use crate::env::Env;
 use crate::event::{Event, Who};
@@ -15,10 +17,11 @@ use std::collections::VecDeque;
 const PATIENCE_MS: i64 = 1_000;
 
 /// Where in its loop the thread stands.
-#[derive(Debug)]
 pub(crate) enum Phase {
     /// Waiting for input.
     Idle,
+    /// Taking what the disk has done and peers have said, one per step.
+    Hearing(VecDeque<Report>, VecDeque<PeerInput>),
     /// Taking submissions, one per step.
     Stepping(VecDeque<Submission>),
     /// Applying what is committed, one hold of the state per step. What the disk holds is told in portions.
@@ -34,7 +37,7 @@ impl Process {
     }
 
     /// Takes steps until the thread is interrupted or has nothing to do.
-    pub(crate) fn replica_step(&mut self, env: &mut Env, journal: &mut Journal, who: Who) {
+    pub(crate) fn replica_step(&mut self, env: &mut Env, track: &mut Track, who: Who) {
         self.replica_is_planned = false;
         if self.is_stopping {
             return; // production leaves its loop; the log is finished by the stop job
@@ -42,11 +45,21 @@ impl Process {
         loop {
             let goes_on = match &mut self.phase {
                 Phase::Idle => self.take_input(env, who),
+                Phase::Hearing(reports, peers) => {
+                    if let Some(report) = reports.pop_front() {
+                        self.take_report(env, track, who, report);
+                    } else if let Some(input) = peers.pop_front() {
+                        self.take_peer_input(env, track, who, input);
+                    } else {
+                        self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));
+                    }
+                    true
+                }
                 Phase::Stepping(submissions) => match submissions.pop_front() {
-                    Some(submission) => self.take_submission(env, journal, who, submission),
-                    None => self.finish_stepping(env, journal, who),
+                    Some(submission) => self.take_submission(env, track, who, submission),
+                    None => self.finish_stepping(env, track, who),
                 },
-                Phase::Applying => self.apply(env, journal, who),
+                Phase::Applying => self.apply(env, track, who),
             };
             if env.failure.is_some() || !goes_on {
                 return;
@@ -64,7 +77,7 @@ impl Process {
             env.marks.pauses_noticed += 1;
         }
         let is_due = self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms);
-        if self.inbox.is_empty() && !is_due {
+        if self.inbox.is_empty() && !self.has_heard() && !is_due {
             self.sleep(env, now, who);
             return false;
         }
@@ -82,8 +95,14 @@ impl Process {
         if is_due {
             self.on_time(env, now);
         }
-        self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));
+        let Member { reports, peers, .. } = &mut self.member;
+        self.phase = Phase::Hearing(std::mem::take(reports), std::mem::take(peers));
         true
+    }
+
+    /// Whether disk or peers have said something.
+    pub(crate) fn has_heard(&self) -> bool {
+        !self.member.reports.is_empty() || !self.member.peers.is_empty()
     }
 
     /// Waits for input, and for the next deadline, but not too long.
@@ -103,7 +122,9 @@ impl Process {
         self.proposed.push_back((self.replica.last_proposed(), env.now));
         env.note(format_args!("replica: on time, {sessions} sessions, proposed {}", self.replica.last_proposed()));
         let expired = std::mem::take(&mut self.replica.tallies_mut().expired);
-        if let Err(finding) = unheard::check(self, env, &expired) {
+        if !env.plan.is_ensemble()
+            && let Err(finding) = unheard::check(self, env, &expired)
+        {
             finding.report(env);
         }
     }
@@ -120,7 +141,7 @@ impl Process {
         }
     }
 
-    fn take_submission(&mut self, env: &mut Env, journal: &mut Journal, who: Who, submission: Submission) -> bool {
+    fn take_submission(&mut self, env: &mut Env, track: &mut Track, who: Who, submission: Submission) -> bool {
         let now = self.now(env);
         env.note(format_args!("replica: {} items", submission.items.len()));
         env.trace.bytes(&submission.bytes);
@@ -129,40 +150,57 @@ impl Process {
         self.totals.took(taken, self.replica.load());
         self.proposed.push_back((self.replica.last_proposed(), env.now));
         if self.replica.log_is_full() {
-            self.hand_over_log(env, journal, who);
+            self.flush(env, track, who);
         }
+        self.look_at_role(env, track, who);
         true
     }
 
-    fn finish_stepping(&mut self, env: &mut Env, journal: &mut Journal, who: Who) -> bool {
-        self.hand_over_log(env, journal, who);
+    fn finish_stepping(&mut self, env: &mut Env, track: &mut Track, who: Who) -> bool {
+        self.settle(env);
+        self.flush(env, track, who);
+        self.look_at_role(env, track, who);
         self.post(env, who);
         self.phase = Phase::Applying;
         true
     }
 
-    fn hand_over_log(&mut self, env: &mut Env, journal: &mut Journal, who: Who) {
+    pub(super) fn hand_over_log(&mut self, env: &mut Env, track: &mut Track, who: Who) {
         if let Some(batch) = self.replica.take_log(self.now(env)) {
             env.note(format_args!("replica: batch {} to {}", batch.first, batch.last));
-            journal.hand_over(&batch, &mut self.proposed);
-            self.log_queue.push_back(batch);
+            if let Err(finding) = env.journal.hand_over(track, &batch, &mut self.proposed) {
+                return finding.report(env);
+            }
+            self.log_queue.push_back(Work::Batch(batch));
             self.wake_log(env, who);
         }
     }
 
-    fn apply(&mut self, env: &mut Env, journal: &mut Journal, who: Who) -> bool {
+    fn apply(&mut self, env: &mut Env, track: &mut Track, who: Who) -> bool {
         if self.replica.has_committed() {
             let before = self.state.last_zxid();
             let now = self.now(env);
             let applied = self.replica.apply(now, &mut self.state, &mut self.outboxes);
             env.note(format_args!("replica: applied {applied}, at {}", self.state.last_zxid()));
-            checkers::after_apply(self, env, journal, before, applied);
-            journal.applied(before, self.state.last_zxid(), env.now);
+            if 0 < applied {
+                checkers::after_apply(self, env, track, before, applied);
+            }
+            if 0 < applied && self.replica.is_serving() {
+                let now = env.now;
+                if let Err(finding) = env.journal.show(self.state.last_zxid(), now) {
+                    finding.report(env);
+                }
+            }
+            self.look_at_role(env, track, who);
             self.post(env, who); // while the state is held
+            self.proposed.push_back((self.replica.last_proposed(), env.now));
             return true;
         }
+        self.settle(env);
+        self.flush(env, track, who);
+        self.post(env, who);
         self.totals.hold(self.replica.load());
-        if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid()) {
+        if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.is_serving()) {
             env.note(format_args!("replica: snapshot due at {due}"));
             self.snapshot_due = None;
             self.snapshot(env, who);

@@ -1,6 +1,7 @@
 //! Short simulations: a few hundred seeds in any weather, single faults by themselves, and seeds that failed once.
 
 mod determinism;
+mod ensembles;
 mod faults;
 mod regressions;
 mod weather;

@@ -24,3 +24,39 @@ fn seed_7311_a_session_that_had_waited_for_the_disk() {
 fn seed_8217_an_old_log_that_is_left_over() {
     survives(8217, &Plan::of(8217));
 }
+
+/// Two observers answered each other's notifications for ever.
+#[test]
+fn seed_42_observers_that_talk_without_end() {
+    survives(42, &Plan::of(42));
+}
+
+/// A leader did not know the session that its learner had already given to a client.
+#[test]
+fn seed_288_a_learner_is_quicker_than_its_leader() {
+    survives(288, &Plan::of(288));
+}
+
+/// The checker took a leader that was established late, and could agree on nothing, for one that lacked history.
+#[test]
+fn seed_229_a_leader_that_is_late() {
+    survives(229, &Plan::of(229));
+}
+
+/// A connection got its session back because the one that had taken it was gone.
+#[test]
+fn seed_387_a_session_that_was_lost() {
+    survives(387, &Plan::of(387));
+}
+
+/// A torn sector hid a transaction before the first one of a new epoch.
+#[test]
+fn seed_702_a_tear_before_a_new_epoch() {
+    survives(702, &Plan::of(702));
+}
+
+/// A learner that had caught up reported an old session as alive.
+#[test]
+fn seed_831_old_sessions_are_no_news() {
+    survives(831, &Plan::of(831));
+}

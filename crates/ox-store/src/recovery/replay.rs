@@ -285,10 +285,11 @@ impl Run<'_> {
         }
     }
 
-    /// Where to go on if everything that the damage hides is in the snapshot.
+    /// Where to go on if everything that the damage hides is in the snapshot. The first record of an epoch follows
+    /// anything, so it does not tell what is hidden before it.
     fn covered(&self, damaged: &Damaged) -> Option<u64> {
         let (offset, zxid) = damaged.next?;
-        (zxid <= self.base.last || zxid.follows(self.base.last)).then_some(offset)
+        (zxid <= self.base.last || zxid.0 == self.base.last.0 + 1).then_some(offset)
     }
 
     fn damage(&mut self, log: &LogFile, damaged: &Damaged, synced: Option<u64>, is_last: bool) -> Result<(), Error> {

@@ -1,7 +1,8 @@
 //! What voters rely on: somebody is elected, the best one, soon, and those who come later join.
 
 use crate::hall::Hall;
-use ox_zab::PeerState;
+use ox_proto::Zxid;
+use ox_zab::{Election, ElectionSettings, Notification, Outgoing, PeerState, Quorum, Quorums, ServerId, Vote};
 
 /// The time in which an election ends when nothing stands in its way: a settling time and a few messages.
 const BOUND_MS: i64 = 500;
@@ -150,4 +151,23 @@ fn after_any_disorder_there_is_one_leader() {
         hall.run(100_000);
         assert_eq!(hall.looks, 0, "seed {seed}");
     }
+}
+
+/// Two servers that do not vote, and have a leader, have nothing to say to each other.
+#[test]
+fn observers_do_not_answer_each_other_for_ever() {
+    let quorums = Quorums::of(Quorum::majority_of([ServerId(1)]));
+    let nobody = Vote::nobody(Zxid(i64::MIN), i64::MIN);
+    let mut observer = Election::new(ServerId(2), PeerState::Observing, ElectionSettings::default(), nobody);
+    let mut out = Outgoing::new();
+    observer.look(0, nobody, &quorums, &mut out);
+    out.clear();
+    let vote = Vote { leader: ServerId(1), zxid: Zxid::ZERO, epoch: 1 };
+    let says = |state, round| Notification { state, vote, round, has_version: true };
+    observer.on_notification(1, ServerId(3), says(PeerState::Observing, 1), &quorums, &mut out);
+    assert_eq!(out, [], "it has a leader");
+    observer.on_notification(1, ServerId(1), says(PeerState::Looking, 0), &quorums, &mut out);
+    assert_eq!(out, [], "a voter does not care for an observer's round");
+    observer.on_notification(1, ServerId(3), says(PeerState::Looking, 1), &quorums, &mut out);
+    assert_eq!(out.len(), 1, "it looks for one");
 }

@@ -327,3 +327,23 @@ fn a_server_that_comes_again_replaces_itself() {
     let replaced = script.hears(20, hello(2, 2));
     assert_eq!(replaced, [Effect::Close(LinkId(2)), to(20, Message::LeaderInfo(Epoch(2)))]);
 }
+
+/// The others agree without it, again and again: it acknowledges all the same, and must not be let go.
+#[test]
+fn a_follower_that_is_always_last_stays() {
+    let mut script = Script::established();
+    script.comes(3, 1);
+    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    assert_eq!(script.hears(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
+    script.proposes(1);
+    script.durable(zxid(2, 1));
+    script.hears(2, Message::Ack(zxid(2, 1)));
+    assert_eq!(script.hears(3, Message::Ack(zxid(2, 1))), []);
+    for _ in 0..20 {
+        for link in [2, 3] {
+            script.hears(link, Message::Pong(zxid(2, 1), Bytes::new()));
+        }
+        let out = script.passes(50);
+        assert!(!out.contains(&Effect::Close(LinkId(3))), "{out:?}");
+    }
+}

@@ -29,6 +29,12 @@ struct Cli {
     /// Runs at the same time; all cores by default.
     #[arg(long)]
     threads: Option<usize>,
+    /// Only ensembles of so many voters, in place of what the seed says.
+    #[arg(long)]
+    voters: Option<usize>,
+    /// Nothing goes wrong.
+    #[arg(long)]
+    calm: bool,
     /// Stop at the first failure.
     #[arg(long)]
     first: bool,
@@ -39,33 +45,55 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    panics::hook(cli.steps);
+    panics::hook(cli.wish());
     match cli.seed {
         Some(seed) => single(seed, &cli),
         None => {
             let cores = || std::thread::available_parallelism().map_or(1, usize::from);
             let threads = cli.threads.unwrap_or_else(cores).max(1);
-            let Cli { from, seeds, steps, twice, first, .. } = cli;
-            Batch { from, seeds, steps, twice, threads, stops_at_first: first }.run()
+            let wish = cli.wish();
+            let Cli { from, seeds, twice, first, .. } = cli;
+            Batch { from, seeds, wish, twice, threads, stops_at_first: first }.run()
         }
     }
 }
 
 /// The plan of a seed, with the steps that were asked for.
-fn plan(seed: u64, steps: Option<u64>) -> Plan {
-    let plan = Plan::of(seed);
-    steps.map_or_else(|| plan.clone(), |steps| plan.clone().with_requests(steps))
+fn plan(seed: u64, wish: Wish) -> Plan {
+    let mut plan = if wish.calm { Plan::calm() } else { Plan::of(seed) };
+    if let Some(voters) = wish.voters {
+        plan = plan.with_voters(voters);
+    }
+    if let Some(steps) = wish.steps {
+        plan = plan.with_requests(steps);
+    }
+    plan
+}
+
+/// What was asked for in place of what the seed says.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    steps: Option<u64>,
+    voters: Option<usize>,
+    calm: bool,
+}
+
+impl Cli {
+    fn wish(&self) -> Wish {
+        Wish { steps: self.steps, voters: self.voters, calm: self.calm }
+    }
 }
 
 /// The command that runs a seed again.
-fn replay(seed: u64, steps: Option<u64>) -> String {
-    let steps = steps.map_or_else(String::new, |steps| format!(" --steps {steps}"));
-    format!("replay: cargo run -p ox-sim -- {seed}{steps}")
+fn replay(seed: u64, wish: Wish) -> String {
+    let steps = wish.steps.map_or_else(String::new, |steps| format!(" --steps {steps}"));
+    let voters = wish.voters.map_or_else(String::new, |voters| format!(" --voters {voters}"));
+    let calm = if wish.calm { " --calm" } else { "" };
+    format!("replay: cargo run -p ox-sim -- {seed}{steps}{voters}{calm}")
 }
 
 fn single(seed: u64, cli: &Cli) -> ExitCode {
-    panics::set_seed(seed);
-    let plan = plan(seed, cli.steps);
+    let plan = plan(seed, cli.wish());
     println!("seed {seed}: {plan:#?}");
     let outcome = run_told(seed, &plan, if cli.quiet { Told::Outcome } else { Told::Everything });
     print_marks(&outcome.marks);
@@ -74,7 +102,7 @@ fn single(seed: u64, cli: &Cli) -> ExitCode {
     match failure {
         None => ExitCode::SUCCESS,
         Some(failure) => {
-            println!("seed {seed} failed: {failure}\n{}", replay(seed, cli.steps));
+            println!("seed {seed} failed: {failure}\n{}", replay(seed, cli.wish()));
             ExitCode::from(failure.kind as u8)
         }
     }

@@ -1,6 +1,6 @@
 //! Many seeds, on all cores: how fast, how far, and which of them failed.
 
-use crate::{panics, plan, print_marks, replay};
+use crate::{Wish, panics, plan, print_marks, replay};
 use ox_sim::{Failure, Kind, Marks, run};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const AGAIN: u64 = 16;
 pub(crate) struct Batch {
     pub(crate) from: u64,
     pub(crate) seeds: u64,
-    pub(crate) steps: Option<u64>,
+    pub(crate) wish: Wish,
     pub(crate) twice: bool,
     pub(crate) threads: usize,
     pub(crate) stops_at_first: bool,
@@ -61,7 +61,7 @@ impl Batch {
                 return;
             }
             let outcome = panics::caught(seed, || {
-                let plan = plan(seed, self.steps);
+                let plan = plan(seed, self.wish);
                 let mut outcome = run(seed, &plan);
                 if outcome.failure.is_none()
                     && (self.twice || seed.is_multiple_of(AGAIN))
@@ -84,7 +84,7 @@ impl Batch {
                 Err(failure) => Some(failure),
             };
             if let Some(failure) = failure {
-                println!("seed {seed} failed: {failure}\n{}", replay(seed, self.steps));
+                println!("seed {seed} failed: {failure}\n{}", replay(seed, self.wish));
                 found.failed.insert(seed, failure);
                 is_over.fetch_or(self.stops_at_first, Ordering::Relaxed);
             }
@@ -108,7 +108,7 @@ impl Batch {
         }
         println!("{} failed:", found.failed.len());
         for (seed, failure) in &found.failed {
-            println!("seed {seed}: {}; {}", failure.kind.text(), replay(*seed, self.steps));
+            println!("seed {seed}: {}; {}", failure.kind.text(), replay(*seed, self.wish));
         }
         let first = found.failed.values().next();
         ExitCode::from(first.map_or(1, |failure| failure.kind as u8))

@@ -1,31 +1,25 @@
 //! A panic is a failure of its seed. Where panics unwind, the other seeds go on; otherwise the program ends here.
 
-use crate::replay;
-use ox_sim::{Failure, Kind};
-use std::cell::{Cell, RefCell};
+use crate::{Wish, replay};
+use ox_sim::{Failure, Kind, running_seed};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-thread_local! {
-    static SEED: Cell<u64> = const { Cell::new(0) };
-    static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-/// Says which seed runs on this thread.
-pub(crate) fn set_seed(seed: u64) {
-    SEED.set(seed);
-}
+/// What a seed panicked with: on whichever of its threads.
+static MESSAGES: Mutex<BTreeMap<u64, String>> = Mutex::new(BTreeMap::new());
 
 /// Makes every panic say which seed it was.
-pub(crate) fn hook(steps: Option<u64>) {
+pub(crate) fn hook(wish: Wish) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map_or_else(String::new, |at| format!(" at {at}"));
         let message = info.payload_as_str().unwrap_or("a panic without a message");
-        MESSAGE.set(format!("{message}{place}"));
+        let seed = running_seed();
+        MESSAGES.lock().insert(seed, format!("{message}{place}"));
         if cfg!(panic = "abort") {
             before(info);
-            let seed = SEED.get();
-            println!("seed {seed} failed: {}\n{}", Kind::Panic.text(), replay(seed, steps));
+            println!("seed {seed} failed: {}\n{}", Kind::Panic.text(), replay(seed, wish));
             std::process::exit(i32::from(Kind::Panic as u8));
         }
     }));
@@ -33,7 +27,10 @@ pub(crate) fn hook(steps: Option<u64>) {
 
 /// Runs `work` for a seed; a panic becomes a failure.
 pub(crate) fn caught<T>(seed: u64, work: impl FnOnce() -> T) -> Result<T, Failure> {
-    set_seed(seed);
     let outcome = catch_unwind(AssertUnwindSafe(work));
-    outcome.map_err(|_| Failure { kind: Kind::Panic, at_us: 0, detail: MESSAGE.take() })
+    outcome.map_err(|_| Failure {
+        kind: Kind::Panic,
+        at_us: 0,
+        detail: MESSAGES.lock().remove(&seed).unwrap_or_default(),
+    })
 }

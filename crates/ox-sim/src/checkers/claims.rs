@@ -1,0 +1,53 @@
+//! What a server claims is what its disk has reported: votes, hellos, promises (P2, P15), acknowledgements (P13, P14).
+
+use super::Finding;
+use crate::env::Env;
+use crate::event::Who;
+use crate::outcome::Kind;
+use crate::server::Track;
+use crate::server::member::server_id;
+use ox_proto::Zxid;
+use ox_replica::Replica;
+use ox_zab::{Effect, Epoch, Message, PeerState};
+
+pub(crate) fn check(replica: &Replica, env: &Env, track: &Track, who: Who, effect: &Effect) -> Result<(), Finding> {
+    let current = Epoch(i64::from(track.epochs.current));
+    let accepted = Epoch(i64::from(track.epochs.accepted));
+    let fail = |what: String| {
+        let detail = format!("server {} claims {what}; its disk has reported {track:?}", who.server);
+        Err(Finding::new(Kind::ClaimNotDurable, detail))
+    };
+    // Who has nothing that counts says so.
+    let is_end = |zxid: Zxid| track.synced == track.last && env.journal.cut(track.last, zxid) == track.last;
+    match effect {
+        // Who does not vote is told the last outcome, which claims nothing.
+        Effect::Notify(to, note)
+            if note.state == PeerState::Looking
+                && note.vote.leader == server_id(who.server)
+                && *to <= server_id(env.plan.voters - 1) =>
+        {
+            let vote = note.vote;
+            let claims_nothing = vote.zxid == Zxid(-1) || vote.epoch == i64::MIN;
+            if claims_nothing || (is_end(vote.zxid) && vote.epoch == current.0) {
+                return Ok(());
+            }
+            fail(format!("{vote:?}"))
+        }
+        Effect::Send(_, Message::Hello { accepted: told, .. }) if *told != accepted => fail(format!("{told} accepted")),
+        Effect::Send(_, message @ Message::AckEpoch { last, current: Some(told) }) => {
+            let is_promised = replica.as_peer().is_some_and(|peer| peer.epochs().accepted == accepted);
+            if *told == current && is_end(*last) && is_promised { Ok(()) } else { fail(format!("{message:?}")) }
+        }
+        Effect::Send(_, Message::LeaderInfo(epoch)) if *epoch != accepted => fail(format!("epoch {epoch}")),
+        Effect::Send(_, Message::NewLeader { epoch, .. }) if *epoch != current => fail(format!("epoch {epoch}")),
+        Effect::Send(_, Message::Ack(zxid)) if zxid.counter() == 0 => {
+            if Epoch::of(*zxid) == current {
+                Ok(())
+            } else {
+                fail(format!("the history of {zxid}"))
+            }
+        }
+        Effect::Send(_, Message::Ack(zxid)) if track.synced < *zxid => fail(format!("{zxid}")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,403 @@
+//! A member's part of the replica thread: what its peers say comes in, effects go out.
+
+use super::log::Work;
+use super::process::Process;
+use super::{Report, Track};
+use crate::checkers::{Finding, claims, leaders};
+use crate::env::Env;
+use crate::event::Who;
+use crate::net::WireId;
+use crate::server::journal::Change;
+use bytes::Bytes;
+use ox_proto::Zxid;
+use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
+use ox_proto::quorum::PacketReader;
+use ox_store::Truncated;
+use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
+use ox_tree::State;
+use ox_zab::{DiskDone, DiskJob, Effect, Epoch, Link, LinkId, Message, Notification, PeerState, ServerId, Side};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What peers say and do.
+#[derive(Debug)]
+pub(crate) enum PeerInput {
+    Note(usize, Notification),
+    Election(usize, Link),
+    Dialed(Option<WireId>),
+    Link(WireId),
+    Readable(WireId),
+}
+
+/// This server's end of a wire.
+struct Plug {
+    /// Who speaks at the other end.
+    from: Side,
+    input: Vec<u8>,
+    reader: PacketReader,
+    /// A state that is coming in, and where it is.
+    loading: Option<(SnapshotReceiver, Zxid)>,
+}
+
+/// What a member has that a server alone has not.
+#[derive(Default)]
+pub(crate) struct Member {
+    pub(crate) peers: VecDeque<PeerInput>,
+    pub(crate) reports: VecDeque<Report>,
+    plugs: BTreeMap<WireId, Plug>,
+    pub(crate) is_listening: bool,
+    installing: Option<State>,
+    /// The epoch it was last seen leading.
+    pub(crate) leads: Option<Epoch>,
+    pub(crate) serves: bool,
+}
+
+pub(crate) fn server_id(number: usize) -> ServerId {
+    ServerId(i64::try_from(number).unwrap_or(0) + 1)
+}
+
+fn number(server: ServerId) -> usize {
+    usize::try_from(server.0 - 1).unwrap_or(0)
+}
+
+fn link(wire: WireId) -> LinkId {
+    LinkId(wire as u64)
+}
+
+fn wire(link: LinkId) -> WireId {
+    usize::try_from(link.0).unwrap_or(usize::MAX)
+}
+
+impl Process {
+    /// Something has come from a peer.
+    pub(crate) fn on_peer(&mut self, env: &mut Env, who: Who, input: PeerInput) {
+        self.member.peers.push_back(input);
+        self.wake_replica(env, who);
+    }
+
+    /// Takes what the disk has done.
+    pub(super) fn take_report(&mut self, env: &mut Env, track: &mut Track, who: Who, report: Report) {
+        let now = self.now(env);
+        match report {
+            Report::Durable(durable) => self.replica.on_durable(now, durable),
+            Report::Done(done, left) => {
+                env.note(format_args!("replica: the disk has done {done:?}"));
+                match done {
+                    DiskDone::Installed(_) => {
+                        self.state = self.member.installing.take().expect("a state was installed");
+                    }
+                    DiskDone::Truncated(Some(_)) => self.state = *left.expect("what is left was read"),
+                    _ => (),
+                }
+                self.replica.on_done(now, done);
+                let wires: Vec<WireId> = self.member.plugs.keys().copied().collect();
+                self.member.peers.extend(wires.into_iter().map(PeerInput::Readable));
+            }
+        }
+        self.settle(env);
+        self.maybe_flush(env, track, who);
+    }
+
+    /// Takes one thing that a peer has said.
+    pub(super) fn take_peer_input(&mut self, env: &mut Env, track: &mut Track, who: Who, input: PeerInput) {
+        let now = self.now(env);
+        match input {
+            PeerInput::Note(from, note) => {
+                env.note(format_args!("peer {}: {from} says {note:?}", who.server));
+                self.replica.on_notification(now, server_id(from), note);
+            }
+            PeerInput::Election(peer, link) => {
+                env.note(format_args!("peer {}: {peer} is {link:?}", who.server));
+                self.replica.on_election_link(now, server_id(peer), link);
+            }
+            PeerInput::Dialed(None) => self.replica.on_dialed(now, None),
+            PeerInput::Dialed(Some(wire)) => {
+                self.plug(wire, Side::Leader);
+                self.replica.on_dialed(now, Some(link(wire)));
+                self.member.peers.push_back(PeerInput::Readable(wire));
+            }
+            PeerInput::Link(wire) => {
+                self.plug(wire, Side::Learner);
+                self.replica.on_link(now, link(wire));
+                self.member.peers.push_back(PeerInput::Readable(wire));
+            }
+            PeerInput::Readable(wire) => self.read_wire(env, track, who, wire),
+        }
+        self.settle(env);
+        self.maybe_flush(env, track, who);
+    }
+
+    fn plug(&mut self, wire: WireId, from: Side) {
+        let plug = Plug { from, input: Vec::new(), reader: PacketReader::default(), loading: None };
+        self.member.plugs.insert(wire, plug);
+    }
+
+    /// Does what peers have asked for.
+    pub(super) fn settle(&mut self, env: &mut Env) {
+        if self.replica.is_unsettled() {
+            let now = self.now(env);
+            self.replica.settle(now, &self.state, &mut self.outboxes);
+            self.proposed.push_back((self.replica.last_proposed(), env.now));
+        }
+    }
+
+    /// Production ends a turn after one input, or after many.
+    fn maybe_flush(&mut self, env: &mut Env, track: &mut Track, who: Who) {
+        if env.dice.chance(500) {
+            self.flush(env, track, who);
+        }
+        self.look_at_role(env, track, who);
+    }
+
+    /// Reads some of what has arrived on a wire, and takes the packets that are taken now.
+    fn read_wire(&mut self, env: &mut Env, track: &mut Track, who: Who, id: WireId) {
+        let most = *env.dice.pick(&[7, 100, 64 << 10]);
+        let now = self.now(env);
+        let Some(plug) = self.member.plugs.get_mut(&id) else { return };
+        let other = 1 - env.net.wires[id].side(who);
+        let bytes = env.net.wires[id].pipes[other].read(most);
+        if !bytes.is_empty() {
+            plug.input.extend_from_slice(&bytes);
+            self.replica.on_progress(now, link(id));
+            if env.net.wires[id].pipes[other].has_bytes() {
+                self.member.peers.push_back(PeerInput::Readable(id));
+            }
+        }
+        while self.take_packet(env, track, who, id) {}
+        let takes = self.replica.takes_packets(link(id));
+        if takes && self.member.plugs.contains_key(&id) && env.net.wires[id].pipes[other].is_at_end() {
+            self.unplug(env, who, id);
+            self.replica.on_link_gone(now, link(id));
+        }
+    }
+
+    fn unplug(&mut self, env: &mut Env, who: Who, id: WireId) {
+        if self.member.plugs.remove(&id).is_some() {
+            env.wire_close(id, env.net.wires[id].side(who));
+        }
+    }
+
+    /// Takes the next packet of a wire, or the next part of a state. False if there is none.
+    fn take_packet(&mut self, env: &mut Env, track: &mut Track, who: Who, id: WireId) -> bool {
+        let now = self.now(env);
+        let Some(plug) = self.member.plugs.get_mut(&id) else { return false };
+        if let Some((receiver, zxid)) = &mut plug.loading {
+            let zxid = *zxid;
+            let input = std::mem::take(&mut plug.input);
+            match receiver.feed(&input) {
+                Ok(None) => return false,
+                Ok(Some(taken)) => {
+                    plug.input = input[taken..].to_vec();
+                    let (receiver, _) = plug.loading.take().expect("it was fed");
+                    match receiver.finish(zxid) {
+                        Ok(received) => {
+                            env.note(format_args!("peer {}: has received a state at {zxid}", who.server));
+                            env.marks.snapshots_received += 1;
+                            self.replica.on_loaded(now, received.state);
+                        }
+                        Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),
+                    }
+                    return true;
+                }
+                Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),
+            }
+            return false;
+        }
+        if !self.replica.takes_packets(link(id)) {
+            return false;
+        }
+        let chunk = Bytes::copy_from_slice(&plug.input);
+        match plug.reader.next(&chunk, FRAME_BYTES_MAX_DEFAULT) {
+            Ok(None) => false,
+            Ok(Some((packet, length))) => {
+                plug.input.drain(..length);
+                match Message::read(&packet, &chunk, plug.from) {
+                    Ok(message) => {
+                        if let Message::Snap(zxid) = message {
+                            plug.loading = Some((SnapshotReceiver::new(crate::jobs::tree_options(&env.plan)), zxid));
+                        }
+                        if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
+                            env.note(format_args!("peer {}: gets {}", who.server, short(&message)));
+                        }
+                        self.replica.on_message(now, link(id), message);
+                        self.settle(env);
+                        self.maybe_flush(env, track, who);
+                    }
+                    Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),
+                }
+                env.failure.is_none()
+            }
+            Err(error) => {
+                Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env);
+                false
+            }
+        }
+    }
+
+    /// Ends a turn: what was made goes to the disk, what was decided is done.
+    pub(super) fn flush(&mut self, env: &mut Env, track: &mut Track, who: Who) {
+        loop {
+            self.hand_over_log(env, track, who);
+            let effects = self.replica.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects {
+                if let Err(finding) = claims::check(&self.replica, env, track, who, &effect) {
+                    return finding.report(env);
+                }
+                self.perform(env, track, who, effect);
+            }
+        }
+    }
+
+    fn perform(&mut self, env: &mut Env, track: &mut Track, who: Who, effect: Effect) {
+        match effect {
+            Effect::Notify(to, note) => {
+                env.note(format_args!("peer {}: tells {to} {note:?}", who.server));
+                env.notify(who.server, number(to), note);
+            }
+            Effect::Dial(leader) => {
+                env.note(format_args!("peer {}: dials {leader}", who.server));
+                env.dial(who, number(leader));
+            }
+            Effect::Send(link, message) => {
+                if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
+                    env.note(format_args!("peer {}: says {} on {}", who.server, short(&message), link.0));
+                }
+                let mut bytes = Vec::new();
+                message.put(&mut bytes);
+                self.send(env, who, wire(link), &bytes);
+            }
+            Effect::SendSnapshot(link) => {
+                let sender = SnapshotSender::new(self.state.freeze());
+                env.note(format_args!("peer {}: sends its state at {}", who.server, sender.last_zxid()));
+                let mut bytes = Vec::new();
+                Message::Snap(sender.last_zxid()).put(&mut bytes);
+                self.send(env, who, wire(link), &bytes);
+                for chunk in sender {
+                    self.send(env, who, wire(link), &chunk);
+                }
+            }
+            // Stored histories are not simulated here (ox-zab's tests do): the learner gets the state.
+            Effect::LookUp(link, ..) => {
+                let now = self.now(env);
+                self.replica.on_looked_up(now, link, None);
+            }
+            Effect::SendStored(_) => unreachable!("nothing was found"),
+            Effect::Close(link) => self.unplug(env, who, wire(link)),
+            Effect::Disk(job) => self.give_job(env, track, who, job),
+            Effect::Listen => self.member.is_listening = true,
+            Effect::Leave(reason) => {
+                env.note(format_args!("peer {}: leaves: {reason:?}", who.server));
+                env.marks.roles_left += 1;
+                self.member.is_listening = false;
+            }
+            Effect::Looking => env.note(format_args!("peer {}: looks for a leader", who.server)),
+            Effect::Append(_)
+            | Effect::Commit(_)
+            | Effect::Stage(_)
+            | Effect::Established(_)
+            | Effect::UpToDate(_)
+            | Effect::FromLearner(..)
+            | Effect::FromLeader(_)
+            | Effect::Synced(_) => unreachable!("the replica does that"),
+        }
+    }
+
+    fn send(&mut self, env: &mut Env, who: Who, id: WireId, bytes: &[u8]) {
+        if self.member.plugs.contains_key(&id) {
+            env.wire_send(id, env.net.wires[id].side(who), bytes);
+        }
+    }
+
+    fn give_job(&mut self, env: &mut Env, track: &mut Track, who: Who, job: DiskJob) {
+        env.note(format_args!("peer {}: {job:?}", who.server));
+        let mut frozen = None;
+        if let DiskJob::Install(_) = job {
+            let staged = self.replica.take_staged();
+            frozen = staged.as_ref().map(State::freeze);
+            self.member.installing = staged;
+        }
+        track.begin(job);
+        self.log_queue.push_back(Work::Job(job, frozen));
+        self.wake_log(env, who);
+    }
+
+    /// Looks whether this server leads, or serves, since a moment ago.
+    pub(super) fn look_at_role(&mut self, env: &mut Env, track: &Track, who: Who) {
+        let Some(peer) = self.replica.as_peer() else { return };
+        let leads = peer.leader().filter(|leader| leader.is_established()).and_then(ox_zab::Leader::epoch);
+        if leads != self.member.leads {
+            self.member.leads = leads;
+            if let Some(epoch) = leads {
+                env.note(format_args!("peer {}: leads epoch {epoch}", who.server));
+                env.marks.leaders += 1;
+                if let Err(finding) = leaders::check(env, track, who, epoch) {
+                    return finding.report(env);
+                }
+            }
+        }
+        let serves = self.replica.is_serving();
+        if serves != std::mem::replace(&mut self.member.serves, serves) && serves {
+            let last = self.state.last_zxid();
+            env.note(format_args!("peer {}: serves at {last} as {:?}", who.server, self.replica.peer_state()));
+            if self.replica.peer_state() == Some(PeerState::Leading) {
+                env.history.starts.push(env.now);
+            }
+            let now = env.now;
+            if let Err(finding) = env.journal.show(last, now) {
+                finding.report(env);
+            }
+        }
+    }
+}
+
+fn short(message: &Message) -> String {
+    let mut text = format!("{message:?}");
+    text.truncate(text.floor_char_boundary(100));
+    text
+}
+
+impl Track {
+    /// A job is given to the disk.
+    fn begin(&mut self, job: DiskJob) {
+        let number = |epoch: Epoch| u32::try_from(epoch.0).unwrap_or(0);
+        match job {
+            DiskJob::AcceptedEpoch(epoch) => self.epochs_begun.accepted = number(epoch),
+            DiskJob::CurrentEpoch(epoch) => self.epochs_begun.current = number(epoch),
+            DiskJob::Truncate(zxid) => self.change = Change::Truncate(zxid),
+            DiskJob::Install(zxid) => self.change = Change::Install(zxid),
+            DiskJob::Found => (),
+        }
+    }
+
+    /// The disk has reported a job.
+    pub(crate) fn done(&mut self, done: DiskDone, journal: &super::Journal) {
+        match done {
+            DiskDone::AcceptedEpoch(_) => self.epochs.accepted = self.epochs_begun.accepted,
+            DiskDone::CurrentEpoch(_) => self.epochs.current = self.epochs_begun.current,
+            DiskDone::Truncated(end) => {
+                self.change = Change::None;
+                if let Some(end) = end {
+                    self.last = journal.cut(self.last, end);
+                    self.synced = self.synced.min(self.last);
+                }
+            }
+            DiskDone::Installed(zxid) => {
+                self.change = Change::None;
+                (self.last, self.synced) = (zxid, zxid);
+            }
+            DiskDone::Founded => (),
+        }
+    }
+}
+
+/// What a truncation reports, and the state that is left.
+pub(crate) fn truncated(outcome: Truncated) -> (DiskDone, Option<Box<State>>) {
+    match outcome {
+        Truncated::Done(loaded) | Truncated::Short(loaded) => {
+            (DiskDone::Truncated(Some(loaded.state.last_zxid())), Some(Box::new(loaded.state)))
+        }
+        Truncated::NotPossible(_) => (DiskDone::Truncated(None), None),
+    }
+}

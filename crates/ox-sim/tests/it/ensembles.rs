@@ -1,0 +1,85 @@
+//! Several servers.
+
+use crate::survives;
+use ox_sim::{Marks, Plan};
+
+#[test]
+fn calm_weather() {
+    for (seed, voters, observers) in [(0, 3, 0), (1, 3, 0), (2, 3, 1), (3, 5, 0), (4, 2, 0), (5, 1, 1), (6, 7, 2)] {
+        let outcome = survives(seed, &Plan::calm_ensemble(voters, observers));
+        assert!(100 < outcome.marks.answers, "seed {seed}: {} answers", outcome.marks.answers);
+        assert_eq!(outcome.marks.expired, 0, "seed {seed}: nobody went away");
+    }
+}
+
+/// One kind of fault at a time, on three voters and an observer.
+fn check(faulty: impl Fn(&mut Plan), struck: impl Fn(&Marks) -> u64) {
+    let mut marks = Marks::default();
+    for seed in 0..6 {
+        let mut plan = Plan::calm_ensemble(3, 1);
+        plan.commit_log = 5;
+        faulty(&mut plan);
+        marks.add(&survives(seed, &plan).marks);
+    }
+    assert!(0 < struck(&marks), "the fault never struck: {marks:?}");
+    assert!(0 < marks.leaders, "nobody led");
+}
+
+#[test]
+fn f1_processes_are_killed() {
+    check(|plan| plan.kill_ms = 800, |marks| marks.kills);
+}
+
+#[test]
+fn f2_processes_stand_still() {
+    check(|plan| plan.freeze_ms = 1_500, |marks| marks.freezes);
+}
+
+#[test]
+fn f9_power_goes() {
+    check(|plan| plan.power_ms = 800, |marks| marks.power_cuts);
+}
+
+#[test]
+fn f9_power_goes_between_two_disk_calls() {
+    check(|plan| plan.power_at_call_ms = 300, |marks| marks.power_cuts);
+}
+
+#[test]
+fn f10_a_sync_fails_and_loses_its_data() {
+    check(|plan| plan.lost_sync_ms = 500, |marks| marks.log_errors + marks.start_errors + marks.snapshot_errors);
+}
+
+#[test]
+fn f18_disks_are_slow() {
+    check(|plan| plan.slow_disk_ms = 500, |marks| marks.group_commits);
+}
+
+#[test]
+fn f25_servers_do_not_hear_each_other() {
+    check(|plan| plan.partition_ms = 1_000, |marks| marks.partitions);
+}
+
+#[test]
+fn f28_connections_of_servers_break_in_the_middle_of_a_packet() {
+    check(|plan| plan.wire_ms = 300, |marks| marks.wires_cut);
+}
+
+#[test]
+fn f34_wall_clocks_jump() {
+    check(|plan| (plan.clock_ms, plan.kill_ms) = (300, 1_500), |marks| marks.clock_jumps);
+}
+
+#[test]
+fn sessions_move_between_servers() {
+    check(|plan| (plan.take_over_per_mille, plan.cut_ms) = (100, 300), |marks| marks.moved);
+}
+
+#[test]
+fn histories_are_replaced() {
+    let faulty = |plan: &mut Plan| {
+        (plan.partition_ms, plan.power_ms, plan.wire_ms) = (800, 1_500, 800);
+        (plan.requests, plan.commit_log) = (150, 3);
+    };
+    check(faulty, |marks| marks.installs);
+}
