@@ -197,6 +197,11 @@ impl ReplicaLoop {
     fn tell(&mut self) {
         let metrics = &self.shared.metrics;
         let mismatches = self.replica.digest_mismatches();
+        if self.mismatches_told == 0 && 0 < mismatches {
+            tracing::error!(
+                "the digest of a transaction does not fit the tree: this server's data is not what others have"
+            );
+        }
         metrics.digest_mismatches_count.add(mismatches - self.mismatches_told);
         self.mismatches_told = mismatches;
         let local = i64::try_from(self.replica.local_session_count()).unwrap_or(i64::MAX);

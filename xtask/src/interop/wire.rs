@@ -28,10 +28,15 @@ pub(crate) struct Ticket {
     /// Highest zxid the session has seen; a server behind it refuses the session.
     pub(crate) last_zxid: Zxid,
     /// Whether its client could do with reads.
-    pub(crate) read_only: bool,
+    read_only: bool,
 }
 
 impl Ticket {
+    /// The same for a client that could do with reads.
+    pub(crate) fn of_a_reader(self) -> Self {
+        Ticket { read_only: true, ..self }
+    }
+
     /// Asks for a new session.
     pub(crate) fn new(read_only: bool) -> Self {
         Ticket { session: SessionId::NONE, password: vec![0; 16], last_zxid: Zxid::ZERO, read_only }

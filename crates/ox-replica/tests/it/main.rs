@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod ensemble;
-mod local;
 mod leading;
+mod local;
 mod members;
 mod office;
 mod order;

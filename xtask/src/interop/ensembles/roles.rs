@@ -122,7 +122,7 @@ fn reads_alone(workspace: &Workspace, home: &Path, letters: &str) -> Result<Stri
     mixed.wait_for_word(0, "isro", "ro")?;
     ensure!(mixed.mode(0).as_deref() == Some("read-only"), "its mode is {:?}", mixed.mode(0));
     ensure!(WireClient::connect(here).is_err_and(|e| !e.is::<SessionRefused>()), "a writer is let in");
-    let global = Ticket { read_only: true, ..owner.ticket() };
+    let global = owner.ticket().of_a_reader();
     ensure!(WireClient::resume(here, &global).is_err_and(|e| !e.is::<SessionRefused>()), "a global session is let in");
     let mut reader = WireClient::resume(here, &Ticket::new(true)).context("a reader")?;
     ensure!(reader.is_read_only, "the reader is not told");
