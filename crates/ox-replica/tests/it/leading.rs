@@ -5,8 +5,8 @@ use bytes::Bytes;
 use ox_proto::{SessionId, Zxid};
 use ox_replica::Replica;
 use ox_zab::{
-    DiskJob, Effect, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message, Notification, Peer,
-    PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing, Vote,
+    ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message, Notification, Peer, PeerSettings,
+    PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing, Vote,
 };
 
 const LINK: LinkId = LinkId(1);
@@ -54,14 +54,14 @@ impl Leading {
     }
 
     fn follower_comes(&mut self) {
-        let (now, replica) = (self.world.now, &mut self.world.replica);
-        replica.on_link(now, LINK);
-        let (server, kind) = (ServerId(2), LearnerKind::Follower);
-        replica.on_message(now, LINK, Message::Hello { server, kind, accepted: Epoch::ZERO, config_version: 0 });
-        replica.on_done(now, DiskJob::AcceptedEpoch(Epoch(1)).done());
-        replica.on_message(now, LINK, Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch::ZERO) });
-        replica.on_done(now, DiskJob::CurrentEpoch(Epoch(1)).done());
-        replica.on_message(now, LINK, Message::Ack(Epoch(1).start()));
+        let (now, server, kind) = (self.world.now, ServerId(2), LearnerKind::Follower);
+        self.world.replica.on_link(now, LINK);
+        let hello = Message::Hello { server, kind, accepted: Epoch::ZERO, config_version: 0 };
+        let promise = Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch::ZERO) };
+        for message in [hello, promise, Message::Ack(Epoch(1).start())] {
+            self.world.replica.on_message(now, LINK, message);
+            self.world.settle();
+        }
         self.settle();
     }
 
@@ -105,19 +105,8 @@ impl Leading {
     pub(crate) fn settle(&mut self) {
         loop {
             self.world.settle();
-            let World { replica, state, now, outboxes, .. } = &mut self.world;
-            let is_unsettled = replica.is_unsettled();
-            let effects = replica.take_effects();
-            for effect in &effects {
-                if let Effect::Send(LINK, message) = effect {
-                    self.told.push(message.clone());
-                }
-            }
-            if is_unsettled {
-                replica.settle(*now, state, outboxes);
-                self.world.post();
-            }
-            if !self.answers() && effects.is_empty() && !is_unsettled {
+            self.told.extend(self.world.sent.drain(..).map(|(_, message)| message));
+            if !self.answers() {
                 return;
             }
         }
