@@ -197,9 +197,9 @@ impl Replica {
                 Todo::Refuse(conn, read_only) => self.refuse(conn, read_only, out),
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
                 Todo::HangUp => {
+                    // Their watches go when they do: until then they may be asked for.
                     for conn in self.conns.all() {
                         self.give_up(conn, out);
-                        state.watches().lock().drop_conn(conn);
                     }
                 }
             }
