@@ -42,7 +42,8 @@ impl Replica {
             }
             Ok(op) => {
                 let ids = RawIds::from_encoded(ids).map_or_else(|_| Identities::none(), Identities::forwarded);
-                let owner = self.sessions.check_owner(session, link);
+                let is_local = self.is_local_elsewhere(session);
+                let owner = if is_local { Ok(()) } else { self.sessions.check_owner(session, link) };
                 self.prepare_for(now, (session, cxid, owner), (op, body), &ids, maker, state);
             }
             Err(_) => self.propose_error(now, session, cxid, ErrorCode::Unimplemented, maker, state),

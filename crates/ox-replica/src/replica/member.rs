@@ -2,7 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "what ox-zab hands on is a few of two dozen messages")]
 
-use super::own::Own;
+use super::own::{Own, What};
 use super::proposals::{Maker, Proposal};
 use super::syncs::Asker;
 use super::{Replica, Role, Zab};
@@ -13,7 +13,7 @@ use crate::submission::{Ask, Submission};
 use bytes::Bytes;
 use ox_proto::quorum::identities::{RawIds, put_ids};
 use ox_proto::txn::Record;
-use ox_proto::{Jute, OpCode, SessionId, Zxid};
+use ox_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, Pending, State};
@@ -48,6 +48,8 @@ pub(super) enum Todo {
     Refuse(ConnId, Option<bool>),
     /// The role is over: all clients are sent away.
     HangUp,
+    /// One of them is.
+    GiveUp(ConnId),
 }
 
 impl Replica {
@@ -70,9 +72,9 @@ impl Replica {
         self.as_peer().map(Peer::state)
     }
 
-    /// Whether clients are served.
+    /// Whether clients are served, and not only with reads.
     pub fn is_serving(&self) -> bool {
-        self.role != Role::None
+        matches!(self.role, Role::Leader | Role::Learner(_))
     }
 
     /// A server says something on the election port.
@@ -196,6 +198,7 @@ impl Replica {
                 }
                 Todo::Refuse(conn, read_only) => self.refuse(conn, read_only, out),
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
+                Todo::GiveUp(conn) => self.give_up(conn, out),
                 Todo::HangUp => {
                     // Their watches go when they do: until then they may be asked for.
                     for conn in self.conns.all() {
@@ -251,15 +254,20 @@ impl Replica {
                 }
                 self.effects.push(effect);
             }
+            Effect::Looking => {
+                self.on_looking(now);
+                self.effects.push(effect);
+            }
+            Effect::Dial(_) | Effect::Listen => {
+                self.end_read_only();
+                self.effects.push(effect);
+            }
             Effect::Notify(..)
-            | Effect::Dial(_)
             | Effect::Send(..)
             | Effect::SendSnapshot(_)
             | Effect::LookUp(..)
             | Effect::SendStored(_)
-            | Effect::Close(_)
-            | Effect::Looking
-            | Effect::Listen => self.effects.push(effect),
+            | Effect::Close(_) => self.effects.push(effect),
         }
     }
 
@@ -287,6 +295,7 @@ impl Replica {
             // Nobody has heard of it. What a leader has sent is part of the history, and goes to the disk.
             self.proposals.drop_making();
         }
+        self.end_read_only();
         self.role = Role::None;
         self.pending = Pending::default();
         self.sessions = Sessions::new(self.tick_ms);
@@ -391,10 +400,20 @@ impl Replica {
     }
 
     /// A client asks for everything that is committed anywhere.
-    pub(super) fn on_sync(&mut self, conn: ConnId, submission: Arc<Submission>, at: usize) {
+    pub(super) fn on_sync(
+        &mut self,
+        conn: ConnId,
+        submission: Arc<Submission>,
+        at: usize,
+        state: &State,
+        out: &mut Outboxes,
+    ) {
         let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
         let (session, ids) = (asker.session, Arc::clone(&asker.ids));
         let Ask::Request { xid, op } = submission.items[at].ask else { return };
+        if self.role == Role::ReadOnly {
+            return self.in_turn(conn, What::Refused(xid, ErrorCode::NotReadOnly), state, out);
+        }
         let body = Bytes::copy_from_slice(&submission.bytes[submission.items[at].span.clone()]);
         let id = self.syncs.push(Asker::Conn(conn, (submission, at)));
         match (&mut self.zab, self.role) {
@@ -413,7 +432,7 @@ impl Replica {
             self.begin(now, role, state);
         }
         while let Some((conn, (submission, at), behind)) = self.syncs.pop(reached) {
-            self.in_turn(conn, super::What::Item(submission, at), state, out);
+            self.in_turn(conn, What::Item(submission, at), state, out);
             for (submission, at) in behind {
                 self.take(now, &submission, at, state, out);
             }
@@ -433,6 +452,7 @@ impl Replica {
 
     fn begin(&mut self, now: Now, role: Role, state: &State) {
         self.role = role;
+        self.local.sessions.hear_all(now.mono_ms);
         if role == Role::Leader {
             for (session, timeout_ms) in state.sessions() {
                 self.sessions.add(session, timeout_ms, now.mono_ms, Touch::default(), None);
