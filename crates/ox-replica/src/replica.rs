@@ -106,6 +106,8 @@ pub struct Replica {
     role: Role,
     /// The last transaction that was made here.
     last_made: Zxid,
+    /// The last number that is used in an epoch.
+    counter_max: u32,
     /// Everything up to here is agreed on.
     committed: Zxid,
     /// The disk holds everything up to here.
@@ -166,6 +168,7 @@ impl Replica {
             zab,
             role: Role::None,
             last_made: last,
+            counter_max: u32::MAX,
             committed: last,
             durable: last,
             begins: None,
@@ -198,6 +201,11 @@ impl Replica {
     /// of them comes.
     pub fn limit_sessions_per_address(&mut self, max: usize) {
         self.addresses.limit(max);
+    }
+
+    /// Ends every epoch after so many transactions, as if it had no more numbers.
+    pub fn limit_epochs(&mut self, counter_max: u32) {
+        self.counter_max = counter_max;
     }
 
     /// When [`Self::on_time`] wants to be called next.
@@ -593,7 +601,8 @@ impl Replica {
     /// What the next transaction is made with; none if there can be no more, and the leader leaves.
     fn stamp(&mut self, now: Now, session: SessionId) -> Option<Stamp> {
         let zxid = Zxid(self.last_made.0 + 1);
-        if self.is_member() && Epoch::next_zxid(self.last_made) != Some(zxid) {
+        let next = Epoch::next_zxid(self.last_made).filter(|next| next.counter() <= self.counter_max);
+        if self.is_member() && next != Some(zxid) {
             self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::EpochUsedUp, out));
             return None;
         }

@@ -248,9 +248,9 @@ impl ReplicaLoop {
     }
 
     /// Starts a snapshot when the log asked for one and everything it covers is applied, or when one failed a while
-    /// ago.
+    /// ago. Who serves nobody may hold what was never agreed on, and have to forget it (K24).
     fn take_snapshot(&mut self) {
-        if !self.snapshotter.wants(self.snapshot_due.is_some()) {
+        if !self.replica.is_serving() || !self.snapshotter.wants(self.snapshot_due.is_some()) {
             return;
         }
         let state = self.shared.state.read();

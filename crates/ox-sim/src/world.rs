@@ -103,6 +103,7 @@ impl World {
         match event {
             Event::Io(who, _) | Event::Replica(who) | Event::Idle(who) => self.frozen(who),
             Event::Job(Job::Log(who) | Job::Snapshot(who) | Job::Maintain(who) | Job::Stop(who)) => self.frozen(who),
+            Event::Job(Job::LookUp(who, _) | Job::SendStored(who, _)) => self.frozen(who),
             Event::Accept(link) => {
                 let server = self.env.links[link].server;
                 self.frozen(Who { server, boot: self.servers[server].boot })

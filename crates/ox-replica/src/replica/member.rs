@@ -200,9 +200,9 @@ impl Replica {
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
                 Todo::GiveUp(conn) => self.give_up(conn, out),
                 Todo::HangUp => {
+                    // Their watches go when they do: until then they may be asked for.
                     for conn in self.conns.all() {
                         self.give_up(conn, out);
-                        state.watches().lock().drop_conn(conn);
                     }
                 }
             }

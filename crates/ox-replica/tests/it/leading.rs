@@ -1,5 +1,7 @@
 //! A leader of three with one follower that answers as long as it is asked to, and real clients.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "a follower answers a few of two dozen messages")]
+
 use crate::world::{World, replica_settings};
 use bytes::Bytes;
 use ox_proto::{SessionId, Zxid};

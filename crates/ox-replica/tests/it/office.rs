@@ -1,6 +1,7 @@
 //! What a leader may tell its clients, and what not once nobody follows it any more.
 
 use crate::leading::{Leading, SYNC_MS};
+use crate::world::World;
 use ox_proto::{OpCode, SessionId};
 use ox_zab::Message;
 
@@ -88,4 +89,26 @@ fn k099_a_sync_waits_for_a_proof_and_for_nothing_else() {
     leading.told.retain(|told| !matches!(told, Message::Ping(_)));
     leading.hears(Message::Pong(leading.world.replica.last_proposed(), bytes::Bytes::new()));
     assert_eq!(leading.world.replies(side), [], "that was said before it was asked");
+}
+
+/// Whoever is sent away may still be asking: its watches go with its connection, not before.
+#[test]
+fn watches_of_who_is_sent_away_go_with_its_connection() {
+    let mut leading = Leading::new();
+    let (side, _) = leading.client(10_000);
+    leading.world.get(side, 1, "/", true);
+    leading.settle();
+    leading.is_followed = false;
+    while leading.world.replica.is_serving() {
+        leading.world.now.mono_ms += 100;
+        leading.world.on_time();
+    }
+    let World { replica, state, now, outboxes, .. } = &mut leading.world;
+    replica.settle(*now, state, outboxes);
+    let watches = |leading: &Leading| leading.world.state.watches().lock().total();
+    assert_eq!(watches(&leading), 1);
+    leading.world.post();
+    leading.settle();
+    assert!(leading.world.sides[side].is_closed);
+    assert_eq!(watches(&leading), 0);
 }
