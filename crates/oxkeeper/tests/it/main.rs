@@ -5,6 +5,7 @@
 mod crash;
 mod disk;
 mod ensemble;
+mod hostile;
 mod members;
 mod process;
 #[path = "../../../ox-server/tests/it/raw.rs"]
