@@ -156,6 +156,7 @@ impl Peers {
                 Command::Listen(listen) => self.listen(listen),
             }
         }
+        self.links.flush_all(&mut self.events);
     }
 
     fn take_dialed(&mut self) {

@@ -166,6 +166,11 @@ impl Peer {
         }
     }
 
+    /// What it may claim.
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
     /// What its disk remembers.
     pub fn epochs(&self) -> Epochs {
         self.epochs
@@ -383,10 +388,10 @@ impl Peer {
         self.lead(now_ms, out, |leader, cx| leader.propose(cx, txns));
     }
 
-    /// Asks the leadership to prove itself; answered by [`Effect::Synced`].
-    pub fn on_sync(&mut self, id: u64) {
+    /// Asks the leadership to prove itself, behind everything up to `after`; answered by [`Effect::Synced`].
+    pub fn on_sync(&mut self, id: u64, after: Zxid) {
         if let Role::Leading(leader) = &mut self.role {
-            leader.on_sync(id);
+            leader.on_sync(id, after);
         }
     }
 

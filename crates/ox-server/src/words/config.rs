@@ -7,7 +7,7 @@ use ox_proto::ensemble::{Address, Role};
 use std::fmt::Write as _;
 use std::path::Path;
 
-pub(super) fn conf(shared: &Shared, _: Standing) -> String {
+pub(super) fn conf(shared: &Shared, standing: Standing) -> String {
     let (config, dirs) = (&shared.config, shared.store.dirs());
     let client_port = shared.address.get().map_or(-1, |address| i32::from(address.port()));
     let lines = [
@@ -27,11 +27,14 @@ pub(super) fn conf(shared: &Shared, _: Standing) -> String {
     let mut text: String = lines.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     if let Some(member) = &config.member {
         put_member(member, &mut text);
+        if standing != Standing::ReadOnly {
+            write!(text, "membership: \n{}", member.ensemble).expect("a string takes every write");
+        }
     }
     text
 }
 
-/// What members say of themselves and of the ensemble; there is no end of line at the end.
+/// What members say of themselves.
 fn put_member(member: &MemberConfig, text: &mut String) {
     let ports = |addresses: &[Address]| addresses.iter().map(|at| at.port.to_string()).collect::<Vec<_>>().join("|");
     let mine = member.ensemble.members().get(&member.server);
@@ -40,11 +43,11 @@ fn put_member(member: &MemberConfig, text: &mut String) {
         Role::Participant => 0,
         Role::Observer => 1,
     };
-    let (init, sync, ensemble) = (member.init_ticks, member.sync_ticks, &member.ensemble);
+    let (init, sync) = (member.init_ticks, member.sync_ticks);
     write!(
         text,
         "initLimit={init}\nsyncLimit={sync}\nelectionAlg=3\nelectionPort={election}\nquorumPort={quorum}\n\
-         peerType={peer_type}\nmembership: \n{ensemble}"
+         peerType={peer_type}\n"
     )
     .expect("a string takes every write");
 }

@@ -88,7 +88,8 @@ impl Run {
         let ways = Ways::new(members);
         // What a member lacks comes from logs, so that some member has the whole log at the end.
         let settings = "snapshotSizeFactor=1000000\nsnapCount=3000\nmaxSessionTimeout=600000";
-        let ensemble = Ensemble::start_on(home, members, 0, settings, |from, to, port| ways.lead(from, to, port));
+        let ensemble =
+            Ensemble::start_on(home, (members, 0), settings, &[], |from, to, port| ways.lead(from, to, port));
         let scene = Scene::new(ensemble.addresses.clone());
         let mut first = Witness::new(&scene, CLIENTS, seed);
         first.prepare();

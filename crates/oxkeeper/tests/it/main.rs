@@ -6,11 +6,13 @@ mod crash;
 mod disk;
 mod ensemble;
 mod hostile;
+mod local_sessions;
 mod members;
 mod process;
 #[path = "../../../ox-server/tests/it/raw.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server, which use all of it")]
 mod raw;
+mod read_only;
 mod resources;
 mod start;
 mod tools;

@@ -35,6 +35,7 @@ fn free_port() -> u16 {
 /// The members; a process that runs is in its place.
 pub(crate) struct Ensemble {
     home: PathBuf,
+    properties: &'static [&'static str],
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) processes: Vec<Option<Process>>,
 }
@@ -42,15 +43,26 @@ pub(crate) struct Ensemble {
 impl Ensemble {
     /// Writes the files of voters and observers, and starts them all.
     pub(crate) fn start(home: &Path, voters: usize, observers: usize, settings: &str) -> Self {
-        Self::start_on(home, voters, observers, settings, |_, _, port| port)
+        Self::start_with(home, voters, observers, settings, &[])
+    }
+
+    /// The same, with system properties.
+    pub(crate) fn start_with(
+        home: &Path,
+        voters: usize,
+        observers: usize,
+        settings: &str,
+        properties: &'static [&'static str],
+    ) -> Self {
+        Self::start_on(home, (voters, observers), settings, properties, |_, _, port| port)
     }
 
     /// The same where the ports of other members are found at other ports: `way(from, to, port)`.
     pub(crate) fn start_on(
         home: &Path,
-        voters: usize,
-        observers: usize,
+        (voters, observers): (usize, usize),
         settings: &str,
+        properties: &'static [&'static str],
         way: impl Fn(usize, usize, u16) -> u16,
     ) -> Self {
         let count = voters + observers;
@@ -73,7 +85,8 @@ impl Ensemble {
             std::fs::write(directory.join("zoo.cfg"), text).unwrap();
             addresses.push((Ipv4Addr::LOCALHOST, port).into());
         }
-        let mut ensemble = Self { home: home.to_owned(), addresses, processes: (0..count).map(|_| None).collect() };
+        let processes = (0..count).map(|_| None).collect();
+        let mut ensemble = Self { home: home.to_owned(), properties, addresses, processes };
         (0..count).for_each(|at| ensemble.launch(at));
         (0..count).for_each(|at| ensemble.wait_until_serving(at));
         ensemble
@@ -81,7 +94,7 @@ impl Ensemble {
 
     /// Starts a member without waiting for anything.
     pub(crate) fn launch(&mut self, at: usize) {
-        let arguments = ["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"];
+        let arguments = [&["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"], self.properties].concat();
         self.processes[at] = Some(Process::start(&arguments, &self.home.join((at + 1).to_string())));
     }
 
@@ -115,6 +128,22 @@ impl Ensemble {
     /// As `srvr` tells it; none if nobody is served.
     pub(crate) fn mode(&self, at: usize) -> Option<String> {
         self.word(at, "srvr").lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
+    }
+
+    /// A figure of `mntr`.
+    pub(crate) fn figure(&self, at: usize, name: &str) -> Option<String> {
+        let prefix = format!("zk_{name}\t");
+        self.word(at, "mntr").lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
+    }
+
+    /// Waits for a figure of `mntr`.
+    pub(crate) fn wait_for_figure(&self, at: usize, name: &str, expected: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.figure(at, name).as_deref() != Some(expected) {
+            let figure = self.figure(at, name);
+            assert!(Instant::now() < until, "{name} of server {} is {figure:?}, not {expected}", at + 1);
+            std::thread::sleep(LOOK_AGAIN);
+        }
     }
 
     /// What a member answers to a four-letter word; nothing if it does not run.

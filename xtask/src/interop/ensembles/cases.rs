@@ -11,7 +11,7 @@ use super::plays::{Catch, joins, kills, migrates, serves};
 use crate::interop::workspace::Workspace;
 
 /// Runs a case in a folder, and tells what is worth telling.
-type Run = Box<dyn Fn(&Workspace, &Path) -> Result<String>>;
+pub(super) type Run = Box<dyn Fn(&Workspace, &Path) -> Result<String>>;
 
 pub(super) struct Case {
     pub(super) name: String,
@@ -89,5 +89,6 @@ pub(super) fn all() -> Vec<Case> {
             add(format!("rolling migration {} of {count}", steps.join(" -> ")), is_short, Box::new(run));
         }
     }
+    super::roles::add_all(&mut cases);
     cases
 }

@@ -33,6 +33,7 @@ struct Member {
 pub(super) struct Mixed {
     workspace: Workspace,
     lines: Vec<(String, String)>,
+    properties: Vec<(String, String)>,
     members: Vec<Member>,
 }
 
@@ -48,7 +49,21 @@ impl Mixed {
     /// Starts the members that `letters` names, numbered from 1. The last voter leads: it starts with
     /// as many as it needs, before the others.
     pub(super) fn start(workspace: &Workspace, home: &Path, letters: &str) -> Result<Self> {
-        let (mut lines, mut members) = (Vec::new(), Vec::new());
+        Self::start_with(workspace, home, letters, &[], &[])
+    }
+
+    /// The same, with lines of `zoo.cfg` and system properties.
+    pub(super) fn start_with(
+        workspace: &Workspace,
+        home: &Path,
+        letters: &str,
+        settings: &[(&str, &str)],
+        properties: &[(&str, &str)],
+    ) -> Result<Self> {
+        let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let (mut lines, properties, mut members) = (owned(settings), owned(properties), Vec::new());
         for (id, letter) in (1..).zip(letters.chars()) {
             let role = if letter.is_lowercase() { "participant" } else { "observer" };
             let address = format!("127.0.0.1:{}:{}:{role}", free_port()?, free_port()?);
@@ -59,7 +74,7 @@ impl Mixed {
             members.push(Member { software: software(letter), dir, port: free_port()?, process: None });
         }
         let voters = letters.chars().filter(|letter| letter.is_lowercase()).count();
-        let mut mixed = Self { workspace: workspace.clone(), lines, members };
+        let mut mixed = Self { workspace: workspace.clone(), lines, properties, members };
         let first: Vec<usize> = (0..voters / 2).chain([voters - 1]).collect();
         let others: Vec<usize> = (0..mixed.members.len()).filter(|at| !first.contains(at)).collect();
         mixed.launch_all(&first)?;
@@ -80,6 +95,9 @@ impl Mixed {
             .setting("maxSessionTimeout", crate::interop::wire::SESSION_TIMEOUT_MS);
         for (key, value) in &self.lines {
             spec = spec.setting(key, value);
+        }
+        for (name, value) in &self.properties {
+            spec = spec.property(name, value);
         }
         if software == Software::Oxkeeper { spec.property("oxkeeper.ensemble.preview", true) } else { spec }
     }
@@ -142,6 +160,42 @@ impl Mixed {
     /// What `srvr` calls the mode of a running member that serves.
     pub(super) fn mode(&self, at: usize) -> Option<String> {
         self.srvr(at, "Mode: ")
+    }
+
+    /// What a member answers to a four-letter word.
+    pub(super) fn word(&self, at: usize, word: &str) -> Result<String> {
+        self.members[at].process.as_ref().context("the member does not run")?.four_letter_word(word)
+    }
+
+    /// A figure of `mntr`.
+    pub(super) fn figure(&self, at: usize, name: &str) -> Result<String> {
+        let (text, prefix) = (self.word(at, "mntr")?, format!("zk_{name}\t"));
+        let found = text.lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned));
+        found.with_context(|| format!("server {} does not show {name}", at + 1))
+    }
+
+    /// Waits for a figure of `mntr`.
+    pub(super) fn wait_for_figure(&self, at: usize, name: &str, expected: &str) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if self.figure(at, name).is_ok_and(|figure| figure == expected) {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        bail!("{name} of server {} is {}, not {expected}", at + 1, self.figure(at, name)?)
+    }
+
+    /// Waits for the answer to a four-letter word.
+    pub(super) fn wait_for_word(&self, at: usize, word: &str, expected: &str) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if self.word(at, word).is_ok_and(|answer| answer == expected) {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        bail!("{word} of server {} is {}, not {expected}", at + 1, self.word(at, word)?)
     }
 
     fn srvr(&self, at: usize, line: &str) -> Option<String> {
