@@ -69,7 +69,9 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 /// One run.
 struct Run {
     home: PathBuf,
+    /// The last one is an observer to which nothing happens: it writes the history down.
     ensemble: Ensemble,
+    voters: usize,
     ways: Ways,
     scene: Arc<Scene>,
     dice: Dice,
@@ -80,16 +82,14 @@ struct Run {
 }
 
 impl Run {
-    fn start(home: &std::path::Path, members: usize, seed: u64, disk: Option<SmallDisk>) -> Self {
-        println!("OXKEEPER_SEED={seed}, {members} members");
+    fn start(home: &std::path::Path, voters: usize, seed: u64, disk: Option<SmallDisk>) -> Self {
+        println!("OXKEEPER_SEED={seed}, {voters} voters");
         if let Some(disk) = &disk {
-            std::os::unix::fs::symlink(disk.path(), home.join("1")).unwrap();
+            std::os::unix::fs::symlink(disk.path(), home.join(voters.to_string())).unwrap();
         }
-        let ways = Ways::new(members);
-        // What a member lacks comes from logs, so that some member has the whole log at the end.
-        let settings = "snapshotSizeFactor=1000000\nsnapCount=3000\nmaxSessionTimeout=600000";
-        let ensemble =
-            Ensemble::start_on(home, (members, 0), settings, &[], |from, to, port| ways.lead(from, to, port));
+        let ways = Ways::new(voters + 1);
+        let settings = "snapCount=3000\nmaxSessionTimeout=600000";
+        let ensemble = Ensemble::start_on(home, (voters, 1), settings, &[], |from, to, port| ways.lead(from, to, port));
         let scene = Scene::new(ensemble.addresses.clone());
         let mut first = Witness::new(&scene, CLIENTS, seed);
         first.prepare();
@@ -99,7 +99,7 @@ impl Run {
             std::thread::spawn(move || witness.run())
         });
         let (clients, dice, home) = (clients.collect(), Dice::new(seed), home.to_owned());
-        Self { home, ensemble, ways, scene, dice, disk, begun: Instant::now(), clients, seen }
+        Self { home, ensemble, voters, ways, scene, dice, disk, begun: Instant::now(), clients, seen }
     }
 
     fn say(&self, text: impl std::fmt::Display) {
@@ -112,18 +112,17 @@ impl Run {
     }
 
     fn others(&self, but: usize) -> Vec<usize> {
-        (0..self.ensemble.addresses.len()).filter(|at| *at != but).collect()
+        (0..self.voters).filter(|at| *at != but).collect()
     }
 
     fn happens(&mut self, blow: Blow) {
-        let members = self.ensemble.addresses.len();
         let leader = self.ensemble.leader_but(&[]);
-        let one = self.dice.below(members);
+        let one = self.dice.below(self.voters);
         self.say(format_args!("{blow:?}, {} leads, {}", leader + 1, one + 1));
         match blow {
             Blow::KillLeader => self.restart(&[leader]),
             Blow::KillOne => self.restart(&[one]),
-            Blow::KillAll => self.restart(&(0..members).collect::<Vec<_>>()),
+            Blow::KillAll => self.restart(&(0..self.voters).collect::<Vec<_>>()),
             Blow::StopLeader => self.stop(leader),
             Blow::StopOne => self.stop(one),
             Blow::Terminate => {
@@ -135,13 +134,14 @@ impl Run {
             }
             Blow::Wipe => {
                 self.ensemble.kill(one);
-                std::fs::remove_dir_all(self.home.join((one + 1).to_string()).join("data/version-2")).unwrap();
+                let (data, at) = (self.home.join(format!("{}/data", one + 1)), self.begun.elapsed().as_millis());
+                std::fs::rename(data.join("version-2"), data.join(format!("wiped-{at}"))).unwrap();
                 self.pause(100, 1000);
                 self.ensemble.launch(one);
             }
             Blow::SilenceLeader => self.part(&[leader], Way::Silent),
             Blow::CutOne => self.part(&[one], Way::Cut),
-            Blow::Split => self.part(&(0..members / 2).collect::<Vec<_>>(), Way::Silent),
+            Blow::Split => self.part(&(0..self.voters / 2).collect::<Vec<_>>(), Way::Silent),
             Blow::OneWay => {
                 for other in self.others(one) {
                     self.ways.set(one, other, Way::Silent);
@@ -175,24 +175,25 @@ impl Run {
     }
 
     fn part(&mut self, some: &[usize], way: Way) {
-        let others: Vec<usize> = (0..self.ensemble.addresses.len()).filter(|at| !some.contains(at)).collect();
+        let others: Vec<usize> = (0..self.voters).filter(|at| !some.contains(at)).collect();
         self.ways.part(some, &others, way);
         self.pause(500, 4000);
     }
 
-    /// The disk of the first member has no room for a while; it refuses, or ends and says why.
+    /// The disk of the last voter, which likes to lead, has no room for a while; it refuses, or ends and says why.
     fn fill(&mut self) {
         let Some(disk) = &self.disk else { return };
+        let at = self.voters - 1;
         let filler = disk.fill_up();
         self.pause(1500, 3000);
         std::fs::remove_file(filler).unwrap();
-        let process = self.ensemble.processes[0].as_mut().unwrap();
+        let process = self.ensemble.processes[at].as_mut().unwrap();
         if process.has_ended() {
-            let ended = self.ensemble.processes[0].take().unwrap().end();
+            let ended = self.ensemble.processes[at].take().unwrap().end();
             let is_clear = ended.status.code() == Some(1) && ended.said.contains("No space left");
             assert!(is_clear, "{}", ended.said);
             self.say("it has ended");
-            self.ensemble.launch(0);
+            self.ensemble.launch(at);
         }
     }
 
@@ -261,11 +262,7 @@ impl Run {
             ox_history::Received::Event { .. } => None,
         });
         let last = last.max().unwrap_or(Zxid::ZERO);
-        let directories = (1..=self.ensemble.addresses.len()).map(|id| self.home.join(format!("{id}/data/version-2")));
-        let logs: Vec<_> = directories.map(|directory| logs::read(&directory)).collect();
-        let whole = logs.into_iter().filter(|log| logs::is_whole(log)).max_by_key(Vec::len);
-        let mut log = whole.expect("somebody has the whole log");
-        log.retain(|entry| entry.zxid <= last); // what follows is ours, from looking at the trees
+        let log = logs::history(&self.home, last); // what follows is from looking at the trees
         let sessions: BTreeSet<SessionId> = connections.iter().filter_map(Connection::session).collect();
         let asked: BTreeSet<SessionId> = connections
             .iter()
@@ -296,10 +293,10 @@ impl Drop for Run {
     }
 }
 
-fn check(members: usize, seed: u64, blows: &[Blow], disk: Option<SmallDisk>) {
+fn check(voters: usize, seed: u64, blows: &[Blow], disk: Option<SmallDisk>) {
     let (seed, seconds) = (number("OXKEEPER_SEED", seed), number("OXKEEPER_SECONDS", SECONDS));
     let home = tempfile::tempdir().unwrap();
-    let mut run = Run::start(home.path(), members, seed, disk);
+    let mut run = Run::start(home.path(), voters, seed, disk);
     // Each once, in any order, before any comes again.
     let mut left = Vec::new();
     while run.begun.elapsed() < Duration::from_secs(seconds) {

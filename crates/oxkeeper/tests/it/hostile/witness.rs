@@ -218,7 +218,8 @@ impl Witness {
     }
 
     fn learn(&mut self, op: &Op, err: i32, body: &Body) {
-        if op.is_write() && err == 0 {
+        // Who has no disk left may still delete.
+        if op.is_write() && err == 0 && !matches!(op, Op::Delete { .. } | Op::CloseSession) {
             self.scene.note_write();
         }
         if let (Op::SetData { path, .. } | Op::GetData { path, .. }, Some(stat)) = (op, body.stat()) {
