@@ -49,7 +49,7 @@ pub(crate) struct World {
     pub(crate) inbox: VecDeque<Submission>,
     /// Handed to the disk, not durable.
     pub(crate) log: VecDeque<Arc<LogBatch>>,
-    outboxes: Outboxes,
+    pub(crate) outboxes: Outboxes,
     /// Posted, not delivered.
     mail: VecDeque<Outbox>,
     /// What was sent to other servers.
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    fn post(&mut self) {
+    pub(crate) fn post(&mut self) {
         if !self.outboxes.0[0].is_empty() {
             self.mail.push_back(std::mem::take(&mut self.outboxes.0[0]));
         }
