@@ -110,6 +110,8 @@ pub struct Replica {
     role: Role,
     /// The last transaction that was made here.
     last_made: Zxid,
+    /// The last number that is used in an epoch.
+    counter_max: u32,
     /// Everything up to here is agreed on.
     committed: Zxid,
     /// The disk holds everything up to here.
@@ -178,6 +180,7 @@ impl Replica {
             zab,
             role: Role::None,
             last_made: last,
+            counter_max: u32::MAX,
             committed: last,
             durable: last,
             begins: None,
@@ -211,6 +214,11 @@ impl Replica {
     /// of them comes.
     pub fn limit_sessions_per_address(&mut self, max: usize) {
         self.addresses.limit(max);
+    }
+
+    /// Ends every epoch after so many transactions, as if it had no more numbers.
+    pub fn limit_epochs(&mut self, counter_max: u32) {
+        self.counter_max = counter_max;
     }
 
     /// When [`Self::on_time`] wants to be called next.
@@ -324,12 +332,13 @@ impl Replica {
 
     /// The transactions prepared since the last call, for the disk.
     pub fn take_log(&mut self, now: Now) -> Option<Arc<LogBatch>> {
-        let batch = self.proposals.take_log()?;
+        let batch = self.proposals.take_log();
         if self.is_member() && self.role == Role::Leader {
-            let txns: Vec<_> = self.proposals.last_handed().collect();
+            // With nothing to propose, what was asked in this turn still ends with it.
+            let txns: Vec<_> = batch.iter().flat_map(|_| self.proposals.last_handed()).collect();
             self.peer(now, |peer, now_ms, out| peer.propose(now_ms, txns, out));
         }
-        Some(batch)
+        batch
     }
 
     /// True when the log batch in the making is large enough to be handed over.
@@ -467,6 +476,8 @@ impl Replica {
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
             self.addresses.count(*session, *address);
             self.attach(conn, *session, *timeout_ms, *read_only, out);
+        } else if *proven && self.is_member() && !self.is_read_only() {
+            self.prove(syncs::Asker::Gone(conn, *read_only));
         } else {
             self.refuse(conn, *read_only, out);
         }
@@ -592,7 +603,8 @@ impl Replica {
     /// What the next transaction is made with; none if there can be no more, and the leader leaves.
     fn stamp(&mut self, now: Now, session: SessionId) -> Option<Stamp> {
         let zxid = Zxid(self.last_made.0 + 1);
-        if self.is_member() && Epoch::next_zxid(self.last_made) != Some(zxid) {
+        let next = Epoch::next_zxid(self.last_made).filter(|next| next.counter() <= self.counter_max);
+        if self.is_member() && next != Some(zxid) {
             self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::EpochUsedUp, out));
             return None;
         }
@@ -640,16 +652,6 @@ impl Replica {
             let listed = ops::prepare_close_session(view, out);
             Some((OpCode::CloseSession, listed.then(|| view.digest())))
         })
-    }
-
-    fn propose_removal(&mut self, now: Now, path: &str, state: &State) {
-        let never_used_ms = self.sweep.never_used_ms();
-        self.propose(now, SessionId::NONE, 0, Maker::Server, state, |view, out| {
-            match ops::prepare_delete_container(view, path, never_used_ms, out) {
-                Verdict::Txn(kind) => Some((kind, Some(view.digest()))),
-                Verdict::Refused(_) => None,
-            }
-        });
     }
 
     fn enter(&mut self, proposal: Proposal) {

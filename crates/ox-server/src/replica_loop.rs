@@ -198,6 +198,11 @@ impl ReplicaLoop {
     fn tell(&mut self) {
         let metrics = &self.shared.metrics;
         let mismatches = self.replica.digest_mismatches();
+        if self.mismatches_told == 0 && 0 < mismatches {
+            tracing::error!(
+                "the digest of a transaction does not fit the tree: this server's data is not what others have"
+            );
+        }
         metrics.digest_mismatches_count.add(mismatches - self.mismatches_told);
         self.mismatches_told = mismatches;
         let local = i64::try_from(self.replica.local_session_count()).unwrap_or(i64::MAX);
@@ -244,9 +249,9 @@ impl ReplicaLoop {
     }
 
     /// Starts a snapshot when the log asked for one and everything it covers is applied, or when one failed a while
-    /// ago.
+    /// ago. Who serves nobody may hold what was never agreed on, and have to forget it (K24).
     fn take_snapshot(&mut self) {
-        if !self.snapshotter.wants(self.snapshot_due.is_some()) {
+        if !self.replica.is_serving() || !self.snapshotter.wants(self.snapshot_due.is_some()) {
             return;
         }
         let state = self.shared.state.read();

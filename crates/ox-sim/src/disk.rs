@@ -36,9 +36,10 @@ impl PacedDisk {
             if !world.is_current(self.who) {
                 return Err(dead());
             }
-            let slowness = world.servers[self.who.server].slow_disk;
+            let server = &world.servers[self.who.server];
+            let (slowness, hung_until) = (server.slow_disk, server.hung_until);
             let delay = world.env.disk_delay(call == Call::Sync, slowness);
-            Time(world.env.now.0 + delay)
+            Time(world.env.now.0 + delay).max(hung_until)
         };
         wait(&world, until, self.who);
         if !world.lock().is_current(self.who) {

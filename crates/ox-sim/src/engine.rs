@@ -230,6 +230,8 @@ fn run(world: &SharedWorld, job: Job) {
         Job::Snapshot(who) => jobs::write_snapshot(world, who),
         Job::Maintain(who) => jobs::maintain(world, who),
         Job::Stop(who) => jobs::stop(world, who),
+        Job::LookUp(who, link) => jobs::look_up(world, who, link),
+        Job::SendStored(who, link) => jobs::send_stored(world, who, link),
     }
     world.lock().on_job_done(job);
 }

@@ -4,6 +4,7 @@ use crate::engine::Ticket;
 use crate::faults::Fault;
 use crate::link::{LinkId, Way};
 use crate::net::{Side, WireId};
+use ox_zab::LinkId as LearnerLink;
 
 /// One run of one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,4 +71,8 @@ pub(crate) enum Job {
     Maintain(Who),
     /// What was handed to the disk is written, then the process ends.
     Stop(Who),
+    /// A stored history is looked for, for a learner.
+    LookUp(Who, LearnerLink),
+    /// A part of it is read and sent.
+    SendStored(Who, LearnerLink),
 }

@@ -2,6 +2,8 @@
 //!
 //! To add one: a variant, its interval in the plan, and an arm in `strike`.
 
+mod damage;
+
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::plan::MeanMs;
@@ -35,6 +37,12 @@ pub(crate) enum Fault {
     Mend,
     /// A connection between servers breaks.
     Wire,
+    /// A way between servers is slow for a while.
+    SlowWay,
+    /// A disk does nothing for a while.
+    Hang,
+    /// Files of one member are damaged, or lost.
+    Damage,
     SlowNet,
     Clock,
     Stall,
@@ -57,6 +65,9 @@ impl Fault {
         Self::Cut,
         Self::Partition,
         Self::Wire,
+        Self::SlowWay,
+        Self::Hang,
+        Self::Damage,
         Self::SlowNet,
         Self::Clock,
         Self::Stall,
@@ -78,6 +89,9 @@ impl Fault {
             Self::NotFull | Self::Mend => 0,
             Self::Partition => plan.partition_ms,
             Self::Wire => plan.wire_ms,
+            Self::SlowWay => plan.slow_way_ms,
+            Self::Hang => plan.hang_ms,
+            Self::Damage => plan.damage_ms,
             Self::SlowDisk => plan.slow_disk_ms,
             Self::Stop => plan.stop_ms,
             Self::Cut => plan.cut_ms,
@@ -133,17 +147,13 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
             world.servers[server].slow_disk = (factor, Time(world.env.now.0 + ms * 1000));
         }
         Fault::Stop => world.env.plan_in(0, Event::Job(Job::Stop(who))),
-        Fault::Cut => {
-            if !world.env.links.is_empty() {
-                let link =
-                    world.env.dice.index(world.env.links.len().min(64)) + world.env.links.len().saturating_sub(64);
-                world.env.marks.cut_connections += u64::from(world.env.links[link].place.is_some());
-                world.env.cut(link);
-            }
-        }
+        Fault::Cut => cut_link(world),
         Fault::Partition => partition(world),
         Fault::Mend => mend(world),
         Fault::Wire => break_wire(world),
+        Fault::SlowWay => slow_way(world, server),
+        Fault::Hang => hang_disk(world, server),
+        Fault::Damage => damage::strike(world),
         Fault::SlowNet => {
             let (factor, ms) = (world.env.dice.between(2, 20), world.env.dice.between(50, 2_000));
             world.env.slow_net = (factor, Time(world.env.now.0 + ms * 1000));
@@ -171,17 +181,22 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
     plan_next(&mut world.env, fault);
 }
 
-/// Cuts some ways between servers: one of them off, one way of one pair, or the whole in two.
+/// Cuts some ways between servers: one of them off, in one direction or both, one way of one pair, the whole in two, with
+/// or without one that sees both parts, or all but the neighbours on a ring.
 fn partition(world: &mut World) {
     let servers = world.servers.len();
     let env = &mut world.env;
-    let kind = env.dice.below(4);
+    let kind = env.dice.below(8);
     let (one, sides) = (env.dice.index(servers), env.dice.next());
     let other = (one + 1 + env.dice.index(servers - 1)) % servers;
     let is_cut = |from: usize, to: usize| match kind {
         0 => from == one || to == one,
         1 => (from, to) == (one, other),
         2 => (from, to) == (one, other) || (from, to) == (other, one),
+        3 => from == one,
+        4 => to == one,
+        5 => from != one && to != one && (sides >> from) & 1 != (sides >> to) & 1,
+        6 => (from + 1) % servers != to && (to + 1) % servers != from,
         _ => (sides >> from) & 1 != (sides >> to) & 1,
     };
     for from in 0..servers {
@@ -202,6 +217,29 @@ fn mend(world: &mut World) {
             world.env.set_way(from, to, true);
         }
     }
+}
+
+/// Breaks a client's connection, probably one of the newest.
+fn cut_link(world: &mut World) {
+    let env = &mut world.env;
+    if !env.links.is_empty() {
+        let link = env.dice.index(env.links.len().min(64)) + env.links.len().saturating_sub(64);
+        env.marks.cut_connections += u64::from(env.links[link].place.is_some());
+        env.cut(link);
+    }
+}
+
+fn slow_way(world: &mut World, from: usize) {
+    let to = world.env.dice.index(world.servers.len());
+    let (delay, ms) = (world.env.dice.between(1_000, 3_000_000), world.env.dice.between(50, 5_000));
+    world.env.net.slow.insert((from, to), (delay, Time(world.env.now.0 + ms * 1000)));
+}
+
+fn hang_disk(world: &mut World, number: usize) {
+    let ms = world.env.dice.between(50, 20_000);
+    world.env.note(format_args!("the disk of {number} hangs for {ms} ms"));
+    world.env.marks.hung_disks += 1;
+    world.servers[number].hung_until = Time(world.env.now.0 + ms * 1000);
 }
 
 fn break_wire(world: &mut World) {
@@ -284,11 +322,13 @@ pub(crate) fn heal(world: &mut World) {
         server.disk.clear_faults();
         server.cuts_before_sync = None;
         server.slow_disk = (1, Time(0));
+        server.hung_until = Time(0);
         if let Some(process) = &mut server.process {
             process.stall(1, Time(0));
         }
     }
     world.env.slow_net = (1, Time(0));
+    world.env.net.slow.clear();
     let plan = &mut world.env.plan;
     plan.net_delay_us = plan.net_delay_us.min(2_000);
     plan.thread_delay_us = plan.thread_delay_us.min(100);

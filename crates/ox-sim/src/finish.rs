@@ -98,8 +98,11 @@ fn judge(world: &mut World) {
     for (number, server) in servers.iter().enumerate() {
         let Some(process) = &server.process else { continue };
         env.history.dumps.push(dump(&process.state, format!("server {number} at rest")));
-        let checked = watch_residue::check(process)
-            .and_then(|()| log_on_disk::check(&server.disk, &process.store, (&env.journal, &server.track), &env.plan));
+        let checked = watch_residue::check(process).and_then(|()| {
+            // Damaged files that nobody needs stay.
+            let seen = (&env.journal, &server.track);
+            if server.was_damaged { Ok(()) } else { log_on_disk::check(&server.disk, &process.store, seen, &env.plan) }
+        });
         if let Err(finding) = checked {
             return finding.report(env);
         }

@@ -10,9 +10,9 @@ use crate::outcome::Kind;
 use crate::plan::Plan;
 use crate::server::dump::dump;
 use crate::server::log::{Log, Work};
-use crate::server::member::{server_id, truncated};
+use crate::server::member::{PeerInput, server_id, truncated};
 use crate::server::process::Process;
-use crate::server::{Report, Unsynced};
+use crate::server::{Report, Track, Unsynced};
 use crate::world::{Alive, World};
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
@@ -21,7 +21,7 @@ use ox_store::{
     StoreOptions,
 };
 use ox_tree::{Frozen, Options};
-use ox_zab::{DiskDone, DiskJob, Epoch};
+use ox_zab::{DiskDone, DiskJob, Epoch, LinkId, Message, Txn};
 use std::sync::Arc;
 
 /// How soon after an error of the log the last thread of the process has noticed, at most.
@@ -177,16 +177,24 @@ impl World {
                         return env.fail(kind, format!("server {}: {detail}; {report:?}", who.server));
                     }
                 }
-                env.history.dumps.push(dump(state, format!("server {} run {} after its start", who.server, who.boot)));
+                let name = format!("server {} run {} after its start", who.server, who.boot);
+                env.history.dumps.push(dump(state, name));
             }
-            Standing::Empty => return env.fail(Kind::Recovery, format!("server {} is empty", who.server)),
+            Standing::Empty => {
+                env.note(format_args!("server {} has nothing", who.server));
+                env.marks.wiped += 1;
+                if !server.was_damaged {
+                    return env.fail(Kind::Recovery, format!("server {} is empty", who.server));
+                }
+                *track = Track::default();
+            }
             Standing::Quarantined(quarantine) => {
                 env.note(format_args!("server {} is in quarantine: {}", who.server, quarantine.reason));
                 env.marks.quarantines += 1;
-                if server.armed_calls.is_empty() && !server.was_full {
+                if server.armed_calls.is_empty() && !server.was_full && !server.was_damaged {
                     return env.fail(Kind::Recovery, format!("server {}: {}", who.server, quarantine.reason));
                 }
-                *track = crate::server::Track { epochs: track.epochs, ..crate::server::Track::default() };
+                *track = Track { epochs: track.epochs, ..Track::default() };
             }
         }
         (track.epochs, track.epochs_begun) = (epochs, epochs);
@@ -254,6 +262,7 @@ fn do_job(world: &SharedWorld, who: Who, log: &mut Log, job: DiskJob, frozen: Op
     let Log::Member(log) = log else { unreachable!("only members have jobs") };
     let (done, left) = match job {
         DiskJob::Truncate(zxid) => truncated(log.truncate(zxid)?),
+        DiskJob::Found => (DiskDone::Founded, Some(Box::new(log.found()?.state))),
         _ => (do_plain_job(log, job, frozen)?, None),
     };
     let mut world = world.lock();
@@ -262,7 +271,7 @@ fn do_job(world: &SharedWorld, who: Who, log: &mut Log, job: DiskJob, frozen: Op
     env.marks.truncations += u64::from(matches!(done, DiskDone::Truncated(Some(_))));
     env.marks.installs += u64::from(matches!(done, DiskDone::Installed(_)));
     track.done(done, &env.journal);
-    process.member.reports.push_back(Report::Done(done, left));
+    process.member.reports.push_back(Report { done, left });
     process.wake_replica(env, who);
     Ok(())
 }
@@ -276,8 +285,7 @@ fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&Frozen>) -> R
             log.end_quarantine()?;
         }
         DiskJob::Install(_) => _ = log.install(frozen.expect("a state was staged"))?,
-        DiskJob::Found => _ = log.found()?,
-        DiskJob::Truncate(_) => unreachable!("it leaves a state"),
+        DiskJob::Truncate(_) | DiskJob::Found => unreachable!("they leave a state"),
     }
     Ok(job.done())
 }
@@ -307,11 +315,7 @@ fn write_group(world: &SharedWorld, who: Who, log: &mut Log, first: Arc<LogBatch
     env.marks.group_commits += u64::from(1 < batches);
     env.marks.rolled_logs += u64::from(is_first);
     track.synced = track.synced.max(last);
-    if env.plan.is_ensemble() {
-        process.member.reports.push_back(Report::Durable(last));
-    } else {
-        process.inbox.durable = process.inbox.durable.max(Some(last));
-    }
+    process.inbox.durable = process.inbox.durable.max(Some(last));
     process.inbox.snapshot_due = snapshot_due.or(process.inbox.snapshot_due);
     process.wake_replica(env, who);
     Ok(())
@@ -343,6 +347,63 @@ fn on_log_error(world: &SharedWorld, who: Who, log: &mut Log, error: &Error) {
     if let Some(Alive { process, .. }) = world.alive(who) {
         process.is_stopping = true;
     }
+}
+
+/// Looks for what a learner lacks in the stored log, as a thread of its own does.
+pub(crate) fn look_up(world: &SharedWorld, who: Who, link: LinkId) {
+    let Some((store, (peer, below), factor)) = ({
+        let mut world = world.lock();
+        let factor = world.env.plan.size_factor;
+        world.alive(who).and_then(|alive| {
+            let wanted = alive.process.take_look_up(link)?;
+            Some((alive.process.store.clone(), wanted, factor))
+        })
+    }) else {
+        return;
+    };
+    let found = store.history(peer, below, factor);
+    let mut world = world.lock();
+    if !world.is_current(who) {
+        return;
+    }
+    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    let found = found.unwrap_or_else(|error| {
+        env.note(format_args!("history: {error}"));
+        None
+    });
+    process.on_peer(env, who, PeerInput::LookedUp(link, below, found.map(Box::new)));
+}
+
+/// Reads a part of a stored history and sends it.
+pub(crate) fn send_stored(world: &SharedWorld, who: Who, link: LinkId) {
+    let Some((mut stored, most)) = ({
+        let mut world = world.lock();
+        let most = 1 + world.env.dice.index(20);
+        world.alive(who).and_then(|alive| Some((alive.process.take_stored(link)?, most)))
+    }) else {
+        return;
+    };
+    let mut bytes = Vec::new();
+    let mut failure = None;
+    for next in stored.by_ref().take(most) {
+        match next {
+            Ok(logged) => {
+                let zxid = logged.zxid;
+                Message::Proposal(Txn { zxid, record: logged.record.into() }).put(&mut bytes);
+                Message::Commit(zxid).put(&mut bytes);
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    let mut world = world.lock();
+    if !world.is_current(who) {
+        return;
+    }
+    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    if let Some(error) = &failure {
+        env.note(format_args!("history: {error}"));
+    }
+    process.on_stored(env, who, link, stored, failure.is_none().then_some(&bytes[..]));
 }
 
 /// Writes the snapshot that was frozen.
@@ -456,7 +517,7 @@ fn finish_log(world: &SharedWorld, who: Who, log: &mut Log) -> Result<(), Error>
 fn check_restorable(world: &mut World, who: Who) {
     let World { env, servers, .. } = world;
     let server = &servers[who.server];
-    if server.is_full {
+    if server.is_full || server.was_damaged {
         return;
     }
     env.marks.restores_checked += 1;

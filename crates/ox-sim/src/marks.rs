@@ -78,6 +78,12 @@ marks! {
     installs, "histories replaced";
     partitions, "ways between servers that were cut";
     quarantines, "starts in quarantine";
+    wiped, "starts with nothing";
+    damages, "files of a member that were damaged";
+    hung_disks, "disks that hung";
+    stored_histories, "histories sent from the stored log";
+    stalled_leaders, "leaders that gave up because their disk hung";
+    used_up_epochs, "leaders that gave up because their epoch had no more numbers";
     wires_cut, "connections between servers that broke";
     moved, "sessions that moved to another server";
     probes, "writes that succeeded after everything had healed";

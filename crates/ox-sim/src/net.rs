@@ -48,6 +48,8 @@ pub(crate) struct Net {
     pub(crate) wires: Vec<Wire>,
     elections: BTreeMap<(usize, usize), Election>,
     cut: BTreeSet<(usize, usize)>,
+    /// Ways that take longer, at most by how much, until when.
+    pub(crate) slow: BTreeMap<(usize, usize), (i64, Time)>,
 }
 
 fn pair(a: usize, b: usize) -> (usize, usize) {
@@ -122,13 +124,20 @@ impl Env {
         }
     }
 
+    /// How long a message takes from one server to another.
+    fn way_delay(&mut self, from: usize, to: usize) -> i64 {
+        let now = self.now;
+        let more = self.net.slow.get(&(from, to)).filter(|(_, until)| now < *until).map_or(0, |(delay, _)| *delay);
+        self.net_delay() + if more == 0 { 0 } else { self.dice.between(0, more) }
+    }
+
     fn plan_wired(&mut self, wire: WireId, side: Side) {
         let [from, to] = [side, 1 - side].map(|side| self.net.wires[wire].ends[side].server);
         if !self.net.is_open(from, to) {
             self.net.wires[wire].held[side] += 1;
             return;
         }
-        let delay = self.net_delay();
+        let delay = self.way_delay(from, to);
         let pipe = &mut self.net.wires[wire].pipes[side];
         pipe.last = pipe.last.max(Time(self.now.0 + delay));
         let at = pipe.last;
@@ -137,7 +146,7 @@ impl Env {
 
     /// Tells a server something on the election port. What is not sent yet is out of date.
     pub(crate) fn notify(&mut self, from: usize, to: usize, note: Notification) {
-        let (delay, now, way) = (self.net_delay(), self.now, usize::from(to < from));
+        let (delay, now, way) = (self.way_delay(from, to), self.now, usize::from(to < from));
         let Some(election) = self.net.elections.get_mut(&pair(from, to)).filter(|election| election.is_up) else {
             return;
         };

@@ -88,6 +88,11 @@ pub struct Plan {
     /// `commitLogCount`: how many of the newest transactions are kept for learners.
     pub commit_log: usize,
 
+    /// How many transactions an epoch has numbers for; 0 is as many as there are.
+    pub epoch_txns: u32,
+    /// `snapshotSizeFactor`: how large a stored history may be beside a snapshot to be sent in its place.
+    pub size_factor: f64,
+
     /// One-way delay of messages, at most (usually much less).
     pub net_delay_us: i64,
     /// Time between two steps of a server's thread, at most (usually much less).
@@ -149,6 +154,14 @@ pub struct Plan {
     pub partition_ms: MeanMs,
     /// A connection between servers breaks, at any byte.
     pub wire_ms: MeanMs,
+    /// A way between servers is slow for a while.
+    pub slow_way_ms: MeanMs,
+    /// A disk does nothing for a while.
+    pub hang_ms: MeanMs,
+    /// Files of one member are damaged, or lost.
+    pub damage_ms: MeanMs,
+    /// Which one.
+    pub victim: usize,
     /// The machine's wall clock starts at the same moment each time: it has no battery.
     pub resets_clock: bool,
     /// A client stops reading and writing for a while.
@@ -228,6 +241,8 @@ impl Plan {
             sync_ticks: 5,
             election_wait_ms: 60_000,
             commit_log: 500,
+            epoch_txns: 0,
+            size_factor: 0.33,
             net_delay_us: 2_000,
             thread_delay_us: 50,
             preempt_per_mille: 50,
@@ -258,6 +273,10 @@ impl Plan {
             freeze_ms: 0,
             partition_ms: 0,
             wire_ms: 0,
+            slow_way_ms: 0,
+            hang_ms: 0,
+            damage_ms: 0,
+            victim: 0,
             resets_clock: false,
             nap_ms: 0,
             abandon_ms: 0,
@@ -401,10 +420,16 @@ impl Plan {
         self.sync_ticks = *dice.pick(&[2, 3, 5]);
         self.election_wait_ms = *dice.pick(&[1_000, 60_000]);
         self.commit_log = *dice.pick(&[2, 5, 20, 500]);
+        self.size_factor = *dice.pick(&[-1.0, 0.33, 100.0, 100.0]);
         let share = *dice.pick(&[0, 300, 600]);
         let mut draw = |low: i64, high: i64| if dice.chance(share) { dice.between(low, high) } else { 0 };
         self.partition_ms = draw(500, 6_000);
         self.wire_ms = draw(300, 4_000);
+        self.slow_way_ms = draw(300, 4_000);
+        self.hang_ms = draw(2_000, 8_000) * i64::from(dice.chance(400));
+        self.damage_ms = if dice.chance(200) { dice.between(500, 5_000) } else { 0 };
+        self.victim = dice.index(9);
+        self.epoch_txns = *dice.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 30, 100]);
     }
 
     fn draw_faults(&mut self, dice: &mut Dice) {

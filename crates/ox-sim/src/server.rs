@@ -46,6 +46,10 @@ pub(crate) struct Server {
     pub(crate) is_full: bool,
     /// It was once.
     pub(crate) was_full: bool,
+    /// Its files were damaged once.
+    pub(crate) was_damaged: bool,
+    /// Its disk does nothing before.
+    pub(crate) hung_until: Time,
     /// How much slower than planned its disk is, until when.
     pub(crate) slow_disk: (i64, Time),
     /// Power goes before what is written next is synced.
@@ -65,6 +69,8 @@ impl Server {
             armed_calls: Vec::new(),
             is_full: false,
             was_full: false,
+            was_damaged: false,
+            hung_until: Time(0),
             slow_disk: (1, Time(0)),
             cuts_before_sync: None,
         }

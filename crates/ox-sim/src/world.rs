@@ -103,6 +103,7 @@ impl World {
         match event {
             Event::Io(who, _) | Event::Replica(who) | Event::Idle(who) => self.frozen(who),
             Event::Job(Job::Log(who) | Job::Snapshot(who) | Job::Maintain(who) | Job::Stop(who)) => self.frozen(who),
+            Event::Job(Job::LookUp(who, _) | Job::SendStored(who, _)) => self.frozen(who),
             Event::Accept(link) => {
                 let server = self.env.links[link].server;
                 self.frozen(Who { server, boot: self.servers[server].boot })
@@ -329,6 +330,7 @@ fn settings(plan: &Plan) -> Settings {
         never_used_ms: plan.never_used_ms,
         delay_max_ms: slowest_us / 1000,
         unheard_max_ms: if plan.is_ensemble() { unheard_max_ms(plan, slowest_us) } else { 0 },
+        is_ensemble: plan.is_ensemble(),
         ..Settings::default()
     }
 }

@@ -32,6 +32,9 @@ use std::collections::BTreeSet;
 /// How often a leader that does not answer yet is dialled.
 const DIALS_MAX: u32 = 10;
 
+/// How long nobody may contradict before servers are believed to have nothing.
+const DOUBT_MS: i64 = 400;
+
 /// What the configuration says about a member.
 #[derive(Clone, Debug)]
 pub struct PeerSettings {
@@ -80,7 +83,7 @@ pub enum Standing {
 enum Role {
     Looking,
     Leading(Box<Leader>),
-    Dialing { leader: ServerId, since_ms: i64, attempts: u32, again_at_ms: Option<i64> },
+    Dialing { leader: ServerId, again_at_ms: Option<i64> },
     Learning(Box<Learner>),
     Leaving,
 }
@@ -102,10 +105,15 @@ pub struct Peer {
     /// Until then an observer does not look for a leader.
     rests_until_ms: i64,
     jobs: usize,
+    /// Attempts to reach the leader, and when the first was made.
+    dials: u32,
+    dials_since_ms: i64,
     wants_snapshot: bool,
     standing: Standing,
     /// Voters that have nothing.
     empty: BTreeSet<ServerId>,
+    /// When that is believed.
+    found_at_ms: Option<i64>,
 }
 
 impl Peer {
@@ -130,9 +138,12 @@ impl Peer {
             master: None,
             rests_until_ms: i64::MIN,
             jobs: 0,
+            dials: 0,
+            dials_since_ms: 0,
             wants_snapshot: false,
             standing,
             empty: BTreeSet::new(),
+            found_at_ms: None,
         }
     }
 
@@ -187,9 +198,9 @@ impl Peer {
     /// When [`Self::on_time`] wants to be called.
     pub fn deadline(&self) -> Option<i64> {
         match &self.role {
-            Role::Looking => self.election.deadline(),
+            Role::Looking => self.election.deadline().into_iter().chain(self.found_at_ms).min(),
             Role::Leading(leader) => Some(leader.deadline()),
-            Role::Dialing { again_at_ms, .. } => *again_at_ms,
+            Role::Dialing { again_at_ms, .. } => again_at_ms.or(self.found_at_ms),
             Role::Learning(learner) => {
                 let of_observers = self.master.as_ref().and_then(|master| master.deadline());
                 learner.deadline().into_iter().chain(of_observers).min()
@@ -200,6 +211,10 @@ impl Peer {
 
     /// Does what is due.
     pub fn on_time(&mut self, now_ms: i64, out: &mut Effects) {
+        if self.found_at_ms.take_if(|at| *at <= now_ms).is_some() {
+            self.jobs += 1;
+            out.push(Effect::Disk(DiskJob::Found));
+        }
         match &mut self.role {
             Role::Looking => {
                 let mut notes = Outgoing::new();
@@ -228,7 +243,7 @@ impl Peer {
         if self.is_deserted(now_ms, from, &note) {
             return self.leave(now_ms, Reason::Deserted, out);
         }
-        self.note_emptiness(from, &note, out);
+        self.note_emptiness(now_ms, from, &note, out);
         let mut notes = Outgoing::new();
         let elected = self.election.on_notification(now_ms, from, note, &self.settings.quorums, &mut notes);
         self.after_election(now_ms, elected, notes, out);
@@ -245,20 +260,11 @@ impl Peer {
 
     /// The leader was reached, or not.
     pub fn on_dialed(&mut self, now_ms: i64, link: Option<LinkId>, out: &mut Effects) {
-        let PeerOptions { dial_ms, dial_pause_ms, .. } = self.settings.options;
-        let Role::Dialing { since_ms, attempts, again_at_ms, .. } = &mut self.role else {
+        let Role::Dialing { leader, .. } = self.role else {
             out.extend(link.map(Effect::Close));
             return;
         };
-        let Some(link) = link else {
-            *attempts += 1;
-            if DIALS_MAX <= *attempts || dial_ms <= now_ms - *since_ms {
-                self.leave(now_ms, Reason::LinkLost, out);
-            } else {
-                *again_at_ms = Some(now_ms + dial_pause_ms);
-            }
-            return;
-        };
+        let Some(link) = link else { return self.dial_again(now_ms, leader, out) };
         let claim = Claim {
             server: self.settings.server,
             kind: self.settings.kind,
@@ -285,9 +291,28 @@ impl Peer {
     pub fn on_link_gone(&mut self, now_ms: i64, link: LinkId, out: &mut Effects) {
         match &mut self.role {
             Role::Leading(leader) => leader.on_link_gone(link),
-            Role::Learning(learner) if learner.link() == link => self.leave(now_ms, Reason::LinkLost, out),
+            Role::Learning(learner) if learner.link() == link => {
+                // Whoever stands before a leader may take connections that the leader does not take yet.
+                let leader = self.election.vote().leader;
+                if learner.has_heard() {
+                    self.leave(now_ms, Reason::LinkLost, out);
+                } else {
+                    self.dial_again(now_ms, leader, out);
+                }
+            }
             _ => self.serve(now_ms, out, |master, _| master.on_link_gone(link)),
         }
+    }
+
+    /// The leader was not reached, or has said nothing.
+    fn dial_again(&mut self, now_ms: i64, leader: ServerId, out: &mut Effects) {
+        self.dials += 1;
+        let PeerOptions { dial_ms, dial_pause_ms, .. } = self.settings.options;
+        let is_long = dial_ms <= now_ms - self.dials_since_ms;
+        if DIALS_MAX <= self.dials || is_long || self.election.knows_gone(leader) {
+            return self.leave(now_ms, Reason::LinkLost, out);
+        }
+        self.role = Role::Dialing { leader, again_at_ms: Some(now_ms + dial_pause_ms) };
     }
 
     /// Bytes have come or gone, also less than a packet.
@@ -359,10 +384,12 @@ impl Peer {
                 self.history.truncate(zxid);
             }
             DiskDone::Truncated(None) => (),
-            DiskDone::Founded => self.standing = Standing::History,
+            DiskDone::Founded if self.standing == Standing::Empty => self.standing = Standing::History,
+            DiskDone::Founded => (),
         }
         match &self.role {
             Role::Looking if done == DiskDone::Founded => self.look(now_ms, out),
+            Role::Dialing { leader, .. } if done == DiskDone::Founded => out.push(Effect::Dial(*leader)),
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_done(cx, done)),
             Role::Learning(_) => self.learn(now_ms, out, |learner, cx| learner.on_done(done, cx)),
             Role::Looking | Role::Dialing { .. } | Role::Leaving => self.leave_further(now_ms, out),
@@ -394,10 +421,10 @@ impl Peer {
         self.lead(now_ms, out, |leader, cx| leader.propose(cx, txns));
     }
 
-    /// Asks the leadership to prove itself; answered by [`Effect::Synced`].
-    pub fn on_sync(&mut self, id: u64) {
+    /// Asks the leadership to prove itself, behind everything up to `after`; answered by [`Effect::Synced`].
+    pub fn on_sync(&mut self, id: u64, after: Zxid) {
         if let Role::Leading(leader) = &mut self.role {
-            leader.on_sync(id);
+            leader.on_sync(id, after);
         }
     }
 
@@ -521,21 +548,26 @@ impl Peer {
     }
 
     /// A member that has nothing waits until it knows enough others that have nothing: then there is nothing to lose.
-    fn note_emptiness(&mut self, from: ServerId, note: &Notification, out: &mut Effects) {
+    /// Apache begins a connection with what it said last, however old; the truth follows at once, so it is waited for.
+    fn note_emptiness(&mut self, now_ms: i64, from: ServerId, note: &Notification, out: &mut Effects) {
         let quorums = &self.settings.quorums;
-        if self.standing != Standing::Empty || !matches!(self.role, Role::Looking) || !quorums.is_voter(from) {
+        let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. }) && self.standing == Standing::Empty;
+        if !is_open || !quorums.is_voter(from) {
             return;
         }
-        let has_nothing = note.state == PeerState::Looking && note.vote.zxid <= Zxid::ZERO && note.vote.epoch <= 0;
-        if !has_nothing {
+        if Zxid::ZERO < note.vote.zxid || 0 < note.vote.epoch {
             self.standing = Standing::Quarantined;
+            if let (Role::Dialing { leader, .. }, Some(_)) = (&self.role, self.found_at_ms.take()) {
+                out.push(Effect::Dial(*leader));
+            }
             return;
         }
-        self.empty.insert(from);
+        if note.state == PeerState::Looking {
+            self.empty.insert(from);
+        }
         let me = self.settings.server;
         if self.jobs == 0 && quorums.are_reached(|server| server == me || self.empty.contains(&server)) {
-            self.jobs += 1;
-            out.push(Effect::Disk(DiskJob::Found));
+            self.found_at_ms.get_or_insert(now_ms + DOUBT_MS);
         }
     }
 
@@ -557,8 +589,11 @@ impl Peer {
         out.extend(notes.into_iter().map(|(to, note)| Effect::Notify(to, note)));
         let Some(leader) = elected else { return };
         if leader != self.settings.server {
-            self.role = Role::Dialing { leader, since_ms: now_ms, attempts: 0, again_at_ms: None };
-            out.push(Effect::Dial(leader));
+            (self.role, self.dials, self.dials_since_ms) = (Role::Dialing { leader, again_at_ms: None }, 0, now_ms);
+            // Who has nothing knows first whether that is right: the leader is told, and the disk is prepared.
+            if self.jobs == 0 && self.found_at_ms.is_none() {
+                out.push(Effect::Dial(leader));
+            }
             return;
         }
         out.push(Effect::Listen);

@@ -2,7 +2,7 @@
 
 use super::proposals::{Maker, Proposal};
 use super::syncs::Asker;
-use super::{Replica, Role, Zab, digest, header};
+use super::{Replica, Role, digest, header};
 use crate::clock::Now;
 use crate::sessions::Touch;
 use ox_proto::quorum::identities::RawIds;
@@ -24,12 +24,7 @@ impl Replica {
         let Request { session, cxid, op, body, ids } = request;
         let (session, cxid, maker) = (*session, *cxid, Maker::Learner(link));
         match OpCode::try_from(*op) {
-            Ok(OpCode::Sync) => {
-                let id = self.syncs.push(Asker::Link(link));
-                if let Zab::Member(peer) = &mut self.zab {
-                    peer.on_sync(id);
-                }
-            }
+            Ok(OpCode::Sync) => self.prove(Asker::Link(link)),
             Ok(OpCode::CreateSession) => {
                 let timeout_ms = Reader::new(body).get().unwrap_or_default();
                 if self.propose_create_session(now, session, timeout_ms, maker, state) {

@@ -48,6 +48,8 @@ pub(super) enum Todo {
     Revalidate(LinkId, SessionId, i32),
     /// A session's fate, from the leader.
     Revalidated(SessionId, bool),
+    /// A client's session is gone, and this server leads.
+    Refuse(ConnId, Option<bool>),
     /// The role is over: all clients are sent away.
     HangUp,
     /// One of them is.
@@ -204,14 +206,19 @@ impl Replica {
                         self.role == Role::Leader && self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
                     // As among connections of one server: who names a session takes it.
                     old.filter(|_| valid).into_iter().for_each(|old| self.give_up(old, out));
-                    self.send(link, Message::Revalidated(session, valid));
+                    if valid || self.role != Role::Leader {
+                        self.send(link, Message::Revalidated(session, valid));
+                    } else {
+                        self.prove(Asker::GoneAt(link, session));
+                    }
                 }
+                Todo::Refuse(conn, read_only) => self.refuse(conn, read_only, out),
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
                 Todo::GiveUp(conn) => self.give_up(conn, out),
                 Todo::HangUp => {
+                    // Their watches go when they do: until then they may be asked for.
                     for conn in self.conns.all() {
                         self.give_up(conn, out);
-                        state.watches().lock().drop_conn(conn);
                     }
                 }
             }
@@ -248,11 +255,12 @@ impl Replica {
             }
             Effect::FromLearner(link, _, message) => self.on_learner(now, link, message),
             Effect::FromLeader(message) => self.on_leader(now, message),
-            Effect::Synced(_) => {
-                if let Some(link) = self.syncs.confirm(self.committed) {
-                    self.send(link, Message::Sync);
-                }
-            }
+            Effect::Synced(_) => match self.syncs.confirm(self.committed) {
+                Some(Asker::Link(link)) => self.send(link, Message::Sync),
+                Some(Asker::GoneAt(link, session)) => self.send(link, Message::Revalidated(session, false)),
+                Some(Asker::Gone(conn, read_only)) => self.todo.push_back(Todo::Refuse(conn, read_only)),
+                Some(Asker::Conn(..)) | None => (),
+            },
             Effect::Disk(job) => {
                 if let DiskJob::Truncate(zxid) = job {
                     self.proposals.truncate(zxid);
@@ -333,7 +341,7 @@ impl Replica {
             Message::Ping(zxid) => self.answer_ping(now, zxid),
             Message::Revalidated(session, valid) => self.todo.push_back(Todo::Revalidated(session, valid)),
             Message::Sync => {
-                if let Some(link) = self.syncs.confirm(self.committed) {
+                if let Some(Asker::Link(link)) = self.syncs.confirm(self.committed) {
                     self.send(link, Message::Sync);
                 }
             }
@@ -416,6 +424,15 @@ impl Replica {
         }
     }
 
+    /// Answers when it is proven that this server still leads, and all that it has proposed is committed: nobody is told
+    /// that a session is gone because its end was proposed, or because somebody else has led meanwhile.
+    pub(super) fn prove(&mut self, asker: Asker) {
+        let id = self.syncs.push(asker);
+        if let Zab::Member(peer) = &mut self.zab {
+            peer.on_sync(id, self.last_made);
+        }
+    }
+
     /// A client asks for everything that is committed anywhere.
     pub(super) fn on_sync(
         &mut self,
@@ -434,7 +451,7 @@ impl Replica {
         let body = Bytes::copy_from_slice(&submission.bytes[submission.items[at].span.clone()]);
         let id = self.syncs.push(Asker::Conn(conn, (submission, at)));
         match (&mut self.zab, self.role) {
-            (Zab::Member(peer), Role::Leader) => peer.on_sync(id),
+            (Zab::Member(peer), Role::Leader) => peer.on_sync(id, self.last_made),
             (_, Role::Learner(link)) => self.send_request(link, session, xid, op, &body, Some(&ids)),
             _ => (),
         }

@@ -1,8 +1,11 @@
 //! The removal of containers and TTL nodes that nobody needs any more.
 
-use super::ReplicaSettings;
+use super::proposals::Maker;
+use super::{Replica, ReplicaSettings};
 use crate::clock::Now;
+use ox_proto::SessionId;
 use ox_tree::State;
+use ox_tree::ops::{self, Verdict};
 use std::collections::VecDeque;
 
 /// Looks for candidates at a fixed rate and hands them out one by one, not too many in a minute.
@@ -50,5 +53,17 @@ impl Sweep {
         let candidate = self.candidates.pop_front()?;
         self.next_removal_ms = now.mono_ms + self.pause_ms;
         Some(candidate)
+    }
+}
+impl Replica {
+    /// Proposes to remove a node that nobody needs any more.
+    pub(super) fn propose_removal(&mut self, now: Now, path: &str, state: &State) {
+        let never_used_ms = self.sweep.never_used_ms();
+        self.propose(now, SessionId::NONE, 0, Maker::Server, state, |view, out| {
+            match ops::prepare_delete_container(view, path, never_used_ms, out) {
+                Verdict::Txn(kind) => Some((kind, Some(view.digest()))),
+                Verdict::Refused(_) => None,
+            }
+        });
     }
 }

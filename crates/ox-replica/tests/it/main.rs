@@ -4,8 +4,10 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
 
 mod ensemble;
+mod leading;
 mod local;
 mod members;
+mod office;
 mod order;
 mod overload;
 mod read_only;

@@ -4,7 +4,7 @@ use ox_proto::connect::{ConnectRequest, ConnectResponse};
 use ox_proto::frame::split_frame;
 use ox_proto::password::session_password;
 use ox_proto::reply::ReplyHeader;
-use ox_proto::request::{CreateRequest, PathWatch, SetDataRequest, put_bare_request, put_request};
+use ox_proto::request::{CreateRequest, PathRequest, PathWatch, SetDataRequest, put_bare_request, put_request};
 use ox_proto::{OpCode, RawAcls, Reader, SessionId, Zxid};
 use ox_replica::{
     Ask, Conn, ConnSettings, LocalSessions, LogBatch, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
@@ -49,7 +49,7 @@ pub(crate) struct World {
     pub(crate) inbox: VecDeque<Submission>,
     /// Handed to the disk, not durable.
     pub(crate) log: VecDeque<Arc<LogBatch>>,
-    outboxes: Outboxes,
+    pub(crate) outboxes: Outboxes,
     /// Posted, not delivered.
     mail: VecDeque<Outbox>,
     /// What was sent to other servers.
@@ -224,7 +224,7 @@ impl World {
         }
     }
 
-    fn post(&mut self) {
+    pub(crate) fn post(&mut self) {
         if !self.outboxes.0[0].is_empty() {
             self.mail.push_back(std::mem::take(&mut self.outboxes.0[0]));
         }
@@ -312,6 +312,11 @@ impl World {
     pub(crate) fn get(&mut self, side: usize, xid: i32, path: &str, watch: bool) {
         let body = PathWatch { path: Some(path.into()), watch };
         put_request(&mut self.sides[side].input, xid, OpCode::GetData.code(), &body);
+    }
+
+    pub(crate) fn sync_path(&mut self, side: usize, xid: i32, path: &str) {
+        let body = PathRequest { path: Some(path.into()) };
+        put_request(&mut self.sides[side].input, xid, OpCode::Sync.code(), &body);
     }
 
     pub(crate) fn bare(&mut self, side: usize, xid: i32, op: OpCode) {

@@ -14,11 +14,10 @@ pub(crate) enum Work {
     Job(DiskJob, Option<Frozen>),
 }
 
-/// What the disk has done, in order.
-pub(crate) enum Report {
-    Durable(Zxid),
-    /// The state is what a truncation left.
-    Done(DiskDone, Option<Box<State>>),
+/// A job that the disk has done, and the state that the files lead to where that is another one.
+pub(crate) struct Report {
+    pub(crate) done: DiskDone,
+    pub(crate) left: Option<Box<State>>,
 }
 
 pub(crate) enum Log {

@@ -5,27 +5,41 @@ use super::process::Process;
 use super::{Report, Track};
 use crate::checkers::{Finding, claims, leaders};
 use crate::env::Env;
-use crate::event::Who;
+use crate::event::{Event, Job, Who};
 use crate::net::WireId;
 use crate::server::journal::Change;
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::quorum::PacketReader;
-use ox_store::Truncated;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
+use ox_store::{StoredHistory, Truncated};
 use ox_tree::State;
-use ox_zab::{DiskDone, DiskJob, Effect, Epoch, Link, LinkId, Message, Notification, PeerState, ServerId, Side};
+use ox_zab::{
+    DiskDone, DiskJob, Effect, Epoch, Link, LinkId, Message, Notification, PeerState, Reason, ServerId, Side,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What peers say and do.
-#[derive(Debug)]
 pub(crate) enum PeerInput {
     Note(usize, Notification),
     Election(usize, Link),
     Dialed(Option<WireId>),
     Link(WireId),
     Readable(WireId),
+    /// A stored history was looked for.
+    LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
+    /// Bytes have gone out.
+    Progress(WireId),
+    /// It cannot be used any more.
+    Broken(WireId),
+}
+
+/// What is to be sent behind a stored history.
+enum Out {
+    Bytes(Vec<u8>),
+    /// Away while a job reads it.
+    Stored(Option<Box<StoredHistory>>),
 }
 
 /// This server's end of a wire.
@@ -36,6 +50,8 @@ struct Plug {
     reader: PacketReader,
     /// A state that is coming in, and where it is.
     loading: Option<(SnapshotReceiver, Zxid)>,
+    /// What waits until a stored history has been sent, which is the first.
+    out: VecDeque<Out>,
 }
 
 /// What a member has that a server alone has not.
@@ -45,7 +61,9 @@ pub(crate) struct Member {
     pub(crate) reports: VecDeque<Report>,
     plugs: BTreeMap<WireId, Plug>,
     pub(crate) is_listening: bool,
-    installing: Option<State>,
+    /// Stored histories that are looked for: what learners have, and what is in memory.
+    look_ups: BTreeMap<LinkId, (Zxid, Zxid)>,
+    found: BTreeMap<LinkId, Box<StoredHistory>>,
     /// The epoch it was last seen leading.
     pub(crate) leads: Option<Epoch>,
     pub(crate) serves: bool,
@@ -77,22 +95,14 @@ impl Process {
     /// Takes what the disk has done.
     pub(super) fn take_report(&mut self, env: &mut Env, track: &mut Track, who: Who, report: Report) {
         let now = self.now(env);
-        match report {
-            Report::Durable(durable) => self.replica.on_durable(now, durable),
-            Report::Done(done, left) => {
-                env.note(format_args!("replica: the disk has done {done:?}"));
-                match done {
-                    DiskDone::Installed(_) => {
-                        self.state = self.member.installing.take().expect("a state was installed");
-                    }
-                    DiskDone::Truncated(Some(_)) => self.state = *left.expect("what is left was read"),
-                    _ => (),
-                }
-                self.replica.on_done(now, done);
-                let wires: Vec<WireId> = self.member.plugs.keys().copied().collect();
-                self.member.peers.extend(wires.into_iter().map(PeerInput::Readable));
-            }
+        let Report { done, left } = report;
+        env.note(format_args!("replica: the disk has done {done:?}"));
+        if let Some(left) = left {
+            self.state = *left;
         }
+        self.replica.on_done(now, done);
+        let wires: Vec<WireId> = self.member.plugs.keys().copied().collect();
+        self.member.peers.extend(wires.into_iter().map(PeerInput::Readable));
         self.settle(env);
         self.maybe_flush(env, track, who);
     }
@@ -121,13 +131,25 @@ impl Process {
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
             PeerInput::Readable(wire) => self.read_wire(env, track, who, wire),
+            PeerInput::LookedUp(link, below, found) => {
+                env.note(format_args!("peer {}: looked for what {} lacks: {}", who.server, link.0, found.is_some()));
+                let below = found.is_some().then_some(below);
+                self.member.found.extend(found.map(|found| (link, found)));
+                self.replica.on_looked_up(now, link, below);
+            }
+            PeerInput::Progress(wire) => self.replica.on_progress(now, link(wire)),
+            PeerInput::Broken(wire) => {
+                self.unplug(env, who, wire);
+                self.replica.on_link_gone(now, link(wire));
+            }
         }
         self.settle(env);
         self.maybe_flush(env, track, who);
     }
 
     fn plug(&mut self, wire: WireId, from: Side) {
-        let plug = Plug { from, input: Vec::new(), reader: PacketReader::default(), loading: None };
+        let plug =
+            Plug { from, input: Vec::new(), reader: PacketReader::default(), loading: None, out: VecDeque::new() };
         self.member.plugs.insert(wire, plug);
     }
 
@@ -163,14 +185,15 @@ impl Process {
             }
         }
         while self.take_packet(env, track, who, id) {}
-        let takes = self.replica.takes_packets(link(id));
-        if takes && self.member.plugs.contains_key(&id) && env.net.wires[id].pipes[other].is_at_end() {
+        // What was said before the end counts, but not what has to wait for the disk.
+        if self.member.plugs.contains_key(&id) && env.net.wires[id].pipes[other].is_at_end() {
             self.unplug(env, who, id);
             self.replica.on_link_gone(now, link(id));
         }
     }
 
     fn unplug(&mut self, env: &mut Env, who: Who, id: WireId) {
+        self.member.found.remove(&link(id));
         if self.member.plugs.remove(&id).is_some() {
             env.wire_close(id, env.net.wires[id].side(who));
         }
@@ -278,21 +301,25 @@ impl Process {
                     self.send(env, who, wire(link), &chunk);
                 }
             }
-            // Stored histories are not simulated here (ox-zab's tests do): the learner gets the state.
-            Effect::LookUp(link, ..) => {
-                let now = self.now(env);
-                self.replica.on_looked_up(now, link, None);
+            Effect::LookUp(link, peer, below) => {
+                self.member.look_ups.insert(link, (peer, below));
+                let delay = self.thread_delay(env);
+                env.plan_in(delay, Event::Job(Job::LookUp(who, link)));
             }
-            Effect::SendStored(_) => unreachable!("nothing was found"),
+            Effect::SendStored(link) => self.send_stored(env, who, link),
             Effect::Close(link) => self.unplug(env, who, wire(link)),
             Effect::Disk(job) => self.give_job(env, track, who, job),
             Effect::Listen | Effect::ServeObservers => self.member.is_listening = true,
             Effect::Leave(reason) => {
                 env.note(format_args!("peer {}: leaves: {reason:?}", who.server));
                 env.marks.roles_left += 1;
+                env.marks.stalled_leaders += u64::from(reason == Reason::DiskStalled);
+                env.marks.used_up_epochs += u64::from(reason == Reason::EpochUsedUp);
+            }
+            Effect::Looking => {
+                env.note(format_args!("peer {}: looks for a leader", who.server));
                 self.member.is_listening = false;
             }
-            Effect::Looking => env.note(format_args!("peer {}: looks for a leader", who.server)),
             Effect::Append(_)
             | Effect::Commit(_)
             | Effect::Stage(_)
@@ -305,8 +332,65 @@ impl Process {
     }
 
     fn send(&mut self, env: &mut Env, who: Who, id: WireId, bytes: &[u8]) {
-        if self.member.plugs.contains_key(&id) {
-            env.wire_send(id, env.net.wires[id].side(who), bytes);
+        match self.member.plugs.get_mut(&id) {
+            Some(plug) if plug.out.is_empty() => env.wire_send(id, env.net.wires[id].side(who), bytes),
+            Some(plug) => plug.out.push_back(Out::Bytes(bytes.to_vec())),
+            None => (),
+        }
+    }
+
+    fn send_stored(&mut self, env: &mut Env, who: Who, link: LinkId) {
+        let found = self.member.found.remove(&link).expect("it was found");
+        env.note(format_args!("peer {}: sends what is stored on {}", who.server, link.0));
+        env.marks.stored_histories += 1;
+        if let Some(plug) = self.member.plugs.get_mut(&wire(link)) {
+            plug.out.push_back(Out::Stored(Some(found)));
+            env.plan_in(0, Event::Job(Job::SendStored(who, link)));
+        }
+    }
+
+    /// What a learner lacks, as far as it is still asked for.
+    pub(crate) fn take_look_up(&mut self, link: LinkId) -> Option<(Zxid, Zxid)> {
+        self.member.look_ups.remove(&link)
+    }
+
+    /// The stored history that is sent on a link, if the link is still there.
+    pub(crate) fn take_stored(&mut self, link: LinkId) -> Option<Box<StoredHistory>> {
+        match self.member.plugs.get_mut(&wire(link))?.out.front_mut()? {
+            Out::Stored(stored) => stored.take(),
+            Out::Bytes(_) => None,
+        }
+    }
+
+    /// A part of a stored history was read; an empty one is its end, none a failure.
+    pub(crate) fn on_stored(
+        &mut self,
+        env: &mut Env,
+        who: Who,
+        link: LinkId,
+        rest: Box<StoredHistory>,
+        bytes: Option<&[u8]>,
+    ) {
+        let id = wire(link);
+        let Some(plug) = self.member.plugs.get_mut(&id) else { return };
+        let side = env.net.wires[id].side(who);
+        match bytes {
+            None => self.on_peer(env, who, PeerInput::Broken(id)),
+            Some([]) => {
+                plug.out.pop_front();
+                for out in std::mem::take(&mut plug.out) {
+                    let Out::Bytes(bytes) = out else { unreachable!("a learner is brought up to date once") };
+                    env.wire_send(id, side, &bytes);
+                }
+            }
+            Some(bytes) => {
+                if let Some(front) = plug.out.front_mut() {
+                    *front = Out::Stored(Some(rest));
+                }
+                env.wire_send(id, side, bytes);
+                self.on_peer(env, who, PeerInput::Progress(id));
+                env.plan_in(0, Event::Job(Job::SendStored(who, link)));
+            }
         }
     }
 
@@ -314,9 +398,8 @@ impl Process {
         env.note(format_args!("peer {}: {job:?}", who.server));
         let mut frozen = None;
         if let DiskJob::Install(_) = job {
-            let staged = self.replica.take_staged();
-            frozen = staged.as_ref().map(State::freeze);
-            self.member.installing = staged;
+            self.state = self.replica.take_staged().expect("a state was staged");
+            frozen = Some(self.state.freeze());
         }
         track.begin(job);
         self.log_queue.push_back(Work::Job(job, frozen));

@@ -126,7 +126,10 @@ impl Process {
             }
         };
         let peer = Peer::new(peer_settings(&env.plan, who), Recovered { epochs, history, standing });
-        let replica = Replica::member(settings, peer, &state, now);
+        let mut replica = Replica::member(settings, peer, &state, now);
+        if env.plan.epoch_txns != 0 {
+            replica.limit_epochs(env.plan.epoch_txns);
+        }
         let log = Log::Member(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
         process.replica.start(now);

@@ -51,6 +51,7 @@ impl Process {
                     } else if let Some(input) = peers.pop_front() {
                         self.take_peer_input(env, track, who, input);
                     } else {
+                        self.look_at_clock(env);
                         self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));
                     }
                     true
@@ -92,9 +93,6 @@ impl Process {
             }
         }
         self.snapshot_due = self.inbox.snapshot_due.take().or(self.snapshot_due);
-        if is_due {
-            self.on_time(env, now);
-        }
         let Member { reports, peers, .. } = &mut self.member;
         self.phase = Phase::Hearing(std::mem::take(reports), std::mem::take(peers));
         true
@@ -116,6 +114,13 @@ impl Process {
         }
     }
 
+    fn look_at_clock(&mut self, env: &mut Env) {
+        let now = self.now(env);
+        if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
+            self.on_time(env, now);
+        }
+    }
+
     fn on_time(&mut self, env: &mut Env, now: Now) {
         let sessions = self.replica.session_count();
         self.replica.on_time(now, &self.state);
@@ -132,7 +137,8 @@ impl Process {
     /// Tells what the disk holds, sometimes only a part of it first: any part is true.
     fn report_durable(&mut self, env: &mut Env, durable: Zxid) {
         let (applied, now) = (self.state.last_zxid(), self.now(env));
-        if applied < durable && env.dice.chance(300) {
+        let is_alone = self.member.reports.is_empty();
+        if applied < durable && is_alone && env.dice.chance(300) {
             let part = Zxid(env.dice.between(applied.0, durable.0 - 1));
             self.replica.on_durable(now, part);
             self.inbox.durable = self.inbox.durable.max(Some(durable));

@@ -56,6 +56,47 @@ fn f18_disks_are_slow() {
 }
 
 #[test]
+fn f17_the_disk_of_a_leader_hangs() {
+    let faulty = |plan: &mut Plan| {
+        (plan.hang_ms, plan.sync_ticks, plan.observers) = (700, 2, 0);
+        (plan.think_us, plan.requests) = (100_000, 150);
+    };
+    check(faulty, |marks| marks.stalled_leaders);
+}
+
+#[test]
+fn f14_files_of_a_member_are_damaged() {
+    check(|plan| (plan.damage_ms, plan.kill_ms) = (700, 1_500), |marks| marks.quarantines);
+}
+
+#[test]
+fn f22_everything_of_a_member_is_lost() {
+    let faulty = |plan: &mut Plan| (plan.damage_ms, plan.kill_ms, plan.victim) = (200, 800, 1);
+    check(faulty, |marks| marks.wiped);
+}
+
+#[test]
+fn f13_the_disk_of_a_member_is_full() {
+    check(|plan| plan.full_ms = 800, |marks| marks.full_disks);
+}
+
+#[test]
+fn f27_a_way_between_servers_is_slow() {
+    check(|plan| plan.slow_way_ms = 300, |marks| marks.roles_left);
+}
+
+#[test]
+fn k085_epochs_have_an_end() {
+    check(|plan| plan.epoch_txns = 20, |marks| marks.used_up_epochs);
+}
+
+#[test]
+fn learners_get_what_is_stored() {
+    let faulty = |plan: &mut Plan| (plan.wire_ms, plan.kill_ms, plan.commit_log, plan.size_factor) = (500, 800, 2, 1e9);
+    check(faulty, |marks| marks.stored_histories);
+}
+
+#[test]
 fn f25_servers_do_not_hear_each_other() {
     check(|plan| plan.partition_ms = 1_000, |marks| marks.partitions);
 }

@@ -60,3 +60,39 @@ fn seed_702_a_tear_before_a_new_epoch() {
 fn seed_831_old_sessions_are_no_news() {
     survives(831, &Plan::of(831));
 }
+
+/// A leader that nobody followed any more told a client that its session was gone: it had only proposed its end.
+#[test]
+fn seed_243_a_session_whose_end_was_only_proposed() {
+    survives(243, &Plan::of(243).with_voters(3));
+}
+
+/// A server that had lost its leader dropped the watches of clients that it was still answering.
+#[test]
+fn seed_820_watches_of_who_is_sent_away() {
+    survives(820, &Plan::of(820).with_voters(5));
+}
+
+/// A session was reported as gone while its end was being proposed.
+#[test]
+fn seed_932_a_session_whose_end_was_about_to_be_proposed() {
+    survives(932, &Plan::of(932).with_voters(2));
+}
+
+/// A snapshot that could not be unpacked kept a member from starting.
+#[test]
+fn seed_42_a_damaged_packed_snapshot() {
+    survives(42, &Plan::of(42).with_voters(3));
+}
+
+/// The simulator took away a log together with the marker that vouched for it, which nobody could notice.
+#[test]
+fn seed_82_a_lost_log() {
+    survives(82, &Plan::of(82));
+}
+
+/// The simulator emptied a directory under a server that went on, and left one behind that looked complete.
+#[test]
+fn seed_134_a_directory_that_was_emptied() {
+    survives(134, &Plan::of(134));
+}

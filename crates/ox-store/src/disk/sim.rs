@@ -132,6 +132,52 @@ impl SimDisk {
         inner.volume.dirs.values_mut().for_each(Directory::sync);
     }
 
+    /// All files, without counting.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let inner = self.0.lock();
+        let (mut files, mut dirs) = (Vec::new(), vec![(PathBuf::from("/"), ROOT)]);
+        while let Some((path, dir)) = dirs.pop() {
+            for (name, entry) in inner.volume.dirs.get(&dir).map(Directory::now).unwrap_or_default() {
+                match entry {
+                    Entry::File(_) => files.push(path.join(name)),
+                    Entry::Dir(id) => dirs.push((path.join(name), id)),
+                }
+            }
+        }
+        files.sort();
+        files
+    }
+
+    /// Changes what a file holds behind everybody's back, as a bad medium does.
+    pub fn damage(&self, path: &Path, change: impl Fn(&mut Vec<u8>)) {
+        let mut inner = self.0.lock();
+        if let Ok(Entry::File(id)) = inner.volume.lookup(path)
+            && let Some(inode) = inner.volume.files.get_mut(&id)
+        {
+            change(&mut inode.now);
+            change(&mut inode.durable);
+        }
+    }
+
+    /// Makes what was written to a file durable, without counting.
+    pub fn settle(&self, path: &Path) {
+        let mut inner = self.0.lock();
+        if let Ok(Entry::File(id)) = inner.volume.lookup(path)
+            && let Some(inode) = inner.volume.files.get_mut(&id)
+        {
+            inode.sync();
+        }
+    }
+
+    /// Loses a file, durably, without counting.
+    pub fn lose(&self, path: &Path) {
+        let mut inner = self.0.lock();
+        if let Ok((dir, name)) = inner.volume.parent(path) {
+            inner.volume.change(dir, Change::Remove(name));
+            inner.volume.dirs.values_mut().for_each(Directory::sync);
+        }
+    }
+
     /// What a read of the whole file sees, without counting.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let inner = self.0.lock();

@@ -156,13 +156,13 @@ impl<R: Read> SnappyReader<R> {
     }
 
     fn unpack(&mut self) -> io::Result<()> {
-        let size = snap::raw::decompress_len(&self.packed).map_err(io::Error::other)?;
+        let size = snap::raw::decompress_len(&self.packed).map_err(bad_block)?;
         // Snappy cannot pack more than 64 bytes into 3: a larger announcement is a lie, found before the memory.
         if self.packed.len().saturating_mul(64) < size {
             return Err(invalid("bad block size"));
         }
         self.block.resize(size, 0);
-        let count = snap::raw::Decoder::new().decompress(&self.packed, &mut self.block).map_err(io::Error::other)?;
+        let count = snap::raw::Decoder::new().decompress(&self.packed, &mut self.block).map_err(bad_block)?;
         self.block.truncate(count);
         self.taken = 0;
         Ok(())
@@ -196,6 +196,11 @@ fn read_or_end(from: &mut impl Read, word: &mut [u8; 4]) -> io::Result<bool> {
     Ok(true)
 }
 
+/// What cannot be unpacked is damaged, not a trouble of the system.
+fn bad_block(error: snap::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
 fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
@@ -224,6 +229,27 @@ mod tests {
                 assert_eq!(unpack(&packed, compression).unwrap(), &content[..size], "{compression:?} {size}");
                 let twice = [&packed[..], &packed[..]].concat();
                 assert_eq!(unpack(&twice, compression).unwrap().len(), 2 * size, "{compression:?} {size} twice");
+            }
+        }
+    }
+
+    /// A member with such a snapshot gets the leader's; trouble of the system would keep it from starting.
+    #[test]
+    fn damage_is_told_from_trouble() {
+        use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+        let content: Vec<u8> = (0..500_u32).flat_map(|number| (number * number).to_le_bytes()).collect();
+        for compression in [Compression::Gz, Compression::Snappy] {
+            let packed = pack(&content, compression);
+            for bit in 0..packed.len() * 8 {
+                let mut bent = packed.clone();
+                bent[bit / 8] ^= 1 << (bit % 8);
+                if let Err(error) = unpack(&bent, compression) {
+                    let kind = error.kind();
+                    assert!(
+                        matches!(kind, InvalidData | InvalidInput | UnexpectedEof),
+                        "{compression:?} {bit}: {error}"
+                    );
+                }
             }
         }
     }

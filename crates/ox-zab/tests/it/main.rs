@@ -4,7 +4,9 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
 
 mod agreement;
+mod dialling;
 mod elections;
+mod emptiness;
 mod hall;
 mod leader_rules;
 mod learner_rules;

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use ox_proto::{ServerId, Zxid};
 use ox_zab::{
-    Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Notification, Peer, PeerOptions,
-    PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, Standing, Timing, Vote,
+    Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification, Peer,
+    PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, Standing, Timing, Vote,
 };
 
 const ME: ServerId = ServerId(3);
@@ -74,6 +74,7 @@ fn an_observer_rests_before_it_looks_again() {
         finds_a_leader(&mut peer, now_ms);
         let mut out = Effects::new();
         peer.on_dialed(now_ms, Some(LinkId(1)), &mut out);
+        peer.on_message(now_ms, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);
         peer.on_link_gone(now_ms, LinkId(1), &mut out);
         assert!(out.contains(&Effect::Leave(Reason::LinkLost)), "{out:?}");
         let until_ms = peer.deadline();
@@ -92,6 +93,7 @@ fn an_observer_rests_before_it_looks_again() {
     finds_a_leader(&mut peer, 0);
     let mut out = Effects::new();
     peer.on_dialed(0, Some(LinkId(1)), &mut out);
+    peer.on_message(0, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);
     peer.on_link_gone(0, LinkId(1), &mut out);
     assert!(out.contains(&Effect::Looking), "voters do not rest");
 }

@@ -1,0 +1,75 @@
+//! Bad media: what a member has stored is changed, cut, or gone.
+//!
+//! It strikes the same member all the time, and only where a quorum is left without it: what was agreed on is then
+//! somewhere else too, so that nothing may be lost, and the member must come back with it (P57, P58, P61).
+//!
+//! What nobody could notice is left alone: the digits of epoch files, which Apache's format protects by nothing; the
+//! small files that say whose directory this is and what was being done to it; and the newest records together with the
+//! marker that vouches for them, which a power cut may take back to an earlier moment. So the marker is on the medium
+//! when something is damaged.
+
+use crate::event::{End, Who};
+use crate::world::World;
+use ox_store::marker::MARKER_NAME;
+use std::path::{Path, PathBuf};
+
+/// The member that is struck, if any may be.
+fn victim(world: &World) -> Option<usize> {
+    let plan = &world.env.plan;
+    let (first, count) = if 3 <= plan.voters { (0, plan.servers()) } else { (plan.voters, plan.observers) };
+    (0 < count).then(|| first + plan.victim % count)
+}
+
+pub(super) fn strike(world: &mut World) {
+    let Some(number) = victim(world).filter(|_| world.env.plan.is_ensemble()) else { return };
+    let files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(|path| is_struck(path)).collect();
+    if files.is_empty() {
+        return;
+    }
+    let env = &mut world.env;
+    let server = &mut world.servers[number];
+    server.was_damaged = true;
+    env.marks.damages += 1;
+    let kind = env.dice.below(10);
+    if kind < 2 {
+        env.note(format_args!("everything of {number} is lost"));
+        server.disk.files().iter().for_each(|path| server.disk.lose(path));
+        // Whoever goes on with files that nobody can see leaves some that look complete.
+        let who = Who { server: number, boot: server.boot };
+        return world.end(who, End::Killed);
+    }
+    for path in server.disk.files().iter().filter(|path| name(path) == MARKER_NAME) {
+        server.disk.settle(path);
+    }
+    let path = env.dice.pick(&files).clone();
+    let is_epoch = name(&path).ends_with("Epoch");
+    let (at, bit) = (env.dice.next(), env.dice.below(8));
+    env.note(format_args!("damage of {number}, kind {kind}: {}", path.display()));
+    let place = |length: usize| usize::try_from(at % length.max(1) as u64).unwrap_or(0);
+    match kind {
+        2 | 3 => server.disk.lose(&path),
+        4 => server.disk.damage(&path, |bytes| bytes.truncate(if is_epoch { 0 } else { place(bytes.len()) })),
+        5 | 6 if !is_epoch => server.disk.damage(&path, |bytes| {
+            let from = place(bytes.len());
+            let to = (from + 512).min(bytes.len());
+            bytes[from..to].fill(0);
+        }),
+        _ if is_epoch => server.disk.damage(&path, |bytes| bytes.fill(b'x')),
+        _ => server.disk.damage(&path, |bytes| {
+            let at = place(bytes.len());
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << bit;
+            }
+        }),
+    }
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+fn is_struck(path: &Path) -> bool {
+    let name = name(path);
+    !name.starts_with("oxk.")
+        && ["log.", "snapshot.", "acceptedEpoch", "currentEpoch"].iter().any(|kind| name.starts_with(kind))
+}
