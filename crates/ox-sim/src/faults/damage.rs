@@ -22,6 +22,9 @@ fn victim(world: &World) -> Option<usize> {
 
 pub(super) fn strike(world: &mut World) {
     let Some(number) = victim(world).filter(|_| world.env.plan.is_ensemble()) else { return };
+    if world.servers[number].is_starting {
+        return; // what is gone while it is read is trouble, not damage
+    }
     let files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(|path| is_struck(path)).collect();
     if files.is_empty() {
         return;
@@ -30,8 +33,10 @@ pub(super) fn strike(world: &mut World) {
     let server = &mut world.servers[number];
     server.was_damaged = true;
     env.marks.damages += 1;
+    // With everything else the note is gone of where session ids go on: then only the clock keeps them apart.
+    let has_clock = !env.plan.resets_clock && env.plan.clock_ms == 0;
     let kind = env.dice.below(10);
-    if kind < 2 {
+    if kind < 2 && has_clock {
         env.note(format_args!("everything of {number} is lost"));
         server.disk.files().iter().for_each(|path| server.disk.lose(path));
         // Whoever goes on with files that nobody can see leaves some that look complete.
@@ -47,7 +52,7 @@ pub(super) fn strike(world: &mut World) {
     env.note(format_args!("damage of {number}, kind {kind}: {}", path.display()));
     let place = |length: usize| usize::try_from(at % length.max(1) as u64).unwrap_or(0);
     match kind {
-        2 | 3 => server.disk.lose(&path),
+        0..=3 => server.disk.lose(&path),
         4 => server.disk.damage(&path, |bytes| bytes.truncate(if is_epoch { 0 } else { place(bytes.len()) })),
         5 | 6 if !is_epoch => server.disk.damage(&path, |bytes| {
             let from = place(bytes.len());
