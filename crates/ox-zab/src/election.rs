@@ -102,6 +102,11 @@ impl Election {
         if self.state == PeerState::Looking { self.proposal } else { self.outcome.0 }
     }
 
+    /// Whether the connection with a server has broken, and no other has come.
+    pub(crate) fn knows_gone(&self, server: ServerId) -> bool {
+        self.links.is_down(server)
+    }
+
     /// Starts a round. `own` is what this server can vouch for; who may not be elected votes for nobody.
     pub fn look(&mut self, now_ms: i64, own: Vote, quorums: &Quorums, out: &mut Outgoing) -> Option<ServerId> {
         self.state = PeerState::Looking;

@@ -130,6 +130,11 @@ impl Learner {
         matches!(self.phase, Phase::Loading(_))
     }
 
+    /// Whether the leader has said who it is.
+    pub fn has_heard(&self) -> bool {
+        self.phase != Phase::Hello
+    }
+
     /// Whether clients are served.
     pub fn is_active(&self) -> bool {
         self.phase == Phase::Active

@@ -80,7 +80,7 @@ pub enum Standing {
 enum Role {
     Looking,
     Leading(Box<Leader>),
-    Dialing { leader: ServerId, attempts: u32, again_at_ms: Option<i64> },
+    Dialing { leader: ServerId, again_at_ms: Option<i64> },
     Learning(Box<Learner>),
     Leaving,
 }
@@ -96,6 +96,8 @@ pub struct Peer {
     durable: Zxid,
     applied: Zxid,
     jobs: usize,
+    /// Attempts to reach the leader.
+    dials: u32,
     wants_snapshot: bool,
     standing: Standing,
     /// Voters that have nothing.
@@ -123,6 +125,7 @@ impl Peer {
             durable: last,
             applied: last,
             jobs: 0,
+            dials: 0,
             wants_snapshot: false,
             standing,
             empty: BTreeSet::new(),
@@ -229,19 +232,11 @@ impl Peer {
 
     /// The leader was reached, or not.
     pub fn on_dialed(&mut self, now_ms: i64, link: Option<LinkId>, out: &mut Effects) {
-        let Role::Dialing { attempts, again_at_ms, .. } = &mut self.role else {
+        let Role::Dialing { leader, .. } = self.role else {
             out.extend(link.map(Effect::Close));
             return;
         };
-        let Some(link) = link else {
-            *attempts += 1;
-            if DIALS_MAX <= *attempts {
-                self.leave(now_ms, Reason::LinkLost, out);
-            } else {
-                *again_at_ms = Some(now_ms + DIAL_PAUSE_MS);
-            }
-            return;
-        };
+        let Some(link) = link else { return self.dial_again(now_ms, leader, out) };
         let claim = Claim {
             server: self.settings.server,
             kind: self.settings.kind,
@@ -267,9 +262,26 @@ impl Peer {
     pub fn on_link_gone(&mut self, now_ms: i64, link: LinkId, out: &mut Effects) {
         match &mut self.role {
             Role::Leading(leader) => leader.on_link_gone(link),
-            Role::Learning(learner) if learner.link() == link => self.leave(now_ms, Reason::LinkLost, out),
+            Role::Learning(learner) if learner.link() == link => {
+                // Whoever stands before a leader may take connections that the leader does not take yet.
+                let leader = self.election.vote().leader;
+                if learner.has_heard() {
+                    self.leave(now_ms, Reason::LinkLost, out);
+                } else {
+                    self.dial_again(now_ms, leader, out);
+                }
+            }
             _ => (),
         }
+    }
+
+    /// The leader was not reached, or has said nothing.
+    fn dial_again(&mut self, now_ms: i64, leader: ServerId, out: &mut Effects) {
+        self.dials += 1;
+        if DIALS_MAX <= self.dials || self.election.knows_gone(leader) {
+            return self.leave(now_ms, Reason::LinkLost, out);
+        }
+        self.role = Role::Dialing { leader, again_at_ms: Some(now_ms + DIAL_PAUSE_MS) };
     }
 
     /// Bytes have come or gone, also less than a packet.
@@ -496,7 +508,7 @@ impl Peer {
         out.extend(notes.into_iter().map(|(to, note)| Effect::Notify(to, note)));
         let Some(leader) = elected else { return };
         if leader != self.settings.server {
-            self.role = Role::Dialing { leader, attempts: 0, again_at_ms: None };
+            (self.role, self.dials) = (Role::Dialing { leader, again_at_ms: None }, 0);
             // Who has nothing knows first whether that is right: the leader is told, and the disk is prepared.
             if self.jobs == 0 && self.found_at_ms.is_none() {
                 out.push(Effect::Dial(leader));

@@ -24,6 +24,8 @@ struct Conn {
     /// Known when it has said so, or was dialled.
     server: Option<ServerId>,
     since: Instant,
+    /// Whoever stands before a server may take connections for it that it does not take.
+    has_spoken: bool,
 }
 
 /// Bytes that are received at once.
@@ -40,6 +42,14 @@ struct Other {
     is_missed: bool,
     /// Where it said that it is, if it is in no configuration.
     addresses: Vec<Address>,
+}
+
+impl Other {
+    /// It does not answer, or has not answered yet: each time it is left alone for longer.
+    fn redial_later(&mut self) {
+        self.redial_after = (self.redial_after * 2).clamp(REDIAL_FIRST, REDIAL_LONGEST);
+        self.redial_at = Some(Instant::now() + self.redial_after);
+    }
 }
 
 pub(super) struct Elections {
@@ -85,7 +95,13 @@ impl Elections {
         let _ = stream.set_nodelay(true);
         let is_registered = registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_ok();
         if is_registered {
-            let conn = Conn { socket: Socket::new(stream), input: Vec::new(), server, since: Instant::now() };
+            let conn = Conn {
+                socket: Socket::new(stream),
+                input: Vec::new(),
+                server,
+                since: Instant::now(),
+                has_spoken: false,
+            };
             self.conns.insert(token, conn);
         }
         is_registered
@@ -132,15 +148,13 @@ impl Elections {
             if !std::mem::replace(&mut other.is_missed, true) {
                 tracing::warn!("Cannot open channel to {server} at its election address; it is tried again");
             }
-            other.redial_after = (other.redial_after * 2).clamp(REDIAL_FIRST, REDIAL_LONGEST);
-            other.redial_at = Some(Instant::now() + other.redial_after);
+            other.redial_later();
             if other.token.is_none() {
                 events.push(Event::Election(server, Link::Down));
             }
             return;
         };
-        other.redial_after = REDIAL_FIRST;
-        other.redial_at = Some(Instant::now() + REDIAL_FIRST);
+        other.redial_later();
         if !self.insert(stream, token, Some(server), registry) {
             return;
         }
@@ -162,7 +176,6 @@ impl Elections {
         if std::mem::replace(&mut other.is_missed, false) {
             tracing::info!("server {server} can be reached again");
         }
-        other.redial_at = None;
         if let Some(old) = other.token.replace(token).filter(|old| *old != token) {
             self.conns.remove(&old);
         }
@@ -232,6 +245,7 @@ impl Elections {
             match notification::split(&conn.input[at..]) {
                 Ok(Some((payload, rest))) => {
                     at = conn.input.len() - rest.len();
+                    conn.has_spoken = true;
                     match notification::decode(payload) {
                         Ok(received) => {
                             let mut note = Notification::from(received.notification);
@@ -249,6 +263,11 @@ impl Elections {
             }
         };
         conn.input.drain(..at);
+        if conn.has_spoken
+            && let Some(other) = self.others.get_mut(&server)
+        {
+            (other.redial_at, other.redial_after) = (None, Duration::ZERO);
+        }
         is_good
     }
 

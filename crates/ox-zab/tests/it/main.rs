@@ -4,6 +4,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
 
 mod agreement;
+mod dialling;
 mod elections;
 mod emptiness;
 mod hall;

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 const O_NONBLOCK: i32 = 0o4000;
 
 /// A file system of its own, taken down with the test.
-struct SmallDisk(tempfile::TempDir);
+pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
     /// `None` where mounting is not permitted.
-    fn mount(megabytes: usize) -> Option<Self> {
+    pub(crate) fn mount(megabytes: usize) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"])
@@ -30,7 +30,7 @@ impl SmallDisk {
         None
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
@@ -42,7 +42,7 @@ impl SmallDisk {
     }
 
     /// Takes everything.
-    fn fill_up(&self) -> PathBuf {
+    pub(crate) fn fill_up(&self) -> PathBuf {
         let path = self.path().join("filler");
         let mut file = std::fs::File::create(&path).unwrap();
         while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}

@@ -1,13 +1,16 @@
 //! Three servers that are killed, restarted and stopped while clients write.
 
 use crate::members::{Ensemble, Roamer};
+use crate::process::Process;
 use ox_proto::SessionId;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Clients that create nodes until they are told to stop, each with an ephemeral node of its own.
 struct Load {
@@ -193,4 +196,29 @@ fn a_local_ensemble_starts_and_ends_with_one_command() {
             assert!(log.trim_end().ends_with("Exiting normally"), "server {server} has ended well");
         }
     }
+}
+
+/// A proxy takes connections for a server that is not there, and ends them: that is no reason to call at once again.
+#[test]
+fn k147_a_door_that_opens_and_closes_is_left_alone() {
+    let door = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = door.local_addr().unwrap().port();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    std::thread::spawn(move || door.incoming().for_each(|_| _ = counted.fetch_add(1, Ordering::Relaxed)));
+    let home = tempfile::tempdir().unwrap();
+    let own = [0; 2].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port());
+    let text = format!(
+        "dataDir=data\nclientPort=0\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=4\n\
+         server.1=127.0.0.1:1:{port}\nserver.2=127.0.0.1:{}:{}\nserver.3=127.0.0.1:1:{port}\n",
+        own[0], own[1]
+    );
+    std::fs::create_dir(home.path().join("data")).unwrap();
+    std::fs::write(home.path().join("data/myid"), "2\n").unwrap();
+    std::fs::write(home.path().join("zoo.cfg"), text).unwrap();
+    let mut process = Process::start(&["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"], home.path());
+    process.wait_for("LOOKING");
+    std::thread::sleep(Duration::from_secs(3));
+    let calls = calls.load(Ordering::Relaxed);
+    assert!((2..40).contains(&calls), "{calls} calls");
 }

@@ -5,6 +5,7 @@
 mod crash;
 mod disk;
 mod ensemble;
+mod hostile;
 mod local_sessions;
 mod members;
 mod process;

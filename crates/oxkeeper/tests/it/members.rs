@@ -54,24 +54,34 @@ impl Ensemble {
         settings: &str,
         properties: &'static [&'static str],
     ) -> Self {
+        Self::start_on(home, (voters, observers), settings, properties, |_, _, port| port)
+    }
+
+    /// The same where the ports of other members are found at other ports: `way(from, to, port)`.
+    pub(crate) fn start_on(
+        home: &Path,
+        (voters, observers): (usize, usize),
+        settings: &str,
+        properties: &'static [&'static str],
+        way: impl Fn(usize, usize, u16) -> u16,
+    ) -> Self {
         let count = voters + observers;
-        let servers: Vec<String> = (1..=count)
-            .map(|id| {
-                let role = if id <= voters { "participant" } else { "observer" };
-                format!("server.{id}=127.0.0.1:{}:{}:{role}\n", free_port(), free_port())
-            })
-            .collect();
+        let ports: Vec<[u16; 2]> = (0..count).map(|_| [free_port(), free_port()]).collect();
         let mut addresses = Vec::new();
-        for id in 1..=count {
-            let (directory, port) = (home.join(id.to_string()), free_port());
+        for at in 0..count {
+            let (directory, port, id) = (home.join((at + 1).to_string()), free_port(), at + 1);
             std::fs::create_dir_all(directory.join("data")).unwrap();
             std::fs::write(directory.join("data/myid"), format!("{id}\n")).unwrap();
-            let text = format!(
+            let mut text = format!(
                 "dataDir=data\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\n\
                  syncLimit=4\nmaxSessionTimeout=60000\nmaxClientCnxns=0\npreAllocSize=1024\n\
-                 4lw.commands.whitelist=*\n{settings}\n{}",
-                servers.concat()
+                 4lw.commands.whitelist=*\n{settings}\n"
             );
+            for (to, ports) in ports.iter().enumerate() {
+                let [quorum, election] = ports.map(|port| if to == at { port } else { way(at, to, port) });
+                let role = if to < voters { "participant" } else { "observer" };
+                text.push_str(&format!("server.{}=127.0.0.1:{quorum}:{election}:{role}\n", to + 1));
+            }
             std::fs::write(directory.join("zoo.cfg"), text).unwrap();
             addresses.push((Ipv4Addr::LOCALHOST, port).into());
         }
@@ -245,7 +255,7 @@ impl Roamer {
         self.ask(|packet, xid| packet.read(xid, OpCode::GetChildren, path, false)).names()
     }
 
-    /// Every node with its data and stat; only what each server sets for itself is left out.
+    /// Every node with its data and stat, but for the configuration.
     fn walk(&mut self) -> BTreeMap<String, Vec<u8>> {
         assert_eq!(self.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")).err, 0);
         let (mut tree, mut found) = (BTreeMap::new(), vec!["/".to_owned()]);
@@ -253,8 +263,10 @@ impl Roamer {
             let prefix = if path == "/" { "" } else { &path };
             found.extend(self.children(&path).into_iter().map(|name| format!("{prefix}/{name}")));
             let reply = self.ask(|packet, xid| packet.get(xid, &path));
-            let shown = if path == "/zookeeper/config" { reply.data().unwrap_or_default() } else { reply.body };
-            tree.insert(path, shown);
+            // Each server sets this for itself; behind proxies each has other addresses.
+            if path != "/zookeeper/config" {
+                tree.insert(path, reply.body);
+            }
         }
         tree
     }

@@ -102,6 +102,10 @@ impl Process {
         assert!(status.expect("there is a kill command").success());
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is a child").is_some()
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

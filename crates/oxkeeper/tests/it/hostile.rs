@@ -1,0 +1,328 @@
+//! Ensembles to which everything happens while clients write: members are killed, stopped, cut off, wiped, run out of
+//! disk. What the clients saw is judged by the checker of histories, against the log that the members were left with.
+//!
+//! `OXKEEPER_SEED` chooses what happens, `OXKEEPER_SECONDS` for how long. Real processes do not repeat themselves
+//! exactly; the seed repeats the order of events.
+
+mod dice;
+mod logs;
+mod ways;
+mod witness;
+
+use crate::disk::SmallDisk;
+use crate::members::Ensemble;
+use dice::Dice;
+use ox_history::{Connection, History, LoggedTxn, Op, Settings, Time};
+use ox_proto::{SessionId, Zxid};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use ways::{Way, Ways};
+use witness::{Scene, Witness};
+
+const CLIENTS: usize = 4;
+/// For how long things happen in a short run.
+const SECONDS: u64 = 14;
+/// No election, no catching up takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Something that happens to members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blow {
+    KillLeader,
+    KillOne,
+    KillAll,
+    StopLeader,
+    StopOne,
+    Terminate,
+    Wipe,
+    SilenceLeader,
+    CutOne,
+    OneWay,
+    Split,
+    Flap,
+    FillDisk,
+}
+
+const BLOWS: [Blow; 12] = [
+    Blow::KillLeader,
+    Blow::KillOne,
+    Blow::KillAll,
+    Blow::StopLeader,
+    Blow::StopOne,
+    Blow::Terminate,
+    Blow::Wipe,
+    Blow::SilenceLeader,
+    Blow::CutOne,
+    Blow::OneWay,
+    Blow::Split,
+    Blow::Flap,
+];
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// One run.
+struct Run {
+    home: PathBuf,
+    /// The last one is an observer to which nothing happens: it writes the history down.
+    ensemble: Ensemble,
+    voters: usize,
+    ways: Ways,
+    scene: Arc<Scene>,
+    dice: Dice,
+    disk: Option<SmallDisk>,
+    begun: Instant,
+    clients: Vec<JoinHandle<Vec<Connection>>>,
+    seen: Vec<Connection>,
+}
+
+impl Run {
+    fn start(home: &std::path::Path, voters: usize, seed: u64, disk: Option<SmallDisk>) -> Self {
+        println!("OXKEEPER_SEED={seed}, {voters} voters");
+        if let Some(disk) = &disk {
+            std::os::unix::fs::symlink(disk.path(), home.join(voters.to_string())).unwrap();
+        }
+        let ways = Ways::new(voters + 1);
+        // Who has lost nothing gets no snapshot, so that the observer has the whole history at the end.
+        let settings = "snapCount=3000\ncommitLogCount=50000\nmaxSessionTimeout=600000";
+        let ensemble = Ensemble::start_on(home, (voters, 1), settings, &[], |from, to, port| ways.lead(from, to, port));
+        let scene = Scene::new(ensemble.addresses.clone());
+        let mut first = Witness::new(&scene, CLIENTS, seed);
+        first.prepare();
+        let seen = first.close();
+        let clients = (0..CLIENTS).map(|number| {
+            let witness = Witness::new(&scene, number, seed * 31 + number as u64 + 1);
+            std::thread::spawn(move || witness.run())
+        });
+        let (clients, dice, home) = (clients.collect(), Dice::new(seed), home.to_owned());
+        Self { home, ensemble, voters, ways, scene, dice, disk, begun: Instant::now(), clients, seen }
+    }
+
+    fn say(&self, text: impl std::fmt::Display) {
+        println!("{:>6} ms: {text}", self.begun.elapsed().as_millis());
+    }
+
+    fn pause(&mut self, least_ms: usize, most_ms: usize) {
+        let ms = least_ms + self.dice.below(most_ms - least_ms);
+        std::thread::sleep(Duration::from_millis(ms as u64));
+    }
+
+    fn others(&self, but: usize) -> Vec<usize> {
+        (0..self.voters).filter(|at| *at != but).collect()
+    }
+
+    fn happens(&mut self, blow: Blow) {
+        let leader = self.ensemble.leader_but(&[]);
+        let one = self.dice.below(self.voters);
+        self.say(format_args!("{blow:?}, {} leads, {}", leader + 1, one + 1));
+        match blow {
+            Blow::KillLeader => self.restart(&[leader]),
+            Blow::KillOne => self.restart(&[one]),
+            Blow::KillAll => self.restart(&(0..self.voters).collect::<Vec<_>>()),
+            Blow::StopLeader => self.stop(leader),
+            Blow::StopOne => self.stop(one),
+            Blow::Terminate => {
+                let process = self.ensemble.processes[one].take().unwrap();
+                process.signal("TERM");
+                let ended = process.end();
+                assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+                self.ensemble.launch(one);
+            }
+            Blow::Wipe => {
+                self.ensemble.kill(one);
+                let (data, at) = (self.home.join(format!("{}/data", one + 1)), self.begun.elapsed().as_millis());
+                std::fs::rename(data.join("version-2"), data.join(format!("wiped-{at}"))).unwrap();
+                self.pause(100, 1000);
+                self.ensemble.launch(one);
+            }
+            Blow::SilenceLeader => self.part(&[leader], Way::Silent),
+            Blow::CutOne => self.part(&[one], Way::Cut),
+            Blow::Split => self.part(&(0..self.voters / 2).collect::<Vec<_>>(), Way::Silent),
+            Blow::OneWay => {
+                for other in self.others(one) {
+                    self.ways.set(one, other, Way::Silent);
+                }
+                self.pause(1000, 4000);
+            }
+            Blow::Flap => {
+                for _ in 0..5 {
+                    self.ways.part(&[one], &self.others(one), Way::Cut);
+                    self.pause(20, 300);
+                    self.ways.heal();
+                    self.pause(20, 600);
+                }
+            }
+            Blow::FillDisk => self.fill(),
+        }
+        self.ways.heal();
+    }
+
+    fn restart(&mut self, victims: &[usize]) {
+        victims.iter().for_each(|at| self.ensemble.kill(*at));
+        self.pause(50, 1500);
+        victims.iter().for_each(|at| self.ensemble.launch(*at));
+    }
+
+    fn stop(&mut self, at: usize) {
+        let signal = |run: &Self, name| run.ensemble.processes[at].as_ref().unwrap().signal(name);
+        signal(self, "STOP");
+        self.pause(300, 4000);
+        signal(self, "CONT");
+    }
+
+    fn part(&mut self, some: &[usize], way: Way) {
+        let others: Vec<usize> = (0..self.voters).filter(|at| !some.contains(at)).collect();
+        self.ways.part(some, &others, way);
+        self.pause(500, 4000);
+    }
+
+    /// The disk of the last voter, which likes to lead, has no room for a while; it refuses, or ends and says why.
+    fn fill(&mut self) {
+        let Some(disk) = &self.disk else { return };
+        let at = self.voters - 1;
+        let filler = disk.fill_up();
+        self.pause(1500, 3000);
+        std::fs::remove_file(filler).unwrap();
+        let process = self.ensemble.processes[at].as_mut().unwrap();
+        if process.has_ended() {
+            let ended = self.ensemble.processes[at].take().unwrap().end();
+            let is_clear = ended.status.code() == Some(1) && ended.said.contains("No space left");
+            assert!(is_clear, "{}", ended.said);
+            self.say("it has ended");
+            self.ensemble.launch(at);
+        }
+    }
+
+    /// Waits until all members serve.
+    fn recover(&self) {
+        let until = Instant::now() + PATIENCE;
+        let serves = |at: &usize| self.ensemble.mode(*at).is_some();
+        while !(0..self.ensemble.addresses.len()).all(|at| serves(&at)) {
+            let modes: Vec<_> = (0..self.ensemble.addresses.len()).map(|at| self.ensemble.mode(at)).collect();
+            assert!(Instant::now() < until, "not all serve again: {modes:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let writes = self.scene.writes.load(Ordering::Relaxed);
+        while self.scene.writes.load(Ordering::Relaxed) < writes + 20 {
+            assert!(Instant::now() < until, "nobody can write");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends a member, and keeps what it has said.
+    fn end(&mut self, at: usize, signal: &str) {
+        if let Some(process) = self.ensemble.processes[at].take() {
+            process.signal(signal);
+            let said = process.end().said;
+            std::fs::write(self.home.join((at + 1).to_string()).join("server.log"), said).unwrap();
+        }
+    }
+
+    /// Ends the load and judges what was seen.
+    fn judge(mut self) {
+        self.scene.stop.store(true, Ordering::Relaxed);
+        for client in std::mem::take(&mut self.clients) {
+            self.seen.extend(client.join().unwrap());
+        }
+        let ended = self.scene.now();
+        let tree = self.ensemble.check_equal();
+        for at in 0..self.ensemble.addresses.len() {
+            let mntr = self.ensemble.word(at, "mntr");
+            assert!(mntr.contains("zk_digest_mismatches_count\t0\n"), "{} finds wrong digests\n{mntr}", at + 1);
+        }
+        for at in 0..self.ensemble.addresses.len() {
+            self.end(at, "TERM");
+        }
+        let history = self.history(ended);
+        let begun = Instant::now();
+        let summary = ox_history::check(&history).unwrap_or_else(|violation| panic!("{violation}"));
+        println!(
+            "{} connections, {} requests, {} answers, {} events, {} transactions, {} nodes, longest pause of writes {} \
+             ms, checked in {} ms",
+            summary.connections,
+            summary.requests,
+            summary.answers,
+            summary.events,
+            summary.transactions,
+            tree.len(),
+            self.scene.longest_pause_us.load(Ordering::Relaxed) / 1000,
+            begun.elapsed().as_millis()
+        );
+    }
+
+    fn history(&mut self, ended: Time) -> History {
+        let mut connections = std::mem::take(&mut self.seen);
+        connections.sort_by_key(|connection| connection.opened);
+        let last = connections.iter().flat_map(|connection| &connection.received).filter_map(|frame| match frame {
+            ox_history::Received::Reply { zxid, .. } => Some(*zxid),
+            ox_history::Received::Event { .. } => None,
+        });
+        let last = last.max().unwrap_or(Zxid::ZERO);
+        let log = logs::history(&self.home, last); // what follows is from looking at the trees
+        let sessions: BTreeSet<SessionId> = connections.iter().filter_map(Connection::session).collect();
+        let asked: BTreeSet<SessionId> = connections
+            .iter()
+            .filter(|connection| connection.requests.iter().any(|sent| sent.op == Op::CloseSession))
+            .filter_map(Connection::session)
+            .collect();
+        for entry in log.iter().filter(|entry| matches!(entry.txn, LoggedTxn::CloseSession { .. })) {
+            let is_right = !sessions.contains(&entry.session) || asked.contains(&entry.session);
+            assert!(is_right, "session {} was ended by the servers at {}", entry.session, entry.zxid);
+        }
+        let settings = Settings { tick_ms: 500, may_refuse_writes: self.disk.is_some(), ..Settings::default() };
+        History { settings, connections, log, ended, ..History::default() }
+    }
+}
+
+/// A run that fails leaves everything behind; so does any run if `OXKEEPER_KEEP` is set.
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !std::thread::panicking() && std::env::var_os("OXKEEPER_KEEP").is_none() {
+            return;
+        }
+        self.scene.stop.store(true, Ordering::Relaxed);
+        (0..self.ensemble.addresses.len()).for_each(|at| self.end(at, "KILL"));
+        let Ok(kept) = tempfile::Builder::new().prefix("oxkeeper-hostile-").tempdir() else { return };
+        let kept = kept.keep();
+        let copied = std::process::Command::new("cp").arg("-rL").arg(&self.home).arg(&kept).status();
+        println!("files kept in {} ({copied:?})", kept.display());
+    }
+}
+
+fn check(voters: usize, seed: u64, blows: &[Blow], disk: Option<SmallDisk>) {
+    let (seed, seconds) = (number("OXKEEPER_SEED", seed), number("OXKEEPER_SECONDS", SECONDS));
+    let home = tempfile::tempdir().unwrap();
+    let mut run = Run::start(home.path(), voters, seed, disk);
+    // Each once, in any order, before any comes again.
+    let mut left = Vec::new();
+    while run.begun.elapsed() < Duration::from_secs(seconds) {
+        if left.is_empty() {
+            left = blows.to_vec();
+        }
+        let at = run.dice.below(left.len());
+        run.happens(left.swap_remove(at));
+        run.recover();
+    }
+    run.judge();
+}
+
+#[test]
+fn three_servers_survive() {
+    check(3, 1, &BLOWS, None);
+}
+
+#[test]
+fn five_servers_survive() {
+    check(5, 2, &BLOWS, None);
+}
+
+#[test]
+fn k52_a_member_whose_disk_is_full_loses_nothing() {
+    let Some(disk) = SmallDisk::mount(100) else { return };
+    check(3, 3, &[Blow::FillDisk, Blow::FillDisk, Blow::FillDisk, Blow::KillLeader], Some(disk));
+}

@@ -1,0 +1,271 @@
+//! A client that writes down everything it sends and sees.
+
+use super::dice::Dice;
+use crate::raw::Hello;
+use ox_history::{Body, Connection, Create, Granted, Op, Received, Sent, Time, wire};
+use ox_proto::connect::ConnectResponse;
+use ox_proto::event::WatcherEvent;
+use ox_proto::reply::ReplyHeader;
+use ox_proto::request::xid;
+use ox_proto::{Reader, SessionId, Zxid};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longer than any run: no session may end by itself.
+pub(crate) const SESSION_MS: i32 = 600_000;
+/// A server that says nothing for so long is left for another.
+const PATIENCE: Duration = Duration::from_millis(2500);
+/// Nodes that everybody writes to.
+const REGISTERS: usize = 4;
+
+/// What all clients of a run have in common.
+pub(crate) struct Scene {
+    pub(crate) addresses: Vec<SocketAddr>,
+    begun: Instant,
+    pub(crate) stop: AtomicBool,
+    pub(crate) writes: AtomicUsize,
+    last_write_us: AtomicI64,
+    pub(crate) longest_pause_us: AtomicI64,
+}
+
+impl Scene {
+    pub(crate) fn new(addresses: Vec<SocketAddr>) -> Arc<Self> {
+        Arc::new(Self {
+            addresses,
+            begun: Instant::now(),
+            stop: AtomicBool::new(false),
+            writes: AtomicUsize::new(0),
+            last_write_us: AtomicI64::new(0),
+            longest_pause_us: AtomicI64::new(0),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time(i64::try_from(self.begun.elapsed().as_micros()).unwrap())
+    }
+
+    fn note_write(&self) {
+        let now = self.now().0;
+        let last = self.last_write_us.swap(now, Ordering::Relaxed);
+        self.longest_pause_us.fetch_max(now - last, Ordering::Relaxed);
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+pub(crate) struct Witness {
+    scene: Arc<Scene>,
+    number: usize,
+    dice: Dice,
+    hello: Hello,
+    xid: i32,
+    stream: Option<TcpStream>,
+    pending: VecDeque<(i32, Op)>,
+    versions: BTreeMap<String, i32>,
+    own: Vec<String>,
+    pub(crate) seen: Vec<Connection>,
+}
+
+impl Witness {
+    pub(crate) fn new(scene: &Arc<Scene>, number: usize, seed: u64) -> Self {
+        Self {
+            scene: Arc::clone(scene),
+            number,
+            dice: Dice::new(seed),
+            hello: Hello::new(SESSION_MS),
+            xid: 0,
+            stream: None,
+            pending: VecDeque::new(),
+            versions: BTreeMap::new(),
+            own: Vec::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// Makes what everybody needs.
+    pub(crate) fn prepare(&mut self) {
+        let registers = (0..REGISTERS).map(|number| format!("/r{number}"));
+        let paths: Vec<String> = registers.chain(["/s", "/q", "/e"].map(str::to_owned)).collect();
+        self.until(|witness| witness.connect());
+        for path in paths {
+            let made = self.exchange(vec![Op::Create(Create::open(&path, b"", 0))]);
+            assert!(made.is_some(), "{path} before anything happens");
+        }
+    }
+
+    /// Goes on until it is told to stop.
+    pub(crate) fn run(mut self) -> Vec<Connection> {
+        while !self.scene.stop.load(Ordering::Relaxed) {
+            if self.stream.is_none() && self.connect().is_none() {
+                std::thread::sleep(Duration::from_millis(self.dice.below(30) as u64));
+                continue;
+            }
+            let count = 1 + self.dice.below(4);
+            let burst = (0..count).flat_map(|_| self.next_ops()).collect();
+            if self.exchange(burst).is_none() || self.dice.below(200) == 0 {
+                self.hang_up();
+            }
+            std::thread::sleep(Duration::from_micros(self.dice.below(3000) as u64));
+        }
+        self.close()
+    }
+
+    /// Ends the session, however long it takes.
+    pub(crate) fn close(mut self) -> Vec<Connection> {
+        self.until(|witness| {
+            if witness.stream.is_none() {
+                witness.connect()?;
+            }
+            let done = witness.exchange(vec![Op::CloseSession]);
+            witness.hang_up();
+            done
+        });
+        self.seen
+    }
+
+    fn until(&mut self, step: impl Fn(&mut Self) -> Option<()>) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while step(self).is_none() {
+            assert!(Instant::now() < until, "client {}: nobody serves", self.number);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn hang_up(&mut self) {
+        self.stream = None;
+        self.pending.clear();
+        let now = self.scene.now();
+        if let Some(last) = self.seen.last_mut() {
+            last.closed.get_or_insert(now);
+        }
+    }
+
+    fn connect(&mut self) -> Option<()> {
+        let server = self.dice.below(self.scene.addresses.len());
+        let mut stream = TcpStream::connect(self.scene.addresses[server]).ok()?;
+        stream.set_nodelay(true).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        self.seen.push(Connection {
+            server: server as u32,
+            address: "127.0.0.1".to_owned(),
+            opened: self.scene.now(),
+            asked: self.hello.session,
+            asked_timeout_ms: SESSION_MS,
+            is_proven: true,
+            last_zxid_seen: Zxid(self.hello.last_zxid_seen),
+            granted: None,
+            requests: Vec::new(),
+            received: Vec::new(),
+            closed: None,
+        });
+        let answer = stream.write_all(&self.hello.frame()).ok().and_then(|()| frame(&mut stream));
+        let (at, last) = (self.scene.now(), self.seen.last_mut()?);
+        let Some(payload) = answer else {
+            last.closed = Some(at);
+            return None;
+        };
+        let answer = ConnectResponse::decode(&payload).expect("an answer to a handshake");
+        let (session, timeout_ms) = (answer.session, answer.timeout_ms);
+        if session == SessionId::NONE {
+            last.granted = Some(Granted::Refused { at });
+            last.closed = Some(at);
+            panic!("client {}: {} says that session {} is gone", self.number, server + 1, self.hello.session);
+        }
+        last.granted = Some(Granted::Session { at, session, timeout_ms });
+        self.hello = Hello { last_zxid_seen: self.hello.last_zxid_seen, ..Hello::again(&answer) };
+        self.stream = Some(stream);
+        Some(())
+    }
+
+    /// Sends requests together and waits for all answers; none if the connection is lost.
+    fn exchange(&mut self, ops: Vec<Op>) -> Option<()> {
+        let mut bytes = Vec::new();
+        let connection = self.seen.last_mut()?;
+        for op in ops {
+            self.xid += 1;
+            wire::put_request(&mut bytes, self.xid, &op);
+            connection.requests.push(Sent { at: self.scene.now(), xid: self.xid, op: op.clone() });
+            self.pending.push_back((self.xid, op));
+        }
+        self.stream.as_mut()?.write_all(&bytes).ok()?;
+        while !self.pending.is_empty() {
+            let payload = frame(self.stream.as_mut()?)?;
+            self.on_frame(&payload);
+        }
+        Some(())
+    }
+
+    fn on_frame(&mut self, payload: &[u8]) {
+        let at = self.scene.now();
+        let mut from = Reader::new(payload);
+        let header: ReplyHeader = from.get().expect("a header");
+        let received = if header.xid == xid::NOTIFICATION {
+            let event = WatcherEvent::get(&mut from).expect("an event");
+            Received::Event { at, zxid: header.zxid, kind: event.kind, path: event.path.into_owned() }
+        } else {
+            let (_, op) = self.pending.pop_front().expect("an answer to a request");
+            let body = wire::decode_body(&op, header.err, from.rest());
+            self.hello.last_zxid_seen = self.hello.last_zxid_seen.max(header.zxid.0);
+            self.learn(&op, header.err, &body);
+            Received::Reply { at, xid: header.xid, zxid: header.zxid, err: header.err, body }
+        };
+        if let Some(connection) = self.seen.last_mut() {
+            connection.received.push(received);
+        }
+    }
+
+    fn learn(&mut self, op: &Op, err: i32, body: &Body) {
+        // Who has no disk left may still delete.
+        if op.is_write() && err == 0 && !matches!(op, Op::Delete { .. } | Op::CloseSession) {
+            self.scene.note_write();
+        }
+        if let (Op::SetData { path, .. } | Op::GetData { path, .. }, Some(stat)) = (op, body.stat()) {
+            self.versions.insert(path.clone(), stat.version);
+        }
+        if let (Op::Create(create), Body::Path(path)) = (op, body)
+            && create.path != "/s"
+        {
+            self.own.push(path.clone());
+        }
+    }
+
+    /// What a client of a coordination service does.
+    fn next_ops(&mut self) -> Vec<Op> {
+        let register = format!("/r{}", self.dice.below(REGISTERS));
+        let other = format!("/r{}", self.dice.below(REGISTERS));
+        let data = Some(format!("{}-{}", self.number, self.xid).into_bytes());
+        let (path, watch) = (register.clone(), self.dice.below(3) == 0);
+        let name = |kind: &str| format!("/{kind}/{}-{}-{}", self.number, self.xid, self.own.len());
+        let set = |path: String, version| Op::SetData { path, data: data.clone(), version };
+        match self.dice.below(16) {
+            0..4 => vec![set(path, self.versions.get(&register).copied().unwrap_or(-1))],
+            4 => vec![set(path, -1)],
+            5 => vec![Op::Create(Create::open(&name("s"), b"set", 0))],
+            6 => vec![Op::Create(Create::open("/q/n-", b"queue", 2))],
+            7 => vec![Op::Create(Create::open(&name("e"), b"mine", 1))],
+            8 | 9 => match self.own.is_empty() {
+                true => vec![Op::Exists { path, watch: true }],
+                false => {
+                    let at = self.dice.below(self.own.len());
+                    vec![Op::Delete { path: self.own.swap_remove(at), version: -1 }]
+                }
+            },
+            10 => vec![Op::Multi(vec![set(path, -1), set(other, -1)])],
+            11 | 12 => vec![Op::GetData { path, watch }],
+            13 => vec![Op::GetChildren { path: "/q".to_owned(), watch }],
+            14 => vec![Op::Exists { path: name("s"), watch }],
+            _ => vec![Op::Sync { path: path.clone() }, Op::GetData { path, watch: false }],
+        }
+    }
+}
+
+fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut prefix = [0; 4];
+    stream.read_exact(&mut prefix).ok()?;
+    let mut payload = vec![0; u32::from_be_bytes(prefix) as usize];
+    stream.read_exact(&mut payload).ok()?;
+    Some(payload)
+}
