@@ -6,10 +6,12 @@
 //! What nobody could notice is left alone: the digits of epoch files, which Apache's format protects by nothing; the
 //! small files that say whose directory this is and what was being done to it; and the newest records together with the
 //! marker that vouches for them, which a power cut may take back to an earlier moment. So the marker is on the medium
-//! when something is damaged.
+//! when something is damaged. Nor can the end of a log be missed whose successor begins an epoch, except by digests,
+//! which do not cover everything.
 
 use crate::event::{End, Who};
 use crate::world::World;
+use ox_proto::Zxid;
 use ox_store::marker::MARKER_NAME;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +27,10 @@ pub(super) fn strike(world: &mut World) {
     if world.servers[number].is_starting {
         return; // what is gone while it is read is trouble, not damage
     }
-    let files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(|path| is_struck(path)).collect();
+    // A directory without promises looks like one that Apache has just begun.
+    let has_epochs = 0 < world.servers[number].track.epochs.current;
+    let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !name(path).ends_with("Epoch"));
+    let files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
     if files.is_empty() {
         return;
     }
@@ -50,6 +55,7 @@ pub(super) fn strike(world: &mut World) {
     let is_epoch = name(&path).ends_with("Epoch");
     let (at, bit) = (env.dice.next(), env.dice.below(8));
     env.note(format_args!("damage of {number}, kind {kind}: {}", path.display()));
+    let kind = if kind < 5 && ends_epoch(&path, &files) { 9 } else { kind };
     let place = |length: usize| usize::try_from(at % length.max(1) as u64).unwrap_or(0);
     match kind {
         0..=3 => server.disk.lose(&path),
@@ -77,4 +83,12 @@ fn is_struck(path: &Path) -> bool {
     let name = name(path);
     !name.starts_with("oxk.")
         && ["log.", "snapshot.", "acceptedEpoch", "currentEpoch"].iter().any(|kind| name.starts_with(kind))
+}
+
+/// Whether the log behind this one begins an epoch.
+fn ends_epoch(path: &Path, files: &[PathBuf]) -> bool {
+    let first = |path: &Path| i64::from_str_radix(name(path).strip_prefix("log.")?, 16).ok().map(Zxid);
+    let Some(own) = first(path) else { return false };
+    let next = files.iter().filter_map(|path| first(path)).filter(|other| own < *other).min();
+    next.is_some_and(|next| next.counter() == 1)
 }

@@ -120,3 +120,9 @@ fn seed_2118_a_file_that_is_lost_during_a_start() {
 fn seed_1019_a_member_without_a_memory_and_without_a_clock() {
     survives(1019, &Plan::of(1019));
 }
+
+/// A lost log was not missed, because the epoch behind it began with a request that was refused.
+#[test]
+fn seed_2802_the_end_of_an_epoch_is_lost() {
+    survives(2802, &Plan::of(2802));
+}

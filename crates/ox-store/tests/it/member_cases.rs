@@ -1,9 +1,14 @@
 //! Known cases of members' files.
 
-use crate::life::{loaded, open, quarantined, state_of, txns, with_logs, worked, zx};
+use crate::life::{Life, loaded, open, quarantined, state_of, txns, with_logs, worked, zx};
 use crate::sim::{names, remove};
+use crate::workload::{SESSION, make};
+use ox_proto::log_frame::{begin_log_frame, end_log_frame};
+use ox_proto::txn::{Record, Txn, TxnHeader};
+use ox_proto::{OpCode, Zxid};
 use ox_store::disk::Keep;
 use ox_store::{Error, MemberOptions, Standing};
+use ox_tree::State;
 
 /// A start applies the whole log, agreed on or not; nothing of that becomes a snapshot, so that the end can still go.
 #[test]
@@ -116,4 +121,47 @@ fn k110_two_processes_on_one_directory() {
     drop(opened);
     life.disk.restart_process();
     assert!(open(&life.disk).is_ok());
+}
+
+/// The end of an epoch is missed although the next one begins with a request that was refused, and so without a digest.
+#[test]
+fn the_end_of_an_epoch_that_is_lost() {
+    for refused in 0..3 {
+        let mut life = Life::new();
+        life.options.log.snap_count = 1_000_000;
+        let mut opened = life.open().unwrap();
+        life.accept(&mut opened, 3).unwrap();
+        life.take_over(&mut opened, 3).unwrap();
+        life.append(&mut opened, &[txns(1, 1..=4, 0)]).unwrap();
+        opened.log.roll();
+        life.append(&mut opened, &[txns(1, 5..=8, 0)]).unwrap();
+        opened.log.roll();
+        let mut state = state_of(&life.txns);
+        for counter in 1..=refused + 2 {
+            let mut frames = Vec::new();
+            if counter <= refused {
+                refuse(&mut state, zx(3, counter), &mut frames);
+            } else {
+                make(&mut state, zx(3, counter), 0, &mut frames);
+            }
+            _ = opened.log.append(&frames, zx(3, counter), zx(3, counter), 1).unwrap();
+            opened.log.sync().unwrap();
+        }
+        drop(opened);
+        life.disk.restart_process();
+        assert_eq!(loaded(life.open().unwrap().standing).state.digest(), state.digest());
+        life.disk.restart_process();
+        remove(&life.disk, "log.100000005");
+        quarantined(&life.disk, &MemberOptions::new(1), &format!("{refused} refused"));
+    }
+}
+
+/// A record as it is made for a request that was refused.
+fn refuse(state: &mut State, zxid: Zxid, frames: &mut Vec<u8>) {
+    let header = TxnHeader { session: SESSION, cxid: 1, zxid, time_ms: 1, kind: OpCode::Error.code() };
+    let record = Record { header, txn: Txn::Error { err: -101 }, digest: None };
+    state.replay(&record);
+    let mark = begin_log_frame(frames);
+    record.put(frames);
+    end_log_frame(frames, mark);
 }
