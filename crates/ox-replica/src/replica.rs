@@ -744,7 +744,10 @@ impl Replica {
             Origin::Connect { conn, address, timeout_ms, read_only, touch } => {
                 self.addresses.count(session, *address);
                 let alive = self.conns.get(*conn).is_some();
-                self.sessions.add(session, *timeout_ms, now.mono_ms, touch.clone(), alive.then_some(*conn));
+                // A learner tells its leader of those that it hears: who has gone is not one of them.
+                if alive || !matches!(self.role, Role::Learner(_)) {
+                    self.sessions.add(session, *timeout_ms, now.mono_ms, touch.clone(), alive.then_some(*conn));
+                }
                 self.attach(*conn, session, *timeout_ms, *read_only, out);
             }
             Origin::Request(conn) => {

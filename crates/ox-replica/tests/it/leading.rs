@@ -1,11 +1,10 @@
 //! A leader of three with one follower that answers as long as it is asked to, and real clients.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "a follower answers a few of two dozen messages")]
-
 use crate::world::{World, replica_settings};
 use bytes::Bytes;
 use ox_proto::{SessionId, Zxid};
 use ox_replica::Replica;
+use ox_tree::State;
 use ox_zab::{
     ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message, Notification, Peer, PeerOptions,
     PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing, Vote,
@@ -22,7 +21,8 @@ pub(crate) struct Leading {
     pub(crate) told: Vec<Message>,
 }
 
-fn peer() -> Peer {
+/// A member whose history ends here.
+fn peer(last: Zxid) -> Peer {
     let settings = PeerSettings {
         server: ServerId(1),
         kind: LearnerKind::Follower,
@@ -33,35 +33,47 @@ fn peer() -> Peer {
         election: ElectionSettings::default(),
         options: PeerOptions::default(),
     };
-    let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
-    let history = History::new(Zxid::ZERO, 500, 1 << 20);
+    let epochs = Epochs { accepted: Epoch::of(last), current: Epoch::of(last) };
+    let history = History::new(last, 500, 1 << 20);
     Peer::new(settings, Recovered { epochs, history, standing: Standing::History })
 }
 
 impl Leading {
     /// Established, with nothing in its history.
     pub(crate) fn new() -> Self {
+        Self::in_world(World::new())
+    }
+
+    /// Established, with a state that somebody else has led to.
+    pub(crate) fn continuing(state: State) -> Self {
         let mut world = World::new();
+        world.state = state;
+        Self::in_world(world)
+    }
+
+    fn in_world(mut world: World) -> Self {
         world.settings.syncs_travel = true;
-        world.replica = Replica::member(replica_settings(1, 5), peer(), &world.state, world.now);
+        let last = world.state.last_zxid();
+        world.replica = Replica::member(replica_settings(1, 5), peer(last), &world.state, world.now);
         let mut leading = Self { world, is_followed: true, told: Vec::new() };
         let (now, replica) = (leading.world.now, &mut leading.world.replica);
         replica.start(now);
         replica.on_election_link(now, ServerId(3), Link::Down);
-        let vote = Vote { leader: ServerId(1), zxid: Zxid::ZERO, epoch: 0 };
+        let vote = Vote { leader: ServerId(1), zxid: last, epoch: Epoch::of(last).0 };
         let note = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
         replica.on_notification(now, ServerId(2), note);
-        leading.follower_comes();
+        leading.follower_comes(last);
         assert!(leading.world.replica.is_serving());
         leading
     }
 
-    fn follower_comes(&mut self) {
+    fn follower_comes(&mut self, last: Zxid) {
+        let (before, epoch) = (Epoch::of(last), Epoch::of(last).next());
         let (now, server, kind) = (self.world.now, ServerId(2), LearnerKind::Follower);
         self.world.replica.on_link(now, LINK);
-        let hello = Message::Hello { server, kind, accepted: Epoch::ZERO, config_version: 0 };
-        let promise = Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch::ZERO) };
-        for message in [hello, promise, Message::Ack(Epoch(1).start())] {
+        let hello = Message::Hello { server, kind, accepted: before, config_version: 0 };
+        let promise = Message::AckEpoch { last, current: Some(before) };
+        for message in [hello, promise, Message::Ack(epoch.start())] {
             self.world.replica.on_message(now, LINK, message);
             self.world.settle();
         }

@@ -93,7 +93,7 @@ fn k099_a_sync_waits_for_a_proof_and_for_nothing_else() {
 
 /// Whoever is sent away may still be asking: its watches go with its connection, not before.
 #[test]
-fn watches_of_who_is_sent_away_go_with_its_connection() {
+fn k135_watches_of_who_is_sent_away_go_with_its_connection() {
     let mut leading = Leading::new();
     let (side, _) = leading.client(10_000);
     leading.world.get(side, 1, "/", true);
@@ -111,4 +111,18 @@ fn watches_of_who_is_sent_away_go_with_its_connection() {
     leading.settle();
     assert!(leading.world.sides[side].is_closed);
     assert_eq!(watches(&leading), 0);
+}
+
+/// A new leader gives every session its whole time, once.
+#[test]
+fn k123_a_session_ends_a_timeout_after_the_last_change_of_leaders() {
+    let mut leading = Leading::new();
+    let (side, session) = leading.client(4_000);
+    leading.world.cut(side);
+    leading.pass(3_000);
+    let mut next = Leading::continuing(leading.world.state);
+    next.pass(4_000);
+    assert!(next.world.state.has_session(session), "its time began anew");
+    next.pass(2_000);
+    assert!(!next.world.state.has_session(session));
 }

@@ -21,7 +21,7 @@ fn a_new_session_gets_an_id_and_its_password() {
 }
 
 #[test]
-fn old_clients_get_an_answer_without_the_last_byte() {
+fn k108_old_clients_get_an_answer_without_the_last_byte() {
     let served = Served::start();
     for (read_only, length) in [(None, 36), (Some(false), 37), (Some(true), 37)] {
         let mut raw = served.connect();
@@ -102,7 +102,7 @@ fn what_is_no_handshake_is_closed_without_a_word() {
 }
 
 #[test]
-fn clients_that_have_seen_more_than_the_server_are_sent_away() {
+fn k133_clients_that_have_seen_more_than_the_server_are_sent_away() {
     let served = Served::start();
     let zxid = served.client().ping().zxid;
     for (seen, taken) in [(zxid, true), (zxid + 100, false), (-1, true), (i64::MIN, true), (i64::MAX, false)] {

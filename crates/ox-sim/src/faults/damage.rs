@@ -6,10 +6,12 @@
 //! What nobody could notice is left alone: the digits of epoch files, which Apache's format protects by nothing; the
 //! small files that say whose directory this is and what was being done to it; and the newest records together with the
 //! marker that vouches for them, which a power cut may take back to an earlier moment. So the marker is on the medium
-//! when something is damaged.
+//! when something is damaged. Nor can the end of a log be missed whose successor begins an epoch, except by digests,
+//! which do not cover everything.
 
 use crate::event::{End, Who};
 use crate::world::World;
+use ox_proto::Zxid;
 use ox_store::marker::MARKER_NAME;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +24,13 @@ fn victim(world: &World) -> Option<usize> {
 
 pub(super) fn strike(world: &mut World) {
     let Some(number) = victim(world).filter(|_| world.env.plan.is_ensemble()) else { return };
-    let files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(|path| is_struck(path)).collect();
+    if world.servers[number].is_starting {
+        return; // what is gone while it is read is trouble, not damage
+    }
+    // A directory without promises looks like one that Apache has just begun.
+    let has_epochs = 0 < world.servers[number].track.epochs.current;
+    let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !name(path).ends_with("Epoch"));
+    let files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
     if files.is_empty() {
         return;
     }
@@ -30,8 +38,10 @@ pub(super) fn strike(world: &mut World) {
     let server = &mut world.servers[number];
     server.was_damaged = true;
     env.marks.damages += 1;
+    // With everything else the note is gone of where session ids go on: then only the clock keeps them apart.
+    let has_clock = !env.plan.resets_clock && env.plan.clock_ms == 0;
     let kind = env.dice.below(10);
-    if kind < 2 {
+    if kind < 2 && has_clock {
         env.note(format_args!("everything of {number} is lost"));
         server.disk.files().iter().for_each(|path| server.disk.lose(path));
         // Whoever goes on with files that nobody can see leaves some that look complete.
@@ -45,9 +55,10 @@ pub(super) fn strike(world: &mut World) {
     let is_epoch = name(&path).ends_with("Epoch");
     let (at, bit) = (env.dice.next(), env.dice.below(8));
     env.note(format_args!("damage of {number}, kind {kind}: {}", path.display()));
+    let kind = if kind < 5 && ends_epoch(&path, &files) { 9 } else { kind };
     let place = |length: usize| usize::try_from(at % length.max(1) as u64).unwrap_or(0);
     match kind {
-        2 | 3 => server.disk.lose(&path),
+        0..=3 => server.disk.lose(&path),
         4 => server.disk.damage(&path, |bytes| bytes.truncate(if is_epoch { 0 } else { place(bytes.len()) })),
         5 | 6 if !is_epoch => server.disk.damage(&path, |bytes| {
             let from = place(bytes.len());
@@ -72,4 +83,12 @@ fn is_struck(path: &Path) -> bool {
     let name = name(path);
     !name.starts_with("oxk.")
         && ["log.", "snapshot.", "acceptedEpoch", "currentEpoch"].iter().any(|kind| name.starts_with(kind))
+}
+
+/// Whether the log behind this one begins an epoch.
+fn ends_epoch(path: &Path, files: &[PathBuf]) -> bool {
+    let first = |path: &Path| i64::from_str_radix(name(path).strip_prefix("log.")?, 16).ok().map(Zxid);
+    let Some(own) = first(path) else { return false };
+    let next = files.iter().filter_map(|path| first(path)).filter(|other| own < *other).min();
+    next.is_some_and(|next| next.counter() == 1)
 }

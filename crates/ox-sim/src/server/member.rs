@@ -424,7 +424,9 @@ impl Process {
         if serves != std::mem::replace(&mut self.member.serves, serves) && serves {
             let last = self.state.last_zxid();
             env.note(format_args!("peer {}: serves at {last} as {:?}", who.server, self.replica.peer_state()));
-            if self.replica.peer_state() == Some(PeerState::Leading) {
+            // Who is established late, behind a later leader, decides about nobody.
+            let is_last = env.leaders.last_key_value().is_some_and(|(_, leader)| *leader == who);
+            if self.replica.peer_state() == Some(PeerState::Leading) && is_last {
                 env.history.starts.push(env.now);
             }
             let now = env.now;

@@ -3,8 +3,9 @@
 use crate::survives;
 use ox_sim::{Marks, Plan};
 
+/// All operations, in all roles; and everything is there after a restart of all.
 #[test]
-fn calm_weather() {
+fn k025_k140_calm_weather() {
     for (seed, voters, observers) in [(0, 3, 0), (1, 3, 0), (2, 3, 1), (3, 5, 0), (4, 2, 0), (5, 1, 1), (6, 7, 2)] {
         let outcome = survives(seed, &Plan::calm_ensemble(voters, observers));
         assert!(100 < outcome.marks.answers, "seed {seed}: {} answers", outcome.marks.answers);
@@ -50,13 +51,19 @@ fn f10_a_sync_fails_and_loses_its_data() {
     check(|plan| plan.lost_sync_ms = 500, |marks| marks.log_errors + marks.start_errors + marks.snapshot_errors);
 }
 
+/// Whose disk fails ends at once, and somebody else leads; it comes back with what its disk had reported.
+#[test]
+fn k010_k035_k036_a_disk_call_fails() {
+    check(|plan| (plan.disk_error_ms, plan.snap_count) = (300, 4), |marks| marks.log_errors * marks.leaders);
+}
+
 #[test]
 fn f18_disks_are_slow() {
     check(|plan| plan.slow_disk_ms = 500, |marks| marks.group_commits);
 }
 
 #[test]
-fn f17_the_disk_of_a_leader_hangs() {
+fn k095_the_disk_of_a_leader_hangs() {
     let faulty = |plan: &mut Plan| {
         (plan.hang_ms, plan.sync_ticks, plan.observers) = (700, 2, 0);
         (plan.think_us, plan.requests) = (100_000, 150);
@@ -65,12 +72,12 @@ fn f17_the_disk_of_a_leader_hangs() {
 }
 
 #[test]
-fn f14_files_of_a_member_are_damaged() {
+fn k041_files_of_a_member_are_damaged() {
     check(|plan| (plan.damage_ms, plan.kill_ms) = (700, 1_500), |marks| marks.quarantines);
 }
 
 #[test]
-fn f22_everything_of_a_member_is_lost() {
+fn k057_everything_of_a_member_is_lost() {
     let faulty = |plan: &mut Plan| (plan.damage_ms, plan.kill_ms, plan.victim) = (200, 800, 1);
     check(faulty, |marks| marks.wiped);
 }
@@ -102,7 +109,7 @@ fn f25_servers_do_not_hear_each_other() {
 }
 
 #[test]
-fn f28_connections_of_servers_break_in_the_middle_of_a_packet() {
+fn k029_connections_of_servers_break_in_the_middle_of_a_packet() {
     check(|plan| plan.wire_ms = 300, |marks| marks.wires_cut);
 }
 
@@ -117,7 +124,7 @@ fn sessions_move_between_servers() {
 }
 
 #[test]
-fn histories_are_replaced() {
+fn k031_histories_are_replaced() {
     let faulty = |plan: &mut Plan| {
         (plan.partition_ms, plan.power_ms, plan.wire_ms) = (800, 1_500, 800);
         (plan.requests, plan.commit_log) = (150, 3);

@@ -96,3 +96,33 @@ fn seed_82_a_lost_log() {
 fn seed_134_a_directory_that_was_emptied() {
     survives(134, &Plan::of(134));
 }
+
+/// A learner whose disk had hung told its leader of a client that had gone long before.
+#[test]
+fn seed_2028_a_client_that_had_gone() {
+    survives(2028, &Plan::of(2028));
+}
+
+/// The checker took a leader that was established late for the one that had ended a session.
+#[test]
+fn seed_2454_a_late_leader_ends_no_session() {
+    survives(2454, &Plan::of(2454));
+}
+
+/// The simulator took a file away that was being read.
+#[test]
+fn seed_2118_a_file_that_is_lost_during_a_start() {
+    survives(2118, &Plan::of(2118).with_voters(3));
+}
+
+/// The simulator took away the note of where session ids go on, and the clock that would have kept them apart.
+#[test]
+fn seed_1019_a_member_without_a_memory_and_without_a_clock() {
+    survives(1019, &Plan::of(1019));
+}
+
+/// A lost log was not missed, because the epoch behind it began with a request that was refused.
+#[test]
+fn seed_2802_the_end_of_an_epoch_is_lost() {
+    survives(2802, &Plan::of(2802));
+}

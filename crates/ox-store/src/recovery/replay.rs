@@ -150,8 +150,16 @@ impl<'a> Chain<'a> {
         let digests = Digests::new(state, base.last, base.reach, base.digest);
         let window = Window::new(self.rules.member.map_or(0, |member| member.window));
         let found = Replay { last: base.last, reach: base.reach, digests, window, ..Replay::default() };
-        let mut run =
-            Run { chain: self, base, state, found, seen: Zxid(i64::MIN), pending: None, lookback: Lookback::new(self) };
+        let mut run = Run {
+            chain: self,
+            base,
+            state,
+            found,
+            seen: Zxid(i64::MIN),
+            pending: None,
+            entered: None,
+            lookback: Lookback::new(self),
+        };
         for (index, log) in self.logs.iter().enumerate().skip(start) {
             run.log(log, index + 1 == self.logs.len())?;
         }
@@ -237,6 +245,8 @@ struct Run<'a> {
     seen: Zxid,
     /// Damage at the end of a log that is harmless if the next record continues the history.
     pending: Option<Error>,
+    /// An epoch that has begun and was not proven to continue the one before: the records on both sides.
+    entered: Option<(Zxid, Zxid)>,
     lookback: Lookback<'a>,
 }
 
@@ -345,9 +355,10 @@ impl Run<'_> {
         let outcome = self.state.replay(&record);
         let was_trusted = self.found.digests.are_trusted();
         let differs = self.found.digests.after(zxid, record.digest, outcome.digest_differs, self.state);
-        if before.epoch() < zxid.epoch() && !self.chain.rules.allow_gaps {
-            self.check_epoch(log, before, zxid, was_trusted && differs, &record)?;
+        if before.epoch() < zxid.epoch() {
+            self.entered = Some((before, zxid));
         }
+        self.check_epoch(log, was_trusted && differs, &record)?;
         let fits = record.digest.is_some_and(|digest| digest.version == DIGEST_VERSION) && !outcome.digest_differs;
         let starts_epoch = before.epoch() < zxid.epoch() && fits && self.state.options().digest_enabled;
         let passes = |newer: &&Zxid| **newer == zxid || (starts_epoch && **newer == Zxid::new(zxid.epoch(), 0));
@@ -405,16 +416,15 @@ impl Run<'_> {
         Err(error)
     }
 
-    /// A new epoch may begin with any number of records of the old one missing; its first digest tells.
-    fn check_epoch(
-        &self,
-        log: &LogFile,
-        after: Zxid,
-        found: Zxid,
-        differs: bool,
-        record: &Record<'_>,
-    ) -> Result<(), Error> {
-        let is_first = self.base.is_nothing && after == Zxid::ZERO && found != Zxid::new(1, 1);
+    /// A new epoch may begin with any number of records of the old one missing; its first digest tells. Refused
+    /// requests have none.
+    fn check_epoch(&mut self, log: &LogFile, differs: bool, record: &Record<'_>) -> Result<(), Error> {
+        let Some((after, found)) = self.entered.filter(|_| !self.chain.rules.allow_gaps) else { return Ok(()) };
+        if record.digest.is_some() {
+            self.entered = None;
+        }
+        let starts = record.header.zxid == found;
+        let is_first = starts && self.base.is_nothing && after == Zxid::ZERO && found != Zxid::new(1, 1);
         let proven = record.digest.is_some_and(|digest| digest.tree_digest == self.state.digest());
         if differs || (is_first && !proven) {
             return Err(Error::EpochGap { after, found, path: log.path.clone() });

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// K12, K13: the old history or the new one, never a mix, and never the old one after the new.
 #[test]
-fn k013_installing_survives_power_cuts_and_failing_calls() {
+fn k012_k013_installing_survives_power_cuts_and_failing_calls() {
     cut_power_everywhere(&Life::new(), Life::be_replaced, 1_000);
     cut_power_twice(&Life::new(), Life::be_replaced);
     fail_everywhere(&Life::new(), Life::be_replaced);

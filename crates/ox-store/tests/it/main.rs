@@ -13,6 +13,7 @@ mod known_cases;
 mod life;
 mod log;
 mod member;
+mod member_cases;
 mod sim;
 mod stream;
 mod truncate;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[test]
-fn following_survives_power_cuts_and_failing_calls() {
+fn k004_following_survives_power_cuts_and_failing_calls() {
     let start = Life::new();
     cut_power_everywhere(&start, Life::follow, 1_000);
     cut_power_twice(&start, Life::follow);

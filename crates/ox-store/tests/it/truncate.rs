@@ -8,7 +8,7 @@ use ox_store::{OpenedMember, Truncated};
 
 /// K11, K20, K21: nothing that stays is lost, nothing that went comes back.
 #[test]
-fn k021_truncating_survives_power_cuts_and_failing_calls() {
+fn k020_k021_truncating_survives_power_cuts_and_failing_calls() {
     cut_power_everywhere(&Life::new(), Life::be_cut, 1_000);
     cut_power_twice(&Life::new(), Life::be_cut);
     fail_everywhere(&Life::new(), Life::be_cut);
@@ -20,7 +20,7 @@ fn k021_truncating_survives_power_cuts_and_failing_calls() {
 /// K17, K18: cut exactly where asked, across logs and epochs, with snapshots on either side; the records that follow are
 /// found again.
 #[test]
-fn k017_truncated_exactly() {
+fn k017_k018_truncated_exactly() {
     let all = [txns(1, 1..=9, 0), txns(3, 1..=6, 0)].concat();
     for snapshots in [&[][..], &[zx(1, 3)], &[zx(1, 5), zx(1, 9)], &[zx(3, 2), zx(3, 6)]] {
         for (to, _) in all.iter().chain(&[(Zxid::ZERO, 0)]) {

@@ -87,3 +87,20 @@ fn a_wiped_server_does_not_vote() {
         assert!(served < realm.served() && realm.is_whole(), "seed {seed}: {:?}", realm.states());
     }
 }
+
+/// P69: with a server that sees both parts of a divided ensemble there is one leader, and it stays.
+#[test]
+fn k101_a_bridge_between_two_parts_does_not_unrest_them() {
+    for seed in 0..8 {
+        let mut realm = Realm::new(seed, 5, 0);
+        realm.run(1_500);
+        for (a, b) in [(1, 4), (1, 5), (2, 4), (2, 5)] {
+            realm.set_link(a, b, false);
+        }
+        realm.run(6_000);
+        let (established, served) = (realm.marks["established"], realm.served());
+        realm.run(10_000);
+        assert!(served < realm.served(), "seed {seed}: nothing is served");
+        assert!(realm.marks["established"] <= established + 1, "seed {seed}: {:?}", realm.marks);
+    }
+}

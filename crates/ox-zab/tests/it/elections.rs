@@ -171,3 +171,28 @@ fn observers_do_not_answer_each_other_for_ever() {
     observer.on_notification(1, ServerId(3), says(PeerState::Looking, 1), &quorums, &mut out);
     assert_eq!(out.len(), 1, "it looks for one");
 }
+
+/// Those that have a leader may have been elected by other rounds and hold other zxids for it: a newcomer joins.
+#[test]
+fn k081_who_comes_back_joins_although_votes_differ() {
+    let quorums = Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId)));
+    for (round, other_round) in [(1, 1), (4, 4), (4, 9), (9, 4)] {
+        let own = Vote { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };
+        let mut election = Election::new(ServerId(1), PeerState::Following, ElectionSettings::default(), own);
+        let mut out = Outgoing::new();
+        assert_eq!(election.look(0, own, &quorums, &mut out), None);
+        let says = |state, zxid, round| {
+            let vote = Vote { leader: ServerId(3), zxid: Zxid(zxid), epoch: 2 };
+            Notification { state, vote, round, has_version: true }
+        };
+        let following = says(PeerState::Following, 7, round);
+        assert_eq!(
+            election.on_notification(1, ServerId(2), following, &quorums, &mut out),
+            None,
+            "the leader may be gone"
+        );
+        let leading = says(PeerState::Leading, 9, other_round);
+        let joined = election.on_notification(2, ServerId(3), leading, &quorums, &mut out);
+        assert_eq!(joined, Some(ServerId(3)), "rounds {round} and {other_round}");
+    }
+}

@@ -284,7 +284,7 @@ fn a_higher_promise_makes_the_leader_step_down() {
 
 /// A follower that does not acknowledge is let go of, although it answers pings.
 #[test]
-fn a_follower_that_does_not_acknowledge_is_let_go() {
+fn k098_a_follower_that_does_not_acknowledge_is_let_go() {
     let mut script = Script::established();
     script.comes(3, 1);
     script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
@@ -364,5 +364,65 @@ fn not_too_many_observers_get_the_history_at_a_time() {
         script.comes(second, 1);
         let given = script.hears(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
         assert_ne!(given, [Effect::Close(LinkId(second.unsigned_abs()))]);
+    }
+}
+
+/// Whatever is proposed and committed between the steps in which a learner is brought up to date, it gets each
+/// transaction once, in order, and each commit behind its proposal.
+#[test]
+fn k023_a_learner_gets_everything_once_whenever_it_comes() {
+    for moments in 0..32_u32 {
+        let mut script = Script::established();
+        let (mut all, mut counter) = (Effects::new(), 0);
+        let mut moment = |script: &mut Script, all: &mut Effects, number: u32| {
+            if moments >> number & 1 == 1 {
+                counter += 1;
+                all.extend(script.proposes(counter));
+                all.extend(script.durable(zxid(2, counter)));
+                all.extend(script.hears(2, Message::Ack(zxid(2, counter))));
+            }
+        };
+        moment(&mut script, &mut all, 0);
+        all.extend(script.comes(3, 1));
+        moment(&mut script, &mut all, 1);
+        let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
+        all.extend(script.hears(3, promise));
+        moment(&mut script, &mut all, 2);
+        moment(&mut script, &mut all, 3);
+        all.extend(script.hears(3, Message::Ack(zxid(2, 0))));
+        moment(&mut script, &mut all, 4);
+        let (mut proposed, mut committed) = (Vec::new(), Vec::new());
+        for effect in all {
+            match effect {
+                Effect::Send(LinkId(3), Message::Proposal(txn)) => proposed.push(txn.zxid),
+                Effect::Send(LinkId(3), Message::Commit(zxid)) => {
+                    assert!(proposed.contains(&zxid), "{moments:b}: {zxid} is committed before it is proposed");
+                    committed.push(zxid);
+                }
+                _ => (),
+            }
+        }
+        let expected: Vec<_> = (1..=counter).map(|counter| zxid(2, counter)).collect();
+        assert_eq!((&proposed, &committed), (&expected, &expected), "{moments:b}");
+    }
+}
+
+/// To give away much history takes its time: only who stands still is late.
+#[test]
+fn k097_a_large_history_may_take_longer_than_the_limit() {
+    for moves in [true, false] {
+        let mut script = Script::established();
+        script.comes(3, 1);
+        script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+        let mut all = Effects::new();
+        for _ in 0..60 {
+            all.extend(script.passes(50));
+            let now_ms = script.now_ms;
+            script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
+            if moves {
+                script.leader.on_progress(now_ms, LinkId(3));
+            }
+        }
+        assert_eq!(all.contains(&Effect::Close(LinkId(3))), !moves);
     }
 }

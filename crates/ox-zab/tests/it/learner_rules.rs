@@ -134,6 +134,26 @@ fn k002_the_history_is_acknowledged_when_it_is_durable() {
     assert_eq!(served, [send(Message::Ack(zxid(3, 0))), Effect::UpToDate(Epoch(3))]);
 }
 
+/// One writer, one order: the history, its epoch, and only then what the new leader proposes; acknowledgements follow the
+/// reports, however late they come.
+#[test]
+fn k003_k004_k005_the_disk_gets_everything_in_one_order() {
+    let mut script = Script::promised(claim());
+    let mut all = script.hears(Message::Diff(zxid(1, 4)));
+    for message in [proposal(1, 4), Message::Commit(zxid(1, 4)), proposal(3, 1), new_leader(3)] {
+        all.extend(script.hears(message));
+    }
+    assert_eq!(all[1..3], append_and_commit(1, 4));
+    assert_eq!(all[3..], [Effect::Disk(DiskJob::CurrentEpoch(Epoch(3)))]);
+    assert!(!script.learner.takes_packets(), "what follows depends on the disk");
+    assert_eq!(script.durable(zxid(1, 4)), [], "the epoch is not durable yet");
+    assert_eq!(script.finished(DiskDone::CurrentEpoch(Epoch(3))), [send(Message::Ack(zxid(3, 0)))]);
+    let served = script.hears(Message::UpToDate);
+    assert_eq!(served.last(), Some(&Effect::Append(txn(3, 1))));
+    assert_eq!(script.durable(zxid(1, 4)), []);
+    assert_eq!(script.durable(zxid(3, 1)), [send(Message::Ack(zxid(3, 1)))]);
+}
+
 /// A proposal before NEWLEADER, its commit behind the acknowledgement: before UPTODATE, and after it.
 #[test]
 fn k006_a_commit_may_come_behind_the_acknowledgement() {

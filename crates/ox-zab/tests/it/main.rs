@@ -12,4 +12,5 @@ mod leader_rules;
 mod learner_rules;
 mod master_rules;
 mod peer_options;
+mod peer_rules;
 mod realm;

@@ -1,0 +1,167 @@
+//! Known cases of members' files.
+
+use crate::life::{Life, loaded, open, quarantined, state_of, txns, with_logs, worked, zx};
+use crate::sim::{names, remove};
+use crate::workload::{SESSION, make};
+use ox_proto::log_frame::{begin_log_frame, end_log_frame};
+use ox_proto::txn::{Record, Txn, TxnHeader};
+use ox_proto::{OpCode, Zxid};
+use ox_store::disk::Keep;
+use ox_store::{Error, MemberOptions, Standing};
+use ox_tree::State;
+
+/// A start applies the whole log, agreed on or not; nothing of that becomes a snapshot, so that the end can still go.
+#[test]
+fn k024_a_start_makes_nothing_permanent_that_may_have_to_go() {
+    let (mut life, opened) = with_logs(&[zx(1, 5)]);
+    let before = names(&life.disk, "snapshot.");
+    drop(opened);
+    life.disk.restart_process();
+    let mut opened = life.open().unwrap();
+    assert_eq!(loaded(std::mem::replace(&mut opened.standing, Standing::Empty)).state.last_zxid(), zx(3, 6));
+    assert_eq!(names(&life.disk, "snapshot."), before);
+    life.truncate(&mut opened, zx(3, 2)).unwrap();
+    // A snapshot that was asked for before comes too late.
+    let late = opened.store.write_snapshot(&state_of(&[txns(1, 1..=9, 0), txns(3, 1..=6, 0)].concat()).freeze());
+    assert!(matches!(late, Err(Error::SnapshotAhead { .. })));
+    drop(opened);
+    life.check_after(Keep::Nothing, "truncated");
+}
+
+/// A snapshot that is newer than every record is all that is needed.
+#[test]
+fn k032_a_snapshot_behind_which_nothing_is_logged() {
+    let (mut life, mut opened) = with_logs(&[]);
+    life.accept(&mut opened, 4).unwrap();
+    life.install(&mut opened, txns(4, 1..=3, 7)).unwrap();
+    life.take_over(&mut opened, 4).unwrap();
+    assert_eq!(names(&life.disk, "log."), [""; 0]);
+    drop(opened);
+    life.check_after(Keep::Nothing, "only a snapshot");
+}
+
+/// The second snapshot of a leader takes the place of the first.
+#[test]
+fn k033_two_snapshots_shortly_after_each_other() {
+    let (mut life, mut opened) = with_logs(&[zx(1, 5)]);
+    life.accept(&mut opened, 4).unwrap();
+    life.install(&mut opened, txns(4, 1..=3, 7)).unwrap();
+    life.install(&mut opened, txns(4, 1..=3, 8)).unwrap();
+    life.install(&mut opened, [txns(4, 1..=3, 8), txns(4, 4..=9, 2)].concat()).unwrap();
+    life.take_over(&mut opened, 4).unwrap();
+    life.append(&mut opened, &[txns(4, 10..=12, 0)]).unwrap();
+    drop(opened);
+    for keep in [Keep::Nothing, Keep::Everything] {
+        life.check_after(keep, "the last one counts");
+    }
+}
+
+/// Purging and snapshots of other threads do not get in the way of a history that is replaced.
+#[test]
+fn k034_nobody_else_works_on_the_files_while_they_are_replaced() {
+    let (mut life, mut opened) = with_logs(&[zx(1, 5), zx(1, 9), zx(3, 3)]);
+    life.accept(&mut opened, 4).unwrap();
+    let store = opened.store.clone();
+    let old = state_of(&life.txns).freeze();
+    std::thread::scope(|scope| {
+        let maintenance = scope.spawn(move || {
+            for _ in 0..200 {
+                _ = store.purge(3, &|| false);
+                _ = store.write_snapshot(&old);
+            }
+        });
+        for salt in 1..40 {
+            life.install(&mut opened, txns(4, 1..=3, salt)).unwrap();
+        }
+        maintenance.join().unwrap();
+    });
+    life.take_over(&mut opened, 4).unwrap();
+    life.append(&mut opened, &[txns(4, 4..=6, 0)]).unwrap();
+    drop(opened);
+    for keep in [Keep::Nothing, Keep::Everything] {
+        life.check_after(keep, "replaced");
+    }
+}
+
+/// A log that was cut away and one that is begun in its place have one name: whatever is removed later, it is not that.
+#[test]
+fn k055_a_name_that_is_used_again() {
+    let (mut life, mut opened) = with_logs(&[zx(1, 5)]);
+    let before = names(&life.disk, "log.");
+    life.truncate(&mut opened, zx(1, 6)).unwrap();
+    for (zxid, _) in txns(1, 7..=9, 0) {
+        opened.log.roll();
+        life.append(&mut opened, &[vec![(zxid, 9)]]).unwrap();
+    }
+    assert!(names(&life.disk, "log.").iter().any(|name| before.contains(name)), "a name is used again");
+    for _ in 0..3 {
+        _ = opened.store.purge(3, &|| false);
+    }
+    drop(opened);
+    for keep in [Keep::Nothing, Keep::Everything] {
+        life.check_after(keep, "cut and continued");
+    }
+}
+
+/// Snapshots without the logs that were written behind them are not taken for the whole history.
+#[test]
+fn k109_snapshots_without_their_logs() {
+    let (disk, _) = worked();
+    for name in names(&disk, "log.") {
+        remove(&disk, &name);
+    }
+    let reason = quarantined(&disk, &MemberOptions::new(1), "without its logs");
+    assert!(reason.contains("log."), "{reason}");
+}
+
+#[test]
+fn k110_two_processes_on_one_directory() {
+    let (life, opened) = with_logs(&[]);
+    assert!(matches!(open(&life.disk).map(|_| ()), Err(Error::Locked(_))));
+    drop(opened);
+    life.disk.restart_process();
+    assert!(open(&life.disk).is_ok());
+}
+
+/// The end of an epoch is missed although the next one begins with a request that was refused, and so without a digest.
+#[test]
+fn the_end_of_an_epoch_that_is_lost() {
+    for refused in 0..3 {
+        let mut life = Life::new();
+        life.options.log.snap_count = 1_000_000;
+        let mut opened = life.open().unwrap();
+        life.accept(&mut opened, 3).unwrap();
+        life.take_over(&mut opened, 3).unwrap();
+        life.append(&mut opened, &[txns(1, 1..=4, 0)]).unwrap();
+        opened.log.roll();
+        life.append(&mut opened, &[txns(1, 5..=8, 0)]).unwrap();
+        opened.log.roll();
+        let mut state = state_of(&life.txns);
+        for counter in 1..=refused + 2 {
+            let mut frames = Vec::new();
+            if counter <= refused {
+                refuse(&mut state, zx(3, counter), &mut frames);
+            } else {
+                make(&mut state, zx(3, counter), 0, &mut frames);
+            }
+            _ = opened.log.append(&frames, zx(3, counter), zx(3, counter), 1).unwrap();
+            opened.log.sync().unwrap();
+        }
+        drop(opened);
+        life.disk.restart_process();
+        assert_eq!(loaded(life.open().unwrap().standing).state.digest(), state.digest());
+        life.disk.restart_process();
+        remove(&life.disk, "log.100000005");
+        quarantined(&life.disk, &MemberOptions::new(1), &format!("{refused} refused"));
+    }
+}
+
+/// A record as it is made for a request that was refused.
+fn refuse(state: &mut State, zxid: Zxid, frames: &mut Vec<u8>) {
+    let header = TxnHeader { session: SESSION, cxid: 1, zxid, time_ms: 1, kind: OpCode::Error.code() };
+    let record = Record { header, txn: Txn::Error { err: -101 }, digest: None };
+    state.replay(&record);
+    let mark = begin_log_frame(frames);
+    record.put(frames);
+    end_log_frame(frames, mark);
+}

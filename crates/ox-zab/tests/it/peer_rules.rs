@@ -1,0 +1,158 @@
+//! One member, from role to role: what it claims, and what it leaves behind.
+
+use bytes::Bytes;
+use ox_proto::Zxid;
+use ox_zab::{
+    DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message,
+    Notification, Peer, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, ServerId, Standing, Timing, Txn,
+    Vote,
+};
+
+const LINK: LinkId = LinkId(7);
+
+fn zxid(epoch: u32, counter: u32) -> Zxid {
+    Zxid::new(epoch, counter)
+}
+
+/// Server 1 of three, with nothing in its history.
+struct Script {
+    peer: Peer,
+    now_ms: i64,
+}
+
+impl Script {
+    fn new(standing: Standing) -> (Self, Effects) {
+        let settings = PeerSettings {
+            server: ServerId(1),
+            kind: LearnerKind::Follower,
+            quorums: Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId))),
+            config: Bytes::new(),
+            config_version: 0,
+            timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
+            election: ElectionSettings::default(),
+        };
+        let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
+        let history = History::new(Zxid::ZERO, 500, 1 << 20);
+        let mut script = Self { peer: Peer::new(settings, Recovered { epochs, history, standing }), now_ms: 0 };
+        let started = script.step(|peer, now, out| peer.start(now, out));
+        (script, started)
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Peer, i64, &mut Effects)) -> Effects {
+        let mut out = Effects::new();
+        step(&mut self.peer, self.now_ms, &mut out);
+        out
+    }
+
+    fn told(&mut self, from: i64, state: PeerState, leader: i64, zxid: Zxid, round: i64) -> Effects {
+        let vote = Vote { leader: ServerId(leader), zxid, epoch: i64::from(zxid.epoch()) };
+        let note = Notification { state, vote, round, has_version: true };
+        self.step(|peer, now, out| peer.on_notification(now, ServerId(from), note, out))
+    }
+
+    fn hears(&mut self, message: Message) -> Effects {
+        self.step(|peer, now, out| peer.on_message(now, LINK, message, out))
+    }
+
+    fn done(&mut self, done: DiskDone) -> Effects {
+        self.step(|peer, now, out| peer.on_done(now, done, out))
+    }
+
+    /// Follows server 3 in epoch 1.
+    fn following() -> Self {
+        let (mut script, _) = Self::new(Standing::History);
+        script.told(2, PeerState::Looking, 3, Zxid::ZERO, 1);
+        let elected = script.told(3, PeerState::Looking, 3, Zxid::ZERO, 1);
+        assert!(elected.contains(&Effect::Dial(ServerId(3))), "{elected:?}");
+        script.step(|peer, now, out| peer.on_dialed(now, Some(LINK), out));
+        script.hears(Message::LeaderInfo(Epoch(1)));
+        script.done(DiskDone::AcceptedEpoch(Epoch(1)));
+        script.hears(Message::Diff(Zxid::ZERO));
+        script.hears(Message::NewLeader { epoch: Epoch(1), config: Bytes::new() });
+        script.done(DiskDone::CurrentEpoch(Epoch(1)));
+        assert!(script.hears(Message::UpToDate).contains(&Effect::UpToDate(Epoch(1))));
+        script
+    }
+}
+
+/// The vote that a member has told server 2.
+fn vote(effects: &Effects) -> Option<Vote> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Notify(ServerId(2), note) => Some(note.vote),
+        _ => None,
+    })
+}
+
+/// A proposal that is logged and not committed is claimed: a new leader that lacks it must have it cut.
+#[test]
+fn k001_claims_are_made_of_the_log() {
+    let mut script = Script::following();
+    script.hears(Message::Proposal(Txn { zxid: zxid(1, 1), record: Bytes::new() }));
+    script.step(|peer, now, out| peer.on_durable(now, zxid(1, 1), out));
+    let left = script.step(|peer, now, out| peer.on_link_gone(now, LINK, out));
+    assert_eq!(vote(&left), Some(Vote { leader: ServerId(1), zxid: zxid(1, 1), epoch: 1 }));
+    script.told(2, PeerState::Looking, 2, zxid(1, 2), 2);
+    script.told(3, PeerState::Looking, 2, zxid(1, 2), 2);
+    script.now_ms += 300;
+    script.step(|peer, now, out| peer.on_time(now, out));
+    script.step(|peer, now, out| peer.on_dialed(now, Some(LINK), out));
+    script.hears(Message::LeaderInfo(Epoch(2)));
+    let promise = script.done(DiskDone::AcceptedEpoch(Epoch(2)));
+    let claim = Message::AckEpoch { last: zxid(1, 1), current: Some(Epoch(1)) };
+    assert_eq!(promise, [Effect::Send(LINK, claim)]);
+}
+
+/// Between two roles a member waits for its disk, and takes no part in anything.
+#[test]
+fn k008_k030_nothing_of_an_old_role_reaches_a_new_one() {
+    let mut script = Script::following();
+    script.hears(Message::Proposal(Txn { zxid: zxid(1, 1), record: Bytes::new() }));
+    let left = script.step(|peer, now, out| peer.on_link_gone(now, LINK, out));
+    assert!(left.contains(&Effect::Leave(Reason::LinkLost)) && !left.contains(&Effect::Looking), "{left:?}");
+    assert_eq!(script.told(3, PeerState::Looking, 3, Zxid::ZERO, 9), [], "what it could say is not certain");
+    assert_eq!(script.hears(Message::Commit(zxid(1, 1))), []);
+    let looks = script.step(|peer, now, out| peer.on_durable(now, zxid(1, 1), out));
+    assert!(looks.contains(&Effect::Looking));
+    assert_eq!(vote(&looks).map(|vote| vote.zxid), Some(zxid(1, 1)));
+}
+
+/// An attempt to lead that fails has used up its epoch, and changed nothing that is claimed.
+#[test]
+fn k022_an_attempt_to_lead_changes_no_claim_and_uses_its_epoch_up() {
+    let (mut script, _) = Script::new(Standing::History);
+    for attempt in 1..4 {
+        let round = attempt;
+        script.told(2, PeerState::Looking, 1, Zxid::ZERO, round);
+        script.told(3, PeerState::Looking, 1, Zxid::ZERO, round);
+        assert!(script.peer.leader().is_some());
+        script.step(|peer, now, out| peer.on_link(now, LINK, out));
+        let (server, kind, accepted) = (ServerId(2), LearnerKind::Follower, Epoch(attempt - 1));
+        let promised = script.hears(Message::Hello { server, kind, accepted, config_version: 0 });
+        assert_eq!(promised, [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(attempt)))]);
+        script.done(DiskDone::AcceptedEpoch(Epoch(attempt)));
+        script.now_ms += 1_100;
+        let left = script.step(|peer, now, out| peer.on_time(now, out));
+        assert!(left.contains(&Effect::Leave(Reason::NoQuorum)), "{left:?}");
+        assert_eq!(vote(&left), Some(Vote { leader: ServerId(1), zxid: Zxid::ZERO, epoch: 0 }));
+    }
+}
+
+/// Whose files are damaged neither votes nor is voted for, whatever others say; it joins the leader there is.
+#[test]
+fn k041_who_is_in_quarantine_does_not_vote() {
+    let (mut script, started) = Script::new(Standing::Quarantined);
+    assert_eq!(vote(&started), Some(Vote { leader: ServerId(1), zxid: Zxid(-1), epoch: -1 }));
+    for from in [2, 3] {
+        let heard = script.told(from, PeerState::Looking, 1, zxid(1, 9), 1);
+        assert!(vote(&heard).is_none_or(|vote| vote.zxid == Zxid(-1)), "{heard:?}");
+    }
+    script.now_ms += 1_000;
+    script.step(|peer, now, out| peer.on_time(now, out));
+    assert_eq!(script.peer.state(), PeerState::Looking);
+    script.told(2, PeerState::Following, 3, zxid(1, 9), 1);
+    let joins = script.told(3, PeerState::Leading, 3, zxid(1, 9), 1);
+    assert!(joins.contains(&Effect::Dial(ServerId(3))));
+    script.step(|peer, now, out| peer.on_dialed(now, Some(LINK), out));
+    let uncounted = Message::AckEpoch { last: Zxid::ZERO, current: None };
+    assert_eq!(script.hears(Message::LeaderInfo(Epoch(4))), [Effect::Send(LINK, uncounted)]);
+}
