@@ -243,18 +243,26 @@ impl Mixed {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Checks that all members show the same tree, and that no digest was wrong. Returns the tree.
+    /// Checks that no digest of a transaction was wrong, for members that have lost no leader under load: Apache then
+    /// may count some that are its own fault. It applies what is in its log while it still applies what is committed,
+    /// and 3.8 may log transactions twice.
+    pub(super) fn check_mismatches(&self, at: usize) -> Result<()> {
+        let process = self.members[at].process.as_ref().context("the member does not run")?;
+        let mntr = process.four_letter_word("mntr")?;
+        ensure!(mntr.contains("zk_digest_mismatches_count\t0\n"), "server {} finds wrong digests", at + 1);
+        Ok(())
+    }
+
+    /// Checks that all members show the same tree, and that ours found no digest wrong. Returns the tree.
     pub(super) fn check_equal(&self) -> Result<Tree> {
         let mut first: Option<Tree> = None;
         for at in 0..self.len() {
             let mut client = Roamer::new(vec![self.address(at)])?;
             let tree = client.walk().with_context(|| format!("walk server {}", at + 1))?;
             client.close()?;
-            let process = self.members[at].process.as_ref().context("the member does not run")?;
-            let mntr = process.four_letter_word("mntr")?;
-            // Restarted under load below a leader of its own kind, 3.8 logs transactions twice, and stumbles over that.
-            let is_right = mntr.contains("zk_digest_mismatches_count\t0\n") || self.software(at) == Software::Apache38;
-            ensure!(is_right, "server {} finds wrong digests", at + 1);
+            if self.software(at) == Software::Oxkeeper {
+                self.check_mismatches(at)?;
+            }
             let different = first.as_ref().map_or_else(Vec::new, |first| differences(first, &tree));
             if !different.is_empty() {
                 let shown = different[..different.len().min(DIFFERENCES_SHOWN)].join("\n");

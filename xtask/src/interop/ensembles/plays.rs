@@ -50,6 +50,7 @@ pub(super) fn serves(workspace: &Workspace, home: &Path, letters: &str) -> Resul
     let tree = mixed.check_equal()?;
     ensure!(!tree.keys().any(|path| path.starts_with("/e-")), "ephemeral nodes outlive their sessions");
     mixed.check_digests()?;
+    (0..mixed.len()).try_for_each(|at| mixed.check_mismatches(at))?;
     Ok(format!("{} nodes", tree.len()))
 }
 
@@ -111,6 +112,7 @@ pub(super) fn joins(workspace: &Workspace, home: &Path, letters: &str, catch: Ca
     ensure!(said.contains(words), "`{words}` is not in the log of server {}\n{said}", ours + 1);
     write_some(&mixed)?;
     mixed.check_digests()?;
+    (0..mixed.len()).try_for_each(|at| mixed.check_mismatches(at))?;
     let tree = mixed.check_equal()?;
     Ok(format!("{} led, {} nodes", mixed.software(leader), tree.len()))
 }
