@@ -3,11 +3,13 @@
 mod call;
 mod nodes;
 mod paths;
+mod protected;
 mod server_ops;
 mod shared;
 mod watching;
 
 pub(crate) use call::Call;
+pub(crate) use nodes::{names, node, put_create};
 pub(crate) use paths::chroot;
 pub(crate) use shared::Shared;
 

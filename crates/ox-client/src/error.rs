@@ -28,6 +28,8 @@ struct Inner {
     path: Option<String>,
     kind: ErrorKind,
     outcome: Outcome,
+    /// The place in a multi.
+    at: Option<usize>,
 }
 
 /// The cause of an [`Error`].
@@ -83,7 +85,7 @@ pub enum Outcome {
 
 impl Error {
     pub(crate) fn new(op: &'static str, path: Option<&str>, kind: ErrorKind, outcome: Outcome) -> Self {
-        Self(Box::new(Inner { op, path: path.map(str::to_owned), kind, outcome }))
+        Self(Box::new(Inner { op, path: path.map(str::to_owned), kind, outcome, at: None }))
     }
 
     /// An error before anything was sent.
@@ -104,6 +106,12 @@ impl Error {
             Err(code) => ErrorKind::UnknownCode(code),
         };
         Self::early(op, path, kind)
+    }
+
+    /// The operation was part of a multi.
+    pub(crate) fn in_multi(mut self, at: usize) -> Self {
+        self.0.at = Some(at);
+        self
     }
 
     /// The cause.
@@ -144,6 +152,11 @@ impl Error {
         self.0.outcome
     }
 
+    /// Which operation of a [`Multi`](crate::Multi) failed, counted from 0.
+    pub fn failed_at(&self) -> Option<usize> {
+        self.0.at
+    }
+
     /// The node it was about.
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
@@ -157,7 +170,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { op, path, kind, outcome } = &*self.0;
+        let Inner { op, path, kind, outcome, at } = &*self.0;
+        if at.is_some() {
+            f.write_str("multi: ")?;
+        }
         match path {
             Some(path) => write!(f, "{op} {path}: {kind}")?,
             None => write!(f, "{op}: {kind}")?,

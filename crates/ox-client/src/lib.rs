@@ -18,11 +18,14 @@
 //! # }
 //! ```
 //!
+//! Programs without a runtime use [`blocking::Client`].
+//!
 //! Start with [`Client`]; [`Builder`] has the settings, [`State`] tells how the session is, [`Error`] what a failure means. Inside, a
 //! pure session core decides what is sent when and what an answer belongs to; a small driver moves bytes and time between it and
 //! the socket.
 
 pub mod acl;
+pub mod blocking;
 mod builder;
 mod client;
 mod core;
@@ -31,6 +34,7 @@ mod error;
 mod event;
 mod feed;
 mod limits;
+mod multi;
 mod retry;
 mod servers;
 mod state;
@@ -42,6 +46,7 @@ pub use builder::Builder;
 pub use client::Client;
 pub use error::{Error, ErrorKind, Outcome};
 pub use event::{Event, EventKind};
+pub use multi::{Multi, MultiRead, MultiResults, ReadResult, ReadResults, Slot, WriteResult};
 pub use ox_proto::{ErrorCode, SessionId, Stat, Zxid};
 pub use retry::RetryPolicy;
 pub use servers::Server;

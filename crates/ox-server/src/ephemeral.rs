@@ -3,7 +3,7 @@
 use crate::register::ConnFigures;
 use crate::server::{Server, StartError};
 use crate::shared::Fatal;
-use ox_config::Config;
+use ox_config::{Config, FourLetterWords};
 use ox_proto::connect::{ConnectRequest, ConnectResponse};
 use ox_proto::frame::split_frame;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
@@ -37,8 +37,8 @@ impl Server {
     /// Starts a standalone server for tests, on a free port of the loopback and with a directory that is removed when
     /// the returned handle is dropped.
     ///
-    /// Session timeouts from 100 ms are granted, nodes with a time to live are allowed, connections are not counted,
-    /// and the log is not synced: the data survives [`Ephemeral::restart`], not the machine.
+    /// Session timeouts from 100 ms are granted, nodes with a time to live and all four-letter words are allowed,
+    /// connections are not counted, and the log is not synced: the data survives [`Ephemeral::restart`], not the machine.
     ///
     /// ```
     /// let mut server = ox_server::Server::ephemeral()?;
@@ -76,6 +76,7 @@ impl Ephemeral {
         config.storage.force_sync = false;
         config.storage.pre_alloc_bytes = 0;
         config.extended_types = true;
+        config.four_letter_words = FourLetterWords::All;
         change(&mut config);
         let server = Server::start(config.clone())?;
         let address = server.address().ok_or_else(|| StartError::Setup(io::ErrorKind::AddrNotAvailable.into()))?;

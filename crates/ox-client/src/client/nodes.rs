@@ -60,7 +60,12 @@ impl Client {
         self.create_bytes(path, data.bytes(), &options.into()).await
     }
 
-    async fn create_bytes(&self, path: &str, data: Option<&[u8]>, options: &CreateOptions) -> Result<Created, Error> {
+    pub(crate) async fn create_bytes(
+        &self,
+        path: &str,
+        data: Option<&[u8]>,
+        options: &CreateOptions,
+    ) -> Result<Created, Error> {
         let inner = self.inner("create", path)?;
         let reply = self
             .call(Call {

@@ -346,7 +346,6 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     pub(crate) fn on_open(&mut self, now_ms: i64) {
         self.link = Link::Greeting { since_ms: now_ms };
         self.last_heard_ms = now_ms;
-        self.wants_to_move = false;
         let (session, password) = if self.is_known { (self.id, self.password) } else { Default::default() };
         let hello = ConnectRequest {
             last_zxid_seen: self.last_zxid,
@@ -366,6 +365,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             return;
         }
         self.link = Link::Away;
+        self.wants_to_move = false;
         self.out.clear();
         self.proving.clear();
         self.pings.clear();

@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod blocking;
+mod chaos;
+mod limits;
+mod servers;
 mod sessions;
 mod watches;
 
