@@ -2,7 +2,6 @@
 
 use super::Client;
 use crate::core::{Ask, Ending, Failure, Refused, Reply, Submitted, WatchAsk};
-use crate::driver;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::retry::RetryPolicy;
 use crate::watch::Watcher;
@@ -11,7 +10,7 @@ use ox_proto::{OpCode, Reader};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use tokio::time::timeout_at;
+use tokio::time::{sleep, timeout_at};
 
 /// A request.
 pub(crate) struct Call<'a> {
@@ -61,10 +60,7 @@ impl Call<'_> {
 impl Client {
     /// Sends a request and waits for a good answer.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
-        self.call_with(self.retry, call).await
-    }
-
-    pub(crate) async fn call_with(&self, retry: RetryPolicy, call: Call<'_>) -> Result<Reply, Error> {
+        let retry = self.retry;
         let mut begun = None;
         let mut tries = 0;
         loop {
@@ -79,7 +75,7 @@ impl Client {
             }
             let elapsed = begun.map_or(Duration::ZERO, |begun: Instant| begun.elapsed());
             let Some(pause) = retry.pause(tries, elapsed) else { return Err(error) };
-            driver::pause(tokio::time::Instant::now() + pause).await;
+            sleep(pause).await;
         }
     }
 
