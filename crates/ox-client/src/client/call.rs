@@ -12,6 +12,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout_at};
 
+/// What sending a request again means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing: it changes nothing.
+    Read,
+    /// Twice is as good as once.
+    Idempotent,
+    /// It may happen twice.
+    Write,
+}
+
 /// A request.
 pub(crate) struct Call<'a> {
     /// How the application calls it.
@@ -19,8 +30,7 @@ pub(crate) struct Call<'a> {
     pub(crate) op: OpCode,
     /// As the application named it.
     pub(crate) path: Option<&'a str>,
-    /// Sending it twice is as good as once.
-    pub(crate) is_repeatable: bool,
+    pub(crate) kind: Kind,
     /// Writes the body.
     pub(crate) encode: &'a (dyn Fn(&mut Vec<u8>) + Sync),
     pub(crate) watch: Option<&'a Watcher>,
@@ -42,7 +52,7 @@ impl Call<'_> {
             Some(Ending::AuthFailed) => ErrorKind::AuthFailed,
             Some(Ending::Closed) => ErrorKind::Closed,
         };
-        let is_definite = !failure.sent || self.is_repeatable;
+        let is_definite = !failure.sent || self.kind == Kind::Read;
         self.error(kind, if is_definite { Outcome::DidNotHappen } else { Outcome::Unknown })
     }
 
@@ -70,7 +80,8 @@ impl Client {
                 Err(error) => error,
             };
             tries += 1;
-            if !error.is_retriable() || error.outcome() == Outcome::Unknown {
+            let is_safe = error.outcome() == Outcome::DidNotHappen || call.kind == Kind::Idempotent;
+            if !error.is_retriable() || !is_safe {
                 return Err(error);
             }
             let elapsed = begun.map_or(Duration::ZERO, |begun: Instant| begun.elapsed());
