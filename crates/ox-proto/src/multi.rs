@@ -1,8 +1,10 @@
 //! The list encoding of multi and multiRead: a header before each element, a header with `done` at the end.
 
 use crate::OpCode;
+use crate::Stat;
 use crate::jute::{DecodeError, Jute, Reader, jute};
-use crate::request::{CreateRequest, CreateTtlRequest, PathVersion, PathWatch, SetDataRequest};
+use crate::reply::{CreatedReply, DataReply};
+use crate::request::{CreateRequest, CreateTtlRequest, PathVersion, PathWatch, SetDataRequest, Text};
 
 jute! {
     /// Precedes each element, and ends the list when `done`.
@@ -114,6 +116,49 @@ impl<'a> MultiOp<'a> {
     }
 }
 
+/// One element of the reply to a multi or multiRead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MultiResult<'a> {
+    /// create: the final name.
+    Created(Text<'a>),
+    /// create2, createTTL or createContainer.
+    Created2(CreatedReply<'a>),
+    /// delete or check.
+    Done,
+    /// setData.
+    Set(Stat),
+    /// getData.
+    Data(DataReply<'a>),
+    /// getChildren.
+    Children(Option<Vec<Text<'a>>>),
+    /// An error code.
+    Error(i32),
+}
+
+impl<'a> MultiResult<'a> {
+    /// Reads the next result; `None` at the end of the list.
+    pub fn next(from: &mut Reader<'a>) -> Result<Option<Self>, DecodeError> {
+        let header = from.get::<MultiHeader>()?;
+        if header.done {
+            return Ok(None);
+        }
+        if header.op == -1 {
+            return Ok(Some(Self::Error(from.get()?)));
+        }
+        let op = OpCode::try_from(header.op).map_err(DecodeError::UnknownType)?;
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the elements are a short list of the opcodes")]
+        Ok(Some(match op {
+            OpCode::Create => Self::Created(from.get()?),
+            OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => Self::Created2(from.get()?),
+            OpCode::Delete | OpCode::Check => Self::Done,
+            OpCode::SetData => Self::Set(from.get()?),
+            OpCode::GetData => Self::Data(from.get()?),
+            OpCode::GetChildren => Self::Children(from.get()?),
+            _ => return Err(DecodeError::UnknownType(header.op)),
+        }))
+    }
+}
+
 /// Appends an error result.
 pub fn put_error_result(out: &mut Vec<u8>, err: i32) {
     MultiHeader { op: -1, done: false, err }.put(out);
@@ -134,6 +179,26 @@ mod tests {
         assert_eq!(MultiOp::next(&mut from), Ok(Some(check)));
         assert_eq!(MultiOp::next(&mut from), Ok(None));
         assert_eq!(&out[out.len() - 9..], [0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn results_are_read_up_to_the_end() {
+        let mut out = Vec::new();
+        MultiHeader { op: OpCode::Create.code(), done: false, err: 0 }.put(&mut out);
+        crate::jute::put_text(&mut out, "/a");
+        MultiHeader { op: OpCode::Delete.code(), done: false, err: 0 }.put(&mut out);
+        MultiHeader { op: OpCode::SetData.code(), done: false, err: 0 }.put(&mut out);
+        Stat::default().put(&mut out);
+        put_error_result(&mut out, -101);
+        MultiHeader::END.put(&mut out);
+        let mut from = Reader::new(&out);
+        let mut results = Vec::new();
+        while let Some(result) = MultiResult::next(&mut from).unwrap() {
+            results.push(result);
+        }
+        let created = MultiResult::Created(Some("/a".into()));
+        assert_eq!(results, [created, MultiResult::Done, MultiResult::Set(Stat::default()), MultiResult::Error(-101)]);
+        assert!(from.is_empty());
     }
 
     #[test]

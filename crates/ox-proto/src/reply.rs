@@ -1,8 +1,10 @@
 //! Reply headers and the reply bodies that are more than a shared record.
 
-use crate::Zxid;
+use crate::acl::RawAcls;
 use crate::frame::{begin_frame, end_frame};
 use crate::jute::{Jute, jute};
+use crate::request::{Buffer, Text};
+use crate::{Stat, Zxid};
 
 jute! {
     /// Precedes every reply body after the handshake.
@@ -14,6 +16,56 @@ jute! {
         zxid: Zxid,
         /// 0 or an error code.
         err: i32,
+    }
+}
+
+jute! {
+    /// create2, createContainer and createTTL. create has the path alone.
+    CreatedReply<'a> {
+        /// The final name, with its sequence number.
+        path: Text<'a>,
+        /// The new node.
+        stat: Stat,
+    }
+}
+
+jute! {
+    /// getData and reconfig.
+    DataReply<'a> {
+        /// The data.
+        data: Buffer<'a>,
+        /// The node.
+        stat: Stat,
+    }
+}
+
+jute! {
+    /// getChildren2. getChildren has the names alone.
+    ChildrenReply<'a> {
+        /// Bare names, in any order.
+        children: Option<Vec<Text<'a>>>,
+        /// The node.
+        stat: Stat,
+    }
+}
+
+jute! {
+    /// getACL.
+    AclReply<'a> {
+        /// The list.
+        acl: RawAcls<'a>,
+        /// The node.
+        stat: Stat,
+    }
+}
+
+jute! {
+    /// An identity of a connection, in the list that answers whoAmI.
+    ClientInfo<'a> {
+        /// Authentication scheme.
+        scheme: Text<'a>,
+        /// Identity within the scheme.
+        user: Text<'a>,
     }
 }
 
@@ -35,6 +87,23 @@ pub fn put_reply(out: &mut Vec<u8>, header: ReplyHeader, body: impl FnOnce(&mut 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reader;
+
+    #[test]
+    fn bodies_round_trip() {
+        fn check<'a, T: Jute<'a> + PartialEq + std::fmt::Debug>(body: &T, out: &'a mut Vec<u8>) {
+            body.put(out);
+            let mut from = Reader::new(out);
+            assert_eq!(from.get::<T>().as_ref(), Ok(body));
+            assert!(from.is_empty());
+        }
+        let stat = Stat { version: 7, ..Stat::default() };
+        check(&CreatedReply { path: Some("/a0000000001".into()), stat }, &mut Vec::new());
+        check(&DataReply { data: None, stat }, &mut Vec::new());
+        check(&ChildrenReply { children: Some(vec![Some("a".into()), Some("b".into())]), stat }, &mut Vec::new());
+        check(&AclReply { acl: RawAcls::OPEN, stat }, &mut Vec::new());
+        check(&ClientInfo { scheme: Some("ip".into()), user: Some("::1".into()) }, &mut Vec::new());
+    }
 
     #[test]
     fn ping_reply_has_apaches_bytes() {

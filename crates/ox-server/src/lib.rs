@@ -8,10 +8,11 @@
 //! ```
 //!
 //! [`Server::start`] recovers the data and serves it; [`Server::wait`] says how it ended. A fatal error is a value:
-//! the server stops serving and reports it, the process is the caller's to end.
+//! the server stops serving and reports it, the process is the caller's to end. [`Server::ephemeral`] is for tests.
 
 mod clock;
 mod descriptors;
+mod ephemeral;
 mod inbox;
 mod io;
 mod java_text;
@@ -39,6 +40,7 @@ mod watchdog;
 mod words;
 
 pub use descriptors::TooFewDescriptors;
+pub use ephemeral::Ephemeral;
 pub use metrics::metrics_page;
 pub use server::{Server, StartError, Stopper};
 pub use shared::Fatal;

@@ -248,6 +248,10 @@ impl Server {
         self.shared.address.get().copied()
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// A handle that stops the server.
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.shared))

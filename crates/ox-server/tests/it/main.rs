@@ -7,6 +7,7 @@ mod asking;
 mod concurrency;
 mod crowds;
 mod docs;
+mod ephemeral;
 mod figures;
 mod formats;
 mod handshake;

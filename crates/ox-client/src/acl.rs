@@ -1,0 +1,33 @@
+//! Access control lists.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = ox_server::Server::ephemeral()?;
+//! # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+//! use ox_client::{CreateMode, CreateOptions, acl};
+//! client.add_auth("digest", b"bob:secret").await?;
+//! let options = CreateOptions::new(CreateMode::Persistent).with_acl(acl::creator());
+//! client.create("/mine", b"", &options).await?;
+//! let (list, _) = client.get_acl("/mine").await?;
+//! assert_eq!(&*list[0].scheme, "digest");
+//! # Ok(())
+//! # }
+//! ```
+
+pub use ox_proto::acl::{Acl, perms};
+
+/// Everybody may do everything.
+pub fn open() -> Vec<Acl> {
+    vec![Acl::new(perms::ALL, "world", "anyone")]
+}
+
+/// Everybody may read.
+pub fn read_only() -> Vec<Acl> {
+    vec![Acl::new(perms::READ, "world", "anyone")]
+}
+
+/// Whoever the creator has [proven](crate::Client::add_auth) to be may do everything, others nothing.
+pub fn creator() -> Vec<Acl> {
+    vec![Acl::new(perms::ALL, "auth", "")]
+}

@@ -1,0 +1,345 @@
+//! Several operations at once: all or nothing for writes, one look for reads.
+
+use crate::client::{Call, Client, Kind, names, node, put_create};
+use crate::core::Reply;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::types::{CreateOptions, Created, Data, Node, Version};
+use ox_proto::jute::Jute;
+use ox_proto::multi::{MultiHeader, MultiOp, MultiResult};
+use ox_proto::request::{PathVersion, PathWatch, SetDataRequest};
+use ox_proto::{ErrorCode, OpCode, Reader, Stat};
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+/// The place of an operation in a multi; it finds its result.
+#[derive(Debug)]
+pub struct Slot<T> {
+    at: usize,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Slot<T> {}
+
+impl<T> Slot<T> {
+    fn new(at: usize) -> Self {
+        Self { at, result: PhantomData }
+    }
+}
+
+/// One operation: how it is called, what it is about, and its encoding.
+#[derive(Debug)]
+struct Element {
+    name: &'static str,
+    path: String,
+}
+
+/// What both kinds of multi gather.
+#[derive(Debug)]
+struct List {
+    client: Client,
+    elements: Vec<Element>,
+    body: Vec<u8>,
+    /// The first path that is none.
+    invalid: Option<Error>,
+}
+
+impl List {
+    fn new(client: &Client) -> Self {
+        Self { client: client.clone(), elements: Vec::new(), body: Vec::new(), invalid: None }
+    }
+
+    fn push<T>(&mut self, name: &'static str, path: &str, put: impl FnOnce(&mut Vec<u8>, Cow<'_, str>)) -> Slot<T> {
+        match self.client.inner(name, path) {
+            Ok(inner) => put(&mut self.body, inner),
+            Err(error) => drop(self.invalid.get_or_insert(error)),
+        }
+        self.elements.push(Element { name, path: path.to_owned() });
+        Slot::new(self.elements.len() - 1)
+    }
+
+    async fn send(&mut self, name: &'static str, op: OpCode) -> Result<Reply, Error> {
+        if let Some(error) = self.invalid.take() {
+            return Err(error);
+        }
+        let body = &self.body;
+        let encode = |out: &mut Vec<u8>| {
+            out.extend_from_slice(body);
+            MultiHeader::END.put(out);
+        };
+        let kind = if op == OpCode::MultiRead { Kind::Read } else { Kind::Write };
+        self.client.call(Call { name, op, path: None, kind, encode: &encode, watch: None }).await
+    }
+}
+
+fn bad_reply(name: &'static str) -> Error {
+    Error::new(name, None, ErrorKind::BadReply, Outcome::Unknown)
+}
+
+/// The results in a reply, as many as there were operations.
+fn results<'a>(name: &'static str, reply: &'a Reply, count: usize) -> Result<Vec<MultiResult<'a>>, Error> {
+    let mut from = Reader::new(&reply.body);
+    let mut results = Vec::new();
+    while let Some(result) = MultiResult::next(&mut from).map_err(|_| bad_reply(name))? {
+        results.push(result);
+    }
+    if results.len() == count { Ok(results) } else { Err(bad_reply(name)) }
+}
+
+/// Writes that happen together or not at all; see [`Client::multi`].
+#[derive(Debug)]
+#[must_use = "nothing happens before `commit`"]
+pub struct Multi(List);
+
+impl Client {
+    /// Begins a list of writes that happen together or not at all.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_client::{CreateMode, ErrorCode, Version};
+    /// client.create("/balance", b"7", CreateMode::Persistent).await?;
+    ///
+    /// let mut multi = client.multi();
+    /// multi.check("/balance", 0);
+    /// let booked = multi.set("/balance", b"5", Version::Any);
+    /// let entry = multi.create("/entry-", b"-2", CreateMode::PersistentSequential);
+    /// let results = multi.commit().await?;
+    /// assert_eq!(results.get(booked).version, 1);
+    /// assert_eq!(results.get(entry).path, "/entry-0000000001");
+    ///
+    /// let mut multi = client.multi();
+    /// multi.create("/new", b"", CreateMode::Persistent);
+    /// multi.check("/balance", 0);
+    /// let error = multi.commit().await.unwrap_err();
+    /// assert_eq!(error.to_string(), "multi: check /balance: version does not match");
+    /// assert_eq!(error.failed_at(), Some(1));
+    /// assert!(client.exists("/new").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn multi(&self) -> Multi {
+        Multi(List::new(self))
+    }
+
+    /// Begins a list of reads that see the same state.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_client::{CreateMode, ErrorCode};
+    /// client.create("/a", b"1", CreateMode::Persistent).await?;
+    /// let mut reads = client.multi_read();
+    /// let node = reads.get("/a");
+    /// let nothing = reads.get("/b");
+    /// let names = reads.children("/");
+    /// let results = reads.send().await?;
+    /// assert_eq!(results.get(node)?.data, b"1");
+    /// assert_eq!(results.get(nothing).unwrap_err().code(), Some(ErrorCode::NoNode));
+    /// assert_eq!(results.get(names)?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn multi_read(&self) -> MultiRead {
+        MultiRead(List::new(self))
+    }
+}
+
+impl Multi {
+    /// Creates a node.
+    pub fn create(&mut self, path: &str, data: impl Data, options: impl Into<CreateOptions>) -> Slot<Created> {
+        let options = options.into();
+        self.0.push("create", path, |out, path| {
+            MultiHeader { op: options.mode.wire().0.code(), done: false, err: -1 }.put(out);
+            put_create(out, &path, data.bytes(), &options);
+        })
+    }
+
+    /// Changes a node's data.
+    pub fn set(&mut self, path: &str, data: impl Data, version: impl Into<Version>) -> Slot<Stat> {
+        let version = version.into().code();
+        self.0.push("set", path, |out, path| {
+            MultiOp::SetData(SetDataRequest { path: Some(path), data: data.bytes(), version }).put(out);
+        })
+    }
+
+    /// Deletes a node.
+    pub fn delete(&mut self, path: &str, version: impl Into<Version>) -> Slot<()> {
+        let version = version.into().code();
+        self.0.push("delete", path, |out, path| MultiOp::Delete(PathVersion { path: Some(path), version }).put(out))
+    }
+
+    /// Fails unless a node has this version.
+    pub fn check(&mut self, path: &str, version: impl Into<Version>) -> Slot<()> {
+        let version = version.into().code();
+        self.0.push("check", path, |out, path| MultiOp::Check(PathVersion { path: Some(path), version }).put(out))
+    }
+
+    /// Does all of it, or nothing: then the error is that of the operation that failed, and
+    /// [`Error::failed_at`] tells which.
+    pub async fn commit(mut self) -> Result<MultiResults, Error> {
+        let reply = self.0.send("multi", OpCode::Multi).await?;
+        let (list, shared) = (&self.0, self.0.client.shared());
+        let results = results("multi", &reply, list.elements.len())?;
+        let not_evaluated = ErrorCode::RuntimeInconsistency.code();
+        let failed =
+            |result: &MultiResult<'_>| matches!(result, MultiResult::Error(code) if ![0, not_evaluated].contains(code));
+        if let Some(at) = results.iter().position(failed)
+            && let MultiResult::Error(code) = results[at]
+        {
+            let Element { name, path } = &list.elements[at];
+            return Err(Error::refused(name, Some(path), code).in_multi(at));
+        }
+        let result = |result| {
+            Ok(match result {
+                MultiResult::Created(path) => Done::Created(Created {
+                    path: shared.outer(path.unwrap_or_default().into_owned()),
+                    stat: Stat::default(),
+                }),
+                MultiResult::Created2(created) => Done::Created(Created {
+                    path: shared.outer(created.path.unwrap_or_default().into_owned()),
+                    stat: created.stat,
+                }),
+                MultiResult::Done => Done::Nothing(()),
+                MultiResult::Set(stat) => Done::Stat(stat),
+                MultiResult::Data(_) | MultiResult::Children(_) | MultiResult::Error(_) => {
+                    return Err(bad_reply("multi"));
+                }
+            })
+        };
+        results.into_iter().map(result).collect::<Result<_, _>>().map(MultiResults)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Done {
+    Created(Created),
+    Stat(Stat),
+    Nothing(()),
+}
+
+/// What became of a [`Multi`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultiResults(Vec<Done>);
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The results that the operations of a [`Multi`] have.
+pub trait WriteResult: sealed::Sealed + Sized {
+    #[doc(hidden)]
+    fn of(results: &MultiResults, at: usize) -> Option<&Self>;
+}
+
+macro_rules! write_results {
+    ($($kind:ty => $variant:ident),*) => {
+        $(impl sealed::Sealed for $kind {}
+        impl WriteResult for $kind {
+            fn of(results: &MultiResults, at: usize) -> Option<&Self> {
+                match results.0.get(at) {
+                    Some(Done::$variant(result)) => Some(result),
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+write_results!(Created => Created, Stat => Stat, () => Nothing);
+
+impl MultiResults {
+    /// The result of an operation.
+    ///
+    /// # Panics
+    /// When the slot is of another multi.
+    pub fn get<T: WriteResult>(&self, slot: Slot<T>) -> &T {
+        T::of(self, slot.at).expect("a slot is used with the results of its own multi")
+    }
+}
+
+/// Reads of one state; see [`Client::multi_read`].
+#[derive(Debug)]
+#[must_use = "nothing happens before `send`"]
+pub struct MultiRead(List);
+
+impl MultiRead {
+    /// Reads a node.
+    pub fn get(&mut self, path: &str) -> Slot<Node> {
+        let watch = false;
+        self.0.push("get", path, |out, path| MultiOp::GetData(PathWatch { path: Some(path), watch }).put(out))
+    }
+
+    /// The names of a node's children.
+    pub fn children(&mut self, path: &str) -> Slot<Vec<String>> {
+        let watch = false;
+        self.0.push("children", path, |out, path| MultiOp::GetChildren(PathWatch { path: Some(path), watch }).put(out))
+    }
+
+    /// Reads all of it. Each read succeeds or fails by itself.
+    pub async fn send(mut self) -> Result<ReadResults, Error> {
+        let reply = self.0.send("multi read", OpCode::MultiRead).await?;
+        let results = results("multi read", &reply, self.0.elements.len())?;
+        let result = |(element, result): (&Element, MultiResult<'_>)| {
+            Ok(match result {
+                MultiResult::Data(data) => Ok(Seen::Node(node(&data))),
+                MultiResult::Children(children) => Ok(Seen::Names(names(children))),
+                MultiResult::Error(code) => Err(Error::refused(element.name, Some(&element.path), code)),
+                MultiResult::Created(_) | MultiResult::Created2(_) | MultiResult::Done | MultiResult::Set(_) => {
+                    return Err(bad_reply("multi read"));
+                }
+            })
+        };
+        self.0.elements.iter().zip(results).map(result).collect::<Result<_, _>>().map(ReadResults)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    Node(Node),
+    Names(Vec<String>),
+}
+
+/// What a [`MultiRead`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadResults(Vec<Result<Seen, Error>>);
+
+/// The results that the operations of a [`MultiRead`] have.
+pub trait ReadResult: sealed::Sealed + Sized {
+    #[doc(hidden)]
+    fn of(results: &ReadResults, at: usize) -> Option<Result<&Self, Error>>;
+}
+
+macro_rules! read_results {
+    ($($kind:ty => $variant:ident),*) => {
+        $(impl sealed::Sealed for $kind {}
+        impl ReadResult for $kind {
+            fn of(results: &ReadResults, at: usize) -> Option<Result<&Self, Error>> {
+                match results.0.get(at) {
+                    Some(Ok(Seen::$variant(result))) => Some(Ok(result)),
+                    Some(Err(error)) => Some(Err(error.clone())),
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+read_results!(Node => Node, Vec<String> => Names);
+
+impl ReadResults {
+    /// The result of an operation.
+    ///
+    /// # Panics
+    /// When the slot is of another multi.
+    pub fn get<T: ReadResult>(&self, slot: Slot<T>) -> Result<&T, Error> {
+        T::of(self, slot.at).expect("a slot is used with the results of its own multi")
+    }
+}

@@ -1,0 +1,80 @@
+//! The bytes' way to a server.
+//!
+//! An enum, so that TLS becomes one more variant and nothing else changes. SASL needs no transport of its own: its
+//! tokens are requests, sent behind the handshake and before the credentials.
+
+use crate::limits::ADDRESSES_MAX;
+use crate::servers::Server;
+use rand::seq::SliceRandom;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    Plain(TcpStream),
+}
+
+impl Transport {
+    /// Resolves the name and tries its addresses in random order, all of them within `limit`.
+    pub(crate) async fn dial(server: &Server, limit: Duration) -> io::Result<Self> {
+        let found = timeout(limit, lookup_host((server.host.as_str(), server.port))).await??;
+        let mut addresses: Vec<SocketAddr> = found.take(ADDRESSES_MAX).collect();
+        addresses.shuffle(&mut rand::rng());
+        let share = limit / u32::try_from(addresses.len()).unwrap_or(1).max(1);
+        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in addresses {
+            match timeout(share, TcpStream::connect(address)).await.unwrap_or_else(|late| Err(late.into())) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(Self::Plain(stream));
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// Asks a server whether it takes writes.
+    pub(crate) async fn takes_writes(server: &Server, limit: Duration) -> io::Result<bool> {
+        let mut stream = Self::dial(server, limit).await?;
+        stream.write_all(b"isro").await?;
+        let mut answer = [0; 2];
+        timeout(limit, stream.read_exact(&mut answer)).await??;
+        Ok(&answer == b"rw")
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Without a runtime.
+
+use crate::server;
+use ox_client::blocking::Client;
+use ox_client::{CreateMode, EventKind, State, Version, WatchMode};
+use std::time::Duration;
+
+#[test]
+fn threads_share_a_session() {
+    let server = server();
+    let client = Client::connect(&server.address().to_string()).unwrap();
+    client.create("/n", b"", CreateMode::Persistent).unwrap();
+    let (_, watch) = client.exists_and_watch("/other").unwrap();
+    let watch = watch.wait_for(Duration::from_millis(1)).unwrap_err();
+    let mut stream = client.watch("/n", WatchMode::Persistent).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    client.set("/n", b"x", Version::Any).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(client.get("/n").unwrap().stat.version, 200);
+    assert!((0..200).all(|_| stream.next().unwrap().kind == EventKind::NodeDataChanged));
+    client.create("/other", b"", CreateMode::Persistent).unwrap();
+    assert_eq!(watch.wait().kind, EventKind::NodeCreated);
+    let states = client.states();
+    client.close().unwrap();
+    assert_eq!(states.collect::<Vec<_>>(), [State::Connected, State::Closed]);
+}
+
+#[test]
+fn the_last_clone_ends_session_and_thread() {
+    let server = server();
+    let (one, other) = (Client::connect(&server.address().to_string()), Client::connect(&server.address().to_string()));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    one.create("/mine", b"", CreateMode::Ephemeral).unwrap();
+    let (_, watch) = other.exists_and_watch("/mine").unwrap();
+    drop(one);
+    assert_eq!(watch.wait().kind, EventKind::NodeDeleted);
+}

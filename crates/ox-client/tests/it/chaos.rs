@@ -1,0 +1,176 @@
+//! Random requests while connections are dropped at random: what the client promises holds all the same.
+
+use crate::{builder, client, server, soon};
+use ox_client::{Client, CreateMode, EventKind, Outcome, RetryPolicy, Version, WatchMode, WatchStream, Zxid};
+use ox_server::Ephemeral;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg32;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+const SEEDS: u64 = 6;
+const ROUNDS: usize = 150;
+
+/// Drops the connection of a session now and then.
+fn annoy(server: &Ephemeral, client: &Client, random: &mut Pcg32) {
+    if random.random_ratio(1, 8) {
+        server.drop_connection(client.session().unwrap().id);
+    }
+}
+
+/// A stream, and how far it has told what happened to one node.
+struct Follower {
+    stream: WatchStream,
+    told: Zxid,
+    has_missed: bool,
+}
+
+impl Follower {
+    /// Takes what is there, without waiting.
+    async fn catch_up(&mut self, path: &str) {
+        loop {
+            let mut next = pin!(self.stream.next());
+            let event = poll_fn(|cx| match next.as_mut().poll(cx) {
+                Poll::Ready(event) => Poll::Ready(Some(event)),
+                Poll::Pending => Poll::Ready(None),
+            });
+            let Some(event) = event.await else { return };
+            let event = event.expect("the session goes on");
+            if event.kind == EventKind::Missed {
+                self.has_missed = true;
+            } else if event.path == path {
+                let zxid = event.zxid.expect("the server tells it");
+                assert!(self.told < zxid, "events come in order, once");
+                self.told = zxid;
+            }
+        }
+    }
+}
+
+/// Whoever sees a state has been told of it; nothing is executed twice, and nothing out of order.
+async fn play(seed: u64) {
+    let server = server();
+    let mut random = Pcg32::seed_from_u64(seed);
+    let (writer, reader) = (client(&server).await, client(&server).await);
+    writer.create("/n", b"0", CreateMode::Persistent).await.unwrap();
+    let stream = reader.watch("/", WatchMode::PersistentRecursive).await.unwrap();
+    let mut follower = Follower { stream, told: Zxid::ZERO, has_missed: true };
+    let mut version = 0;
+    for _ in 0..ROUNDS {
+        annoy(&server, &writer, &mut random);
+        match soon(writer.set("/n", b"x", version)).await {
+            Ok(stat) => assert_eq!(stat.version, version + 1),
+            Err(error) => assert_eq!(error.outcome(), Outcome::Unknown, "{error}"),
+        }
+        let seen = soon(writer.get("/n")).await.unwrap().stat.version;
+        assert!((version..=version + 1).contains(&seen), "a write happens once or not at all");
+        version = seen;
+        annoy(&server, &reader, &mut random);
+        let node = soon(reader.get("/n")).await.unwrap();
+        follower.catch_up("/n").await;
+        assert!(node.stat.mzxid <= follower.told || follower.has_missed, "the event comes first");
+        if follower.has_missed {
+            let node = soon(reader.get("/n")).await.unwrap();
+            (follower.told, follower.has_missed) = (follower.told.max(node.stat.mzxid), false);
+            follower.catch_up("/n").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_come_before_the_state_they_announce() {
+    for seed in 0..SEEDS {
+        play(seed).await;
+    }
+}
+
+/// Pipelines of writes and reads: each read sees the write before it, answers come in order, and a dropped future
+/// takes nothing from the others.
+async fn pipeline(seed: u64) {
+    let server = server();
+    let mut random = Pcg32::seed_from_u64(seed);
+    let client = builder(&server).retry(RetryPolicy::None).connect().await.unwrap();
+    let patient = client.with_retry(RetryPolicy::times(100));
+    patient.create("/n", b"", CreateMode::Persistent).await.unwrap();
+    for round in 0..ROUNDS {
+        let values: Vec<String> = (0..8).map(|step| format!("{round}.{step}")).collect();
+        let tasks: Vec<_> = values
+            .iter()
+            .map(|value| {
+                let (client, value) = (client.clone(), value.clone());
+                let is_dropped = random.random_ratio(1, 5);
+                tokio::spawn(async move {
+                    let written = client.set("/n", &value, Version::Any);
+                    let read = client.get("/n");
+                    if is_dropped {
+                        let mut written = pin!(written);
+                        return poll_fn(|cx| {
+                            let _ = written.as_mut().poll(cx);
+                            Poll::Ready(None)
+                        })
+                        .await;
+                    }
+                    let (written, read) = tokio::join!(written, read);
+                    Some((written.ok()?, value, read.ok()?))
+                })
+            })
+            .collect();
+        annoy(&server, &client, &mut random);
+        let mut last = 0;
+        for task in tasks {
+            let Some((stat, value, node)) = soon(task).await.unwrap() else { continue };
+            assert!(last < stat.version, "writes are executed in the order they were sent");
+            last = stat.version;
+            assert_eq!((node.data, node.stat.version), (value.into_bytes(), stat.version));
+        }
+        soon(patient.sync("/")).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn pipelines_stay_in_order() {
+    for seed in 0..SEEDS {
+        pipeline(seed).await;
+    }
+}
+
+/// Protected nodes while connections are dropped: as many as were promised, and no ghosts.
+#[tokio::test]
+async fn protected_nodes_leave_no_ghosts() {
+    let server = server();
+    let (maker, other) = (client(&server).await, client(&server).await);
+    other.create("/q", b"", CreateMode::Persistent).await.unwrap();
+    let mut random = Pcg32::seed_from_u64(7);
+    let mut made = Vec::new();
+    for round in 0..200 {
+        let creating = maker.create_protected("/q/n-", b"", CreateMode::EphemeralSequential);
+        let mut creating = pin!(creating);
+        let is_dropped = random.random_ratio(1, 5);
+        if random.random_ratio(1, 2) {
+            let first = poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx).is_pending())).await;
+            assert!(first, "round {round}: it takes an answer");
+            server.drop_connection(maker.session().unwrap().id);
+        }
+        if !is_dropped {
+            made.push(soon(creating).await.unwrap().path);
+        }
+    }
+    // Whoever cleans up behind a dropped future does so within the session, which ends here.
+    soon(maker.sync("/q")).await.unwrap();
+    let mut expected = made.clone();
+    expected.sort();
+    soon(async {
+        loop {
+            let (names, changed) = other.children_and_watch("/q").await.unwrap();
+            let mut found: Vec<_> = names.iter().map(|name| format!("/q/{name}")).collect();
+            found.sort();
+            if found == expected {
+                return;
+            }
+            assert!(expected.iter().all(|path| found.contains(path)), "what was promised is there");
+            changed.await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,74 @@
+//! What happens at the bounds.
+
+use crate::{builder, client, server, soon};
+use ox_client::{CreateMode, ErrorKind, EventKind, Outcome, Version, WatchMode};
+
+#[tokio::test]
+async fn more_requests_than_may_be_under_way_wait_their_turn() {
+    let server = server();
+    let client = builder(&server).max_in_flight(4).connect().await.unwrap();
+    client.create("/n", b"", CreateMode::Persistent).await.unwrap();
+    let tasks: Vec<_> = (0..200)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.set("/n", b"", Version::Any).await.map(|stat| stat.version) })
+        })
+        .collect();
+    let mut versions = Vec::new();
+    for task in tasks {
+        versions.push(soon(task).await.unwrap().unwrap());
+    }
+    versions.sort_unstable();
+    assert_eq!(versions, (1..=200).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_request_that_no_server_takes_is_refused_here() {
+    let server = server();
+    let client = client(&server).await;
+    let error = client.create("/n", vec![0; 1 << 20], CreateMode::Persistent).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TooLarge, Outcome::DidNotHappen));
+    client.create("/n", vec![7; 1_000_000], CreateMode::Persistent).await.unwrap();
+    assert_eq!(client.get("/n").await.unwrap().data, vec![7; 1_000_000]);
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_reads_says_what_is_missing() {
+    let server = server();
+    let (watcher, writer) = (client(&server).await, client(&server).await);
+    writer.create("/n", b"", CreateMode::Persistent).await.unwrap();
+    let mut stream = watcher.watch("/n", WatchMode::Persistent).await.unwrap();
+    let tasks: Vec<_> = (0..5000)
+        .map(|_| {
+            let writer = writer.clone();
+            tokio::spawn(async move { writer.set("/n", b"", Version::Any).await })
+        })
+        .collect();
+    for task in tasks {
+        soon(task).await.unwrap().unwrap();
+    }
+    soon(watcher.get("/n")).await.unwrap(); // all events are there
+    for _ in 0..4096 {
+        assert_eq!(stream.next().await.unwrap().kind, EventKind::NodeDataChanged);
+    }
+    assert_eq!(stream.next().await.unwrap().kind, EventKind::Missed);
+    writer.set("/n", b"", Version::Any).await.unwrap();
+    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::NodeDataChanged);
+}
+
+#[tokio::test]
+async fn many_watches_are_left_again() {
+    let server = server();
+    let (watcher, writer) = (client(&server).await, client(&server).await);
+    let name = "x".repeat(200);
+    let mut watches = Vec::new();
+    for number in 0..2000 {
+        watches.push(watcher.exists_and_watch(&format!("/{name}-{number}")).await.unwrap().1);
+    }
+    server.drop_connection(watcher.session().unwrap().id);
+    soon(watcher.sync("/")).await.unwrap();
+    for (number, watch) in watches.into_iter().enumerate().step_by(400) {
+        writer.create(&format!("/{name}-{number}"), b"", CreateMode::Persistent).await.unwrap();
+        assert_eq!(soon(watch).await.kind, EventKind::NodeCreated);
+    }
+}

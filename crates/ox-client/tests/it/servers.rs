@@ -1,0 +1,91 @@
+//! More than one server, and servers that lost the others.
+
+use crate::{PATIENCE, builder, client, server, soon};
+use ox_client::{Client, State};
+use ox_proto::SessionId;
+use ox_proto::connect::ConnectResponse;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+/// A server that lost the others: it greets, and says no more.
+async fn read_only_server() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut bytes = [0; 4];
+                stream.read_exact(&mut bytes).await.unwrap();
+                let mut out = Vec::new();
+                let (session, password) = (SessionId(77), [0; 16]);
+                let welcome = ConnectResponse { timeout_ms: 20_000, session, password, read_only: Some(true) };
+                welcome.put_frame(&mut out);
+                stream.write_all(&out).await.unwrap();
+                let mut rest = [0; 1024];
+                while stream.read(&mut rest).await.is_ok_and(|count| count != 0) {}
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_server_that_takes_writes_is_looked_for() {
+    let mut server = server();
+    let address = read_only_server().await;
+    server.stop().unwrap();
+    let both = format!("{address},{}", server.address());
+    let client = Client::builder().servers(&both).unwrap().shuffle(false).read_only(true).seed(7);
+    let client = soon(client.connect()).await.unwrap();
+    let mut states = client.states();
+    assert_eq!(states.next().await, Some(State::ConnectedReadOnly));
+    server.restart().unwrap();
+    assert!(matches!(soon(states.next()).await, Some(State::Suspended { .. })));
+    assert_eq!(soon(states.next()).await, Some(State::Connected));
+    assert_ne!(client.session().unwrap().id, SessionId(77), "that one was worth nothing");
+    soon(client.create("/a", b"", ox_client::CreateMode::Persistent)).await.unwrap();
+}
+
+#[tokio::test]
+async fn servers_that_do_not_answer_are_passed_over() {
+    let server = server();
+    // One that takes connections and is silent, one that takes none, and a name that nobody has.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let servers = format!("{},{closed},nobody.invalid:1,{}", silent.local_addr().unwrap(), server.address());
+    let client = Client::builder().servers(&servers).unwrap().shuffle(false);
+    let client = soon(client.session_timeout(Duration::from_secs(2)).connect()).await.unwrap();
+    assert_eq!(client.state(), State::Connected);
+}
+
+#[tokio::test]
+async fn a_list_without_the_current_server_moves_the_client() {
+    let (old, new) = (server(), server());
+    let client = client(&old).await;
+    let mut states = client.states();
+    states.next().await;
+    client.update_servers(&new.address().to_string()).unwrap();
+    assert!(matches!(soon(states.next()).await, Some(State::Suspended { .. })));
+    // Another ensemble, which does not know the session: that is how the test sees where the client went.
+    assert_eq!(soon(states.next()).await, Some(State::Expired));
+    assert!(client.update_servers("a:1/chroot").is_err());
+}
+
+#[tokio::test]
+async fn a_session_expires_by_itself_when_nobody_pings() {
+    let server = server();
+    let short = builder(&server).session_timeout(Duration::from_millis(300)).connect().await.unwrap();
+    assert_eq!(short.session().unwrap().timeout, Duration::from_millis(300));
+    let other = client(&server).await;
+    short.create("/mine", b"", ox_client::CreateMode::Ephemeral).await.unwrap();
+    // Pings keep it, however long nothing else is said.
+    let (_, gone) = other.exists_and_watch("/mine").await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(900), gone).await.is_err());
+    let (_, gone) = other.exists_and_watch("/mine").await.unwrap();
+    let ticket = short.detach().unwrap();
+    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    let error = builder(&server).resume(ticket).connect().await.unwrap_err();
+    assert_eq!(error.kind(), &ox_client::ErrorKind::SessionExpired);
+}

@@ -1,0 +1,74 @@
+//! Events, in order, whatever happens to the connection.
+
+use crate::{client, server, soon};
+use ox_client::{CreateMode, EventKind, Version, WatchMode, WatcherType};
+
+#[tokio::test]
+async fn what_happened_while_away_is_told() {
+    let server = server();
+    let (watcher, writer) = (client(&server).await, client(&server).await);
+    for path in ["/data", "/gone", "/parent", "/still"] {
+        writer.create(path, b"", CreateMode::Persistent).await.unwrap();
+    }
+    let (_, data) = watcher.get_and_watch("/data").await.unwrap();
+    let (_, gone) = watcher.get_and_watch("/gone").await.unwrap();
+    let (_, parent) = watcher.children_and_watch("/parent").await.unwrap();
+    let (_, new) = watcher.exists_and_watch("/new").await.unwrap();
+    let (_, still) = watcher.get_and_watch("/still").await.unwrap();
+    let id = watcher.session().unwrap().id;
+    server.drop_connection(id);
+    writer.set("/data", b"x", Version::Any).await.unwrap();
+    writer.delete("/gone", Version::Any).await.unwrap();
+    writer.create("/parent/child", b"", CreateMode::Persistent).await.unwrap();
+    writer.create("/new", b"", CreateMode::Persistent).await.unwrap();
+    assert_eq!(soon(data).await.kind, EventKind::NodeDataChanged);
+    assert_eq!(soon(gone).await.kind, EventKind::NodeDeleted);
+    assert_eq!(soon(parent).await.kind, EventKind::NodeChildrenChanged);
+    assert_eq!(soon(new).await.kind, EventKind::NodeCreated);
+    writer.set("/still", b"x", Version::Any).await.unwrap();
+    assert_eq!(soon(still).await.kind, EventKind::NodeDataChanged);
+}
+
+#[tokio::test]
+async fn streams_say_when_events_are_missing() {
+    let server = server();
+    let (watcher, writer) = (client(&server).await, client(&server).await);
+    let mut stream = watcher.watch("/", WatchMode::PersistentRecursive).await.unwrap();
+    writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
+    let event = soon(stream.next()).await.unwrap();
+    assert_eq!((event.kind, event.path.as_str()), (EventKind::NodeCreated, "/a"));
+    server.drop_connection(watcher.session().unwrap().id);
+    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::Missed);
+    watcher.sync("/").await.unwrap();
+    writer.create("/b", b"", CreateMode::Persistent).await.unwrap();
+    assert_eq!(soon(stream.next()).await.unwrap().path, "/b");
+    server.expire(watcher.session().unwrap().id).unwrap();
+    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::SessionEnded);
+    assert_eq!(soon(stream.next()).await, None);
+}
+
+#[tokio::test]
+async fn the_server_watches_only_what_somebody_wants() {
+    let server = server();
+    let client = client(&server).await;
+    client.create("/a", b"", CreateMode::Persistent).await.unwrap();
+    let (_, one) = client.get_and_watch("/a").await.unwrap();
+    let (_, two) = client.get_and_watch("/a").await.unwrap();
+    drop(one);
+    assert!(client.check_watches("/a", WatcherType::Data).await.unwrap());
+    // A new one is on its way while the last one goes.
+    let (watched, ()) = tokio::join!(client.get_and_watch("/a"), async { drop(two) });
+    let (_, three) = watched.unwrap();
+    client.set("/a", b"x", Version::Any).await.unwrap();
+    assert_eq!(soon(three).await.kind, EventKind::NodeDataChanged);
+    let stream = client.watch("/a", WatchMode::Persistent).await.unwrap();
+    assert!(client.check_watches("/a", WatcherType::Persistent).await.unwrap());
+    drop(stream);
+    assert!(!client.check_watches("/a", WatcherType::Any).await.unwrap());
+    let mut stream = client.watch("/a", WatchMode::Persistent).await.unwrap();
+    let (_, four) = client.get_and_watch("/a").await.unwrap();
+    client.remove_watches("/a", WatcherType::Any).await.unwrap();
+    assert_eq!(soon(four).await.kind, EventKind::WatchRemoved);
+    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::WatchRemoved);
+    assert_eq!(soon(stream.next()).await, None);
+}
