@@ -4,8 +4,8 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
     DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message,
-    Notification, Peer, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, ServerId, Standing, Timing, Txn,
-    Vote,
+    Notification, Peer, PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, ServerId, Standing,
+    Timing, Txn, Vote,
 };
 
 const LINK: LinkId = LinkId(7);
@@ -30,6 +30,7 @@ impl Script {
             config_version: 0,
             timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
             election: ElectionSettings::default(),
+            options: PeerOptions::default(),
         };
         let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
         let history = History::new(Zxid::ZERO, 500, 1 << 20);
