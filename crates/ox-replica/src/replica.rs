@@ -10,6 +10,7 @@ mod log_room;
 mod member;
 mod own;
 mod proposals;
+mod reconfig;
 mod sweep;
 mod syncs;
 
@@ -30,6 +31,7 @@ pub use log_room::Writes;
 use member::{Revalidating, Todo};
 use own::{Origin, Own, OwnWrites, Waiting, What};
 use ox_proto::connect::ConnectResponse;
+use ox_proto::ensemble::ChangeRules;
 use ox_proto::password::session_password;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
@@ -42,6 +44,7 @@ use ox_tree::read::{self, Asker, Question, Then};
 use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
+use reconfig::Changes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use sweep::Sweep;
@@ -64,6 +67,8 @@ pub struct ReplicaSettings {
     pub sweep_per_minute: i64,
     /// How long a container that never had a child is kept, 0 for ever.
     pub sweep_never_used_ms: i64,
+    /// Which changes of the ensemble are possible.
+    pub change_rules: ChangeRules,
 }
 
 /// Who agrees on the order of writes.
@@ -95,6 +100,9 @@ pub struct Replica {
     role: Role,
     /// The last transaction that was made here.
     last_made: Zxid,
+    /// The last transaction made here that changes the ensemble.
+    reconfigures_at: Option<Zxid>,
+    change_rules: ChangeRules,
     /// Everything up to here is agreed on.
     committed: Zxid,
     /// The disk holds everything up to here.
@@ -152,6 +160,8 @@ impl Replica {
             zab,
             role: Role::None,
             last_made: last,
+            reconfigures_at: None,
+            change_rules: settings.change_rules,
             committed: last,
             durable: last,
             begins: None,
@@ -509,13 +519,15 @@ impl Replica {
         if !self.log_room.writes().allow(op, body) {
             return self.in_turn(conn, What::Refused(xid, ErrorCode::ThrottledOp), state, out);
         }
-        let mut refused = None;
+        let (mut refused, mut made) = (None, op);
         let Some(stamp) = self.stamp(now, session) else { return };
         let digest_enabled = state.options().digest_enabled;
         let mut view = View::new(state, &mut self.pending, &ids, stamp);
         let header = header(stamp, xid);
-        let span = self.proposals.log_mut().record(header, |out| match ops::prepare(&mut view, op, body, out) {
+        let change = Changes { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
+        let span = self.proposals.log_mut().record(header, |out| match change.prepare(&mut view, op, body, out) {
             Verdict::Txn(kind) => {
+                made = kind;
                 let digest = (digest_enabled && kind != OpCode::Error).then(|| digest(view.digest()));
                 Some((kind.code(), digest))
             }
@@ -529,6 +541,7 @@ impl Replica {
         }
         match (span, refused) {
             (Some(span), _) => {
+                self.note_reconfig(made, stamp.zxid);
                 self.enter(Proposal::new(stamp.zxid, span, Maker::Own));
                 self.wait_for(own, 0);
             }

@@ -190,6 +190,19 @@ impl Election {
         }
     }
 
+    /// What this server is when somebody else leads.
+    pub fn set_learns_as(&mut self, learns_as: PeerState) {
+        self.learns_as = learns_as;
+    }
+
+    /// A configuration names the leader: there is no election.
+    pub fn appoint(&mut self, leader: ServerId, zxid: Zxid) {
+        // Compat: epoch and round are unknown until the leader is established.
+        self.outcome = (Vote { leader, zxid, epoch: -1 }, -1);
+        self.state = self.state_under(leader);
+        self.settled_at_ms = None;
+    }
+
     /// The leader is established for `epoch`: from now on the vote says so.
     pub fn on_epoch(&mut self, epoch: i64) {
         self.outcome.0.epoch = epoch;

@@ -10,6 +10,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a role takes what concerns it, the others take nothing")]
 
+use crate::configs::Configs;
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
 use crate::election::{Election, ElectionSettings, Link, Outgoing};
@@ -18,14 +19,14 @@ use crate::history::History;
 use crate::leader::{Candidate, Leader};
 use crate::learner::{Claim, Learner};
 use crate::message::{LearnerKind, Message, Txn};
-use crate::quorum::Quorums;
 use crate::timing::Timing;
 use crate::vote::{Notification, Vote};
-use bytes::Bytes;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How often a leader that does not answer yet is dialled, and how long in between.
 const DIALS_MAX: u32 = 10;
@@ -36,14 +37,8 @@ const DIAL_PAUSE_MS: i64 = 100;
 pub struct PeerSettings {
     /// Its number.
     pub server: ServerId,
-    /// Whether it votes.
-    pub kind: LearnerKind,
-    /// Who votes.
-    pub quorums: Quorums,
-    /// The configuration's text.
-    pub config: Bytes,
-    /// The configuration's version.
-    pub config_version: i64,
+    /// Who is there, and who votes.
+    pub configs: Configs,
     /// Of the ensemble.
     pub timing: Timing,
     /// Of elections.
@@ -79,13 +74,24 @@ enum Role {
     Leading(Box<Leader>),
     Dialing { leader: ServerId, attempts: u32, again_at_ms: Option<i64> },
     Learning(Box<Learner>),
-    Leaving,
+    /// What comes then, if that is known: this leader, without an election.
+    Leaving { next: Option<ServerId> },
+}
+
+/// A learner that a configuration sends elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    /// Applied first, so that who asked for it has the answer.
+    after: Zxid,
+    next: Option<ServerId>,
 }
 
 /// The machine.
 #[derive(Debug)]
 pub struct Peer {
     settings: PeerSettings,
+    kind: LearnerKind,
+    moving: Option<Moving>,
     epochs: Epochs,
     election: Election,
     role: Role,
@@ -104,14 +110,13 @@ impl Peer {
     pub fn new(settings: PeerSettings, recovered: Recovered) -> Self {
         let Recovered { epochs, history, standing } = recovered;
         let last = history.last();
-        let learns_as = match settings.kind {
-            LearnerKind::Follower => PeerState::Following,
-            LearnerKind::Observer => PeerState::Observing,
-        };
+        let kind = settings.configs.kind_of(settings.server);
         let own = Vote { leader: settings.server, zxid: last, epoch: epochs.current.0 };
         Self {
-            election: Election::new(settings.server, learns_as, settings.election, own),
+            election: Election::new(settings.server, learns_as(kind), settings.election, own),
             settings,
+            kind,
+            moving: None,
             epochs,
             role: Role::Looking,
             history,
@@ -132,7 +137,7 @@ impl Peer {
     /// What this member is doing.
     pub fn state(&self) -> PeerState {
         match self.role {
-            Role::Looking | Role::Leaving => PeerState::Looking,
+            Role::Looking | Role::Leaving { .. } => PeerState::Looking,
             Role::Leading(_) | Role::Dialing { .. } | Role::Learning(_) => self.election.state(),
         }
     }
@@ -150,7 +155,7 @@ impl Peer {
     /// Who leads, as far as this member knows.
     pub fn leader_id(&self) -> Option<ServerId> {
         match &self.role {
-            Role::Looking | Role::Leaving => None,
+            Role::Looking | Role::Leaving { .. } => None,
             Role::Leading(_) => Some(self.settings.server),
             Role::Dialing { leader, .. } => Some(*leader),
             Role::Learning(_) => Some(self.election.vote().leader),
@@ -169,7 +174,7 @@ impl Peer {
             Role::Leading(leader) => Some(leader.deadline()),
             Role::Dialing { again_at_ms, .. } => *again_at_ms,
             Role::Learning(learner) => learner.deadline(),
-            Role::Leaving => None,
+            Role::Leaving { .. } => None,
         }
     }
 
@@ -178,7 +183,7 @@ impl Peer {
         match &mut self.role {
             Role::Looking => {
                 let mut notes = Outgoing::new();
-                let elected = self.election.on_time(now_ms, &self.settings.quorums, &mut notes);
+                let elected = self.election.on_time(now_ms, self.settings.configs.quorums(), &mut notes);
                 self.after_election(now_ms, elected, notes, out);
             }
             Role::Dialing { leader, again_at_ms, .. } => {
@@ -188,26 +193,44 @@ impl Peer {
             }
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_time(cx)),
             Role::Learning(_) => self.learn(now_ms, out, |learner, cx| learner.on_time(cx)),
-            Role::Leaving => (),
+            Role::Leaving { .. } => (),
         }
     }
 
     /// A server says something on the election port.
     pub fn on_notification(&mut self, now_ms: i64, from: ServerId, note: Notification, out: &mut Effects) {
-        if matches!(self.role, Role::Leaving) {
+        if matches!(self.role, Role::Leaving { .. }) {
             return; // the vote is not known yet
         }
         self.note_emptiness(from, &note, out);
         let mut notes = Outgoing::new();
-        let elected = self.election.on_notification(now_ms, from, note, &self.settings.quorums, &mut notes);
+        let elected = self.election.on_notification(now_ms, from, note, self.settings.configs.quorums(), &mut notes);
         self.after_election(now_ms, elected, notes, out);
+    }
+
+    /// A server says which configuration is in force. It counts if it is newer, and comes from a server that is known
+    /// (K102), while nobody leads.
+    pub fn on_config(&mut self, now_ms: i64, from: ServerId, ensemble: Arc<Ensemble>, out: &mut Effects) {
+        let configs = &self.settings.configs;
+        let is_news = configs.committed().version() < ensemble.version();
+        if !matches!(self.role, Role::Looking) || !configs.is_dynamic() || !configs.is_member(from) || !is_news {
+            return;
+        }
+        let is_same = configs.committed().is_same(&ensemble);
+        let effect = Effect::Activate(ensemble, None);
+        if self.takes_config(&effect) {
+            out.push(effect);
+            if !is_same {
+                self.look(now_ms, out);
+            }
+        }
     }
 
     /// An election connection has come up or gone down.
     pub fn on_election_link(&mut self, now_ms: i64, server: ServerId, link: Link, out: &mut Effects) {
         let mut notes = Outgoing::new();
-        let elected = self.election.on_link(now_ms, server, link, &self.settings.quorums, &mut notes);
-        if !matches!(self.role, Role::Leaving) {
+        let elected = self.election.on_link(now_ms, server, link, self.settings.configs.quorums(), &mut notes);
+        if !matches!(self.role, Role::Leaving { .. }) {
             self.after_election(now_ms, elected, notes, out);
         }
     }
@@ -229,10 +252,11 @@ impl Peer {
         };
         let claim = Claim {
             server: self.settings.server,
-            kind: self.settings.kind,
+            kind: self.kind,
             epochs: self.epochs,
             last: self.durable,
-            config_version: self.settings.config_version,
+            config_version: self.settings.configs.committed().version(),
+            is_dynamic: self.settings.configs.is_dynamic(),
             wants_snapshot: self.wants_snapshot,
             standing: self.standing,
         };
@@ -269,7 +293,7 @@ impl Peer {
     /// Whether a link's packets are taken now; others wait.
     pub fn takes_packets(&self, link: LinkId) -> bool {
         match &self.role {
-            Role::Learning(learner) if learner.link() == link => learner.takes_packets(),
+            Role::Learning(learner) if learner.link() == link => learner.takes_packets() && self.moving.is_none(),
             _ => true,
         }
     }
@@ -331,7 +355,7 @@ impl Peer {
             Role::Looking if done == DiskDone::Founded => self.look(now_ms, out),
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_done(cx, done)),
             Role::Learning(_) => self.learn(now_ms, out, |learner, cx| learner.on_done(done, cx)),
-            Role::Looking | Role::Dialing { .. } | Role::Leaving => self.leave_further(now_ms, out),
+            Role::Looking | Role::Dialing { .. } | Role::Leaving { .. } => self.leave_further(now_ms, out),
         }
     }
 
@@ -341,7 +365,7 @@ impl Peer {
         match &self.role {
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_durable(cx, durable)),
             Role::Learning(_) => self.learn(now_ms, out, |learner, cx| learner.on_durable(durable, cx)),
-            Role::Looking | Role::Dialing { .. } | Role::Leaving => self.leave_further(now_ms, out),
+            Role::Looking | Role::Dialing { .. } | Role::Leaving { .. } => self.leave_further(now_ms, out),
         }
     }
 
@@ -371,6 +395,9 @@ impl Peer {
         if let Role::Leading(_) = self.role {
             self.lead(now_ms, out, |leader, cx| leader.flush(cx));
         }
+        if self.moving.is_some_and(|moving| moving.after <= self.applied) {
+            self.leave(now_ms, Reason::Reconfigured, out);
+        }
     }
 
     /// Gives up the role; the ensemble looks for another leader.
@@ -396,13 +423,21 @@ impl Peer {
 
     /// Notes what a role has asked for that concerns the whole.
     fn after_step(&mut self, now_ms: i64, from: usize, out: &mut Effects) {
-        let mut left = None;
+        let (mut left, mut has_config) = (None, false);
         for effect in &out[from..] {
             match effect {
                 Effect::Disk(_) => self.jobs += 1,
                 Effect::Established(epoch) | Effect::UpToDate(epoch) => self.election.on_epoch(epoch.0),
                 Effect::Leave(reason) => left = Some(reason.clone()),
+                Effect::Seen(_) | Effect::Activate(..) => has_config = true,
                 _ => (),
+            }
+        }
+        if has_config {
+            for effect in out.split_off(from) {
+                if self.takes_config(&effect) {
+                    out.push(effect);
+                }
             }
         }
         if let Some(reason) = left {
@@ -411,12 +446,48 @@ impl Peer {
         }
     }
 
+    /// Notes what a configuration changes for this member. False if it changes nothing.
+    fn takes_config(&mut self, effect: &Effect) -> bool {
+        let configs = &mut self.settings.configs;
+        let (ensemble, leader) = match effect {
+            Effect::Seen(_) | Effect::Activate(..) if !configs.is_dynamic() => return false,
+            Effect::Seen(ensemble) => {
+                configs.see(Arc::clone(ensemble));
+                return true;
+            }
+            Effect::Activate(ensemble, leader) => (ensemble, *leader),
+            _ => return true,
+        };
+        let before = Arc::clone(configs.committed());
+        if !configs.commit(Arc::clone(ensemble)) {
+            return false;
+        }
+        if before.is_same(ensemble) {
+            return true;
+        }
+        let kind = configs.kind_of(self.settings.server);
+        let is_other = std::mem::replace(&mut self.kind, kind) != kind;
+        self.election.set_learns_as(learns_as(kind));
+        if let Role::Learning(learner) = &self.role {
+            let old = self.election.vote().leader;
+            let has_other_leader = leader.map_or_else(|| !is_found_alike(old, &before, ensemble), |leader| leader != old);
+            if is_other || has_other_leader {
+                let waits = leader.is_some() && learner.is_active();
+                let after = if waits { Zxid(ensemble.version()) } else { Zxid(i64::MIN) };
+                self.moving = Some(Moving { after, next: leader });
+            }
+        }
+        true
+    }
+
     fn leave(&mut self, now_ms: i64, reason: Reason, out: &mut Effects) {
         self.wants_snapshot |= reason == Reason::NeedsSnapshot;
-        match std::mem::replace(&mut self.role, Role::Leaving) {
+        let moving = self.moving.take().and_then(|moving| moving.next);
+        let next = if let Reason::HandedOver(next) = reason { Some(next) } else { moving };
+        match std::mem::replace(&mut self.role, Role::Leaving { next }) {
             Role::Leading(leader) => out.extend(leader.links().map(Effect::Close)),
             Role::Learning(learner) => out.push(Effect::Close(learner.link())),
-            Role::Looking | Role::Dialing { .. } | Role::Leaving => (),
+            Role::Looking | Role::Dialing { .. } | Role::Leaving { .. } => (),
         }
         out.push(Effect::Leave(reason));
         self.leave_further(now_ms, out);
@@ -424,8 +495,16 @@ impl Peer {
 
     /// Looks for a leader as soon as the disk has nothing of the old role to do.
     fn leave_further(&mut self, now_ms: i64, out: &mut Effects) {
-        if matches!(self.role, Role::Leaving) && self.jobs == 0 && self.durable == self.history.last() {
-            self.look(now_ms, out);
+        let Role::Leaving { next } = self.role else { return };
+        if self.jobs != 0 || self.durable != self.history.last() {
+            return;
+        }
+        match next.filter(|_| self.standing == Standing::History) {
+            None => self.look(now_ms, out),
+            Some(leader) => {
+                self.election.appoint(leader, self.durable);
+                self.after_election(now_ms, Some(leader), Outgoing::new(), out);
+            }
         }
     }
 
@@ -433,13 +512,14 @@ impl Peer {
         self.role = Role::Looking;
         out.push(Effect::Looking);
         let mut notes = Outgoing::new();
-        let elected = self.election.look(now_ms, self.own_vote(), &self.settings.quorums, &mut notes);
+        let elected = self.election.look(now_ms, self.own_vote(), self.settings.configs.quorums(), &mut notes);
         self.after_election(now_ms, elected, notes, out);
+        self.count_empty(out);
     }
 
     /// A member that has nothing waits until it knows enough others that have nothing: then there is nothing to lose.
     fn note_emptiness(&mut self, from: ServerId, note: &Notification, out: &mut Effects) {
-        let quorums = &self.settings.quorums;
+        let quorums = self.settings.configs.quorums();
         if self.standing != Standing::Empty || !matches!(self.role, Role::Looking) || !quorums.is_voter(from) {
             return;
         }
@@ -449,8 +529,15 @@ impl Peer {
             return;
         }
         self.empty.insert(from);
-        let me = self.settings.server;
-        if self.jobs == 0 && quorums.are_reached(|server| server == me || self.empty.contains(&server)) {
+        self.count_empty(out);
+    }
+
+    /// Begins a history when a quorum, this member among it, has none.
+    fn count_empty(&mut self, out: &mut Effects) {
+        let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
+        let is_voter = quorums.committed.is_voter(me);
+        let has_nothing = |server: ServerId| server == me || self.empty.contains(&server);
+        if self.standing == Standing::Empty && self.jobs == 0 && is_voter && quorums.are_reached(has_nothing) {
             self.jobs += 1;
             out.push(Effect::Disk(DiskJob::Found));
         }
@@ -459,11 +546,11 @@ impl Peer {
     fn own_vote(&self) -> Vote {
         let (zxid, Epoch(epoch)) = (self.durable, self.epochs.current);
         let server = self.settings.server;
-        if self.settings.kind == LearnerKind::Observer {
+        if self.kind == LearnerKind::Observer {
             Vote::nobody(Zxid(i64::MIN), i64::MIN)
         } else if self.standing != Standing::History {
             Vote { leader: server, zxid: Zxid(-1), epoch: -1 }
-        } else if self.settings.quorums.committed.is_voter(server) {
+        } else if self.settings.configs.quorums().committed.is_voter(server) {
             Vote { leader: server, zxid, epoch }
         } else {
             Vote::nobody(zxid, epoch)
@@ -479,14 +566,30 @@ impl Peer {
             return;
         }
         out.push(Effect::Listen);
-        let PeerSettings { server, config, config_version, timing, quorums, .. } = self.settings.clone();
-        let candidate = Candidate { server, epochs: self.epochs, config, config_version };
+        let PeerSettings { server, timing, configs, .. } = self.settings.clone();
+        let candidate = Candidate { server, epochs: self.epochs };
         let from = out.len();
         let mut cx = Context { now_ms, history: &mut self.history, out };
-        let leader = Leader::new(candidate, timing, quorums, self.applied, &mut cx);
+        let leader = Leader::new(candidate, timing, configs, self.applied, &mut cx);
         self.role = Role::Leading(Box::new(leader));
         self.after_step(now_ms, from, out);
     }
+}
+
+fn learns_as(kind: LearnerKind) -> PeerState {
+    match kind {
+        LearnerKind::Follower => PeerState::Following,
+        LearnerKind::Observer => PeerState::Observing,
+    }
+}
+
+/// Whether a leader votes in both configurations, and is found at the same place.
+fn is_found_alike(leader: ServerId, before: &Ensemble, after: &Ensemble) -> bool {
+    let at = |ensemble: &Ensemble| {
+        let votes = ensemble.voters().any(|voter| voter == leader);
+        votes.then(|| ensemble.members()[&leader].quorum.clone())
+    };
+    at(before).is_some() && at(before) == at(after)
 }
 
 /// What a finished job reports.

@@ -60,6 +60,7 @@ impl World {
             sweep_interval_ms: 60_000,
             sweep_per_minute: 10_000,
             sweep_never_used_ms: 0,
+            change_rules: ox_proto::ensemble::ChangeRules::default(),
         };
         let now = Now { mono_ms: 1, wall_ms: 1_700_000_000_000 };
         let replica = Replica::standalone(settings, &state, now);

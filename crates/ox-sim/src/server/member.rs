@@ -293,6 +293,7 @@ impl Process {
                 self.member.is_listening = false;
             }
             Effect::Looking => env.note(format_args!("peer {}: looks for a leader", who.server)),
+            Effect::Seen(_) | Effect::Activate(..) => unreachable!("configurations are fixed here"),
             Effect::Append(_)
             | Effect::Commit(_)
             | Effect::Stage(_)

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    Candidate, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind, LinkId,
-    Message, Quorum, Quorums, Reason, ServerId, Timing, Txn,
+    Candidate, Configs, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind, LinkId,
+    Message, Reason, ServerId, Timing, Txn,
 };
 
 const TIMING: Timing = Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 };
@@ -24,6 +25,10 @@ fn txn(epoch: u32, counter: u32) -> Txn {
     Txn { zxid: zxid(epoch, counter), record: Bytes::new() }
 }
 
+fn ensemble() -> Ensemble {
+    Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), [ServerId(9)]).unwrap()
+}
+
 fn hello(server: i64, accepted: i64) -> Message {
     let kind = if server < 8 { LearnerKind::Follower } else { LearnerKind::Observer };
     Message::Hello { server: ServerId(server), kind, accepted: Epoch(accepted), config_version: 0 }
@@ -40,10 +45,10 @@ impl Script {
         history.push(txn(1, 2));
         history.push(txn(1, 3));
         let epochs = Epochs { accepted: Epoch(1), current: Epoch(1) };
-        let candidate = Candidate { server: ServerId(1), epochs, config: Bytes::new(), config_version: 0 };
-        let quorums = Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId)));
+        let candidate = Candidate { server: ServerId(1), epochs };
+        let configs = Configs::fixed(ensemble());
         let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
-        let leader = Leader::new(candidate, TIMING, quorums, zxid(1, 3), &mut cx);
+        let leader = Leader::new(candidate, TIMING, configs, zxid(1, 3), &mut cx);
         assert_eq!(out, []);
         Self { leader, history, now_ms: 0, out }
     }
@@ -95,7 +100,7 @@ impl Script {
         let mut script = Self::asking();
         let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
         assert_eq!(script.hears(2, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
-        let new_leader = Message::NewLeader { epoch: Epoch(2), config: Bytes::new() };
+        let new_leader = Message::NewLeader { epoch: Epoch(2), config: Bytes::from(ensemble().to_string()) };
         let expected = [to(2, Message::Diff(zxid(1, 3))), to(2, new_leader)];
         assert_eq!(script.done(DiskDone::CurrentEpoch(Epoch(2))), expected);
         script

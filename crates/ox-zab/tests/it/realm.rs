@@ -7,9 +7,10 @@
 use crate::hall::Dice;
 use bytes::Bytes;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message,
-    Notification, Peer, PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing, Txn, Vote,
+    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, Link, LinkId, Message,
+    Notification, Peer, PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Txn, Vote,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -84,7 +85,7 @@ struct Wire {
 pub(crate) struct Realm {
     pub(crate) now_ms: i64,
     pub(crate) dice: Dice,
-    quorums: Quorums,
+    ensemble: Ensemble,
     servers: BTreeMap<ServerId, Server>,
     wires: BTreeMap<LinkId, Wire>,
     events: BTreeMap<(i64, u64), (ServerId, u64, Event)>,
@@ -102,12 +103,16 @@ pub(crate) struct Realm {
     pub(crate) verbose: bool,
 }
 
+fn ensemble(version: i64, voters: impl Iterator<Item = i64>, observers: impl Iterator<Item = i64>) -> Ensemble {
+    Ensemble::of_numbers(version, voters.map(ServerId), observers.map(ServerId)).unwrap()
+}
+
 impl Realm {
     pub(crate) fn new(seed: u64, voters: i64, observers: i64) -> Self {
         let mut realm = Self {
             now_ms: 0,
             dice: Dice::new(seed),
-            quorums: Quorums::of(Quorum::majority_of((1..=voters).map(ServerId))),
+            ensemble: ensemble(0, 1..=voters, voters + 1..=voters + observers),
             servers: BTreeMap::new(),
             wires: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -194,7 +199,7 @@ impl Realm {
 
     pub(crate) fn start(&mut self, id: i64) {
         let id = ServerId(id);
-        let quorums = self.quorums.clone();
+        let configs = Configs::fixed(self.ensemble.clone());
         let server = self.servers.get_mut(&id).unwrap();
         if server.process.is_some() {
             return;
@@ -204,13 +209,9 @@ impl Realm {
         let skip = log.len().saturating_sub(KEPT_MAX);
         history.restart(skip.checked_sub(1).map_or(Zxid::ZERO, |at| log[at].zxid));
         log[skip..].iter().for_each(|txn| history.push(txn.clone()));
-        let kind = if quorums.is_voter(id) { LearnerKind::Follower } else { LearnerKind::Observer };
         let settings = PeerSettings {
             server: id,
-            kind,
-            quorums,
-            config: Bytes::from_static(b"version=0"),
-            config_version: 0,
+            configs,
             timing: Timing { tick_ms: 100, init_ticks: 20, sync_ticks: 10 },
             election: ElectionSettings::default(),
         };
@@ -580,7 +581,7 @@ impl Realm {
         let vote = Vote { leader: ServerId(leader), zxid: Zxid(i64::MAX), epoch: i64::from(i32::MAX) };
         let note = Notification { state: PeerState::Looking, vote, round, has_version: true };
         for to in self.servers.keys().copied().collect::<Vec<_>>() {
-            for from in self.quorums.voters() {
+            for from in self.ensemble.voters().collect::<Vec<_>>() {
                 if self.servers[&to].process.is_some() {
                     self.post(u64::MAX, to, Event::Note(from, note));
                 }
