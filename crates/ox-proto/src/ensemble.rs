@@ -250,6 +250,11 @@ impl Draft {
         Ok(())
     }
 
+    /// The version, where it does not stand among the lines.
+    pub fn set_version(&mut self, version: i64) {
+        self.version = version;
+    }
+
     /// The servers read so far.
     pub fn members(&self) -> &BTreeMap<ServerId, Member> {
         &self.members

@@ -12,6 +12,7 @@ mod command;
 mod dial;
 mod election;
 mod link;
+mod places;
 mod socket;
 
 pub(crate) use command::{Command, Event, Orders};
@@ -26,7 +27,8 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
-use ox_proto::ensemble::Address;
+use ox_proto::ensemble::{Address, Ensemble};
+use places::Places;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
@@ -35,17 +37,22 @@ use std::time::{Duration, Instant};
 const WAKER: Token = Token(0);
 const ELECTION_LISTENER: Token = Token(1);
 const QUORUM_LISTENER: Token = Token(2);
+/// How long to wait before an address is bound that could not be.
+const REBIND_PAUSE: Duration = Duration::from_secs(1);
 /// Tokens of connections begin here.
 const FIRST_TOKEN: usize = 16;
 
 /// What the thread works with.
 pub(crate) struct Peers {
     shared: Arc<Shared>,
-    member: Arc<MemberConfig>,
+    me: ServerId,
+    places: Places,
     orders: Arc<Orders>,
     poll: Poll,
     dialer: Dialer,
-    election_listener: TcpListener,
+    election_listener: Option<TcpListener>,
+    /// When to try again to listen for notifications.
+    bind_again_at: Option<Instant>,
     quorum_listener: Option<TcpListener>,
     elections: Elections,
     links: Links,
@@ -63,22 +70,30 @@ impl Peers {
         poll: Poll,
         orders: Arc<Orders>,
     ) -> io::Result<Self> {
-        let mut election_listener = bind(&member.election_binds())?;
+        let places = Places::new(&member).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let mut election_listener = bind(&places.election_binds())?;
         poll.registry().register(&mut election_listener, ELECTION_LISTENER, Interest::READABLE)?;
         Ok(Self {
             dialer: Dialer::new(Arc::clone(&orders), Duration::from_millis(member.cnx_timeout_ms.unsigned_abs())),
-            elections: Elections::new(&member).map_err(io::Error::other)?,
+            elections: Elections::new(&member, &places, shared.config.reconfig_enabled).map_err(io::Error::other)?,
             leader: None,
             links: Links::new(packet_bytes_max(&shared)),
+            me: member.server,
+            places,
             shared,
-            member,
             orders,
             poll,
-            election_listener,
+            election_listener: Some(election_listener),
+            bind_again_at: None,
             quorum_listener: None,
             next_token: FIRST_TOKEN,
             events: Vec::new(),
         })
+    }
+
+    /// Where notifications come in.
+    pub(crate) fn election_binds(&self) -> Vec<Address> {
+        self.places.election_binds()
     }
 
     /// Runs until the server stops.
@@ -113,7 +128,7 @@ impl Peers {
     }
 
     fn accept_elections(&mut self) {
-        while let Some(stream) = accept(&self.election_listener) {
+        while let Some(stream) = self.election_listener.as_ref().and_then(accept) {
             if ELECTION_CONNECTIONS_MAX <= self.elections.strangers() {
                 continue; // they have their time; newcomers come again
             }
@@ -143,7 +158,7 @@ impl Peers {
                 Command::Notify(to, note) => self.elections.notify(to, &note, &mut self.dialer, &mut self.events),
                 Command::Dial(leader) => {
                     self.leader = Some(leader);
-                    match self.member.quorum_addresses(leader) {
+                    match self.places.quorum_addresses(leader) {
                         Some(addresses) => self.dialer.dial(Target::Leader(leader), addresses),
                         None => self.events.push(Event::Dialed(None)),
                     }
@@ -154,6 +169,7 @@ impl Peers {
                 Command::Close(link) => self.links.close(link),
                 Command::Consumed(link, bytes) => self.links.consumed(link, bytes, &mut self.events),
                 Command::Listen(listen) => self.listen(listen),
+                Command::Config(committed, proposed) => self.reconfigure(committed, proposed),
             }
         }
     }
@@ -185,7 +201,7 @@ impl Peers {
         if self.quorum_listener.is_some() {
             return;
         }
-        let registered = bind(&self.member.quorum_binds()).and_then(|mut listener| {
+        let registered = bind(&self.places.quorum_binds()).and_then(|mut listener| {
             self.poll.registry().register(&mut listener, QUORUM_LISTENER, Interest::READABLE)?;
             Ok(listener)
         });
@@ -198,8 +214,41 @@ impl Peers {
         }
     }
 
+    /// Servers are elsewhere, or others; so may this one be.
+    fn reconfigure(&mut self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
+        let binds = (self.places.election_binds(), self.places.quorum_binds());
+        self.places.set(self.me, committed, proposed);
+        self.elections.reconfigure(&self.places, &mut self.events);
+        if binds.0 != self.places.election_binds() {
+            self.election_listener = None;
+            self.listen_for_notifications();
+        }
+        if binds.1 != self.places.quorum_binds() && self.quorum_listener.is_some() {
+            self.listen(false);
+            self.listen(true);
+        }
+    }
+
+    fn listen_for_notifications(&mut self) {
+        self.bind_again_at = None;
+        let bound = bind(&self.places.election_binds()).and_then(|mut listener| {
+            self.poll.registry().register(&mut listener, ELECTION_LISTENER, Interest::READABLE)?;
+            Ok(listener)
+        });
+        match bound {
+            Ok(listener) => self.election_listener = Some(listener),
+            Err(error) => {
+                tracing::error!(%error, "cannot listen for notifications at the new address; it is tried again");
+                self.bind_again_at = Some(Instant::now() + REBIND_PAUSE);
+            }
+        }
+    }
+
     fn on_time(&mut self) {
         let now = Instant::now();
+        if self.bind_again_at.is_some_and(|at| at <= now) {
+            self.listen_for_notifications();
+        }
         self.elections.on_time(now, &mut self.dialer);
         self.links.on_time(now, &mut self.events);
     }

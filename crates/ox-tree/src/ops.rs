@@ -14,9 +14,9 @@ mod set_data;
 
 use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::pending::View;
-pub use reconfig::Judge;
 use ox_proto::txn::Txn;
 use ox_proto::{DecodeError, ErrorCode, OpCode, Reader};
+pub use reconfig::Judge;
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use crate::message::{LearnerKind, Txn};
 use crate::quorum::{Quorum, Quorums};
+use ox_proto::OpCode;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Addresses, Ensemble, Role};
-use ox_proto::OpCode;
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use std::sync::Arc;
 

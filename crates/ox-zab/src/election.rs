@@ -60,6 +60,8 @@ pub struct Election {
     established: BTreeMap<ServerId, Notification>,
     /// The outcome of the last election, and its round.
     outcome: (Vote, i64),
+    /// The latest of the earlier rounds that voters are in.
+    earlier: Option<i64>,
     links: Links,
     wait_ms: i64,
     tell_at_ms: i64,
@@ -80,6 +82,7 @@ impl Election {
             heard: BTreeMap::new(),
             established: BTreeMap::new(),
             outcome: (Vote { leader: me, ..own }, -1),
+            earlier: None,
             links: Links::default(),
             wait_ms: settings.first_wait_ms,
             tell_at_ms: i64::MAX,
@@ -109,6 +112,7 @@ impl Election {
         self.own = own;
         self.heard.clear();
         self.established.clear();
+        self.earlier = None;
         self.wait_ms = self.settings.first_wait_ms;
         self.propose(now_ms, own, quorums, out);
         self.count(now_ms, quorums)
@@ -129,6 +133,7 @@ impl Election {
             return Some(self.decide(self.proposal));
         }
         if self.tell_at_ms <= now_ms {
+            self.join_earlier(now_ms, quorums, out);
             self.tell_all(now_ms, quorums, out);
             self.wait_ms = (self.wait_ms * 2).min(self.settings.longest_wait_ms);
             self.tell_at_ms = now_ms + self.wait_ms;
@@ -230,12 +235,24 @@ impl Election {
             let best = if note.vote.beats(&self.own, quorums) { note.vote } else { self.own };
             self.propose(now_ms, best, quorums, out);
         } else if note.round < self.round {
+            self.earlier = self.earlier.max(Some(note.round));
             return None;
         } else if is_better {
             self.propose(now_ms, note.vote, quorums, out);
         }
         self.heard.insert(from, note);
         self.count(now_ms, quorums)
+    }
+
+    /// Who does not vote goes where the voters are: nobody joins its round. It may be a voter for those who know of a
+    /// configuration that it has not heard of, and be needed.
+    fn join_earlier(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) {
+        let is_alone = self.heard.keys().all(|server| *server == self.me);
+        if let Some(earlier) = self.earlier.take().filter(|_| is_alone && !quorums.is_voter(self.me)) {
+            self.round = earlier;
+            self.heard.clear();
+            self.propose(now_ms, self.own, quorums, out);
+        }
     }
 
     fn on_established(&mut self, from: ServerId, note: Notification, quorums: &Quorums) -> Option<ServerId> {

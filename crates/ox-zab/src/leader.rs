@@ -303,14 +303,11 @@ impl Leader {
 
     fn reason_to_leave(&self, now_ms: i64) -> Option<Reason> {
         let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
-        let is_there = |server| {
-            server == self.me.server
-                || self.links.values().any(|link| link.server == server && Stage::Synced <= link.stage)
-        };
         if self.phase != Phase::Established {
             return (init_ms < now_ms - self.progress_ms).then_some(Reason::NoQuorum);
         }
-        if !self.configs.quorums().are_reached(is_there) {
+        // Who observes cannot acknowledge, whatever it is to be.
+        if !self.configs.quorums().are_reached(|server| self.follows(server)) {
             return Some(Reason::NoQuorum);
         }
         if self.own_awaited.is_some_and(|(_, since)| sync_ms < now_ms - since) {
@@ -494,7 +491,8 @@ impl Leader {
     }
 
     fn count_synced(&mut self, cx: &mut Context<'_>) {
-        if self.phase == Phase::Presenting && self.configs.quorums().are_reached(|server| self.synced.contains(&server)) {
+        if self.phase == Phase::Presenting && self.configs.quorums().are_reached(|server| self.synced.contains(&server))
+        {
             self.phase = Phase::Established;
             self.told = self.epoch.start();
             cx.out.push(Effect::Commit(self.initial));

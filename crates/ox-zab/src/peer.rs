@@ -72,10 +72,16 @@ pub enum Standing {
 enum Role {
     Looking,
     Leading(Box<Leader>),
-    Dialing { leader: ServerId, attempts: u32, again_at_ms: Option<i64> },
+    Dialing {
+        leader: ServerId,
+        attempts: u32,
+        again_at_ms: Option<i64>,
+    },
     Learning(Box<Learner>),
     /// What comes then, if that is known: this leader, without an election.
-    Leaving { next: Option<ServerId> },
+    Leaving {
+        next: Option<ServerId>,
+    },
 }
 
 /// A learner that a configuration sends elsewhere.
@@ -160,6 +166,11 @@ impl Peer {
             Role::Dialing { leader, .. } => Some(*leader),
             Role::Learning(_) => Some(self.election.vote().leader),
         }
+    }
+
+    /// The configurations it knows.
+    pub fn configs(&self) -> &Configs {
+        &self.settings.configs
     }
 
     /// What its disk remembers.
@@ -470,7 +481,8 @@ impl Peer {
         self.election.set_learns_as(learns_as(kind));
         if let Role::Learning(learner) = &self.role {
             let old = self.election.vote().leader;
-            let has_other_leader = leader.map_or_else(|| !is_found_alike(old, &before, ensemble), |leader| leader != old);
+            let has_other_leader =
+                leader.map_or_else(|| !is_found_alike(old, &before, ensemble), |leader| leader != old);
             if is_other || has_other_leader {
                 let waits = leader.is_some() && learner.is_active();
                 let after = if waits { Zxid(ensemble.version()) } else { Zxid(i64::MIN) };

@@ -8,8 +8,8 @@ use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::{Now, Replica};
 use ox_tree::State;
 use ox_zab::{
-    Configs, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LinkId, Message, Notification,
-    Peer, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
+    Configs, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LinkId, Message, Notification, Peer,
+    PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
 };
 
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 };

@@ -102,6 +102,8 @@ impl Journal {
             Reason::CannotListen => "the quorum port cannot be opened".to_owned(),
             Reason::EpochUsedUp => "the epoch has no numbers left".to_owned(),
             Reason::DiskStalled => "the own disk is too slow".to_owned(),
+            Reason::HandedOver(leader) => format!("server {leader} leads under the new configuration"),
+            Reason::Reconfigured => "changes proposed in reconfig".to_owned(),
             Reason::HigherPromise => "a voter has promised a higher epoch".to_owned(),
         };
         tracing::warn!("Shutdown called. For the reason {why}");
@@ -118,7 +120,10 @@ impl Journal {
             Message::Snap(zxid) => tracing::info!("Getting a snapshot from leader {zxid}"),
             Message::Trunc(zxid) => tracing::warn!("Truncating log to get in sync with the leader {zxid}"),
             Message::Proposal(_) => self.shared.metrics.learner_proposal_received_count.add(1),
-            Message::Commit(_) | Message::Inform(_) => self.shared.metrics.learner_commit_received_count.add(1),
+            Message::Commit(_)
+            | Message::Inform(_)
+            | Message::CommitAndActivate(..)
+            | Message::InformAndActivate(..) => self.shared.metrics.learner_commit_received_count.add(1),
             _ => (),
         }
     }

@@ -30,7 +30,7 @@ pub(super) fn mntr(shared: &Shared, standing: Standing) -> String {
 
 /// What depends on the role.
 fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
-    let Some(member) = &shared.config.member else { return };
+    let Some(ensemble) = shared.ensemble.read().clone() else { return };
     let state = match standing {
         Standing::Alone => return,
         Standing::Leader(_) => "leading",
@@ -44,7 +44,7 @@ fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
     if let Standing::Observer(leader) = standing {
         line("observer_master_id", &leader);
     }
-    line("quorum_size", &member.ensemble.voters().count());
+    line("quorum_size", &ensemble.voters().count());
     let Standing::Leader(following) = standing else { return };
     let Following { learners, synced_followers, synced_non_voting, synced_observers, pending_syncs } = following;
     let (last_size, min_size, max_size) = shared.stats.proposals.last_min_max();

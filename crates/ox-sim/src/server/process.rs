@@ -23,9 +23,7 @@ use ox_replica::{Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSe
 use ox_store::{Opened, OpenedMember, Space, Standing, StartSnapshot, Store};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{Frozen, State};
-use ox_zab::{
-    Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerSettings, Recovered, Timing, Txn,
-};
+use ox_zab::{Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerSettings, Recovered, Timing, Txn};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 

@@ -47,7 +47,7 @@ impl Leader {
     }
 
     /// Whether a server has everything and hears of everything new, to acknowledge it.
-    fn follows(&self, server: ServerId) -> bool {
+    pub(super) fn follows(&self, server: ServerId) -> bool {
         let is_synced = |link: &super::Link| link.server == server && Stage::Synced <= link.stage && link.is_follower();
         server == self.me.server || self.links.values().any(is_synced)
     }
@@ -116,7 +116,11 @@ impl Leader {
             _ => self.synced.contains(&server).then_some(zxid),
         };
         match (stays(config), stays(self.configs.committed())) {
-            (Some(new), Some(old)) if new.len() == old.len() && new.iter().all(|at| old.iter().any(|o| o.is_same(at))) => me,
+            (Some(new), Some(old))
+                if new.len() == old.len() && new.iter().all(|at| old.iter().any(|o| o.is_same(at))) =>
+            {
+                me
+            }
             _ => {
                 let heirs = config.voters().filter(|voter| is_there(*voter));
                 let heirs = heirs.filter_map(|voter| Some((has(voter)?, std::cmp::Reverse(voter))));

@@ -5,7 +5,9 @@ use crate::epoch::Epoch;
 use bytes::Bytes;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::quorum::packet::{Packet, PacketKind, begin_packet, end_packet, put_bare, put_with_data};
-use ox_proto::quorum::payload::{self, AckEpoch, Activation, LeaderInfo, LearnerInfo, PROTOCOL_VERSION, Revalidate, Revalidated};
+use ox_proto::quorum::payload::{
+    self, AckEpoch, Activation, LeaderInfo, LearnerInfo, PROTOCOL_VERSION, Revalidate, Revalidated,
+};
 use ox_proto::{DecodeError, Jute, Zxid};
 
 /// The zxid of packets that are about none.

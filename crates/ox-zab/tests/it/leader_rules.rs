@@ -4,8 +4,8 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    Candidate, Configs, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind, LinkId,
-    Message, Reason, ServerId, Timing, Txn,
+    Candidate, Configs, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind,
+    LinkId, Message, Reason, ServerId, Timing, Txn,
 };
 
 const TIMING: Timing = Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 };

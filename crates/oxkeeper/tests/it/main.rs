@@ -10,6 +10,7 @@ mod process;
 #[path = "../../../ox-server/tests/it/raw.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server, which use all of it")]
 mod raw;
+mod reconfig;
 mod resources;
 mod start;
 mod tools;

@@ -35,6 +35,8 @@ fn free_port() -> u16 {
 /// The members; a process that runs is in its place.
 pub(crate) struct Ensemble {
     home: PathBuf,
+    settings: String,
+    servers: Vec<String>,
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) processes: Vec<Option<Process>>,
 }
@@ -49,30 +51,50 @@ impl Ensemble {
                 format!("server.{id}=127.0.0.1:{}:{}:{role}\n", free_port(), free_port())
             })
             .collect();
-        let mut addresses = Vec::new();
-        for id in 1..=count {
-            let (directory, port) = (home.join(id.to_string()), free_port());
-            std::fs::create_dir_all(directory.join("data")).unwrap();
-            std::fs::write(directory.join("data/myid"), format!("{id}\n")).unwrap();
-            let text = format!(
-                "dataDir=data\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\n\
-                 syncLimit=4\nmaxSessionTimeout=60000\nmaxClientCnxns=0\npreAllocSize=1024\n\
-                 4lw.commands.whitelist=*\n{settings}\n{}",
-                servers.concat()
-            );
-            std::fs::write(directory.join("zoo.cfg"), text).unwrap();
-            addresses.push((Ipv4Addr::LOCALHOST, port).into());
-        }
-        let mut ensemble = Self { home: home.to_owned(), addresses, processes: (0..count).map(|_| None).collect() };
+        let (home, settings) = (home.to_owned(), settings.to_owned());
+        let (addresses, processes) = (Vec::new(), Vec::new());
+        let mut ensemble = Self { home, settings, servers, addresses, processes };
+        (0..count).for_each(|_| ensemble.prepare());
         (0..count).for_each(|at| ensemble.launch(at));
         (0..count).for_each(|at| ensemble.wait_until_serving(at));
         ensemble
     }
 
+    /// Prepares a server that is in nobody's configuration but its own. Returns where it is, and how it is described.
+    pub(crate) fn join(&mut self, role: &str) -> (usize, String) {
+        let (at, id) = (self.addresses.len(), self.addresses.len() + 1);
+        let addresses = format!("127.0.0.1:{}:{}", free_port(), free_port());
+        self.servers.push(format!("server.{id}={addresses}:{role}\n"));
+        self.prepare();
+        (at, addresses)
+    }
+
+    /// Writes the files of the next server.
+    fn prepare(&mut self) {
+        let id = self.addresses.len() + 1;
+        let (directory, port) = (self.directory(id - 1), free_port());
+        std::fs::create_dir_all(directory.join("data")).unwrap();
+        std::fs::write(directory.join("data/myid"), format!("{id}\n")).unwrap();
+        let text = format!(
+            "dataDir=data\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\n\
+                 syncLimit=4\nmaxSessionTimeout=60000\nmaxClientCnxns=0\npreAllocSize=1024\n\
+                 4lw.commands.whitelist=*\n{}\n{}",
+            self.settings,
+            self.servers.concat()
+        );
+        std::fs::write(directory.join("zoo.cfg"), text).unwrap();
+        self.addresses.push((Ipv4Addr::LOCALHOST, port).into());
+        self.processes.push(None);
+    }
+
+    pub(crate) fn directory(&self, at: usize) -> PathBuf {
+        self.home.join((at + 1).to_string())
+    }
+
     /// Starts a member without waiting for anything.
     pub(crate) fn launch(&mut self, at: usize) {
         let arguments = ["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"];
-        self.processes[at] = Some(Process::start(&arguments, &self.home.join((at + 1).to_string())));
+        self.processes[at] = Some(Process::start(&arguments, &self.directory(at)));
     }
 
     /// Waits until a member that has just been started serves clients.
