@@ -280,7 +280,8 @@ impl Election {
         } else {
             said.get(&leader).is_some_and(|own| own.state == PeerState::Leading)
         };
-        is_there && quorums.are_reached(|server| said.get(&server).is_some_and(|own| own.agrees_with(note)))
+        // A configuration that was only proposed may never have been heard of by anybody else.
+        is_there && quorums.committed.is_reached(|server| said.get(&server).is_some_and(|own| own.agrees_with(note)))
     }
 
     /// Decides if there is nothing to wait for, or begins to wait for better votes.

@@ -345,7 +345,9 @@ impl Leader {
     }
 
     fn count_introduced(&mut self, cx: &mut Context<'_>) {
-        if self.configs.quorums().committed.is_reached(|server| self.introduced.contains(&server)) {
+        // A configuration that somebody may have agreed on under the one before has a say too: what was agreed on under it
+        // may be known to its quorums alone. Apache asks the one in force only.
+        if self.configs.quorums().are_reached(|server| self.introduced.contains(&server)) {
             self.phase = Phase::Promising;
             cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(self.epoch)));
         }
@@ -368,7 +370,7 @@ impl Leader {
     }
 
     fn count_promised(&mut self, cx: &mut Context<'_>) {
-        if self.configs.quorums().committed.is_reached(|server| self.promised.contains(&server)) {
+        if self.configs.quorums().are_reached(|server| self.promised.contains(&server)) {
             self.phase = Phase::Settling;
             self.number_config(cx);
             cx.out.push(Effect::Disk(DiskJob::CurrentEpoch(self.epoch)));

@@ -562,7 +562,7 @@ impl Peer {
             Vote::nobody(Zxid(i64::MIN), i64::MIN)
         } else if self.standing != Standing::History {
             Vote { leader: server, zxid: Zxid(-1), epoch: -1 }
-        } else if self.settings.configs.quorums().committed.is_voter(server) {
+        } else if self.settings.configs.quorums().is_voter(server) {
             Vote { leader: server, zxid, epoch }
         } else {
             Vote::nobody(zxid, epoch)

@@ -32,7 +32,7 @@ impl Leader {
         zxid: Zxid,
         rules: ChangeRules,
     ) -> Result<Ensemble, ErrorCode> {
-        if self.configs.pending().is_some() {
+        if self.configs.pending().is_some() || self.is_leaving() {
             return Err(ErrorCode::ReconfigInProgress);
         }
         let committed = self.configs.committed();
@@ -115,7 +115,9 @@ impl Leader {
             Phase::Established => self.order.acked(server).filter(|acked| zxid <= *acked),
             _ => self.synced.contains(&server).then_some(zxid),
         };
+        let is_new = !self.configs.committed().members().contains_key(&me);
         match (stays(config), stays(self.configs.committed())) {
+            (Some(_), None) if is_new => me,
             (Some(new), Some(old))
                 if new.len() == old.len() && new.iter().all(|at| old.iter().any(|o| o.is_same(at))) =>
             {
