@@ -22,6 +22,9 @@ use ox_proto::Zxid;
 use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeMap;
 
+/// How much longer than at first a vote waits before who is only to become a voter stands.
+const STAND_AFTER: i64 = 4;
+
 /// How patient an election is.
 #[derive(Clone, Copy, Debug)]
 pub struct ElectionSettings {
@@ -53,6 +56,8 @@ pub struct Election {
     round: i64,
     /// What this server would vote for by itself.
     own: Vote,
+    /// The same for who is only to become a voter: it stands back unless nobody else has its history.
+    fallback: Option<Vote>,
     proposal: Vote,
     /// Votes of this round.
     heard: BTreeMap<ServerId, Notification>,
@@ -78,6 +83,7 @@ impl Election {
             learns_as,
             round: 0,
             own,
+            fallback: None,
             proposal: own,
             heard: BTreeMap::new(),
             established: BTreeMap::new(),
@@ -134,6 +140,9 @@ impl Election {
         }
         if self.tell_at_ms <= now_ms {
             self.join_earlier(now_ms, quorums, out);
+            if STAND_AFTER <= self.wait_ms / self.settings.first_wait_ms.max(1) {
+                self.stand(now_ms, quorums, out);
+            }
             self.tell_all(now_ms, quorums, out);
             self.wait_ms = (self.wait_ms * 2).min(self.settings.longest_wait_ms);
             self.tell_at_ms = now_ms + self.wait_ms;
@@ -195,6 +204,11 @@ impl Election {
         }
     }
 
+    /// What a server that may not be elected would stand for if it must.
+    pub fn set_fallback(&mut self, fallback: Option<Vote>) {
+        self.fallback = fallback;
+    }
+
     /// What this server is when somebody else leads.
     pub fn set_learns_as(&mut self, learns_as: PeerState) {
         self.learns_as = learns_as;
@@ -252,6 +266,26 @@ impl Election {
             self.round = earlier;
             self.heard.clear();
             self.propose(now_ms, self.own, quorums, out);
+        }
+    }
+
+    /// A proposed configuration may have agreed on something that only those know who are in no other: one of them has to
+    /// lead. Apache waits for ever.
+    fn stand(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) {
+        let has_rival = |fallback: &Vote| {
+            let mut rivals = self.heard.values().filter(|note| quorums.is_voter(note.vote.leader));
+            rivals.any(|note| (fallback.epoch, fallback.zxid) <= (note.vote.epoch, note.vote.zxid))
+        };
+        let Some(fallback) = self.fallback else { return };
+        if self.own == fallback {
+            // It was of no use. Others may have given up a candidate for this one: everybody begins anew.
+            self.own = Vote::nobody(fallback.zxid, fallback.epoch);
+            self.round = self.round.saturating_add(1);
+            self.heard.clear();
+            self.propose(now_ms, self.own, quorums, out);
+        } else if !has_rival(&fallback) {
+            self.own = fallback;
+            self.propose(now_ms, fallback, quorums, out);
         }
     }
 

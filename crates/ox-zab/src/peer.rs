@@ -524,6 +524,7 @@ impl Peer {
         self.role = Role::Looking;
         out.push(Effect::Looking);
         let mut notes = Outgoing::new();
+        self.election.set_fallback(self.fallback_vote());
         let elected = self.election.look(now_ms, self.own_vote(), self.settings.configs.quorums(), &mut notes);
         self.after_election(now_ms, elected, notes, out);
         self.count_empty(out);
@@ -555,6 +556,13 @@ impl Peer {
         }
     }
 
+    /// The vote for itself of a member that is a voter only in a configuration which is not in force.
+    fn fallback_vote(&self) -> Option<Vote> {
+        let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
+        let may_stand = self.standing == Standing::History && !quorums.committed.is_voter(me) && quorums.is_voter(me);
+        may_stand.then(|| Vote { leader: me, zxid: self.durable, epoch: self.epochs.current.0 })
+    }
+
     fn own_vote(&self) -> Vote {
         let (zxid, Epoch(epoch)) = (self.durable, self.epochs.current);
         let server = self.settings.server;
@@ -562,7 +570,7 @@ impl Peer {
             Vote::nobody(Zxid(i64::MIN), i64::MIN)
         } else if self.standing != Standing::History {
             Vote { leader: server, zxid: Zxid(-1), epoch: -1 }
-        } else if self.settings.configs.quorums().is_voter(server) {
+        } else if self.settings.configs.quorums().committed.is_voter(server) {
             Vote { leader: server, zxid, epoch }
         } else {
             Vote::nobody(zxid, epoch)

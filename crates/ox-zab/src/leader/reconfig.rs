@@ -111,9 +111,12 @@ impl Leader {
             votes.then(|| mine.quorum.clone())
         };
         let is_there = |server: ServerId| server != me && self.follows(server) && config.weight(server) != 0;
-        let has = |server: ServerId| match self.phase {
-            Phase::Established => self.order.acked(server).filter(|acked| zxid <= *acked),
-            _ => self.synced.contains(&server).then_some(zxid),
+        let is_first = zxid == self.epoch.start();
+        let has = |server: ServerId| {
+            if is_first {
+                return self.synced.contains(&server).then_some(zxid);
+            }
+            self.order.acked(server).filter(|acked| zxid <= *acked)
         };
         let is_new = !self.configs.committed().members().contains_key(&me);
         match (stays(config), stays(self.configs.committed())) {
@@ -126,7 +129,9 @@ impl Leader {
             _ => {
                 let heirs = config.voters().filter(|voter| is_there(*voter));
                 let heirs = heirs.filter_map(|voter| Some((has(voter)?, std::cmp::Reverse(voter))));
-                heirs.max().map_or(me, |(_, heir)| heir.0)
+                // Whoever votes is better than who does not, though it has just gone.
+                let any = || config.voters().find(|voter| *voter != me);
+                heirs.max().map(|(_, heir)| heir.0).or_else(any).unwrap_or(me)
             }
         }
     }
