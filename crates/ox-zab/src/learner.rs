@@ -91,6 +91,8 @@ pub struct Learner {
     staged: Option<Zxid>,
     /// Only the leader's state will do.
     asked_for_snapshot: bool,
+    /// It has told the leader which history it holds.
+    has_claimed: bool,
     /// Proposals that are not logged yet, because the history must be settled first.
     held: VecDeque<Held>,
     /// Logged, and not acknowledged.
@@ -119,6 +121,7 @@ impl Learner {
             may_overlap: false,
             staged: None,
             asked_for_snapshot: false,
+            has_claimed: false,
             held: VecDeque::new(),
             unacked: VecDeque::new(),
             uncommitted: VecDeque::new(),
@@ -146,6 +149,11 @@ impl Learner {
     /// Whether clients are served.
     pub fn is_active(&self) -> bool {
         self.phase == Phase::Active
+    }
+
+    /// Whether the leader, if it hangs up now, does not want this history.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.phase == Phase::Waiting && self.has_claimed
     }
 
     /// Something has come from the leader, if only a part of a packet.
@@ -276,7 +284,7 @@ impl Learner {
         self.asked_for_snapshot =
             current.is_none() && (self.claim.wants_snapshot || self.claim.standing != Standing::History);
         let last = if self.asked_for_snapshot { Zxid::ZERO } else { self.claim.last };
-        self.phase = Phase::Waiting;
+        (self.phase, self.has_claimed) = (Phase::Waiting, current.is_some());
         cx.out.push(Effect::Send(self.link, Message::AckEpoch { last, current }));
     }
 

@@ -106,6 +106,8 @@ pub struct Peer {
     applied: Zxid,
     jobs: usize,
     wants_snapshot: bool,
+    /// A leader did not want this history, which may be longer than its own.
+    is_turned_away: bool,
     standing: Standing,
     /// Voters that have nothing.
     empty: BTreeSet<ServerId>,
@@ -130,6 +132,7 @@ impl Peer {
             applied: last,
             jobs: 0,
             wants_snapshot: false,
+            is_turned_away: false,
             standing,
             empty: BTreeSet::new(),
         }
@@ -287,7 +290,10 @@ impl Peer {
     pub fn on_link_gone(&mut self, now_ms: i64, link: LinkId, out: &mut Effects) {
         match &mut self.role {
             Role::Leading(leader) => leader.on_link_gone(link),
-            Role::Learning(learner) if learner.link() == link => self.leave(now_ms, Reason::LinkLost, out),
+            Role::Learning(learner) if learner.link() == link => {
+                self.is_turned_away |= learner.is_judged();
+                self.leave(now_ms, Reason::LinkLost, out);
+            }
             _ => (),
         }
     }
@@ -351,7 +357,7 @@ impl Peer {
             DiskDone::AcceptedEpoch(epoch) => self.epochs.accepted = epoch,
             DiskDone::CurrentEpoch(epoch) => {
                 self.epochs.current = epoch;
-                (self.wants_snapshot, self.standing) = (false, Standing::History);
+                (self.wants_snapshot, self.is_turned_away, self.standing) = (false, false, Standing::History);
             }
             DiskDone::Installed(zxid) => (self.durable, self.applied) = (zxid, zxid),
             DiskDone::Truncated(Some(zxid)) => {
@@ -573,7 +579,8 @@ impl Peer {
         } else if self.settings.configs.quorums().committed.is_voter(server) {
             Vote { leader: server, zxid, epoch }
         } else {
-            Vote::nobody(zxid, epoch)
+            let fallback = self.fallback_vote().filter(|_| self.is_turned_away);
+            fallback.unwrap_or(Vote::nobody(zxid, epoch))
         }
     }
 
