@@ -49,12 +49,12 @@ pub enum Command {
 /// A run on one server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
-    /// The server's client port
-    #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
-    pub server: String,
-    /// The server's process, for CPU seconds per operation and memory
-    #[arg(long)]
-    pub pid: Option<u32>,
+    /// The server's client port, or those of an ensemble over which connections are spread
+    #[arg(short, long, value_name = "HOST:PORT,..", value_delimiter = ',', default_value = "127.0.0.1:2181")]
+    pub server: Vec<String>,
+    /// Processes that serve, for CPU seconds per operation and memory
+    #[arg(long, value_name = "PID,..", value_delimiter = ',')]
+    pub pid: Vec<u32>,
     /// What to do to it.
     #[command(flatten)]
     pub job: JobArgs,
@@ -213,6 +213,17 @@ pub struct CleanArgs {
     /// What all commands have.
     #[command(flatten)]
     pub shared: SharedArgs,
+}
+
+impl RunArgs {
+    /// The servers these flags mean.
+    pub fn servers(&self) -> Result<Vec<Server>> {
+        let is_mix = matches!(self.job.workload, Workload::Mix(_));
+        ensure!(is_mix || self.server.len() == 1, "sessions and notifications are measured on one server");
+        ensure!(self.pid.len() <= self.server.len(), "--pid takes a process for each server");
+        let pids = self.pid.iter().copied().map(Some).chain(std::iter::repeat(None));
+        self.server.iter().zip(pids).map(|(server, pid)| self.job.shared.server(server, pid)).collect()
+    }
 }
 
 impl CompareArgs {

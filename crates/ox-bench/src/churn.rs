@@ -41,7 +41,7 @@ impl Churn {
         let mut circle = Circle::new(self.target, self.connections)?;
         circle.turn_for(self.timing.warm_up, stop, progress, "warm up")?;
         circle.opened.reset();
-        let mark = Mark::take(self.pid)?;
+        let mark = Mark::take(self.pid.into_iter().collect())?;
         circle.turn_for(self.timing.duration, stop, progress, "measure")?;
         let window = mark.window()?;
         progress.clear();

@@ -55,14 +55,14 @@ const FIGURES: [Figure; 9] = [
     ("max us", |figures| Some(figures.latency_us.max)),
 ];
 
-/// Measures A, B, A, B and so on. The nodes must be there.
-pub fn alternate(job: &Job, servers: [Server; 2], rounds: u32, stop: &Stop) -> Result<Compared> {
+/// Measures A, B, A, B and so on, each a server or an ensemble. The nodes must be there.
+pub fn alternate(job: &Job, servers: [&[Server]; 2], rounds: u32, stop: &Stop) -> Result<Compared> {
     let (mut rounds_a, mut rounds_b) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         for (name, server, results) in [("A", servers[0], &mut rounds_a), ("B", servers[1], &mut rounds_b)] {
             let progress = Progress::new(&format!("{name} round {} of {rounds}: ", round + 1));
             let figures = job.measure(server, round, stop, &progress);
-            results.push(figures.with_context(|| format!("measure server {name}, {}", server.target.address))?);
+            results.push(figures.with_context(|| format!("measure server {name}, {}", server[0].target.address))?);
         }
         if stop.is_set() {
             break;

@@ -48,7 +48,8 @@ pub struct Connection {
 
 impl Connection {
     /// Takes over an open session.
-    pub fn new(server: SocketAddr, session: Session, author: Author) -> Result<Self> {
+    pub fn new(session: Session, author: Author) -> Result<Self> {
+        let server = session.address();
         let stream = session.into_stream();
         stream.set_nonblocking(true)?;
         Ok(Self {

@@ -62,7 +62,7 @@ impl Idle {
 
     fn measure(&self, pid: u32, stop: &Stop, progress: &Progress) -> Result<IdleFigures> {
         let before = memory::read(pid, self.gauge)?;
-        let mut sessions = Session::open_many(self.server.target, self.sessions, |open| {
+        let mut sessions = Session::open_many(&[self.server.target], self.sessions, |open| {
             progress.show(|| format!("opened {open} of {} sessions", self.sessions));
         })?;
         self.hold(&mut sessions, stop)?;

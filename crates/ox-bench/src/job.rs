@@ -74,9 +74,13 @@ impl Job {
         }
     }
 
-    /// Measures once. `round` differs between the measurements made on the same nodes.
-    pub fn measure(&self, server: Server, round: u32, stop: &Stop, progress: &Progress) -> Result<Figures> {
-        let Server { target, pid } = server;
+    /// Measures once, on a server or on the members of an ensemble, over which requests are spread; sessions and
+    /// watchers take the first. `round` differs between the measurements made on the same nodes.
+    ///
+    /// # Panics
+    /// Without a server.
+    pub fn measure(&self, servers: &[Server], round: u32, stop: &Stop, progress: &Progress) -> Result<Figures> {
+        let Server { target, pid } = servers[0];
         let figures = match &self.workload {
             Workload::Session => {
                 Churn { target, pid, connections: self.connections, timing: self.timing }.run(stop, progress)
@@ -91,8 +95,7 @@ impl Job {
             }
             .run(stop, progress),
             Workload::Mix(mix) => Load {
-                target,
-                pid,
+                servers: servers.to_vec(),
                 mix: mix.clone(),
                 shape: self.shape.clone(),
                 multi_size: self.multi_size,

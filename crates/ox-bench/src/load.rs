@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::figures::{Figures, Window};
+use crate::job::Server;
 use crate::operation::Mix;
 use crate::plan::{Author, Plan};
 use crate::process::{self, Usage};
@@ -33,10 +34,8 @@ pub struct Timing {
 /// A load on keys that exist.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The server.
-    pub target: Target,
-    /// The server's process, if its cost is wanted.
-    pub pid: Option<u32>,
+    /// The server, or members of an ensemble over which connections are spread.
+    pub servers: Vec<Server>,
     /// What is asked.
     pub mix: Mix,
     /// The nodes it is asked of.
@@ -60,7 +59,8 @@ pub struct Load {
 impl Load {
     /// Runs the load.
     pub fn run(&self, stop: &Stop, progress: &Progress) -> Result<Figures> {
-        let sessions = Session::open_many(self.target, self.connections, |open| {
+        let targets: Vec<Target> = self.servers.iter().map(|server| server.target).collect();
+        let sessions = Session::open_many(&targets, self.connections, |open| {
             progress.show(|| format!("connected {open} of {}", self.connections));
         })?;
         let keep_alive = sessions.iter().map(Session::timeout).min().unwrap_or_default() / 3;
@@ -68,14 +68,14 @@ impl Load {
         let mut shares: Vec<Vec<Connection>> = (0..self.threads).map(|_| Vec::new()).collect();
         for (index, session) in sessions.into_iter().enumerate() {
             let author = self.author(index as u64);
-            shares[index % self.threads].push(Connection::new(self.target.address, session, author)?);
+            shares[index % self.threads].push(Connection::new(session, author)?);
         }
         let plan = Plan::new(&self.mix, &self.shape, self.multi_size);
         let board = Board::default();
         thread::scope(|scope| {
             let mut threads = Vec::new();
             for share in shares {
-                let worker = Worker::new(self.target.address, &board, &plan, pace, share)?;
+                let worker = Worker::new(targets[0].address, &board, &plan, pace, share)?;
                 threads.push(scope.spawn(move || worker.run()));
             }
             let window = self.conduct(&board, &threads, stop, progress);
@@ -104,7 +104,7 @@ impl Load {
         let ended = || threads.iter().any(ScopedJoinHandle::is_finished) || stop.is_set();
         let answered = || board.answered.load(Ordering::Relaxed);
         progress.wait("warm up", self.timing.warm_up, &ended, answered);
-        let before = Mark::take(self.pid)?;
+        let before = Mark::take(self.servers.iter().filter_map(|server| server.pid).collect())?;
         board.enter(Phase::Measure);
         progress.wait("measure", self.timing.duration, &ended, answered);
         before.window()
@@ -114,7 +114,7 @@ impl Load {
 /// The start of a measured window.
 #[derive(Debug)]
 pub struct Mark {
-    pid: Option<u32>,
+    pids: Vec<u32>,
     server: Option<Usage>,
     client: Usage,
     machine_cpu_seconds: f64,
@@ -122,20 +122,17 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Now.
-    pub fn take(pid: Option<u32>) -> Result<Self> {
-        let server = pid.map(process::usage).transpose()?;
+    /// Now, for the processes that serve.
+    pub fn take(pids: Vec<u32>) -> Result<Self> {
+        let server = process::usage_of_all(&pids)?;
         let machine_cpu_seconds = process::machine_cpu_seconds()?;
-        Ok(Self { pid, server, client: process::own_usage()?, machine_cpu_seconds, at: Instant::now() })
+        Ok(Self { pids, server, client: process::own_usage()?, machine_cpu_seconds, at: Instant::now() })
     }
 
     /// The window from then to now.
     pub fn window(&self) -> Result<Window> {
         let seconds = self.at.elapsed().as_secs_f64();
-        let server = match (self.pid, self.server) {
-            (Some(pid), Some(before)) => Some((before, process::usage(pid)?)),
-            _ => None,
-        };
+        let server = self.server.zip(process::usage_of_all(&self.pids)?);
         Ok(Window {
             seconds,
             server,

@@ -48,14 +48,14 @@ pub struct Notify {
 impl Notify {
     /// Runs; the latencies are those from sending a write to each notification.
     pub fn run(&self, stop: &Stop, progress: &Progress) -> Result<Figures> {
-        let sessions = Session::open_many(self.target, self.watchers, |open| {
+        let sessions = Session::open_many(&[self.target], self.watchers, |open| {
             progress.show(|| format!("connected {open} of {}", self.watchers));
         })?;
         let mut crowd = Crowd::new(self, sessions, Session::open(self.target)?)?;
         crowd.watch_all()?;
         crowd.write_for(self.timing.warm_up, stop, progress, "warm up")?;
         crowd.latencies.reset();
-        let mark = Mark::take(self.pid)?;
+        let mark = Mark::take(self.pid.into_iter().collect())?;
         crowd.write_for(self.timing.duration, stop, progress, "measure")?;
         let window = mark.window()?;
         progress.clear();

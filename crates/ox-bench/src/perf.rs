@@ -3,6 +3,7 @@
 //! Each section starts its servers itself, so that memory and start-up are measured on fresh processes and a section that
 //! fails costs only its own rows. After each section the report so far is written.
 
+pub mod ensemble;
 pub mod goal;
 pub mod report;
 pub mod sections;
@@ -13,7 +14,9 @@ use crate::stop::Stop;
 use anyhow::{Context, Result};
 use report::PerfReport;
 use sections::{Sections, Stage};
+use serde_json::Value;
 use server::ServerCommand;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -91,25 +94,64 @@ fn write(config: &PerfConfig, report: &PerfReport) -> Result<()> {
         |path: &PathBuf, text: String| fs::write(path, text).with_context(|| format!("write {}", path.display()));
     let page = fs::read_to_string(&config.markdown).unwrap_or_default();
     save(&config.markdown, put_into(&page, &report.markdown()))?;
-    save(&config.json, serde_json::to_string_pretty(report)? + "\n")
+    let before = fs::read_to_string(&config.json).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let all = keep_rows(serde_json::to_value(report)?, before.unwrap_or_default());
+    save(&config.json, serde_json::to_string_pretty(&all)? + "\n")
 }
 
-/// The page with these tables in place of those it has.
+/// The page with these tables in place of those it has; sections that were not measured stay, behind the others.
 fn put_into(page: &str, tables: &str) -> String {
-    let parts = page.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    let (head, tail) = parts.unwrap_or((page, ""));
-    format!("{head}{BEGIN}{tables}{END}{tail}")
+    let parts = page.split_once(BEGIN).and_then(|(head, rest)| {
+        let (old, tail) = rest.split_once(END)?;
+        Some((head, old, tail))
+    });
+    let (head, old, tail) = parts.unwrap_or((page, "", ""));
+    let mut out = format!("{head}{BEGIN}{tables}");
+    for section in old.split("\n### ").skip(1) {
+        let name = section.lines().next().unwrap_or_default();
+        if !tables.contains(&format!("\n### {name}\n")) {
+            out += &format!("\n### {}\n", section.trim_end());
+        }
+    }
+    out + END + tail
+}
+
+/// The figures, with those of the last report for sections and workloads that were not measured.
+fn keep_rows(mut report: Value, before: Value) -> Value {
+    let Value::Object(mut before) = before else { return report };
+    let (rows, raw) = (before.remove("rows"), before.remove("raw"));
+    if let (Some(Value::Array(old)), Some(rows)) = (rows, report["rows"].as_array_mut()) {
+        let sections: BTreeSet<String> = rows.iter().map(|row| row["section"].to_string()).collect();
+        rows.extend(old.into_iter().filter(|row| !sections.contains(&row["section"].to_string())));
+    }
+    if let (Some(Value::Object(old)), Some(raw)) = (raw, report["raw"].as_object_mut()) {
+        for (name, rounds) in old {
+            raw.entry(name).or_insert(rounds);
+        }
+    }
+    report
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn only_the_tables_of_a_page_are_replaced() {
         let page = put_into("# Title\n", "one\n");
         assert_eq!(page, format!("# Title\n{BEGIN}one\n{END}"));
-        let page = put_into(&(page + "tail\n"), "two\n");
-        assert_eq!(page, format!("# Title\n{BEGIN}two\n{END}tail\n"));
+        let page = put_into(&(page + "tail\n"), "two\n\n### B\n\n2\n");
+        assert_eq!(page, format!("# Title\n{BEGIN}two\n\n### B\n\n2\n{END}tail\n"));
+        let page = put_into(&page, "three\n\n### A\n\n3\n");
+        assert_eq!(page, format!("# Title\n{BEGIN}three\n\n### A\n\n3\n\n### B\n\n2\n{END}tail\n"));
+    }
+
+    #[test]
+    fn rows_of_other_sections_are_kept() {
+        let old = json!({"rows": [{"section": "A", "n": 1}, {"section": "B", "n": 1}], "raw": {"x": 1, "y": 1}});
+        let new = json!({"rows": [{"section": "B", "n": 2}], "raw": {"y": 2}});
+        let all = json!({"rows": [{"section": "B", "n": 2}, {"section": "A", "n": 1}], "raw": {"x": 1, "y": 2}});
+        assert_eq!(keep_rows(new, old), all);
     }
 }

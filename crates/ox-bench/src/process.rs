@@ -20,6 +20,18 @@ pub fn usage(pid: u32) -> Result<Usage> {
     read(&pid.to_string()).with_context(|| format!("read the usage of process {pid}\nhint: is it still running?"))
 }
 
+/// Reads what several processes use together; none without any.
+pub fn usage_of_all(pids: &[u32]) -> Result<Option<Usage>> {
+    let mut all: Option<Usage> = None;
+    for pid in pids {
+        let Usage { cpu_seconds, rss_bytes } = usage(*pid)?;
+        let sum = all.get_or_insert(Usage { cpu_seconds: 0.0, rss_bytes: 0 });
+        sum.cpu_seconds += cpu_seconds;
+        sum.rss_bytes += rss_bytes;
+    }
+    Ok(all)
+}
+
 /// Reads the usage of this process.
 pub fn own_usage() -> Result<Usage> {
     read("self")

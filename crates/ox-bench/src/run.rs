@@ -28,10 +28,10 @@ pub fn run(args: Args) -> Result<()> {
 
 fn run_once(args: &RunArgs, stop: &Stop) -> Result<()> {
     let job = args.job.job()?;
-    let server = args.job.shared.server(&args.server, args.pid)?;
+    let servers = args.servers()?;
     let progress = Progress::new("");
-    eprintln!("{} on {}", report::describe(&job), server.target.address);
-    let figures = on_ground(&job, &[server], &args.job, stop, || job.measure(server, 0, stop, &progress))?;
+    eprintln!("{} on {}", report::describe(&job), args.server.join(", "));
+    let figures = on_ground(&job, &servers[..1], &args.job, stop, || job.measure(&servers, 0, stop, &progress))?;
     print(args.job.shared.json, &figures, report::figures)
 }
 
@@ -40,7 +40,9 @@ fn run_compare(args: &CompareArgs, stop: &Stop) -> Result<()> {
     let servers = args.servers()?;
     let [a, b] = servers.map(|server| server.target.address);
     eprintln!("{} on A = {a} and B = {b}, {} rounds each", report::describe(&job), args.rounds);
-    let compared = on_ground(&job, &servers, &args.job, stop, || compare::alternate(&job, servers, args.rounds, stop))?;
+    let compared = on_ground(&job, &servers, &args.job, stop, || {
+        compare::alternate(&job, [&servers[..1], &servers[1..]], args.rounds, stop)
+    })?;
     print(args.job.shared.json, &compared, report::compared)
 }
 

@@ -9,7 +9,7 @@ use ox_proto::frame::split_frame;
 use ox_proto::jute::Jute;
 use ox_proto::limits::PASSWORD_BYTES;
 use ox_proto::reply::ReplyHeader;
-use ox_proto::request::{CreateRequest, PathVersion, PathWatch, put_bare_request, put_request, xid};
+use ox_proto::request::{CreateRequest, PathVersion, PathWatch, SetDataRequest, put_bare_request, put_request, xid};
 use ox_proto::{OpCode, Reader, SessionId, Zxid};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -74,13 +74,14 @@ impl Session {
         Ok(session)
     }
 
-    /// Opens `count` sessions, some handshakes at a time; `each` hears how many are open.
-    pub fn open_many(target: Target, count: usize, mut each: impl FnMut(usize)) -> Result<Vec<Self>> {
+    /// Opens `count` sessions with servers in turn, some handshakes at a time; `each` hears how many are open.
+    pub fn open_many(targets: &[Target], count: usize, mut each: impl FnMut(usize)) -> Result<Vec<Self>> {
         let mut sessions: Vec<Self> = Vec::with_capacity(count);
         while sessions.len() < count {
             let open = sessions.len();
-            for _ in 0..HANDSHAKES_MAX.min(count - open) {
-                sessions.push(Self::begin(target, ANSWER_TIMEOUT)?);
+            let next = targets.iter().cycle().skip(open % targets.len());
+            for target in next.take(HANDSHAKES_MAX.min(count - open)) {
+                sessions.push(Self::begin(*target, ANSWER_TIMEOUT)?);
             }
             sessions[open..].iter_mut().try_for_each(Self::finish)?;
             each(sessions.len());
@@ -115,6 +116,11 @@ impl Session {
         Ok(())
     }
 
+    /// The server.
+    pub fn address(&self) -> SocketAddr {
+        self.target.address
+    }
+
     /// The session timeout the server granted.
     pub fn timeout(&self) -> Duration {
         self.timeout
@@ -129,6 +135,12 @@ impl Session {
     pub fn create(&mut self, path: &str, data: &[u8]) -> Result<i32> {
         let create = CreateRequest { path: Some(path.into()), data: Some(data), acl: RawAcls::OPEN, flags: 0 };
         Ok(self.call(OpCode::Create, &create)?.header.err)
+    }
+
+    /// Sets a node's data; the code of a refusal is returned.
+    pub fn set(&mut self, path: &str, data: &[u8]) -> Result<i32> {
+        let set = SetDataRequest { path: Some(path.into()), data: Some(data), version: -1 };
+        Ok(self.call(OpCode::SetData, &set)?.header.err)
     }
 
     /// A node's data, or the code of a refusal.

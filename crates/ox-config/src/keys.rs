@@ -335,7 +335,7 @@ pub static SECTIONS: &[Section] = sections! {
         /// Check ACLs on the server that receives a request, too.
         "enableEagerACLCheck", Passed, Bool, "false", "", M, Ensemble;
         /// Serve read-only clients while cut off from the quorum, which a single server never is; exactly `true` adds `isro`
-        /// to the four-letter words.
+        /// to the four-letter words. New sessions need `localSessionsEnabled`, too.
         "readonlymode.enabled", Property, Bool, "false", "", M, Built;
         /// First size of response buffers, at least 32.
         "intBufferStartingSizeBytes", Passed, LenientInt, "1024", "bytes", P, Hint;

@@ -73,13 +73,15 @@ pub struct ConnectionThrottle {
     pub weights: Option<SessionWeights>,
 }
 
-/// Tokens that a session takes, by its kind. A local one, which a single server has none of, only bounds the others.
+/// Tokens that a session takes, by its kind. A single server has no local ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionWeights {
     /// New global session; not below a local one.
     pub global: u32,
     /// Renewed session; not below a local one.
     pub renew: u32,
+    /// New local session.
+    pub local: u32,
 }
 
 impl Limits {
@@ -170,6 +172,6 @@ impl SessionWeights {
         let local = weight("connection_throttle_local_session_weight", 1, 1);
         let global = weight("connection_throttle_global_session_weight", 3, local);
         let renew = weight("connection_throttle_renew_session_weight", 2, local);
-        SessionWeights { global, renew }
+        SessionWeights { global, renew, local }
     }
 }

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use crate::settings::Settings;
 
+/// A leader is looked for at least so long before clients may read, as in Apache.
+const READ_ONLY_AFTER_MS: i64 = 2000;
+
 /// Settings of a member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberConfig {
@@ -35,6 +38,12 @@ pub struct MemberConfig {
     pub notification_longest_ms: i64,
     /// Committed transactions kept in memory for learners.
     pub commit_log_count: usize,
+    /// New sessions are known to their server only.
+    pub local_sessions: bool,
+    /// Such a session becomes global when it needs to.
+    pub local_sessions_upgrading: bool,
+    /// How long a leader is looked for before clients may read; none is for ever.
+    pub read_only_after_ms: Option<i64>,
     /// The largest stored log, relative to the snapshot, that a learner is sent; negative is none.
     pub snapshot_size_factor: f64,
 }
@@ -77,6 +86,9 @@ impl MemberConfig {
             listen_on_all_ips: settings.flag("quorumListenOnAllIPs"),
             notification_first_ms: long("fastleader.minNotificationInterval").max(1),
             notification_longest_ms: long("fastleader.maxNotificationInterval").max(1),
+            local_sessions: settings.flag("localSessionsEnabled"),
+            local_sessions_upgrading: settings.flag("localSessionsUpgradingEnabled"),
+            read_only_after_ms: settings.flag("readonlymode.enabled").then_some(tick_ms.max(READ_ONLY_AFTER_MS)),
             snapshot_size_factor: snapshot_size_factor(settings),
             commit_log_count: usize::try_from(settings.int("commitLogCount")).unwrap_or(0).max(500),
         }

@@ -36,6 +36,8 @@ pub struct Settings {
     pub delay_max_ms: i64,
     /// How long a leader may not hear what the clients of a learner say, and not have noticed.
     pub unheard_max_ms: i64,
+    /// Several servers: none of them decides alone that a session is over.
+    pub is_ensemble: bool,
 }
 
 impl Default for Settings {
@@ -49,6 +51,7 @@ impl Default for Settings {
             never_used_ms: 0,
             delay_max_ms: 0,
             unheard_max_ms: 0,
+            is_ensemble: false,
         }
     }
 }

@@ -53,6 +53,11 @@ impl SessionId {
     /// No session: what a client sends to get a new one.
     pub const NONE: Self = Self(0);
 
+    /// The server that handed it out, as far as the id tells.
+    pub fn server(self) -> u8 {
+        self.0.to_be_bytes()[0]
+    }
+
     /// The first id that server `server` hands out when its clock shows `now_ms`: server id in the top byte,
     /// 40 bits of the clock, a 16-bit counter from 0.
     pub fn first(server: u8, now_ms: i64) -> Self {

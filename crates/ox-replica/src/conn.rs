@@ -239,7 +239,7 @@ impl Conn {
             session: request.session,
             proven: password_matches(request.session, request.password.unwrap_or_default()),
             timeout_ms,
-            read_only: request.read_only.map(|_| false),
+            read_only: request.read_only,
             address: self.address,
             ids: Arc::clone(&self.ids),
             touch: self.touch.clone(),

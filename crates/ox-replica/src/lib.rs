@@ -29,7 +29,7 @@ pub use clock::Now;
 pub use conn::{Conn, ConnSettings, Room, Service, Verdict};
 pub use log_batch::LogBatch;
 pub use pulse::Pulse;
-pub use replica::{Replica, ReplicaSettings, Writes};
+pub use replica::{LocalSessions, Replica, ReplicaSettings, Writes};
 pub use sessions::{SessionInfo, Touch};
 pub use submission::{Ask, Item, Load, Submission};
 pub use tallies::{Runs, Tallies};

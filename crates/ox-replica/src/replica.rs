@@ -6,10 +6,12 @@
 
 mod conns;
 mod learners;
+mod local;
 mod log_room;
 mod member;
 mod own;
 mod proposals;
+mod read_only;
 mod reconfig;
 mod sweep;
 mod syncs;
@@ -26,6 +28,8 @@ use crate::sessions::{SessionInfo, Sessions, Touch};
 use crate::submission::{Ask, Load, Submission};
 use crate::tallies::Tallies;
 use conns::{ConnState, Conns};
+pub use local::LocalSessions;
+use local::{Local, LocalWrite, Newcomer};
 use log_room::LogRoom;
 pub use log_room::Writes;
 use member::{Revalidating, Todo};
@@ -44,6 +48,7 @@ use ox_tree::read::{self, Asker, Question, Then};
 use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
+use read_only::ReadOnly;
 use reconfig::Changes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,6 +74,10 @@ pub struct ReplicaSettings {
     pub sweep_never_used_ms: i64,
     /// Which changes of the ensemble are possible.
     pub change_rules: ChangeRules,
+    /// Whether a member's sessions are local.
+    pub local_sessions: LocalSessions,
+    /// How long a member looks for a leader before clients may read; none is for ever.
+    pub read_only_after_ms: Option<i64>,
 }
 
 /// Who agrees on the order of writes.
@@ -85,6 +94,8 @@ enum Zab {
 enum Role {
     /// Nobody: it has no leader.
     None,
+    /// Clients that only read, for want of a leader.
+    ReadOnly,
     /// Orders writes itself.
     Leader,
     /// Sends writes to its leader.
@@ -122,6 +133,8 @@ pub struct Replica {
     pinged_ms: i64,
     pending: Pending,
     sessions: Sessions,
+    local: Local,
+    read_only: ReadOnly,
     addresses: Addresses,
     conns: Conns,
     own: OwnWrites,
@@ -145,6 +158,7 @@ impl Replica {
         }
         let last = state.last_zxid();
         let zab = Zab::Alone(Broadcast::new(Quorum::majority_of([me]), last));
+        let settings = ReplicaSettings { local_sessions: LocalSessions::Off, read_only_after_ms: None, ..settings };
         Self { role: Role::Leader, sessions, ..Self::new(settings, zab, last, now) }
     }
 
@@ -174,6 +188,8 @@ impl Replica {
             pinged_ms: now.mono_ms,
             pending: Pending::default(),
             sessions: Sessions::new(settings.tick_ms),
+            local: Local::new(settings.local_sessions, settings.tick_ms),
+            read_only: ReadOnly::new(settings.read_only_after_ms),
             addresses: Addresses::default(),
             conns: Conns::new(settings.threads),
             own: OwnWrites::default(),
@@ -197,8 +213,9 @@ impl Replica {
     /// When [`Self::on_time`] wants to be called next.
     pub fn deadline(&self) -> Option<i64> {
         let own = if self.role == Role::Leader { [self.sessions.deadline(), self.sweep.deadline()] } else { [None; 2] };
+        let local = self.local.sessions.deadline().filter(|_| self.role != Role::None);
         let peer = if let Zab::Member(peer) = &self.zab { peer.deadline() } else { None };
-        own.into_iter().flatten().chain(peer).min()
+        own.into_iter().flatten().chain(local).chain(self.read_only_at_ms()).chain(peer).min()
     }
 
     /// Takes what connections sent.
@@ -234,7 +251,7 @@ impl Replica {
                 self.on_write(now, item.conn, (*xid, *op, body), state, out);
             }
             Ask::Request { op: OpCode::Sync, .. } if self.is_member() => {
-                self.on_sync(item.conn, Arc::clone(submission), at);
+                self.on_sync(item.conn, Arc::clone(submission), at, state, out);
             }
             Ask::Throttled { xid } => {
                 self.in_turn(item.conn, What::Refused(*xid, ErrorCode::ThrottledOp), state, out);
@@ -249,16 +266,13 @@ impl Replica {
     /// Does what is due: ends sessions, removes nodes that go by themselves.
     pub fn on_time(&mut self, now: Now, state: &State) {
         self.peer(now, |peer, now_ms, out| peer.on_time(now_ms, out));
+        self.begin_read_only(now);
+        self.expire_local(now);
         if self.role != Role::Leader {
             return;
         }
-        let (conns, own) = (&self.conns, &self.own);
-        // A client that waits for us is not silent: its connection may not be read until it has its answers.
-        let waited_ms = |conn: ConnId| {
-            let conn = conns.get(conn)?;
-            if own.has(conn.last_write?) { Some(now.mono_ms) } else { conn.answered_ms }
-        };
         let mut expired = Vec::new();
+        let waited_ms = waited_ms(&self.conns, &self.own, now);
         self.sessions.expire(now.mono_ms, EXPIRED_AT_ONCE_MAX, waited_ms, &mut expired);
         for session in expired {
             self.tallies.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
@@ -277,6 +291,7 @@ impl Replica {
         let late_ms = self.pulse.beat(now.mono_ms, meant_ms, worked_ms);
         if late_ms.is_some() {
             self.sessions.hear_all(now.mono_ms);
+            self.local.sessions.hear_all(now.mono_ms);
         }
         late_ms
     }
@@ -306,12 +321,13 @@ impl Replica {
 
     /// The transactions prepared since the last call, for the disk.
     pub fn take_log(&mut self, now: Now) -> Option<Arc<LogBatch>> {
-        let batch = self.proposals.take_log()?;
+        let batch = self.proposals.take_log();
         if self.is_member() && self.role == Role::Leader {
-            let txns: Vec<_> = self.proposals.last_handed().collect();
+            // With nothing to propose, what was asked in this turn still ends with it.
+            let txns: Vec<_> = batch.iter().flat_map(|_| self.proposals.last_handed()).collect();
             self.peer(now, |peer, now_ms, out| peer.propose(now_ms, txns, out));
         }
-        Some(batch)
+        batch
     }
 
     /// True when the log batch in the making is large enough to be handed over.
@@ -346,9 +362,9 @@ impl Replica {
                 Maker::Leader => self.own.pop_match(session, cxid),
                 Maker::Server | Maker::Learner(_) => None,
             };
-            if let Some(Own { origin, waiting, .. }) = own {
-                self.answer(now, &origin, &record, &outcome.applied, out);
-                self.answer_all(waiting, state, out);
+            if let Some(own) = own {
+                self.answer(now, &own, &record, &outcome.applied, out);
+                self.answer_all(own.waiting, state, out);
             } else if record.header.kind == OpCode::CloseSession.code() {
                 self.on_closed(session, None, &record, &outcome.applied, out);
             }
@@ -400,16 +416,20 @@ impl Replica {
         let Ask::Connect { session, proven, timeout_ms, read_only, address, ids, touch } = ask else { return };
         state.watches().lock().add_conn(conn, *address);
         self.conns.insert(ConnState::new(conn, Arc::clone(ids)));
-        if self.role == Role::None {
+        if self.role == Role::None || !self.may_come_in(*session, *read_only, state) {
             return self.give_up(conn, out);
         }
+        let newcomer = Newcomer { conn, address: *address, timeout_ms: *timeout_ms, read_only: *read_only, touch };
         if *session == SessionId::NONE {
-            if self.log_room.writes() == Writes::None {
+            if self.log_room.writes() == Writes::None && !self.local.is_on() {
                 return self.give_up(conn, out);
             }
             if !self.addresses.has_room(*address) {
                 self.tallies.refused_session(*address);
                 return self.give_up(conn, out);
+            }
+            if self.local.is_on() {
+                return self.open_local(now, &newcomer, state, out);
             }
             let id = self.new_session_id(state);
             let (timeout_ms, read_only, address) = (*timeout_ms, *read_only, *address);
@@ -425,10 +445,15 @@ impl Replica {
         }
         self.tallies.resumed += 1;
         // Compat: whoever names a session takes it from its connection, before the password is looked at.
-        if let Some(old) = self.sessions.conn(*session).filter(|old| *old != conn) {
+        let owner = self.sessions.conn(*session).or_else(|| self.local.sessions.conn(*session));
+        if let Some(old) = owner.filter(|old| *old != conn) {
             let waited_ms = self.conns.get(old).and_then(|old| old.answered_ms);
             self.sessions.detach(*session, old, waited_ms);
+            self.local.sessions.detach(*session, old, waited_ms);
             self.give_up(old, out);
+        }
+        if *proven && self.resume_local(now, *session, &newcomer, out) {
+            return;
         }
         if let Role::Learner(link) = self.role
             && *proven
@@ -446,6 +471,8 @@ impl Replica {
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
             self.addresses.count(*session, *address);
             self.attach(conn, *session, *timeout_ms, *read_only, out);
+        } else if *proven && self.is_member() {
+            self.prove(syncs::Asker::Gone(conn, *read_only));
         } else {
             self.refuse(conn, *read_only, out);
         }
@@ -453,8 +480,14 @@ impl Replica {
 
     /// Tells a client that its session is over.
     fn refuse(&mut self, conn: ConnId, read_only: Option<bool>, out: &mut Outboxes) {
+        let read_only = self.told_read_only(read_only);
         self.conns.deactivate(conn);
         out.of(conn).push(conn, Note::Close, |bytes| ConnectResponse::refused(read_only).put_frame(bytes));
+    }
+
+    /// What a client hears that says whether it could do with reads.
+    fn told_read_only(&self, asked: Option<bool>) -> Option<bool> {
+        asked.map(|_| self.role == Role::ReadOnly)
     }
 
     /// Ends a connection without another word; its session lives on.
@@ -471,6 +504,7 @@ impl Replica {
         read_only: Option<bool>,
         out: &mut Outboxes,
     ) {
+        let read_only = self.told_read_only(read_only);
         if let Some(state) = self.conns.get_mut(conn) {
             state.session = session;
             let password = session_password(session);
@@ -483,7 +517,10 @@ impl Replica {
         loop {
             let id = self.next_session;
             self.next_session = SessionId(id.0.wrapping_add(1));
-            let taken = self.sessions.is_known(id) || state.has_session(id) || state.ephemerals_of(id).next().is_some();
+            let taken = self.sessions.is_known(id)
+                || self.local.sessions.is_known(id)
+                || state.has_session(id)
+                || state.ephemerals_of(id).next().is_some();
             if !taken && id != SessionId::NONE {
                 return id;
             }
@@ -493,6 +530,7 @@ impl Replica {
     fn on_gone(&mut self, conn: ConnId, state: &State) {
         if let Some(gone) = self.conns.remove(conn) {
             self.sessions.detach(gone.session, conn, gone.answered_ms);
+            self.local.sessions.detach(gone.session, conn, gone.answered_ms);
         }
         self.syncs.forget(conn);
         state.watches().lock().drop_conn(conn);
@@ -500,14 +538,31 @@ impl Replica {
 
     fn on_write(&mut self, now: Now, conn: ConnId, request: (i32, OpCode, &[u8]), state: &State, out: &mut Outboxes) {
         let (xid, op, body) = request;
-        let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
+        let Some(asker) = self.conns.get(conn).filter(|conn| conn.may_write()) else { return };
         let (session, ids) = (asker.session, Arc::clone(&asker.ids));
-        let own = Own::new(session, xid, Origin::Request(conn));
+        let is_local = self.local.sessions.is_known(session);
+        if is_local && op == OpCode::CloseSession {
+            return self.close_local(conn, xid, state, out);
+        }
+        let refused = match self.role {
+            Role::ReadOnly => Some(ErrorCode::NotReadOnly),
+            Role::Learner(_) => ops::check_body(op, body).err(),
+            Role::Leader if op == OpCode::CloseSession || self.log_room.writes().allow(op, body) => None,
+            Role::Leader | Role::None => Some(ErrorCode::ThrottledOp),
+        };
+        if let Some(code) = refused {
+            return self.in_turn(conn, What::Refused(xid, code), state, out);
+        }
+        let mut own = Own::new(session, xid, Origin::Request(conn));
+        if is_local {
+            match self.before_local_write(now, conn, session, (op, body), state) {
+                LocalWrite::GoOn => (),
+                LocalWrite::Without(code) => own.no_ephemerals = Some(code),
+                LocalWrite::Never => return,
+            }
+        }
         if let Role::Learner(link) = self.role {
-            return match ops::check_body(op, body) {
-                Ok(()) => self.forward(link, op, body, Some(&ids), own),
-                Err(code) => self.in_turn(conn, What::Refused(xid, code), state, out),
-            };
+            return self.forward(link, op, body, Some(&ids), own);
         }
         if op == OpCode::CloseSession {
             self.sessions.start_closing(session);
@@ -516,13 +571,11 @@ impl Replica {
             }
             return;
         }
-        if !self.log_room.writes().allow(op, body) {
-            return self.in_turn(conn, What::Refused(xid, ErrorCode::ThrottledOp), state, out);
-        }
         let (mut refused, mut made) = (None, op);
         let Some(stamp) = self.stamp(now, session) else { return };
         let digest_enabled = state.options().digest_enabled;
         let mut view = View::new(state, &mut self.pending, &ids, stamp);
+        own.no_ephemerals.into_iter().for_each(|code| view.fail_ephemerals(code));
         let header = header(stamp, xid);
         let change = Changes { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
         let span = self.proposals.log_mut().record(header, |out| match change.prepare(&mut view, op, body, out) {
@@ -660,6 +713,11 @@ impl Replica {
             What::Refused(xid, code) => outbox.answer(conn, |bytes| {
                 put_bare_reply(bytes, ReplyHeader { xid, zxid: state.last_zxid(), err: code.code() });
             }),
+            What::Closed(xid) => {
+                asker.active = false;
+                let header = ReplyHeader { xid, zxid: state.last_zxid(), err: 0 };
+                outbox.push(conn, Note::Close, |bytes| put_bare_reply(bytes, header));
+            }
             What::Item(submission, at) => {
                 let item = &submission.items[at];
                 let body = &submission.bytes[item.span.clone()];
@@ -688,19 +746,13 @@ impl Replica {
     }
 
     /// Answers an applied transaction to whoever asked for it.
-    fn answer(
-        &mut self,
-        now: Now,
-        origin: &Origin,
-        record: &Record<'_>,
-        applied: &ox_tree::Applied,
-        out: &mut Outboxes,
-    ) {
+    fn answer(&mut self, now: Now, own: &Own, record: &Record<'_>, applied: &ox_tree::Applied, out: &mut Outboxes) {
         let session = record.header.session;
         if record.header.kind == OpCode::CloseSession.code() {
-            return self.on_closed(session, Some(origin), record, applied, out);
+            return self.on_closed(session, Some(&own.origin), record, applied, out);
         }
-        match origin {
+        match &own.origin {
+            Origin::Upgrade(_) => (),
             Origin::Connect { conn, address, timeout_ms, read_only, touch } => {
                 self.addresses.count(session, *address);
                 let alive = self.conns.get(*conn).is_some();
@@ -710,7 +762,14 @@ impl Replica {
             Origin::Request(conn) => {
                 if let Some(asker) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
                     asker.answered_ms = Some(now.mono_ms);
-                    out.of(*conn).answer(*conn, |bytes| put_write_reply(bytes, record, applied));
+                    out.of(*conn).answer(*conn, |bytes| match own.no_ephemerals {
+                        // A leader that does not know the session says something else.
+                        Some(code) if record.header.kind == OpCode::Error.code() => {
+                            let TxnHeader { cxid: xid, zxid, .. } = record.header;
+                            put_bare_reply(bytes, ReplyHeader { xid, zxid, err: code.code() });
+                        }
+                        _ => put_write_reply(bytes, record, applied),
+                    });
                 }
             }
         }
@@ -738,6 +797,15 @@ impl Replica {
             }
             self.conns.deactivate(conn);
         }
+    }
+}
+
+/// Until when a connection had to wait. A client that waits for us is not silent: its connection may not be read until it
+/// has its answers.
+fn waited_ms(conns: &Conns, own: &OwnWrites, now: Now) -> impl Fn(ConnId) -> Option<i64> {
+    move |conn| {
+        let conn = conns.get(conn)?;
+        if own.has(conn.last_write?) { Some(now.mono_ms) } else { conn.answered_ms }
     }
 }
 

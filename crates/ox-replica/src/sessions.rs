@@ -189,6 +189,11 @@ impl Sessions {
         self.sessions.remove(&id)?.conn
     }
 
+    /// Lets go of a session that is somebody else's from now on, with its timeout and where its life is noted.
+    pub(crate) fn take(&mut self, id: SessionId) -> Option<(i32, Touch)> {
+        self.sessions.remove(&id).map(|session| (session.timeout_ms, session.touch))
+    }
+
     /// When the next bucket is due.
     pub(crate) fn deadline(&self) -> Option<i64> {
         self.buckets.first_key_value().map(|(due, _)| *due)

@@ -59,7 +59,7 @@ pub enum Ask {
         proven: bool,
         /// Negotiated timeout.
         timeout_ms: i32,
-        /// What the answer says about read-only, if anything.
+        /// Whether the client could do with reads, if it says so.
         read_only: Option<bool>,
         /// Where from.
         address: IpAddr,

@@ -35,6 +35,8 @@ pub struct Weights {
     pub new: u32,
     /// A session that comes back.
     pub renewed: u32,
+    /// A new session that only its server knows.
+    pub local: u32,
 }
 
 /// What a handshake asks for.
@@ -44,6 +46,8 @@ pub enum Newcomer {
     New,
     /// The session it had.
     Renewed,
+    /// A new session that only its server knows.
+    Local,
 }
 
 /// The bucket.
@@ -84,6 +88,7 @@ impl Throttle {
             (None, _) => 1,
             (Some(weights), Newcomer::New) => u64::from(weights.new),
             (Some(weights), Newcomer::Renewed) => u64::from(weights.renewed),
+            (Some(weights), Newcomer::Local) => u64::from(weights.local),
         };
         match self.tokens.checked_sub(need) {
             Some(left) => {
@@ -170,11 +175,12 @@ mod tests {
 
     #[test]
     fn weights_make_new_sessions_dearer() {
-        let settings = ThrottleSettings { weights: Some(Weights { new: 3, renewed: 2 }), ..PLAIN };
+        let settings = ThrottleSettings { weights: Some(Weights { new: 3, renewed: 2, local: 1 }), ..PLAIN };
         let mut throttle = Throttle::new(settings, at(0)).unwrap();
         assert_eq!(crowd(&mut throttle, 0, Newcomer::New, 2), 2); // nine tokens, three each
         assert_eq!(crowd(&mut throttle, 0, Newcomer::Renewed, 10), 1);
         assert_eq!(crowd(&mut throttle, 10, Newcomer::New, 10), 2); // one was left, six came back
+        assert_eq!(crowd(&mut throttle, 10, Newcomer::Local, 10), 1);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! From the configuration to what each part of a server is told.
 
-use ox_config::Config;
+use ox_config::{Config, MemberConfig};
 use ox_proto::ensemble::ChangeRules;
-use ox_replica::ReplicaSettings;
+use ox_replica::{LocalSessions, ReplicaSettings};
 use ox_store::StoreOptions;
 use ox_tree::Options;
 
@@ -20,6 +20,16 @@ pub(crate) fn replica_settings(config: &Config, threads: usize, session_clock_ms
         sweep_per_minute: i64::from(containers.max_per_minute),
         change_rules: ChangeRules::default(),
         sweep_never_used_ms: containers.max_never_used_ms.map_or(0, |ms| i64::try_from(ms).unwrap_or(i64::MAX)),
+        local_sessions: config.member.as_ref().map_or(LocalSessions::Off, local_sessions),
+        read_only_after_ms: config.member.as_ref().and_then(|member| member.read_only_after_ms),
+    }
+}
+
+fn local_sessions(member: &MemberConfig) -> LocalSessions {
+    match (member.local_sessions, member.local_sessions_upgrading) {
+        (false, _) => LocalSessions::Off,
+        (true, false) => LocalSessions::Stay,
+        (true, true) => LocalSessions::Upgrade,
     }
 }
 

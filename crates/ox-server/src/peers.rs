@@ -172,6 +172,7 @@ impl Peers {
                 Command::Config(committed, proposed) => self.reconfigure(committed, proposed),
             }
         }
+        self.links.flush_all(&mut self.events);
     }
 
     fn take_dialed(&mut self) {

@@ -17,6 +17,7 @@ use ox_proto::Zxid;
 use ox_replica::{Ask, Replica};
 use ox_tree::outbox::Outboxes;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 pub(crate) struct ReplicaLoop {
@@ -196,8 +197,15 @@ impl ReplicaLoop {
     fn tell(&mut self) {
         let metrics = &self.shared.metrics;
         let mismatches = self.replica.digest_mismatches();
+        if self.mismatches_told == 0 && 0 < mismatches {
+            tracing::error!(
+                "the digest of a transaction does not fit the tree: this server's data is not what others have"
+            );
+        }
         metrics.digest_mismatches_count.add(mismatches - self.mismatches_told);
         self.mismatches_told = mismatches;
+        let local = i64::try_from(self.replica.local_session_count()).unwrap_or(i64::MAX);
+        self.shared.stats.local_sessions.store(local, Relaxed);
         let tallies = self.replica.tallies_mut();
         metrics.connection_revalidate_count.add(std::mem::take(&mut tallies.resumed));
         metrics.stale_sessions_expired.add(tallies.expired.len() as u64);

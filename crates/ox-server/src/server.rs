@@ -9,6 +9,7 @@ use crate::member;
 use crate::metrics::Metrics;
 use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::{Orders, Peers};
+use crate::reconfig::ConfigChange;
 use crate::replica_loop::ReplicaLoop;
 use crate::shared::{Essential, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
@@ -147,6 +148,11 @@ impl Server {
         let space = opened.store.space()?;
         let mut shared = Shared::new(config, opened.state, opened.store, mailboxes);
         shared.config_files = config_files;
+        // It may stand in the log only, and the log goes with the snapshots.
+        let pending = opened.peer.configs().pending();
+        if let Some(pending) = pending.filter(|pending| member.proposed.as_ref() != Some(&***pending)) {
+            ConfigChange::Proposed(Arc::clone(pending)).save(&shared);
+        }
         let shared = Arc::new(shared);
         shared.inbox.put(|input| input.space = Some(space));
         member::show_config(&shared, &mut shared.state.write());

@@ -98,6 +98,8 @@ impl Shared {
 
     /// Whether a handshake may go on.
     pub(crate) fn admit(&self, now: Now, newcomer: Newcomer) -> bool {
+        let has_local = self.config.member.as_ref().is_some_and(|member| member.local_sessions);
+        let newcomer = if has_local && newcomer == Newcomer::New { Newcomer::Local } else { newcomer };
         let (mut is_admitted, mut deficit) = (true, 0);
         if let Some(throttle) = &self.throttle {
             let mut throttle = throttle.lock();
@@ -162,7 +164,8 @@ impl Shared {
 }
 
 fn throttle_settings(asked: &ConnectionThrottle) -> ThrottleSettings {
-    let weights = asked.weights.as_ref().map(|weights| Weights { new: weights.global, renewed: weights.renew });
+    let weights = asked.weights.as_ref();
+    let weights = weights.map(|by| Weights { new: by.global, renewed: by.renew, local: by.local });
     ThrottleSettings {
         tokens: asked.tokens,
         fill_time_ms: asked.fill_time_ms,

@@ -14,6 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Alone,
+    /// Without a leader, for clients that only read.
+    ReadOnly,
     Leader(Following),
     Follower,
     /// Of which leader.
@@ -47,6 +49,9 @@ impl Standing {
     }
 
     fn of(replica: &Replica) -> Option<Self> {
+        if replica.is_read_only() {
+            return Some(Self::ReadOnly);
+        }
         if !replica.is_serving() {
             return None;
         }
@@ -63,6 +68,7 @@ impl Standing {
     pub(crate) fn mode(self) -> &'static str {
         match self {
             Self::Alone => "standalone",
+            Self::ReadOnly => "read-only",
             Self::Leader(_) => "leader",
             Self::Follower => "follower",
             Self::Observer(_) => "observer",

@@ -18,6 +18,8 @@ pub(crate) struct Stats {
     pub(crate) proposals: Sizes,
     /// When this server became leader, by the monotonic clock.
     pub(crate) leads_since_ms: AtomicI64,
+    /// Sessions that only this server knows.
+    pub(crate) local_sessions: AtomicI64,
     /// Requests handed to the replica and not answered yet.
     pub(crate) outstanding: AtomicI64,
 }

@@ -329,6 +329,7 @@ fn settings(plan: &Plan) -> Settings {
         never_used_ms: plan.never_used_ms,
         delay_max_ms: slowest_us / 1000,
         unheard_max_ms: if plan.is_ensemble() { unheard_max_ms(plan, slowest_us) } else { 0 },
+        is_ensemble: plan.is_ensemble(),
         ..Settings::default()
     }
 }

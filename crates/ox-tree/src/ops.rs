@@ -83,6 +83,18 @@ pub fn check_body(op: OpCode, body: &[u8]) -> Result<(), ErrorCode> {
     decoded.map_err(|_| ErrorCode::MarshallingError)
 }
 
+/// Whether a write asks for an ephemeral node: its session must be global. What cannot be decoded asks for nothing.
+pub fn makes_ephemeral(op: OpCode, body: &[u8]) -> bool {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else makes one")]
+    match op {
+        OpCode::Create | OpCode::Create2 => {
+            Reader::new(body).get().is_ok_and(|request| create::makes_ephemeral(op, &request))
+        }
+        OpCode::Multi => multi::makes_ephemeral(body),
+        _ => false,
+    }
+}
+
 /// Whether everybody with the same settings can read a transaction with a body of so many bytes.
 fn fits_a_record(view: &View<'_>, body_bytes: usize) -> bool {
     body_bytes + RECORD_OVERHEAD_BYTES <= view.state.options.record_bytes_max

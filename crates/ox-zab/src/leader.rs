@@ -265,9 +265,10 @@ impl Leader {
         self.applied = applied;
     }
 
-    /// Somebody wants to be told when everything that was committed anywhere is committed here: [`Effect::Synced`].
-    pub fn on_sync(&mut self, id: u64) {
-        self.syncs.push(id, self.order.last_proposed());
+    /// Somebody wants to be told when everything that was committed anywhere is committed here, and everything up to
+    /// `after`, which may be about to be proposed: [`Effect::Synced`].
+    pub fn on_sync(&mut self, id: u64, after: Zxid) {
+        self.syncs.push(id, self.order.last_proposed().max(after));
     }
 
     /// Ends a turn: what several inputs need is done once.

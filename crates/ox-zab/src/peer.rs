@@ -32,6 +32,9 @@ use std::sync::Arc;
 const DIALS_MAX: u32 = 10;
 const DIAL_PAUSE_MS: i64 = 100;
 
+/// How long nobody may contradict before servers are believed to have nothing.
+const DOUBT_MS: i64 = 400;
+
 /// What the configuration says about a member.
 #[derive(Clone, Debug)]
 pub struct PeerSettings {
@@ -111,6 +114,8 @@ pub struct Peer {
     standing: Standing,
     /// Voters that have nothing.
     empty: BTreeSet<ServerId>,
+    /// When that is believed.
+    found_at_ms: Option<i64>,
 }
 
 impl Peer {
@@ -135,6 +140,7 @@ impl Peer {
             is_turned_away: false,
             standing,
             empty: BTreeSet::new(),
+            found_at_ms: None,
         }
     }
 
@@ -176,6 +182,11 @@ impl Peer {
         &self.settings.configs
     }
 
+    /// What it may claim.
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
     /// What its disk remembers.
     pub fn epochs(&self) -> Epochs {
         self.epochs
@@ -184,9 +195,9 @@ impl Peer {
     /// When [`Self::on_time`] wants to be called.
     pub fn deadline(&self) -> Option<i64> {
         match &self.role {
-            Role::Looking => self.election.deadline(),
+            Role::Looking => self.election.deadline().into_iter().chain(self.found_at_ms).min(),
             Role::Leading(leader) => Some(leader.deadline()),
-            Role::Dialing { again_at_ms, .. } => *again_at_ms,
+            Role::Dialing { again_at_ms, .. } => again_at_ms.or(self.found_at_ms),
             Role::Learning(learner) => learner.deadline(),
             Role::Leaving { .. } => None,
         }
@@ -194,6 +205,10 @@ impl Peer {
 
     /// Does what is due.
     pub fn on_time(&mut self, now_ms: i64, out: &mut Effects) {
+        if self.found_at_ms.take_if(|at| *at <= now_ms).is_some() {
+            self.jobs += 1;
+            out.push(Effect::Disk(DiskJob::Found));
+        }
         match &mut self.role {
             Role::Looking => {
                 let mut notes = Outgoing::new();
@@ -216,7 +231,7 @@ impl Peer {
         if matches!(self.role, Role::Leaving { .. }) {
             return; // the vote is not known yet
         }
-        self.note_emptiness(from, &note, out);
+        self.note_emptiness(now_ms, from, &note, out);
         let mut notes = Outgoing::new();
         let elected = self.election.on_notification(now_ms, from, note, self.settings.configs.quorums(), &mut notes);
         self.after_election(now_ms, elected, notes, out);
@@ -366,10 +381,12 @@ impl Peer {
                 self.history.truncate(zxid);
             }
             DiskDone::Truncated(None) => (),
-            DiskDone::Founded => self.standing = Standing::History,
+            DiskDone::Founded if self.standing == Standing::Empty => self.standing = Standing::History,
+            DiskDone::Founded => (),
         }
         match &self.role {
             Role::Looking if done == DiskDone::Founded => self.look(now_ms, out),
+            Role::Dialing { leader, .. } if done == DiskDone::Founded => out.push(Effect::Dial(*leader)),
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_done(cx, done)),
             Role::Learning(_) => self.learn(now_ms, out, |learner, cx| learner.on_done(done, cx)),
             Role::Looking | Role::Dialing { .. } | Role::Leaving { .. } => self.leave_further(now_ms, out),
@@ -400,10 +417,10 @@ impl Peer {
         self.lead(now_ms, out, |leader, cx| leader.propose(cx, txns));
     }
 
-    /// Asks the leadership to prove itself; answered by [`Effect::Synced`].
-    pub fn on_sync(&mut self, id: u64) {
+    /// Asks the leadership to prove itself, behind everything up to `after`; answered by [`Effect::Synced`].
+    pub fn on_sync(&mut self, id: u64, after: Zxid) {
         if let Role::Leading(leader) = &mut self.role {
-            leader.on_sync(id);
+            leader.on_sync(id, after);
         }
     }
 
@@ -533,32 +550,37 @@ impl Peer {
         self.election.set_fallback(self.fallback_vote());
         let elected = self.election.look(now_ms, self.own_vote(), self.settings.configs.quorums(), &mut notes);
         self.after_election(now_ms, elected, notes, out);
-        self.count_empty(out);
+        self.count_empty(now_ms);
     }
 
     /// A member that has nothing waits until it knows enough others that have nothing: then there is nothing to lose.
-    fn note_emptiness(&mut self, from: ServerId, note: &Notification, out: &mut Effects) {
+    /// Apache begins a connection with what it said last, however old; the truth follows at once, so it is waited for.
+    fn note_emptiness(&mut self, now_ms: i64, from: ServerId, note: &Notification, out: &mut Effects) {
         let quorums = self.settings.configs.quorums();
-        if self.standing != Standing::Empty || !matches!(self.role, Role::Looking) || !quorums.is_voter(from) {
+        let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. }) && self.standing == Standing::Empty;
+        if !is_open || !quorums.is_voter(from) {
             return;
         }
-        let has_nothing = note.state == PeerState::Looking && note.vote.zxid <= Zxid::ZERO && note.vote.epoch <= 0;
-        if !has_nothing {
+        if Zxid::ZERO < note.vote.zxid || 0 < note.vote.epoch {
             self.standing = Standing::Quarantined;
+            if let (Role::Dialing { leader, .. }, Some(_)) = (&self.role, self.found_at_ms.take()) {
+                out.push(Effect::Dial(*leader));
+            }
             return;
         }
-        self.empty.insert(from);
-        self.count_empty(out);
+        if note.state == PeerState::Looking {
+            self.empty.insert(from);
+        }
+        self.count_empty(now_ms);
     }
 
-    /// Begins a history when a quorum, this member among it, has none.
-    fn count_empty(&mut self, out: &mut Effects) {
+    /// Begins a history, in a while, when a quorum, this member among it, has none.
+    fn count_empty(&mut self, now_ms: i64) {
         let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
         let is_voter = quorums.committed.is_voter(me);
         let has_nothing = |server: ServerId| server == me || self.empty.contains(&server);
         if self.standing == Standing::Empty && self.jobs == 0 && is_voter && quorums.are_reached(has_nothing) {
-            self.jobs += 1;
-            out.push(Effect::Disk(DiskJob::Found));
+            self.found_at_ms.get_or_insert(now_ms + DOUBT_MS);
         }
     }
 
@@ -566,7 +588,7 @@ impl Peer {
     fn fallback_vote(&self) -> Option<Vote> {
         let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
         let may_stand = self.standing == Standing::History && !quorums.committed.is_voter(me) && quorums.is_voter(me);
-        may_stand.then(|| Vote { leader: me, zxid: self.durable, epoch: self.epochs.current.0 })
+        may_stand.then_some(Vote { leader: me, zxid: self.durable, epoch: self.epochs.current.0 })
     }
 
     fn own_vote(&self) -> Vote {
@@ -589,7 +611,10 @@ impl Peer {
         let Some(leader) = elected else { return };
         if leader != self.settings.server {
             self.role = Role::Dialing { leader, attempts: 0, again_at_ms: None };
-            out.push(Effect::Dial(leader));
+            // Who has nothing knows first whether that is right: the leader is told, and the disk is prepared.
+            if self.jobs == 0 && self.found_at_ms.is_none() {
+                out.push(Effect::Dial(leader));
+            }
             return;
         }
         out.push(Effect::Listen);

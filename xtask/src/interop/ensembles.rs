@@ -8,6 +8,9 @@ mod cases;
 mod client;
 mod load;
 mod mixed;
+mod plays;
+mod reconfig;
+mod roles;
 
 use std::time::Instant;
 
@@ -19,8 +22,9 @@ use cases::Case;
 
 /// Runs some of the cases, or all, or those with `only` in their names.
 pub(super) fn run(workspace: &Workspace, full: bool, only: Option<&str>) -> Result<()> {
-    Software::Apache.provide(workspace)?;
-    Software::Oxkeeper.provide(workspace)?;
+    for software in [Software::Apache, Software::Apache38, Software::Oxkeeper] {
+        software.provide(workspace)?;
+    }
     let (begun, mut failures, mut count) = (Instant::now(), 0, 0);
     let wanted = |case: &Case| only.map_or(full || case.is_short, |only| case.name.contains(only));
     for Case { name, run, .. } in cases::all().into_iter().filter(wanted) {

@@ -72,7 +72,7 @@ struct Left {
 /// Runs all variants between the servers that `args` names: Apache and itself, or Oxkeeper and Apache both ways.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let pairs: &[(Software, Software)] = match args.server {
-        Target::Start(Software::Apache) => &[(Software::Apache, Software::Apache)],
+        Target::Start(Software::Apache | Software::Apache38) => &[(Software::Apache, Software::Apache)],
         Target::Start(Software::Oxkeeper) => &[
             (Software::Oxkeeper, Software::Oxkeeper),
             (Software::Oxkeeper, Software::Apache),

@@ -12,6 +12,7 @@
 //! Everything listens on 127.0.0.1. A [`ServerUnderTest`] that goes out of scope is killed.
 
 pub(crate) mod apache;
+mod debian;
 pub(crate) mod oxkeeper;
 pub(crate) mod packages;
 
@@ -48,6 +49,8 @@ const LOG_TAIL_BYTES: usize = 4096;
 pub(crate) enum Software {
     /// Apache ZooKeeper, as fetched by [`apache::fetch`].
     Apache,
+    /// Apache ZooKeeper 3.8, the oldest that is taken into an ensemble, as fetched by [`debian::fetch`].
+    Apache38,
     /// Our release binary, as built by [`oxkeeper::build`].
     Oxkeeper,
 }
@@ -56,6 +59,7 @@ impl std::fmt::Display for Software {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Software::Apache => "Apache ZooKeeper",
+            Software::Apache38 => "Apache ZooKeeper 3.8",
             Software::Oxkeeper => "Oxkeeper",
         })
     }
@@ -66,6 +70,7 @@ impl Software {
     pub(crate) fn provide(self, workspace: &Workspace) -> Result<()> {
         match self {
             Software::Apache => apache::fetch(workspace),
+            Software::Apache38 => debian::fetch(workspace),
             Software::Oxkeeper => oxkeeper::build(workspace),
         }
     }
@@ -81,17 +86,31 @@ pub(crate) struct ServerSpec {
     software: Software,
     settings: Vec<(String, String)>,
     properties: Vec<(String, String)>,
+    /// A configuration file that is there stays as it is.
+    keeps_config: bool,
 }
 
 impl ServerSpec {
     /// A standalone server with the base configuration.
     pub(crate) fn new(workspace: &Workspace, software: Software) -> Self {
-        ServerSpec { workspace: workspace.clone(), software, settings: Vec::new(), properties: Vec::new() }
+        ServerSpec {
+            workspace: workspace.clone(),
+            software,
+            settings: Vec::new(),
+            properties: Vec::new(),
+            keeps_config: false,
+        }
     }
 
     /// Adds a `zoo.cfg` line.
     pub(crate) fn setting(mut self, key: &str, value: impl ToString) -> Self {
         self.settings.push((key.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Leaves a configuration file alone that is there: servers write it too.
+    pub(crate) fn keeping_config(mut self) -> Self {
+        self.keeps_config = true;
         self
     }
 
@@ -119,9 +138,12 @@ impl ServerSpec {
     fn spawn(&self, dir: &Path, port: u16) -> Result<Child> {
         std::fs::create_dir_all(dir.join("data"))?;
         let config = dir.join("zoo.cfg");
-        std::fs::write(&config, self.zoo_cfg(dir, port)).with_context(|| format!("write {}", config.display()))?;
+        if !self.keeps_config || !config.exists() {
+            std::fs::write(&config, self.zoo_cfg(dir, port)).with_context(|| format!("write {}", config.display()))?;
+        }
         let mut command = match self.software {
             Software::Apache => apache::command(&self.workspace, dir, &config, &self.properties)?,
+            Software::Apache38 => debian::command(&self.workspace, &config, &self.properties),
             Software::Oxkeeper => oxkeeper::command(&self.workspace, &config, &self.properties),
         };
         let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log"))?;

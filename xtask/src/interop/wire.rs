@@ -27,6 +27,20 @@ pub(crate) struct Ticket {
     password: Vec<u8>,
     /// Highest zxid the session has seen; a server behind it refuses the session.
     pub(crate) last_zxid: Zxid,
+    /// Whether its client could do with reads.
+    read_only: bool,
+}
+
+impl Ticket {
+    /// The same for a client that could do with reads.
+    pub(crate) fn of_a_reader(self) -> Self {
+        Ticket { read_only: true, ..self }
+    }
+
+    /// Asks for a new session.
+    pub(crate) fn new(read_only: bool) -> Self {
+        Ticket { session: SessionId::NONE, password: vec![0; 16], last_zxid: Zxid::ZERO, read_only }
+    }
 }
 
 /// A reply frame.
@@ -62,13 +76,15 @@ impl std::error::Error for SessionRefused {}
 pub(crate) struct WireClient {
     stream: TcpStream,
     ticket: Ticket,
+    /// Whether the server only lets it read.
+    pub(crate) is_read_only: bool,
     next_xid: i32,
 }
 
 impl WireClient {
     /// Opens a new session.
     pub(crate) fn connect(address: SocketAddr) -> Result<WireClient> {
-        WireClient::resume(address, &Ticket { session: SessionId::NONE, password: vec![0; 16], last_zxid: Zxid::ZERO })
+        WireClient::resume(address, &Ticket::new(false))
     }
 
     /// Resumes a session; an error when the server refuses it.
@@ -82,15 +98,15 @@ impl WireClient {
             timeout_ms: SESSION_TIMEOUT_MS,
             session: ticket.session,
             password: Some(&ticket.password),
-            read_only: Some(false),
+            read_only: Some(ticket.read_only),
         };
         request.put_frame(&mut frame);
         stream.write_all(&frame)?;
         let response = ConnectResponse::decode(&read_frame(&mut stream).context("handshake")?)?;
         ensure!(response.session != SessionId::NONE, SessionRefused);
-        let ticket =
-            Ticket { session: response.session, password: response.password.to_vec(), last_zxid: ticket.last_zxid };
-        Ok(WireClient { stream, ticket, next_xid: 1 })
+        let password = response.password.to_vec();
+        let ticket = Ticket { session: response.session, password, ..*ticket };
+        Ok(WireClient { stream, ticket, is_read_only: response.read_only == Some(true), next_xid: 1 })
     }
 
     /// What resumes this session elsewhere.

@@ -9,6 +9,7 @@ use crate::load::Timing;
 use crate::memory::{self, Growth};
 use crate::notify::WatchMode;
 use crate::perf::PerfConfig;
+use crate::perf::ensemble::Ensemble;
 use crate::perf::goal::Goal;
 use crate::perf::report::{PerfReport, Row};
 use crate::perf::server::{Data, Running, StartCost};
@@ -27,6 +28,16 @@ const WARM_UP_MIX: &str = "get=40,set=20,exists=10,children=1,delete=10,multi=5"
 const WATCHING_SESSIONS: usize = 100;
 const WATCHES_PER_SESSION: u32 = 10_000;
 
+/// On three servers, with connections spread over them.
+const ENSEMBLE_WORKLOADS: [(&str, &str, usize, Goal); 4] = [
+    ("set, one at a time", "set", 1, Goal::Times(2.0)),
+    ("set, pipeline 10", "set", 10, Goal::Times(5.0)),
+    ("set, pipeline 100", "set", 100, Goal::Times(8.0)),
+    ("90 % get, 10 % set, pipeline 100", "get=90,set=10", 100, Goal::None),
+];
+/// How often the leader of an ensemble is killed.
+const KILLS: usize = 10;
+
 /// A part of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -42,12 +53,14 @@ pub enum Stage {
     Growth,
     /// Memory, restart and snapshots of the largest tree.
     Million,
+    /// Three servers.
+    Ensemble,
 }
 
 impl Stage {
     /// All stages in order.
-    pub const ALL: [Self; 6] =
-        [Self::Start, Self::Requests, Self::Connections, Self::Idle, Self::Growth, Self::Million];
+    pub const ALL: [Self; 7] =
+        [Self::Start, Self::Requests, Self::Connections, Self::Idle, Self::Growth, Self::Million, Self::Ensemble];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -58,6 +71,7 @@ impl Stage {
             Self::Idle => "idle",
             Self::Growth => "growth",
             Self::Million => "million",
+            Self::Ensemble => "ensemble",
         }
     }
 }
@@ -113,6 +127,7 @@ impl<'a> Sections<'a> {
             Stage::Idle => self.idle(),
             Stage::Growth => self.growth(),
             Stage::Million => self.million(),
+            Stage::Ensemble => self.ensemble(),
         }
     }
 
@@ -280,6 +295,43 @@ impl<'a> Sections<'a> {
         Ok(())
     }
 
+    fn ensemble(&mut self) -> Result<()> {
+        let section = "Three servers";
+        let mut running = Vec::new();
+        for command in &self.config.servers {
+            let ensemble = Ensemble::start(command)?;
+            let timing = Timing { warm_up: Duration::ZERO, duration: command.warm_up };
+            let job = Job { timing, ..self.job("get=50,set=50", 100, 10, 10_000, 10)? };
+            let progress = Progress::new(&format!("{}: ", command.name));
+            job.prepare(ensemble.servers()[0], self.stop, &progress)?;
+            job.measure(&ensemble.servers(), 0, self.stop, &progress)?;
+            running.push(ensemble);
+        }
+        let servers: Vec<Vec<Server>> = running.iter().map(Ensemble::servers).collect();
+        let mut details = Vec::new();
+        for (name, mix, depth, goal) in ENSEMBLE_WORKLOADS {
+            eprintln!("  {name}");
+            let compared =
+                self.alternate_all([&servers[0], &servers[1]], &self.job(mix, 100, depth, 10_000, 10)?, name)?;
+            self.row_of(section, name, "per s", &compared, |figures| Some(figures.per_second), goal);
+            details.push((name, compared));
+        }
+        for (name, compared) in &details {
+            self.row_of(section, name, "per CPU s", compared, per_cpu_second, Goal::None);
+            self.row_of(section, name, "p50 us", compared, |figures| Some(figures.latency_us.p50), Goal::None);
+            self.row_of(section, name, "p99 us", compared, |figures| Some(figures.latency_us.p99), Goal::None);
+        }
+        let mut pauses = [Vec::new(), Vec::new()];
+        for kill in 0..KILLS {
+            for (ensemble, pauses) in running.iter_mut().zip(&mut pauses) {
+                eprintln!("  kill {} of {KILLS}", kill + 1);
+                pauses.push(ensemble.kill_leader()?.as_secs_f64() * 1e3);
+            }
+        }
+        self.row(section, "pause of writes when the leader is killed", "ms", pauses, Goal::OneIn(4.0));
+        running.into_iter().try_for_each(Ensemble::stop)
+    }
+
     /// Starts both servers without data and loads them until they are at speed.
     fn start_warm(&self) -> Result<[Running; 2]> {
         let [ours, baseline] = &self.config.servers;
@@ -289,7 +341,7 @@ impl<'a> Sections<'a> {
             let job = Job { timing, ..self.job(WARM_UP_MIX, 100, 10, 1000, 10)? };
             let progress = Progress::new(&format!("{}: ", server.command().name));
             job.prepare(server.server(), self.stop, &progress)?;
-            job.measure(server.server(), 0, self.stop, &progress)?;
+            job.measure(&[server.server()], 0, self.stop, &progress)?;
         }
         Ok(running)
     }
@@ -311,9 +363,13 @@ impl<'a> Sections<'a> {
     /// Makes the nodes on both servers and measures them in turn.
     fn alternate(&mut self, running: &[Running; 2], job: &Job, name: &str) -> Result<Compared> {
         eprintln!("  {name}");
-        let servers: [Server; 2] = [running[0].server(), running[1].server()];
+        self.alternate_all([&[running[0].server()], &[running[1].server()]], job, name)
+    }
+
+    /// The same for ensembles.
+    fn alternate_all(&mut self, servers: [&[Server]; 2], job: &Job, name: &str) -> Result<Compared> {
         for server in servers {
-            job.prepare(server, self.stop, &Progress::new("set up: "))?;
+            job.prepare(server[0], self.stop, &Progress::new("set up: "))?;
         }
         let compared = compare::alternate(job, servers, self.config.rounds, self.stop)?;
         self.report.raw.insert(name.into(), [compared.rounds_a.clone(), compared.rounds_b.clone()]);

@@ -5,8 +5,9 @@ use crate::memory::Gauge;
 use crate::process;
 use crate::session::{Session, Target};
 use anyhow::{Context, Result, bail};
+use std::fmt::Write;
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -37,18 +38,34 @@ pub struct ServerCommand {
     pub warm_up: Duration,
     /// How its memory is read.
     pub gauge: Gauge,
+    /// Its number in an ensemble, and the lines of the configuration that tell of it.
+    pub member: Option<(u32, String)>,
 }
 
 impl ServerCommand {
     /// A server that needs little warming up and whose memory is what the kernel says.
     pub fn new(name: &str, argv: Vec<String>, dir: PathBuf, port: u16) -> Self {
-        Self { name: name.into(), argv, dir, port, warm_up: Duration::from_secs(3), gauge: Gauge::Rss }
+        Self { name: name.into(), argv, dir, port, warm_up: Duration::from_secs(3), gauge: Gauge::Rss, member: None }
     }
 
     /// A server on a JVM.
     pub fn java(name: &str, argv: Vec<String>, dir: PathBuf, port: u16) -> Self {
         let plain = Self::new(name, argv, dir, port);
         Self { warm_up: Duration::from_secs(30), gauge: Gauge::RssAndJavaHeap, ..plain }
+    }
+
+    /// The members of an ensemble of such servers, on free ports.
+    pub fn members(&self, count: u32) -> Result<Vec<Self>> {
+        let mut lines = String::from("initLimit=10\nsyncLimit=5\n");
+        for id in 1..=count {
+            let _ = writeln!(lines, "server.{id}=127.0.0.1:{}:{}", free_port()?, free_port()?);
+        }
+        let member = |id: u32| {
+            let name = format!("{} {id}", self.name);
+            let (dir, port) = (self.dir.join(id.to_string()), free_port()?);
+            Ok(Self { name, dir, port, member: Some((id, lines.clone())), ..self.clone() })
+        };
+        (1..=count).map(member).collect()
     }
 
     fn data(&self) -> PathBuf {
@@ -66,9 +83,10 @@ impl ServerCommand {
     fn config(&self) -> String {
         format!(
             "tickTime=2000\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n\
-             admin.enableServer=false\n4lw.commands.whitelist=*\n",
+             admin.enableServer=false\n4lw.commands.whitelist=*\n{}",
             self.data().display(),
-            self.port
+            self.port,
+            self.member.as_ref().map_or("", |(_, lines)| lines)
         )
     }
 
@@ -92,6 +110,7 @@ pub enum Data {
 pub struct Running {
     command: ServerCommand,
     child: Child,
+    begin: Instant,
     /// What it took from the start of the process to the first reply.
     pub start: StartCost,
 }
@@ -108,6 +127,13 @@ pub struct StartCost {
 impl Running {
     /// Starts a server and waits until it answers.
     pub fn start(command: &ServerCommand, data: Data) -> Result<Self> {
+        let mut running = Self::launch(command, data)?;
+        running.wait()?;
+        Ok(running)
+    }
+
+    /// Starts a server that may need others to serve.
+    pub fn launch(command: &ServerCommand, data: Data) -> Result<Self> {
         // Somebody else's server on this port would be taken for ours, and written to.
         TcpListener::bind(command.target().address).with_context(|| {
             format!("the port {} for {} is not free\nhint: choose another", command.port, command.name)
@@ -116,6 +142,9 @@ impl Running {
             command.delete_data()?;
         }
         fs::create_dir_all(command.data()).with_context(|| format!("create {}", command.data().display()))?;
+        if let Some((id, _)) = &command.member {
+            fs::write(command.data().join("myid"), format!("{id}\n")).context("write myid")?;
+        }
         let config = command.dir.join("zoo.cfg");
         fs::write(&config, command.config()).with_context(|| format!("write {}", config.display()))?;
         let log = command.dir.join("server.log");
@@ -135,11 +164,15 @@ impl Running {
             .stderr(out)
             .spawn()
             .with_context(|| format!("start {program}"))?;
-        let mut running = Self { command: command.clone(), child, start: StartCost::default() };
-        running.await_reply(begin)?;
-        let seconds = begin.elapsed().as_secs_f64();
-        running.start = StartCost { seconds, cpu_seconds: process::usage(running.pid())?.cpu_seconds };
-        Ok(running)
+        Ok(Self { command: command.clone(), child, begin, start: StartCost::default() })
+    }
+
+    /// Waits until it answers.
+    pub fn wait(&mut self) -> Result<()> {
+        self.await_reply(self.begin)?;
+        let seconds = self.begin.elapsed().as_secs_f64();
+        self.start = StartCost { seconds, cpu_seconds: process::usage(self.pid())?.cpu_seconds };
+        Ok(())
     }
 
     fn await_reply(&mut self, begin: Instant) -> Result<()> {
@@ -181,6 +214,13 @@ impl Running {
         self.command.data().join("version-2")
     }
 
+    /// Ends it at once.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Asks it to end, and waits.
     pub fn stop(mut self) -> Result<()> {
         let asked = Command::new("kill").arg(self.child.id().to_string()).status().context("run kill")?;
@@ -193,6 +233,11 @@ impl Running {
         }
         bail!("{} does not end", self.command.name)
     }
+}
+
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+    Ok(listener.local_addr()?.port())
 }
 
 impl Drop for Running {

@@ -14,8 +14,6 @@ use crate::shape::Shape;
 use crate::stop::Stop;
 use crate::summary::Summary;
 use anyhow::{Context, Result, ensure};
-use ox_proto::OpCode;
-use ox_proto::request::SetDataRequest;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -75,7 +73,7 @@ fn load(server: Server, shape: &Shape, end: &Stop) -> Result<()> {
         watch_mode: WatchMode::Once,
         timing: Timing { warm_up: Duration::ZERO, duration: LIMIT + ANSWER_TIMEOUT },
     };
-    job.measure(server, 0, end, &Progress::hidden()).map(drop)
+    job.measure(&[server], 0, end, &Progress::hidden()).map(drop)
 }
 
 fn probe(server: Server, shape: &Shape, end: &Stop) -> Result<Vec<Sample>> {
@@ -84,8 +82,7 @@ fn probe(server: Server, shape: &Shape, end: &Stop) -> Result<Vec<Sample>> {
     let mut samples = Vec::new();
     while !end.is_set() {
         let began = Instant::now();
-        let set = SetDataRequest { path: Some(path.as_str().into()), data: Some(&data), version: -1 };
-        let err = session.call(OpCode::SetData, &set)?.header.err;
+        let err = session.set(&path, &data)?;
         ensure!(err == 0, "cannot set {path}: {}", crate::failure::code_text(err));
         samples.push((began, began.elapsed()));
     }

@@ -8,7 +8,7 @@ use ox_bench::stop::Stop;
 use std::net::TcpListener;
 
 fn check(server: Server, workload: &str, expected: &str) {
-    let error = job(workload, 3).measure(server, 0, &Stop::default(), &Progress::hidden()).unwrap_err();
+    let error = job(workload, 3).measure(&[server], 0, &Stop::default(), &Progress::hidden()).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains(expected) && text.contains("hint: "), "{workload}: {text}");
 }
@@ -39,8 +39,9 @@ fn the_server_is_something_else() {
 
 #[test]
 fn errors_are_counted_by_code() {
-    let figures =
-        job("get=1,set=1", 5).measure(start(Manner::Refuses(-101)), 0, &Stop::default(), &Progress::hidden()).unwrap();
+    let figures = job("get=1,set=1", 5)
+        .measure(&[start(Manner::Refuses(-101))], 0, &Stop::default(), &Progress::hidden())
+        .unwrap();
     assert_eq!(figures.errors.keys().copied().collect::<Vec<_>>(), [-101]);
     assert_eq!(figures.error_count(), figures.by_operation["get"].operations);
 }

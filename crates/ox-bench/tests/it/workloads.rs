@@ -15,7 +15,7 @@ use std::time::Duration;
 fn measure(job: &Job, server: Server) -> Figures {
     let (stop, progress) = (Stop::default(), Progress::hidden());
     job.prepare(server, &stop, &progress).unwrap();
-    let figures = job.measure(server, 0, &stop, &progress).unwrap();
+    let figures = job.measure(&[server], 0, &stop, &progress).unwrap();
     job.clean(server, &progress).unwrap();
     assert!(0 < figures.operations);
     assert!(0.0 < figures.latency_us.p50 && figures.latency_us.p50 <= figures.latency_us.max);
@@ -60,7 +60,7 @@ fn notifications() {
 #[test]
 fn two_servers_in_turn() {
     let servers = [start(Manner::Good), start(Manner::Good)];
-    let compared = compare::alternate(&job("get", 10), servers, 3, &Stop::default()).unwrap();
+    let compared = compare::alternate(&job("get", 10), [&servers[..1], &servers[1..]], 3, &Stop::default()).unwrap();
     assert_eq!((compared.rounds_a.len(), compared.rounds_b.len()), (3, 3));
     let throughput = &compared.comparisons[0];
     assert_eq!(throughput.figure, "per second");
@@ -90,5 +90,5 @@ fn idle_sessions_and_watches_and_a_fill() {
 fn an_early_stop_still_gives_figures() {
     let (server, stop) = (start(Manner::Good), Stop::default());
     stop.set();
-    job("get", 1).measure(server, 0, &stop, &Progress::hidden()).unwrap();
+    job("get", 1).measure(&[server], 0, &stop, &Progress::hidden()).unwrap();
 }

@@ -5,7 +5,9 @@ use ox_proto::frame::split_frame;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::request::{CreateRequest, PathWatch, put_bare_request, put_request, xid};
 use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
-use ox_replica::{Conn, ConnSettings, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict};
+use ox_replica::{
+    Conn, ConnSettings, LocalSessions, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
+};
 use ox_tree::outbox::{Note, Outboxes};
 use ox_tree::{ConnId, Options, State};
 
@@ -61,6 +63,8 @@ impl World {
             sweep_per_minute: 10_000,
             sweep_never_used_ms: 0,
             change_rules: ox_proto::ensemble::ChangeRules::default(),
+            local_sessions: LocalSessions::Off,
+            read_only_after_ms: None,
         };
         let now = Now { mono_ms: 1, wall_ms: 1_700_000_000_000 };
         let replica = Replica::standalone(settings, &state, now);

@@ -163,6 +163,25 @@ fn p43_a_living_session_is_refused() {
     story.is_bad(Reason::LiveSessionRefused);
 }
 
+/// Servers that have to agree say that a session is over when they have agreed, not when somebody has proposed it.
+#[test]
+fn p43_a_session_whose_end_is_not_agreed_on_is_refused() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    story.wait(20_000);
+    story.expire(story.session(a));
+    let ended = story.wait(1);
+    story.refused(story.session(a));
+    story.history.settings.is_ensemble = true;
+    let end = story.history.log.last_mut().unwrap();
+    end.applied = Some(ended);
+    story.is_good();
+    let end = story.history.log.last_mut().unwrap();
+    end.applied = Some(ended.plus_ms(1_000));
+    story.is_bad(Reason::LiveSessionRefused);
+}
+
 #[test]
 fn refusals_that_are_right() {
     let mut story = Story::new();

@@ -79,9 +79,9 @@ fn replaced(members: &str, rules: ChangeRules) -> Result<(BTreeMap<ServerId, Mem
     }
     let mut draft = Draft::new(rules.addresses);
     for (key, value) in &pairs {
-        draft.add(key, value).map_err(|error| match error {
-            EnsembleError::NotANumber { .. } => ErrorCode::MarshallingError,
-            _ => ErrorCode::BadArguments,
+        draft.add(key, value).map_err(|error| {
+            let is_number = matches!(error, EnsembleError::NotANumber { .. });
+            if is_number { ErrorCode::MarshallingError } else { ErrorCode::BadArguments }
         })?;
     }
     if draft.left_out().is_some() {

@@ -12,6 +12,8 @@ pub(super) struct ConnState {
     pub(super) session: SessionId,
     /// False when its session is over or has moved on: nothing it still sends has an effect.
     pub(super) active: bool,
+    /// True when its local session is over: what it sends has no effect, what it has sent is still answered.
+    pub(super) is_leaving: bool,
     /// Number of its last proposal.
     pub(super) last_write: Option<u64>,
     /// When a write of it was last answered. Until then it may not have been read.
@@ -20,7 +22,8 @@ pub(super) struct ConnState {
 
 impl ConnState {
     pub(super) fn new(id: ConnId, ids: Arc<Identities>) -> Self {
-        Self { id, ids, session: SessionId::NONE, active: true, last_write: None, answered_ms: None }
+        let session = SessionId::NONE;
+        Self { id, ids, session, active: true, is_leaving: false, last_write: None, answered_ms: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::proposals::{Maker, Proposal};
 use super::reconfig::Changes;
 use super::syncs::Asker;
-use super::{Replica, Role, Zab, digest, header};
+use super::{Replica, Role, digest, header};
 use crate::clock::Now;
 use crate::sessions::Touch;
 use ox_proto::quorum::identities::RawIds;
@@ -25,12 +25,7 @@ impl Replica {
         let Request { session, cxid, op, body, ids } = request;
         let (session, cxid, maker) = (*session, *cxid, Maker::Learner(link));
         match OpCode::try_from(*op) {
-            Ok(OpCode::Sync) => {
-                let id = self.syncs.push(Asker::Link(link));
-                if let Zab::Member(peer) = &mut self.zab {
-                    peer.on_sync(id);
-                }
-            }
+            Ok(OpCode::Sync) => self.prove(Asker::Link(link)),
             Ok(OpCode::CreateSession) => {
                 let timeout_ms = Reader::new(body).get().unwrap_or_default();
                 if self.propose_create_session(now, session, timeout_ms, maker, state) {
@@ -48,7 +43,8 @@ impl Replica {
             }
             Ok(op) => {
                 let ids = RawIds::from_encoded(ids).map_or_else(|_| Identities::none(), Identities::forwarded);
-                let owner = self.sessions.check_owner(session, link);
+                let is_local = self.is_local_elsewhere(session);
+                let owner = if is_local { Ok(()) } else { self.sessions.check_owner(session, link) };
                 self.prepare_for(now, (session, cxid, owner), (op, body), &ids, maker, state);
             }
             Err(_) => self.propose_error(now, session, cxid, ErrorCode::Unimplemented, maker, state),

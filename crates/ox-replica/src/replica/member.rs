@@ -2,7 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "what ox-zab hands on is a few of two dozen messages")]
 
-use super::own::Own;
+use super::own::{Own, What};
 use super::proposals::{Maker, Proposal};
 use super::syncs::Asker;
 use super::{Replica, Role, Zab};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::identities::{RawIds, put_ids};
 use ox_proto::txn::Record;
-use ox_proto::{Jute, OpCode, SessionId, Zxid};
+use ox_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, Pending, State};
@@ -45,8 +45,12 @@ pub(super) enum Todo {
     Revalidate(LinkId, SessionId, i32),
     /// A session's fate, from the leader.
     Revalidated(SessionId, bool),
+    /// A client's session is gone, and this server leads.
+    Refuse(ConnId, Option<bool>),
     /// The role is over: all clients are sent away.
     HangUp,
+    /// One of them is.
+    GiveUp(ConnId),
 }
 
 impl Replica {
@@ -69,9 +73,9 @@ impl Replica {
         self.as_peer().map(Peer::state)
     }
 
-    /// Whether clients are served.
+    /// Whether clients are served, and not only with reads.
     pub fn is_serving(&self) -> bool {
-        self.role != Role::None
+        matches!(self.role, Role::Leader | Role::Learner(_))
     }
 
     /// A server says something on the election port.
@@ -192,9 +196,15 @@ impl Replica {
                         self.role == Role::Leader && self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
                     // As among connections of one server: who names a session takes it.
                     old.filter(|_| valid).into_iter().for_each(|old| self.give_up(old, out));
-                    self.send(link, Message::Revalidated(session, valid));
+                    if valid || self.role != Role::Leader {
+                        self.send(link, Message::Revalidated(session, valid));
+                    } else {
+                        self.prove(Asker::GoneAt(link, session));
+                    }
                 }
+                Todo::Refuse(conn, read_only) => self.refuse(conn, read_only, out),
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
+                Todo::GiveUp(conn) => self.give_up(conn, out),
                 Todo::HangUp => {
                     for conn in self.conns.all() {
                         self.give_up(conn, out);
@@ -235,11 +245,12 @@ impl Replica {
             }
             Effect::FromLearner(link, _, message) => self.on_learner(now, link, message),
             Effect::FromLeader(message) => self.on_leader(now, message),
-            Effect::Synced(_) => {
-                if let Some(link) = self.syncs.confirm(self.committed) {
-                    self.send(link, Message::Sync);
-                }
-            }
+            Effect::Synced(_) => match self.syncs.confirm(self.committed) {
+                Some(Asker::Link(link)) => self.send(link, Message::Sync),
+                Some(Asker::GoneAt(link, session)) => self.send(link, Message::Revalidated(session, false)),
+                Some(Asker::Gone(conn, read_only)) => self.todo.push_back(Todo::Refuse(conn, read_only)),
+                Some(Asker::Conn(..)) | None => (),
+            },
             Effect::Disk(job) => {
                 if let DiskJob::Truncate(zxid) = job {
                     self.proposals.truncate(zxid);
@@ -249,17 +260,22 @@ impl Replica {
                 }
                 self.effects.push(effect);
             }
+            Effect::Looking => {
+                self.on_looking(now);
+                self.effects.push(effect);
+            }
+            Effect::Dial(_) | Effect::Listen => {
+                self.end_read_only();
+                self.effects.push(effect);
+            }
             Effect::Notify(..)
-            | Effect::Dial(_)
             | Effect::Send(..)
             | Effect::SendSnapshot(_)
             | Effect::LookUp(..)
             | Effect::SendStored(_)
             | Effect::Close(_)
-            | Effect::Looking
             | Effect::Seen(_)
-            | Effect::Activate(..)
-            | Effect::Listen => self.effects.push(effect),
+            | Effect::Activate(..) => self.effects.push(effect),
         }
     }
 
@@ -288,6 +304,7 @@ impl Replica {
             // Nobody has heard of it. What a leader has sent is part of the history, and goes to the disk.
             self.proposals.drop_making();
         }
+        self.end_read_only();
         self.role = Role::None;
         self.pending = Pending::default();
         self.sessions = Sessions::new(self.tick_ms);
@@ -382,15 +399,34 @@ impl Replica {
         }
     }
 
+    /// Answers when it is proven that this server still leads, and all that it has proposed is committed: nobody is told
+    /// that a session is gone because its end was proposed, or because somebody else has led meanwhile.
+    pub(super) fn prove(&mut self, asker: Asker) {
+        let id = self.syncs.push(asker);
+        if let Zab::Member(peer) = &mut self.zab {
+            peer.on_sync(id, self.last_made);
+        }
+    }
+
     /// A client asks for everything that is committed anywhere.
-    pub(super) fn on_sync(&mut self, conn: ConnId, submission: Arc<Submission>, at: usize) {
+    pub(super) fn on_sync(
+        &mut self,
+        conn: ConnId,
+        submission: Arc<Submission>,
+        at: usize,
+        state: &State,
+        out: &mut Outboxes,
+    ) {
         let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
         let (session, ids) = (asker.session, Arc::clone(&asker.ids));
         let Ask::Request { xid, op } = submission.items[at].ask else { return };
+        if self.role == Role::ReadOnly {
+            return self.in_turn(conn, What::Refused(xid, ErrorCode::NotReadOnly), state, out);
+        }
         let body = Bytes::copy_from_slice(&submission.bytes[submission.items[at].span.clone()]);
         let id = self.syncs.push(Asker::Conn(conn, (submission, at)));
         match (&mut self.zab, self.role) {
-            (Zab::Member(peer), Role::Leader) => peer.on_sync(id),
+            (Zab::Member(peer), Role::Leader) => peer.on_sync(id, self.last_made),
             (_, Role::Learner(link)) => self.send_request(link, session, xid, op, &body, Some(&ids)),
             _ => (),
         }
@@ -406,7 +442,7 @@ impl Replica {
         }
         self.peer(now, |_, _, _| ()); // a role may have waited for this
         while let Some((conn, (submission, at), behind)) = self.syncs.pop(reached) {
-            self.in_turn(conn, super::What::Item(submission, at), state, out);
+            self.in_turn(conn, What::Item(submission, at), state, out);
             for (submission, at) in behind {
                 self.take(now, &submission, at, state, out);
             }
@@ -426,6 +462,7 @@ impl Replica {
 
     fn begin(&mut self, now: Now, role: Role, state: &State) {
         self.role = role;
+        self.local.sessions.hear_all(now.mono_ms);
         if role == Role::Leader {
             for (session, timeout_ms) in state.sessions() {
                 self.sessions.add(session, timeout_ms, now.mono_ms, Touch::default(), None);

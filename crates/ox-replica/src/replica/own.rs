@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub(super) enum Origin {
     /// A connection's request.
     Request(ConnId),
+    /// A local session that becomes global: nobody.
+    Upgrade(ConnId),
     /// A handshake.
     Connect { conn: ConnId, address: IpAddr, timeout_ms: i32, read_only: Option<bool>, touch: Touch },
 }
@@ -21,7 +23,7 @@ pub(super) enum Origin {
 impl Origin {
     pub(super) fn conn(&self) -> ConnId {
         match self {
-            Self::Request(conn) | Self::Connect { conn, .. } => *conn,
+            Self::Request(conn) | Self::Upgrade(conn) | Self::Connect { conn, .. } => *conn,
         }
     }
 }
@@ -40,6 +42,8 @@ pub(super) enum What {
     Item(Arc<Submission>, usize),
     /// A refusal that took no zxid.
     Refused(i32, ErrorCode),
+    /// The end of a local session.
+    Closed(i32),
 }
 
 /// One of them.
@@ -49,6 +53,8 @@ pub(super) struct Own {
     pub(super) session: SessionId,
     pub(super) cxid: i32,
     pub(super) origin: Origin,
+    /// Why its session may not have ephemeral nodes.
+    pub(super) no_ephemerals: Option<ErrorCode>,
     /// What the same connection sent after it.
     pub(super) waiting: Vec<Waiting>,
     /// What is let go of when it is applied.
@@ -57,7 +63,8 @@ pub(super) struct Own {
 
 impl Own {
     pub(super) fn new(session: SessionId, cxid: i32, origin: Origin) -> Self {
-        Self { session, cxid, origin, waiting: Vec::new(), load: Load { requests: 1, bytes: 0 } }
+        let load = Load { requests: 1, bytes: 0 };
+        Self { session, cxid, origin, no_ephemerals: None, waiting: Vec::new(), load }
     }
 }
 

@@ -4,7 +4,7 @@
 //! does in between.
 
 use crate::submission::Submission;
-use ox_proto::Zxid;
+use ox_proto::{SessionId, Zxid};
 use ox_tree::ConnId;
 use ox_zab::LinkId;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +20,10 @@ pub(super) enum Asker {
     Conn(ConnId, Place),
     /// A learner, for a client of its own.
     Link(LinkId),
+    /// A client of this server whose session is gone, if this server still leads.
+    Gone(ConnId, Option<bool>),
+    /// A learner's client whose session is.
+    GoneAt(LinkId, SessionId),
 }
 
 /// All of them.
@@ -29,7 +33,7 @@ pub(super) struct Syncs {
     first: u64,
     waiting: VecDeque<Asker>,
     /// Answered by the leader; told when the state has come so far.
-    confirmed: VecDeque<(Zxid, Asker)>,
+    confirmed: VecDeque<(Zxid, ConnId, Place)>,
     behind: BTreeMap<ConnId, VecDeque<Place>>,
 }
 
@@ -55,29 +59,28 @@ impl Syncs {
         }
     }
 
-    /// The leader has answered the first; it is told when everything up to `after` is applied. A learner's is told by
-    /// the learner itself.
-    pub(super) fn confirm(&mut self, after: Zxid) -> Option<LinkId> {
+    /// The leader has answered the first; a client's is told when everything up to `after` is applied. Whoever else
+    /// asked is returned.
+    pub(super) fn confirm(&mut self, after: Zxid) -> Option<Asker> {
         self.first += u64::from(!self.waiting.is_empty());
         match self.waiting.pop_front()? {
-            Asker::Link(link) => Some(link),
-            asker @ Asker::Conn(..) => {
-                self.confirmed.push_back((after, asker));
+            Asker::Conn(conn, place) => {
+                self.confirmed.push_back((after, conn, place));
                 None
             }
+            other @ (Asker::Link(_) | Asker::Gone(..) | Asker::GoneAt(..)) => Some(other),
         }
     }
 
     /// The next one that can be told, with what waits behind it.
     pub(super) fn pop(&mut self, applied: Zxid) -> Option<(ConnId, Place, VecDeque<Place>)> {
-        let (_, asker) = self.confirmed.pop_front_if(|(after, _)| *after <= applied)?;
-        let Asker::Conn(conn, place) = asker else { return None };
+        let (_, conn, place) = self.confirmed.pop_front_if(|(after, ..)| *after <= applied)?;
         Some((conn, place, self.behind.remove(&conn).unwrap_or_default()))
     }
 
     /// Whether one can be told.
     pub(super) fn is_due(&self, applied: Zxid) -> bool {
-        self.confirmed.front().is_some_and(|(after, _)| *after <= applied)
+        self.confirmed.front().is_some_and(|(after, ..)| *after <= applied)
     }
 
     /// A connection is gone: what it sent is of no interest.

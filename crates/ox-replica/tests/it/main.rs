@@ -2,8 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod ensemble;
+mod leading;
+mod local;
 mod members;
+mod office;
 mod order;
 mod overload;
+mod read_only;
 mod sessions;
 mod world;

@@ -4,13 +4,14 @@ use ox_proto::connect::{ConnectRequest, ConnectResponse};
 use ox_proto::frame::split_frame;
 use ox_proto::password::session_password;
 use ox_proto::reply::ReplyHeader;
-use ox_proto::request::{CreateRequest, PathWatch, SetDataRequest, put_bare_request, put_request};
+use ox_proto::request::{CreateRequest, PathRequest, PathWatch, SetDataRequest, put_bare_request, put_request};
 use ox_proto::{OpCode, RawAcls, Reader, SessionId, Zxid};
 use ox_replica::{
-    Ask, Conn, ConnSettings, LogBatch, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
+    Ask, Conn, ConnSettings, LocalSessions, LogBatch, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
 };
 use ox_tree::outbox::{Note, Outbox, Outboxes};
 use ox_tree::{ConnId, Options, State};
+use ox_zab::{Effect, LinkId, Message};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub(crate) struct World {
     outboxes: Outboxes,
     /// Posted, not delivered.
     mail: VecDeque<Outbox>,
+    /// What was sent to other servers.
+    pub(crate) sent: Vec<(LinkId, Message)>,
 }
 
 pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSettings {
@@ -63,6 +66,8 @@ pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSett
         sweep_per_minute: 10_000,
         sweep_never_used_ms: 0,
         change_rules: ox_proto::ensemble::ChangeRules::default(),
+        local_sessions: LocalSessions::Off,
+        read_only_after_ms: None,
     }
 }
 
@@ -87,23 +92,23 @@ impl World {
             log: VecDeque::new(),
             outboxes: Outboxes::new(1),
             mail: VecDeque::new(),
+            sent: Vec::new(),
         }
     }
 
     /// A connection that has sent a handshake.
     pub(crate) fn connect(&mut self, session: SessionId, timeout_ms: i32) -> usize {
+        self.connect_as(session, timeout_ms, Some(false))
+    }
+
+    /// The same; the client says whether it could do with reads.
+    pub(crate) fn connect_as(&mut self, session: SessionId, timeout_ms: i32, read_only: Option<bool>) -> usize {
         let number = self.sides.len();
         let id = ConnId::new(0, number, number as u64 + 1);
         let mut input = Vec::new();
         let password = session_password(session);
-        ConnectRequest {
-            last_zxid_seen: Zxid::ZERO,
-            timeout_ms,
-            session,
-            password: Some(&password),
-            read_only: Some(false),
-        }
-        .put_frame(&mut input);
+        ConnectRequest { last_zxid_seen: Zxid::ZERO, timeout_ms, session, password: Some(&password), read_only }
+            .put_frame(&mut input);
         let conn = Conn::new(id, IpAddr::V4(Ipv4Addr::LOCALHOST));
         self.sides.push(Side { conn, input, output: Vec::new(), is_closed: false });
         number
@@ -264,8 +269,26 @@ impl World {
             while self.replica.has_committed() {
                 self.apply();
             }
-            if self.progress() == before && self.mail.is_empty() && self.inbox.is_empty() {
+            self.perform();
+            let is_idle = self.log.is_empty() && !self.replica.has_orders() && !self.replica.has_committed();
+            if self.progress() == before && self.mail.is_empty() && self.inbox.is_empty() && is_idle {
                 return;
+            }
+        }
+    }
+
+    /// What a member wants to be done: its disk does it at once, its messages are kept.
+    fn perform(&mut self) {
+        if self.replica.is_unsettled() {
+            self.replica.settle(self.now, &self.state, &mut self.outboxes);
+            self.post();
+        }
+        self.hand_over_log();
+        for effect in self.replica.take_effects() {
+            match effect {
+                Effect::Disk(job) => self.replica.on_done(self.now, job.done()),
+                Effect::Send(link, message) => self.sent.push((link, message)),
+                _ => (),
             }
         }
     }
@@ -289,6 +312,11 @@ impl World {
     pub(crate) fn get(&mut self, side: usize, xid: i32, path: &str, watch: bool) {
         let body = PathWatch { path: Some(path.into()), watch };
         put_request(&mut self.sides[side].input, xid, OpCode::GetData.code(), &body);
+    }
+
+    pub(crate) fn sync_path(&mut self, side: usize, xid: i32, path: &str) {
+        let body = PathRequest { path: Some(path.into()) };
+        put_request(&mut self.sides[side].input, xid, OpCode::Sync.code(), &body);
     }
 
     pub(crate) fn bare(&mut self, side: usize, xid: i32, op: OpCode) {

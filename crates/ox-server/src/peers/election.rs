@@ -28,6 +28,8 @@ struct Conn {
     since: Instant,
 }
 
+/// Bytes that are received at once.
+const DESK_BYTES: usize = 4 << 10;
 /// What is known about another server.
 #[derive(Default)]
 struct Other {
@@ -195,7 +197,7 @@ impl Elections {
             return false;
         }
         while let Some(conn) = self.conns.get_mut(&token) {
-            let read = conn.socket.read(&mut conn.input, ELECTION_INPUT_BYTES_MAX);
+            let read = conn.socket.read(&mut conn.input, ELECTION_INPUT_BYTES_MAX, &mut [0; DESK_BYTES]);
             let is_good = self.take_hello(token, dialer, events) && self.take_notifications(token, events);
             match read {
                 Ok(is_all) if is_good => {

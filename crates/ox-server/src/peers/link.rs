@@ -12,7 +12,7 @@ use ox_store::StoredHistory;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{Frozen, Options};
 use ox_zab::{LinkId, Message, Side};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How often the replica is told that bytes move.
@@ -25,6 +25,8 @@ enum Out {
     Stored(Box<StoredHistory>),
 }
 
+/// Bytes that are received at once.
+const DESK_BYTES: usize = 128 << 10;
 /// Stored transactions that are read at once.
 const STORED_CHUNK_BYTES: usize = 256 << 10;
 
@@ -94,11 +96,16 @@ pub(super) struct Links {
     links: BTreeMap<Token, Link>,
     tokens: BTreeMap<LinkId, Token>,
     next: u64,
+    /// Links with something new to send.
+    full: BTreeSet<Token>,
+    /// Where bytes come in.
+    desk: Box<[u8]>,
 }
 
 impl Links {
     pub(super) fn new(packet_bytes_max: usize) -> Self {
-        Self { packet_bytes_max, links: BTreeMap::new(), tokens: BTreeMap::new(), next: 0 }
+        let desk = vec![0; DESK_BYTES].into();
+        Self { packet_bytes_max, links: BTreeMap::new(), tokens: BTreeMap::new(), next: 0, full: BTreeSet::new(), desk }
     }
 
     pub(super) fn add(&mut self, mut stream: TcpStream, token: Token, end: End, registry: &Registry) -> Option<LinkId> {
@@ -143,15 +150,21 @@ impl Links {
             tracing::warn!(link = id.0, "a server does not take what it is sent");
             return self.fail(token, events);
         }
-        self.flush(token, events);
+        self.full.insert(token);
+    }
+
+    /// Sends what was added.
+    pub(super) fn flush_all(&mut self, events: &mut Vec<Event>) {
+        for token in std::mem::take(&mut self.full) {
+            self.flush(token, events);
+        }
     }
 
     /// Hangs up; the replica knows.
     pub(super) fn close(&mut self, id: LinkId) {
-        if let Some(token) = self.tokens.remove(&id)
-            && let Some(mut link) = self.links.remove(&token)
-        {
-            let _ = link.socket.flush();
+        if let Some(token) = self.tokens.remove(&id) {
+            self.flush(token, &mut Vec::new());
+            self.links.remove(&token);
         }
     }
 
@@ -172,7 +185,7 @@ impl Links {
                 break;
             }
             let before = link.input.len();
-            let read = link.socket.read(&mut link.input, LINK_INPUT_BYTES.max(before + 1));
+            let read = link.socket.read(&mut link.input, LINK_INPUT_BYTES.max(before + 1), &mut self.desk);
             link.has_moved |= before < link.input.len();
             let taken = take(link, events);
             match (read, taken) {
@@ -196,13 +209,13 @@ impl Links {
         let socket = &mut link.socket;
         loop {
             if socket.unsent_bytes() == 0 {
+                while let Some(Out::Bytes(bytes)) = link.out.pop_front_if(|out| matches!(out, Out::Bytes(_))) {
+                    socket.push(bytes);
+                }
+            }
+            if socket.unsent_bytes() == 0 {
                 match link.out.front_mut() {
-                    None => return,
-                    Some(Out::Bytes(_)) => {
-                        if let Some(Out::Bytes(bytes)) = link.out.pop_front() {
-                            socket.push(bytes);
-                        }
-                    }
+                    None | Some(Out::Bytes(_)) => return,
                     Some(Out::State(sender)) => match sender.next() {
                         Some(chunk) => {
                             link.out_bytes += chunk.len();

@@ -2,10 +2,10 @@
 
 use mio::net::TcpStream;
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 
-/// Bytes read at once.
-const READ_BYTES: usize = 64 << 10;
+/// Pieces that are sent at once.
+const SLICES_MAX: usize = 16;
 
 /// One connection, with what is still to be sent.
 pub(super) struct Socket {
@@ -33,17 +33,16 @@ impl Socket {
     /// Sends what the system takes. Returns how much that was.
     pub(super) fn flush(&mut self) -> io::Result<usize> {
         let mut total = 0;
-        while let Some(first) = self.unsent.front() {
-            match self.stream.write(&first[self.sent..]) {
+        while self.unsent_bytes != 0 {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            for (at, (slice, bytes)) in slices.iter_mut().zip(&self.unsent).enumerate() {
+                *slice = IoSlice::new(if at == 0 { &bytes[self.sent..] } else { bytes });
+            }
+            match self.stream.write_vectored(&slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     total += count;
-                    self.sent += count;
-                    self.unsent_bytes -= count;
-                    if self.sent == first.len() {
-                        self.unsent.pop_front();
-                        self.sent = 0;
-                    }
+                    self.forget(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
@@ -53,17 +52,21 @@ impl Socket {
         Ok(total)
     }
 
-    /// Appends what is there to `input`, up to `max` bytes in it. False if there may be more. The end of the stream is
-    /// an error.
-    pub(super) fn read(&mut self, input: &mut Vec<u8>, max: usize) -> io::Result<bool> {
+    fn forget(&mut self, count: usize) {
+        self.unsent_bytes -= count;
+        self.sent += count;
+        while let Some(first) = self.unsent.pop_front_if(|first| first.len() <= self.sent) {
+            self.sent -= first.len();
+        }
+    }
+
+    /// Appends what is there to `input`, up to about `max` bytes in it, by way of `desk`. False if there may be more. The
+    /// end of the stream is an error.
+    pub(super) fn read(&mut self, input: &mut Vec<u8>, max: usize, desk: &mut [u8]) -> io::Result<bool> {
         while input.len() < max {
-            let start = input.len();
-            input.resize(start + READ_BYTES, 0);
-            let read = self.stream.read(&mut input[start..]);
-            input.truncate(start + read.as_ref().map_or(0, |count| *count));
-            match read {
+            match self.stream.read(desk) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) => (),
+                Ok(count) => input.extend_from_slice(&desk[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 Err(error) => return Err(error),

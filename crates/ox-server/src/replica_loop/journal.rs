@@ -19,6 +19,7 @@ pub(super) struct Journal {
     looking_since: Option<Instant>,
     elected_at: Instant,
     is_serving: bool,
+    is_read_only: bool,
     /// Learners of a leader.
     learners: BTreeMap<LinkId, (ServerId, LearnerKind)>,
 }
@@ -32,6 +33,7 @@ impl Journal {
             looking_since: None,
             elected_at: now,
             is_serving: false,
+            is_read_only: false,
             learners: BTreeMap::new(),
         }
     }
@@ -60,6 +62,11 @@ impl Journal {
 
     /// Looks whether clients are served now, or not any more.
     pub(super) fn look_at(&mut self, replica: &Replica) {
+        if replica.is_read_only() != self.is_read_only {
+            self.is_read_only = !self.is_read_only;
+            let what = if self.is_read_only { "started" } else { "stopped" };
+            tracing::info!("Read-only server {what}");
+        }
         if replica.is_serving() == self.is_serving {
             return;
         }

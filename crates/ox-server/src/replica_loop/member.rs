@@ -2,6 +2,7 @@
 
 use super::ReplicaLoop;
 use super::journal::Journal;
+use crate::limits::LINK_INPUT_BYTES;
 use crate::log_writer::{Job, Report};
 use crate::member::show_config;
 use crate::peers::{Command, Event, Orders};
@@ -28,12 +29,15 @@ pub(super) struct PeerLines {
     waiting: BTreeMap<LinkId, Waiting>,
     /// Stored histories for learners.
     found: BTreeMap<LinkId, Box<StoredHistory>>,
+    /// Bytes of packets that were dealt with, for the peers thread to know.
+    consumed: BTreeMap<LinkId, usize>,
     journal: Journal,
 }
 
 impl PeerLines {
     pub(super) fn new(orders: Arc<Orders>, shared: Arc<Shared>) -> Self {
-        Self { orders, waiting: BTreeMap::new(), found: BTreeMap::new(), journal: Journal::new(shared) }
+        let (waiting, found, consumed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { orders, waiting, found, consumed, journal: Journal::new(shared) }
     }
 }
 
@@ -50,13 +54,12 @@ impl ReplicaLoop {
                 show_config(&self.shared, &mut shown);
             }
             self.replica.on_done(now, done);
-            self.settle(now);
         }
         for event in events {
             self.hear(now, event);
-            self.settle(now);
         }
         self.take_packets(now);
+        self.settle(now);
     }
 
     fn hear(&mut self, now: Now, event: Event) {
@@ -101,6 +104,7 @@ impl ReplicaLoop {
         if let Some(peers) = &mut self.peers {
             peers.waiting.remove(&link);
             peers.found.remove(&link);
+            peers.consumed.remove(&link);
             peers.journal.gone(link);
         }
     }
@@ -113,22 +117,21 @@ impl ReplicaLoop {
                 && let Some(message) = self.next_packet(link)
             {
                 self.replica.on_message(now, link, message);
-                if self.replica.has_orders() {
+                if self.replica.log_is_full() {
                     self.settle(now);
                 }
             }
         }
-        self.settle(now);
     }
 
     fn next_packet(&mut self, link: LinkId) -> Option<Message> {
-        let PeerLines { orders, waiting, journal, .. } = self.peers.as_mut()?;
+        let PeerLines { waiting, consumed, journal, .. } = self.peers.as_mut()?;
         let waiting = waiting.get_mut(&link)?;
         let message = waiting.messages.pop_front()?;
         if let Some((left, bytes)) = waiting.batches.front_mut() {
             *left -= 1;
             if *left == 0 {
-                orders.give([Command::Consumed(link, *bytes)]);
+                *consumed.entry(link).or_default() += *bytes;
                 waiting.batches.pop_front();
             }
         }
@@ -156,57 +159,62 @@ impl ReplicaLoop {
     /// Passes effects on: to the disk, and to the peers thread.
     pub(super) fn perform(&mut self) {
         let effects = self.replica.take_effects();
-        if effects.is_empty() {
+        let unsaid = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
+        if effects.is_empty() && unsaid < LINK_INPUT_BYTES {
             return;
         }
         let me = self.shared.config.member.as_ref().map_or(ServerId(0), |member| member.server);
-        let mut commands = Vec::new();
+        let mut orders = Gathered::default();
         for effect in effects {
             let Some(PeerLines { journal, .. }) = &mut self.peers else { return };
             match effect {
                 Effect::Send(link, message) => {
                     journal.says(link, &message);
-                    send(&mut commands, link, &message);
+                    orders.send(link, &message);
                 }
-                Effect::Notify(to, note) => commands.push(Command::Notify(to, note)),
+                Effect::Notify(to, note) => orders.push(Command::Notify(to, note)),
                 Effect::Dial(leader) => {
                     journal.elected(leader, self.replica.peer_state().unwrap_or(PeerState::Looking));
-                    commands.push(Command::Dial(leader));
+                    orders.push(Command::Dial(leader));
                 }
                 Effect::SendSnapshot(link) => {
                     journal.sends_state(link);
-                    commands.push(Command::Snapshot(link, self.shared.state.read().freeze()));
+                    orders.push(Command::Snapshot(link, self.shared.state.read().freeze()));
                 }
                 Effect::LookUp(link, peer, below) => self.look_up(link, peer, below),
                 Effect::SendStored(link) => {
                     let found = self.peers.as_mut().and_then(|peers| peers.found.remove(&link));
-                    commands.extend(found.map(|found| Command::Stored(link, found)));
+                    found.into_iter().for_each(|found| orders.push(Command::Stored(link, found)));
                 }
                 Effect::Close(link) => {
                     self.forget(link);
-                    commands.push(Command::Close(link));
+                    orders.push(Command::Close(link));
                 }
                 Effect::Disk(job) => self.give_job(job),
                 Effect::Listen => {
                     journal.elected(me, PeerState::Leading);
-                    commands.push(Command::Listen(true));
+                    orders.push(Command::Listen(true));
                 }
                 Effect::Looking => {
                     journal.looking();
-                    commands.push(Command::Listen(false));
+                    orders.push(Command::Listen(false));
                 }
                 Effect::Leave(reason) => {
                     journal.left(&reason);
-                    commands.push(Command::Listen(false));
+                    orders.push(Command::Listen(false));
                 }
-                Effect::Seen(ensemble) => commands.extend(self.see_config(ensemble)),
-                Effect::Activate(ensemble, _) => commands.extend(self.activate_config(&ensemble)),
+                Effect::Seen(ensemble) => self.see_config(ensemble).into_iter().for_each(|order| orders.push(order)),
+                Effect::Activate(ensemble, _) => {
+                    self.activate_config(&ensemble).into_iter().for_each(|order| orders.push(order));
+                }
                 Effect::Append(_) | Effect::Commit(_) | Effect::Stage(_) | Effect::Established(_) => (),
                 Effect::UpToDate(_) | Effect::FromLearner(..) | Effect::FromLeader(_) | Effect::Synced(_) => (),
             }
         }
-        if let Some(peers) = &self.peers {
-            peers.orders.give(commands);
+        if let Some(peers) = &mut self.peers {
+            let consumed = std::mem::take(&mut peers.consumed);
+            consumed.into_iter().for_each(|(link, bytes)| orders.push(Command::Consumed(link, bytes)));
+            peers.orders.give(orders.commands);
         }
     }
 
@@ -263,14 +271,29 @@ impl ReplicaLoop {
     }
 }
 
-/// Adds a packet, to those for the same link if they are the last.
-fn send(commands: &mut Vec<Command>, link: LinkId, message: &Message) {
-    if let Some(Command::Send(last, bytes)) = commands.last_mut()
-        && *last == link
-    {
-        return message.put(bytes);
+/// Orders in the making. Packets for a link go together, unless something else lies between them.
+#[derive(Default)]
+struct Gathered {
+    commands: Vec<Command>,
+    /// Where packets for a link can be added.
+    open: Vec<(LinkId, usize)>,
+}
+
+impl Gathered {
+    fn send(&mut self, link: LinkId, message: &Message) {
+        let open = self.open.iter().find(|(of, _)| *of == link);
+        let at = open.map_or(self.commands.len(), |(_, at)| *at);
+        if at == self.commands.len() {
+            self.open.push((link, at));
+            self.commands.push(Command::Send(link, Vec::new()));
+        }
+        if let Command::Send(_, bytes) = &mut self.commands[at] {
+            message.put(bytes);
+        }
     }
-    let mut bytes = Vec::new();
-    message.put(&mut bytes);
-    commands.push(Command::Send(link, bytes));
+
+    fn push(&mut self, command: Command) {
+        self.open.clear();
+        self.commands.push(command);
+    }
 }

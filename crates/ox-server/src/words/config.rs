@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) fn conf(shared: &Shared, _: Standing) -> String {
+pub(super) fn conf(shared: &Shared, standing: Standing) -> String {
     let (config, dirs) = (&shared.config, shared.store.dirs());
     let client_port = shared.address.lock().map_or(-1, |address| i32::from(address.port()));
     let lines = [
@@ -29,11 +29,14 @@ pub(super) fn conf(shared: &Shared, _: Standing) -> String {
     if let Some(member) = &config.member {
         let ensemble = shared.ensemble.read().clone().unwrap_or_else(|| Arc::new(member.ensemble.clone()));
         put_member(member, &ensemble, &mut text);
+        if standing != Standing::ReadOnly {
+            write!(text, "membership: \n{ensemble}").expect("a string takes every write");
+        }
     }
     text
 }
 
-/// What members say of themselves and of the ensemble; there is no end of line at the end.
+/// What members say of themselves.
 fn put_member(member: &MemberConfig, ensemble: &Ensemble, text: &mut String) {
     let ports = |addresses: &[Address]| addresses.iter().map(|at| at.port.to_string()).collect::<Vec<_>>().join("|");
     let mine = ensemble.members().get(&member.server);
@@ -43,7 +46,7 @@ fn put_member(member: &MemberConfig, ensemble: &Ensemble, text: &mut String) {
     write!(
         text,
         "initLimit={init}\nsyncLimit={sync}\nelectionAlg=3\nelectionPort={election}\nquorumPort={quorum}\n\
-         peerType={peer_type}\nmembership: \n{ensemble}"
+         peerType={peer_type}\n"
     )
     .expect("a string takes every write");
 }

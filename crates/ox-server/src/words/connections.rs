@@ -35,7 +35,7 @@ pub(super) fn stat(standing: Standing) -> Listing {
     Box::new(move |shared, text| {
         if !begun {
             begun = true;
-            text.push_str(&server::version_line());
+            text.push_str(&server::head(standing));
             text.push_str("Clients:\n");
         }
         after = put_connections(shared, after, Detail::Short, text);

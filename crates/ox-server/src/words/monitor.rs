@@ -32,7 +32,7 @@ pub(super) fn mntr(shared: &Shared, standing: Standing) -> String {
 fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
     let Some(ensemble) = shared.ensemble.read().clone() else { return };
     let state = match standing {
-        Standing::Alone => return,
+        Standing::Alone | Standing::ReadOnly => return,
         Standing::Leader(_) => "leading",
         Standing::Follower => "following",
         Standing::Observer(_) => "observing",
@@ -126,6 +126,7 @@ fn gauges(shared: &Shared) -> Gauges {
         gauges.ephemerals_count = count(state.ephemeral_count());
         gauges.approximate_data_size = state.data_bytes().cast_signed();
         gauges.global_sessions = count(state.session_count());
+        gauges.local_sessions = stats.local_sessions.load(Relaxed);
         state.quotas().collect()
     };
     gauges.quota_count_limit_per_namespace = by_namespace(&quotas, |quota| quota.count_limit);

@@ -11,17 +11,21 @@ pub(super) fn ruok(_: &Shared) -> String {
     "imok".to_owned()
 }
 
-/// A server that answers at all takes writes: there is no read-only mode yet.
-pub(super) fn isro(_: &Shared, _: Standing) -> String {
-    "rw".to_owned()
+pub(super) fn isro(_: &Shared, standing: Standing) -> String {
+    if standing == Standing::ReadOnly { "ro" } else { "rw" }.to_owned()
 }
 
 pub(super) fn srvr(shared: &Shared, standing: Standing) -> String {
-    format!("{}{}", version_line(), figures(shared, standing))
+    format!("{}{}", head(standing), figures(shared, standing))
 }
 
-pub(super) fn version_line() -> String {
-    format!("Zookeeper version: {}\n", version())
+/// What `srvr` and `stat` begin with.
+pub(super) fn head(standing: Standing) -> String {
+    let remark = match standing {
+        Standing::ReadOnly => "READ-ONLY mode; serving only read-only clients\n",
+        Standing::Alone | Standing::Leader(_) | Standing::Follower | Standing::Observer(_) => "",
+    };
+    format!("Zookeeper version: {}\n{remark}", version())
 }
 
 /// The lines that `srvr` and `stat` share.

@@ -9,7 +9,7 @@ use crate::limits::LISTED_AT_ONCE_MAX;
 use crate::shared::Shared;
 use crate::standing::Standing;
 use ox_proto::SessionId;
-use ox_replica::SessionInfo;
+use ox_replica::{Replica, SessionInfo};
 use ox_tree::EphemeralPlace;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,17 +31,9 @@ pub(super) fn dump(standing: Standing) -> Listing {
     Box::new(move |shared, text| {
         match part {
             Part::Sessions => {
-                if let Standing::Alone | Standing::Leader(_) = standing {
-                    let Some(sessions) = sessions(shared) else {
-                        text.push_str(NOT_SERVING);
-                        return Piece::Last;
-                    };
-                    text.push_str("SessionTracker dump:\n");
-                    let items = sessions.iter().map(|info| (info.expires_ms, format!("\t{}\n", info.id)));
-                    put_buckets(shared, "Session Sets", items, text);
-                } else {
-                    text.push_str("SessionTracker dump:\n");
-                    put_global_sessions(shared, text);
+                if put_sessions(shared, standing, text).is_none() {
+                    text.push_str(NOT_SERVING);
+                    return Piece::Last;
                 }
                 let owners = shared.state.read().ephemeral_owner_count();
                 write!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({owners}):\n")
@@ -62,6 +54,26 @@ pub(super) fn dump(standing: Standing) -> Listing {
     })
 }
 
+/// Appends all sessions; `None` when the replica does not answer.
+fn put_sessions(shared: &Shared, standing: Standing, text: &mut String) -> Option<()> {
+    let has_local = shared.config.member.as_ref().is_some_and(|member| member.local_sessions);
+    let ends_them = matches!(standing, Standing::Alone | Standing::Leader(_));
+    let local = if has_local { Some(sessions(shared, Replica::local_session_infos_after)?) } else { None };
+    let global = if ends_them { Some(sessions(shared, Replica::session_infos_after)?) } else { None };
+    text.push_str("SessionTracker dump:\n");
+    let items =
+        |sessions: Vec<SessionInfo>| sessions.into_iter().map(|info| (info.expires_ms, format!("\t{}\n", info.id)));
+    if let Some(local) = local {
+        put_buckets(shared, "Local Session Sets", items(local), text);
+    }
+    match global {
+        Some(global) if has_local => put_buckets(shared, "Global Session Sets", items(global), text),
+        Some(global) => put_buckets(shared, "Session Sets", items(global), text),
+        None => put_global_sessions(shared, text),
+    }
+    Some(())
+}
+
 /// A learner knows which sessions there are, and not when they expire.
 fn put_global_sessions(shared: &Shared, text: &mut String) {
     let sessions: Vec<(SessionId, i32)> = shared.state.read().sessions().collect();
@@ -71,15 +83,18 @@ fn put_global_sessions(shared: &Shared, text: &mut String) {
     }
 }
 
-/// All sessions, `None` when the replica does not answer.
-fn sessions(shared: &Shared) -> Option<Vec<SessionInfo>> {
+/// Lists sessions behind one, so many at most.
+type ListSessions = fn(&Replica, Option<SessionId>, usize) -> Vec<SessionInfo>;
+
+/// All sessions of a list, `None` when the replica does not answer.
+fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
     let (mut all, mut after): (Vec<SessionInfo>, Option<SessionId>) = (Vec::new(), None);
     loop {
         let (sender, receiver) = sync_channel(1);
         shared.inbox.put(|input| {
             input.questions.push(Box::new(move |replica, _| {
                 // Nobody waits any more when this fails.
-                let _ = sender.send(replica.session_infos_after(after, LISTED_AT_ONCE_MAX));
+                let _ = sender.send(list(replica, after, LISTED_AT_ONCE_MAX));
             }));
         });
         let some = receiver.recv_timeout(REPLICA_PATIENCE).ok()?;

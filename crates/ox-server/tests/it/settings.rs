@@ -26,7 +26,7 @@ fn sources(directory: &Path, text: &mut String) {
 #[test]
 fn every_field_of_the_configuration_is_read() {
     let mut config = Config::default_standalone();
-    config.connection_throttle.weights = Some(ox_config::SessionWeights { global: 1, renew: 1 });
+    config.connection_throttle.weights = Some(ox_config::SessionWeights { global: 1, renew: 1, local: 1 });
     let mut text = String::new();
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut text);
     let fields = fields(&config);

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
-use ox_replica::{Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
+use ox_replica::{LocalSessions, Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
 use ox_store::{Opened, OpenedMember, Space, Standing, StartSnapshot, Store};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{Frozen, State};
@@ -239,6 +239,8 @@ fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettin
         sweep_per_minute: env.plan.sweep_per_minute,
         sweep_never_used_ms: env.plan.never_used_ms,
         change_rules: ox_proto::ensemble::ChangeRules::default(),
+        local_sessions: LocalSessions::Off,
+        read_only_after_ms: None,
     }
 }
 

@@ -60,3 +60,9 @@ fn seed_702_a_tear_before_a_new_epoch() {
 fn seed_831_old_sessions_are_no_news() {
     survives(831, &Plan::of(831));
 }
+
+/// A leader that nobody followed any more told a client that its session was gone: it had only proposed its end.
+#[test]
+fn seed_243_a_session_whose_end_was_only_proposed() {
+    survives(243, &Plan::of(243).with_voters(3));
+}

@@ -55,7 +55,14 @@ pub(super) struct New<'a> {
     pub(super) data: Option<&'a [u8]>,
     pub(super) acl: RawAcls<'a>,
     pub(super) sequential: bool,
+    /// What the flags say, also where they make no ephemeral node.
+    pub(super) ephemeral: bool,
     pub(super) kind: CreateKind,
+}
+
+/// Whether a request asks for an ephemeral node in a way that makes a session global.
+pub(super) fn makes_ephemeral(op: OpCode, request: &CreateRequest<'_>) -> bool {
+    matches!(op, OpCode::Create | OpCode::Create2) && Mode::from_flags(request.flags).is_some_and(|mode| mode.ephemeral)
 }
 
 pub(super) fn prepare(
@@ -71,7 +78,8 @@ pub(super) fn prepare(
     }
     let kind = mode.kind(op);
     let CreateRequest { path, data, acl, .. } = request;
-    create(view, &New { path: path.as_deref(), data: *data, acl: *acl, sequential: mode.sequential, kind }, out)
+    let Mode { sequential, ephemeral, .. } = mode;
+    create(view, &New { path: path.as_deref(), data: *data, acl: *acl, sequential, ephemeral, kind }, out)
 }
 
 pub(super) fn prepare_ttl(
@@ -89,7 +97,8 @@ pub(super) fn prepare_ttl(
     }
     let kind = CreateKind::Ttl { ttl_ms: request.ttl_ms };
     let CreateTtlRequest { path, data, acl, .. } = request;
-    create(view, &New { path: path.as_deref(), data: *data, acl: *acl, sequential: mode.sequential, kind }, out)
+    let Mode { sequential, ephemeral, .. } = mode;
+    create(view, &New { path: path.as_deref(), data: *data, acl: *acl, sequential, ephemeral, kind }, out)
 }
 
 fn check_ttl_enabled(view: &View<'_>) -> Result<(), ErrorCode> {
@@ -97,8 +106,11 @@ fn check_ttl_enabled(view: &View<'_>) -> Result<(), ErrorCode> {
 }
 
 pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
+    if new.ephemeral {
+        view.check_ephemerals()?;
+    }
     view.check_session()?;
-    if matches!(new.kind, CreateKind::Create { ephemeral: true } | CreateKind::Create2 { ephemeral: true }) {
+    if new.ephemeral {
         view.check_global_session()?;
     }
     let path = new.path.ok_or(ErrorCode::MarshallingError)?;

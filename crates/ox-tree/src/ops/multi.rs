@@ -21,6 +21,13 @@ pub(super) fn check_body(body: &[u8]) -> Result<(), Failure> {
     decode(body).map(drop)
 }
 
+/// Whether one of the elements asks for an ephemeral node.
+// Compat: only create and create2 are looked at; others fail where they are prepared.
+pub(super) fn makes_ephemeral(body: &[u8]) -> bool {
+    let is_one = |element: &MultiOp<'_>| matches!(element, MultiOp::Create(op, request) if create::makes_ephemeral(*op, request));
+    decode(body).is_ok_and(|elements| elements.iter().any(is_one))
+}
+
 pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<OpCode, Failure> {
     let elements = decode(body)?;
     let (begin, digest) = (out.len(), view.mark());
@@ -126,5 +133,6 @@ fn prepare_create(
     let mode = Mode::from_flags(request.flags).ok_or(ErrorCode::BadArguments)?;
     let kind = if mode.container { CreateKind::Container } else { mode.kind(op) };
     let (path, data, acl) = (request.path.as_deref(), request.data, request.acl);
-    create::create(view, &New { path, data, acl, sequential: mode.sequential, kind }, out)
+    let Mode { sequential, ephemeral, .. } = mode;
+    create::create(view, &New { path, data, acl, sequential, ephemeral, kind }, out)
 }

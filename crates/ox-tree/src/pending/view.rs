@@ -31,6 +31,7 @@ pub struct View<'a> {
     pub(crate) time_ms: i64,
     pub(crate) session: SessionId,
     session_ok: Result<(), ErrorCode>,
+    ephemerals_ok: Result<(), ErrorCode>,
     over_quota: Option<OverQuota>,
 }
 
@@ -54,13 +55,19 @@ impl<'a> View<'a> {
         let alive = stamp.session == SessionId::NONE || !pending.is_closing(stamp.session);
         let session_ok = if alive { Ok(()) } else { Err(ErrorCode::SessionExpired) };
         let Stamp { zxid, time_ms, session } = stamp;
-        Self { state, pending, ids, zxid, time_ms, session, session_ok, over_quota: None }
+        Self { state, pending, ids, zxid, time_ms, session, session_ok, ephemerals_ok: Ok(()), over_quota: None }
     }
 
     /// Makes every check of the session fail with `code`, at the place in the order of checks where it belongs:
     /// the caller knows of sessions that have moved.
     pub fn fail_session(&mut self, code: ErrorCode) {
         self.session_ok = Err(code);
+    }
+
+    /// Makes every ephemeral node fail with `code`, before anything else is looked at: the caller knows that the session
+    /// may not have any.
+    pub fn fail_ephemerals(&mut self, code: ErrorCode) {
+        self.ephemerals_ok = Err(code);
     }
 
     pub(crate) fn note_over_quota(&mut self, over: OverQuota) {
@@ -75,6 +82,11 @@ impl<'a> View<'a> {
     /// Refuses a write of a session that is being closed.
     pub(crate) fn check_session(&self) -> Result<(), ErrorCode> {
         self.session_ok
+    }
+
+    /// Refuses an ephemeral node where the session may not have any.
+    pub(crate) fn check_ephemerals(&self) -> Result<(), ErrorCode> {
+        self.ephemerals_ok
     }
 
     /// Refuses an ephemeral node of a session that is not part of the replicated state: nobody would remove it.

@@ -225,7 +225,7 @@ fn k100_a_sync_needs_a_fresh_proof_of_leadership() {
     let mut script = Script::established();
     let pong = || Message::Pong(zxid(2, 0), Bytes::new());
     script.passes(50); // a ping is on its way
-    script.with(|leader, _| leader.on_sync(1));
+    script.with(|leader, _| leader.on_sync(1, Zxid::ZERO));
     assert_eq!(script.with(|leader, cx| leader.flush(cx)), [to(2, Message::Ping(zxid(2, 0)))]);
     let answered = |effects: &Effects| effects.contains(&Effect::Synced(1));
     assert!(!answered(&script.hears(2, pong())), "that ping is older than the question");
@@ -236,7 +236,7 @@ fn k100_a_sync_needs_a_fresh_proof_of_leadership() {
 fn a_sync_waits_for_what_was_proposed_before_it() {
     let mut script = Script::established();
     script.proposes(1);
-    script.with(|leader, _| leader.on_sync(1));
+    script.with(|leader, _| leader.on_sync(1, Zxid::ZERO));
     script.with(|leader, cx| leader.flush(cx));
     script.hears(2, Message::Pong(zxid(2, 1), Bytes::new()));
     script.durable(zxid(2, 1));

@@ -5,6 +5,7 @@
 
 mod agreement;
 mod elections;
+mod emptiness;
 mod hall;
 mod leader_rules;
 mod learner_rules;

@@ -5,11 +5,13 @@
 mod crash;
 mod disk;
 mod ensemble;
+mod local_sessions;
 mod members;
 mod process;
 #[path = "../../../ox-server/tests/it/raw.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server, which use all of it")]
 mod raw;
+mod read_only;
 mod reconfig;
 mod resources;
 mod start;

@@ -37,6 +37,7 @@ pub(crate) struct Ensemble {
     home: PathBuf,
     settings: String,
     servers: Vec<String>,
+    properties: &'static [&'static str],
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) processes: Vec<Option<Process>>,
 }
@@ -44,6 +45,17 @@ pub(crate) struct Ensemble {
 impl Ensemble {
     /// Writes the files of voters and observers, and starts them all.
     pub(crate) fn start(home: &Path, voters: usize, observers: usize, settings: &str) -> Self {
+        Self::start_with(home, voters, observers, settings, &[])
+    }
+
+    /// The same, with system properties.
+    pub(crate) fn start_with(
+        home: &Path,
+        voters: usize,
+        observers: usize,
+        settings: &str,
+        properties: &'static [&'static str],
+    ) -> Self {
         let count = voters + observers;
         let servers: Vec<String> = (1..=count)
             .map(|id| {
@@ -53,7 +65,7 @@ impl Ensemble {
             .collect();
         let (home, settings) = (home.to_owned(), settings.to_owned());
         let (addresses, processes) = (Vec::new(), Vec::new());
-        let mut ensemble = Self { home, settings, servers, addresses, processes };
+        let mut ensemble = Self { home, settings, servers, properties, addresses, processes };
         (0..count).for_each(|_| ensemble.prepare());
         (0..count).for_each(|at| ensemble.launch(at));
         (0..count).for_each(|at| ensemble.wait_until_serving(at));
@@ -93,7 +105,7 @@ impl Ensemble {
 
     /// Starts a member without waiting for anything.
     pub(crate) fn launch(&mut self, at: usize) {
-        let arguments = ["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"];
+        let arguments = [&["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"], self.properties].concat();
         self.processes[at] = Some(Process::start(&arguments, &self.directory(at)));
     }
 
@@ -127,6 +139,22 @@ impl Ensemble {
     /// As `srvr` tells it; none if nobody is served.
     pub(crate) fn mode(&self, at: usize) -> Option<String> {
         self.word(at, "srvr").lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
+    }
+
+    /// A figure of `mntr`.
+    pub(crate) fn figure(&self, at: usize, name: &str) -> Option<String> {
+        let prefix = format!("zk_{name}\t");
+        self.word(at, "mntr").lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
+    }
+
+    /// Waits for a figure of `mntr`.
+    pub(crate) fn wait_for_figure(&self, at: usize, name: &str, expected: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.figure(at, name).as_deref() != Some(expected) {
+            let figure = self.figure(at, name);
+            assert!(Instant::now() < until, "{name} of server {} is {figure:?}, not {expected}", at + 1);
+            std::thread::sleep(LOOK_AGAIN);
+        }
     }
 
     /// What a member answers to a four-letter word; nothing if it does not run.

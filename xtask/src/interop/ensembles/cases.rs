@@ -1,21 +1,17 @@
-//! What mixed ensembles go through.
+//! The mixed ensembles, by name.
+//!
+//! Letters are servers, numbered from 1: `a` is Apache 3.9, `e` the elder Apache 3.8, `o` Oxkeeper; in upper case they
+//! observe. The last voter leads.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use ox_proto::OpCode;
-use ox_proto::request::SetDataRequest;
+use anyhow::Result;
 
-use super::client::Roamer;
-use super::load::Load;
-use super::mixed::Mixed;
-use crate::interop::peers::Software;
-use crate::interop::wire::WireClient;
+use super::plays::{Catch, joins, kills, migrates, serves};
 use crate::interop::workspace::Workspace;
 
 /// Runs a case in a folder, and tells what is worth telling.
-type Run = Box<dyn Fn(&Workspace, &Path) -> Result<String>>;
+pub(super) type Run = Box<dyn Fn(&Workspace, &Path) -> Result<String>>;
 
 pub(super) struct Case {
     pub(super) name: String,
@@ -23,187 +19,77 @@ pub(super) struct Case {
     pub(super) run: Run,
 }
 
-/// How a learner catches up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Catch {
-    Diff,
-    Trunc,
-    Snap,
-}
+/// Those of every run, and those of a full one.
+const SERVING: [&[&str]; 2] = [
+    &["aoa", "aao", "oao", "ooa", "aoaO", "oooA", "eoe", "eao"],
+    &[
+        "aaoA", "ooaA", "ooaO", "aaoO", "aaaO", "eeo", "oeo", "ooe", "oae", "eoeO", "oooE", "eeoE", "eeeO", "aaooo",
+        "oooaa", "ooaaa", "aaaoo", "aaoooA", "oooaaO", "eeooo", "oooee", "ooeee", "eeeoo",
+    ],
+];
 
-/// All of them. Letters are servers, the last voter leads: `a` Apache, `o` Oxkeeper, in upper case observers.
-pub(super) fn all() -> Vec<Case> {
-    let mut cases = Vec::new();
-    let mut add = |name: String, is_short, run: Run| {
-        cases.push(Case { name, is_short, run });
-    };
-    for (letters, is_short) in
-        [("aoa", true), ("aao", true), ("oao", true), ("ooa", true), ("aaoA", false), ("aoaO", true), ("ooaA", false)]
-            .into_iter()
-            .chain([
-                ("ooaO", false),
-                ("aaoO", false),
-                ("aaaO", false),
-                ("oooA", true),
-                ("aaoao", false),
-                ("ooaoa", false),
-            ])
-    {
-        add(format!("{letters} serves"), is_short, Box::new(move |workspace, home| serves(workspace, home, letters)));
-    }
-    for (letters, is_short) in [("aoa", false), ("aao", true), ("oao", false), ("ooa", true), ("aoaO", false)] {
-        let run = move |workspace: &_, home: &_| kills(workspace, home, letters);
-        add(format!("{letters} is killed one by one"), is_short, Box::new(run));
-    }
-    for (letters, catch) in [
+const KILLED: [&[&str]; 2] = [
+    &["aao", "ooa"],
+    &["aoa", "oao", "aoaO", "eeo", "ooe", "aaooo", "oooaa", "ooaaa", "aaaoo", "aaoooA", "oooaaO", "eeooo", "ooeee"],
+];
+
+/// Whoever joins is the first, but for `Trunc`: there the last one leads and is left behind, the one before it then leads.
+const JOINING: [&[(&str, Catch)]; 2] = [
+    &[
         ("oaa", Catch::Diff),
         ("oaa", Catch::Snap),
         ("oao", Catch::Trunc),
         ("aoo", Catch::Diff),
         ("aoo", Catch::Snap),
         ("aoa", Catch::Trunc),
-    ] {
-        let run = move |workspace: &_, home: &_| joins(workspace, home, letters, catch);
-        add(format!("{letters}: joins by {catch:?}"), true, Box::new(run));
-    }
-    add(
-        "rolling migration a -> o -> a".to_owned(),
-        true,
-        Box::new(|workspace, home| migrates(workspace, home, 'a', 'o')),
-    );
-    add(
-        "rolling migration o -> a -> o".to_owned(),
-        false,
-        Box::new(|workspace, home| migrates(workspace, home, 'o', 'a')),
-    );
-    cases
-}
+        ("oeo", Catch::Trunc),
+        ("eoo", Catch::Snap),
+    ],
+    &[
+        ("oee", Catch::Diff),
+        ("oee", Catch::Snap),
+        ("eoo", Catch::Diff),
+        ("eoe", Catch::Trunc),
+        ("oooaa", Catch::Diff),
+        ("oooaa", Catch::Snap),
+        ("aaoao", Catch::Trunc),
+        ("aaooo", Catch::Diff),
+        ("aaooo", Catch::Snap),
+        ("ooaoa", Catch::Trunc),
+        ("ooaaa", Catch::Snap),
+        ("aaaoo", Catch::Snap),
+    ],
+];
 
-/// Writes through every server; sessions move from each to the next with their nodes.
-fn serves(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let mixed = Mixed::start(workspace, home, letters)?;
-    for (at, letter) in letters.chars().enumerate() {
-        let mode = mixed.mode(at).unwrap_or_default();
-        let fits = if letter.is_uppercase() { mode == "observer" } else { mode == "follower" || mode == "leader" };
-        ensure!(fits, "server {} is {mode}", at + 1);
-    }
-    let mut clients = Vec::new();
-    for at in 0..mixed.len() {
-        let mut client = Roamer::new(vec![mixed.address(at)])?;
-        client.create(&format!("/e-{at}"), 1)?;
-        for number in 0..20 {
-            client.create(&format!("/n/{at}-{number}"), 0)?;
-        }
-        clients.push(client);
-    }
-    for (at, client) in clients.iter_mut().enumerate() {
-        let next = (at + 1) % mixed.len();
-        client.move_to(vec![mixed.address(next)]).with_context(|| format!("move from server {}", at + 1))?;
-        client.set(&format!("/e-{at}"), b"moved")?;
-    }
-    let tree = mixed.check_equal()?;
-    ensure!(tree.keys().filter(|path| path.starts_with("/e-")).count() == mixed.len(), "ephemeral nodes are missing");
-    clients.into_iter().try_for_each(Roamer::close)?;
-    let tree = mixed.check_equal()?;
-    ensure!(!tree.keys().any(|path| path.starts_with("/e-")), "ephemeral nodes outlive their sessions");
-    Ok(format!("{} nodes", tree.len()))
-}
+/// How many, and what they become one after the other.
+const MIGRATING: [&[(usize, &str)]; 2] = [&[(3, "aoa")], &[(3, "oao"), (3, "eoe"), (3, "eoa"), (5, "aoa")]];
 
-/// Kills and restarts every server in turn under load, the leader last.
-fn kills(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let mut mixed = Mixed::start(workspace, home, letters)?;
-    let load = Load::start(&mixed.addresses(), "kills");
-    for at in 0..mixed.len() {
-        load.wait_for_more(50)?;
-        mixed.kill(at)?;
-        load.wait_for_more(50)?;
-        mixed.launch_all(&[at])?;
-    }
-    load.wait_for_more(50)?;
-    finish(&mixed, load)
-}
-
-fn finish(mixed: &Mixed, load: Load) -> Result<String> {
-    let (writes, pause) = load.check(|| mixed.check_equal())?;
-    mixed.check_equal()?;
-    Ok(format!("{writes} writes, longest pause {} ms", pause.as_millis()))
-}
-
-/// A learner is away and comes back to a leader of the other software.
-fn joins(workspace: &Workspace, home: &Path, letters: &str, catch: Catch) -> Result<String> {
-    let mut mixed = Mixed::start(workspace, home, letters)?;
-    let learner = if catch == Catch::Trunc { leave_a_tail(&mut mixed)? } else { 0 };
-    if catch != Catch::Trunc {
-        mixed.kill(learner)?;
-        write_some(&mixed)?;
-        if catch == Catch::Snap {
-            mixed.wipe(learner)?;
-        }
-    }
-    let leader = mixed.leader()?;
-    let ours = [learner, leader].into_iter().find(|at| mixed.software(*at) == Software::Oxkeeper);
-    let ours = ours.context("nobody tells how it went")?;
-    let mark = mixed.log_mark(ours);
-    mixed.launch_all(&[learner])?;
-    mixed.check_equal()?;
-    let said = mixed.log_since(ours, mark);
-    let words = match (catch, ours == leader) {
-        (Catch::Diff, true) => "Sending DIFF",
-        (Catch::Diff, false) => "Getting a diff",
-        (Catch::Snap, true) => "Sending snapshot",
-        (Catch::Snap, false) => "Getting a snapshot",
-        (Catch::Trunc, true) => "Sending TRUNC",
-        (Catch::Trunc, false) => "Truncating log",
+/// All of them.
+pub(super) fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |name: String, is_short, run: Run| {
+        cases.push(Case { name, is_short, run });
     };
-    ensure!(said.contains(words), "`{words}` is not in the log of server {}\n{said}", ours + 1);
-    write_some(&mixed)?;
-    let tree = mixed.check_equal()?;
-    Ok(format!("{} led, {} nodes", mixed.software(leader), tree.len()))
-}
-
-fn write_some(mixed: &Mixed) -> Result<()> {
-    let mut client = Roamer::new(mixed.addresses())?;
-    for number in 0..50 {
-        client.create(&format!("/n/{}-{number}", client.session()), 0)?;
-    }
-    client.close()
-}
-
-/// A leader logs a write that nobody else gets, and is stopped; the others elect one of the other software, which writes
-/// nothing: behind a transaction of its epoch, only a snapshot would do. Returns the one that was stopped.
-fn leave_a_tail(mixed: &mut Mixed) -> Result<usize> {
-    let leader = mixed.leader()?;
-    let others: Vec<usize> = (0..mixed.len()).filter(|at| *at != leader).collect();
-    let mut client = WireClient::connect(mixed.address(leader))?;
-    // Whoever of the others had logged more would be elected, whatever its number.
-    mixed.wait_until_level()?;
-    others.iter().try_for_each(|at| mixed.signal(*at, "STOP"))?;
-    let zxid = client.ticket().last_zxid;
-    let body = SetDataRequest { path: Some("/n".into()), data: Some(b"lost"), version: -1 };
-    let asked = std::thread::spawn(move || client.call(OpCode::SetData, &body).map(drop).is_ok());
-    // The leader cannot be asked what it has logged; its disk is given time, less than it takes to give up.
-    std::thread::sleep(Duration::from_millis(700));
-    mixed.kill(leader)?;
-    ensure!(!asked.join().unwrap_or(true), "a write that one server has is acknowledged, after {zxid}");
-    others.iter().try_for_each(|at| mixed.kill(*at))?;
-    mixed.launch_all(&others)?;
-    let new = mixed.leader()?;
-    ensure!(mixed.software(new) != mixed.software(leader), "the new leader is of the same software");
-    Ok(leader)
-}
-
-/// Replaces every member, one by one, by the other software and back, while clients write.
-fn migrates(workspace: &Workspace, home: &Path, from: char, to: char) -> Result<String> {
-    let begun = Instant::now();
-    let mut mixed = Mixed::start(workspace, home, &from.to_string().repeat(3))?;
-    let load = Load::start(&mixed.addresses(), "migrates");
-    for letter in [to, from] {
-        for at in 0..3 {
-            load.wait_for_more(100)?;
-            mixed.replace(at, letter).with_context(|| format!("server {} becomes {letter}", at + 1))?;
+    for (is_short, at) in [(true, 0), (false, 1)] {
+        for letters in SERVING[at] {
+            let run = |workspace: &_, home: &_| serves(workspace, home, letters);
+            add(format!("{letters} serves"), is_short, Box::new(run));
         }
-        load.wait_for_more(100)?;
+        for letters in KILLED[at] {
+            let run = |workspace: &_, home: &_| kills(workspace, home, letters);
+            add(format!("{letters} is killed one by one"), is_short, Box::new(run));
+        }
+        for (letters, catch) in JOINING[at] {
+            let run = |workspace: &_, home: &_| joins(workspace, home, letters, *catch);
+            add(format!("{letters}: joins by {catch:?}"), is_short, Box::new(run));
+        }
+        for (count, path) in MIGRATING[at] {
+            let steps: Vec<String> = path.chars().map(String::from).collect();
+            let run = |workspace: &_, home: &_| migrates(workspace, home, *count, path);
+            add(format!("rolling migration {} of {count}", steps.join(" -> ")), is_short, Box::new(run));
+        }
     }
-    let told = finish(&mixed, load)?;
-    Ok(format!("{told}, {} steps in {} s", 6, begun.elapsed().as_secs()))
+    super::roles::add_all(&mut cases);
+    super::reconfig::add_all(&mut cases);
+    cases
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use ox_proto::request::{CreateRequest, PathRequest, SetDataRequest};
-use ox_proto::{Jute, OpCode, RawAcls, SessionId};
+use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 
 use crate::interop::tree_walk::{Tree, walk};
 use crate::interop::wire::{Reply, SessionRefused, Ticket, WireClient};
@@ -86,9 +86,12 @@ impl Roamer {
         Ok(())
     }
 
-    pub(super) fn set(&mut self, path: &str, data: &[u8]) -> Result<()> {
+    /// Returns the transaction that it became.
+    pub(super) fn set(&mut self, path: &str, data: &[u8]) -> Result<Zxid> {
         let body = SetDataRequest { path: Some(path.into()), data: Some(data), version: -1 };
-        self.call(OpCode::SetData, &body)?.body().map(drop)
+        let reply = self.call(OpCode::SetData, &body)?;
+        reply.body()?;
+        Ok(reply.header.zxid)
     }
 
     /// Everything that was acknowledged anywhere, as this server shows it.

@@ -66,14 +66,15 @@ pub(super) fn command(
     properties: &[(String, String)],
 ) -> Result<Command> {
     let classes = class_path(workspace, dir)?;
-    let mut command = Command::new("java");
-    command
-        .arg(HEAP)
-        .arg(ENCODING)
-        .args(properties.iter().map(|(name, value)| format!("-D{name}={value}")))
-        .arg("-cp")
-        .arg(classes)
-        .arg(MAIN)
-        .arg(config);
+    let mut command = java(properties);
+    command.arg("-cp").arg(classes).arg(MAIN).arg(config);
     Ok(command)
+}
+
+/// Java with what every server is started with.
+pub(super) fn java(properties: &[(String, String)]) -> Command {
+    let mut command = Command::new("java");
+    let properties = properties.iter().map(|(name, value)| format!("-D{name}={value}"));
+    command.arg(HEAP).arg(ENCODING).args(properties);
+    command
 }

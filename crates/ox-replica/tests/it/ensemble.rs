@@ -1,0 +1,118 @@
+//! Members of ensembles: one that leads, one that looks for a leader, one whose leader is the test.
+
+use crate::world::{World, replica_settings};
+use bytes::Bytes;
+use ox_proto::ensemble::Ensemble;
+use ox_proto::txn::{Txn as Body, TxnHeader};
+use ox_proto::{Jute, OpCode, SessionId, Zxid};
+use ox_replica::{Replica, ReplicaSettings};
+use ox_zab::{
+    Configs, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification, Peer, PeerSettings,
+    PeerState, Recovered, Request, ServerId, Standing, Timing, Txn, Vote,
+};
+
+/// To the leader, or from a learner.
+pub(crate) const LINK: LinkId = LinkId(1);
+
+fn member(voters: i64, standing: Standing, change: impl FnOnce(&mut ReplicaSettings)) -> World {
+    let mut world = World::new();
+    let mut settings = replica_settings(1, 5);
+    change(&mut settings);
+    let peer_settings = PeerSettings {
+        server: ServerId(1),
+        configs: Configs::fixed(Ensemble::of_numbers(0, (1..=voters).map(ServerId), []).unwrap()),
+        timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
+        election: ElectionSettings::default(),
+    };
+    let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
+    let history = History::new(world.state.last_zxid(), 500, 1 << 20);
+    let peer = Peer::new(peer_settings, Recovered { epochs, history, standing });
+    world.settings.syncs_travel = true;
+    world.replica = Replica::member(settings, peer, &world.state, world.now);
+    world.replica.start(world.now);
+    world.settle();
+    world
+}
+
+/// The only voter.
+pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> World {
+    let mut world = member(1, Standing::History, change);
+    while let Some(at_ms) = world.replica.deadline().filter(|_| !world.replica.is_serving()) {
+        world.now.mono_ms = world.now.mono_ms.max(at_ms);
+        world.on_time();
+        world.settle();
+    }
+    assert_eq!(world.replica.peer_state(), Some(PeerState::Leading));
+    world
+}
+
+/// One of two voters, of whom the other is not there.
+pub(crate) fn looking(standing: Standing, change: impl FnOnce(&mut ReplicaSettings)) -> World {
+    member(2, standing, change)
+}
+
+/// One of two voters, whose leader is the test.
+pub(crate) fn following(change: impl FnOnce(&mut ReplicaSettings)) -> World {
+    let mut world = looking(Standing::History, change);
+    follow(&mut world, 1);
+    world
+}
+
+/// Finds a leader of an epoch, which has nothing new to tell.
+pub(crate) fn follow(world: &mut World, epoch: i64) {
+    let (now, last) = (world.now, world.state.last_zxid());
+    let vote = Vote { leader: ServerId(2), zxid: last, epoch: epoch - 1 };
+    let note = Notification { state: PeerState::Looking, vote, round: epoch, has_version: true };
+    world.replica.on_notification(now, ServerId(2), note);
+    world.settle();
+    world.replica.on_dialed(now, Some(LINK));
+    let new_leader = Message::NewLeader { epoch: Epoch(epoch), config: Bytes::new() };
+    for message in [Message::LeaderInfo(Epoch(epoch)), Message::Diff(last), new_leader, Message::UpToDate] {
+        world.replica.on_message(now, LINK, message);
+        world.settle();
+    }
+    assert!(world.replica.is_serving());
+    world.sent.clear();
+}
+
+/// An observer that a leader has accepted.
+pub(crate) fn observed(world: &mut World) {
+    let (now, last) = (world.now, world.state.last_zxid());
+    world.replica.on_link(now, LINK);
+    let hello =
+        Message::Hello { server: ServerId(2), kind: LearnerKind::Observer, accepted: Epoch::ZERO, config_version: 0 };
+    let ack_epoch = Message::AckEpoch { last, current: Some(Epoch::ZERO) };
+    let epoch = world.replica.as_peer().unwrap().epochs().current;
+    for message in [hello, ack_epoch, Message::Ack(Zxid::new(u32::try_from(epoch.0).unwrap(), 0))] {
+        world.replica.on_message(now, LINK, message);
+        world.settle();
+    }
+    assert_eq!(world.sent.last(), Some(&(LINK, Message::UpToDate)));
+    world.sent.clear();
+}
+
+/// Requests that went to the leader.
+pub(crate) fn requests(world: &mut World) -> Vec<Request> {
+    let requests = std::mem::take(&mut world.sent).into_iter().filter_map(|(_, message)| match message {
+        Message::Request(request) => Some(request),
+        _ => None,
+    });
+    requests.collect()
+}
+
+/// The leader orders a transaction.
+pub(crate) fn ordered(world: &mut World, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
+    let mut record = Vec::new();
+    TxnHeader { session, cxid, zxid, time_ms: 7, kind: body.kind().code() }.put(&mut record);
+    body.put(&mut record);
+    let txn = Txn { zxid, record: record.into() };
+    for message in [Message::Proposal(txn), Message::Commit(zxid)] {
+        world.replica.on_message(world.now, LINK, message);
+    }
+    world.settle();
+}
+
+/// Whether a request is one of these.
+pub(crate) fn is(request: &Request, op: OpCode, cxid: i32) -> bool {
+    (request.op, request.cxid) == (op.code(), cxid)
+}

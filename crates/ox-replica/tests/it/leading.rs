@@ -1,0 +1,121 @@
+//! A leader of three with one follower that answers as long as it is asked to, and real clients.
+
+use crate::world::{World, replica_settings};
+use bytes::Bytes;
+use ox_proto::ensemble::Ensemble;
+use ox_proto::{SessionId, Zxid};
+use ox_replica::Replica;
+use ox_zab::{
+    Configs, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message, Notification, Peer,
+    PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Vote,
+};
+
+const LINK: LinkId = LinkId(1);
+pub(crate) const SYNC_MS: i64 = 5_000;
+
+pub(crate) struct Leading {
+    pub(crate) world: World,
+    /// The follower hears and answers; otherwise it is silent.
+    pub(crate) is_followed: bool,
+    /// What the follower was told and has not answered.
+    pub(crate) told: Vec<Message>,
+}
+
+fn peer() -> Peer {
+    let settings = PeerSettings {
+        server: ServerId(1),
+        configs: Configs::fixed(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap()),
+        timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
+        election: ElectionSettings::default(),
+    };
+    let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
+    let history = History::new(Zxid::ZERO, 500, 1 << 20);
+    Peer::new(settings, Recovered { epochs, history, standing: Standing::History })
+}
+
+impl Leading {
+    /// Established, with nothing in its history.
+    pub(crate) fn new() -> Self {
+        let mut world = World::new();
+        world.settings.syncs_travel = true;
+        world.replica = Replica::member(replica_settings(1, 5), peer(), &world.state, world.now);
+        let mut leading = Self { world, is_followed: true, told: Vec::new() };
+        let (now, replica) = (leading.world.now, &mut leading.world.replica);
+        replica.start(now);
+        replica.on_election_link(now, ServerId(3), Link::Down);
+        let vote = Vote { leader: ServerId(1), zxid: Zxid::ZERO, epoch: 0 };
+        let note = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
+        replica.on_notification(now, ServerId(2), note);
+        leading.follower_comes();
+        assert!(leading.world.replica.is_serving());
+        leading
+    }
+
+    fn follower_comes(&mut self) {
+        let (now, server, kind) = (self.world.now, ServerId(2), LearnerKind::Follower);
+        self.world.replica.on_link(now, LINK);
+        let hello = Message::Hello { server, kind, accepted: Epoch::ZERO, config_version: 0 };
+        let promise = Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch::ZERO) };
+        for message in [hello, promise, Message::Ack(Epoch(1).start())] {
+            self.world.replica.on_message(now, LINK, message);
+            self.world.settle();
+        }
+        self.settle();
+    }
+
+    /// A client with a session.
+    pub(crate) fn client(&mut self, timeout_ms: i32) -> (usize, SessionId) {
+        let side = self.world.connect(SessionId::NONE, timeout_ms);
+        self.settle();
+        (side, self.world.hello(side).session)
+    }
+
+    /// The follower says something.
+    pub(crate) fn hears(&mut self, message: Message) {
+        self.world.replica.on_message(self.world.now, LINK, message);
+        self.settle();
+    }
+
+    /// What the follower says to what it was told.
+    fn answers(&mut self) -> bool {
+        if !self.is_followed {
+            return false;
+        }
+        let now = self.world.now;
+        let told = std::mem::take(&mut self.told);
+        let mut has_answered = false;
+        for message in told {
+            let answer = match &message {
+                Message::Proposal(txn) => Message::Ack(txn.zxid),
+                Message::Ping(zxid) => Message::Pong(*zxid, Bytes::new()),
+                _ => {
+                    self.told.push(message);
+                    continue;
+                }
+            };
+            has_answered = true;
+            self.world.replica.on_message(now, LINK, answer);
+        }
+        has_answered
+    }
+
+    /// Does everything there is to do.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            self.world.settle();
+            self.told.extend(self.world.sent.drain(..).map(|(_, message)| message));
+            if !self.answers() {
+                return;
+            }
+        }
+    }
+
+    /// Time goes by in steps in which the server has its turns.
+    pub(crate) fn pass(&mut self, ms: i64) {
+        for _ in 0..ms / 100 {
+            self.world.now.mono_ms += 100;
+            self.world.on_time();
+            self.settle();
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What a leader may tell its clients, and what not once nobody follows it any more.
+
+use crate::leading::{Leading, SYNC_MS};
+use ox_proto::{OpCode, SessionId};
+use ox_zab::Message;
+
+/// The end of a session is the ensemble's to decide. Who is followed by nobody neither ends sessions nor tells anybody
+/// that one has ended.
+#[test]
+fn k121_a_leader_that_nobody_follows_ends_no_session() {
+    let mut leading = Leading::new();
+    let (side, session) = leading.client(2_000);
+    leading.world.cut(side);
+    leading.settle();
+    leading.is_followed = false;
+    leading.pass(3_200); // the session is due
+    let again = leading.world.connect(session, 2_000);
+    leading.settle();
+    assert!(leading.world.sides[again].output.is_empty(), "nothing is certain");
+    assert!(leading.world.state.has_session(session));
+    leading.pass(SYNC_MS);
+    assert!(!leading.world.replica.is_serving());
+    let side = &leading.world.sides[again];
+    assert!(side.is_closed && side.output.is_empty(), "it may ask somebody else");
+}
+
+#[test]
+fn k122_who_comes_too_late_is_told_so_when_it_is_certain() {
+    let mut leading = Leading::new();
+    let (side, session) = leading.client(2_000);
+    leading.world.cut(side);
+    leading.is_followed = false;
+    leading.pass(3_200);
+    let again = leading.world.connect(session, 2_000);
+    leading.settle();
+    leading.is_followed = true;
+    leading.settle();
+    assert_eq!(leading.world.hello(again).timeout_ms, 0);
+    assert!(leading.world.sides[again].is_closed && !leading.world.state.has_session(session));
+    // A learner asks for one that nobody knows.
+    leading.is_followed = false;
+    let unknown = SessionId(77);
+    leading.hears(Message::Revalidate(unknown, 2_000));
+    let is_told = |leading: &Leading| leading.told.contains(&Message::Revalidated(unknown, false));
+    assert!(!is_told(&leading));
+    leading.is_followed = true;
+    leading.settle();
+    assert!(is_told(&leading));
+}
+
+/// Whoever names a session last has it; the one before is refused, and can have it back.
+#[test]
+fn k115_a_session_follows_its_client_to_another_server_and_back() {
+    let mut leading = Leading::new();
+    let (side, session) = leading.client(10_000);
+    leading.hears(Message::Revalidate(session, 10_000));
+    assert!(leading.told.contains(&Message::Revalidated(session, true)));
+    assert!(leading.world.sides[side].is_closed, "its old connection is given up");
+    let again = leading.world.connect(session, 10_000);
+    leading.settle();
+    assert_eq!(leading.world.hello(again).session, session);
+    leading.world.create(again, 1, "/mine", 0);
+    leading.world.bare(again, 2, OpCode::CloseSession);
+    leading.settle();
+    let errors: Vec<i32> = leading.world.replies(again).iter().map(|reply| reply.2).collect();
+    assert_eq!(errors, [0, 0]);
+}
+
+/// A sync is answered in the turn in which the proof of leadership comes, and never without one.
+#[test]
+fn k099_a_sync_waits_for_a_proof_and_for_nothing_else() {
+    let mut leading = Leading::new();
+    let (side, _) = leading.client(10_000);
+    leading.is_followed = false;
+    leading.world.sync_path(side, 1, "/");
+    leading.settle();
+    assert!(leading.told.iter().any(|told| matches!(told, Message::Ping(_))), "the proof is asked for at once");
+    assert_eq!(leading.world.replies(side), []);
+    leading.is_followed = true;
+    leading.settle();
+    assert_eq!(leading.world.replies(side).len(), 1);
+    // Answers that were on their way prove nothing for who comes later.
+    leading.is_followed = false;
+    leading.pass(1_000);
+    leading.told.retain(|told| !matches!(told, Message::Ping(_)));
+    leading.world.sync_path(side, 2, "/");
+    leading.settle();
+    leading.told.retain(|told| !matches!(told, Message::Ping(_)));
+    leading.hears(Message::Pong(leading.world.replica.last_proposed(), bytes::Bytes::new()));
+    assert_eq!(leading.world.replies(side), [], "that was said before it was asked");
+}

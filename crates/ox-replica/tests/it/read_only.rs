@@ -1,0 +1,141 @@
+//! A server without a leader, and clients that only want to read.
+
+use crate::ensemble::{follow, following, looking, ordered};
+use crate::world::World;
+use ox_proto::txn::Txn as Body;
+use ox_proto::{OpCode, SessionId, Zxid};
+use ox_replica::{LocalSessions, ReplicaSettings};
+use ox_zab::{Reason, Standing};
+
+fn with_local(settings: &mut ReplicaSettings) {
+    settings.local_sessions = LocalSessions::Upgrade;
+    settings.read_only_after_ms = Some(2_000);
+}
+
+fn without_local(settings: &mut ReplicaSettings) {
+    settings.read_only_after_ms = Some(2_000);
+}
+
+fn pass(world: &mut World, ms: i64) {
+    world.now.mono_ms += ms;
+    world.on_time();
+    world.settle();
+}
+
+/// Read-only for want of a second server.
+fn alone(change: fn(&mut ReplicaSettings)) -> World {
+    let mut world = looking(Standing::History, change);
+    pass(&mut world, 2_000);
+    assert!(world.replica.is_read_only() && !world.replica.is_serving());
+    world
+}
+
+fn is_turned_away(world: &mut World, side: usize) -> bool {
+    world.settle();
+    world.sides[side].is_closed && world.sides[side].output.is_empty()
+}
+
+#[test]
+fn it_begins_after_a_while() {
+    let mut world = looking(Standing::History, with_local);
+    pass(&mut world, 1_999);
+    assert!(!world.replica.is_read_only());
+    let early = world.connect_as(SessionId::NONE, 10_000, Some(true));
+    assert!(is_turned_away(&mut world, early));
+    pass(&mut world, 1);
+    assert!(world.replica.is_read_only());
+    let mut world = looking(Standing::History, |_| ());
+    pass(&mut world, 1_000_000);
+    assert!(!world.replica.is_read_only(), "unless it is allowed, never");
+}
+
+/// Who has lost its files, or parts of them, has nothing to show.
+#[test]
+fn k028_nothing_is_shown_before_the_state_is_whole() {
+    for standing in [Standing::Empty, Standing::Quarantined] {
+        let mut world = looking(standing, with_local);
+        for _ in 0..10 {
+            pass(&mut world, 10_000);
+            assert!(!world.replica.is_read_only(), "{standing:?}");
+            assert!(world.replica.deadline().is_none_or(|at_ms| world.now.mono_ms < at_ms), "nothing is due");
+        }
+    }
+}
+
+#[test]
+fn k027_reads_are_answered_and_nothing_else() {
+    let mut world = alone(with_local);
+    let side = world.connect_as(SessionId::NONE, 10_000, Some(true));
+    world.settle();
+    let hello = world.hello(side);
+    assert_eq!((hello.session.server(), hello.read_only), (1, Some(true)));
+    world.get(side, 1, "/", false);
+    world.create(side, 2, "/n", 0);
+    world.create(side, 3, "/e", 1);
+    world.bare(side, 4, OpCode::Sync);
+    world.get(side, 5, "/none", true);
+    world.bare(side, 6, OpCode::CloseSession);
+    world.settle();
+    let replies: Vec<_> = world.replies(side).iter().map(|reply| (reply.0, reply.1, reply.2)).collect();
+    assert_eq!(replies, [(1, 0, 0), (2, 0, -119), (3, 0, -119), (4, 0, -119), (5, 0, -101), (6, 0, 0)]);
+    // K27: a session that is given up here leaves no trace either.
+    let silent = world.connect_as(SessionId::NONE, 10_000, Some(true));
+    world.settle();
+    pass(&mut world, 20_000);
+    world.serve(silent);
+    assert!(world.sides[silent].is_closed && world.replica.local_session_count() == 0);
+    assert_eq!((world.replica.last_proposed(), world.state.last_zxid()), (Zxid::ZERO, Zxid::ZERO));
+    assert!(world.log.is_empty());
+}
+
+#[test]
+fn who_wants_to_write_is_turned_away() {
+    let mut world = alone(with_local);
+    for read_only in [None, Some(false)] {
+        let side = world.connect_as(SessionId::NONE, 10_000, read_only);
+        assert!(is_turned_away(&mut world, side), "{read_only:?}");
+    }
+    let mut world = alone(without_local);
+    let side = world.connect_as(SessionId::NONE, 10_000, Some(true));
+    assert!(is_turned_away(&mut world, side), "there are no sessions");
+}
+
+#[test]
+fn k124_global_sessions_are_left_alone() {
+    for change in [with_local, without_local] {
+        let mut world = following(change);
+        let session = SessionId::first(2, 77);
+        ordered(&mut world, Zxid::new(1, 1), session, 0, &Body::CreateSession { timeout_ms: 4_000 });
+        world.replica.step_down(world.now, Reason::LinkLost);
+        world.settle();
+        pass(&mut world, 2_000);
+        assert!(world.replica.is_read_only());
+        let side = world.connect_as(session, 10_000, Some(true));
+        assert!(is_turned_away(&mut world, side), "neither taken nor said to be over");
+        pass(&mut world, 60_000);
+        assert!(world.state.has_session(session), "and not given up");
+    }
+}
+
+#[test]
+fn it_ends_with_a_leader() {
+    let mut world = alone(with_local);
+    let side = world.connect_as(SessionId::NONE, 10_000, Some(true));
+    world.settle();
+    let session = world.hello(side).session;
+    follow(&mut world, 1);
+    world.serve(side);
+    assert!(world.sides[side].is_closed && !world.replica.is_read_only());
+    world.settle();
+    let again = world.connect_as(session, 10_000, Some(true));
+    world.settle();
+    let hello = world.hello(again);
+    assert_eq!((hello.session, hello.read_only), (session, Some(false)));
+    pass(&mut world, 1);
+    world.replica.step_down(world.now, Reason::LinkLost);
+    world.settle();
+    pass(&mut world, 1_999);
+    assert!(!world.replica.is_read_only(), "the time begins anew");
+    pass(&mut world, 1);
+    assert!(world.replica.is_read_only());
+}

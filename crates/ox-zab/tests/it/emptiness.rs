@@ -1,0 +1,96 @@
+//! A member without files: when it believes that there is nothing to lose.
+
+use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
+use ox_zab::{
+    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, Notification, Peer,
+    PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Vote,
+};
+
+/// Longer than a contradiction takes.
+const LATER_MS: i64 = 1_000;
+
+/// Server 1 of three, which finds no files.
+fn newcomer() -> Peer {
+    let settings = PeerSettings {
+        server: ServerId(1),
+        configs: Configs::fixed(Ensemble::of_numbers(0, (1..=3).map(ServerId), []).unwrap()),
+        timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
+        election: ElectionSettings::default(),
+    };
+    let epochs = Epochs { accepted: Epoch(0), current: Epoch(0) };
+    let history = History::new(Zxid::ZERO, 500, 1 << 20);
+    let mut peer = Peer::new(settings, Recovered { epochs, history, standing: Standing::Empty });
+    peer.start(0, &mut Effects::new());
+    peer
+}
+
+fn note(state: PeerState, epoch: u32, counter: u32) -> Notification {
+    let vote = Vote { leader: ServerId(3), zxid: Zxid::new(epoch, counter), epoch: i64::from(epoch) };
+    Notification { state, vote, round: 1, has_version: true }
+}
+
+/// What it does about what servers say, one after the other, and when time has passed.
+fn hears(peer: &mut Peer, notes: &[(i64, Notification)]) -> Effects {
+    let mut out = Effects::new();
+    for (from, note) in notes {
+        peer.on_notification(1, ServerId(*from), *note, &mut out);
+    }
+    peer.on_time(LATER_MS, &mut out);
+    out
+}
+
+fn founds(out: &Effects) -> bool {
+    out.contains(&Effect::Disk(DiskJob::Found))
+}
+
+#[test]
+fn servers_that_have_nothing_begin_together() {
+    let mut peer = newcomer();
+    let mut out = Effects::new();
+    peer.on_notification(1, ServerId(3), note(PeerState::Looking, 0, 0), &mut out);
+    assert!(!founds(&out), "somebody may contradict");
+    while !founds(&out) {
+        let at = peer.deadline().unwrap();
+        assert!(at < LATER_MS);
+        peer.on_time(at, &mut out);
+    }
+}
+
+/// An Apache server repeats what it said last when a connection comes up, then answers.
+#[test]
+fn old_votes_do_not_make_an_ensemble_empty() {
+    let (before, now) = (note(PeerState::Looking, 0, 0), note(PeerState::Leading, 1, 9));
+    assert!(!founds(&hears(&mut newcomer(), &[(3, before), (3, now)])));
+    assert!(!founds(&hears(&mut newcomer(), &[(2, before), (3, before), (2, note(PeerState::Following, 1, 9))])));
+    assert!(!founds(&hears(&mut newcomer(), &[(3, before), (2, note(PeerState::Looking, 1, 9))])));
+}
+
+/// Otherwise its report would come while a leader's state is being taken over.
+#[test]
+fn nobody_is_dialled_while_the_disk_is_prepared() {
+    let mut peer = newcomer();
+    let leads = [(2, note(PeerState::Following, 0, 0)), (3, note(PeerState::Leading, 0, 0))];
+    let dials = |out: &Effects| out.contains(&Effect::Dial(ServerId(3)));
+    let mut out = Effects::new();
+    peer.on_notification(1, ServerId(3), note(PeerState::Looking, 0, 0), &mut out);
+    for (from, note) in leads {
+        peer.on_notification(1, ServerId(from), note, &mut out);
+    }
+    assert_eq!(peer.leader_id(), Some(ServerId(3)));
+    peer.on_time(LATER_MS, &mut out);
+    assert!(founds(&out) && !dials(&out));
+    peer.on_done(LATER_MS, DiskDone::Founded, &mut out);
+    assert!(dials(&out));
+}
+
+/// A leader that was found by old votes is dialled when somebody tells the truth, and nothing is claimed.
+#[test]
+fn who_is_contradicted_asks_the_leader() {
+    let mut peer = newcomer();
+    let before = note(PeerState::Looking, 0, 0);
+    let out = hears(&mut peer, &[(2, before), (3, before), (3, note(PeerState::Leading, 1, 9))]);
+    assert!(!founds(&out));
+    let said = hears(&mut peer, &[(2, note(PeerState::Following, 1, 9)), (3, note(PeerState::Leading, 1, 9))]);
+    assert!(out.iter().chain(&said).any(|effect| *effect == Effect::Dial(ServerId(3))));
+}

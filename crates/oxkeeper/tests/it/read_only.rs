@@ -1,0 +1,62 @@
+//! A server that has lost the others, and clients that only want to read.
+
+use crate::members::Ensemble;
+use crate::raw::{Client, Hello, Raw};
+use ox_proto::OpCode;
+use std::time::{Duration, Instant};
+
+const TIMEOUT_MS: i32 = 30_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn wait_for_word(ensemble: &Ensemble, at: usize, word: &str, expected: &str) {
+    let until = Instant::now() + PATIENCE;
+    while ensemble.word(at, word) != expected {
+        assert!(Instant::now() < until, "{word}: {}", ensemble.word(at, word));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn k027_a_server_without_a_quorum_serves_readers() {
+    let home = tempfile::tempdir().unwrap();
+    let settings = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true";
+    let mut ensemble = Ensemble::start_with(home.path(), 3, 0, settings, &["-Dreadonlymode.enabled=true"]);
+    let mut owner = Client::open(ensemble.addresses[0], TIMEOUT_MS);
+    assert_eq!(owner.create("/n", b"seen").err, 0);
+    assert_eq!(owner.create_as("/e", 1).err, 0);
+    let zxid = owner.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")).zxid;
+    assert_eq!(ensemble.word(0, "isro"), "rw");
+    ensemble.kill(1);
+    ensemble.kill(2);
+    wait_for_word(&ensemble, 0, "isro", "ro");
+    let srvr = ensemble.word(0, "srvr");
+    assert!(srvr.contains("\nMode: read-only\n") && srvr.contains("READ-ONLY mode"), "{srvr}");
+    assert_eq!(ensemble.figure(0, "server_state").as_deref(), Some("read-only"));
+    // Who wants to write, or has a session that everybody knows, is not told anything.
+    assert!(Raw::connect(ensemble.addresses[0]).handshake(&Hello::new(TIMEOUT_MS)).is_none());
+    let global = Hello { read_only: Some(true), ..Hello::again(&owner.hello) };
+    assert!(Raw::connect(ensemble.addresses[0]).handshake(&global).is_none());
+    let hello = Hello { read_only: Some(true), ..Hello::new(TIMEOUT_MS) };
+    let mut reader = Client::try_open(ensemble.addresses[0], &hello).expect("a session");
+    assert_eq!(reader.hello.read_only, Some(true));
+    assert_eq!(reader.get("/n").data(), Some(b"seen".to_vec()));
+    assert_eq!(reader.exists("/e").err, 0);
+    for reply in [
+        reader.create("/x", b""),
+        reader.create_as("/x", 1),
+        reader.set("/n", b"x"),
+        reader.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")),
+    ] {
+        assert_eq!((reply.err, reply.zxid), (-119, zxid));
+    }
+    ensemble.restart(1);
+    wait_for_word(&ensemble, 0, "isro", "rw");
+    assert_eq!(reader.try_reply(), None, "it is sent away, to come back for more");
+    let mut reader = Client::try_open(ensemble.addresses[0], &hello).expect("a session");
+    assert_eq!(reader.hello.read_only, Some(false));
+    assert_eq!(reader.set("/n", b"again").err, 0);
+    ensemble.restart(2);
+    let mut owner = Client::try_open(ensemble.addresses[2], &Hello::again(&owner.hello)).expect("its session lives");
+    assert_eq!(owner.get("/n").data(), Some(b"again".to_vec()));
+    owner.close();
+}

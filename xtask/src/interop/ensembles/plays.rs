@@ -1,0 +1,167 @@
+//! What mixed ensembles go through.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use ox_proto::OpCode;
+use ox_proto::request::SetDataRequest;
+
+use super::client::Roamer;
+use super::load::Load;
+use super::mixed::Mixed;
+use crate::interop::peers::Software;
+use crate::interop::wire::WireClient;
+use crate::interop::workspace::Workspace;
+
+/// How a learner catches up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Catch {
+    Diff,
+    Trunc,
+    Snap,
+}
+
+/// Writes through every server; sessions move from each to the next with their nodes.
+pub(super) fn serves(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let mixed = Mixed::start(workspace, home, letters)?;
+    for (at, letter) in letters.chars().enumerate() {
+        let mode = mixed.mode(at).unwrap_or_default();
+        let fits = if letter.is_uppercase() { mode == "observer" } else { mode == "follower" || mode == "leader" };
+        ensure!(fits, "server {} is {mode}", at + 1);
+    }
+    let mut clients = Vec::new();
+    for at in 0..mixed.len() {
+        let mut client = Roamer::new(vec![mixed.address(at)])?;
+        client.create(&format!("/e-{at}"), 1)?;
+        for number in 0..20 {
+            client.create(&format!("/n/{at}-{number}"), 0)?;
+        }
+        clients.push(client);
+    }
+    for (at, client) in clients.iter_mut().enumerate() {
+        let next = (at + 1) % mixed.len();
+        client.move_to(vec![mixed.address(next)]).with_context(|| format!("move from server {}", at + 1))?;
+        client.set(&format!("/e-{at}"), b"moved")?;
+    }
+    let tree = mixed.check_equal()?;
+    ensure!(tree.keys().filter(|path| path.starts_with("/e-")).count() == mixed.len(), "ephemeral nodes are missing");
+    clients.into_iter().try_for_each(Roamer::close)?;
+    let tree = mixed.check_equal()?;
+    ensure!(!tree.keys().any(|path| path.starts_with("/e-")), "ephemeral nodes outlive their sessions");
+    mixed.check_digests()?;
+    Ok(format!("{} nodes", tree.len()))
+}
+
+/// Kills and restarts every server in turn under load, the leader last; of five, then the leader with another one.
+pub(super) fn kills(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let mut mixed = Mixed::start(workspace, home, letters)?;
+    let load = Load::start(&mixed.addresses(), "kills");
+    let mut victims: Vec<Vec<usize>> = (0..mixed.len()).map(|at| vec![at]).collect();
+    if 5 <= letters.chars().filter(char::is_ascii_lowercase).count() {
+        victims.push(Vec::new());
+    }
+    for mut group in victims {
+        load.wait_for_more(50)?;
+        if group.is_empty() {
+            let leader = mixed.leader()?;
+            group = vec![leader, (leader + 1) % 5];
+        }
+        group.iter().try_for_each(|at| mixed.kill(*at))?;
+        load.wait_for_more(50)?;
+        mixed.launch_all(&group)?;
+    }
+    load.wait_for_more(50)?;
+    finish(&mixed, load)
+}
+
+fn finish(mixed: &Mixed, load: Load) -> Result<String> {
+    let (writes, pause) = load.check(|| mixed.check_equal())?;
+    mixed.check_equal()?;
+    mixed.check_digests()?;
+    Ok(format!("{writes} writes, longest pause {} ms", pause.as_millis()))
+}
+
+/// A learner is away and comes back to a leader of the other software.
+pub(super) fn joins(workspace: &Workspace, home: &Path, letters: &str, catch: Catch) -> Result<String> {
+    let mut mixed = Mixed::start(workspace, home, letters)?;
+    let learner = if catch == Catch::Trunc { leave_a_tail(&mut mixed)? } else { 0 };
+    if catch != Catch::Trunc {
+        mixed.kill(learner)?;
+        write_some(&mixed)?;
+        if catch == Catch::Snap {
+            mixed.wipe(learner)?;
+        }
+    }
+    let leader = mixed.leader()?;
+    let ours = [learner, leader].into_iter().find(|at| mixed.software(*at) == Software::Oxkeeper);
+    let ours = ours.context("nobody tells how it went")?;
+    let mark = mixed.log_mark(ours);
+    mixed.launch_all(&[learner])?;
+    mixed.check_equal()?;
+    let said = mixed.log_since(ours, mark);
+    let words = match (catch, ours == leader) {
+        (Catch::Diff, true) => "Sending DIFF",
+        (Catch::Diff, false) => "Getting a diff",
+        (Catch::Snap, true) => "Sending snapshot",
+        (Catch::Snap, false) => "Getting a snapshot",
+        (Catch::Trunc, true) => "Sending TRUNC",
+        (Catch::Trunc, false) => "Truncating log",
+    };
+    ensure!(said.contains(words), "`{words}` is not in the log of server {}\n{said}", ours + 1);
+    write_some(&mixed)?;
+    mixed.check_digests()?;
+    let tree = mixed.check_equal()?;
+    Ok(format!("{} led, {} nodes", mixed.software(leader), tree.len()))
+}
+
+fn write_some(mixed: &Mixed) -> Result<()> {
+    let mut client = Roamer::new(mixed.addresses())?;
+    for number in 0..50 {
+        client.create(&format!("/n/{}-{number}", client.session()), 0)?;
+    }
+    client.close()
+}
+
+/// A leader logs a write that nobody else gets, and is stopped; the others elect one of the other software, which writes
+/// nothing: behind a transaction of its epoch, only a snapshot would do. Returns the one that was stopped.
+fn leave_a_tail(mixed: &mut Mixed) -> Result<usize> {
+    let leader = mixed.leader()?;
+    let others: Vec<usize> = (0..mixed.len()).filter(|at| *at != leader).collect();
+    let mut client = WireClient::connect(mixed.address(leader))?;
+    // Whoever of the others had logged more would be elected, whatever its number.
+    mixed.wait_until_level()?;
+    others.iter().try_for_each(|at| mixed.signal(*at, "STOP"))?;
+    let zxid = client.ticket().last_zxid;
+    let body = SetDataRequest { path: Some("/n".into()), data: Some(b"lost"), version: -1 };
+    let asked = std::thread::spawn(move || client.call(OpCode::SetData, &body).map(drop).is_ok());
+    // The leader cannot be asked what it has logged; its disk is given time, less than it takes to give up.
+    std::thread::sleep(Duration::from_millis(700));
+    mixed.kill(leader)?;
+    ensure!(!asked.join().unwrap_or(true), "a write that one server has is acknowledged, after {zxid}");
+    others.iter().try_for_each(|at| mixed.kill(*at))?;
+    mixed.launch_all(&others)?;
+    let new = mixed.leader()?;
+    ensure!(mixed.software(new) != mixed.software(leader), "the new leader is of the same software");
+    Ok(leader)
+}
+
+/// Replaces every member, one by one, by the next software on the way, while clients write.
+pub(super) fn migrates(workspace: &Workspace, home: &Path, count: usize, path: &str) -> Result<String> {
+    let begun = Instant::now();
+    let mut letters = path.chars();
+    let first = letters.next().context("a way begins somewhere")?;
+    let mut mixed = Mixed::start(workspace, home, &first.to_string().repeat(count))?;
+    let load = Load::start(&mixed.addresses(), "migrates");
+    let mut steps = 0;
+    for letter in letters {
+        for at in 0..count {
+            load.wait_for_more(100)?;
+            mixed.replace(at, letter).with_context(|| format!("server {} becomes {letter}", at + 1))?;
+            steps += 1;
+        }
+        load.wait_for_more(100)?;
+    }
+    let told = finish(&mixed, load)?;
+    Ok(format!("{told}, {steps} steps in {} s", begun.elapsed().as_secs()))
+}

@@ -1,0 +1,143 @@
+//! Mixed ensembles with local sessions, with readers of a server that is cut off, and with observers of followers.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use ox_proto::multi::{MultiHeader, MultiOp};
+use ox_proto::request::{CreateRequest, PathRequest, PathWatch};
+use ox_proto::{DecodeError, ErrorCode, Jute, OpCode, RawAcls, Reader};
+
+use super::cases::Case;
+use super::mixed::Mixed;
+use crate::interop::wire::{SessionRefused, Ticket, WireClient};
+use crate::interop::workspace::Workspace;
+
+const EPHEMERAL: i32 = 1;
+
+/// Letters are servers, as in the other cases.
+pub(super) fn add_all(cases: &mut Vec<Case>) {
+    let mut add = |name: String, is_short, run| cases.push(Case { name, is_short, run });
+    for (letters, is_short) in [("aao", false), ("ooa", false), ("ooaA", true), ("aaoO", true)] {
+        let run = move |workspace: &_, home: &_| becomes_global(workspace, home, letters);
+        add(format!("{letters}: local sessions become global"), is_short, Box::new(run));
+    }
+    for letters in ["oaoA", "aoaO"] {
+        let run = move |workspace: &_, home: &_| stays_local(workspace, home, letters);
+        add(format!("{letters}: local sessions stay local"), true, Box::new(run));
+    }
+    for letters in ["oao", "aoa"] {
+        let run = move |workspace: &_, home: &_| reads_alone(workspace, home, letters);
+        add(format!("{letters}: the first is cut off and read"), true, Box::new(run));
+    }
+}
+
+fn create(client: &mut WireClient, path: &str, flags: i32) -> Result<i32> {
+    let body = CreateRequest { path: Some(path.into()), data: Some(b"data"), acl: RawAcls::OPEN, flags };
+    Ok(client.call(OpCode::Create, &body)?.header.err)
+}
+
+/// A multi of one create.
+struct OneCreate<'a>(&'a str);
+
+impl<'a> Jute<'a> for OneCreate<'a> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let request = CreateRequest { path: Some(self.0.into()), data: None, acl: RawAcls::OPEN, flags: EPHEMERAL };
+        MultiOp::Create(OpCode::Create, request).put(out);
+        MultiHeader::END.put(out);
+    }
+
+    fn get(_: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Err(DecodeError::Null) // it is only sent
+    }
+}
+
+/// Creates an ephemeral node in a multi, and tells what became of it.
+fn create_in_multi(client: &mut WireClient, path: &str) -> Result<i32> {
+    let reply = client.call(OpCode::Multi, &OneCreate(path))?;
+    let mut body = reply.body()?;
+    let header: MultiHeader = body.get()?;
+    Ok(if header.op == OpCode::Error.code() { body.get()? } else { 0 })
+}
+
+/// Every server has sessions that nobody else knows, until they own something.
+fn becomes_global(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let settings = [("localSessionsEnabled", "true"), ("localSessionsUpgradingEnabled", "true")];
+    let mixed = Mixed::start_with(workspace, home, letters, &settings, &[])?;
+    for at in 0..mixed.len() {
+        let (here, next) = (mixed.address(at), mixed.address((at + 1) % mixed.len()));
+        let what = || format!("server {}", at + 1);
+        let mut client = WireClient::connect(here).with_context(what)?;
+        ensure!(create(&mut client, &format!("/n/{at}"), 0)? == 0, "{}: a plain node is refused", what());
+        mixed.wait_for_figure(at, "local_sessions", "1")?;
+        mixed.wait_for_figure(at, "global_sessions", "0")?;
+        let refused = WireClient::resume(next, &client.ticket()).is_err_and(|e| e.is::<SessionRefused>());
+        ensure!(refused, "{}: its session is known elsewhere", what());
+        let mut client = WireClient::resume(here, &client.ticket()).with_context(what)?;
+        let path = format!("/e-{at}");
+        let err =
+            if at % 2 == 0 { create(&mut client, &path, EPHEMERAL)? } else { create_in_multi(&mut client, &path)? };
+        ensure!(err == 0, "{}: error {err}", what());
+        mixed.wait_for_figure(at, "local_sessions", "0")?;
+        (0..mixed.len()).try_for_each(|other| mixed.wait_for_figure(other, "global_sessions", "1"))?;
+        let mut moved = WireClient::resume(next, &client.ticket()).with_context(what)?;
+        moved.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body()?;
+        moved.call(OpCode::Exists, &PathWatch { path: Some(path.into()), watch: false })?.body()?;
+        moved.close()?;
+        (0..mixed.len()).try_for_each(|other| mixed.wait_for_figure(other, "ephemerals_count", "0"))?;
+    }
+    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+}
+
+/// Every server says the same about what such a session may not do.
+fn stays_local(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let mixed = Mixed::start_with(workspace, home, letters, &[("localSessionsEnabled", "true")], &[])?;
+    let leader = mixed.leader()?;
+    for at in 0..mixed.len() {
+        let mut client = WireClient::connect(mixed.address(at))?;
+        let alone = create(&mut client, "/e", EPHEMERAL)?;
+        let in_multi = create_in_multi(&mut client, "/e")?;
+        let expected = if at == leader { ErrorCode::EphemeralOnLocalSession } else { ErrorCode::SessionExpired };
+        let what = format!("server {} answers {alone} and {in_multi}", at + 1);
+        ensure!((alone, in_multi) == (ErrorCode::EphemeralOnLocalSession.code(), expected.code()), what);
+        ensure!(create(&mut client, &format!("/n/{at}"), 0)? == 0, "a plain node is refused");
+        let ticket = client.ticket();
+        client.close()?;
+        let is_over = WireClient::resume(mixed.address(at), &ticket).is_err_and(|e| e.is::<SessionRefused>());
+        ensure!(is_over, "server {} keeps a closed session", at + 1);
+    }
+    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+}
+
+/// One server is left alone: it shows what it has to those who ask for no more, until another one is back.
+fn reads_alone(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let settings = [("localSessionsEnabled", "true"), ("localSessionsUpgradingEnabled", "true")];
+    let mut mixed = Mixed::start_with(workspace, home, letters, &settings, &[("readonlymode.enabled", "true")])?;
+    let here = mixed.address(0);
+    let mut owner = WireClient::connect(here)?;
+    ensure!(create(&mut owner, "/e", EPHEMERAL)? == 0, "an ephemeral node is refused");
+    mixed.wait_until_level()?;
+    mixed.wait_for_word(0, "isro", "rw")?;
+    mixed.kill(1)?;
+    mixed.kill(2)?;
+    mixed.wait_for_word(0, "isro", "ro")?;
+    ensure!(mixed.mode(0).as_deref() == Some("read-only"), "its mode is {:?}", mixed.mode(0));
+    ensure!(WireClient::connect(here).is_err_and(|e| !e.is::<SessionRefused>()), "a writer is let in");
+    let global = owner.ticket().of_a_reader();
+    ensure!(WireClient::resume(here, &global).is_err_and(|e| !e.is::<SessionRefused>()), "a global session is let in");
+    let mut reader = WireClient::resume(here, &Ticket::new(true)).context("a reader")?;
+    ensure!(reader.is_read_only, "the reader is not told");
+    let exists = |path: &'static str| PathWatch { path: Some(path.into()), watch: true };
+    reader.call(OpCode::Exists, &exists("/e"))?.body()?;
+    let err = create(&mut reader, "/x", 0)?;
+    ensure!(err == ErrorCode::NotReadOnly.code(), "a write is answered with {err}");
+    let err = reader.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.header.err;
+    ensure!(err == ErrorCode::NotReadOnly.code(), "sync is answered with {err}");
+    mixed.launch_all(&[1])?;
+    mixed.wait_for_word(0, "isro", "rw")?;
+    ensure!(reader.call(OpCode::Exists, &exists("/e")).is_err(), "the reader's connection survives");
+    mixed.launch_all(&[2])?;
+    let mut owner = WireClient::resume(here, &owner.ticket()).context("the session that everybody knows")?;
+    owner.call(OpCode::Exists, &exists("/e"))?.body()?;
+    owner.close()?;
+    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+}
