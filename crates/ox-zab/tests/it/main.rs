@@ -9,4 +9,5 @@ mod emptiness;
 mod hall;
 mod leader_rules;
 mod learner_rules;
+mod membership;
 mod realm;
