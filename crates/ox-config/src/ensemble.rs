@@ -7,11 +7,11 @@ use std::io;
 use std::path::Path;
 
 use ox_proto::ServerId;
-use ox_proto::ensemble::{Addresses, Draft, Role, is_member_key};
+use ox_proto::ensemble::{Addresses, Draft, Ensemble, Role, is_member_key};
 
 use crate::address::Address;
 use crate::error::{Cause, ConfigError, Place};
-use crate::member::MemberConfig;
+use crate::member::{MemberConfig, Members};
 use crate::members::{self, Member, Reading};
 use crate::notice::Notice;
 use crate::readers;
@@ -31,7 +31,8 @@ pub(crate) fn read(
     let Place::File { .. } = settings.place() else {
         return Ok((fixed, None));
     };
-    let (members, draft) = read_members(settings, outside)?;
+    let addresses = addresses(settings);
+    let (members, draft) = read_members(settings, outside, addresses)?;
     let count = Count::of(&members);
     check_count(settings, &count, notices)?;
     let my_id = read_my_id(settings, outside)?;
@@ -60,7 +61,39 @@ pub(crate) fn read(
     }
     notices.push(Notice::warn(place, "ensembles are being built: use them for trials only"));
     let ensemble = draft.finish().map_err(|error| place.error(error.into()))?;
-    Ok((address, Some(MemberConfig::new(settings, id, ensemble))))
+    let proposed = if settings.flag("reconfigEnabled") { read_proposed(settings, outside, notices) } else { None };
+    let members = Members { ensemble, proposed, addresses };
+    Ok((address, Some(MemberConfig::new(settings, id, members))))
+}
+
+/// Members that were proposed, as the file beside the configuration says. One that cannot be read counts as none: the
+/// log may have them too.
+fn read_proposed(settings: &Settings, outside: &Outside<'_>, notices: &mut Vec<Notice>) -> Option<Ensemble> {
+    settings.line("dynamicConfigFile")?;
+    let path = format!("{}.dynamic.next", settings.place().file()?);
+    let bytes = (outside.read)(Path::new(&path)).ok()?;
+    let text: String = bytes.iter().copied().map(char::from).collect();
+    match Ensemble::parse(&text, Addresses::Several) {
+        Ok(proposed) => Some(proposed),
+        Err(error) => {
+            notices.push(Notice::warn(settings.place(), format!("{path} is of no use: {error}")));
+            None
+        }
+    }
+}
+
+/// The version of members that stand in a file: its name ends with it.
+fn version_of(file: &str) -> i64 {
+    // Compat: a name that is no number by chance means none.
+    let suffix = file.rsplit_once('.').map(|(_, suffix)| suffix);
+    suffix.and_then(|suffix| i64::from_str_radix(suffix, 16).ok()).unwrap_or(0)
+}
+
+fn addresses(settings: &Settings) -> Addresses {
+    // Compat: the key in `zoo.cfg` does not count here (recorded case "multiple addresses, key only in zoo.cfg").
+    let property = settings.property("zookeeper.multiAddress.enabled");
+    let several = property.is_some_and(|entry| entry.text.eq_ignore_ascii_case("true"));
+    if several { Addresses::Several } else { Addresses::One }
 }
 
 /// Where the members stand: the first of them, or the line that names their file.
@@ -72,11 +105,12 @@ pub(crate) fn members_place(settings: &Settings) -> &Place {
 }
 
 /// Members of `zoo.cfg`, or of the dynamic file that it names.
-fn read_members(settings: &Settings, outside: &Outside<'_>) -> Result<(BTreeMap<i64, Member>, Draft), ConfigError> {
-    // Compat: the key in `zoo.cfg` does not count here (recorded case "multiple addresses, key only in zoo.cfg").
-    let property = settings.property("zookeeper.multiAddress.enabled");
-    let several = property.is_some_and(|entry| entry.text.eq_ignore_ascii_case("true"));
-    let reading = Reading { outside, addresses: if several { Addresses::Several } else { Addresses::One } };
+fn read_members(
+    settings: &Settings,
+    outside: &Outside<'_>,
+    addresses: Addresses,
+) -> Result<(BTreeMap<i64, Member>, Draft), ConfigError> {
+    let reading = Reading { outside, addresses };
     let Some(dynamic) = settings.line("dynamicConfigFile") else {
         return members::read(settings.lines(), reading);
     };
@@ -93,7 +127,9 @@ fn read_members(settings: &Settings, outside: &Outside<'_>) -> Result<(BTreeMap<
     if let Some((key, entry)) = lines.iter().find(|(key, _)| !is_member_key(key)) {
         return Err(entry.place.error(Cause::NotDynamic(key.clone())));
     }
-    members::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)
+    let (members, mut draft) = members::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)?;
+    draft.set_version(version_of(name));
+    Ok((members, draft))
 }
 
 /// Members by role.

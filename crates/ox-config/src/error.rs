@@ -214,6 +214,14 @@ impl Place {
         }
     }
 
+    /// Name of the file, where it is one.
+    pub(crate) fn file(&self) -> Option<&str> {
+        match self {
+            Place::File { name, .. } => Some(name),
+            Place::Argument(_) | Place::Property(_) => None,
+        }
+    }
+
     /// Name of the setting, where there is one.
     pub(crate) fn setting(&self) -> Option<&str> {
         match self {

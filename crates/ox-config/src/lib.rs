@@ -48,7 +48,7 @@ pub use error::{Cause, ConfigError, Place};
 pub use key::{Class, Key, OnBadText, Reader, Section, Source, Status, Value};
 pub use keys::{SECTIONS, find, keys};
 pub use limits::{ConnectionThrottle, Limits, RequestThrottle, SessionWeights, Supervision};
-pub use member::MemberConfig;
+pub use member::{MemberConfig, MemberFiles};
 pub use notice::{Level, Notice};
 pub use settings::{Effective, Settings};
 pub use start::{Outside, Start};

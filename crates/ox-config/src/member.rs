@@ -1,7 +1,8 @@
 //! What a member of an ensemble needs to know beside what every server does.
 
 use ox_proto::ServerId;
-use ox_proto::ensemble::{Address, Ensemble, Role};
+use ox_proto::ensemble::{Addresses, ChangeRules, Ensemble, Role};
+use std::path::PathBuf;
 
 use crate::config::{long_not_negative, not_negative};
 use crate::settings::Settings;
@@ -16,6 +17,12 @@ pub struct MemberConfig {
     pub server: ServerId,
     /// All members.
     pub ensemble: Ensemble,
+    /// Members that have been proposed in their place.
+    pub proposed: Option<Ensemble>,
+    /// Where the members, and what becomes of them, are written.
+    pub files: MemberFiles,
+    /// Which changes of the members are possible.
+    pub change_rules: ChangeRules,
     /// Ticks for connecting and catching up.
     pub init_ticks: i64,
     /// Ticks of silence.
@@ -70,8 +77,25 @@ pub struct MemberConfig {
     pub snapshot_size_factor: f64,
 }
 
+/// Where members stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberFiles {
+    /// The configuration file.
+    pub config: PathBuf,
+    /// They stand in a file of their own.
+    pub has_own: bool,
+}
+
+/// The members that a server starts with.
+pub(crate) struct Members {
+    pub(crate) ensemble: Ensemble,
+    pub(crate) proposed: Option<Ensemble>,
+    pub(crate) addresses: Addresses,
+}
+
 impl MemberConfig {
-    pub(crate) fn new(settings: &Settings, server: ServerId, ensemble: Ensemble) -> Self {
+    pub(crate) fn new(settings: &Settings, server: ServerId, members: Members) -> Self {
+        let Members { ensemble, proposed, addresses } = members;
         let long = |key: &str| i64::from(settings.int(key));
         let (tick_ms, sync_ticks) = (long("tickTime"), i64::from(settings.optional_int("syncLimit").unwrap_or(0)));
         let handshake_ms = Some(long("quorumCnxnTimeoutMs")).filter(|ms| 0 < *ms).unwrap_or(tick_ms * sync_ticks);
@@ -79,6 +103,12 @@ impl MemberConfig {
         Self {
             server,
             ensemble,
+            proposed,
+            files: MemberFiles {
+                config: settings.place().file().unwrap_or_default().into(),
+                has_own: settings.line("dynamicConfigFile").is_some(),
+            },
+            change_rules: ChangeRules { addresses, standalone_enabled: settings.flag("standaloneEnabled") },
             init_ticks,
             sync_ticks,
             cnx_timeout_ms: long("cnxTimeout").max(1),
@@ -112,43 +142,6 @@ impl MemberConfig {
     /// Whether it votes.
     pub fn role(&self) -> Role {
         self.ensemble.members().get(&self.server).map_or(Role::Participant, |member| member.role)
-    }
-
-    /// Where a leader listens for learners; none if it is in no configuration.
-    pub fn quorum_addresses(&self, server: ServerId) -> Option<Vec<Address>> {
-        Some(self.ensemble.members().get(&server)?.quorum.clone())
-    }
-
-    /// Where this server listens for learners when it leads.
-    pub fn quorum_binds(&self) -> Vec<Address> {
-        self.binds(self.quorum_addresses(self.server).unwrap_or_default())
-    }
-
-    /// Where observers find followers that serve them, by follower; none if they are to go to the leader.
-    pub fn observer_masters(&self) -> Vec<(ServerId, Vec<Address>)> {
-        let Some(port) = self.observer_master_port else { return Vec::new() };
-        let voters = self.ensemble.members().iter().filter(|(_, member)| member.role == Role::Participant);
-        let at = |address: &Address| Address::new(&address.host, port);
-        voters.map(|(id, member)| (*id, member.quorum.iter().map(at).collect())).collect()
-    }
-
-    /// Where this server listens for observers when it follows.
-    pub fn observer_master_binds(&self) -> Vec<Address> {
-        let mine = self.observer_masters().into_iter().find(|(id, _)| *id == self.server);
-        self.binds(mine.map(|(_, addresses)| addresses).unwrap_or_default())
-    }
-
-    /// Where this server listens for notifications.
-    pub fn election_binds(&self) -> Vec<Address> {
-        let mine = self.ensemble.members().get(&self.server);
-        self.binds(mine.map(|member| member.election.clone()).unwrap_or_default())
-    }
-
-    fn binds(&self, mut addresses: Vec<Address>) -> Vec<Address> {
-        if self.listen_on_all_ips {
-            addresses.iter_mut().for_each(|address| *address = Address::new("0.0.0.0", address.port));
-        }
-        addresses
     }
 }
 

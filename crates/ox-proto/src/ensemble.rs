@@ -13,10 +13,12 @@
 //! as one cannot be made.
 
 mod address;
+mod change;
 mod error;
 mod member;
 
 pub use address::Address;
+pub use change::{Change, ChangeRules};
 pub use error::EnsembleError;
 pub use member::{Addresses, Member, Role};
 
@@ -82,6 +84,21 @@ impl Ensemble {
         let mut draft = Draft::new(addresses);
         lines.iter().try_for_each(|(key, value)| draft.add(key, value))?;
         draft.finish()
+    }
+
+    /// Servers by their numbers at addresses that do not matter, for tests and simulations.
+    pub fn of_numbers(
+        version: i64,
+        voters: impl IntoIterator<Item = ServerId>,
+        observers: impl IntoIterator<Item = ServerId>,
+    ) -> Result<Self, EnsembleError> {
+        let member = |id: ServerId, role| {
+            let address = |port| vec![Address::new(&format!("server{id}"), port)];
+            (id, Member { role, quorum: address(2888), election: address(3888), client: None })
+        };
+        let voters = voters.into_iter().map(|id| member(id, Role::Participant));
+        let observers = observers.into_iter().map(|id| member(id, Role::Observer));
+        Self::new(version, voters.chain(observers).collect(), Rule::Majority)
     }
 
     /// The zxid of the transaction that made it; 0 before the first.
@@ -231,6 +248,11 @@ impl Draft {
             self.version = i64::from_str_radix(value, 16).map_err(|_| not_a_number(value, "a hexadecimal number"))?;
         }
         Ok(())
+    }
+
+    /// The version, where it does not stand among the lines.
+    pub fn set_version(&mut self, version: i64) {
+        self.version = version;
     }
 
     /// The servers read so far.

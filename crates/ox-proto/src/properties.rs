@@ -29,6 +29,27 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Pair>, MalformedEscape> {
     parse_text(&bytes.iter().copied().map(char::from).collect::<String>())
 }
 
+/// A pair as it is written, so that [`parse`] reads the same.
+pub fn line(key: &str, value: &str) -> String {
+    format!("{}={}\n", escape(key, true), escape(value, false))
+}
+
+fn escape(text: &str, is_key: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, character) in text.chars().enumerate() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            ' ' | '#' | '!' | ':' | '=' if is_key || at == 0 => out.extend(['\\', character]),
+            ' '..='~' => out.push(character),
+            _ => character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}"))),
+        }
+    }
+    out
+}
+
 /// The pairs of a text that is no file, and so has all characters.
 pub fn parse_text(text: &str) -> Result<Vec<Pair>, MalformedEscape> {
     let parsed = logical_lines(text).into_iter().map(|logical| {

@@ -32,6 +32,13 @@ jute! {
     }
 }
 
+impl TxnHeader {
+    /// The kind of a record, without looking at the rest of it.
+    pub fn kind_of(record: &[u8]) -> Option<i32> {
+        record.get(28..32)?.try_into().ok().map(i32::from_be_bytes)
+    }
+}
+
 jute! {
     /// Digest of the whole tree after the transaction.
     #[derive(Copy)]
@@ -364,6 +371,7 @@ mod tests {
         let record = Record { header, txn, digest };
         let mut out = Vec::new();
         record.put(&mut out);
+        assert_eq!(TxnHeader::kind_of(&out), Some(record.header.kind));
         assert_eq!(Record::decode(&out), Ok(record));
     }
 

@@ -12,6 +12,7 @@ mod member;
 mod own;
 mod proposals;
 mod read_only;
+mod reconfig;
 mod relay;
 mod sweep;
 mod syncs;
@@ -35,6 +36,7 @@ pub use log_room::Writes;
 use member::{AskedBy, Revalidating, Todo};
 use own::{Origin, Own, OwnWrites, Waiting, What};
 use ox_proto::connect::ConnectResponse;
+use ox_proto::ensemble::ChangeRules;
 use ox_proto::password::session_password;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
@@ -48,6 +50,7 @@ use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
 use read_only::ReadOnly;
+use reconfig::Changes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use sweep::Sweep;
@@ -70,6 +73,8 @@ pub struct ReplicaSettings {
     pub sweep_per_minute: i64,
     /// How long a container that never had a child is kept, 0 for ever.
     pub sweep_never_used_ms: i64,
+    /// Which changes of the ensemble are possible.
+    pub change_rules: ChangeRules,
     /// Whether a member's sessions are local.
     pub local_sessions: LocalSessions,
     /// Whether a member that leads serves clients.
@@ -112,6 +117,9 @@ pub struct Replica {
     last_made: Zxid,
     /// The last number that is used in an epoch.
     counter_max: u32,
+    /// The last transaction made here that changes the ensemble.
+    reconfigures_at: Option<Zxid>,
+    change_rules: ChangeRules,
     /// Everything up to here is agreed on.
     committed: Zxid,
     /// The disk holds everything up to here.
@@ -181,6 +189,8 @@ impl Replica {
             role: Role::None,
             last_made: last,
             counter_max: u32::MAX,
+            reconfigures_at: None,
+            change_rules: settings.change_rules,
             committed: last,
             durable: last,
             begins: None,
@@ -571,14 +581,16 @@ impl Replica {
             }
             return;
         }
-        let mut refused = None;
+        let (mut refused, mut made) = (None, op);
         let Some(stamp) = self.stamp(now, session) else { return };
         let digest_enabled = state.options().digest_enabled;
         let mut view = View::new(state, &mut self.pending, &ids, stamp);
         own.no_ephemerals.into_iter().for_each(|code| view.fail_ephemerals(code));
         let header = header(stamp, xid);
-        let span = self.proposals.log_mut().record(header, |out| match ops::prepare(&mut view, op, body, out) {
+        let change = Changes { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
+        let span = self.proposals.log_mut().record(header, |out| match change.prepare(&mut view, op, body, out) {
             Verdict::Txn(kind) => {
+                made = kind;
                 let digest = (digest_enabled && kind != OpCode::Error).then(|| digest(view.digest()));
                 Some((kind.code(), digest))
             }
@@ -592,6 +604,7 @@ impl Replica {
         }
         match (span, refused) {
             (Some(span), _) => {
+                self.note_reconfig(made, stamp.zxid);
                 self.enter(Proposal::new(stamp.zxid, span, Maker::Own));
                 self.wait_for(own, 0);
             }

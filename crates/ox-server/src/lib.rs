@@ -24,6 +24,7 @@ mod member;
 mod metrics;
 mod options;
 mod peers;
+mod reconfig;
 mod register;
 mod replica_loop;
 mod seldom;

@@ -1,5 +1,6 @@
 //! The thread that makes transactions durable: one write per batch, one sync for all that has gathered.
 
+use crate::reconfig::ConfigChange;
 use crate::shared::{Fatal, Shared};
 use crate::watchdog::{LOOK, Turns};
 use ox_proto::Zxid;
@@ -41,6 +42,7 @@ pub(crate) struct Report {
 enum Work {
     Batch(Waiting),
     Job(Job),
+    Config(ConfigChange),
 }
 
 /// Where transactions go.
@@ -143,6 +145,12 @@ impl LogQueue {
         self.arrived.notify_one();
     }
 
+    /// Has a configuration written, behind everything that was pushed before.
+    pub(crate) fn push_config(&self, change: ConfigChange) {
+        self.inner.lock().batches.push_back(Work::Config(change));
+        self.arrived.notify_one();
+    }
+
     /// No more will come: the thread ends when it has written what is there.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
@@ -185,6 +193,10 @@ pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, turns: &Turns
         let Some(work) = queue.pop(LOOK) else { continue };
         let worked = match work {
             Work::Batch(first) => write_group(shared, queue, &mut log, first, &mut group),
+            Work::Config(change) => {
+                change.save(shared);
+                Ok(())
+            }
             Work::Job(job) => log.work(&job).map(|report| shared.inbox.put(|input| input.reports.push(report))),
         };
         if let Err(error) = worked {

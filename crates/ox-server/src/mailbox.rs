@@ -15,6 +15,8 @@ pub(crate) struct Mail {
     pub(crate) outboxes: Vec<Outbox>,
     /// Connections to take over.
     pub(crate) accepted: Vec<(TcpStream, SocketAddr)>,
+    /// Where to listen from now on.
+    pub(crate) relisten: Option<SocketAddr>,
     /// Answers to four-letter words.
     pub(crate) texts: Vec<Text>,
 }

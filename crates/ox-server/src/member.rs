@@ -5,13 +5,12 @@ use crate::shared::Shared;
 use bytes::Bytes;
 use ox_config::{Config, MemberConfig};
 use ox_proto::Zxid;
-use ox_proto::ensemble::Role;
+use ox_proto::ensemble::{Addresses, Ensemble};
 use ox_store::disk::Disk;
-use ox_store::{Loaded, MemberLog, MemberOptions, OpenedMember, Standing, Store};
+use ox_store::{ConfigFiles, Loaded, MemberLog, MemberOptions, OpenedMember, Standing, Store};
 use ox_tree::State;
 use ox_zab::{
-    ElectionSettings, Epoch, Epochs, History, LearnerKind, Peer, PeerOptions, PeerSettings, Quorum, Quorums, Recovered,
-    Timing, Txn,
+    Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerOptions, PeerSettings, Recovered, Timing, Txn,
 };
 use std::sync::Arc;
 
@@ -64,29 +63,49 @@ pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) 
     }
     let stored = log.epochs();
     let epochs = Epochs { accepted: Epoch(i64::from(stored.accepted)), current: Epoch(i64::from(stored.current)) };
-    let peer = Peer::new(peer_settings(config, member), Recovered { epochs, history, standing });
+    let configs = configs(config, member, &state);
+    let peer = Peer::new(peer_settings(config, member, configs), Recovered { epochs, history, standing });
     Ok(Member { store, log, state, peer, session_clock_ms, loaded: report })
 }
 
 /// Puts the configuration where clients can read it.
 pub(crate) fn show_config(shared: &Shared, state: &mut State) {
-    if let Some(member) = &shared.config.member {
-        let ensemble = &member.ensemble;
+    if let Some(ensemble) = &*shared.ensemble.read() {
         state.set_config(&ensemble.to_string(), ensemble.version(), shared.clock.now().wall_ms);
     }
 }
 
-fn peer_settings(config: &Config, member: &MemberConfig) -> PeerSettings {
-    let kind = match member.role() {
-        Role::Participant => LearnerKind::Follower,
-        Role::Observer => LearnerKind::Observer,
-    };
+/// Where configurations are written, if they can change. Members that stand in the configuration file are about to move
+/// out of it, so a copy is kept.
+pub(crate) fn config_files(disk: &Arc<dyn Disk>, config: &Config, member: &MemberConfig) -> Option<ConfigFiles> {
+    if !config.reconfig_enabled {
+        return None;
+    }
+    let files = ConfigFiles::new(Arc::clone(disk), &member.files.config, member.server)?;
+    if !member.files.has_own
+        && let Err(error) = files.back_up()
+    {
+        tracing::error!(%error, "the configuration file cannot be copied");
+    }
+    Some(files)
+}
+
+/// The configurations to begin with. One that was proposed may stand in the log and not in a file, or the other way
+/// round; the newest counts.
+fn configs(config: &Config, member: &MemberConfig, state: &State) -> Configs {
+    if !config.reconfig_enabled {
+        return Configs::fixed(member.ensemble.clone());
+    }
+    let text = state.config().and_then(|text| std::str::from_utf8(text).ok());
+    let logged = text.and_then(|text| Ensemble::parse(text, Addresses::Several).ok());
+    let proposed = logged.into_iter().chain(member.proposed.clone()).max_by_key(Ensemble::version);
+    Configs::dynamic(member.ensemble.clone(), proposed)
+}
+
+fn peer_settings(config: &Config, member: &MemberConfig, configs: Configs) -> PeerSettings {
     PeerSettings {
         server: member.server,
-        kind,
-        quorums: Quorums::of(Quorum::of(&member.ensemble)),
-        config: Bytes::from(member.ensemble.to_string()),
-        config_version: member.ensemble.version(),
+        configs,
         timing: Timing {
             tick_ms: i64::from(config.tick_ms),
             init_ticks: member.init_ticks,

@@ -1,6 +1,7 @@
 //! From the configuration to what each part of a server is told.
 
 use ox_config::{Config, MemberConfig};
+use ox_proto::ensemble::ChangeRules;
 use ox_replica::{LocalSessions, ReplicaSettings};
 use ox_store::StoreOptions;
 use ox_tree::Options;
@@ -17,6 +18,7 @@ pub(crate) fn replica_settings(config: &Config, threads: usize, session_clock_ms
         threads,
         sweep_interval_ms: i64::from(containers.check_interval_ms),
         sweep_per_minute: i64::from(containers.max_per_minute),
+        change_rules: ChangeRules::default(),
         sweep_never_used_ms: containers.max_never_used_ms.map_or(0, |ms| i64::try_from(ms).unwrap_or(i64::MAX)),
         local_sessions: config.member.as_ref().map_or(LocalSessions::Off, local_sessions),
         leader_serves: config.member.as_ref().is_none_or(|member| member.leader_serves),

@@ -13,6 +13,7 @@ mod dial;
 mod election;
 mod link;
 mod masters;
+mod places;
 mod socket;
 
 pub(crate) use command::{Command, Event, Orders};
@@ -28,7 +29,8 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
-use ox_proto::ensemble::Address;
+use ox_proto::ensemble::{Address, Ensemble};
+use places::Places;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
@@ -47,11 +49,14 @@ const FIRST_TOKEN: usize = 16;
 /// What the thread works with.
 pub(crate) struct Peers {
     shared: Arc<Shared>,
-    member: Arc<MemberConfig>,
+    me: ServerId,
+    places: Places,
     orders: Arc<Orders>,
     poll: Poll,
     dialer: Dialer,
-    election_listener: TcpListener,
+    election_listener: Option<TcpListener>,
+    /// When to try again to listen for notifications.
+    bind_again_at: Option<Instant>,
     quorum_listener: Option<TcpListener>,
     /// Of a follower that serves observers.
     observer_listener: Option<TcpListener>,
@@ -72,24 +77,32 @@ impl Peers {
         poll: Poll,
         orders: Arc<Orders>,
     ) -> io::Result<Self> {
-        let mut election_listener = bind_patiently(&member)?;
+        let places = Places::new(&member).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let mut election_listener = bind_patiently(&places.election_binds(), member.bind_attempts)?;
         poll.registry().register(&mut election_listener, ELECTION_LISTENER, Interest::READABLE)?;
         Ok(Self {
             dialer: Dialer::new(Arc::clone(&orders), &member),
-            elections: Elections::new(&member).map_err(io::Error::other)?,
-            masters: Masters::new(&member),
+            elections: Elections::new(&member, &places, shared.config.reconfig_enabled).map_err(io::Error::other)?,
+            masters: Masters::new(&places, member.reconnect_delay_ms),
             dialled: None,
             links: Links::new(packet_bytes_max(&shared), &member),
+            me: member.server,
+            places,
             shared,
-            member,
             orders,
             poll,
-            election_listener,
+            election_listener: Some(election_listener),
+            bind_again_at: None,
             quorum_listener: None,
             observer_listener: None,
             next_token: FIRST_TOKEN,
             events: Vec::new(),
         })
+    }
+
+    /// Where notifications come in.
+    pub(crate) fn election_binds(&self) -> Vec<Address> {
+        self.places.election_binds()
     }
 
     /// Runs until the server stops.
@@ -124,7 +137,7 @@ impl Peers {
     }
 
     fn accept_elections(&mut self) {
-        while let Some(stream) = accept(&self.election_listener) {
+        while let Some(stream) = self.election_listener.as_ref().and_then(accept) {
             if ELECTION_CONNECTIONS_MAX <= self.elections.strangers() {
                 continue; // they have their time; newcomers come again
             }
@@ -163,13 +176,14 @@ impl Peers {
                 Command::Consumed(link, bytes) => self.links.consumed(link, bytes, &mut self.events),
                 Command::Listen(listen) => self.listen(listen),
                 Command::ServeObservers => self.serve_observers(),
+                Command::Config(committed, proposed) => self.reconfigure(committed, proposed),
             }
         }
         self.links.flush_all(&mut self.events);
     }
 
     fn dial(&mut self, leader: ServerId) {
-        match self.masters.choose(leader, &self.member) {
+        match self.masters.choose(leader, &self.places) {
             Some(Choice { server, addresses, pause }) => {
                 self.dialled = Some((server, leader));
                 self.dialer.dial(Target::Leader(server), addresses, pause);
@@ -210,7 +224,7 @@ impl Peers {
         if self.quorum_listener.is_some() {
             return;
         }
-        let registered = bind(&self.member.quorum_binds()).and_then(|mut listener| {
+        let registered = bind(&self.places.quorum_binds()).and_then(|mut listener| {
             self.poll.registry().register(&mut listener, QUORUM_LISTENER, Interest::READABLE)?;
             Ok(listener)
         });
@@ -225,7 +239,7 @@ impl Peers {
 
     /// Lets observers connect. If they cannot, they go elsewhere.
     fn serve_observers(&mut self) {
-        let registered = bind(&self.member.observer_master_binds()).and_then(|mut listener| {
+        let registered = bind(&self.places.observer_master_binds()).and_then(|mut listener| {
             self.poll.registry().register(&mut listener, OBSERVER_LISTENER, Interest::READABLE)?;
             Ok(listener)
         });
@@ -235,8 +249,42 @@ impl Peers {
         }
     }
 
+    /// Servers are elsewhere, or others; so may this one be.
+    fn reconfigure(&mut self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
+        let binds = (self.places.election_binds(), self.places.quorum_binds());
+        self.places.set(self.me, committed, proposed);
+        self.masters.reconfigure(&self.places);
+        self.elections.reconfigure(&self.places, &mut self.events);
+        if binds.0 != self.places.election_binds() {
+            self.election_listener = None;
+            self.listen_for_notifications();
+        }
+        if binds.1 != self.places.quorum_binds() && self.quorum_listener.is_some() {
+            self.listen(false);
+            self.listen(true);
+        }
+    }
+
+    fn listen_for_notifications(&mut self) {
+        self.bind_again_at = None;
+        let bound = bind(&self.places.election_binds()).and_then(|mut listener| {
+            self.poll.registry().register(&mut listener, ELECTION_LISTENER, Interest::READABLE)?;
+            Ok(listener)
+        });
+        match bound {
+            Ok(listener) => self.election_listener = Some(listener),
+            Err(error) => {
+                tracing::error!(%error, "cannot listen for notifications at the new address; it is tried again");
+                self.bind_again_at = Some(Instant::now() + BIND_PAUSE);
+            }
+        }
+    }
+
     fn on_time(&mut self) {
         let now = Instant::now();
+        if self.bind_again_at.is_some_and(|at| at <= now) {
+            self.listen_for_notifications();
+        }
         self.elections.on_time(now, &mut self.dialer);
         self.links.on_time(now, &mut self.events);
     }
@@ -271,11 +319,11 @@ fn accept(listener: &TcpListener) -> Option<TcpStream> {
 }
 
 /// Binds the election port, which somebody may be about to leave.
-fn bind_patiently(member: &MemberConfig) -> io::Result<TcpListener> {
+fn bind_patiently(addresses: &[Address], attempts_max: u32) -> io::Result<TcpListener> {
     let mut attempts = 1;
     loop {
-        match bind(&member.election_binds()) {
-            Err(error) if member.bind_attempts == 0 || attempts < member.bind_attempts => {
+        match bind(addresses) {
+            Err(error) if attempts_max == 0 || attempts < attempts_max => {
                 tracing::warn!(%error, attempts, "cannot listen on the election port; trying again");
                 attempts += 1;
                 std::thread::sleep(BIND_PAUSE);

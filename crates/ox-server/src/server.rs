@@ -9,6 +9,7 @@ use crate::member;
 use crate::metrics::Metrics;
 use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::{Orders, Peers};
+use crate::reconfig::ConfigChange;
 use crate::replica_loop::ReplicaLoop;
 use crate::shared::{Essential, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
@@ -135,6 +136,7 @@ impl Server {
 
     fn start_member(disk: Arc<dyn Disk>, config: Config, member: MemberConfig) -> Result<Self, StartError> {
         let started = Instant::now();
+        let config_files = member::config_files(&disk, &config, &member);
         let opened = member::open(disk, &config, &member)?;
         let total_ms = millis(started.elapsed());
         if let Some(report) = &opened.loaded {
@@ -144,18 +146,26 @@ impl Server {
         let (polls, mailboxes) = polls(io_threads()).map_err(StartError::Setup)?;
         let connections_max = connections_max()?;
         let space = opened.store.space()?;
-        let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
+        let mut shared = Shared::new(config, opened.state, opened.store, mailboxes);
+        shared.config_files = config_files;
+        // It may stand in the log only, and the log goes with the snapshots.
+        let pending = opened.peer.configs().pending();
+        if let Some(pending) = pending.filter(|pending| member.proposed.as_ref() != Some(&***pending)) {
+            ConfigChange::Proposed(Arc::clone(pending)).save(&shared);
+        }
+        let shared = Arc::new(shared);
         shared.inbox.put(|input| input.space = Some(space));
         member::show_config(&shared, &mut shared.state.write());
         let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
+        settings.change_rules = member.change_rules;
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
         let poll = Poll::new().map_err(StartError::Setup)?;
         let orders = Arc::new(Orders::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
         let member = Arc::new(member);
         let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&orders));
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
-        start_log::listening(&member);
+        start_log::listening(&member, &peers.election_binds());
         let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
@@ -180,7 +190,7 @@ impl Server {
         }
         if let Some((listener, connections_max)) = listener {
             let address = listener.local_addr()?;
-            self.shared.address.get_or_init(|| address);
+            *self.shared.address.lock() = Some(address);
             io[0].listen(listener, connections_max)?;
         }
         start_log::serving(shared, io.len(), self.address());
@@ -245,7 +255,7 @@ impl Server {
 
     /// The address of the client port, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.shared.address.get().copied()
+        *self.shared.address.lock()
     }
 
     pub(crate) fn shared(&self) -> &Shared {

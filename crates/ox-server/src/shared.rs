@@ -14,12 +14,13 @@ use crate::register::Register;
 use crate::stats::Stats;
 use crate::totals::Totals;
 use ox_config::{Config, ConnectionThrottle};
+use ox_proto::ensemble::Ensemble;
 use ox_replica::{Newcomer, Now, Throttle, ThrottleSettings, Weights};
-use ox_store::Store;
+use ox_store::{ConfigFiles, Store};
 use ox_tree::State;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -54,7 +55,12 @@ pub(crate) struct Shared {
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Metrics,
     pub(crate) store: Store,
-    pub(crate) address: OnceLock<SocketAddr>,
+    /// Of the client port.
+    pub(crate) address: Mutex<Option<SocketAddr>>,
+    /// The configuration in force.
+    pub(crate) ensemble: RwLock<Option<Arc<Ensemble>>>,
+    /// Where configurations are written, if they can change.
+    pub(crate) config_files: Option<ConfigFiles>,
     pub(crate) trace_mask: AtomicU64,
     stopping: AtomicBool,
     /// Held for a moment by whoever naps or ends the naps.
@@ -66,6 +72,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config, state: State, store: Store, mailboxes: Vec<Mailbox>) -> Self {
         let clock = Clock::new();
+        let ensemble = config.member.as_ref().map(|member| Arc::new(member.ensemble.clone()));
         Self {
             totals: Totals::new(&config),
             throttle: Throttle::new(throttle_settings(&config.connection_throttle), clock.now()).map(Mutex::new),
@@ -78,7 +85,9 @@ impl Shared {
             stats: Stats::default(),
             metrics: Metrics::default(),
             store,
-            address: OnceLock::new(),
+            address: Mutex::new(None),
+            ensemble: RwLock::new(ensemble),
+            config_files: None,
             trace_mask: AtomicU64::new(306), // Apache's default
             stopping: AtomicBool::new(false),
             naps: Mutex::new(()),

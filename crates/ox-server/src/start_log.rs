@@ -4,6 +4,7 @@ use crate::java_text;
 use crate::shared::Shared;
 use crate::words::environment;
 use ox_config::{Config, FourLetterWords, MemberConfig};
+use ox_proto::ensemble::Address;
 use ox_store::RecoveryReport;
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
@@ -39,10 +40,10 @@ pub(crate) fn starting(config: &Config) {
 }
 
 /// A member listens for the others.
-pub(crate) fn listening(member: &MemberConfig) {
+pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
     let (server, role) = (member.server, member.role().name());
     info!("Starting quorum peer, myid={server}");
-    let binds: Vec<String> = member.election_binds().iter().map(ToString::to_string).collect();
+    let binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
     info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
     let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
     info!(role, voters, observers, "the ensemble");

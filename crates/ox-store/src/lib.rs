@@ -10,6 +10,7 @@
 //! Read [`disk`] first (the one door to the file system, real and simulated), then [`txn_log`], [`snapshot`],
 //! `recovery` and [`store`], which puts them together; for an ensemble member, [`member`].
 
+pub mod config_files;
 mod damage;
 mod directories;
 pub mod disk;
@@ -33,6 +34,7 @@ pub mod store;
 pub mod txn_log;
 mod window;
 
+pub use config_files::ConfigFiles;
 pub use error::{Damage, Error, Rejected};
 pub use history::StoredHistory;
 pub use member::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Quarantine, Standing, Truncated};

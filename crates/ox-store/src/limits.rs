@@ -58,3 +58,6 @@ pub(crate) const SMALL_FILE_BYTES_MAX: usize = 4 << 10;
 /// Bytes of the newest records that a member keeps from its replay for learners, at most: enough for 500 of any usual
 /// size, and no second copy of a database made of large ones.
 pub(crate) const WINDOW_BYTES_MAX: usize = 64 << 20;
+
+/// The most of a configuration file that is read to be edited.
+pub(crate) const CONFIG_FILE_BYTES_MAX: u64 = 1 << 20;

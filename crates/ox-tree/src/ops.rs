@@ -8,6 +8,7 @@ mod close_session;
 mod create;
 mod delete;
 mod multi;
+mod reconfig;
 mod set_acl;
 mod set_data;
 
@@ -15,6 +16,7 @@ use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::pending::View;
 use ox_proto::txn::Txn;
 use ox_proto::{DecodeError, ErrorCode, OpCode, Reader};
+pub use reconfig::Judge;
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +29,21 @@ pub enum Verdict {
 
 /// Prepares the write `op` with request body `body` and appends the transaction's body to `out`.
 pub fn prepare(view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Verdict {
+    prepare_with(view, out, |view, out| prepare_op(view, op, body, out))
+}
+
+/// Prepares a change of the ensemble; `judge` says what it would be.
+pub fn prepare_reconfig(view: &mut View<'_>, body: &[u8], judge: &Judge<'_>, out: &mut Vec<u8>) -> Verdict {
+    prepare_with(view, out, |view, out| Ok(reconfig::prepare(view, &Reader::new(body).get()?, Some(judge), out)?))
+}
+
+fn prepare_with(
+    view: &mut View<'_>,
+    out: &mut Vec<u8>,
+    prepare: impl FnOnce(&mut View<'_>, &mut Vec<u8>) -> Result<OpCode, Failure>,
+) -> Verdict {
     let (mark, digest) = (out.len(), view.mark());
-    let mut result = prepare_op(view, op, body, out);
+    let mut result = prepare(view, out);
     // R25: what was accepted can be read. Lists that name `auth` can grow far beyond their request.
     if result.is_ok() && !fits_a_record(view, out.len() - mark) {
         view.roll_back(digest);
@@ -115,11 +130,7 @@ fn prepare_op(view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -
         OpCode::SetData => Ok(set_data::prepare(view, &from.get()?, out)?),
         OpCode::SetAcl => Ok(set_acl::prepare(view, &from.get()?, out)?),
         OpCode::Multi => multi::prepare(view, body, out),
-        OpCode::Reconfig => {
-            from.get::<ox_proto::request::ReconfigRequest<'_>>()?;
-            let enabled = view.state.options.reconfig_enabled;
-            Err(if enabled { ErrorCode::Unimplemented } else { ErrorCode::ReconfigDisabled }.into())
-        }
+        OpCode::Reconfig => Ok(reconfig::prepare(view, &from.get()?, None, out)?),
         // Only the server itself removes containers; a peer must not do it for a client, who has no right to it.
         OpCode::DeleteContainer => Err(ErrorCode::NoAuth.into()),
         _ => Err(ErrorCode::Unimplemented.into()),

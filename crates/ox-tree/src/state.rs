@@ -282,6 +282,11 @@ impl State {
         });
     }
 
+    /// The text in the node of the configuration.
+    pub fn config(&self) -> Option<&[u8]> {
+        self.tree.get(self.tree.find(path::CONFIG)?).data()
+    }
+
     /// The highest zxid that any node shows; the configuration node does not count, its stat is local.
     pub fn max_node_zxid(&self) -> Zxid {
         let config = self.tree.find(path::CONFIG);

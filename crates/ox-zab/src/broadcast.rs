@@ -38,16 +38,33 @@ impl Broadcast {
         self.last_proposed = zxid;
     }
 
-    /// The next proposal brings a configuration, which has to agree to it.
+    /// The next proposal brings a configuration, which has to agree to it. Nothing behind it is agreed on before the
+    /// configuration is in force.
     pub fn propose_quorum(&mut self, quorum: Quorum) {
         self.proposed = Some((self.next(), quorum));
+    }
+
+    /// The proposal that brings a configuration, while that is not in force.
+    pub fn reconfigures_at(&self) -> Option<Zxid> {
+        self.proposed.as_ref().map(|(zxid, _)| *zxid)
     }
 
     /// The proposed configuration is in force.
     pub fn activate(&mut self) {
         if let Some((_, quorum)) = self.proposed.take() {
-            self.quorum = quorum;
+            self.set_quorum(quorum);
         }
+    }
+
+    /// Another quorum decides from now on.
+    pub fn set_quorum(&mut self, quorum: Quorum) {
+        self.quorum = quorum;
+        self.count();
+    }
+
+    /// How far a server's disk is known to be.
+    pub fn acked(&self, server: ServerId) -> Option<Zxid> {
+        self.acked.get(&server).copied()
     }
 
     /// The last proposal.
@@ -68,6 +85,10 @@ impl Broadcast {
         assert!(zxid <= self.last_proposed, "{zxid} acked but {} is the last proposal", self.last_proposed);
         let acked = self.acked.entry(server).or_insert(zxid);
         *acked = zxid.max(*acked);
+        self.count();
+    }
+
+    fn count(&mut self) {
         if let Some(reached) = self.reached() {
             self.committed = reached.max(self.committed);
         }
@@ -77,7 +98,7 @@ impl Broadcast {
         let reached = self.quorum.reached(&self.acked)?;
         let Some((from, proposed)) = &self.proposed else { return Some(reached) };
         let before = Zxid(from.0 - 1);
-        Some(reached.min(proposed.reached(&self.acked).unwrap_or(before).max(before)))
+        Some(reached.min(*from).min(proposed.reached(&self.acked).unwrap_or(before).max(before)))
     }
 }
 
@@ -125,11 +146,17 @@ mod tests {
         assert_eq!(order.committed(), Zxid(3));
         order.on_ack(ServerId(5), Zxid(4));
         assert_eq!(order.committed(), Zxid(4));
-        order.activate();
         order.propose(Zxid(5));
-        order.on_ack(ServerId(4), Zxid(5));
-        order.on_ack(ServerId(5), Zxid(5));
-        assert_eq!(order.committed(), Zxid(5));
+        for server in 1..=5 {
+            order.on_ack(ServerId(server), Zxid(5));
+        }
+        assert_eq!((order.committed(), order.reconfigures_at()), (Zxid(4), Some(Zxid(4))), "not in force yet");
+        order.activate();
+        assert_eq!((order.committed(), order.reconfigures_at()), (Zxid(5), None));
+        order.propose(Zxid(6));
+        order.on_ack(ServerId(4), Zxid(6));
+        order.on_ack(ServerId(5), Zxid(6));
+        assert_eq!(order.committed(), Zxid(6));
     }
 
     #[test]

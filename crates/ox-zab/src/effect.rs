@@ -5,6 +5,8 @@ use crate::message::{Message, Txn};
 use crate::vote::Notification;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
+use std::sync::Arc;
 
 /// A connection between a learner and its leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +65,10 @@ pub enum Reason {
     DiskStalled,
     /// A voter that had elected this leader looks for one again.
     Deserted,
+    /// A new configuration names another leader.
+    HandedOver(ServerId),
+    /// A new configuration changes who leads, or what this server is.
+    Reconfigured,
     /// A voter cannot follow because it promised a higher epoch to somebody who never led.
     HigherPromise,
 }
@@ -111,6 +117,10 @@ pub enum Effect {
     FromLeader(Message),
     /// A sync that was asked for can be answered.
     Synced(u64),
+    /// This configuration may follow the one in force. Remembered on disk before whatever the disk is given next.
+    Seen(Arc<Ensemble>),
+    /// This configuration is in force, with this leader if one was named.
+    Activate(Arc<Ensemble>, Option<ServerId>),
 }
 
 /// Everything to do, in order.

@@ -22,6 +22,9 @@ use ox_proto::Zxid;
 use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeMap;
 
+/// How much longer than at first a vote waits before who is only to become a voter stands.
+const STAND_AFTER: i64 = 4;
+
 /// How patient an election is.
 #[derive(Clone, Copy, Debug)]
 pub struct ElectionSettings {
@@ -53,6 +56,8 @@ pub struct Election {
     round: i64,
     /// What this server would vote for by itself.
     own: Vote,
+    /// The same for who is only to become a voter: it stands back unless nobody else has its history.
+    fallback: Option<Vote>,
     proposal: Vote,
     /// Votes of this round.
     heard: BTreeMap<ServerId, Notification>,
@@ -60,6 +65,8 @@ pub struct Election {
     established: BTreeMap<ServerId, Notification>,
     /// The outcome of the last election, and its round.
     outcome: (Vote, i64),
+    /// The latest of the earlier rounds that voters are in.
+    earlier: Option<i64>,
     links: Links,
     wait_ms: i64,
     tell_at_ms: i64,
@@ -76,10 +83,12 @@ impl Election {
             learns_as,
             round: 0,
             own,
+            fallback: None,
             proposal: own,
             heard: BTreeMap::new(),
             established: BTreeMap::new(),
             outcome: (Vote { leader: me, ..own }, -1),
+            earlier: None,
             links: Links::default(),
             wait_ms: settings.first_wait_ms,
             tell_at_ms: i64::MAX,
@@ -120,6 +129,7 @@ impl Election {
         self.own = own;
         self.heard.clear();
         self.established.clear();
+        self.earlier = None;
         self.wait_ms = self.settings.first_wait_ms;
         self.propose(now_ms, own, quorums, out);
         self.count(now_ms, quorums)
@@ -140,6 +150,10 @@ impl Election {
             return Some(self.decide(self.proposal));
         }
         if self.tell_at_ms <= now_ms {
+            self.join_earlier(now_ms, quorums, out);
+            if STAND_AFTER <= self.wait_ms / self.settings.first_wait_ms.max(1) {
+                self.stand(now_ms, quorums, out);
+            }
             self.tell_all(now_ms, quorums, out);
             self.wait_ms = (self.wait_ms * 2).min(self.settings.longest_wait_ms);
             self.tell_at_ms = now_ms + self.wait_ms;
@@ -201,6 +215,24 @@ impl Election {
         }
     }
 
+    /// What a server that may not be elected would stand for if it must.
+    pub fn set_fallback(&mut self, fallback: Option<Vote>) {
+        self.fallback = fallback;
+    }
+
+    /// What this server is when somebody else leads.
+    pub fn set_learns_as(&mut self, learns_as: PeerState) {
+        self.learns_as = learns_as;
+    }
+
+    /// A configuration names the leader: there is no election.
+    pub fn appoint(&mut self, leader: ServerId, zxid: Zxid) {
+        // Compat: epoch and round are unknown until the leader is established.
+        self.outcome = (Vote { leader, zxid, epoch: -1 }, -1);
+        self.state = self.state_under(leader);
+        self.settled_at_ms = None;
+    }
+
     /// The leader is established for `epoch`: from now on the vote says so.
     pub fn on_epoch(&mut self, epoch: i64) {
         self.outcome.0.epoch = epoch;
@@ -228,12 +260,44 @@ impl Election {
             let best = if note.vote.beats(&self.own, quorums) { note.vote } else { self.own };
             self.propose(now_ms, best, quorums, out);
         } else if note.round < self.round {
+            self.earlier = self.earlier.max(Some(note.round));
             return None;
         } else if is_better {
             self.propose(now_ms, note.vote, quorums, out);
         }
         self.heard.insert(from, note);
         self.count(now_ms, quorums)
+    }
+
+    /// Who does not vote goes where the voters are: nobody joins its round. It may be a voter for those who know of a
+    /// configuration that it has not heard of, and be needed.
+    fn join_earlier(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) {
+        let is_alone = self.heard.keys().all(|server| *server == self.me);
+        if let Some(earlier) = self.earlier.take().filter(|_| is_alone && !quorums.is_voter(self.me)) {
+            self.round = earlier;
+            self.heard.clear();
+            self.propose(now_ms, self.own, quorums, out);
+        }
+    }
+
+    /// A proposed configuration may have agreed on something that only those know who are in no other: one of them has to
+    /// lead. Apache waits for ever.
+    fn stand(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) {
+        let has_rival = |fallback: &Vote| {
+            let mut rivals = self.heard.values().filter(|note| quorums.is_voter(note.vote.leader));
+            rivals.any(|note| (fallback.epoch, fallback.zxid) <= (note.vote.epoch, note.vote.zxid))
+        };
+        let Some(fallback) = self.fallback else { return };
+        if self.own == fallback {
+            // It was of no use. Others may have given up a candidate for this one: everybody begins anew.
+            self.own = Vote::nobody(fallback.zxid, fallback.epoch);
+            self.round = self.round.saturating_add(1);
+            self.heard.clear();
+            self.propose(now_ms, self.own, quorums, out);
+        } else if !has_rival(&fallback) {
+            self.own = fallback;
+            self.propose(now_ms, fallback, quorums, out);
+        }
     }
 
     fn on_established(&mut self, from: ServerId, note: Notification, quorums: &Quorums) -> Option<ServerId> {
@@ -261,7 +325,8 @@ impl Election {
         } else {
             said.get(&leader).is_some_and(|own| own.state == PeerState::Leading)
         };
-        is_there && quorums.are_reached(|server| said.get(&server).is_some_and(|own| own.agrees_with(note)))
+        // A configuration that was only proposed may never have been heard of by anybody else.
+        is_there && quorums.committed.is_reached(|server| said.get(&server).is_some_and(|own| own.agrees_with(note)))
     }
 
     /// Decides if there is nothing to wait for, or begins to wait for better votes.

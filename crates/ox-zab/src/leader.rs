@@ -8,21 +8,23 @@
 //! counted. Who is ahead of this leader is turned away; who has promised more makes it step down in the end.
 
 mod link;
+mod reconfig;
 mod syncs;
 
 use crate::broadcast::Broadcast;
+use crate::configs::Configs;
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
 use crate::history::Catch;
 use crate::message::{LearnerKind, Message, Txn};
 use crate::options::PeerOptions;
-use crate::quorum::Quorums;
 use crate::timing::Timing;
 use bytes::Bytes;
 use link::{Awaited, Link, Stage};
 use ox_proto::ServerId;
 use ox_proto::Zxid;
+use reconfig::HandOver;
 use std::collections::{BTreeMap, BTreeSet};
 use syncs::Syncs;
 
@@ -49,10 +51,6 @@ pub struct Candidate {
     pub server: ServerId,
     /// What its disk remembers.
     pub epochs: Epochs,
-    /// The text of the configuration, and its version.
-    pub config: Bytes,
-    /// Of the configuration.
-    pub config_version: i64,
     /// How many observers are served at a time.
     pub options: PeerOptions,
 }
@@ -62,7 +60,7 @@ pub struct Candidate {
 pub struct Leader {
     me: Candidate,
     timing: Timing,
-    quorums: Quorums,
+    configs: Configs,
     phase: Phase,
     /// The epoch, or the lowest that it can be while it is not fixed.
     epoch: Epoch,
@@ -85,15 +83,17 @@ pub struct Leader {
     own_awaited: Awaited,
     /// Since when voters with higher promises have been coming.
     knocked_ms: Option<i64>,
+    /// A configuration names somebody else.
+    hand_over: Option<HandOver>,
 }
 
 impl Leader {
     /// A leader whose history ends at the last transaction of `cx.history`; its state is at `applied`.
-    pub fn new(me: Candidate, timing: Timing, quorums: Quorums, applied: Zxid, cx: &mut Context<'_>) -> Self {
+    pub fn new(me: Candidate, timing: Timing, configs: Configs, applied: Zxid, cx: &mut Context<'_>) -> Self {
         let initial = cx.history.last();
         let mut leader = Self {
             epoch: me.epochs.accepted.next(),
-            order: Broadcast::new(quorums.committed.clone(), initial),
+            order: Broadcast::new(configs.quorums().committed.clone(), initial),
             timing,
             phase: Phase::Gathering,
             initial,
@@ -109,8 +109,9 @@ impl Leader {
             progress_ms: cx.now_ms,
             own_awaited: None,
             knocked_ms: None,
+            hand_over: None,
             me,
-            quorums,
+            configs,
         };
         leader.count_introduced(cx);
         leader
@@ -159,7 +160,7 @@ impl Leader {
 
     /// Whether a server votes.
     pub fn is_voter(&self, server: ServerId) -> bool {
-        self.quorums.is_voter(server)
+        self.configs.quorums().is_voter(server)
     }
 
     /// Syncs that wait for an answer.
@@ -234,12 +235,9 @@ impl Leader {
             }
             (Phase::Settling, DiskDone::CurrentEpoch(epoch)) if epoch == self.epoch => {
                 self.phase = Phase::Presenting;
-                self.order = Broadcast::new(self.quorums.committed.clone(), epoch.start());
+                self.order = Broadcast::new(self.configs.quorums().committed.clone(), epoch.start());
                 self.synced.insert(self.me.server);
-                let promised = self.links.iter().filter(|(_, link)| link.stage == Stage::Promised);
-                for id in promised.map(|(id, _)| *id).collect::<Vec<_>>() {
-                    self.sync(cx, id);
-                }
+                self.let_in(cx);
                 self.count_synced(cx);
             }
             _ => (),
@@ -250,6 +248,7 @@ impl Leader {
     pub fn propose(&mut self, cx: &mut Context<'_>, txns: impl IntoIterator<Item = Txn>) {
         for txn in txns {
             let zxid = txn.zxid;
+            self.note_proposal(cx, &txn);
             self.order.propose(zxid);
             self.own_awaited = self.own_awaited.or(Some((zxid, cx.now_ms)));
             for (id, link) in &mut self.links {
@@ -288,6 +287,7 @@ impl Leader {
             self.ping(cx);
         }
         self.answer_syncs(cx);
+        self.finish_hand_over(cx);
     }
 
     /// Speaks to everybody, and looks who has not spoken for too long.
@@ -307,21 +307,18 @@ impl Leader {
         for id in late.collect::<Vec<_>>() {
             self.close(cx, id);
         }
-        if let Some(reason) = self.reason_to_leave(cx.now_ms) {
+        if let Some(reason) = self.reason_to_leave(cx.now_ms).filter(|_| !self.is_leaving()) {
             cx.out.push(Effect::Leave(reason));
         }
     }
 
     fn reason_to_leave(&self, now_ms: i64) -> Option<Reason> {
         let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
-        let is_there = |server| {
-            server == self.me.server
-                || self.links.values().any(|link| link.server == server && Stage::Synced <= link.stage)
-        };
         if self.phase != Phase::Established {
             return (init_ms < now_ms - self.progress_ms).then_some(Reason::NoQuorum);
         }
-        if !self.quorums.are_reached(is_there) {
+        // Who observes cannot acknowledge, whatever it is to be.
+        if !self.configs.quorums().are_reached(|server| self.follows(server)) {
             return Some(Reason::NoQuorum);
         }
         if self.own_awaited.is_some_and(|(_, since)| sync_ms < now_ms - since) {
@@ -332,7 +329,7 @@ impl Leader {
 
     fn on_hello(&mut self, cx: &mut Context<'_>, id: LinkId, accepted: Epoch, config_version: i64) {
         // It has followed a later leader, or leaves no epoch to lead in.
-        if self.me.config_version < config_version || Epoch::LAST <= accepted {
+        if self.configs.committed().version() < config_version || Epoch::LAST <= accepted || self.is_leaving() {
             return self.close(cx, id);
         }
         let server = self.links[&id].server;
@@ -349,7 +346,7 @@ impl Leader {
             }
             return self.count_introduced(cx);
         }
-        if self.epoch < accepted && self.quorums.is_voter(server) {
+        if self.epoch < accepted && self.configs.quorums().is_voter(server) {
             self.knocked_ms = self.knocked_ms.or(Some(cx.now_ms));
         }
         if Phase::Promising < self.phase {
@@ -359,7 +356,9 @@ impl Leader {
     }
 
     fn count_introduced(&mut self, cx: &mut Context<'_>) {
-        if self.quorums.committed.is_reached(|server| self.introduced.contains(&server)) {
+        // A configuration that somebody may have agreed on under the one before has a say too: what was agreed on under it
+        // may be known to its quorums alone. Apache asks the one in force only.
+        if self.configs.quorums().are_reached(|server| self.introduced.contains(&server)) {
             self.phase = Phase::Promising;
             cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(self.epoch)));
         }
@@ -376,14 +375,15 @@ impl Leader {
                 self.progress_ms = cx.now_ms;
             }
             self.count_promised(cx);
-        } else if Phase::Presenting <= self.phase {
+        } else if Phase::Presenting <= self.phase && !self.is_reconfiguring() {
             self.sync(cx, id);
         }
     }
 
     fn count_promised(&mut self, cx: &mut Context<'_>) {
-        if self.quorums.committed.is_reached(|server| self.promised.contains(&server)) {
+        if self.configs.quorums().are_reached(|server| self.promised.contains(&server)) {
             self.phase = Phase::Settling;
+            self.number_config(cx);
             cx.out.push(Effect::Disk(DiskJob::CurrentEpoch(self.epoch)));
         }
     }
@@ -397,6 +397,12 @@ impl Leader {
     /// The stored log has what a learner lacks before `below`, or not.
     pub fn on_looked_up(&mut self, cx: &mut Context<'_>, id: LinkId, below: Option<Zxid>) {
         if self.links.get(&id).is_none_or(|link| link.stage != Stage::LookingUp) {
+            return;
+        }
+        if self.is_reconfiguring()
+            && let Some(link) = self.links.get_mut(&id)
+        {
+            link.stage = Stage::Promised;
             return;
         }
         // Meanwhile the memory may have moved on.
@@ -463,7 +469,7 @@ impl Leader {
                 cx.out.push(Effect::Send(id, Message::Proposal(txn.clone())));
             }
         }
-        let config = self.me.config.clone();
+        let config = Bytes::from(self.configs.latest().to_string());
         cx.send(id, Message::NewLeader { epoch: self.epoch, config });
     }
 
@@ -515,10 +521,13 @@ impl Leader {
     }
 
     fn count_synced(&mut self, cx: &mut Context<'_>) {
-        if self.phase == Phase::Presenting && self.quorums.are_reached(|server| self.synced.contains(&server)) {
+        if self.phase == Phase::Presenting && self.configs.quorums().are_reached(|server| self.synced.contains(&server))
+        {
             self.phase = Phase::Established;
             self.told = self.epoch.start();
-            cx.out.extend([Effect::Commit(self.initial), Effect::Established(self.epoch)]);
+            cx.out.push(Effect::Commit(self.initial));
+            self.complete_config(cx);
+            cx.out.push(Effect::Established(self.epoch));
             let synced = self.links.iter().filter(|(_, link)| link.stage == Stage::Synced);
             for id in synced.map(|(id, _)| *id).collect::<Vec<_>>() {
                 self.activate(cx, id);
@@ -535,18 +544,30 @@ impl Leader {
 
     /// Tells everybody what has been agreed on.
     fn tell_commits(&mut self, cx: &mut Context<'_>) {
-        let committed = self.order.committed();
-        if self.phase != Phase::Established || committed <= self.told {
-            return;
-        }
-        for txn in cx.history.after(self.told).take_while(|txn| txn.zxid <= committed) {
-            for (id, link) in self.links.iter().filter(|(_, link)| link.is_told()) {
-                let message = if link.is_follower() { Message::Commit(txn.zxid) } else { Message::Inform(txn.clone()) };
-                cx.out.push(Effect::Send(*id, message));
+        let was_reconfiguring = self.is_reconfiguring();
+        while self.phase == Phase::Established && self.told < self.order.committed() && !self.is_leaving() {
+            let committed = self.order.committed();
+            // Nothing is agreed on behind it before it is in force.
+            let reconfigures = self.order.reconfigures_at().filter(|zxid| *zxid == committed);
+            let leader = reconfigures.map(|zxid| self.put_in_force(cx, zxid));
+            for txn in cx.history.after(self.told).take_while(|txn| txn.zxid <= committed) {
+                let leader = leader.filter(|_| Some(txn.zxid) == reconfigures);
+                for (id, link) in self.links.iter().filter(|(_, link)| link.is_told()) {
+                    let message = match (link.is_follower(), leader) {
+                        (true, None) => Message::Commit(txn.zxid),
+                        (true, Some(leader)) => Message::CommitAndActivate(txn.zxid, leader),
+                        (false, None) => Message::Inform(txn.clone()),
+                        (false, Some(leader)) => Message::InformAndActivate(txn.clone(), leader),
+                    };
+                    cx.out.push(Effect::Send(*id, message));
+                }
             }
+            self.told = committed;
+            cx.out.push(Effect::Commit(committed));
         }
-        self.told = committed;
-        cx.out.push(Effect::Commit(committed));
+        if was_reconfiguring && !self.is_reconfiguring() && !self.is_leaving() {
+            self.let_in(cx);
+        }
         self.answer_syncs(cx);
     }
 
@@ -575,7 +596,7 @@ impl Leader {
         if self.phase != Phase::Established {
             return;
         }
-        let (me, links, quorums) = (self.me.server, &self.links, &self.quorums);
+        let (me, links, quorums) = (self.me.server, &self.links, self.configs.quorums());
         let is_proven = |round| {
             let has_answered =
                 |server: ServerId| links.values().any(|link| link.server == server && round <= link.answered);

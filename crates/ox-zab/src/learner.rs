@@ -9,6 +9,7 @@
 //! has reported what it covers (R1). While the disk works on the order of things ([`Learner::takes_packets`] is false),
 //! packets wait in the link.
 
+use crate::configs::{brought_by, parse};
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
@@ -17,7 +18,9 @@ use crate::peer::Standing;
 use crate::timing::Timing;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What a learner brings along.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,8 @@ pub struct Claim {
     pub last: Zxid,
     /// The version of its configuration.
     pub config_version: i64,
+    /// Whether the leader's configurations count.
+    pub is_dynamic: bool,
     /// Its own history is of no use: it wants the leader's state.
     pub wants_snapshot: bool,
     /// What may be counted: nothing before it has the leader's state, unless it has a history.
@@ -64,6 +69,8 @@ enum Phase {
 #[derive(Debug)]
 struct Held {
     txn: Txn,
+    /// What it brings.
+    config: Option<Arc<Ensemble>>,
     is_committed: bool,
 }
 
@@ -84,12 +91,18 @@ pub struct Learner {
     staged: Option<Zxid>,
     /// Only the leader's state will do.
     asked_for_snapshot: bool,
+    /// It has told the leader which history it holds.
+    has_claimed: bool,
     /// Proposals that are not logged yet, because the history must be settled first.
     held: VecDeque<Held>,
     /// Logged, and not acknowledged.
     unacked: VecDeque<Zxid>,
     /// Logged, and not committed.
     uncommitted: VecDeque<Zxid>,
+    /// The last configuration that was proposed.
+    proposed: Option<(Zxid, Arc<Ensemble>)>,
+    /// The one that the leader begins with.
+    named: Option<Arc<Ensemble>>,
     heard_ms: i64,
 }
 
@@ -108,9 +121,12 @@ impl Learner {
             may_overlap: false,
             staged: None,
             asked_for_snapshot: false,
+            has_claimed: false,
             held: VecDeque::new(),
             unacked: VecDeque::new(),
             uncommitted: VecDeque::new(),
+            proposed: None,
+            named: None,
             heard_ms: cx.now_ms,
         }
     }
@@ -138,6 +154,11 @@ impl Learner {
     /// Whether clients are served.
     pub fn is_active(&self) -> bool {
         self.phase == Phase::Active
+    }
+
+    /// Whether the leader, if it hangs up now, does not want this history.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.phase == Phase::Waiting && self.has_claimed
     }
 
     /// Something has come from the leader, if only a part of a packet.
@@ -175,16 +196,32 @@ impl Learner {
             (Phase::Waiting, Message::Trunc(zxid)) => self.on_trunc(zxid, cx),
             (Phase::Waiting, Message::Snap(zxid)) => self.phase = Phase::Loading(zxid),
             // What is not agreed on is not for observers.
-            (Phase::Active, Message::Proposal(_) | Message::Commit(_)) if self.is_observer() => (),
+            (Phase::Active, Message::Proposal(_) | Message::Commit(_) | Message::CommitAndActivate(..))
+                if self.is_observer() => {}
             (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Proposal(txn)) => {
                 self.on_proposal(txn, false, cx);
             }
             (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Inform(txn)) if self.is_observer() => {
                 self.on_proposal(txn, true, cx);
             }
+            (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::InformAndActivate(txn, leader))
+                if self.is_observer() =>
+            {
+                let zxid = txn.zxid;
+                self.on_proposal(txn, true, cx);
+                self.activate(zxid, leader, cx);
+            }
             (Phase::Syncing | Phase::Acked(_), Message::Commit(zxid)) => self.on_commit_held(zxid, cx),
             (Phase::Active, Message::Commit(zxid)) => self.on_commit(zxid, cx),
-            (Phase::Syncing, Message::NewLeader { epoch, .. }) => self.on_new_leader(epoch, cx),
+            (Phase::Syncing | Phase::Acked(_), Message::CommitAndActivate(zxid, leader)) => {
+                self.on_commit_held(zxid, cx);
+                self.activate(zxid, leader, cx);
+            }
+            (Phase::Active, Message::CommitAndActivate(zxid, leader)) => {
+                self.on_commit(zxid, cx);
+                self.activate(zxid, leader, cx);
+            }
+            (Phase::Syncing, Message::NewLeader { epoch, config }) => self.on_new_leader(epoch, &config, cx),
             (Phase::Acked(epoch), Message::UpToDate) => self.on_up_to_date(epoch, cx),
             (Phase::Active, message) => cx.out.push(Effect::FromLeader(message)),
             // Whatever else is said while the history is settled has no answer.
@@ -252,7 +289,7 @@ impl Learner {
         self.asked_for_snapshot =
             current.is_none() && (self.claim.wants_snapshot || self.claim.standing != Standing::History);
         let last = if self.asked_for_snapshot { Zxid::ZERO } else { self.claim.last };
-        self.phase = Phase::Waiting;
+        (self.phase, self.has_claimed) = (Phase::Waiting, current.is_some());
         cx.out.push(Effect::Send(self.link, Message::AckEpoch { last, current }));
     }
 
@@ -299,11 +336,20 @@ impl Learner {
             let reason = format!("{} after {}", txn.zxid, self.last);
             return self.leave_asking_for_snapshot(&reason, cx);
         }
-        self.last = txn.zxid;
-        if self.phase == Phase::Active {
-            return self.log(txn, is_committed, cx);
+        let config = match brought_by(&txn) {
+            _ if !self.claim.is_dynamic => None,
+            Ok(config) => config,
+            Err(reason) => return self.leave(Reason::Violation(reason), cx),
+        };
+        if let Some(config) = &config {
+            self.proposed = Some((txn.zxid, Arc::clone(config)));
         }
-        self.held.push_back(Held { txn, is_committed });
+        self.last = txn.zxid;
+        let held = Held { txn, config, is_committed };
+        if self.phase == Phase::Active {
+            return self.log(held, cx);
+        }
+        self.held.push_back(held);
         if is_committed && self.phase == Phase::Syncing {
             self.take_committed(cx);
         }
@@ -325,7 +371,8 @@ impl Learner {
 
     /// Takes the committed part of what is held into the history.
     fn take_committed(&mut self, cx: &mut Context<'_>) {
-        while let Some(Held { txn, .. }) = self.held.pop_front_if(|held| held.is_committed) {
+        while let Some(Held { txn, config, .. }) = self.held.pop_front_if(|held| held.is_committed) {
+            cx.out.extend(config.map(Effect::Seen));
             if let Some(staged) = &mut self.staged {
                 *staged = txn.zxid.max(*staged);
                 cx.out.push(Effect::Stage(txn));
@@ -337,9 +384,18 @@ impl Learner {
         }
     }
 
-    fn on_new_leader(&mut self, epoch: Epoch, cx: &mut Context<'_>) {
+    fn on_new_leader(&mut self, epoch: Epoch, config: &[u8], cx: &mut Context<'_>) {
         if epoch != self.epoch {
             return self.leave(Reason::Violation(format!("NEWLEADER of epoch {epoch}, not {}", self.epoch)), cx);
+        }
+        if self.claim.is_dynamic && 1 < config.len() {
+            match parse(config) {
+                Ok(named) => {
+                    self.named = Some(Arc::clone(&named));
+                    cx.out.push(Effect::Seen(named));
+                }
+                Err(why) => return self.leave(Reason::Violation(format!("NEWLEADER with a configuration: {why}")), cx),
+            }
         }
         if let Some(end) = self.staged.take() {
             // All that the state may contain has been committed by now.
@@ -360,16 +416,19 @@ impl Learner {
     }
 
     fn on_up_to_date(&mut self, epoch: Epoch, cx: &mut Context<'_>) {
+        cx.out.extend(self.named.take().map(|named| Effect::Activate(named, None)));
         cx.out.push(Effect::Send(self.link, Message::Ack(epoch.start())));
         self.phase = Phase::Active;
         cx.out.push(Effect::UpToDate(epoch));
-        for Held { txn, is_committed } in std::mem::take(&mut self.held) {
-            self.log(txn, is_committed, cx);
+        for held in std::mem::take(&mut self.held) {
+            self.log(held, cx);
         }
     }
 
-    fn log(&mut self, txn: Txn, is_committed: bool, cx: &mut Context<'_>) {
+    fn log(&mut self, held: Held, cx: &mut Context<'_>) {
+        let Held { txn, config, is_committed } = held;
         let zxid = txn.zxid;
+        cx.out.extend(config.map(Effect::Seen));
         append(txn, cx);
         if !self.is_observer() {
             self.unacked.push_back(zxid);
@@ -385,6 +444,16 @@ impl Learner {
         match self.uncommitted.pop_front() {
             Some(first) if first == zxid => cx.out.push(Effect::Commit(zxid)),
             first => self.leave(Reason::Violation(format!("commit of {zxid} instead of {first:?}")), cx),
+        }
+    }
+
+    /// What a transaction has brought is in force from here on.
+    fn activate(&mut self, zxid: Zxid, leader: ServerId, cx: &mut Context<'_>) {
+        if matches!(cx.out.last(), Some(Effect::Leave(_))) {
+            return;
+        }
+        if let Some((_, config)) = self.proposed.take_if(|(at, _)| *at == zxid) {
+            cx.out.push(Effect::Activate(config, Some(leader)));
         }
     }
 

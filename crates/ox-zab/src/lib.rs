@@ -7,6 +7,7 @@
 //! Start with [`Leader`]; [`Quorum`] says whose word counts, [`Election`] who leads.
 
 mod broadcast;
+mod configs;
 mod context;
 mod effect;
 mod election;
@@ -23,6 +24,7 @@ mod timing;
 mod vote;
 
 pub use broadcast::Broadcast;
+pub use configs::Configs;
 pub use context::Context;
 pub use effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
 pub use election::{Election, ElectionSettings, Link, Outgoing};

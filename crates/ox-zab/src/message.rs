@@ -77,6 +77,10 @@ pub enum Message {
     Commit(Zxid),
     /// Agreed on, for those who do not vote.
     Inform(Txn),
+    /// Agreed on, and it brings a configuration that is in force from here on, with this leader.
+    CommitAndActivate(Zxid, ServerId),
+    /// The same for those who do not vote.
+    InformAndActivate(Txn, ServerId),
     /// The history of the epoch is complete up to here.
     NewLeader {
         /// The epoch.

@@ -10,6 +10,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a role takes what concerns it, the others take nothing")]
 
+use crate::configs::Configs;
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
 use crate::election::{Election, ElectionSettings, Link, Outgoing};
@@ -20,14 +21,14 @@ use crate::learner::{Claim, Learner};
 use crate::master::{Master, Office};
 use crate::message::{LearnerKind, Message, Txn};
 use crate::options::PeerOptions;
-use crate::quorum::Quorums;
 use crate::timing::Timing;
 use crate::vote::{Notification, Vote};
-use bytes::Bytes;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How often a leader that does not answer yet is dialled.
 const DIALS_MAX: u32 = 10;
@@ -40,14 +41,8 @@ const DOUBT_MS: i64 = 400;
 pub struct PeerSettings {
     /// Its number.
     pub server: ServerId,
-    /// Whether it votes.
-    pub kind: LearnerKind,
-    /// Who votes.
-    pub quorums: Quorums,
-    /// The configuration's text.
-    pub config: Bytes,
-    /// The configuration's version.
-    pub config_version: i64,
+    /// Who is there, and who votes.
+    pub configs: Configs,
     /// Of the ensemble.
     pub timing: Timing,
     /// Of elections.
@@ -83,15 +78,31 @@ pub enum Standing {
 enum Role {
     Looking,
     Leading(Box<Leader>),
-    Dialing { leader: ServerId, again_at_ms: Option<i64> },
+    Dialing {
+        leader: ServerId,
+        again_at_ms: Option<i64>,
+    },
     Learning(Box<Learner>),
-    Leaving,
+    /// What comes then, if that is known: this leader, without an election.
+    Leaving {
+        next: Option<ServerId>,
+    },
+}
+
+/// A learner that a configuration sends elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    /// Applied first, so that who asked for it has the answer.
+    after: Zxid,
+    next: Option<ServerId>,
 }
 
 /// The machine.
 #[derive(Debug)]
 pub struct Peer {
     settings: PeerSettings,
+    kind: LearnerKind,
+    moving: Option<Moving>,
     epochs: Epochs,
     election: Election,
     role: Role,
@@ -109,6 +120,8 @@ pub struct Peer {
     dials: u32,
     dials_since_ms: i64,
     wants_snapshot: bool,
+    /// A leader did not want this history, which may be longer than its own.
+    is_turned_away: bool,
     standing: Standing,
     /// Voters that have nothing.
     empty: BTreeSet<ServerId>,
@@ -121,14 +134,13 @@ impl Peer {
     pub fn new(settings: PeerSettings, recovered: Recovered) -> Self {
         let Recovered { epochs, history, standing } = recovered;
         let last = history.last();
-        let learns_as = match settings.kind {
-            LearnerKind::Follower => PeerState::Following,
-            LearnerKind::Observer => PeerState::Observing,
-        };
+        let kind = settings.configs.kind_of(settings.server);
         let own = Vote { leader: settings.server, zxid: last, epoch: epochs.current.0 };
         Self {
-            election: Election::new(settings.server, learns_as, settings.election, own),
+            election: Election::new(settings.server, learns_as(kind), settings.election, own),
             settings,
+            kind,
+            moving: None,
             epochs,
             role: Role::Looking,
             history,
@@ -141,6 +153,7 @@ impl Peer {
             dials: 0,
             dials_since_ms: 0,
             wants_snapshot: false,
+            is_turned_away: false,
             standing,
             empty: BTreeSet::new(),
             found_at_ms: None,
@@ -155,7 +168,7 @@ impl Peer {
     /// What this member is doing.
     pub fn state(&self) -> PeerState {
         match self.role {
-            Role::Looking | Role::Leaving => PeerState::Looking,
+            Role::Looking | Role::Leaving { .. } => PeerState::Looking,
             Role::Leading(_) | Role::Dialing { .. } | Role::Learning(_) => self.election.state(),
         }
     }
@@ -178,11 +191,16 @@ impl Peer {
     /// Who leads, as far as this member knows.
     pub fn leader_id(&self) -> Option<ServerId> {
         match &self.role {
-            Role::Looking | Role::Leaving => None,
+            Role::Looking | Role::Leaving { .. } => None,
             Role::Leading(_) => Some(self.settings.server),
             Role::Dialing { leader, .. } => Some(*leader),
             Role::Learning(_) => Some(self.election.vote().leader),
         }
+    }
+
+    /// The configurations it knows.
+    pub fn configs(&self) -> &Configs {
+        &self.settings.configs
     }
 
     /// What it may claim.
@@ -205,7 +223,7 @@ impl Peer {
                 let of_observers = self.master.as_ref().and_then(|master| master.deadline());
                 learner.deadline().into_iter().chain(of_observers).min()
             }
-            Role::Leaving => Some(self.rests_until_ms).filter(|_| self.is_idle()),
+            Role::Leaving { .. } => Some(self.rests_until_ms).filter(|_| self.is_idle()),
         }
     }
 
@@ -218,7 +236,7 @@ impl Peer {
         match &mut self.role {
             Role::Looking => {
                 let mut notes = Outgoing::new();
-                let elected = self.election.on_time(now_ms, &self.settings.quorums, &mut notes);
+                let elected = self.election.on_time(now_ms, self.settings.configs.quorums(), &mut notes);
                 self.after_election(now_ms, elected, notes, out);
             }
             Role::Dialing { leader, again_at_ms, .. } => {
@@ -231,13 +249,13 @@ impl Peer {
                 self.learn(now_ms, out, |learner, cx| learner.on_time(cx));
                 self.serve(now_ms, out, |master, cx| master.on_time(cx));
             }
-            Role::Leaving => self.leave_further(now_ms, out),
+            Role::Leaving { .. } => self.leave_further(now_ms, out),
         }
     }
 
     /// A server says something on the election port.
     pub fn on_notification(&mut self, now_ms: i64, from: ServerId, note: Notification, out: &mut Effects) {
-        if matches!(self.role, Role::Leaving) {
+        if matches!(self.role, Role::Leaving { .. }) {
             return; // the vote is not known yet
         }
         if self.is_deserted(now_ms, from, &note) {
@@ -245,15 +263,33 @@ impl Peer {
         }
         self.note_emptiness(now_ms, from, &note, out);
         let mut notes = Outgoing::new();
-        let elected = self.election.on_notification(now_ms, from, note, &self.settings.quorums, &mut notes);
+        let elected = self.election.on_notification(now_ms, from, note, self.settings.configs.quorums(), &mut notes);
         self.after_election(now_ms, elected, notes, out);
+    }
+
+    /// A server says which configuration is in force. It counts if it is newer, and comes from a server that is known
+    /// (K102), while nobody leads.
+    pub fn on_config(&mut self, now_ms: i64, from: ServerId, ensemble: Arc<Ensemble>, out: &mut Effects) {
+        let configs = &self.settings.configs;
+        let is_news = configs.committed().version() < ensemble.version();
+        if !matches!(self.role, Role::Looking) || !configs.is_dynamic() || !configs.is_member(from) || !is_news {
+            return;
+        }
+        let is_same = configs.committed().is_same(&ensemble);
+        let effect = Effect::Activate(ensemble, None);
+        if self.takes_config(&effect) {
+            out.push(effect);
+            if !is_same {
+                self.look(now_ms, out);
+            }
+        }
     }
 
     /// An election connection has come up or gone down.
     pub fn on_election_link(&mut self, now_ms: i64, server: ServerId, link: Link, out: &mut Effects) {
         let mut notes = Outgoing::new();
-        let elected = self.election.on_link(now_ms, server, link, &self.settings.quorums, &mut notes);
-        if !matches!(self.role, Role::Leaving) {
+        let elected = self.election.on_link(now_ms, server, link, self.settings.configs.quorums(), &mut notes);
+        if !matches!(self.role, Role::Leaving { .. }) {
             self.after_election(now_ms, elected, notes, out);
         }
     }
@@ -267,10 +303,11 @@ impl Peer {
         let Some(link) = link else { return self.dial_again(now_ms, leader, out) };
         let claim = Claim {
             server: self.settings.server,
-            kind: self.settings.kind,
+            kind: self.kind,
             epochs: self.epochs,
             last: self.durable,
-            config_version: self.settings.config_version,
+            config_version: self.settings.configs.committed().version(),
+            is_dynamic: self.settings.configs.is_dynamic(),
             wants_snapshot: self.wants_snapshot,
             standing: self.standing,
         };
@@ -294,6 +331,7 @@ impl Peer {
             Role::Learning(learner) if learner.link() == link => {
                 // Whoever stands before a leader may take connections that the leader does not take yet.
                 let leader = self.election.vote().leader;
+                self.is_turned_away |= learner.is_judged();
                 if learner.has_heard() {
                     self.leave(now_ms, Reason::LinkLost, out);
                 } else {
@@ -327,7 +365,7 @@ impl Peer {
     /// Whether a link's packets are taken now; others wait.
     pub fn takes_packets(&self, link: LinkId) -> bool {
         match &self.role {
-            Role::Learning(learner) if learner.link() == link => learner.takes_packets(),
+            Role::Learning(learner) if learner.link() == link => learner.takes_packets() && self.moving.is_none(),
             _ => true,
         }
     }
@@ -375,7 +413,7 @@ impl Peer {
             DiskDone::AcceptedEpoch(epoch) => self.epochs.accepted = epoch,
             DiskDone::CurrentEpoch(epoch) => {
                 self.epochs.current = epoch;
-                (self.wants_snapshot, self.standing) = (false, Standing::History);
+                (self.wants_snapshot, self.is_turned_away, self.standing) = (false, false, Standing::History);
             }
             DiskDone::Installed(zxid) => (self.durable, self.applied, self.committed) = (zxid, zxid, zxid),
             DiskDone::Truncated(Some(zxid)) => {
@@ -392,7 +430,7 @@ impl Peer {
             Role::Dialing { leader, .. } if done == DiskDone::Founded => out.push(Effect::Dial(*leader)),
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_done(cx, done)),
             Role::Learning(_) => self.learn(now_ms, out, |learner, cx| learner.on_done(done, cx)),
-            Role::Looking | Role::Dialing { .. } | Role::Leaving => self.leave_further(now_ms, out),
+            Role::Looking | Role::Dialing { .. } | Role::Leaving { .. } => self.leave_further(now_ms, out),
         }
     }
 
@@ -402,7 +440,7 @@ impl Peer {
         match &self.role {
             Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_durable(cx, durable)),
             Role::Learning(_) => self.learn(now_ms, out, |learner, cx| learner.on_durable(durable, cx)),
-            Role::Looking | Role::Dialing { .. } | Role::Leaving => self.leave_further(now_ms, out),
+            Role::Looking | Role::Dialing { .. } | Role::Leaving { .. } => self.leave_further(now_ms, out),
         }
     }
 
@@ -432,6 +470,9 @@ impl Peer {
     pub fn flush(&mut self, now_ms: i64, out: &mut Effects) {
         if let Role::Leading(_) = self.role {
             self.lead(now_ms, out, |leader, cx| leader.flush(cx));
+        }
+        if self.moving.is_some_and(|moving| moving.after <= self.applied) {
+            self.leave(now_ms, Reason::Reconfigured, out);
         }
     }
 
@@ -464,7 +505,7 @@ impl Peer {
 
     /// Notes what a role has asked for that concerns the whole.
     fn after_step(&mut self, now_ms: i64, from: usize, out: &mut Effects) {
-        let (mut left, mut up_to_date) = (None, None);
+        let (mut left, mut up_to_date, mut has_config) = (None, None, false);
         for effect in &out[from..] {
             match effect {
                 Effect::Disk(_) => self.jobs += 1,
@@ -475,7 +516,15 @@ impl Peer {
                 }
                 Effect::Commit(zxid) => self.committed = self.committed.max(*zxid),
                 Effect::Leave(reason) => left = Some(reason.clone()),
+                Effect::Seen(_) | Effect::Activate(..) => has_config = true,
                 _ => (),
+            }
+        }
+        if has_config {
+            for effect in out.split_off(from) {
+                if self.takes_config(&effect) {
+                    out.push(effect);
+                }
             }
         }
         if let Some(reason) = left {
@@ -491,9 +540,11 @@ impl Peer {
 
     /// Lets observers come.
     fn begin_to_serve(&mut self, now_ms: i64, epoch: Epoch, out: &mut Effects) {
-        let PeerSettings { kind, timing, options, config_version, .. } = self.settings;
-        if options.serves_observers && kind == LearnerKind::Follower {
-            let (config, committed, applied) = (self.settings.config.clone(), self.committed, self.applied);
+        let PeerSettings { timing, options, .. } = self.settings;
+        if options.serves_observers && self.kind == LearnerKind::Follower {
+            let in_force = self.settings.configs.committed();
+            let (config, config_version) = (in_force.to_string().into(), in_force.version());
+            let (committed, applied) = (self.committed, self.applied);
             let office = Office { epoch, config, config_version, committed, applied };
             self.master = Some(Box::new(Master::new(office, timing, options, now_ms)));
             out.push(Effect::ServeObservers);
@@ -508,19 +559,56 @@ impl Peer {
         note.state == PeerState::Looking && waits_since_ms.is_some_and(is_long) && self.election.was_elected_by(from)
     }
 
+    /// Notes what a configuration changes for this member. False if it changes nothing.
+    fn takes_config(&mut self, effect: &Effect) -> bool {
+        let configs = &mut self.settings.configs;
+        let (ensemble, leader) = match effect {
+            Effect::Seen(_) | Effect::Activate(..) if !configs.is_dynamic() => return false,
+            Effect::Seen(ensemble) => {
+                configs.see(Arc::clone(ensemble));
+                return true;
+            }
+            Effect::Activate(ensemble, leader) => (ensemble, *leader),
+            _ => return true,
+        };
+        let before = Arc::clone(configs.committed());
+        if !configs.commit(Arc::clone(ensemble)) {
+            return false;
+        }
+        if before.is_same(ensemble) {
+            return true;
+        }
+        let kind = configs.kind_of(self.settings.server);
+        let is_other = std::mem::replace(&mut self.kind, kind) != kind;
+        self.election.set_learns_as(learns_as(kind));
+        if let Role::Learning(learner) = &self.role {
+            let old = self.election.vote().leader;
+            let has_other_leader =
+                leader.map_or_else(|| !is_found_alike(old, &before, ensemble), |leader| leader != old);
+            if is_other || has_other_leader {
+                let waits = leader.is_some() && learner.is_active();
+                let after = if waits { Zxid(ensemble.version()) } else { Zxid(i64::MIN) };
+                self.moving = Some(Moving { after, next: leader });
+            }
+        }
+        true
+    }
+
     fn leave(&mut self, now_ms: i64, reason: Reason, out: &mut Effects) {
         self.wants_snapshot |= reason == Reason::NeedsSnapshot;
-        let role = std::mem::replace(&mut self.role, Role::Leaving);
+        let moving = self.moving.take().and_then(|moving| moving.next);
+        let next = if let Reason::HandedOver(next) = reason { Some(next) } else { moving };
+        let role = std::mem::replace(&mut self.role, Role::Leaving { next });
         match &role {
             Role::Leading(leader) => out.extend(leader.links().map(Effect::Close)),
             Role::Learning(learner) => out.push(Effect::Close(learner.link())),
-            Role::Looking | Role::Dialing { .. } | Role::Leaving => (),
+            Role::Looking | Role::Dialing { .. } | Role::Leaving { .. } => (),
         }
         if let Some(master) = self.master.take() {
             out.extend(master.links().map(Effect::Close));
         }
         let rest_ms = self.settings.options.observer_rest_ms;
-        if self.settings.kind == LearnerKind::Observer && matches!(role, Role::Learning(_) | Role::Dialing { .. }) {
+        if self.kind == LearnerKind::Observer && matches!(role, Role::Learning(_) | Role::Dialing { .. }) {
             self.rests_until_ms = now_ms + below(rest_ms, now_ms, self.settings.server);
         }
         out.push(Effect::Leave(reason));
@@ -534,8 +622,16 @@ impl Peer {
 
     /// Looks for a leader as soon as the disk is ready, and an observer has rested.
     fn leave_further(&mut self, now_ms: i64, out: &mut Effects) {
-        if matches!(self.role, Role::Leaving) && self.is_idle() && self.rests_until_ms <= now_ms {
-            self.look(now_ms, out);
+        let Role::Leaving { next } = self.role else { return };
+        if !self.is_idle() || now_ms < self.rests_until_ms {
+            return;
+        }
+        match next.filter(|_| self.standing == Standing::History) {
+            None => self.look(now_ms, out),
+            Some(leader) => {
+                self.election.appoint(leader, self.durable);
+                self.after_election(now_ms, Some(leader), Outgoing::new(), out);
+            }
         }
     }
 
@@ -543,14 +639,16 @@ impl Peer {
         self.role = Role::Looking;
         out.push(Effect::Looking);
         let mut notes = Outgoing::new();
-        let elected = self.election.look(now_ms, self.own_vote(), &self.settings.quorums, &mut notes);
+        self.election.set_fallback(self.fallback_vote());
+        let elected = self.election.look(now_ms, self.own_vote(), self.settings.configs.quorums(), &mut notes);
         self.after_election(now_ms, elected, notes, out);
+        self.count_empty(now_ms);
     }
 
     /// A member that has nothing waits until it knows enough others that have nothing: then there is nothing to lose.
     /// Apache begins a connection with what it said last, however old; the truth follows at once, so it is waited for.
     fn note_emptiness(&mut self, now_ms: i64, from: ServerId, note: &Notification, out: &mut Effects) {
-        let quorums = &self.settings.quorums;
+        let quorums = self.settings.configs.quorums();
         let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. }) && self.standing == Standing::Empty;
         if !is_open || !quorums.is_voter(from) {
             return;
@@ -565,23 +663,38 @@ impl Peer {
         if note.state == PeerState::Looking {
             self.empty.insert(from);
         }
-        let me = self.settings.server;
-        if self.jobs == 0 && quorums.are_reached(|server| server == me || self.empty.contains(&server)) {
+        self.count_empty(now_ms);
+    }
+
+    /// Begins a history, in a while, when a quorum, this member among it, has none.
+    fn count_empty(&mut self, now_ms: i64) {
+        let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
+        let is_voter = quorums.committed.is_voter(me);
+        let has_nothing = |server: ServerId| server == me || self.empty.contains(&server);
+        if self.standing == Standing::Empty && self.jobs == 0 && is_voter && quorums.are_reached(has_nothing) {
             self.found_at_ms.get_or_insert(now_ms + DOUBT_MS);
         }
+    }
+
+    /// The vote for itself of a member that is a voter only in a configuration which is not in force.
+    fn fallback_vote(&self) -> Option<Vote> {
+        let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
+        let may_stand = self.standing == Standing::History && !quorums.committed.is_voter(me) && quorums.is_voter(me);
+        may_stand.then_some(Vote { leader: me, zxid: self.durable, epoch: self.epochs.current.0 })
     }
 
     fn own_vote(&self) -> Vote {
         let (zxid, Epoch(epoch)) = (self.durable, self.epochs.current);
         let server = self.settings.server;
-        if self.settings.kind == LearnerKind::Observer {
+        if self.kind == LearnerKind::Observer {
             Vote::nobody(Zxid(i64::MIN), i64::MIN)
         } else if self.standing != Standing::History {
             Vote { leader: server, zxid: Zxid(-1), epoch: -1 }
-        } else if self.settings.quorums.committed.is_voter(server) {
+        } else if self.settings.configs.quorums().committed.is_voter(server) {
             Vote { leader: server, zxid, epoch }
         } else {
-            Vote::nobody(zxid, epoch)
+            let fallback = self.fallback_vote().filter(|_| self.is_turned_away);
+            fallback.unwrap_or(Vote::nobody(zxid, epoch))
         }
     }
 
@@ -597,11 +710,11 @@ impl Peer {
             return;
         }
         out.push(Effect::Listen);
-        let PeerSettings { server, config, config_version, timing, quorums, options, .. } = self.settings.clone();
-        let candidate = Candidate { server, epochs: self.epochs, config, config_version, options };
+        let PeerSettings { server, timing, configs, options, .. } = self.settings.clone();
+        let candidate = Candidate { server, epochs: self.epochs, options };
         let from = out.len();
         let mut cx = Context { now_ms, history: &mut self.history, out };
-        let leader = Leader::new(candidate, timing, quorums, self.applied, &mut cx);
+        let leader = Leader::new(candidate, timing, configs, self.applied, &mut cx);
         self.role = Role::Leading(Box::new(leader));
         self.after_step(now_ms, from, out);
     }
@@ -612,6 +725,22 @@ fn below(limit_ms: i64, now_ms: i64, server: ServerId) -> i64 {
     let mixed = (now_ms.wrapping_mul(31).wrapping_add(server.0)).cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let limit = limit_ms.max(1).unsigned_abs();
     ((mixed >> 32) % limit).cast_signed()
+}
+
+fn learns_as(kind: LearnerKind) -> PeerState {
+    match kind {
+        LearnerKind::Follower => PeerState::Following,
+        LearnerKind::Observer => PeerState::Observing,
+    }
+}
+
+/// Whether a leader votes in both configurations, and is found at the same place.
+fn is_found_alike(leader: ServerId, before: &Ensemble, after: &Ensemble) -> bool {
+    let at = |ensemble: &Ensemble| {
+        let votes = ensemble.voters().any(|voter| voter == leader);
+        votes.then(|| ensemble.members()[&leader].quorum.clone())
+    };
+    at(before).is_some() && at(before) == at(after)
 }
 
 /// What a finished job reports.

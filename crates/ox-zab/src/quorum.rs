@@ -112,6 +112,11 @@ impl Quorums {
         self.all().any(|quorum| quorum.is_voter(server))
     }
 
+    /// A server that has weight in none of them is never elected.
+    pub fn weight(&self, server: ServerId) -> i64 {
+        self.all().map(|quorum| quorum.weight(server)).max().unwrap_or(0)
+    }
+
     /// Whether those of whom `agrees` is true decide in each of them.
     pub fn are_reached(&self, agrees: impl Fn(ServerId) -> bool) -> bool {
         self.all().all(|quorum| quorum.is_reached(&agrees))

@@ -24,11 +24,12 @@ impl Vote {
 
     /// Whether the candidate is the better one: longer history first, then the higher number. The order is total.
     pub fn beats(&self, other: &Self, quorums: &Quorums) -> bool {
-        quorums.committed.weight(self.leader) != 0 && other.rank() < self.rank()
+        quorums.weight(self.leader) != 0 && other.rank(quorums) < self.rank(quorums)
     }
 
-    fn rank(&self) -> (i64, Zxid, ServerId) {
-        (self.epoch, self.zxid, self.leader)
+    /// With the same history, who is only to become a voter stands back: not everybody may know of it.
+    fn rank(&self, quorums: &Quorums) -> (i64, Zxid, bool, ServerId) {
+        (self.epoch, self.zxid, quorums.committed.is_voter(self.leader), self.leader)
     }
 }
 

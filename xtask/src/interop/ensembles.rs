@@ -9,6 +9,7 @@ mod client;
 mod load;
 mod mixed;
 mod plays;
+mod reconfig;
 mod roles;
 
 use std::time::Instant;

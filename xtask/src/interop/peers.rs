@@ -86,17 +86,31 @@ pub(crate) struct ServerSpec {
     software: Software,
     settings: Vec<(String, String)>,
     properties: Vec<(String, String)>,
+    /// A configuration file that is there stays as it is.
+    keeps_config: bool,
 }
 
 impl ServerSpec {
     /// A standalone server with the base configuration.
     pub(crate) fn new(workspace: &Workspace, software: Software) -> Self {
-        ServerSpec { workspace: workspace.clone(), software, settings: Vec::new(), properties: Vec::new() }
+        ServerSpec {
+            workspace: workspace.clone(),
+            software,
+            settings: Vec::new(),
+            properties: Vec::new(),
+            keeps_config: false,
+        }
     }
 
     /// Adds a `zoo.cfg` line.
     pub(crate) fn setting(mut self, key: &str, value: impl ToString) -> Self {
         self.settings.push((key.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Leaves a configuration file alone that is there: servers write it too.
+    pub(crate) fn keeping_config(mut self) -> Self {
+        self.keeps_config = true;
         self
     }
 
@@ -124,7 +138,9 @@ impl ServerSpec {
     fn spawn(&self, dir: &Path, port: u16) -> Result<Child> {
         std::fs::create_dir_all(dir.join("data"))?;
         let config = dir.join("zoo.cfg");
-        std::fs::write(&config, self.zoo_cfg(dir, port)).with_context(|| format!("write {}", config.display()))?;
+        if !self.keeps_config || !config.exists() {
+            std::fs::write(&config, self.zoo_cfg(dir, port)).with_context(|| format!("write {}", config.display()))?;
+        }
         let mut command = match self.software {
             Software::Apache => apache::command(&self.workspace, dir, &config, &self.properties)?,
             Software::Apache38 => debian::command(&self.workspace, &config, &self.properties),

@@ -215,8 +215,28 @@ fn an_ensemble_can_be_tried() {
     let world = World::with_config(lines).and_file("/d/myid", "2").and_flags("-Doxkeeper.ensemble.preview=true");
     let member = world.start().config().member.unwrap();
     assert_eq!((member.server.0, member.init_ticks, member.sync_ticks), (2, 5, 4));
-    assert_eq!(member.quorum_binds(), [Address::new("b", 3)]);
-    assert_eq!(member.election_binds(), [Address::new("b", 4)]);
+    let mine = &member.ensemble.members()[&member.server];
+    assert_eq!((&mine.quorum, &mine.election), (&vec![Address::new("b", 3)], &vec![Address::new("b", 4)]));
+    assert_eq!((member.files.config.to_str(), member.files.has_own), (Some("/data/tc.cfg"), false));
     assert_eq!(member.ensemble.voters().count(), 2);
     assert_eq!(member.handshake_ms, 4 * 3000);
+}
+
+/// K103, K104: the name of the file says which version the members are; proposed ones do not count for more than that.
+#[test]
+fn members_have_the_version_of_their_file() {
+    let file = "/data/tc.cfg.dynamic.100000005";
+    let start = |lines: &str, next: &str| {
+        let lines = format!("dataDir=/d\ninitLimit=5\nsyncLimit=4\ndynamicConfigFile={file}\n{lines}");
+        let members = "server.1=a:1:2\nserver.2=b:3:4;2181\n";
+        let world = World::with_config(&lines).and_file("/d/myid", "2").and_file(file, members);
+        let world = world.and_file("/data/tc.cfg.dynamic.next", next).and_flags("-Doxkeeper.ensemble.preview=true");
+        world.start().config().member.unwrap()
+    };
+    let next = "server.2=b:3:4;2181\nversion=200000001";
+    let member = start("reconfigEnabled=true\n", next);
+    assert_eq!((member.ensemble.version(), member.files.has_own), (0x1_0000_0005, true));
+    assert_eq!(member.proposed.unwrap().version(), 0x2_0000_0001);
+    assert_eq!(start("", next).proposed, None, "it cannot change");
+    assert_eq!(start("reconfigEnabled=true\n", "nonsense").proposed, None);
 }

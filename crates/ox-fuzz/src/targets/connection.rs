@@ -62,6 +62,7 @@ impl World {
             sweep_interval_ms: 60_000,
             sweep_per_minute: 10_000,
             sweep_never_used_ms: 0,
+            change_rules: ox_proto::ensemble::ChangeRules::default(),
             local_sessions: LocalSessions::Off,
             leader_serves: true,
             read_only_after_ms: None,

@@ -74,6 +74,13 @@ impl Address {
             .is_ok_and(|ip: IpAddr| ip.to_canonical() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) || ip.is_unspecified())
     }
 
+    /// Whether it means the machine itself; names are not looked up.
+    pub fn is_loopback(&self) -> bool {
+        self.host.is_empty()
+            || self.host.eq_ignore_ascii_case("localhost")
+            || self.host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
+    }
+
     /// Whether the host, once printed, is read as the same host again.
     pub fn is_plain(&self) -> bool {
         self.host.bytes().all(|byte| byte.is_ascii_graphic() && !br"\;|[]".contains(&byte))

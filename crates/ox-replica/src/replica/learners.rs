@@ -1,6 +1,7 @@
 //! What a leader does for its learners' clients.
 
 use super::proposals::{Maker, Proposal};
+use super::reconfig::Changes;
 use super::syncs::Asker;
 use super::{Replica, Role, digest, header};
 use crate::clock::Now;
@@ -10,7 +11,7 @@ use ox_proto::quorum::payload::Touches;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId};
 use ox_tree::auth::Identities;
-use ox_tree::ops::{self, Verdict};
+use ox_tree::ops::Verdict;
 use ox_tree::{State, View};
 use ox_zab::{LinkId, Request};
 
@@ -74,18 +75,22 @@ impl Replica {
         if let Err(code) = owner {
             view.fail_session(code);
         }
+        let change = Changes { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
+        let mut made = op;
         let span = self.proposals.log_mut().record(header(stamp, cxid), |out| {
-            let kind = match ops::prepare(&mut view, op, body, out) {
+            let kind = match change.prepare(&mut view, op, body, out) {
                 Verdict::Txn(kind) => kind,
                 Verdict::Refused(code) => {
                     Body::Error { err: code.code() }.put(out);
                     OpCode::Error
                 }
             };
+            made = kind;
             let digest = (with_digest && kind != OpCode::Error).then(|| digest(view.digest()));
             Some((kind.code(), digest))
         });
         if let Some(span) = span {
+            self.note_reconfig(made, stamp.zxid);
             self.enter(Proposal::new(stamp.zxid, span, maker));
         }
     }

@@ -11,6 +11,7 @@ use crate::limits::ITEM_BYTES;
 use crate::sessions::{Sessions, Touch};
 use crate::submission::{Ask, Submission};
 use bytes::Bytes;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::identities::{RawIds, put_ids};
 use ox_proto::txn::Record;
 use ox_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
@@ -91,6 +92,11 @@ impl Replica {
         self.peer(now, |peer, now_ms, out| peer.on_notification(now_ms, from, note, out));
     }
 
+    /// A server says which configuration is in force.
+    pub fn on_config(&mut self, now: Now, from: ServerId, ensemble: Arc<Ensemble>) {
+        self.peer(now, |peer, now_ms, out| peer.on_config(now_ms, from, ensemble, out));
+    }
+
     /// An election connection has come up or gone down.
     pub fn on_election_link(&mut self, now: Now, server: ServerId, link: Link) {
         self.peer(now, |peer, now_ms, out| peer.on_election_link(now_ms, server, link, out));
@@ -123,7 +129,7 @@ impl Replica {
 
     /// A packet of a peer. [`Self::settle`] follows.
     pub fn on_message(&mut self, now: Now, link: LinkId, message: Message) {
-        if let Message::Proposal(txn) | Message::Inform(txn) = &message
+        if let Message::Proposal(txn) | Message::Inform(txn) | Message::InformAndActivate(txn, _) = &message
             && !is_readable(txn)
         {
             // What is logged must be applied one day, here and at every start.
@@ -284,7 +290,9 @@ impl Replica {
             | Effect::SendSnapshot(_)
             | Effect::LookUp(..)
             | Effect::SendStored(_)
-            | Effect::Close(_) => self.effects.push(effect),
+            | Effect::Close(_)
+            | Effect::Seen(_)
+            | Effect::Activate(..) => self.effects.push(effect),
         }
     }
 
@@ -308,6 +316,7 @@ impl Replica {
     /// Forgets everything that the role had promised.
     fn leave(&mut self) {
         (self.begins, self.staged) = (None, None);
+        self.reconfigures_at = None;
         if self.role == Role::Leader {
             // Nobody has heard of it. What a leader has sent is part of the history, and goes to the disk.
             self.proposals.drop_making();
@@ -465,6 +474,7 @@ impl Replica {
         if let Some((role, _)) = self.begins.take_if(|(_, from)| *from <= reached) {
             self.begin(now, role, state);
         }
+        self.peer(now, |_, _, _| ()); // a role may have waited for this
         while let Some((conn, (submission, at), behind)) = self.syncs.pop(reached) {
             self.in_turn(conn, What::Item(submission, at), state, out);
             for (submission, at) in behind {

@@ -2,12 +2,13 @@
 
 use crate::world::{World, replica_settings};
 use bytes::Bytes;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::{Replica, ReplicaSettings};
 use ox_zab::{
-    ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification, Peer, PeerOptions,
-    PeerSettings, PeerState, Quorum, Quorums, Recovered, Request, ServerId, Standing, Timing, Txn, Vote,
+    Configs, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification, Peer, PeerOptions,
+    PeerSettings, PeerState, Recovered, Request, ServerId, Standing, Timing, Txn, Vote,
 };
 
 /// To the leader, or from a learner.
@@ -21,10 +22,7 @@ fn member(voters: i64, standing: Standing, change: impl FnOnce(&mut ReplicaSetti
     change(&mut settings);
     let peer_settings = PeerSettings {
         server: ServerId(1),
-        kind: LearnerKind::Follower,
-        quorums: Quorums::of(Quorum::majority_of((1..=voters).map(ServerId))),
-        config: Bytes::new(),
-        config_version: 0,
+        configs: Configs::fixed(Ensemble::of_numbers(0, (1..=voters).map(ServerId), []).unwrap()),
         timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options,

@@ -2,12 +2,13 @@
 
 use crate::world::{World, replica_settings};
 use bytes::Bytes;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::{SessionId, Zxid};
 use ox_replica::Replica;
 use ox_tree::State;
 use ox_zab::{
-    ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message, Notification, Peer, PeerOptions,
-    PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing, Vote,
+    Configs, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message, Notification, Peer,
+    PeerOptions, PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Vote,
 };
 
 const LINK: LinkId = LinkId(1);
@@ -25,10 +26,7 @@ pub(crate) struct Leading {
 fn peer(last: Zxid) -> Peer {
     let settings = PeerSettings {
         server: ServerId(1),
-        kind: LearnerKind::Follower,
-        quorums: Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId))),
-        config: Bytes::new(),
-        config_version: 0,
+        configs: Configs::fixed(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap()),
         timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options: PeerOptions::default(),

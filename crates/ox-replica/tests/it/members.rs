@@ -2,14 +2,14 @@
 
 use crate::world::replica_settings;
 use bytes::Bytes;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::TxnHeader;
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::{Now, Replica};
 use ox_tree::State;
 use ox_zab::{
-    DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification,
-    Peer, PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, ServerId, Standing, Timing, Txn,
-    Vote,
+    Configs, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LinkId, Message, Notification, Peer,
+    PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
 };
 
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 };
@@ -20,10 +20,7 @@ fn syncing() -> Replica {
     let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
     let peer_settings = PeerSettings {
         server: ServerId(1),
-        kind: LearnerKind::Follower,
-        quorums: Quorums::of(Quorum::majority_of([ServerId(1), ServerId(2)])),
-        config: Bytes::new(),
-        config_version: 0,
+        configs: Configs::fixed(Ensemble::of_numbers(0, [ServerId(1), ServerId(2)], []).unwrap()),
         timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options: PeerOptions::default(),

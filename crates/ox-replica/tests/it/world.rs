@@ -65,6 +65,7 @@ pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSett
         sweep_interval_ms: 60_000,
         sweep_per_minute: 10_000,
         sweep_never_used_ms: 0,
+        change_rules: ox_proto::ensemble::ChangeRules::default(),
         local_sessions: LocalSessions::Off,
         leader_serves: true,
         read_only_after_ms: None,

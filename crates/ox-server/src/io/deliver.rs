@@ -11,7 +11,10 @@ impl IoThread {
     /// Moves everything the replica has sent into the connections' buffers.
     pub(super) fn deliver(&mut self) {
         let Some(mail) = self.shared.mailboxes[usize::from(self.number)].take() else { return };
-        let Mail { outboxes, accepted, texts } = mail;
+        let Mail { outboxes, accepted, texts, relisten } = mail;
+        if let Some(address) = relisten {
+            self.relisten(address);
+        }
         for (stream, address) in accepted {
             self.add(stream, address);
         }

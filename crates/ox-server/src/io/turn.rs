@@ -1,10 +1,11 @@
 //! The loop of an I/O thread.
 
-use super::accept::{Knock, accept};
+use super::accept::{Knock, accept, bind};
 use super::connection::{Connection, Received};
 use super::figures::TurnFigures;
 use super::leave::Leavers;
 use super::pool::Pool;
+use crate::descriptors::connections_max;
 use crate::java_text;
 use crate::limits::{
     ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, PROVOKED_LINES_AT_ONCE, READ_BYTES,
@@ -127,6 +128,32 @@ impl IoThread {
         self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         (self.listener, self.connections_max) = (Some(listener), connections_max);
         Ok(())
+    }
+
+    /// Listens elsewhere from now on; who is connected stays. If that cannot be, everything stays as it was.
+    pub(super) fn relisten(&mut self, address: SocketAddr) {
+        let backlog = self.shared.config.listen_backlog;
+        let open =
+            |address: SocketAddr| bind(Some(address.ip()).filter(|ip| !ip.is_unspecified()), address.port(), backlog);
+        let before = self.listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let opened = open(address).or_else(|_| {
+            self.listener = None; // it may be in the way
+            open(address)
+        });
+        let opened =
+            opened.inspect_err(|error| tracing::error!(%error, "Error reconfiguring client port to {address}"));
+        let opened =
+            opened.or_else(|error| if self.listener.is_none() { before.map_or(Err(error), open) } else { Err(error) });
+        let listening = opened.and_then(|listener| {
+            let address = listener.local_addr()?;
+            let connections_max = connections_max().map_err(io::Error::other)?;
+            self.listen(listener, connections_max)?;
+            Ok(address)
+        });
+        if let Ok(address) = listening {
+            tracing::info!("binding to port {address}");
+            *self.shared.address.lock() = Some(address);
+        }
     }
 
     /// Runs until the server stops.

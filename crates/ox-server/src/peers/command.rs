@@ -1,11 +1,13 @@
 //! What the replica asks the peers thread to do, and what it is told.
 
 use mio::Waker;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_store::StoredHistory;
 use ox_tree::{Frozen, State};
 use ox_zab::{LinkId, Message, Notification};
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// An order.
 pub(crate) enum Command {
@@ -27,12 +29,16 @@ pub(crate) enum Command {
     Listen(bool),
     /// Let observers connect.
     ServeObservers,
+    /// This configuration is in force, and this one may follow.
+    Config(Arc<Ensemble>, Option<Arc<Ensemble>>),
 }
 
 /// What happened.
 pub(crate) enum Event {
     /// A server says something on the election port.
     Notification(ServerId, Notification),
+    /// A server says which configuration is in force, and it is not the own one.
+    Config(ServerId, Arc<Ensemble>),
     /// An election connection has come up or gone down.
     Election(ServerId, ox_zab::Link),
     /// The leader was reached, or not.

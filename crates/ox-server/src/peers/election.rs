@@ -5,18 +5,20 @@
 
 use super::command::Event;
 use super::dial::{Dialer, Target};
+use super::places::Places;
 use super::socket::Socket;
 use crate::limits::{ELECTION_CONNECTIONS_MAX, ELECTION_INPUT_BYTES_MAX, REDIAL_FIRST, REDIAL_LONGEST};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
-use ox_proto::ensemble::Address;
+use ox_proto::ensemble::{Address, Addresses, Ensemble};
 use ox_proto::quorum::hello::{self, Hello, HelloError, HelloVersion};
 use ox_proto::quorum::notification;
 use ox_zab::{Link, Notification};
 use socket2::TcpKeepalive;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 struct Conn {
@@ -57,6 +59,9 @@ pub(super) struct Elections {
     me: ServerId,
     hello: Vec<u8>,
     config: String,
+    version: i64,
+    /// Whether what others say about it counts.
+    is_dynamic: bool,
     configured: BTreeMap<ServerId, Vec<Address>>,
     handshake: Duration,
     keep_alive: bool,
@@ -66,23 +71,39 @@ pub(super) struct Elections {
 
 impl Elections {
     /// An error if the own addresses are too long to be told.
-    pub(super) fn new(member: &MemberConfig) -> Result<Self, HelloError> {
-        let mine = &member.ensemble.members()[&member.server];
-        let version = if mine.election.len() == 1 { HelloVersion::V1 } else { HelloVersion::V2 };
-        let mut bytes = Vec::new();
-        let hello = Hello { version, server: member.server, addresses: mine.election.clone() };
-        hello.put(&mut bytes)?;
-        let configured = member.ensemble.members().iter().map(|(id, other)| (*id, other.election.clone()));
+    pub(super) fn new(member: &MemberConfig, places: &Places, is_dynamic: bool) -> Result<Self, HelloError> {
         Ok(Self {
             me: member.server,
-            hello: bytes,
-            config: member.ensemble.to_string(),
-            configured: configured.collect(),
+            hello: hello_of(member.server, places)?,
+            config: places.committed().to_string(),
+            version: places.committed().version(),
+            is_dynamic,
+            configured: places.election_addresses(),
             handshake: Duration::from_millis(member.handshake_ms.unsigned_abs()),
             keep_alive: member.keep_alive,
             others: BTreeMap::new(),
             conns: BTreeMap::new(),
         })
+    }
+
+    /// Servers are elsewhere, or others.
+    pub(super) fn reconfigure(&mut self, places: &Places, events: &mut Vec<Event>) {
+        (self.config, self.version) = (places.committed().to_string(), places.committed().version());
+        match hello_of(self.me, places) {
+            Ok(hello) => self.hello = hello,
+            Err(error) => tracing::error!(%error, "the own addresses cannot be told"),
+        }
+        let before = std::mem::replace(&mut self.configured, places.election_addresses());
+        let has_moved = |server: &ServerId| {
+            let (was, is) = (before.get(server), self.configured.get(server));
+            was.is_some() && is.is_some() && was != is
+        };
+        let moved: Vec<ServerId> = self.others.keys().filter(|server| has_moved(server)).copied().collect();
+        for server in moved {
+            if let Some(token) = self.others.get(&server).and_then(|other| other.token) {
+                self.drop_conn(token, events);
+            }
+        }
     }
 
     /// Connections that have not said whose they are.
@@ -246,6 +267,7 @@ impl Elections {
     fn take_notifications(&mut self, token: Token, events: &mut Vec<Event>) -> bool {
         let Some(conn) = self.conns.get_mut(&token) else { return true };
         let Some(server) = conn.server else { return true };
+        let own = self.is_dynamic.then_some((self.config.as_str(), self.version));
         let mut at = 0;
         let is_good = loop {
             match notification::split(&conn.input[at..]) {
@@ -256,6 +278,8 @@ impl Elections {
                         Ok(received) => {
                             let mut note = Notification::from(received.notification);
                             note.has_version = received.version != 0;
+                            let news = received.config.as_deref().and_then(|text| news(text, own));
+                            events.extend(news.map(|ensemble| Event::Config(server, ensemble)));
                             events.push(Event::Notification(server, note));
                         }
                         Err(error) => tracing::warn!(%server, %error, "a notification that cannot be read"),
@@ -312,4 +336,20 @@ impl Elections {
             self.dial(server, dialer, &mut Vec::new());
         }
     }
+}
+
+/// How this server introduces itself.
+fn hello_of(server: ServerId, places: &Places) -> Result<Vec<u8>, HelloError> {
+    let addresses = places.mine().election.clone();
+    let version = if addresses.len() == 1 { HelloVersion::V1 } else { HelloVersion::V2 };
+    let mut bytes = Vec::new();
+    Hello { version, server, addresses }.put(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The configuration that a notification brings, where it is newer than the own one: its text and version.
+fn news(text: &str, own: Option<(&str, i64)>) -> Option<Arc<Ensemble>> {
+    let (_, version) = own.filter(|(own, _)| *own != text)?;
+    let ensemble = Ensemble::parse(text, Addresses::Several).ok()?;
+    (version < ensemble.version()).then(|| Arc::new(ensemble))
 }

@@ -1,6 +1,6 @@
 //! Whom an observer connects to: the leader, or one of the followers that serve observers, each in its turn.
 
-use ox_config::MemberConfig;
+use super::places::Places;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Role};
 use rand::seq::SliceRandom;
@@ -24,20 +24,30 @@ pub(super) struct Choice {
 }
 
 impl Masters {
-    pub(super) fn new(member: &MemberConfig) -> Self {
-        let mut others = member.observer_masters();
-        others.shuffle(&mut rand::rng());
-        let is_observer = member.role() == Role::Observer;
-        Self { is_observer, others, next: 0, delay_ms: member.reconnect_delay_ms }
+    pub(super) fn new(places: &Places, delay_ms: u64) -> Self {
+        let mut masters = Self { is_observer: false, others: Vec::new(), next: 0, delay_ms };
+        masters.reconfigure(places);
+        masters
+    }
+
+    /// Servers are elsewhere, or others.
+    pub(super) fn reconfigure(&mut self, places: &Places) {
+        self.is_observer = places.mine().role == Role::Observer;
+        let mut others = places.observer_masters();
+        let is_new = |other| !self.others.contains(other);
+        if others.len() != self.others.len() || others.iter().any(is_new) {
+            others.shuffle(&mut rand::rng());
+            (self.others, self.next) = (others, 0);
+        }
     }
 
     /// Whom to dial while `leader` leads.
-    pub(super) fn choose(&mut self, leader: ServerId, member: &MemberConfig) -> Option<Choice> {
+    pub(super) fn choose(&mut self, leader: ServerId, places: &Places) -> Option<Choice> {
         if let Some(other) = self.choose_other() {
             return Some(other);
         }
         let pause = if self.is_observer { self.pause() } else { Duration::ZERO };
-        Some(Choice { server: leader, addresses: member.quorum_addresses(leader)?, pause })
+        Some(Choice { server: leader, addresses: places.quorum_addresses(leader)?, pause })
     }
 
     fn choose_other(&mut self) -> Option<Choice> {

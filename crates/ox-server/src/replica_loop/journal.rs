@@ -121,6 +121,8 @@ impl Journal {
                 self.shared.metrics.quit_leading_due_to_disloyal_voter.add(1);
                 "a voter that has elected this leader looks for one again".to_owned()
             }
+            Reason::HandedOver(leader) => format!("server {leader} leads under the new configuration"),
+            Reason::Reconfigured => "changes proposed in reconfig".to_owned(),
             Reason::HigherPromise => "a voter has promised a higher epoch".to_owned(),
         };
         tracing::warn!("Shutdown called. For the reason {why}");
@@ -141,11 +143,11 @@ impl Journal {
                 metrics.learner_proposal_received_count.add(1);
                 self.latency.hears(txn, self.shared.clock.now().wall_ms, metrics);
             }
-            Message::Commit(zxid) => {
+            Message::Commit(zxid) | Message::CommitAndActivate(zxid, _) => {
                 metrics.learner_commit_received_count.add(1);
                 self.latency.hears_commit(*zxid, self.shared.clock.now().wall_ms, metrics);
             }
-            Message::Inform(txn) => {
+            Message::Inform(txn) | Message::InformAndActivate(txn, _) => {
                 metrics.learner_commit_received_count.add(1);
                 self.latency.is_informed(txn, self.shared.clock.now().wall_ms, metrics);
             }

@@ -6,7 +6,9 @@ use crate::limits::LINK_INPUT_BYTES;
 use crate::log_writer::{Job, Report};
 use crate::member::show_config;
 use crate::peers::{Command, Event, Orders};
+use crate::reconfig::{ConfigChange, put_in_force};
 use crate::shared::Shared;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::Now;
 use ox_store::StoredHistory;
@@ -63,6 +65,7 @@ impl ReplicaLoop {
     fn hear(&mut self, now: Now, event: Event) {
         match event {
             Event::Notification(from, note) => self.replica.on_notification(now, from, note),
+            Event::Config(from, ensemble) => self.replica.on_config(now, from, ensemble),
             Event::Election(server, link) => self.replica.on_election_link(now, server, link),
             Event::Dialed(link) => self.replica.on_dialed(now, link),
             Event::Linked(link) => self.replica.on_link(now, link),
@@ -197,7 +200,14 @@ impl ReplicaLoop {
                     journal.looking();
                     orders.push(Command::Listen(false));
                 }
-                Effect::Leave(reason) => journal.left(&reason),
+                Effect::Leave(reason) => {
+                    journal.left(&reason);
+                    orders.push(Command::Listen(false));
+                }
+                Effect::Seen(ensemble) => self.see_config(ensemble).into_iter().for_each(|order| orders.push(order)),
+                Effect::Activate(ensemble, _) => {
+                    self.activate_config(&ensemble).into_iter().for_each(|order| orders.push(order));
+                }
                 Effect::Append(_) | Effect::Commit(_) | Effect::Stage(_) | Effect::Established(_) => (),
                 Effect::UpToDate(_) | Effect::FromLearner(..) | Effect::FromLeader(_) | Effect::Synced(_) => (),
             }
@@ -207,6 +217,24 @@ impl ReplicaLoop {
             consumed.into_iter().for_each(|(link, bytes)| orders.push(Command::Consumed(link, bytes)));
             peers.orders.give(orders.commands);
         }
+    }
+
+    /// Another configuration may follow, or none.
+    fn see_config(&self, ensemble: Arc<Ensemble>) -> Option<Command> {
+        let committed = self.shared.ensemble.read().clone()?;
+        let is_newer = committed.version() < ensemble.version();
+        self.log.push_config(if is_newer { ConfigChange::Proposed(Arc::clone(&ensemble)) } else { ConfigChange::Kept });
+        Some(Command::Config(committed, is_newer.then_some(ensemble)))
+    }
+
+    /// A configuration is in force.
+    fn activate_config(&self, ensemble: &Arc<Ensemble>) -> Option<Command> {
+        put_in_force(&self.shared, ensemble, self.replica.is_serving());
+        let pending =
+            self.replica.as_peer()?.configs().pending().filter(|pending| ensemble.version() < pending.version());
+        let pending = pending.cloned();
+        self.log.push_config(ConfigChange::Committed(Arc::clone(ensemble), pending.clone()));
+        Some(Command::Config(Arc::clone(ensemble), pending))
     }
 
     /// Looks into the stored log, on a thread of its own: that may take a while.

@@ -3,13 +3,14 @@
 use crate::shared::Shared;
 use crate::standing::Standing;
 use ox_config::MemberConfig;
-use ox_proto::ensemble::{Address, Role};
+use ox_proto::ensemble::{Address, Ensemble, Role};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 pub(super) fn conf(shared: &Shared, standing: Standing) -> String {
     let (config, dirs) = (&shared.config, shared.store.dirs());
-    let client_port = shared.address.get().map_or(-1, |address| i32::from(address.port()));
+    let client_port = shared.address.lock().map_or(-1, |address| i32::from(address.port()));
     let lines = [
         ("clientPort", client_port.to_string()),
         ("secureClientPort", "-1".to_owned()),
@@ -26,23 +27,21 @@ pub(super) fn conf(shared: &Shared, standing: Standing) -> String {
     ];
     let mut text: String = lines.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     if let Some(member) = &config.member {
-        put_member(member, &mut text);
+        let ensemble = shared.ensemble.read().clone().unwrap_or_else(|| Arc::new(member.ensemble.clone()));
+        put_member(member, &ensemble, &mut text);
         if standing != Standing::ReadOnly {
-            write!(text, "membership: \n{}", member.ensemble).expect("a string takes every write");
+            write!(text, "membership: \n{ensemble}").expect("a string takes every write");
         }
     }
     text
 }
 
 /// What members say of themselves.
-fn put_member(member: &MemberConfig, text: &mut String) {
+fn put_member(member: &MemberConfig, ensemble: &Ensemble, text: &mut String) {
     let ports = |addresses: &[Address]| addresses.iter().map(|at| at.port.to_string()).collect::<Vec<_>>().join("|");
-    let mine = member.ensemble.members().get(&member.server);
+    let mine = ensemble.members().get(&member.server);
     let (election, quorum) = mine.map(|mine| (ports(&mine.election), ports(&mine.quorum))).unwrap_or_default();
-    let peer_type = match member.role() {
-        Role::Participant => 0,
-        Role::Observer => 1,
-    };
+    let peer_type = i32::from(mine.is_some_and(|mine| mine.role == Role::Observer));
     let (init, sync) = (member.init_ticks, member.sync_ticks);
     write!(
         text,

@@ -30,7 +30,7 @@ pub(super) fn mntr(shared: &Shared, standing: Standing) -> String {
 
 /// What depends on the role.
 fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
-    let Some(member) = &shared.config.member else { return };
+    let Some(ensemble) = shared.ensemble.read().clone() else { return };
     let state = match standing {
         Standing::Alone | Standing::ReadOnly => return,
         Standing::Leader(_) => "leading",
@@ -44,7 +44,7 @@ fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
     if let Standing::Observer(leader) = standing {
         line("observer_master_id", &leader);
     }
-    line("quorum_size", &member.ensemble.voters().count());
+    line("quorum_size", &ensemble.voters().count());
     if let Standing::Follower(Some(observers)) = standing {
         line("synced_observers", &observers);
     }

@@ -320,6 +320,7 @@ impl Process {
                 env.note(format_args!("peer {}: looks for a leader", who.server));
                 self.member.is_listening = false;
             }
+            Effect::Seen(_) | Effect::Activate(..) => unreachable!("configurations are fixed here"),
             Effect::Append(_)
             | Effect::Commit(_)
             | Effect::Stage(_)

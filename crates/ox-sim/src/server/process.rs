@@ -18,13 +18,13 @@ use crate::server::totals::Totals;
 use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_replica::{LocalSessions, Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
 use ox_store::{Opened, OpenedMember, Space, Standing, StartSnapshot, Store};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{Frozen, State};
 use ox_zab::{
-    ElectionSettings, Epoch, Epochs, History, LearnerKind, Peer, PeerOptions, PeerSettings, Quorum, Quorums, Recovered,
-    Timing, Txn,
+    Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerOptions, PeerSettings, Recovered, Timing, Txn,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -243,6 +243,7 @@ fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettin
         sweep_interval_ms: env.plan.sweep_ms,
         sweep_per_minute: env.plan.sweep_per_minute,
         sweep_never_used_ms: env.plan.never_used_ms,
+        change_rules: ox_proto::ensemble::ChangeRules::default(),
         local_sessions: LocalSessions::Off,
         leader_serves: true,
         read_only_after_ms: None,
@@ -250,16 +251,13 @@ fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettin
 }
 
 fn peer_settings(plan: &Plan, who: Who) -> PeerSettings {
-    let quorums = Quorums::of(Quorum::majority_of((0..plan.voters).map(server_id)));
+    let (voters, others) = (0..plan.voters, plan.voters..plan.servers());
+    let ensemble = Ensemble::of_numbers(0, voters.map(server_id), others.map(server_id));
     let server = server_id(who.server);
-    let kind = if quorums.is_voter(server) { LearnerKind::Follower } else { LearnerKind::Observer };
     let (tick_ms, init_ticks, sync_ticks) = (i64::from(plan.tick_ms), plan.init_ticks, plan.sync_ticks);
     PeerSettings {
         server,
-        kind,
-        quorums,
-        config: Bytes::from_static(b"version=0"),
-        config_version: 0,
+        configs: Configs::fixed(ensemble.expect("a plan has voters")),
         timing: Timing { tick_ms, init_ticks, sync_ticks },
         election: ElectionSettings { longest_wait_ms: plan.election_wait_ms, ..ElectionSettings::default() },
         options: PeerOptions::default(),

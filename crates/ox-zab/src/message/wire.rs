@@ -5,7 +5,9 @@ use crate::epoch::Epoch;
 use bytes::Bytes;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::quorum::packet::{Packet, PacketKind, begin_packet, end_packet, put_bare, put_with_data};
-use ox_proto::quorum::payload::{self, AckEpoch, LeaderInfo, LearnerInfo, PROTOCOL_VERSION, Revalidate, Revalidated};
+use ox_proto::quorum::payload::{
+    self, AckEpoch, Activation, LeaderInfo, LearnerInfo, PROTOCOL_VERSION, Revalidate, Revalidated,
+};
 use ox_proto::{DecodeError, Jute, Zxid};
 
 /// The zxid of packets that are about none.
@@ -50,6 +52,12 @@ impl Message {
             Self::Proposal(txn) => put_with_data(out, PacketKind::Proposal, txn.zxid, &txn.record),
             Self::Commit(zxid) => put_bare(out, PacketKind::Commit, *zxid),
             Self::Inform(txn) => put_with_data(out, PacketKind::Inform, txn.zxid, &txn.record),
+            Self::CommitAndActivate(zxid, leader) => {
+                put(out, PacketKind::CommitAndActivate, *zxid, &Activation { leader: *leader, record: &[] });
+            }
+            Self::InformAndActivate(txn, leader) => {
+                put(out, PacketKind::InformAndActivate, txn.zxid, &Activation { leader: *leader, record: &txn.record });
+            }
             Self::NewLeader { epoch, config } => put_with_data(out, PacketKind::NewLeader, epoch.start(), config),
             Self::UpToDate => put_bare(out, PacketKind::UpToDate, NO_ZXID),
             Self::Ack(zxid) => put_bare(out, PacketKind::Ack, *zxid),
@@ -96,11 +104,14 @@ impl Message {
             (PacketKind::Trunc, Side::Leader) => Self::Trunc(zxid),
             (PacketKind::Snap, Side::Leader) => Self::Snap(zxid),
             (PacketKind::Proposal, Side::Leader) => Self::Proposal(txn()?),
-            // A new configuration is agreed on like everything else; nobody here acts on it.
-            (PacketKind::Commit | PacketKind::CommitAndActivate, Side::Leader) => Self::Commit(zxid),
+            (PacketKind::Commit, Side::Leader) => Self::Commit(zxid),
+            (PacketKind::CommitAndActivate, Side::Leader) => {
+                let Activation { leader, .. } = payload::read(data)?;
+                Self::CommitAndActivate(zxid, leader)
+            }
             (PacketKind::InformAndActivate, Side::Leader) => {
-                let payload::Activation { record, .. } = payload::read(data)?;
-                Self::Inform(Txn { zxid, record: chunk.slice_ref(record) })
+                let Activation { leader, record } = payload::read(data)?;
+                Self::InformAndActivate(Txn { zxid, record: chunk.slice_ref(record) }, leader)
             }
             (PacketKind::Inform, Side::Leader) => Self::Inform(txn()?),
             (PacketKind::NewLeader, Side::Leader) => {
@@ -172,7 +183,9 @@ mod tests {
             Message::Snap(zxid),
             Message::Proposal(txn.clone()),
             Message::Commit(zxid),
-            Message::Inform(txn),
+            Message::Inform(txn.clone()),
+            Message::CommitAndActivate(zxid, ServerId(7)),
+            Message::InformAndActivate(txn, ServerId(7)),
             Message::NewLeader { epoch: Epoch(3), config },
             Message::UpToDate,
             Message::Ping(zxid),
@@ -195,20 +208,5 @@ mod tests {
         ] {
             check(&message, Side::Learner);
         }
-    }
-
-    #[test]
-    fn a_new_configuration_is_a_commit() {
-        let mut data = 2_i64.to_be_bytes().to_vec();
-        data.extend_from_slice(b"record");
-        let chunk = Bytes::from(data);
-        let zxid = Zxid::new(1, 4);
-        let read = |kind| {
-            let packet = Packet { kind, zxid, data: Some(&chunk), ids: RawIds::NULL };
-            Message::read(&packet, &chunk, Side::Leader)
-        };
-        assert_eq!(read(PacketKind::CommitAndActivate), Ok(Message::Commit(zxid)));
-        let txn = Txn { zxid, record: Bytes::from_static(b"record") };
-        assert_eq!(read(PacketKind::InformAndActivate), Ok(Message::Inform(txn)));
     }
 }

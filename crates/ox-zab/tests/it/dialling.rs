@@ -1,10 +1,10 @@
 //! The way from an elected leader to its packets.
 
-use bytes::Bytes;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message, Notification, Peer,
-    PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing, Vote,
+    Configs, Effect, Effects, ElectionSettings, Epoch, Epochs, History, Link, LinkId, Message, Notification, Peer,
+    PeerOptions, PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Vote,
 };
 
 const LEADER: ServerId = ServerId(3);
@@ -13,10 +13,7 @@ const LEADER: ServerId = ServerId(3);
 fn follower() -> Peer {
     let settings = PeerSettings {
         server: ServerId(1),
-        kind: LearnerKind::Follower,
-        quorums: Quorums::of(Quorum::majority_of((1..=3).map(ServerId))),
-        config: Bytes::new(),
-        config_version: 0,
+        configs: Configs::fixed(Ensemble::of_numbers(0, (1..=3).map(ServerId), []).unwrap()),
         timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options: PeerOptions::default(),

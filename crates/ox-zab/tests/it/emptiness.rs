@@ -1,10 +1,10 @@
 //! A member without files: when it believes that there is nothing to lose.
 
-use bytes::Bytes;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, Notification, Peer,
-    PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing, Vote,
+    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, Notification, Peer,
+    PeerOptions, PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Vote,
 };
 
 /// Longer than a contradiction takes.
@@ -14,10 +14,7 @@ const LATER_MS: i64 = 1_000;
 fn newcomer() -> Peer {
     let settings = PeerSettings {
         server: ServerId(1),
-        kind: LearnerKind::Follower,
-        quorums: Quorums::of(Quorum::majority_of((1..=3).map(ServerId))),
-        config: Bytes::new(),
-        config_version: 0,
+        configs: Configs::fixed(Ensemble::of_numbers(0, (1..=3).map(ServerId), []).unwrap()),
         timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options: PeerOptions::default(),

@@ -1,11 +1,14 @@
 //! One leader, packet by packet: whom it counts, whom it turns away, and when it gives up.
 
 use bytes::Bytes;
-use ox_proto::Zxid;
+use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
+use ox_proto::txn::{Record, Txn as Body, TxnHeader};
+use ox_proto::{ErrorCode, SessionId, Zxid};
 use ox_zab::{
-    Candidate, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind, LinkId,
-    Message, PeerOptions, Quorum, Quorums, Reason, ServerId, Timing, Txn,
+    Candidate, Configs, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind,
+    LinkId, Message, PeerOptions, Reason, ServerId, Timing, Txn,
 };
+use std::sync::Arc;
 
 const TIMING: Timing = Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 };
 
@@ -24,6 +27,10 @@ fn txn(epoch: u32, counter: u32) -> Txn {
     Txn { zxid: zxid(epoch, counter), record: Bytes::new() }
 }
 
+fn ensemble() -> Ensemble {
+    Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), [ServerId(9)]).unwrap()
+}
+
 fn hello(server: i64, accepted: i64) -> Message {
     let kind = if server < 8 { LearnerKind::Follower } else { LearnerKind::Observer };
     Message::Hello { server: ServerId(server), kind, accepted: Epoch(accepted), config_version: 0 }
@@ -36,15 +43,18 @@ fn to(link: u64, message: Message) -> Effect {
 impl Script {
     /// Server 1 of three (5 is no voter, 9 an observer), elected with a history of epoch 1 that ends at (1,3).
     fn new() -> Self {
+        Self::of(Configs::fixed(ensemble()))
+    }
+
+    fn of(configs: Configs) -> Self {
         let (mut history, mut out) = (History::new(zxid(1, 1), 500, 1 << 20), Effects::new());
         history.push(txn(1, 2));
         history.push(txn(1, 3));
         let epochs = Epochs { accepted: Epoch(1), current: Epoch(1) };
         let options = PeerOptions { snaps_max: 1, diffs_max: 1, ..PeerOptions::default() };
-        let candidate = Candidate { server: ServerId(1), epochs, config: Bytes::new(), config_version: 0, options };
-        let quorums = Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId)));
+        let candidate = Candidate { server: ServerId(1), epochs, options };
         let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
-        let leader = Leader::new(candidate, TIMING, quorums, zxid(1, 3), &mut cx);
+        let leader = Leader::new(candidate, TIMING, configs, zxid(1, 3), &mut cx);
         assert_eq!(out, []);
         Self { leader, history, now_ms: 0, out }
     }
@@ -96,7 +106,7 @@ impl Script {
         let mut script = Self::asking();
         let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
         assert_eq!(script.hears(2, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
-        let new_leader = Message::NewLeader { epoch: Epoch(2), config: Bytes::new() };
+        let new_leader = Message::NewLeader { epoch: Epoch(2), config: Bytes::from(ensemble().to_string()) };
         let expected = [to(2, Message::Diff(zxid(1, 3))), to(2, new_leader)];
         assert_eq!(script.done(DiskDone::CurrentEpoch(Epoch(2))), expected);
         script
@@ -425,4 +435,111 @@ fn k097_a_large_history_may_take_longer_than_the_limit() {
         }
         assert_eq!(all.contains(&Effect::Close(LinkId(3))), !moves);
     }
+}
+
+/// A transaction of the leader's epoch that brings these voters, and the observer 9.
+fn brings(counter: u32, voters: &[i64]) -> (Txn, Arc<Ensemble>) {
+    let zxid = zxid(2, counter);
+    let voters = voters.iter().copied().map(ServerId);
+    let config = Ensemble::of_numbers(zxid.0, voters, [ServerId(9)]).unwrap();
+    let text = config.to_string();
+    let txn = Body::Reconfig { path: "/zookeeper/config".into(), data: Some(text.as_bytes()), version: -1 };
+    let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
+    let mut record = Vec::new();
+    Record { header, txn, digest: None }.put(&mut record);
+    (Txn { zxid, record: record.into() }, Arc::new(config))
+}
+
+/// A leader of servers that take new configurations, the first of which is the epoch's; 2 and 5 follow it.
+fn dynamic() -> Script {
+    let mut script = Script::of(Configs::dynamic(ensemble(), None));
+    script.comes(2, 1);
+    script.comes(5, 1);
+    script.done(DiskDone::AcceptedEpoch(Epoch(2)));
+    let first = Arc::new(ensemble().with_version(zxid(2, 0).0).unwrap());
+    let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
+    let told = script.hears(2, promise.clone());
+    assert_eq!(told, [Effect::Seen(Arc::clone(&first)), Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
+    script.hears(5, promise);
+    script.done(DiskDone::CurrentEpoch(Epoch(2)));
+    let told = script.hears(2, Message::Ack(zxid(2, 0)));
+    assert!(told.contains(&Effect::Activate(first, Some(ServerId(1)))), "{told:?}");
+    assert!(script.hears(5, Message::Ack(zxid(2, 0))).contains(&to(5, Message::UpToDate)));
+    script
+}
+
+fn change(members: &str) -> Change<'_> {
+    Change { members: Some(members), ..Change::default() }
+}
+
+#[test]
+fn k102_a_change_is_judged_by_who_follows() {
+    let mut script = dynamic();
+    let judge = |script: &mut Script, members: &str, from| {
+        let rules = ChangeRules::default();
+        script.leader.judge_change(&change(members), from, zxid(2, 1), rules).map(|changed| changed.version())
+    };
+    let five = "server.1=a:1:2,server.2=b:1:2,server.5=c:1:2";
+    assert_eq!(judge(&mut script, five, zxid(2, 0).0), Ok(zxid(2, 1).0));
+    assert_eq!(judge(&mut script, five, 7), Err(ErrorCode::BadVersion));
+    let strangers = "server.1=a:1:2,server.6=b:1:2,server.7=c:1:2";
+    assert_eq!(judge(&mut script, strangers, -1), Err(ErrorCode::NewConfigNoQuorum));
+    let (txn, _) = brings(1, &[1, 2, 5]);
+    script.with(|leader, cx| leader.propose(cx, [txn]));
+    assert_eq!(judge(&mut script, five, -1), Err(ErrorCode::ReconfigInProgress));
+}
+
+/// P20: both sets of voters agree to the change, and nothing behind it is agreed on before it is in force.
+#[test]
+fn both_configurations_agree_and_then_the_new_one_decides() {
+    let mut script = dynamic();
+    let (txn, config) = brings(1, &[1, 5]);
+    let told = script.with(|leader, cx| leader.propose(cx, [txn]));
+    assert_eq!(told[0], Effect::Seen(Arc::clone(&config)));
+    script.proposes(2);
+    assert_eq!(script.durable(zxid(2, 2)), []);
+    assert_eq!(script.hears(2, Message::Ack(zxid(2, 2))), [], "the new ones have not agreed");
+    let told = script.hears(5, Message::Ack(zxid(2, 1)));
+    let commit = Message::CommitAndActivate(zxid(2, 1), ServerId(1));
+    assert_eq!(
+        told,
+        [Effect::Activate(config, Some(ServerId(1))), to(2, commit.clone()), to(5, commit), Effect::Commit(zxid(2, 1))]
+    );
+    let told = script.hears(5, Message::Ack(zxid(2, 2)));
+    assert_eq!(
+        told,
+        [to(2, Message::Commit(zxid(2, 2))), to(5, Message::Commit(zxid(2, 2))), Effect::Commit(zxid(2, 2))]
+    );
+}
+
+/// Who comes while a change is proposed gets its history when that is in force: NEWLEADER names the newest members.
+#[test]
+fn newcomers_wait_for_a_change() {
+    let mut script = dynamic();
+    script.comes(3, 2);
+    let (txn, config) = brings(1, &[1, 2]);
+    script.with(|leader, cx| leader.propose(cx, [txn]));
+    assert_eq!(script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
+    script.durable(zxid(2, 1));
+    let told = script.hears(2, Message::Ack(zxid(2, 1)));
+    let named = Message::NewLeader { epoch: Epoch(2), config: Bytes::from(config.to_string()) };
+    assert_eq!(told.last(), Some(&to(3, named)), "{told:?}");
+}
+
+#[test]
+fn a_leader_that_is_removed_names_who_has_most_and_waits_for_the_others_to_leave() {
+    let mut script = dynamic();
+    let (txn, _) = brings(1, &[2, 5]);
+    script.with(|leader, cx| leader.propose(cx, [txn]));
+    script.proposes(2);
+    script.durable(zxid(2, 2));
+    assert_eq!(script.hears(5, Message::Ack(zxid(2, 2))), [], "one of two is no quorum of the new ones");
+    let told = script.hears(2, Message::Ack(zxid(2, 1)));
+    assert!(told.contains(&to(2, Message::CommitAndActivate(zxid(2, 1), ServerId(5)))), "{told:?}");
+    assert_eq!(told.last(), Some(&Effect::Commit(zxid(2, 1))), "the rest is for the successor");
+    assert_eq!(script.hears(2, Message::Ack(zxid(2, 2))), []);
+    script.with(|leader, _| leader.on_applied(zxid(2, 1)));
+    assert_eq!(script.with(|leader, cx| leader.flush(cx)), [], "they have not left");
+    script.with(|leader, _| leader.on_link_gone(LinkId(5)));
+    assert_eq!(script.with(|leader, cx| leader.flush(cx)), [Effect::Leave(Reason::HandedOver(ServerId(5)))]);
 }

@@ -48,6 +48,7 @@ fn claim() -> Claim {
         epochs: Epochs { accepted: Epoch(2), current: Epoch(1) },
         last: zxid(1, 3),
         config_version: 0,
+        is_dynamic: false,
         wants_snapshot: false,
         standing: Standing::History,
     }

@@ -1,23 +1,22 @@
 //! What the configuration may say about a member, one option after the other.
 
-use bytes::Bytes;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_zab::{
-    Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification, Peer,
-    PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, Standing, Timing, Vote,
+    Configs, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification,
+    Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, Standing, Timing, Vote,
 };
 
 const ME: ServerId = ServerId(3);
 
 /// Server 3, one of three voters or an observer of two.
 fn member(kind: LearnerKind, options: PeerOptions) -> Peer {
-    let voters: &[i64] = if kind == LearnerKind::Follower { &[1, 2, 3] } else { &[1, 2] };
+    let (voters, observers) = [1, 2, 3].split_at(if kind == LearnerKind::Follower { 3 } else { 2 });
+    let servers = |numbers: &[i64]| numbers.iter().copied().map(ServerId).collect::<Vec<_>>();
+    let ensemble = Ensemble::of_numbers(0, servers(voters), servers(observers)).unwrap();
     let settings = PeerSettings {
         server: ME,
-        kind,
-        quorums: Quorums::of(Quorum::majority_of(voters.iter().copied().map(ServerId))),
-        config: Bytes::new(),
-        config_version: 0,
+        configs: Configs::fixed(ensemble),
         timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options,

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message,
-    Notification, Peer, PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Reason, Recovered, ServerId, Standing,
-    Timing, Txn, Vote,
+    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId,
+    Message, Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing,
+    Txn, Vote,
 };
 
 const LINK: LinkId = LinkId(7);
@@ -24,10 +25,7 @@ impl Script {
     fn new(standing: Standing) -> (Self, Effects) {
         let settings = PeerSettings {
             server: ServerId(1),
-            kind: LearnerKind::Follower,
-            quorums: Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId))),
-            config: Bytes::new(),
-            config_version: 0,
+            configs: Configs::fixed(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap()),
             timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
             election: ElectionSettings::default(),
             options: PeerOptions::default(),

@@ -6,13 +6,16 @@
 
 use crate::hall::Dice;
 use bytes::Bytes;
-use ox_proto::Zxid;
+use ox_proto::ensemble::{Addresses, Change, ChangeRules, Ensemble};
+use ox_proto::txn::{Record, Txn as Body, TxnHeader};
+use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message,
-    Notification, Peer, PeerOptions, PeerSettings, PeerState, Quorum, Quorums, Recovered, ServerId, Standing, Timing,
+    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId,
+    Message, Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing,
     Txn, Vote,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// How many transactions peers keep in memory: few, so that snapshots are needed.
 const KEPT_MAX: usize = 8;
@@ -24,6 +27,9 @@ struct Disk {
     is_founded: bool,
     log: Vec<Txn>,
     epochs: Epochs,
+    /// The configuration in force, and one that may follow.
+    config: Ensemble,
+    proposed: Option<Ensemble>,
 }
 
 /// Work that has been given to a disk and is not done.
@@ -31,6 +37,8 @@ struct Disk {
 enum Work {
     Append(Txn),
     Job(DiskJob, Vec<Txn>),
+    Proposed(Arc<Ensemble>),
+    Committed(Arc<Ensemble>),
 }
 
 struct Server {
@@ -66,7 +74,7 @@ enum Packet {
 }
 
 enum Event {
-    Note(ServerId, Notification),
+    Note(ServerId, Notification, Arc<Ensemble>),
     ElectionLink(ServerId, Link),
     Dial(ServerId),
     Packet(LinkId, Packet),
@@ -85,7 +93,7 @@ struct Wire {
 pub(crate) struct Realm {
     pub(crate) now_ms: i64,
     pub(crate) dice: Dice,
-    quorums: Quorums,
+    ensemble: Ensemble,
     servers: BTreeMap<ServerId, Server>,
     wires: BTreeMap<LinkId, Wire>,
     events: BTreeMap<(i64, u64), (ServerId, u64, Event)>,
@@ -99,16 +107,45 @@ pub(crate) struct Realm {
     leaders: BTreeMap<i64, ServerId>,
     next_value: u64,
     pub(crate) writes: bool,
+    /// Whether the ensemble changes too.
+    pub(crate) changes: bool,
+    pub(crate) is_dynamic: bool,
+    /// Every configuration that was ever heard of.
+    configs: BTreeMap<i64, Arc<Ensemble>>,
     pub(crate) marks: BTreeMap<&'static str, usize>,
     pub(crate) verbose: bool,
 }
 
+fn ensemble(version: i64, voters: impl Iterator<Item = i64>, observers: impl Iterator<Item = i64>) -> Ensemble {
+    Ensemble::of_numbers(version, voters.map(ServerId), observers.map(ServerId)).unwrap()
+}
+
+/// A transaction that brings a configuration.
+fn record_of(config: &Ensemble, zxid: Zxid) -> Bytes {
+    let text = config.to_string();
+    let txn = Body::Reconfig { path: "/zookeeper/config".into(), data: Some(text.as_bytes()), version: -1 };
+    let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
+    let mut out = Vec::new();
+    Record { header, txn, digest: None }.put(&mut out);
+    out.into()
+}
+
+fn config_of(txn: &Txn) -> Option<Ensemble> {
+    let Body::Reconfig { data: Some(text), .. } = Record::decode(&txn.record).ok()?.txn else { return None };
+    Ensemble::parse(std::str::from_utf8(text).ok()?, Addresses::One).ok()
+}
+
 impl Realm {
+    /// The same, of servers that take new configurations.
+    pub(crate) fn dynamic(seed: u64, voters: i64, observers: i64) -> Self {
+        Self { is_dynamic: true, changes: true, ..Self::new(seed, voters, observers) }
+    }
+
     pub(crate) fn new(seed: u64, voters: i64, observers: i64) -> Self {
         let mut realm = Self {
             now_ms: 0,
             dice: Dice::new(seed),
-            quorums: Quorums::of(Quorum::majority_of((1..=voters).map(ServerId))),
+            ensemble: ensemble(0, 1..=voters, voters + 1..=voters + observers),
             servers: BTreeMap::new(),
             wires: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -121,6 +158,9 @@ impl Realm {
             leaders: BTreeMap::new(),
             next_value: 0,
             writes: true,
+            changes: false,
+            is_dynamic: false,
+            configs: BTreeMap::new(),
             marks: BTreeMap::new(),
             verbose: false,
         };
@@ -129,6 +169,8 @@ impl Realm {
                 is_founded: false,
                 log: Vec::new(),
                 epochs: Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO },
+                config: realm.ensemble.clone(),
+                proposed: None,
             };
             realm.servers.insert(ServerId(id), Server { disk, process: None, boot: 0 });
             realm.plan(0, ServerId(id), Event::Start);
@@ -190,28 +232,33 @@ impl Realm {
         let server = self.servers.get_mut(&ServerId(id)).unwrap();
         assert!(server.process.is_none());
         let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
-        server.disk = Disk { is_founded: false, log: Vec::new(), epochs };
+        let Disk { config, proposed, .. } = server.disk.clone();
+        server.disk = Disk { is_founded: false, log: Vec::new(), epochs, config, proposed };
     }
 
     pub(crate) fn start(&mut self, id: i64) {
         let id = ServerId(id);
-        let quorums = self.quorums.clone();
+        let is_dynamic = self.is_dynamic;
         let server = self.servers.get_mut(&id).unwrap();
         if server.process.is_some() {
             return;
         }
         let log = server.disk.log.clone();
+        let configs = if is_dynamic {
+            // What the log says counts as much as the file.
+            let logged = log.iter().filter_map(config_of);
+            let proposed = logged.chain(server.disk.proposed.clone()).max_by_key(Ensemble::version);
+            Configs::dynamic(server.disk.config.clone(), proposed)
+        } else {
+            Configs::fixed(self.ensemble.clone())
+        };
         let mut history = History::new(Zxid::ZERO, KEPT_MAX, 1 << 20);
         let skip = log.len().saturating_sub(KEPT_MAX);
         history.restart(skip.checked_sub(1).map_or(Zxid::ZERO, |at| log[at].zxid));
         log[skip..].iter().for_each(|txn| history.push(txn.clone()));
-        let kind = if quorums.is_voter(id) { LearnerKind::Follower } else { LearnerKind::Observer };
         let settings = PeerSettings {
             server: id,
-            kind,
-            quorums,
-            config: Bytes::from_static(b"version=0"),
-            config_version: 0,
+            configs,
             timing: Timing { tick_ms: 100, init_ticks: 20, sync_ticks: 10 },
             election: ElectionSettings { longest_wait_ms: 2_000, ..ElectionSettings::default() },
             options: PeerOptions { serves_observers: true, observer_rest_ms: 50, ..PeerOptions::default() },
@@ -316,7 +363,8 @@ impl Realm {
         }
         match effect {
             Effect::Notify(to, note) if self.works(id, to) && self.servers[&to].process.is_some() => {
-                self.post(u64::MAX, to, Event::Note(id, note));
+                let config = Arc::clone(self.process(id).peer.configs().committed());
+                self.post(u64::MAX, to, Event::Note(id, note, config));
             }
             Effect::Dial(leader) => self.post(u64::MAX - 1, id, Event::Dial(leader)),
             Effect::Send(link, message) => self.send(id, link, Packet::Message(message)),
@@ -359,9 +407,27 @@ impl Realm {
                 self.mark("joined");
                 self.serve(id);
             }
-            Effect::Leave(_) => {
+            Effect::Leave(ref reason) => {
+                if matches!(reason, Reason::HandedOver(_)) {
+                    self.mark("handed over");
+                }
                 let process = self.process(id);
                 (process.is_serving, process.staged, process.checked) = (false, None, 0);
+            }
+            Effect::Seen(config) => {
+                self.hear_of(&config);
+                self.process(id).work.push_back(Work::Proposed(config));
+                self.work(id);
+            }
+            Effect::Activate(config, _) => {
+                self.mark(if Epoch::of(Zxid(config.version())).start().0 == config.version() {
+                    "numbered"
+                } else {
+                    "changed"
+                });
+                self.hear_of(&config);
+                self.process(id).work.push_back(Work::Committed(config));
+                self.work(id);
             }
             Effect::FromLeader(Message::Ping(zxid)) => {
                 let link = self.process(id).peer.learner().unwrap().link();
@@ -435,6 +501,16 @@ impl Realm {
                     if self.dice.below(4) == 0 {
                         break;
                     }
+                    continue;
+                }
+                Work::Proposed(config) => {
+                    disk.proposed = Some(Ensemble::clone(&config)).filter(|new| disk.config.version() < new.version());
+                    continue;
+                }
+                Work::Committed(config) => {
+                    assert!(disk.config.version() < config.version(), "a configuration went back");
+                    disk.config = Ensemble::clone(&config);
+                    disk.proposed = disk.proposed.take().filter(|new| disk.config.version() < new.version());
                     continue;
                 }
                 Work::Job(job, content) => {
@@ -544,7 +620,9 @@ impl Realm {
     }
 
     fn dial(&mut self, id: ServerId, leader: ServerId) {
-        let master = if self.quorums.is_voter(id) { None } else { self.master() };
+        let process = self.servers[&id].process.as_ref();
+        let observes = process.is_some_and(|process| process.peer.configs().kind_of(id) == LearnerKind::Observer);
+        let master = if observes { self.master() } else { None };
         if master.is_some() {
             self.mark("observed followers");
         }
@@ -597,9 +675,10 @@ impl Realm {
         let vote = Vote { leader: ServerId(leader), zxid: Zxid(i64::MAX), epoch: i64::from(i32::MAX) };
         let note = Notification { state: PeerState::Looking, vote, round, has_version: true };
         for to in self.servers.keys().copied().collect::<Vec<_>>() {
-            for from in self.quorums.voters() {
+            for from in self.ensemble.voters().collect::<Vec<_>>() {
                 if self.servers[&to].process.is_some() {
-                    self.post(u64::MAX, to, Event::Note(from, note));
+                    let config = Arc::new(self.ensemble.clone());
+                    self.post(u64::MAX, to, Event::Note(from, note, config));
                 }
             }
         }
@@ -609,18 +688,57 @@ impl Realm {
         if self.writes {
             self.next_value += 1;
             let value = self.next_value;
+            let wanted = (self.changes && self.dice.below(12) == 0).then(|| self.some_members());
             let process = self.process(id);
             if process.is_serving
                 && let Some(leader) = process.peer.leader()
             {
                 let zxid = leader.next().unwrap();
-                let txn = Txn { zxid, record: Bytes::from(value.to_string()) };
+                let change = wanted.and_then(|members| {
+                    let change = Change { members: Some(&members), ..Change::default() };
+                    let rules = ChangeRules { standalone_enabled: false, ..ChangeRules::default() };
+                    leader.judge_change(&change, -1, zxid, rules).ok()
+                });
+                let record = change.map_or_else(|| Bytes::from(value.to_string()), |change| record_of(&change, zxid));
+                let txn = Txn { zxid, record };
                 self.step(id, |peer, now, out| peer.propose(now, [txn.clone()], out));
                 self.append(id, txn);
             }
         }
         let in_ms = self.dice.below(40) + 1;
         self.plan(in_ms, id, Event::Write);
+    }
+
+    /// Members that somebody might want, each in any role or in none.
+    fn some_members(&mut self) -> String {
+        let (mut voters, mut observers) = (Vec::new(), Vec::new());
+        for id in self.everybody() {
+            match self.dice.below(5) {
+                0 => observers.push(id),
+                1 => (),
+                _ => voters.push(id),
+            }
+        }
+        let voters = if voters.is_empty() { vec![1] } else { voters };
+        observers.retain(|id| !voters.contains(id));
+        let text = ensemble(0, voters.into_iter(), observers.into_iter()).to_string();
+        text.replace("\nversion=0", "")
+    }
+
+    /// A version is one configuration.
+    fn hear_of(&mut self, config: &Arc<Ensemble>) {
+        let known = self.configs.entry(config.version()).or_insert_with(|| Arc::clone(config));
+        assert_eq!(known, config, "two configurations of one version");
+    }
+
+    /// The configuration that everybody has; none if they differ.
+    pub(crate) fn config(&self) -> Option<Arc<Ensemble>> {
+        let mut all = self.servers.values().map(|server| server.process.as_ref().map(|process| process.peer.configs()));
+        let first = all.next()??;
+        let same = |configs: Option<&Configs>| {
+            configs.is_some_and(|configs| configs.pending().is_none() && configs.committed() == first.committed())
+        };
+        (first.pending().is_none() && all.all(same)).then(|| Arc::clone(first.committed()))
     }
 
     pub(crate) fn run(&mut self, ms: i64) {
@@ -641,7 +759,10 @@ impl Realm {
 
     fn handle(&mut self, id: ServerId, event: Event) {
         match event {
-            Event::Note(from, note) => self.step(id, |peer, now, out| peer.on_notification(now, from, note, out)),
+            Event::Note(from, note, config) => {
+                self.step(id, |peer, now, out| peer.on_config(now, from, config, out));
+                self.step(id, |peer, now, out| peer.on_notification(now, from, note, out));
+            }
             Event::ElectionLink(server, link) => {
                 self.step(id, |peer, now, out| peer.on_election_link(now, server, link, out));
             }
@@ -659,6 +780,7 @@ impl Realm {
                 if self.process(id).peer.deadline().is_some_and(|deadline| deadline <= now) {
                     self.step(id, |peer, now, out| peer.on_time(now, out));
                 }
+                self.step(id, |_, _, _| ()); // who waits for what is applied looks
                 self.plan(10, id, Event::Tick);
             }
             Event::Write => self.write(id),

@@ -35,6 +35,8 @@ pub(crate) fn free_port() -> u16 {
 /// The members; a process that runs is in its place.
 pub(crate) struct Ensemble {
     home: PathBuf,
+    settings: String,
+    servers: Vec<String>,
     properties: &'static [&'static str],
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) processes: Vec<Option<Process>>,
@@ -80,35 +82,57 @@ impl Ensemble {
     ) -> Self {
         let count = voters + observers;
         let ports: Vec<[u16; 2]> = (0..count).map(|_| [free_port(), free_port()]).collect();
-        let mut addresses = Vec::new();
-        for at in 0..count {
-            let (directory, port, id) = (home.join((at + 1).to_string()), free_port(), at + 1);
-            std::fs::create_dir_all(directory.join("data")).unwrap();
-            std::fs::write(directory.join("data/myid"), format!("{id}\n")).unwrap();
-            let mut text = format!(
-                "dataDir=data\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\n\
-                 syncLimit=4\nmaxSessionTimeout=60000\nmaxClientCnxns=0\npreAllocSize=1024\n\
-                 4lw.commands.whitelist=*\n{settings}\n"
-            );
-            for (to, ports) in ports.iter().enumerate() {
-                let [(host, quorum), (_, election)] = ports.map(|port| way(at, to, port));
+        let lines = |from: usize| -> Vec<String> {
+            let line = |(to, ports): (usize, &[u16; 2])| {
+                let [(host, quorum), (_, election)] = ports.map(|port| way(from, to, port));
                 let role = if to < voters { "participant" } else { "observer" };
-                text.push_str(&format!("server.{}=127.0.0.{host}:{quorum}:{election}:{role}\n", to + 1));
-            }
-            std::fs::write(directory.join("zoo.cfg"), text).unwrap();
-            addresses.push((Ipv4Addr::LOCALHOST, port).into());
-        }
-        let processes = (0..count).map(|_| None).collect();
-        let mut ensemble = Self { home: home.to_owned(), properties, addresses, processes };
+                format!("server.{}=127.0.0.{host}:{quorum}:{election}:{role}\n", to + 1)
+            };
+            ports.iter().enumerate().map(line).collect()
+        };
+        let (home, settings, servers) = (home.to_owned(), settings.to_owned(), lines(0));
+        let (addresses, processes) = (Vec::new(), Vec::new());
+        let mut ensemble = Self { home, settings, servers, properties, addresses, processes };
+        (0..count).for_each(|at| ensemble.prepare(&lines(at).concat()));
         (0..count).for_each(|at| ensemble.launch(at));
         (0..count).for_each(|at| ensemble.wait_until_serving(at));
         ensemble
     }
 
+    /// Prepares a server that is in nobody's configuration but its own. Returns where it is, and how it is described.
+    pub(crate) fn join(&mut self, role: &str) -> (usize, String) {
+        let (at, id) = (self.addresses.len(), self.addresses.len() + 1);
+        let addresses = format!("127.0.0.1:{}:{}", free_port(), free_port());
+        self.servers.push(format!("server.{id}={addresses}:{role}\n"));
+        self.prepare(&self.servers.concat());
+        (at, addresses)
+    }
+
+    /// Writes the files of the next server.
+    fn prepare(&mut self, servers: &str) {
+        let id = self.addresses.len() + 1;
+        let (directory, port) = (self.directory(id - 1), free_port());
+        std::fs::create_dir_all(directory.join("data")).unwrap();
+        std::fs::write(directory.join("data/myid"), format!("{id}\n")).unwrap();
+        let text = format!(
+            "dataDir=data\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\n\
+                 syncLimit=4\nmaxSessionTimeout=60000\nmaxClientCnxns=0\npreAllocSize=1024\n\
+                 4lw.commands.whitelist=*\n{}\n{servers}",
+            self.settings
+        );
+        std::fs::write(directory.join("zoo.cfg"), text).unwrap();
+        self.addresses.push((Ipv4Addr::LOCALHOST, port).into());
+        self.processes.push(None);
+    }
+
+    pub(crate) fn directory(&self, at: usize) -> PathBuf {
+        self.home.join((at + 1).to_string())
+    }
+
     /// Starts a member without waiting for anything.
     pub(crate) fn launch(&mut self, at: usize) {
         let arguments = [&["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"], self.properties].concat();
-        self.processes[at] = Some(Process::start(&arguments, &self.home.join((at + 1).to_string())));
+        self.processes[at] = Some(Process::start(&arguments, &self.directory(at)));
     }
 
     /// Waits until a member that has just been started serves clients.

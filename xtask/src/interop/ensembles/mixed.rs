@@ -99,7 +99,27 @@ impl Mixed {
         for (name, value) in &self.properties {
             spec = spec.property(name, value);
         }
+        let spec = spec.keeping_config();
         if software == Software::Oxkeeper { spec.property("oxkeeper.ensemble.preview", true) } else { spec }
+    }
+
+    /// A server that is in nobody's configuration but its own, as participant. Returns where it is, and how others
+    /// would describe it without a role.
+    pub(super) fn join(&mut self, home: &Path, letter: char) -> Result<(usize, String)> {
+        let (at, id) = (self.len(), self.len() + 1);
+        let address = format!("127.0.0.1:{}:{}", free_port()?, free_port()?);
+        self.lines.push((format!("server.{id}"), format!("{address}:participant")));
+        let dir = home.join(id.to_string());
+        fs::create_dir_all(dir.join("data"))?;
+        fs::write(dir.join("data/myid"), format!("{id}\n"))?;
+        self.members.push(Member { software: software(letter), dir, port: free_port()?, process: None });
+        self.launch_all(&[at])?;
+        Ok((at, address))
+    }
+
+    /// A file of a member; none if there is no such file.
+    pub(super) fn file(&self, at: usize, name: &str) -> Option<String> {
+        fs::read_to_string(self.members[at].dir.join(name)).ok()
     }
 
     /// Starts members together and waits until they serve.

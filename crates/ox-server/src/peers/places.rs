@@ -1,0 +1,90 @@
+//! Where the servers of the ensemble are, as far as the configurations say.
+
+use ox_config::MemberConfig;
+use ox_proto::ServerId;
+use ox_proto::ensemble::{Address, Ensemble, Member, Role};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The places of all servers that may be spoken to.
+pub(super) struct Places {
+    committed: Arc<Ensemble>,
+    proposed: Option<Arc<Ensemble>>,
+    /// Where this server is. One that is in no configuration stays where it was.
+    mine: Member,
+    listen_on_all_ips: bool,
+    /// Where followers listen for observers, if they serve them.
+    observer_port: Option<u16>,
+}
+
+impl Places {
+    /// None if this server is not in its own configuration.
+    pub(super) fn new(member: &MemberConfig) -> Option<Self> {
+        let mine = member.ensemble.members().get(&member.server)?.clone();
+        let proposed = member.proposed.clone().map(Arc::new);
+        let committed = Arc::new(member.ensemble.clone());
+        let (listen_on_all_ips, observer_port) = (member.listen_on_all_ips, member.observer_master_port);
+        Some(Self { committed, proposed, mine, listen_on_all_ips, observer_port })
+    }
+
+    /// Another configuration is in force, or proposed.
+    pub(super) fn set(&mut self, me: ServerId, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
+        if let Some(mine) = committed.members().get(&me) {
+            self.mine = mine.clone();
+        }
+        (self.committed, self.proposed) = (committed, proposed);
+    }
+
+    pub(super) fn committed(&self) -> &Ensemble {
+        &self.committed
+    }
+
+    pub(super) fn mine(&self) -> &Member {
+        &self.mine
+    }
+
+    /// Where a leader listens for learners.
+    pub(super) fn quorum_addresses(&self, server: ServerId) -> Option<Vec<Address>> {
+        let ensembles = std::iter::once(&self.committed).chain(&self.proposed);
+        ensembles.into_iter().find_map(|ensemble| ensemble.members().get(&server)).map(|member| member.quorum.clone())
+    }
+
+    /// Where servers listen for notifications.
+    pub(super) fn election_addresses(&self) -> BTreeMap<ServerId, Vec<Address>> {
+        let proposed = self.proposed.iter().flat_map(|ensemble| ensemble.members());
+        let members = proposed.chain(self.committed.members());
+        members.map(|(id, member)| (*id, member.election.clone())).collect()
+    }
+
+    /// Where this server listens for learners when it leads.
+    pub(super) fn quorum_binds(&self) -> Vec<Address> {
+        self.binds(&self.mine.quorum)
+    }
+
+    /// Where this server listens for notifications.
+    pub(super) fn election_binds(&self) -> Vec<Address> {
+        self.binds(&self.mine.election)
+    }
+
+    /// Where observers find followers that serve them, by follower; none if they are to go to the leader.
+    pub(super) fn observer_masters(&self) -> Vec<(ServerId, Vec<Address>)> {
+        let Some(port) = self.observer_port else { return Vec::new() };
+        let voters = self.committed.members().iter().filter(|(_, member)| member.role == Role::Participant);
+        voters.map(|(id, member)| (*id, at_port(member, port))).collect()
+    }
+
+    /// Where this server listens for observers when it follows.
+    pub(super) fn observer_master_binds(&self) -> Vec<Address> {
+        self.observer_port.map_or_else(Vec::new, |port| self.binds(&at_port(&self.mine, port)))
+    }
+
+    fn binds(&self, addresses: &[Address]) -> Vec<Address> {
+        let on_all = |address: &Address| Address::new("0.0.0.0", address.port);
+        let bind = |address: &Address| if self.listen_on_all_ips { on_all(address) } else { address.clone() };
+        addresses.iter().map(bind).collect()
+    }
+}
+
+fn at_port(member: &Member, port: u16) -> Vec<Address> {
+    member.quorum.iter().map(|address| Address::new(&address.host, port)).collect()
+}

@@ -1,0 +1,180 @@
+//! One member and the configurations it hears of: which it believes, and what becomes of it.
+
+use bytes::Bytes;
+use ox_proto::ensemble::Ensemble;
+use ox_proto::txn::{Record, Txn as Body, TxnHeader};
+use ox_proto::{SessionId, Zxid};
+use ox_zab::{
+    Configs, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message,
+    Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
+};
+use std::sync::Arc;
+
+const LINK: LinkId = LinkId(7);
+
+fn ensemble(version: i64, voters: &[i64], observers: &[i64]) -> Arc<Ensemble> {
+    let ids = |ids: &[i64]| ids.iter().copied().map(ServerId).collect::<Vec<_>>();
+    Arc::new(Ensemble::of_numbers(version, ids(voters), ids(observers)).unwrap())
+}
+
+fn brings(counter: u32, config: &Ensemble) -> Txn {
+    let (zxid, text) = (Zxid::new(1, counter), config.to_string());
+    let txn = Body::Reconfig { path: "/zookeeper/config".into(), data: Some(text.as_bytes()), version: -1 };
+    let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
+    let mut record = Vec::new();
+    Record { header, txn, digest: None }.put(&mut record);
+    Txn { zxid, record: record.into() }
+}
+
+struct Member {
+    peer: Peer,
+}
+
+impl Member {
+    /// Server 1 of three, which looks for a leader; 4 observes.
+    fn new(configs: impl FnOnce(Ensemble) -> Configs) -> Self {
+        let settings = PeerSettings {
+            server: ServerId(1),
+            configs: configs(Ensemble::clone(&ensemble(0, &[1, 2, 3], &[4]))),
+            timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
+            election: ElectionSettings::default(),
+            options: PeerOptions::default(),
+        };
+        let epochs = Epochs { accepted: Epoch(0), current: Epoch(0) };
+        let history = History::new(Zxid::ZERO, 500, 1 << 20);
+        let mut peer = Peer::new(settings, Recovered { epochs, history, standing: Standing::History });
+        peer.start(0, &mut Effects::new());
+        Self { peer }
+    }
+
+    fn dynamic() -> Self {
+        Self::new(|ensemble| Configs::dynamic(ensemble, None))
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Peer, &mut Effects)) -> Effects {
+        let mut out = Effects::new();
+        step(&mut self.peer, &mut out);
+        self.peer.flush(10, &mut out);
+        out
+    }
+
+    fn hears(&mut self, message: Message) -> Effects {
+        self.step(|peer, out| peer.on_message(10, LINK, message, out))
+    }
+
+    fn hears_of(&mut self, from: i64, config: &Arc<Ensemble>) -> Effects {
+        self.step(|peer, out| peer.on_config(10, ServerId(from), Arc::clone(config), out))
+    }
+
+    /// Follows server 3, which is established with the configuration of version (1,0).
+    fn following() -> Self {
+        let mut member = Self::dynamic();
+        let vote = Vote { leader: ServerId(3), zxid: Zxid::ZERO, epoch: 0 };
+        for (from, state) in [(2, PeerState::Following), (3, PeerState::Leading)] {
+            let note = Notification { state, vote, round: 1, has_version: true };
+            member.step(|peer, out| peer.on_notification(10, ServerId(from), note, out));
+        }
+        member.step(|peer, out| peer.on_dialed(10, Some(LINK), out));
+        member.hears(Message::LeaderInfo(Epoch(1)));
+        member.step(|peer, out| peer.on_done(10, DiskJob::AcceptedEpoch(Epoch(1)).done(), out));
+        member.hears(Message::Diff(Zxid::ZERO));
+        let config = ensemble(Zxid::new(1, 0).0, &[1, 2, 3], &[4]);
+        let new_leader = Message::NewLeader { epoch: Epoch(1), config: Bytes::from(config.to_string()) };
+        let told = member.hears(new_leader);
+        let current = Effect::Disk(DiskJob::CurrentEpoch(Epoch(1)));
+        assert_eq!(
+            told,
+            [Effect::Seen(Arc::clone(&config)), current],
+            "it is on disk before the history is acknowledged"
+        );
+        member.step(|peer, out| peer.on_done(10, DiskJob::CurrentEpoch(Epoch(1)).done(), out));
+        assert_eq!(member.hears(Message::UpToDate)[0], Effect::Activate(config, None));
+        member
+    }
+
+    /// The same, and a configuration is proposed as the first transaction.
+    fn proposed(config: &Arc<Ensemble>) -> Self {
+        let mut member = Self::following();
+        let txn = brings(1, config);
+        let told = member.hears(Message::Proposal(txn.clone()));
+        assert_eq!(told, [Effect::Seen(Arc::clone(config)), Effect::Append(txn)]);
+        member.step(|peer, out| peer.on_durable(10, Zxid::new(1, 1), out));
+        member
+    }
+
+    fn applies(&mut self) -> Effects {
+        self.step(|peer, _| peer.on_applied(Zxid::new(1, 1)))
+    }
+}
+
+/// K102: who is in no configuration cannot impose one, nor can anybody on who has a leader.
+#[test]
+fn k102_only_who_is_known_is_believed_and_only_without_a_leader() {
+    let newer = ensemble(9, &[1, 2, 3, 5], &[]);
+    let mut member = Member::dynamic();
+    assert_eq!(member.hears_of(5, &newer), [], "a stranger");
+    let told = member.hears_of(4, &newer);
+    assert_eq!(told[..2], [Effect::Activate(Arc::clone(&newer), None), Effect::Looking], "{told:?}");
+    assert_eq!(member.hears_of(5, &ensemble(8, &[1], &[])), [], "it is older");
+    let mut member = Member::following();
+    assert_eq!(member.hears_of(2, &ensemble(i64::MAX, &[1], &[])), []);
+}
+
+/// K103: without reconfiguration nothing that others say changes anything.
+#[test]
+fn k103_a_fixed_configuration_stays() {
+    let mut member = Member::new(Configs::fixed);
+    assert_eq!(member.hears_of(2, &ensemble(9, &[1], &[])), []);
+    assert_eq!(member.peer.configs().committed().version(), 0);
+}
+
+#[test]
+fn a_change_that_is_not_about_this_member_is_only_noted() {
+    let config = ensemble(Zxid::new(1, 1).0, &[1, 2, 3, 5], &[]);
+    let mut member = Member::proposed(&config);
+    let told = member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
+    assert_eq!(told, [Effect::Commit(Zxid::new(1, 1)), Effect::Activate(config, Some(ServerId(3)))]);
+    assert_eq!(member.applies(), []);
+    assert_eq!(member.peer.state(), PeerState::Following);
+}
+
+#[test]
+fn a_role_changes_when_the_change_is_applied() {
+    let config = ensemble(Zxid::new(1, 1).0, &[2, 3], &[1]);
+    let mut member = Member::proposed(&config);
+    member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
+    assert!(!member.peer.takes_packets(LINK), "what comes next is for its next role");
+    let told = member.applies();
+    assert_eq!(told, [Effect::Close(LINK), Effect::Leave(Reason::Reconfigured), Effect::Dial(ServerId(3))]);
+    let told = member.step(|peer, out| peer.on_dialed(20, Some(LinkId(8)), out));
+    let hello = Message::Hello {
+        server: ServerId(1),
+        kind: LearnerKind::Observer,
+        accepted: Epoch(1),
+        config_version: config.version(),
+    };
+    assert_eq!(told, [Effect::Send(LinkId(8), hello)]);
+}
+
+#[test]
+fn who_is_named_leads_without_an_election() {
+    let config = ensemble(Zxid::new(1, 1).0, &[1, 2], &[]);
+    let mut member = Member::proposed(&config);
+    member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(1)));
+    let told = member.applies();
+    assert_eq!(told[2], Effect::Listen, "{told:?}");
+    assert_eq!(member.peer.state(), PeerState::Leading);
+}
+
+/// What cannot be read cannot be followed, and is not logged.
+#[test]
+fn a_configuration_that_cannot_be_read_ends_the_link() {
+    let mut member = Member::following();
+    let mut txn = brings(1, &ensemble(5, &[1], &[]));
+    let mut record = txn.record.to_vec();
+    let at = record.windows(7).position(|part| part == b"server.").unwrap();
+    record[at] = b'x';
+    txn.record = record.into();
+    let told = member.hears(Message::Proposal(txn));
+    assert!(matches!(told[1], Effect::Leave(Reason::Violation(_))), "{told:?}");
+}

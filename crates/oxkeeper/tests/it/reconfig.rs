@@ -1,0 +1,285 @@
+//! Ensembles whose members change while they run.
+
+use crate::members::{Ensemble, Roamer};
+use crate::raw::{Client, Packet};
+use ox_proto::OpCode;
+use ox_proto::request::ReconfigRequest;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Anybody may do it.
+const OPEN: &str = "reconfigEnabled=true\nskipACL=yes";
+
+/// What a client asks for.
+#[derive(Clone, Copy, Default)]
+struct Change<'a> {
+    joining: Option<&'a str>,
+    leaving: Option<&'a str>,
+    members: Option<&'a str>,
+    version: Option<i64>,
+}
+
+impl Change<'_> {
+    fn put(&self, packet: Packet, xid: i32) -> Packet {
+        let body = ReconfigRequest {
+            joining: self.joining.map(Into::into),
+            leaving: self.leaving.map(Into::into),
+            members: self.members.map(Into::into),
+            config: self.version.unwrap_or(-1),
+        };
+        packet.request(xid, OpCode::Reconfig, &body)
+    }
+
+    /// Asks for it until it is answered; what became of an attempt that was not answered nobody knows. Returns the code
+    /// and the text of the new configuration.
+    fn ask(&self, client: &mut Roamer) -> (i32, String) {
+        let reply = client.ask(|packet, xid| self.put(packet, xid));
+        let text = if reply.err == 0 { reply.data().unwrap_or_default() } else { Vec::new() };
+        (reply.err, String::from_utf8(text).unwrap())
+    }
+
+    fn make(&self, ensemble: &Ensemble) -> String {
+        let mut client = ensemble.client();
+        let (code, text) = self.ask(&mut client);
+        assert_eq!(code, 0);
+        client.close();
+        text
+    }
+}
+
+fn joining(spec: &str) -> Change<'_> {
+    Change { joining: Some(spec), ..Change::default() }
+}
+
+fn leaving(ids: &str) -> Change<'_> {
+    Change { leaving: Some(ids), ..Change::default() }
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn wait_for_mode(ensemble: &Ensemble, at: usize, mode: &str) {
+    wait_until(&format!("server {} is no {mode}", at + 1), || ensemble.mode(at).as_deref() == Some(mode));
+}
+
+fn config_of(ensemble: &Ensemble, at: usize) -> String {
+    let mut client = ensemble.client_of(at);
+    let data = client.ask(|packet, xid| packet.get(xid, "/zookeeper/config")).data();
+    client.close();
+    String::from_utf8(data.unwrap_or_default()).unwrap()
+}
+
+fn write_some(ensemble: &Ensemble) {
+    let mut client = ensemble.client();
+    let session = client.session();
+    (0..20).for_each(|number| client.create(&format!("/n-{session}-{number}"), 0));
+    client.close();
+}
+
+fn file(ensemble: &Ensemble, at: usize, name: &str) -> Option<String> {
+    std::fs::read_to_string(ensemble.directory(at).join(name)).ok()
+}
+
+/// The file that the last line of `zoo.cfg` names.
+fn members_file(ensemble: &Ensemble, at: usize) -> Option<String> {
+    let cfg = file(ensemble, at, "zoo.cfg")?;
+    let path = cfg.lines().last()?.strip_prefix("dynamicConfigFile=")?.to_owned();
+    std::fs::read_to_string(path).ok()
+}
+
+#[test]
+fn a_server_joins_changes_its_role_and_leaves() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start(home.path(), 3, 0, OPEN);
+    write_some(&ensemble);
+    let first = config_of(&ensemble, 0);
+    assert!(first.ends_with("version=100000000"), "{first}");
+    let (joiner, addresses) = ensemble.join("participant");
+    ensemble.restart(joiner);
+    wait_for_mode(&ensemble, joiner, "follower");
+    assert_eq!(config_of(&ensemble, joiner), first, "it has learnt that it is no member");
+    let client = ensemble.addresses[joiner];
+
+    let spec = format!("server.4={addresses}:participant;{client}");
+    let text = joining(&spec).make(&ensemble);
+    assert!(text.contains(&format!("server.4={addresses}:participant;{client}\n")), "{text}");
+    for at in 0..4 {
+        wait_until("everybody knows", || config_of(&ensemble, at) == text);
+        assert!(ensemble.word(at, "conf").ends_with(&format!("membership: \n{text}")));
+        wait_until("files", || members_file(&ensemble, at).is_some_and(|file| file.contains("server.4=")));
+        assert!(file(&ensemble, at, "zoo.cfg.bak").unwrap().contains("server.1="));
+        assert_eq!(file(&ensemble, at, "zoo.cfg.dynamic.next"), None);
+        assert!(!file(&ensemble, at, "zoo.cfg").unwrap().contains("server."));
+    }
+    let cfg = file(&ensemble, joiner, "zoo.cfg").unwrap();
+    assert!(!cfg.contains("clientPort=") && cfg.contains("tickTime=500\n"), "{cfg}");
+
+    joining(&format!("4={addresses}:observer;{client}")).make(&ensemble);
+    wait_for_mode(&ensemble, joiner, "observer");
+    write_some(&ensemble);
+    joining(&spec).make(&ensemble);
+    wait_for_mode(&ensemble, joiner, "follower");
+
+    // Its vote counts: with two others gone there is no quorum of four.
+    ensemble.check_equal();
+    let text = leaving("4").make(&ensemble);
+    assert!(!text.contains("server.4="));
+    wait_until("it knows", || config_of(&ensemble, joiner) == text);
+    wait_for_mode(&ensemble, joiner, "follower");
+    write_some(&ensemble);
+    ensemble.check_equal();
+    ensemble.kill(joiner);
+    ensemble.launch(joiner);
+    let ended = ensemble.processes[joiner].take().unwrap().end();
+    assert!(ended.said.contains("server"), "who is no member does not start: {}", ended.said);
+    assert!(!ended.status.success());
+}
+
+#[test]
+fn a_leader_that_is_removed_hands_over() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start(home.path(), 3, 1, OPEN);
+    write_some(&ensemble);
+    let leader = ensemble.leader_but(&[]);
+    let mut client = ensemble.client_of(leader);
+    let begun = Instant::now();
+    let (code, text) = leaving(&(leader + 1).to_string()).ask(&mut client);
+    assert_eq!(code, 0, "who asked is answered");
+    let next = ensemble.leader_but(&[leader]);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_ne!(next, leader);
+    wait_for_mode(&ensemble, leader, "follower");
+    for at in 0..4 {
+        wait_until("everybody knows", || config_of(&ensemble, at) == text);
+    }
+    write_some(&ensemble);
+    ensemble.check_equal();
+    // It has no vote: the two that are left are all there is.
+    let other = (0..3).find(|at| ![leader, next].contains(at)).unwrap();
+    ensemble.kill(other);
+    wait_until("one of two is no quorum", || ensemble.mode(next).is_none());
+    ensemble.restart(other);
+    write_some(&ensemble);
+    ensemble.check_equal();
+}
+
+#[test]
+fn the_newest_members_are_there_after_a_restart() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start(home.path(), 3, 1, OPEN);
+    let text = leaving("4").make(&ensemble);
+    for at in 0..3 {
+        wait_until("files", || file(&ensemble, at, "zoo.cfg").is_some_and(|cfg| cfg.ends_with(&version_end(&text))));
+    }
+    ensemble.kill(3);
+    (0..3).for_each(|at| ensemble.kill(at));
+    (0..3).for_each(|at| ensemble.launch(at));
+    (0..3).for_each(|at| ensemble.wait_until_serving(at));
+    (0..3).for_each(|at| assert_eq!(config_of(&ensemble, at), text));
+}
+
+/// How a file ends that names the members of this text.
+fn version_end(text: &str) -> String {
+    format!(".dynamic.{}\n", text.rsplit_once("version=").unwrap().1)
+}
+
+/// The client port moves with the configuration; who is connected stays.
+#[test]
+fn a_client_port_moves() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start(home.path(), 3, 0, OPEN);
+    let follower = (0..3).find(|at| ensemble.mode(*at).as_deref() == Some("follower")).unwrap();
+    let text = config_of(&ensemble, follower);
+    let line = text.lines().find(|line| line.starts_with(&format!("server.{}=", follower + 1))).unwrap().to_owned();
+    let mut stays = ensemble.client_of(follower);
+    let mut moved = ensemble.addresses[follower];
+    moved.set_port(std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+    let text = joining(&format!("{line};{moved}")).make(&ensemble);
+    let old = std::mem::replace(&mut ensemble.addresses[follower], moved);
+    wait_for_mode(&ensemble, follower, "follower");
+    wait_until("the old port is closed", || std::net::TcpStream::connect(old).is_err());
+    assert_eq!(config_of(&ensemble, follower), text);
+    stays.create("/stays", 0);
+    assert!(ensemble.word(follower, "conf").starts_with(&format!("clientPort={}\n", moved.port())));
+}
+
+/// K166, S24: every refusal has its code, and nothing changes.
+#[test]
+fn k166_changes_are_refused_with_their_reasons() {
+    let home = tempfile::tempdir().unwrap();
+    let digest = "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+    let ensemble = Ensemble::start(home.path(), 3, 0, &format!("reconfigEnabled=true\n{digest}"));
+    let before = config_of(&ensemble, 0);
+    for at in 0..3 {
+        let mut client = ensemble.client_of(at);
+        let stranger = joining("server.4=127.0.0.1:1:2;3");
+        let none = Change::default();
+        for (change, code) in [
+            (none, -102),
+            (Change { version: Some(5), ..none }, -103),
+            (Change { version: Some(0x1_0000_0000), ..none }, -102),
+            (leaving("x"), -5),
+            (leaving("1,2"), -8),
+            (joining("server.4=127.0.0.1:1:2"), -8),
+            (Change { members: Some("server.7=127.0.0.1:1:2;3,server.8=127.0.0.1:4:5;6"), ..none }, -13),
+            (Change { members: Some(""), ..none }, -8),
+            (stranger, -102),
+        ] {
+            assert_eq!(change.ask(&mut client).0, code, "{:?}", (change.joining, change.leaving, change.members));
+        }
+        client.close();
+        assert_eq!(config_of(&ensemble, at), before);
+    }
+    let mut admin = Client::open(ensemble.addresses[0], 10_000);
+    admin.send(&Packet::default().auth(-4, "digest", b"super:test"));
+    assert_eq!(admin.reply().err, 0);
+    let version = Change { version: Some(0x1_0000_0000), ..Change::default() };
+    let reply = admin.ask(|packet, xid| version.put(packet, xid));
+    let text = String::from_utf8(reply.data().unwrap()).unwrap();
+    assert_eq!(text, before.replace("version=100000000", &format!("version={:x}", reply.zxid)));
+}
+
+#[test]
+fn k103_without_reconfiguration_the_files_stay_as_they_are() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = Ensemble::start(home.path(), 3, 0, "skipACL=yes");
+    let mut client = ensemble.client();
+    assert_eq!(Change::default().ask(&mut client).0, -123);
+    for at in 0..3 {
+        assert!(config_of(&ensemble, at).ends_with("version=0"));
+        assert_eq!(file(&ensemble, at, "zoo.cfg.bak"), None);
+        assert!(file(&ensemble, at, "zoo.cfg").unwrap().contains("server.1="));
+    }
+}
+
+/// An ensemble begins with one server, and grows.
+#[test]
+fn one_server_grows() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start(home.path(), 1, 0, &format!("{OPEN}\nstandaloneEnabled=false"));
+    write_some(&ensemble);
+    wait_for_mode(&ensemble, 0, "leader");
+    for id in 2..=3 {
+        let (at, addresses) = ensemble.join("participant");
+        ensemble.restart(at);
+        let client = ensemble.addresses[at];
+        // An observer has nothing to vote with: two voters would be one that answers.
+        let spec = format!("server.{id}={addresses}:participant;{client}");
+        let text = joining(&spec).make(&ensemble);
+        wait_until("it knows", || config_of(&ensemble, at) == text);
+    }
+    write_some(&ensemble);
+    ensemble.check_equal();
+    ensemble.kill(0);
+    let leader = ensemble.leader_but(&[0]);
+    assert_ne!(leader, 0);
+    write_some(&ensemble);
+    ensemble.restart(0);
+    ensemble.check_equal();
+}

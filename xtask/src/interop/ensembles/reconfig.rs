@@ -1,0 +1,245 @@
+//! Mixed ensembles whose members change while they run.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use ox_proto::OpCode;
+use ox_proto::request::{PathWatch, ReconfigRequest};
+
+use super::cases::Case;
+use super::client::{CONFIG, Roamer};
+use super::mixed::Mixed;
+use crate::interop::wire::WireClient;
+use crate::interop::workspace::Workspace;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Letters are servers, as in the other cases; the last one leads.
+pub(super) fn add_all(cases: &mut Vec<Case>) {
+    let mut add = |name: String, is_short, run| cases.push(Case { name, is_short, run });
+    for (letters, joiner, is_short) in [
+        ("aao", 'a', true),
+        ("ooa", 'o', true),
+        ("aao", 'o', false),
+        ("ooa", 'a', false),
+        ("aoa", 'o', false),
+        ("oao", 'a', false),
+    ] {
+        let run = move |workspace: &_, home: &_| changes(workspace, home, letters, joiner);
+        add(format!("{letters}: {joiner} joins, changes its role and leaves"), is_short, Box::new(run));
+    }
+    for (letters, is_short) in
+        [("aao", true), ("ooa", true), ("oao", false), ("aoa", false), ("aoaO", false), ("oaoA", false)]
+    {
+        let run = move |workspace: &_, home: &_| removes_leader(workspace, home, letters);
+        add(format!("{letters}: the leader is removed"), is_short, Box::new(run));
+    }
+    for letters in ["ooo", "aaa"] {
+        let run = move |workspace: &_, home: &_| refuses(workspace, home, letters);
+        add(format!("{letters}: changes are refused"), true, Box::new(run));
+    }
+    for (letters, is_short) in [("aao", true), ("ooa", false)] {
+        let run = move |workspace: &_, home: &_| migrates(workspace, home, letters);
+        add(format!("{letters}: the files of new members are taken over"), is_short, Box::new(run));
+    }
+}
+
+fn start(workspace: &Workspace, home: &Path, letters: &str) -> Result<Mixed> {
+    Mixed::start_with(workspace, home, letters, &[("reconfigEnabled", "true")], &[("zookeeper.skipACL", "yes")])
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy, Default)]
+struct Change<'a> {
+    joining: Option<&'a str>,
+    leaving: Option<&'a str>,
+    members: Option<&'a str>,
+    version: Option<i64>,
+}
+
+impl Change<'_> {
+    /// Asks one server once. Returns the code, and the text of the new configuration.
+    fn ask(&self, mixed: &Mixed, at: usize) -> Result<(i32, String)> {
+        let body = ReconfigRequest {
+            joining: self.joining.map(Into::into),
+            leaving: self.leaving.map(Into::into),
+            members: self.members.map(Into::into),
+            config: self.version.unwrap_or(-1),
+        };
+        let mut client = WireClient::connect(mixed.address(at))?;
+        let reply = client.call(OpCode::Reconfig, &body).with_context(|| format!("asked of server {}", at + 1))?;
+        let text = if reply.header.err == 0 { reply.body()?.get::<Option<&[u8]>>()?.unwrap_or_default() } else { &[] };
+        Ok((reply.header.err, String::from_utf8(text.to_vec())?))
+    }
+
+    /// The same; it has to succeed, at once or when everybody is synced.
+    fn make(&self, mixed: &Mixed, at: usize) -> Result<String> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.ask(mixed, at)? {
+                (0, text) => return Ok(text),
+                (-13 | -14, _) if Instant::now() < until => std::thread::sleep(PAUSE),
+                (code, _) => bail!("error {code}"),
+            }
+        }
+    }
+}
+
+fn joining(spec: &str) -> Change<'_> {
+    Change { joining: Some(spec), ..Change::default() }
+}
+
+fn leaving(ids: &str) -> Change<'_> {
+    Change { leaving: Some(ids), ..Change::default() }
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while !is_so().unwrap_or(false) {
+        ensure!(Instant::now() < until, "{what}: {:?}", is_so());
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn config_of(mixed: &Mixed, at: usize) -> Result<String> {
+    let mut client = WireClient::connect(mixed.address(at))?;
+    let reply = client.call(OpCode::GetData, &PathWatch { path: Some(CONFIG.into()), watch: false })?;
+    let text = reply.body()?.get::<Option<&[u8]>>()?.unwrap_or_default().to_vec();
+    client.close()?;
+    Ok(String::from_utf8(text)?)
+}
+
+/// Everybody shows the same configuration, byte for byte, and has written it down.
+fn wait_for_config(mixed: &Mixed, text: &str) -> Result<()> {
+    for at in 0..mixed.len() {
+        wait_until(&format!("server {} does not know", at + 1), || Ok(config_of(mixed, at)? == text))?;
+        let version = text.rsplit_once("version=").context("a version")?.1;
+        let name = format!("zoo.cfg.dynamic.{version}");
+        wait_until(&format!("server {} has no {name}", at + 1), || {
+            let cfg = mixed.file(at, "zoo.cfg").context("a configuration")?;
+            Ok(cfg.ends_with(&format!("/{name}\n")) && mixed.file(at, &name).is_some())
+        })?;
+        let first = mixed.file(0, &name);
+        ensure!(mixed.file(at, &name) == first, "servers 1 and {} have written different members", at + 1);
+    }
+    Ok(())
+}
+
+fn write_some(mixed: &Mixed) -> Result<()> {
+    let mut client = Roamer::new(mixed.addresses())?;
+    for number in 0..30 {
+        client.create(&format!("/n/{}-{number}", client.session()), 0)?;
+    }
+    client.close()
+}
+
+fn wait_for_mode(mixed: &Mixed, at: usize, mode: &str) -> Result<()> {
+    wait_until(&format!("server {} is no {mode}", at + 1), || Ok(mixed.mode(at).as_deref() == Some(mode)))
+}
+
+/// Every change is asked of another server.
+fn changes(workspace: &Workspace, home: &Path, letters: &str, joiner: char) -> Result<String> {
+    let mut mixed = start(workspace, home, letters)?;
+    let first = config_of(&mixed, 0)?;
+    ensure!(first.ends_with("version=100000000"), "{first}");
+    let (at, address) = mixed.join(home, joiner)?;
+    wait_for_mode(&mixed, at, "follower")?;
+    let client = mixed.address(at);
+    let member = format!("server.4={address}:participant;{client}");
+    wait_for_config(&mixed, &joining(&member).make(&mixed, 0)?)?;
+    write_some(&mixed)?;
+    let observer = format!("server.4={address}:observer;{client}");
+    wait_for_config(&mixed, &joining(&observer).make(&mixed, 2)?)?;
+    wait_for_mode(&mixed, at, "observer")?;
+    write_some(&mixed)?;
+    wait_for_config(&mixed, &joining(&member).make(&mixed, 1)?)?;
+    wait_for_mode(&mixed, at, "follower")?;
+    write_some(&mixed)?;
+    mixed.check_equal()?;
+    wait_for_config(&mixed, &leaving("4").make(&mixed, at)?)?;
+    write_some(&mixed)?;
+    let tree = mixed.check_equal()?;
+    Ok(format!("{} nodes", tree.len()))
+}
+
+fn removes_leader(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let mut mixed = start(workspace, home, letters)?;
+    let leader = mixed.leader()?;
+    let before = config_of(&mixed, leader)?;
+    let line = before.lines().nth(leader).context("the leader")?.to_owned();
+    let begun = Instant::now();
+    let text = leaving(&(leader + 1).to_string()).make(&mixed, leader)?;
+    wait_for_mode(&mixed, leader, "follower")?;
+    let next = mixed.leader()?;
+    let took = begun.elapsed();
+    ensure!(next != leader, "it leads");
+    wait_for_config(&mixed, &text)?;
+    write_some(&mixed)?;
+    mixed.check_equal()?;
+    // It comes back, and another one is replaced by everything anew.
+    let spec = format!("{line};{}", mixed.address(leader));
+    let text = joining(&spec).make(&mixed, next)?;
+    wait_for_config(&mixed, &text)?;
+    let members = text.lines().filter(|line| !line.starts_with("version=")).collect::<Vec<_>>().join(",");
+    let text = Change { members: Some(&members), ..Change::default() }.make(&mixed, leader)?;
+    wait_for_config(&mixed, &text)?;
+    mixed.kill(next)?;
+    mixed.launch_all(&[next])?;
+    wait_for_config(&mixed, &text)?;
+    write_some(&mixed)?;
+    mixed.check_equal()?;
+    Ok(format!("server {} took over in {} ms", next + 1, took.as_millis()))
+}
+
+/// Both kinds refuse alike.
+fn refuses(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let mixed = start(workspace, home, letters)?;
+    let none = Change::default();
+    let members = |members| Change { members: Some(members), ..none };
+    let cases = [
+        (Change { version: Some(5), ..none }, -103),
+        (leaving("x"), -5),
+        (leaving("1,2"), -8),
+        (leaving("7"), 0),
+        (joining("server.4"), -8),
+        (joining("server.4=127.0.0.1:1:2"), -8),
+        (joining("server.4=127.0.0.1:1:1;3"), -8),
+        (joining("server.x=127.0.0.1:1:2;3"), -5),
+        (joining("server.1=10.0.0.1:1:2;3,server.4=10.0.0.1:1:5;6"), -8),
+        (members(""), -8),
+        (members("server.7=127.0.0.1:1:2;3,server.8=127.0.0.1:4:5;6"), -13),
+        (members("server.7=127.0.0.1:1:2:observer;3"), -5),
+        (members("server.7=127.0.0.1:1:2;3"), -8),
+        (members("tickTime=7"), -8),
+        (none, 0),
+    ];
+    for at in 0..3 {
+        for (change, expected) in &cases {
+            let (code, _) = change.ask(&mixed, at)?;
+            let shown = (change.joining, change.leaving, change.members);
+            ensure!(code == *expected, "server {}: {shown:?}: {code}, not {expected}", at + 1);
+        }
+    }
+    Ok(format!("{} answers", cases.len() * 3))
+}
+
+/// The files that one software has written, the other one starts with.
+fn migrates(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let mut mixed = start(workspace, home, letters)?;
+    let (at, address) = mixed.join(home, 'o')?;
+    let spec = format!("server.4={address}:participant;{}", mixed.address(at));
+    let text = joining(&spec).make(&mixed, 0)?;
+    wait_for_config(&mixed, &text)?;
+    for (at, letter) in letters.chars().chain(['o']).enumerate() {
+        mixed.replace(at, if letter == 'o' { 'a' } else { 'o' })?;
+        wait_for_config(&mixed, &text)?;
+    }
+    write_some(&mixed)?;
+    let text = leaving("4").make(&mixed, 0)?;
+    wait_for_config(&mixed, &text)?;
+    let tree = mixed.check_equal()?;
+    Ok(format!("{} nodes", tree.len()))
+}
