@@ -11,6 +11,7 @@ use crate::message::{LearnerKind, Message};
 use crate::options::PeerOptions;
 use crate::timing::Timing;
 use bytes::Bytes;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use std::collections::BTreeMap;
 
@@ -60,6 +61,8 @@ pub struct Master {
     epoch: Epoch,
     config: Bytes,
     config_version: i64,
+    /// The transaction that has brought it, if one was heard of, and who leads from then on.
+    activation: Option<(Zxid, ServerId)>,
     links: BTreeMap<LinkId, Link>,
     /// Everything up to here is agreed on, and told.
     committed: Zxid,
@@ -88,8 +91,8 @@ impl Master {
     pub fn new(office: Office, timing: Timing, options: PeerOptions, now_ms: i64) -> Self {
         let Office { epoch, config, config_version, committed, applied } = office;
         let ping_at_ms = now_ms + timing.ping_ms();
-        let links = BTreeMap::new();
-        Self { timing, options, epoch, config, config_version, links, committed, applied, ping_at_ms }
+        let (links, activation) = (BTreeMap::new(), None);
+        Self { timing, options, epoch, config, config_version, activation, links, committed, applied, ping_at_ms }
     }
 
     /// Whether an observer is at the other end.
@@ -181,12 +184,22 @@ impl Master {
         }
     }
 
+    /// Another configuration is in force; its transaction is about to be told as agreed on.
+    pub fn on_activate(&mut self, ensemble: &Ensemble, leader: Option<ServerId>) {
+        (self.config, self.config_version) = (ensemble.to_string().into(), ensemble.version());
+        self.activation = leader.map(|leader| (Zxid(ensemble.version()), leader));
+    }
+
     /// More is agreed on.
     pub fn on_commit(&mut self, cx: &mut Context<'_>, committed: Zxid) {
         let told: Vec<LinkId> = self.links.iter().filter(|(_, link)| link.is_told()).map(|(id, _)| *id).collect();
         if !told.is_empty() {
             for txn in cx.history.after(self.committed).take_while(|txn| txn.zxid <= committed) {
-                cx.out.extend(told.iter().map(|id| Effect::Send(*id, Message::Inform(txn.clone()))));
+                let message = match self.activation.filter(|(zxid, _)| *zxid == txn.zxid) {
+                    Some((_, leader)) => Message::InformAndActivate(txn.clone(), leader),
+                    None => Message::Inform(txn.clone()),
+                };
+                cx.out.extend(told.iter().map(|id| Effect::Send(*id, message.clone())));
             }
         }
         self.committed = committed.max(self.committed);

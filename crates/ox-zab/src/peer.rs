@@ -523,6 +523,9 @@ impl Peer {
         if has_config {
             for effect in out.split_off(from) {
                 if self.takes_config(&effect) {
+                    if let (Some(master), Effect::Activate(ensemble, leader)) = (&mut self.master, &effect) {
+                        master.on_activate(ensemble, *leader);
+                    }
                     out.push(effect);
                 }
             }
