@@ -578,7 +578,7 @@ impl Realm {
         for at in process.checked..common {
             assert_eq!(process.state[at], self.truth[at], "server {id} at {at}");
         }
-        if let Some(leader) = process.peer.leader().filter(|leader| leader.is_established()) {
+        if let Some(leader) = process.peer.leader().filter(|leader| leader.is_established() && !leader.is_leaving()) {
             assert!(self.truth.len() <= process.logged.len(), "leader {id} of {:?} lacks history", leader.epoch());
         }
         let more = process.state[common..].to_vec();
