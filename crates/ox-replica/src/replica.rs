@@ -6,6 +6,7 @@
 
 mod conns;
 mod learners;
+mod lifetimes;
 mod local;
 mod log_room;
 mod member;
@@ -644,27 +645,6 @@ impl Replica {
         let Some(span) = span else { return false };
         self.enter(Proposal::new(stamp.zxid, span, maker));
         true
-    }
-
-    fn propose_create_session(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        timeout_ms: i32,
-        maker: Maker,
-        state: &State,
-    ) -> bool {
-        self.propose(now, session, 0, maker, state, |view, body| {
-            ops::prepare_create_session(view, timeout_ms, body);
-            Some((OpCode::CreateSession, Some(view.digest())))
-        })
-    }
-
-    fn propose_close(&mut self, now: Now, session: SessionId, cxid: i32, maker: Maker, state: &State) -> bool {
-        self.propose(now, session, cxid, maker, state, |view, out| {
-            let listed = ops::prepare_close_session(view, out);
-            Some((OpCode::CloseSession, listed.then(|| view.digest())))
-        })
     }
 
     fn enter(&mut self, proposal: Proposal) {

@@ -151,7 +151,7 @@ mod tests {
         files.back_up().unwrap();
         files.save_proposed(&ensemble(0x1_0000_0005)).unwrap();
         let members =
-            "server.1=a:1:2:participant;0.0.0.0:5\nserver.10=b:1:2:participant;0.0.0.0:5\nserver.2=c:1:2:participant";
+            "server.10=b:1:2:participant;0.0.0.0:5\nserver.1=a:1:2:participant;0.0.0.0:5\nserver.2=c:1:2:participant";
         assert_eq!(text(&disk, "/conf/zoo.cfg.dynamic.next").unwrap(), format!("{members}\nversion=100000005"));
         files.save_committed(&ensemble(0x1_0000_0005), None).unwrap();
         assert_eq!(text(&disk, "/conf/zoo.cfg.dynamic.100000005").unwrap(), members);
@@ -186,7 +186,7 @@ mod tests {
             disk.power_on(crate::disk::Keep::Nothing);
             let cfg = text(&disk, CFG).unwrap();
             let named = cfg.lines().last().and_then(|line| line.strip_prefix("dynamicConfigFile=")).unwrap();
-            assert!(text(&disk, named).unwrap().starts_with("server.1=a"), "{call}: {named}");
+            assert!(text(&disk, named).unwrap().starts_with("server.10=b"), "{call}: {named}");
             if named.ends_with(".5") {
                 assert!(!is_done, "{call}");
                 assert!(text(&disk, "/conf/zoo.cfg.dynamic.next").unwrap().ends_with("version=9"), "{call}");

@@ -152,7 +152,7 @@ impl Leader {
     }
 
     /// Whether everything is agreed on by somebody else from now on.
-    pub(super) fn is_leaving(&self) -> bool {
+    pub fn is_leaving(&self) -> bool {
         self.hand_over.is_some()
     }
 

@@ -414,21 +414,8 @@ impl Realm {
                 let process = self.process(id);
                 (process.is_serving, process.staged, process.checked) = (false, None, 0);
             }
-            Effect::Seen(config) => {
-                self.hear_of(&config);
-                self.process(id).work.push_back(Work::Proposed(config));
-                self.work(id);
-            }
-            Effect::Activate(config, _) => {
-                self.mark(if Epoch::of(Zxid(config.version())).start().0 == config.version() {
-                    "numbered"
-                } else {
-                    "changed"
-                });
-                self.hear_of(&config);
-                self.process(id).work.push_back(Work::Committed(config));
-                self.work(id);
-            }
+            Effect::Seen(config) => self.save(id, Work::Proposed(config)),
+            Effect::Activate(config, _) => self.save(id, Work::Committed(config)),
             Effect::FromLeader(Message::Ping(zxid)) => {
                 let link = self.process(id).peer.learner().unwrap().link();
                 self.send(id, link, Packet::Message(Message::Pong(zxid, Bytes::new())));
@@ -438,6 +425,19 @@ impl Realm {
     }
 
     /// Looks into the log, for a while; sometimes it is too much.
+    /// A configuration goes to the disk, behind everything else.
+    fn save(&mut self, id: ServerId, work: Work) {
+        if let Work::Proposed(config) | Work::Committed(config) = &work {
+            self.hear_of(config);
+        }
+        if let Work::Committed(config) = &work {
+            let is_first = Zxid(config.version()).counter() == 0;
+            self.mark(if is_first { "numbered" } else { "changed" });
+        }
+        self.process(id).work.push_back(work);
+        self.work(id);
+    }
+
     fn plan_look_up(&mut self, id: ServerId, link: LinkId, peer: Zxid, below: Zxid) {
         let log = &self.servers[&id].disk.log;
         let found: Vec<Txn> = log.iter().filter(|txn| peer < txn.zxid && txn.zxid < below).cloned().collect();
@@ -580,7 +580,7 @@ impl Realm {
         for at in process.checked..common {
             assert_eq!(process.state[at], self.truth[at], "server {id} at {at}");
         }
-        if let Some(leader) = process.peer.leader().filter(|leader| leader.is_established()) {
+        if let Some(leader) = process.peer.leader().filter(|leader| leader.is_established() && !leader.is_leaving()) {
             assert!(self.truth.len() <= process.logged.len(), "leader {id} of {:?} lacks history", leader.epoch());
         }
         let more = process.state[common..].to_vec();
