@@ -1,6 +1,7 @@
 //! A replica with its connections, without sockets and disk: every hand-over happens when the test says so.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
 
 mod ensemble;
 mod leading;

@@ -15,4 +15,5 @@ mod raw;
 mod read_only;
 mod resources;
 mod start;
+mod strangers;
 mod tools;
