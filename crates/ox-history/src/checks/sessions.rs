@@ -278,15 +278,10 @@ fn check_late(history: &History, session: &Session<'_>) -> Checked {
 }
 
 /// A session is reported as gone only when its end is in the log; by a single server, also when it was on its way
-/// there when the server stopped. Servers that have to agree say it when they have.
+/// there when the server stopped. Servers that have to agree say it of an end that they do agree on.
 fn check_refusal(history: &History, number: usize, at: Time, session: &Session<'_>) -> Checked {
-    let is_ensemble = history.settings.is_ensemble;
-    let ended = |zxid: Zxid, proposed: Option<Time>| {
-        let entry = history.log.binary_search_by_key(&zxid, |entry| entry.zxid).map(|place| &history.log[place]);
-        entry.ok().and_then(|entry| entry.applied).filter(|_| is_ensemble).or(proposed)
-    };
-    let closed = session.closed.is_some_and(|(zxid, proposed, _)| ended(zxid, proposed).is_none_or(|end| end <= at));
-    let restarted = !is_ensemble && history.starts.iter().any(|start| at <= *start);
+    let closed = session.closed.is_some_and(|(_, proposed, _)| proposed.is_none_or(|proposed| proposed <= at));
+    let restarted = !history.settings.is_ensemble && history.starts.iter().any(|start| at <= *start);
     if closed || restarted {
         return Ok(());
     }

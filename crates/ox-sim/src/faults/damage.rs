@@ -7,7 +7,7 @@
 //! small files that say whose directory this is and what was being done to it; and the newest records together with the
 //! marker that vouches for them, which a power cut may take back to an earlier moment. So the marker is on the medium
 //! when something is damaged. Nor can the end of a log be missed whose successor begins an epoch, except by digests,
-//! which do not cover everything.
+//! which do not cover everything: such logs are left alone too.
 
 use crate::event::{End, Who};
 use crate::world::World;
@@ -30,7 +30,9 @@ pub(super) fn strike(world: &mut World) {
     // A directory without promises looks like one that Apache has just begun.
     let has_epochs = 0 < world.servers[number].track.epochs.current;
     let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !name(path).ends_with("Epoch"));
-    let files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
+    let mut files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
+    let all = files.clone();
+    files.retain(|path| successor(path, &all).is_none_or(|next| next.counter() != 1));
     if files.is_empty() {
         return;
     }
@@ -55,8 +57,9 @@ pub(super) fn strike(world: &mut World) {
     let is_epoch = name(&path).ends_with("Epoch");
     let (at, bit) = (env.dice.next(), env.dice.below(8));
     env.note(format_args!("damage of {number}, kind {kind}: {}", path.display()));
-    let kind = if kind < 5 && ends_epoch(&path, &files) { 9 } else { kind };
     let place = |length: usize| usize::try_from(at % length.max(1) as u64).unwrap_or(0);
+    // The newest log must be the newest when it is read again.
+    let ends = name(&path).starts_with("log.") && successor(&path, &all).is_none();
     match kind {
         0..=3 => server.disk.lose(&path),
         4 => server.disk.damage(&path, |bytes| bytes.truncate(if is_epoch { 0 } else { place(bytes.len()) })),
@@ -73,6 +76,10 @@ pub(super) fn strike(world: &mut World) {
             }
         }),
     }
+    if ends {
+        let who = Who { server: number, boot: server.boot };
+        world.end(who, End::Killed);
+    }
 }
 
 fn name(path: &Path) -> &str {
@@ -85,10 +92,9 @@ fn is_struck(path: &Path) -> bool {
         && ["log.", "snapshot.", "acceptedEpoch", "currentEpoch"].iter().any(|kind| name.starts_with(kind))
 }
 
-/// Whether the log behind this one begins an epoch.
-fn ends_epoch(path: &Path, files: &[PathBuf]) -> bool {
+/// The log behind a log, by its first record.
+fn successor(path: &Path, files: &[PathBuf]) -> Option<Zxid> {
     let first = |path: &Path| i64::from_str_radix(name(path).strip_prefix("log.")?, 16).ok().map(Zxid);
-    let Some(own) = first(path) else { return false };
-    let next = files.iter().filter_map(|path| first(path)).filter(|other| own < *other).min();
-    next.is_some_and(|next| next.counter() == 1)
+    let own = first(path)?;
+    files.iter().filter_map(|path| first(path)).filter(|other| own < *other).min()
 }

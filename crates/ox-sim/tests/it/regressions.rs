@@ -126,3 +126,15 @@ fn seed_1019_a_member_without_a_memory_and_without_a_clock() {
 fn seed_2802_the_end_of_an_epoch_is_lost() {
     survives(2802, &Plan::of(2802));
 }
+
+/// The checker took an end that was agreed on, and applied nowhere yet, for none.
+#[test]
+fn seed_3217_an_end_that_is_agreed_on_and_not_applied() {
+    survives(3217, &Plan::of(3217).with_voters(3));
+}
+
+/// The simulator damaged the end of a log whose successor began an epoch, which only digests could have missed.
+#[test]
+fn seed_3470_the_end_of_an_epoch_is_damaged() {
+    survives(3470, &Plan::of(3470).with_voters(3));
+}

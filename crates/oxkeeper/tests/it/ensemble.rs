@@ -126,7 +126,7 @@ fn what_was_acknowledged_survives_the_kill_of_all_servers() {
 
 /// The others elect a leader without the one that stands still; when it goes on, it finds that it does not lead.
 #[test]
-fn a_leader_that_stands_still_is_replaced_and_comes_back() {
+fn k087_a_leader_that_stands_still_is_replaced_and_comes_back() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = start(&home, 0, "");
     let load = Load::start(&ensemble, "still");

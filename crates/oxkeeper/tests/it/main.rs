@@ -17,4 +17,5 @@ mod read_only;
 mod reconfig;
 mod resources;
 mod start;
+mod strangers;
 mod tools;
