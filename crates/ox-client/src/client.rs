@@ -8,7 +8,7 @@ mod server_ops;
 mod shared;
 mod watching;
 
-pub(crate) use call::Call;
+pub(crate) use call::{Call, Kind};
 pub(crate) use nodes::{names, node, put_create};
 pub(crate) use paths::chroot;
 pub(crate) use shared::Shared;
@@ -109,6 +109,16 @@ impl Client {
     }
 
     /// Where the client stands now.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// assert!(client.state().is_connected());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn state(&self) -> State {
         self.shared().state()
     }
@@ -122,11 +132,32 @@ impl Client {
 
     /// The moment from which the session must be assumed lost unless the client hears from a server again. It moves on
     /// with every answer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// assert!(std::time::Instant::now() < client.session_lost_after());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn session_lost_after(&self) -> Instant {
         self.shared().lost_after()
     }
 
     /// The session; `None` before there is one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let session = client.session().expect("it is connected");
+    /// println!("{} may be silent for {:?}", session.id, session.timeout);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn session(&self) -> Option<SessionTicket> {
         self.shared().ticket()
     }
@@ -134,6 +165,17 @@ impl Client {
     /// Ends the session, with its ephemeral nodes, behind everything that was asked before. All clones are closed.
     ///
     /// An error says that no server could be told: the session will expire by itself.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// client.close().await?;
+    /// assert!(client.get("/").await.unwrap_err().is_final());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn close(&self) -> Result<(), Error> {
         let (waiter, done) = oneshot::channel();
         self.shared().change(|session, now_ms, effects| session.close(now_ms, Some(waiter), effects));

@@ -13,12 +13,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep};
 
 /// Connects again and again until the session is over.
 pub(crate) async fn run(shared: Arc<Shared>) {
     while let Some(attempt) = shared.next_attempt() {
-        if shared.unless_over(sleep(attempt.pause)).await.is_none() {
+        if !attempt.pause.is_zero() && shared.unless_over(sleep(attempt.pause)).await.is_none() {
             continue;
         }
         match shared.unless_over(Transport::dial(&attempt.server, attempt.limit)).await {
@@ -184,9 +184,4 @@ async fn search(shared: Weak<Shared>) {
             }
         }
     }
-}
-
-/// Sleeps, unless there is nothing to sleep for.
-pub(crate) async fn pause(until: Instant) {
-    sleep_until(until).await;
 }

@@ -41,3 +41,6 @@ pub(crate) const ADDRESSES_MAX: usize = 16;
 
 /// How long a server is looked for that can close the session.
 pub(crate) const CLOSE_MS_MAX: i64 = 10_000;
+
+/// Nodes of one parent that are deleted at the same time.
+pub(crate) const DELETES_AT_ONCE: usize = 1024;

@@ -1,6 +1,6 @@
 //! Several operations at once: all or nothing for writes, one look for reads.
 
-use crate::client::{Call, Client, names, node, put_create};
+use crate::client::{Call, Client, Kind, names, node, put_create};
 use crate::core::Reply;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::types::{CreateOptions, Created, Data, Node, Version};
@@ -72,8 +72,8 @@ impl List {
             out.extend_from_slice(body);
             MultiHeader::END.put(out);
         };
-        let is_repeatable = op == OpCode::MultiRead;
-        self.client.call(Call { name, op, path: None, is_repeatable, encode: &encode, watch: None }).await
+        let kind = if op == OpCode::MultiRead { Kind::Read } else { Kind::Write };
+        self.client.call(Call { name, op, path: None, kind, encode: &encode, watch: None }).await
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::Client;
 use crate::core::{Ask, Ending, Failure, Refused, Reply, Submitted, WatchAsk};
-use crate::driver;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::retry::RetryPolicy;
 use crate::watch::Watcher;
@@ -11,7 +10,18 @@ use ox_proto::{OpCode, Reader};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use tokio::time::timeout_at;
+use tokio::time::{sleep, timeout_at};
+
+/// What sending a request again means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing: it changes nothing.
+    Read,
+    /// Twice is as good as once.
+    Idempotent,
+    /// It may happen twice.
+    Write,
+}
 
 /// A request.
 pub(crate) struct Call<'a> {
@@ -20,8 +30,7 @@ pub(crate) struct Call<'a> {
     pub(crate) op: OpCode,
     /// As the application named it.
     pub(crate) path: Option<&'a str>,
-    /// Sending it twice is as good as once.
-    pub(crate) is_repeatable: bool,
+    pub(crate) kind: Kind,
     /// Writes the body.
     pub(crate) encode: &'a (dyn Fn(&mut Vec<u8>) + Sync),
     pub(crate) watch: Option<&'a Watcher>,
@@ -43,7 +52,7 @@ impl Call<'_> {
             Some(Ending::AuthFailed) => ErrorKind::AuthFailed,
             Some(Ending::Closed) => ErrorKind::Closed,
         };
-        let is_definite = !failure.sent || self.is_repeatable;
+        let is_definite = !failure.sent || self.kind == Kind::Read;
         self.error(kind, if is_definite { Outcome::DidNotHappen } else { Outcome::Unknown })
     }
 
@@ -61,10 +70,7 @@ impl Call<'_> {
 impl Client {
     /// Sends a request and waits for a good answer.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
-        self.call_with(self.retry, call).await
-    }
-
-    pub(crate) async fn call_with(&self, retry: RetryPolicy, call: Call<'_>) -> Result<Reply, Error> {
+        let retry = self.retry;
         let mut begun = None;
         let mut tries = 0;
         loop {
@@ -74,12 +80,13 @@ impl Client {
                 Err(error) => error,
             };
             tries += 1;
-            if !error.is_retriable() || error.outcome() == Outcome::Unknown {
+            let is_safe = error.outcome() == Outcome::DidNotHappen || call.kind == Kind::Idempotent;
+            if !error.is_retriable() || !is_safe {
                 return Err(error);
             }
             let elapsed = begun.map_or(Duration::ZERO, |begun: Instant| begun.elapsed());
             let Some(pause) = retry.pause(tries, elapsed) else { return Err(error) };
-            driver::pause(tokio::time::Instant::now() + pause).await;
+            sleep(pause).await;
         }
     }
 

@@ -1,8 +1,9 @@
 //! Operations on nodes.
 
-use super::call::decode;
+use super::call::{Kind, decode};
 use super::{Call, Client, paths};
 use crate::error::Error;
+use crate::limits::DELETES_AT_ONCE;
 use crate::types::{CreateOptions, Created, Data, Node, Version};
 use ox_proto::acl::{Acl, put_acls};
 use ox_proto::jute::{Jute, put_buffer, put_text};
@@ -10,6 +11,7 @@ use ox_proto::reply::{AclReply, ChildrenReply, CreatedReply, DataReply};
 use ox_proto::request::{PathRequest, PathVersion, PathWatch, SetDataRequest, Text};
 use ox_proto::{ErrorCode, OpCode, RawAcls, Stat};
 use std::borrow::Cow;
+use tokio::task::JoinSet;
 
 /// Appends the body of any create. Lists of many entries are encoded in place, the open one is there already.
 pub(crate) fn put_create(out: &mut Vec<u8>, path: &str, data: Option<&[u8]>, options: &CreateOptions) {
@@ -72,7 +74,7 @@ impl Client {
                 name: "create",
                 op: options.mode.wire().0,
                 path: Some(path),
-                is_repeatable: false,
+                kind: Kind::Write,
                 encode: &|out| put_create(out, &inner, data, options),
                 watch: None,
             })
@@ -122,7 +124,7 @@ impl Client {
                 name: "set",
                 op: OpCode::SetData,
                 path: Some(path),
-                is_repeatable: false,
+                kind: Kind::Write,
                 encode: &|out| {
                     SetDataRequest { path: Some(Cow::Borrowed(&inner)), data: data.bytes(), version }.put(out);
                 },
@@ -153,7 +155,7 @@ impl Client {
             name: "delete",
             op: OpCode::Delete,
             path: Some(path),
-            is_repeatable: false,
+            kind: Kind::Write,
             encode: &encode,
             watch: None,
         })
@@ -198,6 +200,17 @@ impl Client {
     }
 
     /// The names of a node's children, and the node's metadata.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let (names, stat) = client.children_with_stat("/").await?;
+    /// assert_eq!(names.len(), usize::try_from(stat.num_children)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn children_with_stat(&self, path: &str) -> Result<(Vec<String>, Stat), Error> {
         let reply = self.read("children", OpCode::GetChildren2, path).await?;
         let ChildrenReply { children, stat } = decode("children", Some(path), &reply)?;
@@ -205,6 +218,17 @@ impl Client {
     }
 
     /// The number of all nodes below a node.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// // /zookeeper and what is below it
+    /// assert_eq!(client.all_children_number("/").await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn all_children_number(&self, path: &str) -> Result<usize, Error> {
         let reply = self.ask_of("all children number", OpCode::GetAllChildrenNumber, path).await?;
         let count: i32 = decode("all children number", Some(path), &reply)?;
@@ -213,6 +237,17 @@ impl Client {
 
     /// Who may do what with a node, and its metadata. Without the right to change the list, hashes of passwords are
     /// hidden.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let (list, _) = client.get_acl("/").await?;
+    /// assert_eq!(list, ox_client::acl::open());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get_acl(&self, path: &str) -> Result<(Vec<Acl>, Stat), Error> {
         let reply = self.ask_of("get acl", OpCode::GetAcl, path).await?;
         let AclReply { acl, stat } = decode("get acl", Some(path), &reply)?;
@@ -246,7 +281,7 @@ impl Client {
             name: "set acl",
             op: OpCode::SetAcl,
             path: Some(path),
-            is_repeatable: false,
+            kind: Kind::Write,
             encode: &encode,
             watch: None,
         };
@@ -255,6 +290,17 @@ impl Client {
     }
 
     /// Makes the server catch up with everything that was written before: a read behind it sees all of that.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// client.sync("/").await?;
+    /// let newest = client.get("/").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn sync(&self, path: &str) -> Result<(), Error> {
         self.ask_of("sync", OpCode::Sync, path).await.map(drop)
     }
@@ -262,13 +308,13 @@ impl Client {
     async fn read(&self, name: &'static str, op: OpCode, path: &str) -> Result<crate::core::Reply, Error> {
         let inner = self.inner(name, path)?;
         let encode = |out: &mut Vec<u8>| PathWatch { path: Some(Cow::Borrowed(&inner)), watch: false }.put(out);
-        self.call(Call { name, op, path: Some(path), is_repeatable: true, encode: &encode, watch: None }).await
+        self.call(Call { name, op, path: Some(path), kind: Kind::Read, encode: &encode, watch: None }).await
     }
 
     pub(crate) async fn ask_of(&self, name: &'static str, op: OpCode, path: &str) -> Result<crate::core::Reply, Error> {
         let inner = self.inner(name, path)?;
         let encode = |out: &mut Vec<u8>| PathRequest { path: Some(Cow::Borrowed(&inner)) }.put(out);
-        self.call(Call { name, op, path: Some(path), is_repeatable: true, encode: &encode, watch: None }).await
+        self.call(Call { name, op, path: Some(path), kind: Kind::Read, encode: &encode, watch: None }).await
     }
 
     /// Creates a node and those above it that are missing, which become persistent, empty and open.
@@ -338,7 +384,7 @@ impl Client {
             name: "create",
             op: OpCode::Create2,
             path: Some(path),
-            is_repeatable: true,
+            kind: Kind::Idempotent,
             encode: &encode,
             watch: None,
         };
@@ -364,37 +410,46 @@ impl Client {
     /// ```
     pub async fn delete_recursive(&self, path: &str) -> Result<(), Error> {
         let mut stack = vec![path.to_owned()];
-        while let Some(node) = stack.last() {
-            match self.delete_if_there(node).await {
-                Ok(()) => drop(stack.pop()),
-                Err(error) if error.code() == Some(ErrorCode::NotEmpty) => {
-                    let names = match self.children(node).await {
-                        Err(error) if error.code() == Some(ErrorCode::NoNode) => Vec::new(),
-                        names => names?,
-                    };
-                    let children: Vec<_> = names.iter().map(|name| paths::child(node, name)).collect();
-                    stack.extend(children);
+        while let Some(node) = stack.pop() {
+            if self.delete_if_there(&node).await? {
+                continue;
+            }
+            let names = match self.children(&node).await {
+                Err(error) if error.code() == Some(ErrorCode::NoNode) => continue,
+                names => names?,
+            };
+            stack.push(node.clone());
+            for names in names.chunks(DELETES_AT_ONCE) {
+                let mut deletes = JoinSet::new(); // they end with this future
+                for name in names {
+                    let (client, path) = (self.clone(), paths::child(&node, name));
+                    deletes.spawn(async move { client.delete_if_there(&path).await.map(|is_gone| (is_gone, path)) });
                 }
-                Err(error) => return Err(error),
+                while let Some(Ok(deleted)) = deletes.join_next().await {
+                    let (is_gone, path) = deleted?;
+                    stack.extend((!is_gone).then_some(path));
+                }
             }
         }
         Ok(())
     }
 
-    async fn delete_if_there(&self, path: &str) -> Result<(), Error> {
+    /// False when the node has children.
+    async fn delete_if_there(&self, path: &str) -> Result<bool, Error> {
         let inner = self.inner("delete", path)?;
         let encode = |out: &mut Vec<u8>| PathVersion { path: Some(Cow::Borrowed(&inner)), version: -1 }.put(out);
         let call = Call {
             name: "delete",
             op: OpCode::Delete,
             path: Some(path),
-            is_repeatable: true,
+            kind: Kind::Idempotent,
             encode: &encode,
             watch: None,
         };
         match self.call(call).await {
-            Err(error) if error.code() == Some(ErrorCode::NoNode) => Ok(()),
-            done => done.map(drop),
+            Err(error) if error.code() == Some(ErrorCode::NoNode) => Ok(true),
+            Err(error) if error.code() == Some(ErrorCode::NotEmpty) => Ok(false),
+            done => done.map(|_| true),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Client, paths};
 use crate::error::{Error, ErrorKind, Outcome};
+use crate::retry::RetryPolicy;
 use crate::types::{CreateOptions, Created, Data, Version};
 use ox_proto::ErrorCode;
 
@@ -105,7 +106,8 @@ impl Drop for Ghost<'_> {
         if !self.may_be || self.client.state().is_final() {
             return;
         }
-        let (client, parent, mark) = (self.client.clone(), self.parent.to_owned(), self.mark.to_owned());
+        let client = self.client.with_retry(RetryPolicy::times(u32::MAX)); // as long as the session lasts
+        let (parent, mark) = (self.parent.to_owned(), self.mark.to_owned());
         drop(runtime.spawn(async move {
             // What is still under way is ahead of this in the session's order.
             while let Err(error) = client.lay(&parent, &mark).await {

@@ -1,6 +1,6 @@
 //! Operations that are about the session or the ensemble, not about a node.
 
-use super::call::decode;
+use super::call::{Kind, decode};
 use super::nodes::{names, node};
 use super::{Call, Client};
 use crate::core::{Ending, Failure};
@@ -21,6 +21,16 @@ impl Client {
     /// `user:password`.
     ///
     /// A server that does not accept it ends the session: the state becomes [`State::AuthFailed`](crate::State::AuthFailed).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// client.add_auth("digest", "bob:secret").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn add_auth(&self, scheme: &str, auth: impl AsRef<[u8]>) -> Result<(), Error> {
         let (waiter, answer) = oneshot::channel();
         let added =
@@ -58,7 +68,7 @@ impl Client {
     /// ```
     pub async fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
         let (name, op) = ("who am i", OpCode::WhoAmI);
-        let reply = self.call(Call { name, op, path: None, is_repeatable: true, encode: &|_| (), watch: None }).await?;
+        let reply = self.call(Call { name, op, path: None, kind: Kind::Read, encode: &|_| (), watch: None }).await?;
         let infos: Option<Vec<ClientInfo<'_>>> = decode(name, None, &reply)?;
         let text = |text: Option<Cow<'_, str>>| text.unwrap_or_default().into_owned();
         let infos = infos.unwrap_or_default().into_iter();
@@ -67,6 +77,17 @@ impl Client {
 
     /// The ephemeral nodes of this session whose paths begin with `prefix`. Unlike in Java, `prefix` and the paths are
     /// below the chroot, as everywhere else.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// client.create("/mine", b"", ox_client::CreateMode::Ephemeral).await?;
+    /// assert_eq!(client.ephemerals("/").await?, ["/mine"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let name = "ephemerals";
         let inner = match self.inner(name, prefix)? {
@@ -75,24 +96,47 @@ impl Client {
         };
         let encode = |out: &mut Vec<u8>| PathRequest { path: Some(Cow::Borrowed(&inner)) }.put(out);
         let op = OpCode::GetEphemerals;
-        let call = Call { name, op, path: Some(prefix), is_repeatable: true, encode: &encode, watch: None };
+        let call = Call { name, op, path: Some(prefix), kind: Kind::Read, encode: &encode, watch: None };
         let reply = self.call(call).await?;
         let found = names(decode(name, Some(prefix), &reply)?);
         Ok(found.into_iter().map(|path| self.shared().outer(path)).collect())
     }
 
     /// The members of the ensemble, as text.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let members = String::from_utf8(client.config().await?.data)?;
+    /// assert!(members.is_empty()); // a server alone
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn config(&self) -> Result<Node, Error> {
         let name = "config";
         let encode = |out: &mut Vec<u8>| PathWatch { path: Some(CONFIG.into()), watch: false }.put(out);
         let op = OpCode::GetData;
-        let call = Call { name, op, path: Some(CONFIG), is_repeatable: true, encode: &encode, watch: None };
+        let call = Call { name, op, path: Some(CONFIG), kind: Kind::Read, encode: &encode, watch: None };
         let reply = self.call(call).await?;
         Ok(node(&decode(name, Some(CONFIG), &reply)?))
     }
 
     /// Changes the members of the ensemble, if their configuration is still the one of `version` (any for `None`), and gives
     /// the new one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_client::Reconfig;
+    /// let join = Reconfig::Change { joining: vec!["server.4=zk4:2888:3888;2181".to_owned()], leaving: Vec::new() };
+    /// assert!(client.reconfig(&join, None).await.is_err()); // a server alone
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn reconfig(&self, change: &Reconfig, version: Option<Zxid>) -> Result<Node, Error> {
         let name = "reconfig";
         let list = |servers: &[String]| (!servers.is_empty()).then(|| Cow::Owned(servers.join(",")));
@@ -104,8 +148,7 @@ impl Client {
         let request = ReconfigRequest { joining, leaving, members, config };
         let op = OpCode::Reconfig;
         let encode = |out: &mut Vec<u8>| request.put(out);
-        let reply =
-            self.call(Call { name, op, path: None, is_repeatable: false, encode: &encode, watch: None }).await?;
+        let reply = self.call(Call { name, op, path: None, kind: Kind::Write, encode: &encode, watch: None }).await?;
         Ok(node(&decode(name, None, &reply)?))
     }
 }

@@ -1,6 +1,6 @@
 //! Reads that leave a watch, and watches that stay.
 
-use super::call::decode;
+use super::call::{Kind, decode};
 use super::nodes::{names, node};
 use super::{Call, Client};
 use crate::core::{Class, Reply};
@@ -35,6 +35,17 @@ impl Client {
     }
 
     /// The metadata of a node, `None` when it does not exist, and a watch for its creation, change or end.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let (stat, _created) = client.exists_and_watch("/not-yet").await?;
+    /// assert!(stat.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn exists_and_watch(&self, path: &str) -> Result<(Option<Stat>, Watch), Error> {
         let (watcher, reply) = self.read_and_watch("exists", OpCode::Exists, Class::Data, path).await;
         let stat = match reply {
@@ -78,13 +89,26 @@ impl Client {
         // Dropped behind the request, should this future be dropped.
         let watcher = Watcher::new(Arc::clone(self.shared()), class, &inner);
         let encode = |out: &mut Vec<u8>| PathWatch { path: Some(Cow::Borrowed(&inner)), watch: true }.put(out);
-        let call = Call { name, op, path: Some(path), is_repeatable: true, encode: &encode, watch: Some(&watcher) };
+        let call = Call { name, op, path: Some(path), kind: Kind::Read, encode: &encode, watch: Some(&watcher) };
         let reply = self.call(call).await;
         (Ok(watcher), reply)
     }
 
     /// Watches a node, or a node and everything below it, until the stream is dropped. The node need not exist. Needs a
     /// server since 3.6.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_client::{CreateMode, WatchMode};
+    /// let mut events = client.watch("/jobs", WatchMode::PersistentRecursive).await?;
+    /// client.create("/jobs", b"", CreateMode::Persistent).await?;
+    /// assert_eq!(events.next().await.unwrap().path, "/jobs");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn watch(&self, path: &str, mode: WatchMode) -> Result<WatchStream, Error> {
         let inner = self.inner("watch", path)?;
         let watcher = Watcher::new(Arc::clone(self.shared()), mode.class(), &inner);
@@ -93,7 +117,7 @@ impl Client {
             name: "watch",
             op: OpCode::AddWatch,
             path: Some(path),
-            is_repeatable: true,
+            kind: Kind::Read,
             encode: &encode,
             watch: Some(&watcher),
         };
@@ -126,6 +150,19 @@ impl Client {
 
     /// Takes all such watches of this client away, whoever in the application uses them: they get
     /// [`EventKind::WatchRemoved`](crate::EventKind::WatchRemoved). Whoever holds a watch just drops it instead.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_client::{EventKind, WatcherType};
+    /// let (_, watch) = client.get_and_watch("/").await?;
+    /// client.remove_watches("/", WatcherType::Data).await?;
+    /// assert_eq!(watch.await.kind, EventKind::WatchRemoved);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn remove_watches(&self, path: &str, kind: WatcherType) -> Result<(), Error> {
         let inner = self.inner("remove watches", path)?;
         self.of_watches("remove watches", OpCode::RemoveWatches, path, kind).await?;
@@ -136,6 +173,6 @@ impl Client {
     async fn of_watches(&self, name: &'static str, op: OpCode, path: &str, kind: WatcherType) -> Result<Reply, Error> {
         let inner = self.inner(name, path)?;
         let encode = |out: &mut Vec<u8>| PathKind { path: Some(Cow::Borrowed(&inner)), kind: kind.code() }.put(out);
-        self.call(Call { name, op, path: Some(path), is_repeatable: true, encode: &encode, watch: None }).await
+        self.call(Call { name, op, path: Some(path), kind: Kind::Read, encode: &encode, watch: None }).await
     }
 }

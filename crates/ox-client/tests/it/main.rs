@@ -5,6 +5,7 @@
 mod blocking;
 mod chaos;
 mod limits;
+mod nodes;
 mod servers;
 mod sessions;
 mod watches;

@@ -126,7 +126,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             xid::PING => {
                 self.proven_ms = self.pings.pop_front().unwrap_or(self.proven_ms).max(self.proven_ms);
                 self.see(header.zxid);
-                Ok(())
+                self.check_welcome(header.err, effects)
             }
             _ => {
                 let is_next = self.pending.front().is_some_and(|pending| pending.xid == header.xid);
@@ -155,12 +155,9 @@ impl<W: Waiter, S: Clone> Session<W, S> {
                 if let Some(watch) = watch {
                     self.on_watch_reply(now_ms, op, *watch, reply.err, waiter.is_gone());
                 }
-                let is_unwelcome = reply.err == ErrorCode::SessionClosedRequireSaslAuth.code();
+                let err = reply.err;
                 effects.push(Effect::Done(waiter, Ok(reply)));
-                if is_unwelcome {
-                    self.end(Ending::AuthFailed, effects);
-                    return Err(Lost::Over);
-                }
+                self.check_welcome(err, effects)?;
             }
             What::Rearm => {
                 self.rearming -= 1;
@@ -173,6 +170,15 @@ impl<W: Waiter, S: Clone> Session<W, S> {
                 self.end(Ending::Closed, effects);
                 return Err(Lost::Over);
             }
+        }
+        Ok(())
+    }
+
+    /// A server that asks for proof answers nothing before it gets one.
+    fn check_welcome(&mut self, err: i32, effects: &mut Vec<Effect<W, S>>) -> Result<(), Lost> {
+        if err == ErrorCode::SessionClosedRequireSaslAuth.code() {
+            self.end(Ending::AuthFailed, effects);
+            return Err(Lost::Over);
         }
         Ok(())
     }

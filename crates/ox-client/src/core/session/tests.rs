@@ -407,3 +407,15 @@ fn bad_credentials_end_everything() {
     assert_eq!(play.reply(xid::AUTH, 0, ErrorCode::AuthFailed.code()), Err(Lost::Over));
     assert_eq!(play.told(), ["connected", "one: AuthFailed", "auth: AuthFailed", "over: AuthFailed"]);
 }
+
+#[test]
+fn a_server_that_asks_for_proof_ends_everything() {
+    let code = ErrorCode::SessionClosedRequireSaslAuth.code();
+    let mut play = Play::connected();
+    play.ask("one").unwrap();
+    assert_eq!(play.reply(1, 0, code), Err(Lost::Over));
+    assert_eq!(play.told(), ["connected", "one: -124", "over: AuthFailed"]);
+    let mut play = Play::connected();
+    play.pass(3000).unwrap();
+    assert_eq!(play.reply(xid::PING, 0, code), Err(Lost::Over));
+}
