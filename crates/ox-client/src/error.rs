@@ -79,7 +79,8 @@ pub enum ErrorKind {
 pub enum Outcome {
     /// It had no effect, and never will have one.
     DidNotHappen,
-    /// It may have been executed: the answer is lost.
+    /// It may have been executed, or still be: the answer is lost. Whoever wants to know sends another write, an empty
+    /// [`Multi`](crate::Multi) for example: what is read behind its answer is final.
     Unknown,
 }
 

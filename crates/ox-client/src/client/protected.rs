@@ -1,10 +1,12 @@
 //! Creating a node for certain, although answers may be lost.
 
-use super::{Client, paths};
+use super::{Call, Client, Kind, paths};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::retry::RetryPolicy;
 use crate::types::{CreateOptions, Created, Data, Version};
-use ox_proto::ErrorCode;
+use ox_proto::jute::Jute;
+use ox_proto::multi::MultiHeader;
+use ox_proto::{ErrorCode, OpCode};
 
 /// What Curator puts before the names of protected nodes.
 const MARK: &str = "_c_";
@@ -79,9 +81,17 @@ impl Client {
         }
     }
 
-    /// Looks for a node by its mark. The server catches up first: it may be another one than before.
+    /// Waits until every write that this session has sent on an earlier connection has happened, or never will. A write of
+    /// nothing goes the way they went; a sync need not, on a server that answers it by itself.
+    async fn settle(&self) -> Result<(), Error> {
+        let encode = |out: &mut Vec<u8>| MultiHeader::END.put(out);
+        let (name, op, kind) = ("create", OpCode::Multi, Kind::Idempotent);
+        self.call(Call { name, op, path: None, kind, encode: &encode, watch: None }).await.map(drop)
+    }
+
+    /// Looks for a node by its mark.
     async fn find_marked(&self, parent: &str, mark: &str) -> Result<Option<Created>, Error> {
-        self.sync(parent).await?;
+        self.settle().await?;
         let names = match self.children(parent).await {
             Err(error) if error.code() == Some(ErrorCode::NoNode) => return Ok(None),
             names => names?,
