@@ -28,7 +28,9 @@ async fn main() -> Outcome {
         monitor.changed().await?;
     }
     web.set("load 0.9");
-    monitor.changed().await?;
+    while monitor.members().get("web").is_none_or(|load| load != b"load 0.9") {
+        monitor.changed().await?;
+    }
     show(&monitor);
     println!("db dies");
     server.expire(other.session().ok_or("no session")?.id)?;

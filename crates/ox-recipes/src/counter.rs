@@ -9,7 +9,7 @@
 
 use crate::error::{Error, says};
 use crate::line::Line;
-use crate::nodes::{in_container, name_of, parent_of, patient};
+use crate::nodes::{in_container, name_of, parent_of, patient, settle};
 use ox_client::{Client, CreateMode, ErrorCode, Node, Outcome};
 
 /// A number that all clients share, with a look at its changes.
@@ -159,7 +159,7 @@ impl AtomicLong {
                 Ok(_) => return Ok(Some(value)),
                 Err(error) if error.code() == Some(ErrorCode::BadVersion) => (),
                 Err(error) if error.is_retriable() && error.outcome() == Outcome::Unknown => {
-                    self.client.sync(&self.path).await?;
+                    settle(&self.client).await?;
                     if self.client.get(&self.path).await?.stat.version != node.stat.version {
                         return Err(error.into());
                     }

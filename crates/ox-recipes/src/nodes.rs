@@ -69,6 +69,17 @@ pub(crate) async fn ensure_containers(client: &Client, path: &str) -> Result<(),
     Ok(())
 }
 
+/// Waits until every write that this session sent on an earlier connection has happened, or never will: a write of nothing goes the
+/// way they went. A sync need not, on a server that answers it by itself.
+pub(crate) async fn settle(client: &Client) -> Result<(), Error> {
+    loop {
+        let settled = client.multi().commit().await;
+        if !is_worth_another_try(&settled) {
+            return settled.map(drop);
+        }
+    }
+}
+
 /// Deletes a node for certain. It is no error when it is gone already.
 pub(crate) async fn delete(client: &Client, path: &str) -> Result<(), Error> {
     loop {
@@ -158,7 +169,11 @@ impl Drop for Owned {
         }
         let (client, path, mark) = (self.client.clone(), std::mem::take(&mut self.path), self.mark.take());
         drop(self.runtime.spawn(async move {
-            if let Err(error) = remove(&client, &path, mark.as_deref()).await {
+            let removed = async {
+                settle(&client).await?; // the node may be about to be made
+                remove(&client, &path, mark.as_deref()).await
+            };
+            if let Err(error) = removed.await {
                 tracing::debug!(%error, path, "a node is left to the end of its session");
             }
         }));
