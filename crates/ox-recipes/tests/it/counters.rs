@@ -1,7 +1,7 @@
 //! Nothing is counted twice, and no number is given out twice.
 
 use crate::chaos::{Trouble, disturb};
-use crate::{client, server};
+use crate::{client, server, soon};
 use ox_client::Outcome;
 use ox_recipes::Error;
 use ox_recipes::counter::{AtomicLong, UniqueIds};
@@ -57,4 +57,28 @@ async fn the_layout_is_curators() {
     assert_eq!(client.get("/total").await.unwrap().data, [0, 0, 0, 0, 0, 0, 1, 2]);
     ox_recipes::counter::SharedCount::open(&client, "/count", 258).await.unwrap();
     assert_eq!(client.get("/count").await.unwrap().data, [0, 0, 1, 2]);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_lost_is_not_counted_twice() {
+    let server = server();
+    let client = client(&server).await;
+    let total = AtomicLong::new(&client, "/total");
+    let (mut sure, mut unsure) = (0, 0);
+    for round in 0..300 {
+        let disturb = async {
+            // Sooner or later, so that in some rounds the write is under way.
+            for _ in 0..round % 7 {
+                tokio::task::yield_now().await;
+            }
+            server.drop_connections();
+        };
+        match soon(async { tokio::join!(total.add(1), disturb).0 }).await {
+            Ok(_) => sure += 1,
+            Err(Error::Client(error)) if error.outcome() == Outcome::Unknown => unsure += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let found = total.get().await.unwrap();
+    assert!((sure..=sure + unsure).contains(&found), "{sure} for certain, {unsure} perhaps, {found} found");
 }
