@@ -1,0 +1,182 @@
+//! Copies that follow: they end up as the original, whatever happens on the way.
+
+use crate::chaos::seed;
+use crate::{client, server, soon};
+use ox_client::{Client, CreateMode, ErrorCode, EventKind, Version};
+use ox_recipes::cache::Cache;
+use ox_recipes::config::Config;
+use ox_recipes::discovery::{Instance, Picker, Service, register};
+use ox_recipes::names::{Records, Resolver};
+use ox_recipes::presence::{Member, Presence};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg32;
+
+/// One random change of a small tree. Answers may be lost.
+async fn change(client: &Client, random: &mut Pcg32) {
+    let depth = random.random_range(1..4);
+    let path: String = (0..depth).map(|_| format!("/{}", random.random_range(0..3))).collect();
+    let path = format!("/tree{path}");
+    let done = match random.random_range(0..3) {
+        0 => client.create(&path, random.random::<u32>().to_string(), CreateMode::Persistent).await.map(drop),
+        1 => client.set(&path, random.random::<u32>().to_string(), Version::Any).await.map(drop),
+        _ => client.delete(&path, Version::Any).await,
+    };
+    if let Err(error) = done {
+        let refused = [ErrorCode::NoNode, ErrorCode::NodeExists, ErrorCode::NotEmpty];
+        assert!(error.is_retriable() || error.code().is_some_and(|code| refused.contains(&code)), "{error}");
+    }
+}
+
+async fn read_tree(client: &Client) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut todo = vec!["/tree".to_owned()];
+    while let Some(path) = todo.pop() {
+        found.push((path.clone(), client.get(&path).await.unwrap().data));
+        todo.extend(client.children(&path).await.unwrap().iter().map(|name| format!("{path}/{name}")));
+    }
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn a_copy_of_a_tree_ends_up_as_the_tree() {
+    let mut random = Pcg32::seed_from_u64(seed());
+    let server = server();
+    let (writer, reader) = (client(&server).await, client(&server).await);
+    writer.create("/tree", b"", CreateMode::Persistent).await.unwrap();
+    let mut tree = Cache::tree(&reader, "/tree").await.unwrap();
+    let mut children = Cache::children(&reader, "/tree").await.unwrap();
+    for _ in 0..10 {
+        for _ in 0..40 {
+            soon(change(&writer, &mut random)).await;
+            if random.random_ratio(1, 20) {
+                server.drop_connections();
+            }
+        }
+        let original = soon(read_tree(&writer)).await;
+        let copy = |cache: &Cache| {
+            cache.nodes().iter().map(|(path, node)| (path.clone(), node.data.clone())).collect::<Vec<_>>()
+        };
+        soon(async {
+            while copy(&tree) != original {
+                tree.changed().await.unwrap();
+            }
+            let level: Vec<_> = original.iter().filter(|(path, _)| path.matches('/').count() == 2).cloned().collect();
+            while copy(&children) != level {
+                children.changed().await.unwrap();
+            }
+        })
+        .await;
+    }
+    server.expire(reader.session().unwrap().id).unwrap();
+    let ended = soon(async {
+        loop {
+            if let Err(error) = tree.changed().await {
+                return error;
+            }
+        }
+    })
+    .await;
+    assert!(ended.is_session_over(), "{ended}");
+}
+
+#[tokio::test]
+async fn a_presence_is_made_again_and_taken_over() {
+    let server = server();
+    let (first, second) = (client(&server).await, client(&server).await);
+    let old = Presence::start(&first, "/hosts/a", "1").await.unwrap();
+    let (_, gone) = second.exists_and_watch("/hosts/a").await.unwrap();
+    first.detach(); // the session lives on without its client
+    let here = soon(Presence::start(&second, "/hosts/a", "2")).await.unwrap();
+    assert_eq!(soon(gone).await.kind, EventKind::NodeDeleted);
+    drop(old);
+    second.delete("/hosts/a", Version::Any).await.unwrap();
+    here.set("3");
+    soon(async {
+        while second.get("/hosts/a").await.map(|node| node.data).unwrap_or_default() != b"3" {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn members_that_die_are_missed() {
+    let server = server();
+    let (living, dying) = (client(&server).await, client(&server).await);
+    let mut alice = Member::join(&living, "/group", "alice", "").await.unwrap();
+    let bob = Member::join(&dying, "/group", "bob", "").await.unwrap();
+    soon(async {
+        while alice.members().len() != 2 {
+            alice.changed().await.unwrap();
+        }
+        server.expire(dying.session().unwrap().id).unwrap();
+        while alice.members().len() != 1 {
+            alice.changed().await.unwrap();
+        }
+    })
+    .await;
+    drop(bob);
+}
+
+#[tokio::test]
+async fn pickers_pick() {
+    let server = server();
+    let client = client(&server).await;
+    let mut registered = Vec::new();
+    for host in ["a", "b", "c"] {
+        registered.push(register(&client, "/services", &Instance::<()>::new("mail", host, 25)).await.unwrap());
+    }
+    let mut sticky = Service::<()>::follow(&client, "/services", "mail", Picker::Sticky).await.unwrap();
+    let random = Service::<()>::follow(&client, "/services", "mail", Picker::Random).await.unwrap();
+    assert!(random.pick().is_some());
+    let first = sticky.pick().unwrap();
+    assert!((0..10).all(|_| sticky.pick().unwrap() == first));
+    let at = registered.iter().position(|presence| presence.path().ends_with(&first.id)).unwrap();
+    registered.swap_remove(at).stop().await.unwrap();
+    soon(async {
+        while sticky.instances().len() == 3 {
+            sticky.changed().await.unwrap();
+        }
+    })
+    .await;
+    assert_ne!(sticky.pick().unwrap().id, first.id);
+}
+
+#[tokio::test]
+async fn publishers_do_not_lose_each_others_versions() {
+    let server = server();
+    let (one, other) = (client(&server).await, client(&server).await);
+    let publish = async |client: &Client| {
+        let config = Config::<String>::new(client, "/config/x");
+        for number in 0..20 {
+            config.publish(&number.to_string()).await.unwrap();
+        }
+    };
+    tokio::join!(soon(publish(&one)), soon(publish(&other)));
+    let config = Config::<String>::new(&one, "/config/x");
+    assert_eq!(config.get().await.unwrap().unwrap().version, 40);
+    for version in 1..=40 {
+        assert_eq!(config.revision(version).await.unwrap().unwrap().version, version);
+    }
+    assert_eq!(config.publish_after(39, &"late".to_owned()).await.unwrap(), None);
+    config.forget_before(30).await.unwrap();
+    assert!(config.roll_back(29).await.is_err());
+    assert_eq!(config.roll_back(30).await.unwrap(), 41);
+}
+
+#[tokio::test]
+async fn records_of_many_owners_add_up() {
+    let server = server();
+    let clients = [client(&server).await, client(&server).await, client(&server).await];
+    let tasks = clients.clone().map(|client| {
+        let address = client.session().unwrap().id.to_string();
+        tokio::spawn(async move { Records::new(&client, "/dns").add("db", &address).await })
+    });
+    for task in tasks {
+        soon(task).await.unwrap().unwrap();
+    }
+    let resolver = Resolver::start(&clients[0], "/dns").await.unwrap();
+    assert_eq!(resolver.resolve("db").len(), 3);
+    assert!(resolver.resolve("nothing").is_empty());
+}

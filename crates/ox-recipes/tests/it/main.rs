@@ -1,0 +1,36 @@
+//! Recipes against a real server that drops connections and expires sessions at random.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod barriers;
+mod caches;
+mod chaos;
+mod counters;
+mod leaders;
+mod locks;
+mod queues;
+mod workers;
+
+use ox_client::{Builder, Client};
+use ox_server::{Ephemeral, Server};
+use std::time::Duration;
+
+/// Longer than anything a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn server() -> Ephemeral {
+    Server::ephemeral().unwrap()
+}
+
+fn builder(server: &Ephemeral) -> Builder {
+    Client::builder().servers(&server.address().to_string()).unwrap().session_timeout(Duration::from_secs(20))
+}
+
+async fn client(server: &Ephemeral) -> Client {
+    builder(server).connect().await.unwrap()
+}
+
+/// Waits, but not for ever.
+async fn soon<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it takes too long")
+}

@@ -1,0 +1,114 @@
+//! No item is lost, and the order is kept.
+
+use crate::chaos::{Trouble, disturb};
+use crate::{client, server, soon};
+use ox_recipes::Error;
+use ox_recipes::queue::{Item, Queue};
+use parking_lot::Mutex;
+use rand::RngExt;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+fn text(item: &Item) -> String {
+    String::from_utf8_lossy(item.data()).into_owned()
+}
+
+/// Workers put and take while their sessions are disturbed. What was put for certain is done for certain.
+async fn nothing_is_lost(trouble: Trouble) {
+    let (next, put, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
+    let finish = async |item: Item| -> Result<(), Error> {
+        let name = text(&item);
+        // Counted before it is certain: an item that comes again is no loss.
+        *done.lock().entry(name).or_insert(0) += 1;
+        item.done().await
+    };
+    let (_, server) = disturb(trouble, 4, 60, async |client, book, random| {
+        let queue = Queue::new(client, "/test/queue");
+        if random.random_ratio(1, 2) {
+            let name = next.fetch_add(1, Ordering::Relaxed).to_string();
+            let certain = match queue.put(&name).await {
+                Err(Error::Client(error)) if error.is_retriable() => false,
+                other => other.map(|()| true)?,
+            };
+            put.lock().insert(name, certain);
+        } else if let Some(item) = queue.take_within(Duration::from_millis(100)).await? {
+            if random.random_ratio(1, 4) {
+                return Ok(()); // dropped: it comes back
+            }
+            finish(item).await?;
+        }
+        book.turns.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+    .await;
+    let client = client(&server).await;
+    let queue = Queue::new(&client, "/test/queue");
+    while 0 < queue.count().await.unwrap() {
+        let item = soon(queue.take()).await.unwrap();
+        finish(item).await.unwrap();
+    }
+    let (put, done) = (put.lock(), done.lock());
+    assert!(20 < put.len());
+    for (name, certain) in &*put {
+        assert!(!certain || done.contains_key(name), "{name} is lost");
+    }
+    if trouble == Trouble::Drops {
+        assert!(done.values().all(|count| *count == 1), "no session ended, so nothing came twice: {done:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_item_is_lost_over_lost_connections() {
+    nothing_is_lost(Trouble::Drops).await;
+}
+
+#[tokio::test]
+async fn no_item_is_lost_over_expired_sessions() {
+    nothing_is_lost(Trouble::Expiries).await;
+}
+
+#[tokio::test]
+async fn priorities_come_first() {
+    let server = server();
+    let queue = Queue::new(&client(&server).await, "/queue");
+    for (name, priority) in [("c", 7), ("b", 0), ("a", -5), ("d", 7)] {
+        queue.put_with_priority(name, priority).await.unwrap();
+    }
+    for name in ["a", "b", "c", "d"] {
+        let item = soon(queue.take()).await.unwrap();
+        assert_eq!(text(&item), name);
+        item.done().await.unwrap();
+    }
+    assert_eq!(queue.count().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn delayed_items_wait_for_their_time() {
+    let server = server();
+    let queue = Queue::delayed(&client(&server).await, "/queue");
+    let now = SystemTime::now();
+    let late = now + Duration::from_millis(300);
+    queue.put_due("late", late).await.unwrap();
+    queue.put_due("soon", now).await.unwrap();
+    let item = soon(queue.take()).await.unwrap();
+    assert_eq!(text(&item), "soon");
+    item.done().await.unwrap();
+    let item = soon(queue.take()).await.unwrap();
+    assert_eq!(text(&item), "late");
+    assert!(late <= SystemTime::now() + Duration::from_millis(1));
+}
+
+#[tokio::test]
+async fn a_dropped_item_and_that_of_a_dead_consumer_come_back() {
+    let server = server();
+    let (dying, living) = (client(&server).await, client(&server).await);
+    let queue = Queue::new(&living, "/queue");
+    queue.put("x").await.unwrap();
+    drop(soon(queue.take()).await.unwrap());
+    let item = soon(Queue::new(&dying, "/queue").take()).await.unwrap();
+    assert!(queue.take_within(Duration::from_millis(50)).await.unwrap().is_none());
+    let (again, expired) = tokio::join!(soon(queue.take()), async { server.expire(dying.session().unwrap().id) });
+    expired.unwrap();
+    assert_eq!(again.unwrap().data(), item.data());
+}
