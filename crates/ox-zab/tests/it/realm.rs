@@ -4,6 +4,8 @@
 //! after some time, and a crash loses what has not. A state is the list of applied transactions, so that two of them
 //! are compared whole.
 
+mod changes;
+
 use crate::hall::Dice;
 use bytes::Bytes;
 use ox_proto::ensemble::{Addresses, Change, ChangeRules, Ensemble};
@@ -707,38 +709,6 @@ impl Realm {
         }
         let in_ms = self.dice.below(40) + 1;
         self.plan(in_ms, id, Event::Write);
-    }
-
-    /// Members that somebody might want, each in any role or in none.
-    fn some_members(&mut self) -> String {
-        let (mut voters, mut observers) = (Vec::new(), Vec::new());
-        for id in self.everybody() {
-            match self.dice.below(5) {
-                0 => observers.push(id),
-                1 => (),
-                _ => voters.push(id),
-            }
-        }
-        let voters = if voters.is_empty() { vec![1] } else { voters };
-        observers.retain(|id| !voters.contains(id));
-        let text = ensemble(0, voters.into_iter(), observers.into_iter()).to_string();
-        text.replace("\nversion=0", "")
-    }
-
-    /// A version is one configuration.
-    fn hear_of(&mut self, config: &Arc<Ensemble>) {
-        let known = self.configs.entry(config.version()).or_insert_with(|| Arc::clone(config));
-        assert_eq!(known, config, "two configurations of one version");
-    }
-
-    /// The configuration that everybody has; none if they differ.
-    pub(crate) fn config(&self) -> Option<Arc<Ensemble>> {
-        let mut all = self.servers.values().map(|server| server.process.as_ref().map(|process| process.peer.configs()));
-        let first = all.next()??;
-        let same = |configs: Option<&Configs>| {
-            configs.is_some_and(|configs| configs.pending().is_none() && configs.committed() == first.committed())
-        };
-        (first.pending().is_none() && all.all(same)).then(|| Arc::clone(first.committed()))
     }
 
     pub(crate) fn run(&mut self, ms: i64) {

@@ -2,16 +2,19 @@
 
 use crate::members::Ensemble;
 use std::io::Write;
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The ports on which members hear each other.
-fn ports(home: &std::path::Path) -> Vec<u16> {
+/// Where members hear each other.
+fn addresses(home: &std::path::Path) -> Vec<SocketAddr> {
     let text = std::fs::read_to_string(home.join("1/zoo.cfg")).unwrap();
-    let servers = text.lines().filter_map(|line| line.strip_prefix("server.")?.split_once("127.0.0.1:"));
-    let numbers =
-        servers.flat_map(|(_, ports)| ports.split(':').filter_map(|port| port.parse().ok()).collect::<Vec<_>>());
-    numbers.collect()
+    let servers = text.lines().filter_map(|line| line.strip_prefix("server.")?.split_once('='));
+    let addresses = servers.flat_map(|(_, server)| {
+        let (host, ports) = server.split_once(':').unwrap();
+        let ports = ports.split(':').filter_map(|port| port.parse::<u16>().ok());
+        ports.map(|port| SocketAddr::new(host.parse().unwrap(), port)).collect::<Vec<_>>()
+    });
+    addresses.collect()
 }
 
 /// What no member would say: lengths that cannot be, numbers of nobody, texts that are none, and half of anything.
@@ -43,9 +46,9 @@ fn k083_k092_k096_strangers_do_no_harm() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
     let mut lingering = Vec::new();
-    for port in ports(home.path()) {
+    for address in addresses(home.path()) {
         for bytes in nonsense() {
-            if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+            if let Ok(mut stream) = TcpStream::connect(address) {
                 _ = stream.write_all(&bytes);
                 lingering.push(stream);
             }
