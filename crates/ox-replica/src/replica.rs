@@ -38,7 +38,6 @@ use member::{AskedBy, Revalidating, Todo};
 use own::{Origin, Own, OwnWrites, Waiting, What};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::ensemble::ChangeRules;
-use ox_proto::password::session_password;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
@@ -486,7 +485,7 @@ impl Replica {
         }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
             self.addresses.count(*session, *address);
-            self.attach(conn, *session, *timeout_ms, *read_only, out);
+            self.resume(conn, *session, *timeout_ms, *read_only, out);
         } else if *proven && self.is_member() && !self.is_read_only() {
             self.prove(syncs::Asker::Gone(conn, *read_only));
         } else {
@@ -505,23 +504,6 @@ impl Replica {
     fn give_up(&mut self, conn: ConnId, out: &mut Outboxes) {
         self.conns.deactivate(conn);
         out.of(conn).push(conn, Note::Close, |_| ());
-    }
-
-    fn attach(
-        &mut self,
-        conn: ConnId,
-        session: SessionId,
-        timeout_ms: i32,
-        read_only: Option<bool>,
-        out: &mut Outboxes,
-    ) {
-        let read_only = self.told_read_only(read_only);
-        if let Some(state) = self.conns.get_mut(conn) {
-            state.session = session;
-            let password = session_password(session);
-            let response = ConnectResponse { timeout_ms, session, password, read_only };
-            out.of(conn).push(conn, Note::Attached(session, timeout_ms), |bytes| response.put_frame(bytes));
-        }
     }
 
     fn new_session_id(&mut self, state: &State) -> SessionId {
@@ -688,12 +670,16 @@ impl Replica {
 
     fn answer_waiting(&mut self, waiting: Waiting, state: &State, out: &mut Outboxes) {
         let Waiting { conn, ids, what } = waiting;
+        if let What::Resumed { session, timeout_ms, read_only } = what {
+            return self.attach(conn, session, timeout_ms, read_only, out);
+        }
         let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
         let outbox = out.of(conn);
         match what {
             What::Refused(xid, code) => outbox.answer(conn, |bytes| {
                 put_bare_reply(bytes, ReplyHeader { xid, zxid: state.last_zxid(), err: code.code() });
             }),
+            What::Resumed { .. } => (),
             What::Closed(xid) => {
                 asker.active = false;
                 let header = ReplyHeader { xid, zxid: state.last_zxid(), err: 0 };

@@ -1,11 +1,15 @@
-//! Transactions that begin and end sessions.
+//! How sessions begin, change hands, and end.
 
 use super::Replica;
+use super::own::{Waiting, What};
 use super::proposals::Maker;
 use crate::clock::Now;
+use ox_proto::connect::ConnectResponse;
+use ox_proto::password::session_password;
 use ox_proto::{OpCode, SessionId};
-use ox_tree::State;
-use ox_tree::ops;
+use ox_tree::outbox::{Note, Outboxes};
+use ox_tree::{ConnId, State, ops};
+use std::sync::Arc;
 
 impl Replica {
     pub(super) fn propose_create_session(
@@ -34,5 +38,43 @@ impl Replica {
             let listed = ops::prepare_close_session(view, out);
             Some((OpCode::CloseSession, listed.then(|| view.digest())))
         })
+    }
+
+    /// Gives a session to another connection, behind everything that was asked for here before: what the old one has
+    /// sent is there when the client looks, or never will be.
+    pub(super) fn resume(
+        &mut self,
+        conn: ConnId,
+        session: SessionId,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+        out: &mut Outboxes,
+    ) {
+        let Some(asker) = self.conns.get(conn) else { return };
+        match self.own.last_mut() {
+            Some(last) => {
+                let (ids, what) = (Arc::clone(&asker.ids), What::Resumed { session, timeout_ms, read_only });
+                last.waiting.push(Waiting { conn, ids, what });
+            }
+            None => self.attach(conn, session, timeout_ms, read_only, out),
+        }
+    }
+
+    /// Tells a client its session.
+    pub(super) fn attach(
+        &mut self,
+        conn: ConnId,
+        session: SessionId,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+        out: &mut Outboxes,
+    ) {
+        let read_only = self.told_read_only(read_only);
+        if let Some(state) = self.conns.get_mut(conn).filter(|conn| conn.active) {
+            state.session = session;
+            let password = session_password(session);
+            let response = ConnectResponse { timeout_ms, session, password, read_only };
+            out.of(conn).push(conn, Note::Attached(session, timeout_ms), |bytes| response.put_frame(bytes));
+        }
     }
 }

@@ -96,7 +96,7 @@ impl Replica {
         let is_here = self.local.sessions.attach(session, timeout_ms, now.mono_ms, touch.clone(), conn);
         if is_here {
             self.addresses.count(session, address);
-            self.attach(conn, session, timeout_ms, read_only, out);
+            self.resume(conn, session, timeout_ms, read_only, out);
         }
         is_here
     }

@@ -427,7 +427,7 @@ impl Replica {
         if valid {
             self.sessions.add(session, timeout_ms, now.mono_ms, touch, Some(conn));
             self.addresses.count(session, address);
-            self.attach(conn, session, timeout_ms, read_only, out);
+            self.resume(conn, session, timeout_ms, read_only, out);
         } else {
             self.refuse(conn, read_only, out);
         }

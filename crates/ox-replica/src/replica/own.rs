@@ -44,6 +44,8 @@ pub(super) enum What {
     Refused(i32, ErrorCode),
     /// The end of a local session.
     Closed(i32),
+    /// A handshake with a session that was here before.
+    Resumed { session: SessionId, timeout_ms: i32, read_only: Option<bool> },
 }
 
 /// One of them.
@@ -109,6 +111,11 @@ impl OwnWrites {
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Own> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.queue.get_mut(at)
+    }
+
+    /// The last one.
+    pub(super) fn last_mut(&mut self) -> Option<&mut Own> {
+        self.queue.back_mut()
     }
 
     /// Takes the first.

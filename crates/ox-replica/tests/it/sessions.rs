@@ -144,3 +144,25 @@ fn k111_a_close_takes_everything_that_is_on_its_way() {
     let heard = world.replies(side);
     assert_eq!((heard.len(), heard[10].0, heard[10].2), (11, 10, 0), "the close is the last thing answered");
 }
+
+/// What a connection has sent before it was lost is there when the next one has the session, or never will be: clients
+/// look for it then.
+#[test]
+fn a_session_comes_back_behind_what_it_has_written() {
+    let mut world = World::new();
+    let (side, session) = world.client();
+    world.create(side, 1, "/mine", 0);
+    world.serve(side);
+    world.step();
+    world.cut(side);
+    let again = world.connect(session, 10_000);
+    world.serve(again);
+    world.step();
+    world.post();
+    assert!(world.sides[again].output.is_empty(), "the write is on its way");
+    world.settle();
+    assert_eq!(world.hello(again).session, session);
+    world.get(again, 1, "/mine", false);
+    world.settle();
+    assert_eq!(world.replies(again)[0].2, 0);
+}
