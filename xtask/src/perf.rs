@@ -32,14 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Software::Apache.provide(&workspace)?;
     let dir = tempfile::Builder::new().prefix("oxkeeper-perf-").tempdir().context("make a directory")?;
     let binary = workspace.target().join("release/oxkeeper");
-    let ours = vec![
-        binary.display().to_string(),
-        "server".into(),
-        "-Doxkeeper.ensemble.preview=true".into(),
-        "{config}".into(),
-        "--log".into(),
-        "warn".into(),
-    ];
+    let ours = vec![binary.display().to_string(), "server".into(), "{config}".into(), "--log".into(), "warn".into()];
     let classes = apache::class_path(&workspace, dir.path())?;
     let java = ["java", "-Xmx4g", apache::ENCODING, "-cp", &classes, apache::MAIN, "{config}"];
     let servers = [

@@ -18,9 +18,6 @@ use crate::readers;
 use crate::settings::{self, Settings};
 use crate::start::Outside;
 
-/// Lets ensembles start before they are finished.
-const PREVIEW: &str = "oxkeeper.ensemble.preview";
-
 /// The client port, from `zoo.cfg` or the server's own `server.N` line, and what a member of an ensemble needs.
 pub(crate) fn read(
     settings: &Settings,
@@ -56,10 +53,6 @@ pub(crate) fn read(
         (Some(id), None) => return Err(place.error(Cause::NotAMember(id))),
         (Some(id), Some(_)) => ServerId(id),
     };
-    if !settings.flag(PREVIEW) {
-        return Err(place.error(Cause::EnsembleNotBuilt { participants: count.participants }));
-    }
-    notices.push(Notice::warn(place, "ensembles are being built: use them for trials only"));
     let ensemble = draft.finish().map_err(|error| place.error(error.into()))?;
     let proposed = if settings.flag("reconfigEnabled") { read_proposed(settings, outside, notices) } else { None };
     let members = Members { ensemble, proposed, addresses };

@@ -180,15 +180,6 @@ pub enum Cause {
     /// Enforced authentication with a scheme there is not.
     #[error("Authentication scheme {0} is not available.")]
     SchemeNotAvailable(String),
-    /// The configuration describes a member of an ensemble.
-    #[error(
-        "ensembles are not finished yet: this configuration has {participants} participant(s); a single server needs \
-         exactly one or no server.N line and standaloneEnabled=true (for trials: -Doxkeeper.ensemble.preview=true)"
-    )]
-    EnsembleNotBuilt {
-        /// Voting members.
-        participants: usize,
-    },
     /// The setting asks for protection that there is not yet, and the server never runs with less than asked for.
     #[error("{feature} is not built yet, and the server does not start with less protection than asked for")]
     ProtectionNotBuilt {

@@ -531,8 +531,6 @@ pub static SECTIONS: &[Section] = sections! {
         /// What a member with damaged history does: end, join quarantined, or accept what is in doubt. Unset: it joins
         /// quarantined. A single server always ends.
         "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
-        /// Start members of an ensemble although ensembles are not finished: for trials only.
-        "oxkeeper.ensemble.preview", Own, TrueFalse, "false", "", O, Ensemble;
         /// Sessions that clients of one address may have at a time, with or without a connection; 0 is no limit. Further
         /// ones are refused by closing the connection, as `maxClientCnxns` does. The default is three times the ports an
         /// address has.

@@ -113,11 +113,10 @@ enum Ours {
     Accepted,
     /// Refused with this in the message.
     Refused(&'static str),
-    EnsembleNotBuilt,
     ProtectionNotBuilt,
 }
 
-use Ours::{Accepted, EnsembleNotBuilt, ProtectionNotBuilt, Refused};
+use Ours::{Accepted, ProtectionNotBuilt, Refused};
 
 fn check_recording(recording: &str, differences: &[(&str, Ours)], count: usize) {
     let mut different = 0;
@@ -133,8 +132,7 @@ fn check_recording(recording: &str, differences: &[(&str, Ours)], count: usize) 
         let as_said = match (ours, &cause) {
             (Accepted, Ok(_)) => code == 0,
             (Refused(text), Err(cause)) => code == 2 && cause.to_string().contains(text),
-            (EnsembleNotBuilt, Err(Cause::EnsembleNotBuilt { .. }))
-            | (ProtectionNotBuilt, Err(Cause::ProtectionNotBuilt { .. })) => code == 2,
+            (ProtectionNotBuilt, Err(Cause::ProtectionNotBuilt { .. })) => code == 2,
             _ => false,
         };
         assert!(as_said, "{name}: {code} {cause:?}");
@@ -157,8 +155,8 @@ fn recorded_matrix() {
         ("datadir.autocreate=false and no directory", Accepted),
         ("client port in use", Accepted),
         ("admin port in use", Accepted),
-        ("election port in use", EnsembleNotBuilt),
-        ("SASL enabled without JAAS file", EnsembleNotBuilt),
+        ("election port in use", Accepted),
+        ("SASL enabled without JAAS file", ProtectionNotBuilt),
         // Apache ends with code 1 in one and fails every handshake in the other.
         ("secureClientPort with NIO", ProtectionNotBuilt),
         ("secureClientPort with Netty but no keystore", ProtectionNotBuilt),

@@ -201,18 +201,9 @@ fn another_digest_hash_is_not_built() {
 }
 
 #[test]
-fn an_ensemble_is_refused_clearly() {
-    let lines = "dataDir=/d\ninitLimit=5\nsyncLimit=5\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
-    let outcome = World::with_config(lines).and_file("/d/myid", "2").start();
-    let error = outcome.result.unwrap_err();
-    assert_eq!((&error.cause, error.exit_code()), (&Cause::EnsembleNotBuilt { participants: 3 }, 2));
-    assert!(error.to_string().contains("ensembles are not finished yet"));
-}
-
-#[test]
-fn an_ensemble_can_be_tried() {
+fn a_member_knows_its_ensemble() {
     let lines = "dataDir=/d\ninitLimit=5\nsyncLimit=4\nserver.1=a:1:2\nserver.2=b:3:4\nserver.3=c:5:6:observer\n";
-    let world = World::with_config(lines).and_file("/d/myid", "2").and_flags("-Doxkeeper.ensemble.preview=true");
+    let world = World::with_config(lines).and_file("/d/myid", "2");
     let member = world.start().config().member.unwrap();
     assert_eq!((member.server.0, member.init_ticks, member.sync_ticks), (2, 5, 4));
     let mine = &member.ensemble.members()[&member.server];
@@ -230,7 +221,7 @@ fn members_have_the_version_of_their_file() {
         let lines = format!("dataDir=/d\ninitLimit=5\nsyncLimit=4\ndynamicConfigFile={file}\n{lines}");
         let members = "server.1=a:1:2\nserver.2=b:3:4;2181\n";
         let world = World::with_config(&lines).and_file("/d/myid", "2").and_file(file, members);
-        let world = world.and_file("/data/tc.cfg.dynamic.next", next).and_flags("-Doxkeeper.ensemble.preview=true");
+        let world = world.and_file("/data/tc.cfg.dynamic.next", next);
         world.start().config().member.unwrap()
     };
     let next = "server.2=b:3:4;2181\nversion=200000001";

@@ -100,7 +100,7 @@ fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
 fn start(home: &Path) -> Result<Child> {
     let log = fs::File::options().create(true).append(true).open(home.join("server.log"))?;
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
-    command.args(["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"]).current_dir(home);
+    command.args(["server", "zoo.cfg"]).current_dir(home);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("start a server")
 }
 

@@ -216,7 +216,7 @@ fn k147_a_door_that_opens_and_closes_is_left_alone() {
     std::fs::create_dir(home.path().join("data")).unwrap();
     std::fs::write(home.path().join("data/myid"), "2\n").unwrap();
     std::fs::write(home.path().join("zoo.cfg"), text).unwrap();
-    let mut process = Process::start(&["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"], home.path());
+    let mut process = Process::start(&["server", "zoo.cfg"], home.path());
     process.wait_for("LOOKING");
     std::thread::sleep(Duration::from_secs(3));
     let calls = calls.load(Ordering::Relaxed);

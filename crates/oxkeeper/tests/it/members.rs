@@ -131,7 +131,7 @@ impl Ensemble {
 
     /// Starts a member without waiting for anything.
     pub(crate) fn launch(&mut self, at: usize) {
-        let arguments = [&["server", "zoo.cfg", "-Doxkeeper.ensemble.preview=true"], self.properties].concat();
+        let arguments = [&["server", "zoo.cfg"], self.properties].concat();
         self.processes[at] = Some(Process::start(&arguments, &self.directory(at)));
     }
 

@@ -100,7 +100,7 @@ impl Mixed {
             spec = spec.property(name, value);
         }
         let spec = spec.keeping_config();
-        if software == Software::Oxkeeper { spec.property("oxkeeper.ensemble.preview", true) } else { spec }
+        spec
     }
 
     /// A server that is in nobody's configuration but its own, as participant. Returns where it is, and how others
