@@ -99,8 +99,7 @@ impl Mixed {
         for (name, value) in &self.properties {
             spec = spec.property(name, value);
         }
-        let spec = spec.keeping_config();
-        spec
+        spec.keeping_config()
     }
 
     /// A server that is in nobody's configuration but its own, as participant. Returns where it is, and how others
