@@ -43,7 +43,7 @@ pub(super) fn fetch(workspace: &Workspace) -> Result<()> {
     fs::write(&list, format!("{JARS:?}"))?;
     tool::once(&cache.join("stamp"), &[&list], || {
         fill(&cache).with_context(|| {
-            format!("fetch Apache ZooKeeper {VERSION} from Debian's packages\nhint: `apt-get update` may be needed")
+            format!("fetch Apache ZooKeeper {VERSION} from Debian's packages\nhint: `apt-get update` needs root")
         })
     })
 }
@@ -56,8 +56,13 @@ fn fill(cache: &Path) -> Result<()> {
         }
         fs::create_dir_all(old)?;
     }
-    let names = JARS.iter().map(|(package, _)| package);
-    tool::run(Command::new("apt-get").arg("download").args(names).current_dir(&packages))?;
+    let names = JARS.map(|(package, _)| package);
+    let download = || tool::run(Command::new("apt-get").arg("download").args(names).current_dir(&packages));
+    if download().is_err() {
+        // The lists of packages may be old, or missing.
+        tool::run(Command::new("apt-get").arg("update"))?;
+        download()?;
+    }
     for package in fs::read_dir(&packages)? {
         let path = package?.path();
         tool::run(Command::new("dpkg-deb").arg("--extract").arg(path).arg(packages.join("root")))?;
