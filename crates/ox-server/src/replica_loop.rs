@@ -75,8 +75,9 @@ impl ReplicaLoop {
     /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
     pub(crate) fn run(mut self, turns: &Turns) {
         if self.peers.is_some() {
-            self.replica.start(self.shared.clock.now());
-            self.perform();
+            let now = self.shared.clock.now();
+            self.replica.start(now);
+            self.perform(now);
         }
         while !self.shared.is_stopping() {
             turns.mark();

@@ -129,7 +129,7 @@ impl Journal {
     }
 
     /// The leader, or a learner, has said something.
-    pub(super) fn heard(&mut self, link: LinkId, message: &Message) {
+    pub(super) fn heard(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
             Message::Hello { server, kind, accepted, .. } => {
@@ -141,15 +141,15 @@ impl Journal {
             Message::Trunc(zxid) => tracing::warn!("Truncating log to get in sync with the leader {zxid}"),
             Message::Proposal(txn) => {
                 metrics.learner_proposal_received_count.add(1);
-                self.latency.hears(txn, self.shared.clock.now().wall_ms, metrics);
+                self.latency.hears(txn, wall_ms, metrics);
             }
             Message::Commit(zxid) | Message::CommitAndActivate(zxid, _) => {
                 metrics.learner_commit_received_count.add(1);
-                self.latency.hears_commit(*zxid, self.shared.clock.now().wall_ms, metrics);
+                self.latency.hears_commit(*zxid, wall_ms, metrics);
             }
             Message::Inform(txn) | Message::InformAndActivate(txn, _) => {
                 metrics.learner_commit_received_count.add(1);
-                self.latency.is_informed(txn, self.shared.clock.now().wall_ms, metrics);
+                self.latency.is_informed(txn, wall_ms, metrics);
             }
             Message::Ack(_) => _ = self.syncing.remove(&link),
             Message::Revalidate(..) => metrics.revalidate_count.add(1),
@@ -158,11 +158,11 @@ impl Journal {
     }
 
     /// Something is said to a learner or the leader.
-    pub(super) fn says(&mut self, link: LinkId, message: &Message) {
+    pub(super) fn says(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
-            Message::Commit(zxid) => self.latency.tells_commit(*zxid, self.shared.clock.now().wall_ms, metrics),
-            Message::Ack(zxid) => self.latency.acks(*zxid, self.shared.clock.now().wall_ms, metrics),
+            Message::Commit(zxid) => self.latency.tells_commit(*zxid, wall_ms, metrics),
+            Message::Ack(zxid) => self.latency.acks(*zxid, wall_ms, metrics),
             Message::Proposal(txn) => {
                 self.latency.proposes(txn);
                 self.shared.stats.proposals.note_one(i64::try_from(txn.record.len()).unwrap_or(i64::MAX));

@@ -114,7 +114,7 @@ impl ReplicaLoop {
         let links: Vec<LinkId> = self.peers.iter().flat_map(|peers| peers.waiting.keys().copied()).collect();
         for link in links {
             while self.replica.takes_packets(link)
-                && let Some(message) = self.next_packet(link)
+                && let Some(message) = self.next_packet(now, link)
             {
                 self.replica.on_message(now, link, message);
                 if self.replica.log_is_full() {
@@ -124,7 +124,7 @@ impl ReplicaLoop {
         }
     }
 
-    fn next_packet(&mut self, link: LinkId) -> Option<Message> {
+    fn next_packet(&mut self, now: Now, link: LinkId) -> Option<Message> {
         let PeerLines { waiting, consumed, journal, .. } = self.peers.as_mut()?;
         let waiting = waiting.get_mut(&link)?;
         let message = waiting.messages.pop_front()?;
@@ -135,7 +135,7 @@ impl ReplicaLoop {
                 waiting.batches.pop_front();
             }
         }
-        journal.heard(link, &message);
+        journal.heard(link, &message, now.wall_ms);
         Some(message)
     }
 
@@ -150,14 +150,14 @@ impl ReplicaLoop {
             self.post();
         }
         self.hand_over_log();
-        self.perform();
+        self.perform(now);
         if let Some(peers) = &mut self.peers {
             peers.journal.look_at(&self.replica);
         }
     }
 
     /// Passes effects on: to the disk, and to the peers thread.
-    pub(super) fn perform(&mut self) {
+    pub(super) fn perform(&mut self, now: Now) {
         let effects = self.replica.take_effects();
         let unsaid = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
         if effects.is_empty() && unsaid < LINK_INPUT_BYTES {
@@ -169,7 +169,7 @@ impl ReplicaLoop {
             let Some(PeerLines { journal, .. }) = &mut self.peers else { return };
             match effect {
                 Effect::Send(link, message) => {
-                    journal.says(link, &message);
+                    journal.says(link, &message, now.wall_ms);
                     orders.send(link, &message);
                 }
                 Effect::Notify(to, note) => orders.push(Command::Notify(to, note)),
