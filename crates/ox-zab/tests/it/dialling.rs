@@ -1,26 +1,14 @@
 //! The way from an elected leader to its packets.
 
+use crate::member::{member, settings, three};
 use ox_proto::Zxid;
-use ox_proto::ensemble::Ensemble;
-use ox_zab::{
-    Configs, Effect, Effects, ElectionSettings, Epoch, Epochs, History, Link, LinkId, Message, Notification, Peer,
-    PeerOptions, PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Vote,
-};
+use ox_zab::{Effect, Effects, Epoch, Link, LinkId, Message, Notification, Peer, PeerState, ServerId, Standing, Vote};
 
 const LEADER: ServerId = ServerId(3);
 
 /// Server 1 of three, which has just been told who leads, and has reached it.
 fn follower() -> Peer {
-    let settings = PeerSettings {
-        server: ServerId(1),
-        configs: Configs::fixed(Ensemble::of_numbers(0, (1..=3).map(ServerId), []).unwrap()),
-        timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
-        election: ElectionSettings::default(),
-        options: PeerOptions::default(),
-    };
-    let epochs = Epochs { accepted: Epoch(1), current: Epoch(1) };
-    let history = History::new(Zxid::new(1, 9), 500, 1 << 20);
-    let mut peer = Peer::new(settings, Recovered { epochs, history, standing: Standing::History });
+    let mut peer = member(settings(1, three()), Zxid::new(1, 9), Standing::History);
     let mut out = Effects::new();
     peer.start(0, &mut out);
     let vote = Vote { leader: LEADER, zxid: Zxid::new(1, 9), epoch: 1 };

@@ -1,27 +1,15 @@
 //! A member without files: when it believes that there is nothing to lose.
 
+use crate::member::{member, settings, three};
 use ox_proto::Zxid;
-use ox_proto::ensemble::Ensemble;
-use ox_zab::{
-    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, Notification, Peer,
-    PeerOptions, PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Vote,
-};
+use ox_zab::{DiskDone, DiskJob, Effect, Effects, Notification, Peer, PeerState, ServerId, Standing, Vote};
 
 /// Longer than a contradiction takes.
 const LATER_MS: i64 = 1_000;
 
 /// Server 1 of three, which finds no files.
 fn newcomer() -> Peer {
-    let settings = PeerSettings {
-        server: ServerId(1),
-        configs: Configs::fixed(Ensemble::of_numbers(0, (1..=3).map(ServerId), []).unwrap()),
-        timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
-        election: ElectionSettings::default(),
-        options: PeerOptions::default(),
-    };
-    let epochs = Epochs { accepted: Epoch(0), current: Epoch(0) };
-    let history = History::new(Zxid::ZERO, 500, 1 << 20);
-    let mut peer = Peer::new(settings, Recovered { epochs, history, standing: Standing::Empty });
+    let mut peer = member(settings(1, three()), Zxid::ZERO, Standing::Empty);
     peer.start(0, &mut Effects::new());
     peer
 }

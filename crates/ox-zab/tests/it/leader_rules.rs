@@ -1,16 +1,15 @@
 //! One leader, packet by packet: whom it counts, whom it turns away, and when it gives up.
 
+use crate::member::TIMING;
 use bytes::Bytes;
 use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{ErrorCode, SessionId, Zxid};
 use ox_zab::{
     Candidate, Configs, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind,
-    LinkId, Message, PeerOptions, Reason, ServerId, Timing, Txn,
+    LinkId, Message, PeerOptions, Reason, ServerId, Txn,
 };
 use std::sync::Arc;
-
-const TIMING: Timing = Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 };
 
 struct Script {
     leader: Leader,

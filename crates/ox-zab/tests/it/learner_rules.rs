@@ -1,14 +1,14 @@
 //! One learner, packet by packet: what it says, when, and what it never says.
 
+use crate::member::TIMING;
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
     Claim, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Learner, LearnerKind, LinkId, Message,
-    Reason, ServerId, Standing, Timing, Txn,
+    Reason, ServerId, Standing, Txn,
 };
 
 const LINK: LinkId = LinkId(7);
-const TIMING: Timing = Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 };
 
 struct Script {
     learner: Learner,

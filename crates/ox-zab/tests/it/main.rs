@@ -11,6 +11,7 @@ mod hall;
 mod leader_rules;
 mod learner_rules;
 mod master_rules;
+mod member;
 mod membership;
 mod peer_options;
 mod peer_rules;

@@ -1,13 +1,11 @@
 //! A follower and its observers, packet by packet.
 
+use crate::member::TIMING;
 use bytes::Bytes;
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Context, Effect, Effects, Epoch, History, LearnerKind, LinkId, Master, Message, Office, PeerOptions, ServerId,
-    Timing, Txn,
+    Context, Effect, Effects, Epoch, History, LearnerKind, LinkId, Master, Message, Office, PeerOptions, ServerId, Txn,
 };
-
-const TIMING: Timing = Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 };
 
 struct Script {
     master: Master,

@@ -1,12 +1,13 @@
 //! One member and the configurations it hears of: which it believes, and what becomes of it.
 
+use crate::member::{member, settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Configs, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message,
-    Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
+    Configs, DiskJob, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerState, Reason,
+    ServerId, Standing, Txn, Vote,
 };
 use std::sync::Arc;
 
@@ -33,16 +34,8 @@ struct Member {
 impl Member {
     /// Server 1 of three, which looks for a leader; 4 observes.
     fn new(configs: impl FnOnce(Ensemble) -> Configs) -> Self {
-        let settings = PeerSettings {
-            server: ServerId(1),
-            configs: configs(Ensemble::clone(&ensemble(0, &[1, 2, 3], &[4]))),
-            timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
-            election: ElectionSettings::default(),
-            options: PeerOptions::default(),
-        };
-        let epochs = Epochs { accepted: Epoch(0), current: Epoch(0) };
-        let history = History::new(Zxid::ZERO, 500, 1 << 20);
-        let mut peer = Peer::new(settings, Recovered { epochs, history, standing: Standing::History });
+        let configs = configs(Ensemble::clone(&ensemble(0, &[1, 2, 3], &[4])));
+        let mut peer = member(settings(1, configs), Zxid::ZERO, Standing::History);
         peer.start(0, &mut Effects::new());
         Self { peer }
     }

@@ -1,29 +1,22 @@
 //! What the configuration may say about a member, one option after the other.
 
+use crate::member::{member, settings};
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_zab::{
-    Configs, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification,
-    Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, Standing, Timing, Vote,
+    Configs, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerOptions, PeerSettings,
+    PeerState, Reason, Standing, Vote,
 };
 
 const ME: ServerId = ServerId(3);
 
 /// Server 3, one of three voters or an observer of two.
-fn member(kind: LearnerKind, options: PeerOptions) -> Peer {
+fn of_kind(kind: LearnerKind, options: PeerOptions) -> Peer {
     let (voters, observers) = [1, 2, 3].split_at(if kind == LearnerKind::Follower { 3 } else { 2 });
     let servers = |numbers: &[i64]| numbers.iter().copied().map(ServerId).collect::<Vec<_>>();
     let ensemble = Ensemble::of_numbers(0, servers(voters), servers(observers)).unwrap();
-    let settings = PeerSettings {
-        server: ME,
-        configs: Configs::fixed(ensemble),
-        timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
-        election: ElectionSettings::default(),
-        options,
-    };
-    let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
-    let history = History::new(Zxid::ZERO, 500, 1 << 20);
-    let mut peer = Peer::new(settings, Recovered { epochs, history, standing: Standing::History });
+    let settings = PeerSettings { options, ..settings(ME.0, Configs::fixed(ensemble)) };
+    let mut peer = member(settings, Zxid::ZERO, Standing::History);
     peer.start(0, &mut Effects::new());
     peer
 }
@@ -46,7 +39,7 @@ fn finds_a_leader(peer: &mut Peer, now_ms: i64) {
 #[test]
 fn a_leader_is_dialled_for_as_long_as_the_limit_says() {
     let options = PeerOptions { dial_ms: 250, dial_pause_ms: 60, ..PeerOptions::default() };
-    let mut peer = member(LearnerKind::Follower, options);
+    let mut peer = of_kind(LearnerKind::Follower, options);
     finds_a_leader(&mut peer, 0);
     let (mut now_ms, mut dials) = (0, 1);
     loop {
@@ -69,7 +62,7 @@ fn an_observer_rests_before_it_looks_again() {
     let options = PeerOptions { observer_rest_ms: 1_000, ..PeerOptions::default() };
     let mut rests = std::collections::BTreeSet::new();
     for now_ms in (0..2_000).step_by(100) {
-        let mut peer = member(LearnerKind::Observer, options);
+        let mut peer = of_kind(LearnerKind::Observer, options);
         finds_a_leader(&mut peer, now_ms);
         let mut out = Effects::new();
         peer.on_dialed(now_ms, Some(LinkId(1)), &mut out);
@@ -88,7 +81,7 @@ fn an_observer_rests_before_it_looks_again() {
         }
     }
     assert!(5 < rests.len(), "they do not rest equally long: {rests:?}");
-    let mut peer = member(LearnerKind::Follower, options);
+    let mut peer = of_kind(LearnerKind::Follower, options);
     finds_a_leader(&mut peer, 0);
     let mut out = Effects::new();
     peer.on_dialed(0, Some(LinkId(1)), &mut out);
@@ -103,7 +96,7 @@ fn a_leader_that_is_deserted_gives_up_where_that_is_asked_for() {
     for (epoch_wait_ms, after_ms, leaves) in
         [(None, 900, false), (Some(300), 299, false), (Some(300), 300, true), (Some(0), 0, true)]
     {
-        let mut peer = member(LearnerKind::Follower, PeerOptions { epoch_wait_ms, ..PeerOptions::default() });
+        let mut peer = of_kind(LearnerKind::Follower, PeerOptions { epoch_wait_ms, ..PeerOptions::default() });
         let mut out = Effects::new();
         for from in [ServerId(1), ServerId(2)] {
             peer.on_notification(0, from, vote_for(ME, PeerState::Looking), &mut out);

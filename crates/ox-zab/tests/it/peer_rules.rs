@@ -1,12 +1,11 @@
 //! One member, from role to role: what it claims, and what it leaves behind.
 
+use crate::member::{member, settings, three};
 use bytes::Bytes;
 use ox_proto::Zxid;
-use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId,
-    Message, Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing,
-    Txn, Vote,
+    DiskDone, DiskJob, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerState, Reason,
+    ServerId, Standing, Txn, Vote,
 };
 
 const LINK: LinkId = LinkId(7);
@@ -23,16 +22,7 @@ struct Script {
 
 impl Script {
     fn new(standing: Standing) -> (Self, Effects) {
-        let settings = PeerSettings {
-            server: ServerId(1),
-            configs: Configs::fixed(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap()),
-            timing: Timing { tick_ms: 100, init_ticks: 10, sync_ticks: 5 },
-            election: ElectionSettings::default(),
-            options: PeerOptions::default(),
-        };
-        let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
-        let history = History::new(Zxid::ZERO, 500, 1 << 20);
-        let mut script = Self { peer: Peer::new(settings, Recovered { epochs, history, standing }), now_ms: 0 };
+        let mut script = Self { peer: member(settings(1, three()), Zxid::ZERO, standing), now_ms: 0 };
         let started = script.step(|peer, now, out| peer.start(now, out));
         (script, started)
     }
