@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
 use crate::history::Catch;
-use crate::message::{LearnerKind, Message, Txn};
+use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::options::PeerOptions;
 use crate::timing::Timing;
 use bytes::Bytes;
@@ -209,6 +209,8 @@ impl Leader {
             }
             (Stage::Asked, Message::AckEpoch { last, current }) => self.on_ack_epoch(cx, id, last, current),
             (Stage::Syncing | Stage::Synced | Stage::Active, Message::Ack(zxid)) => self.on_ack(cx, id, zxid),
+            // Who acknowledges several has each of them.
+            (Stage::Syncing | Stage::Synced | Stage::Active, Message::Acks(run)) => self.on_ack(cx, id, run.last),
             (Stage::Synced | Stage::Active, Message::Pong(zxid, touched)) => self.on_pong(cx, id, zxid, touched),
             (Stage::Active, message @ (Message::Request(_) | Message::Revalidate(..))) => {
                 cx.out.push(Effect::FromLearner(id, link.server, message));
@@ -550,16 +552,11 @@ impl Leader {
             // Nothing is agreed on behind it before it is in force.
             let reconfigures = self.order.reconfigures_at().filter(|zxid| *zxid == committed);
             let leader = reconfigures.map(|zxid| self.put_in_force(cx, zxid));
-            for txn in cx.history.after(self.told).take_while(|txn| txn.zxid <= committed) {
-                let leader = leader.filter(|_| Some(txn.zxid) == reconfigures);
-                for (id, link) in self.links.iter().filter(|(_, link)| link.is_told()) {
-                    let message = match (link.is_follower(), leader) {
-                        (true, None) => Message::Commit(txn.zxid),
-                        (true, Some(leader)) => Message::CommitAndActivate(txn.zxid, leader),
-                        (false, None) => Message::Inform(txn.clone()),
-                        (false, Some(leader)) => Message::InformAndActivate(txn.clone(), leader),
-                    };
-                    cx.out.push(Effect::Send(*id, message));
+            for (id, link) in self.links.iter().filter(|(_, link)| link.is_told()) {
+                if link.is_follower() {
+                    tell_follower(cx, *id, Run { first: Zxid(self.told.0 + 1), last: committed }, leader);
+                } else {
+                    tell_observer(cx, *id, Run { first: Zxid(self.told.0 + 1), last: committed }, leader);
                 }
             }
             self.told = committed;
@@ -610,6 +607,26 @@ impl Leader {
     fn close(&mut self, cx: &mut Context<'_>, id: LinkId) {
         self.links.remove(&id);
         cx.out.push(Effect::Close(id));
+    }
+}
+
+/// Tells a follower what is agreed on. The last of it may bring a configuration, with this leader.
+fn tell_follower(cx: &mut Context<'_>, id: LinkId, run: Run, leader: Option<ServerId>) {
+    let Some(leader) = leader else { return cx.send(id, Message::commits(run)) };
+    if run.first < run.last {
+        cx.send(id, Message::commits(Run { last: Zxid(run.last.0 - 1), ..run }));
+    }
+    cx.send(id, Message::CommitAndActivate(run.last, leader));
+}
+
+/// The same for an observer, which has not heard of it before.
+fn tell_observer(cx: &mut Context<'_>, id: LinkId, run: Run, leader: Option<ServerId>) {
+    for txn in cx.history.after(Zxid(run.first.0 - 1)).take_while(|txn| txn.zxid <= run.last) {
+        let message = match leader.filter(|_| txn.zxid == run.last) {
+            None => Message::Inform(txn.clone()),
+            Some(leader) => Message::InformAndActivate(txn.clone(), leader),
+        };
+        cx.out.push(Effect::Send(id, message));
     }
 }
 

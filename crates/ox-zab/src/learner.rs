@@ -13,7 +13,7 @@ use crate::configs::{brought_by, parse};
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
-use crate::message::{LearnerKind, Message, Txn};
+use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::peer::Standing;
 use crate::timing::Timing;
 use ox_proto::ServerId;
@@ -196,8 +196,10 @@ impl Learner {
             (Phase::Waiting, Message::Trunc(zxid)) => self.on_trunc(zxid, cx),
             (Phase::Waiting, Message::Snap(zxid)) => self.phase = Phase::Loading(zxid),
             // What is not agreed on is not for observers.
-            (Phase::Active, Message::Proposal(_) | Message::Commit(_) | Message::CommitAndActivate(..))
-                if self.is_observer() => {}
+            (
+                Phase::Active,
+                Message::Proposal(_) | Message::Commit(_) | Message::Commits(_) | Message::CommitAndActivate(..),
+            ) if self.is_observer() => {}
             (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Proposal(txn)) => {
                 self.on_proposal(txn, false, cx);
             }
@@ -211,14 +213,12 @@ impl Learner {
                 self.on_proposal(txn, true, cx);
                 self.activate(zxid, leader, cx);
             }
-            (Phase::Syncing | Phase::Acked(_), Message::Commit(zxid)) => self.on_commit_held(zxid, cx),
-            (Phase::Active, Message::Commit(zxid)) => self.on_commit(zxid, cx),
-            (Phase::Syncing | Phase::Acked(_), Message::CommitAndActivate(zxid, leader)) => {
-                self.on_commit_held(zxid, cx);
-                self.activate(zxid, leader, cx);
+            (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Commit(zxid)) => {
+                self.on_commit(zxid.into(), cx)
             }
-            (Phase::Active, Message::CommitAndActivate(zxid, leader)) => {
-                self.on_commit(zxid, cx);
+            (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Commits(run)) => self.on_commit(run, cx),
+            (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::CommitAndActivate(zxid, leader)) => {
+                self.on_commit(zxid.into(), cx);
                 self.activate(zxid, leader, cx);
             }
             (Phase::Syncing, Message::NewLeader { epoch, config }) => self.on_new_leader(epoch, &config, cx),
@@ -259,10 +259,15 @@ impl Learner {
 
     /// The disk holds everything up to `durable`.
     pub fn on_durable(&mut self, durable: Zxid, cx: &mut Context<'_>) {
-        while self.phase == Phase::Active
+        let first = self.unacked.front().copied().filter(|_| self.phase == Phase::Active);
+        let mut last = None;
+        while first.is_some()
             && let Some(zxid) = self.unacked.pop_front_if(|zxid| *zxid <= durable)
         {
-            cx.out.push(Effect::Send(self.link, Message::Ack(zxid)));
+            last = Some(zxid);
+        }
+        if let (Some(first), Some(last)) = (first, last) {
+            cx.out.push(Effect::Send(self.link, Message::acks(Run { first, last })));
         }
     }
 
@@ -355,15 +360,20 @@ impl Learner {
         }
     }
 
-    fn on_commit_held(&mut self, zxid: Zxid, cx: &mut Context<'_>) {
-        let Some(held) = self.held.iter_mut().find(|held| !held.is_committed) else {
-            return self.leave(Reason::Violation(format!("commit of {zxid}, which was not proposed")), cx);
-        };
-        if held.txn.zxid != zxid {
-            let reason = format!("commit of {zxid} before {}", held.txn.zxid);
-            return self.leave(Reason::Violation(reason), cx);
+    fn on_commit(&mut self, run: Run, cx: &mut Context<'_>) {
+        if self.phase == Phase::Active {
+            return self.on_commit_logged(run, cx);
         }
-        held.is_committed = true;
+        for zxid in run.iter() {
+            let Some(held) = self.held.iter_mut().find(|held| !held.is_committed) else {
+                return self.leave(Reason::Violation(format!("commit of {zxid}, which was not proposed")), cx);
+            };
+            if held.txn.zxid != zxid {
+                let reason = format!("commit of {zxid} before {}", held.txn.zxid);
+                return self.leave(Reason::Violation(reason), cx);
+            }
+            held.is_committed = true;
+        }
         if self.phase == Phase::Syncing {
             self.take_committed(cx);
         }
@@ -440,11 +450,14 @@ impl Learner {
         }
     }
 
-    fn on_commit(&mut self, zxid: Zxid, cx: &mut Context<'_>) {
-        match self.uncommitted.pop_front() {
-            Some(first) if first == zxid => cx.out.push(Effect::Commit(zxid)),
-            first => self.leave(Reason::Violation(format!("commit of {zxid} instead of {first:?}")), cx),
+    fn on_commit_logged(&mut self, run: Run, cx: &mut Context<'_>) {
+        for zxid in run.iter() {
+            let first = self.uncommitted.pop_front();
+            if first != Some(zxid) {
+                return self.leave(Reason::Violation(format!("commit of {zxid} instead of {first:?}")), cx);
+            }
         }
+        cx.out.push(Effect::Commit(run.last));
     }
 
     /// What a transaction has brought is in force from here on.
