@@ -214,10 +214,12 @@ impl Replica {
                         self.role == Role::Leader && self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
                     // As among connections of one server: who names a session takes it.
                     old.filter(|_| valid).into_iter().for_each(|old| self.give_up(old, out));
-                    if valid || self.role != Role::Leader {
-                        self.send(link, Message::Revalidated(session, valid));
+                    // Compat: Apache's followers expect the answers to their observers' questions in order.
+                    let waits = !valid || self.syncs.has_lives_at(link);
+                    if self.role == Role::Leader && waits {
+                        self.prove(Asker::LivesAt(link, session, valid));
                     } else {
-                        self.prove(Asker::GoneAt(link, session));
+                        self.send(link, Message::Revalidated(session, valid));
                     }
                 }
                 Todo::Refuse(conn, read_only) => self.refuse(conn, read_only, out),
@@ -266,7 +268,7 @@ impl Replica {
             Effect::FromLeader(message) => self.on_leader(now, message),
             Effect::Synced(_) => match self.syncs.confirm(self.committed) {
                 Some(Asker::Link(link)) => self.send(link, Message::Sync),
-                Some(Asker::GoneAt(link, session)) => self.send(link, Message::Revalidated(session, false)),
+                Some(Asker::LivesAt(link, session, valid)) => self.send(link, Message::Revalidated(session, valid)),
                 Some(Asker::Gone(conn, read_only)) => self.todo.push_back(Todo::Refuse(conn, read_only)),
                 Some(Asker::Conn(..)) | None => (),
             },
