@@ -12,7 +12,7 @@ use ox_proto::quorum::packet::{PacketKind, PacketReader, put_bare, put_with_data
 use ox_store::StoredHistory;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{Frozen, Options};
-use ox_zab::{LinkId, Message, Side};
+use ox_zab::{LinkId, Message, Moved, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,24 @@ enum Out {
 const DESK_BYTES: usize = 128 << 10;
 /// Stored transactions that are read at once.
 const STORED_CHUNK_BYTES: usize = 256 << 10;
+
+/// What the replica is told of bytes that come, or go.
+#[derive(Default)]
+struct Movement {
+    is_new: bool,
+    told: Option<Instant>,
+}
+
+impl Movement {
+    /// Whether it is time to tell of something new.
+    fn is_to_be_told(&mut self, now: Instant) -> bool {
+        let is_due = self.is_new && self.told.is_none_or(|told| PROGRESS <= now.duration_since(told));
+        if is_due {
+            *self = Self { is_new: false, told: Some(now) };
+        }
+        is_due
+    }
+}
 
 /// One link.
 pub(super) struct Link {
@@ -49,8 +67,9 @@ pub(super) struct Link {
     out_bytes: usize,
     /// Bytes of packets that the replica has not dealt with.
     held_bytes: usize,
-    told: Option<Instant>,
-    has_moved: bool,
+    /// When the replica was last told of either, and whether there is news.
+    came: Movement,
+    went: Movement,
 }
 
 /// The other end of a new link.
@@ -80,8 +99,8 @@ impl Link {
             out: VecDeque::new(),
             out_bytes: 0,
             held_bytes: 0,
-            told: None,
-            has_moved: false,
+            came: Movement::default(),
+            went: Movement::default(),
         }
     }
 
@@ -201,7 +220,7 @@ impl Links {
             }
             let before = link.input.len();
             let read = link.socket.read(&mut link.input, LINK_INPUT_BYTES.max(before + 1), &mut self.desk);
-            link.has_moved |= before < link.input.len();
+            link.came.is_new |= before < link.input.len();
             let taken = take(link, events);
             match (read, taken) {
                 (Ok(true), Ok(())) => break,
@@ -222,6 +241,8 @@ impl Links {
     fn flush(&mut self, token: Token, events: &mut Vec<Event>) {
         let Some(link) = self.links.get_mut(&token) else { return };
         let socket = &mut link.socket;
+        // What the system takes at once, it may take for somebody who is not there.
+        let mut had_to_wait = socket.unsent_bytes() != 0;
         loop {
             if socket.unsent_bytes() == 0 {
                 while let Some(Out::Bytes(bytes)) = link.out.pop_front_if(|out| matches!(out, Out::Bytes(_))) {
@@ -234,6 +255,7 @@ impl Links {
                     Some(Out::State(sender)) => match sender.next() {
                         Some(chunk) => {
                             link.out_bytes += chunk.len();
+                            had_to_wait = true;
                             socket.push(chunk);
                         }
                         None => drop(link.out.pop_front()),
@@ -242,6 +264,7 @@ impl Links {
                         Ok(chunk) if chunk.is_empty() => drop(link.out.pop_front()),
                         Ok(chunk) => {
                             link.out_bytes += chunk.len();
+                            had_to_wait = true;
                             socket.push(chunk);
                         }
                         Err(error) => {
@@ -254,7 +277,7 @@ impl Links {
             match socket.flush() {
                 Ok(sent) => {
                     link.out_bytes -= sent;
-                    link.has_moved |= 0 < sent;
+                    link.went.is_new |= had_to_wait && 0 < sent;
                     if socket.unsent_bytes() != 0 {
                         return;
                     }
@@ -273,10 +296,11 @@ impl Links {
 
     /// Tells which links have moved anything.
     pub(super) fn on_time(&mut self, now: Instant, events: &mut Vec<Event>) {
-        for link in self.links.values_mut().filter(|link| link.has_moved) {
-            if link.told.is_none_or(|told| PROGRESS <= now.duration_since(told)) {
-                (link.told, link.has_moved) = (Some(now), false);
-                events.push(Event::Progress(link.id));
+        for link in self.links.values_mut() {
+            for (movement, moved) in [(&mut link.came, Moved::Came), (&mut link.went, Moved::Went)] {
+                if movement.is_to_be_told(now) {
+                    events.push(Event::Progress(link.id, moved));
+                }
             }
         }
     }

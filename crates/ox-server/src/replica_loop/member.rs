@@ -75,7 +75,7 @@ impl ReplicaLoop {
                 self.forget(link);
                 self.replica.on_link_gone(now, link);
             }
-            Event::Progress(link) => self.replica.on_progress(now, link),
+            Event::Progress(link, moved) => self.replica.on_progress(now, link, moved),
             Event::LookedUp(link, below, found) => {
                 let below = found.is_some().then_some(below);
                 if let (Some(peers), Some(found)) = (&mut self.peers, found) {
