@@ -18,6 +18,7 @@ mod places;
 mod socket;
 
 pub(crate) use command::{Command, Event, Orders};
+pub(crate) use election::Heard;
 
 use crate::io::WAKER;
 use crate::limits::{ELECTION_CONNECTIONS_MAX, PACKET_BYTES_MIN, PEER_TURN_MS};
@@ -94,7 +95,7 @@ impl Peers {
         let mut events = Events::with_capacity(256);
         while !self.shared.is_stopping() {
             turns.mark();
-            let has_more = self.links.has_more() || self.doors.has_more();
+            let has_more = self.links.has_more() || self.elections.has_more() || self.doors.has_more();
             let patience = if has_more { 0 } else { PEER_TURN_MS };
             if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(patience)))
                 && error.kind() != io::ErrorKind::Interrupted
@@ -112,6 +113,7 @@ impl Peers {
             self.take_orders();
             self.take_bound();
             self.take_dialed();
+            self.elections.turn(&mut self.dialer, &mut self.events);
             self.links.turn(&mut self.events);
             self.on_time();
             self.hand_over();
@@ -133,7 +135,7 @@ impl Peers {
     }
 
     fn on_ready(&mut self, token: Token) {
-        if !self.doors.on_ready(token) && !self.elections.on_ready(token, &mut self.dialer, &mut self.events) {
+        if !self.doors.on_ready(token) && !self.elections.on_ready(token) {
             self.links.on_ready(token);
         }
     }
@@ -247,9 +249,12 @@ impl Peers {
     }
 
     fn hand_over(&mut self) {
-        if !self.events.is_empty() {
-            let events = std::mem::take(&mut self.events);
-            self.shared.inbox.put(|input| input.peers.extend(events));
+        let (events, heard) = (std::mem::take(&mut self.events), self.elections.take_heard());
+        if !events.is_empty() || !heard.is_empty() {
+            self.shared.inbox.put(|input| {
+                input.peers.extend(events);
+                input.hear(heard);
+            });
         }
     }
 }
