@@ -53,7 +53,7 @@ impl MemberLog {
         self.job(|log| {
             log.log.finish()?;
             let shared = Arc::clone(&log.store.0);
-            let (disk, dirs, reserve) = (&*shared.disk, &shared.dirs, &*shared.reserve);
+            let (disk, dirs, reserve) = (&*shared.disk, &shared.dirs, &*shared.epochs_reserve);
             let _files = shared.files.lock();
             *shared.lineage.lock() = Lineage::Unusable;
             // There is no sync without it, so it may have all the space there is.

@@ -50,6 +50,7 @@ impl Store {
         };
         identity::claim(&**disk, dirs, member.server)?;
         let session_clock_ms = store.get_ready(options)?;
+        store.0.epochs_reserve.create()?;
         let (epochs, are_stored) = match &judged {
             Judged::Good { epochs, .. } => {
                 let stored = (Stored::Epoch(epochs.accepted), Stored::Epoch(epochs.current));
@@ -63,7 +64,7 @@ impl Store {
             epochs: EpochFiles::new(
                 Arc::clone(disk),
                 dirs.snapshots.clone(),
-                Arc::clone(&store.0.reserve),
+                Arc::clone(&store.0.epochs_reserve),
                 epochs,
                 are_stored,
             ),
@@ -110,7 +111,7 @@ fn judge(
         outcome => return outcome,
     };
     let quarantine = Quarantine { reason: error.to_string(), since_ms: options.now_ms };
-    quarantine.write(&*shared.disk, &shared.reserve, &shared.dirs.snapshots)?;
+    quarantine.write(&*shared.disk, &shared.epochs_reserve, &shared.dirs.snapshots)?;
     Ok(Judged::Quarantined(quarantine))
 }
 

@@ -6,6 +6,7 @@ mod corruption;
 mod crash;
 mod dump;
 mod expected;
+mod full_disk;
 mod golden;
 mod history;
 mod install;
