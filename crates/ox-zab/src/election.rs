@@ -22,7 +22,7 @@ use ox_proto::Zxid;
 use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeMap;
 
-/// How much longer than at first a vote waits before who is only to become a voter stands.
+/// How much longer than at first a vote waits before who stands back is a candidate after all.
 const STAND_AFTER: i64 = 4;
 
 /// How patient an election is.
@@ -56,7 +56,7 @@ pub struct Election {
     round: i64,
     /// What this server would vote for by itself.
     own: Vote,
-    /// The same for who is only to become a voter: it stands back unless nobody else has its history.
+    /// The same for who stands back unless nobody else has its history: it is only to become a voter, or has no room.
     fallback: Option<Vote>,
     proposal: Vote,
     /// Votes of this round.
@@ -269,11 +269,11 @@ impl Election {
         self.count(now_ms, quorums)
     }
 
-    /// Who does not vote goes where the voters are: nobody joins its round. It may be a voter for those who know of a
-    /// configuration that it has not heard of, and be needed.
+    /// Who votes for nobody goes where the others are: nobody joins its round. It may be needed: as a voter that only
+    /// stands back, or for those who know of a configuration that it has not heard of.
     fn join_earlier(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) {
         let is_alone = self.heard.keys().all(|server| *server == self.me);
-        if let Some(earlier) = self.earlier.take().filter(|_| is_alone && !quorums.is_voter(self.me)) {
+        if let Some(earlier) = self.earlier.take().filter(|_| is_alone && !quorums.is_voter(self.own.leader)) {
             self.round = earlier;
             self.heard.clear();
             self.propose(now_ms, self.own, quorums, out);

@@ -163,6 +163,16 @@ impl Leader {
         self.configs.quorums().is_voter(server)
     }
 
+    /// Whether enough voters take part to go on without this leader. All of them have what it has, as far as that is
+    /// agreed on.
+    pub(crate) fn can_be_replaced(&self) -> bool {
+        let takes_part = |server: ServerId| {
+            let is_it = |link: &Link| link.server == server && link.stage == Stage::Active && link.is_follower();
+            server != self.me.server && self.links.values().any(is_it)
+        };
+        self.is_established() && !self.is_leaving() && self.configs.quorums().are_reached(takes_part)
+    }
+
     /// Syncs that wait for an answer.
     pub fn pending_syncs(&self) -> usize {
         self.syncs.len()

@@ -20,6 +20,7 @@ mod message;
 mod options;
 mod peer;
 mod quorum;
+mod room;
 mod timing;
 mod vote;
 
