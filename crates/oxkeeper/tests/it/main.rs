@@ -5,6 +5,7 @@
 mod crash;
 mod disk;
 mod ensemble;
+mod full_disks;
 mod hostile;
 mod local_sessions;
 mod members;
