@@ -385,7 +385,7 @@ impl Replica {
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
             let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
             let outcome = state.apply(&record, self.pending.applied(proposal.zxid), out);
-            self.tallies.propagation_ms.note(now.wall_ms - record.header.time_ms, 1);
+            self.tallies.propagation_ms.note(now.wall_ms.saturating_sub(record.header.time_ms), 1);
             self.tallies.writes.note_write(&record.txn);
             self.digest_mismatches += u64::from(outcome.digest_differs);
             let TxnHeader { session, cxid, .. } = record.header;
