@@ -8,6 +8,7 @@ use super::log::{Fault, FaultKind, LogCheck, Piece, check_log};
 use crate::disk::{Disk, DiskFile, DiskLock, DiskSpace, Open, read_full};
 use crate::error::{Error, IoContext};
 use crate::log_reader::{LOG_HEADER_BYTES, LogHeader, log_header};
+use crate::marker::MARKER_NAME;
 use crate::names::Dirs;
 use crate::recovery::repair::copy_bytes;
 use ox_proto::Zxid;
@@ -26,6 +27,15 @@ pub enum Mode {
     Skip,
     /// Also keeps records that are whole but for their checksum, with a new one: their content may be wrong.
     Fix,
+}
+
+/// What becomes of `oxk.synced`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncedNote {
+    /// It stays.
+    Kept,
+    /// The operator deletes it.
+    Deleted,
 }
 
 /// What becomes of a part.
@@ -151,12 +161,14 @@ impl Plan {
         Ok(view)
     }
 
-    /// What a start would say to `dirs` with the new log in place of the old one.
-    pub fn foresee(&self, disk: &dyn Disk, dirs: &Dirs) -> Result<Outlook, Error> {
+    /// What a start would say to `dirs` with the new log in place of the old one; with or without the note of what was
+    /// synced, which speaks of what is dropped, too.
+    pub fn foresee(&self, disk: &dyn Disk, dirs: &Dirs, note: SyncedNote) -> Result<Outlook, Error> {
         let dir = parent(&self.check.path);
         let dir = disk.canonical(dir).context("open", dir)?;
         let hidden = dir.join(self.check.path.file_name().unwrap_or_default());
-        foresee(&Swapped { disk, hidden, plan: self }, dirs)
+        let deleted = (note == SyncedNote::Deleted).then(|| dirs.logs.join(MARKER_NAME));
+        foresee(&Swapped { disk, hidden, deleted, plan: self }, dirs)
     }
 }
 
@@ -263,6 +275,7 @@ struct Swapped<'a> {
     disk: &'a dyn Disk,
     /// The log.
     hidden: PathBuf,
+    deleted: Option<PathBuf>,
     plan: &'a Plan,
 }
 
@@ -270,6 +283,7 @@ impl Disk for Swapped<'_> {
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
         match how {
             Open::Read if path == self.hidden => Ok(Box::new(self.plan.view(self.disk).map_err(io::Error::other)?)),
+            Open::Read if Some(path) == self.deleted.as_deref() => Err(io::ErrorKind::NotFound.into()),
             Open::Read => self.disk.open(path, how),
             Open::Write | Open::CreateNew | Open::Create => Err(READ_ONLY.into()),
         }

@@ -9,7 +9,7 @@ use ox_store::dump::log::{LogFormat, dump_log};
 use ox_store::tools::compare::{Difference, Side, Tally, differences};
 use ox_store::tools::history::{Outlook, foresee};
 use ox_store::tools::log::{FaultKind, LogVerdict, Piece, check_log};
-use ox_store::tools::recover::{Fate, Mode, Plan};
+use ox_store::tools::recover::{Fate, Mode, Plan, SyncedNote};
 use ox_store::tools::snapshot::{SnapshotCheck, StoredDigest, check_snapshot, load_tree};
 use ox_store::tools::source;
 use ox_store::tools::summary::summarize;
@@ -101,6 +101,10 @@ fn a_check_heeds_the_marker() {
     damage(&disk, &log, |bytes| bytes.truncate(end - 3));
     let check = check_log(&disk, &file(&log)).unwrap();
     assert_eq!(check.verdict(), LogVerdict::Damaged);
+    let plan = Plan::new(&disk, &file(&log), Mode::Cut).unwrap();
+    let dirs = source::dirs(&disk, Path::new(ROOT), None).unwrap();
+    assert!(plan.foresee(&disk, &dirs, SyncedNote::Kept).unwrap().history.is_err(), "the note tells what is lost");
+    assert!(plan.foresee(&disk, &dirs, SyncedNote::Deleted).unwrap().history.is_ok());
     let fault = check.faults().next().unwrap();
     assert!(matches!(fault.kind, FaultKind::Bytes { damage: Damage::SyncedBytes { .. }, .. }), "{fault:?}");
 }
@@ -167,7 +171,7 @@ fn recovered(disk: &SimDisk, log: &str, mode: Mode, what: &str) -> Result<Zxid, 
     let before = disk.content(&file(log)).unwrap();
     let plan = Plan::new(disk, &file(log), mode).unwrap();
     let dirs = source::dirs(disk, Path::new(ROOT), None).unwrap();
-    let foreseen = plan.foresee(disk, &dirs).unwrap();
+    let foreseen = plan.foresee(disk, &dirs, SyncedNote::Kept).unwrap();
     let out = file(&format!("{log}.fixed"));
     let written = plan.write(disk, &out).unwrap();
     assert_eq!(written.length, plan.length(), "{what}");

@@ -152,4 +152,39 @@ fn nothing_to_recover_is_no_error() {
     assert_eq!(told.code, Some(0), "{}", told.err);
     assert!(told.out.contains("there is nothing to recover"), "{}", told.out);
     assert!(!directory.path().join("version-2/log.e.fixed").exists());
+    let told = tell(directory.path(), &["log", "recover", "version-2"]);
+    assert_eq!(told.code, Some(2));
+    assert!(told.err.contains("version-2 is a directory\nhint: oxkeeper log check version-2"), "{}", told.err);
+}
+
+/// A server's own log: what it notes as synced has to go, too, when some of it is given up.
+#[test]
+fn recovering_what_a_server_has_noted_as_synced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let site = Site::new(path, "");
+    let running = site.start();
+    let mut client = running.client();
+    for number in 0..20 {
+        client.create(&format!("/n{number}"), &[b'x'; 100]);
+    }
+    running.process.kill();
+    let log = path.join("data/version-2/log.1");
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[1500] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let told = tell(path, &["log", "recover", "-r", "-y", "data/version-2/log.1"]);
+    assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
+    assert!(
+        told.out.contains("and without oxk.synced, which notes what is dropped: a server would start"),
+        "{}",
+        told.out
+    );
+    // What it says to do is what helps.
+    assert!(told.out.contains("  rm data/version-2/oxk.synced\n"), "{}", told.out);
+    std::fs::rename(path.join("data/version-2/log.1.fixed"), &log).unwrap();
+    std::fs::remove_file(path.join("data/version-2/oxk.synced")).unwrap();
+    let running = site.start();
+    assert_eq!(running.client().exists("/n1").err, 0);
+    running.stop();
 }

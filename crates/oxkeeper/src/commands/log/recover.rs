@@ -6,9 +6,10 @@ use crate::commands::output::{BAD, GOOD, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use ox_store::marker::MARKER_NAME;
 use ox_store::names::{VERSION_DIR, list};
 use ox_store::tools::log::{Fault, FaultKind};
-use ox_store::tools::recover::{Fate, Mode, Plan, Step};
+use ox_store::tools::recover::{Fate, Mode, Plan, Step, SyncedNote};
 use ox_store::tools::source;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -62,6 +63,9 @@ enum How {
 pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let disk = Watched::new();
+        if source::is_dir(&disk, &args.file) {
+            bail!("{0} is a directory\nhint: oxkeeper log check {0} tells which log is damaged", args.file.display());
+        }
         let mode = match args.mode {
             How::Cut => Mode::Cut,
             How::Skip => Mode::Skip,
@@ -77,9 +81,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         if plan.is_needless() || plan.check.is_empty {
             return Ok(GOOD);
         }
-        if !args.json {
-            foresee(&disk, args, &plan, out)?;
-        }
+        let note = if args.json { SyncedNote::Kept } else { foresee(&disk, args, &plan, out)? };
         let Some(target) = target(args) else {
             if !args.json {
                 let (flag, file, fixed) = (mode_flag(mode), args.file.display(), fixed_name(&args.file));
@@ -96,7 +98,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
             writeln!(out, "Nothing was written.")?;
             return Ok(BAD);
         }
-        write(&disk, args, &plan, &target, out)
+        write(&disk, args, &plan, (&target, note), out)
     })
 }
 
@@ -172,30 +174,39 @@ fn tell(plan: &Plan, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// What a server would say then, where the log lies among others.
-fn foresee(disk: &Watched, args: &Args, plan: &Plan, out: &mut dyn Write) -> Result<()> {
+/// What a server would say then, where the log lies among others; and what has to become of the note of what was synced.
+fn foresee(disk: &Watched, args: &Args, plan: &Plan, out: &mut dyn Write) -> Result<SyncedNote> {
     let dir = args.file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if plan.check.named.is_none() {
-        return Ok(());
+        return Ok(SyncedNote::Kept);
     }
     let dirs = source::dirs(disk, args.snapshots.as_deref().unwrap_or(dir), Some(dir))?;
     if list(disk, &dirs)?.snapshots.is_empty() {
-        writeln!(
-            out,
-            "Whether a server would start with it cannot be told without the snapshots; hint: --snapshots <dataDir>"
-        )?;
-        return Ok(());
+        writeln!(out, "Whether a server would start with it cannot be told without the snapshots.")?;
+        writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
+        return Ok(SyncedNote::Kept);
     }
-    let outlook = plan.foresee(disk, &dirs)?;
+    let mut note = SyncedNote::Kept;
+    let mut outlook = plan.foresee(disk, &dirs, note)?;
+    if outlook.history.is_err() {
+        let without = plan.foresee(disk, &dirs, SyncedNote::Deleted)?;
+        if without.history.is_ok() {
+            (note, outlook) = (SyncedNote::Deleted, without);
+        }
+    }
     disk.clear();
-    tell_outlook("With it in place", &outlook, out)?;
+    let what = match note {
+        SyncedNote::Kept => "With it in place".to_owned(),
+        SyncedNote::Deleted => format!("With it in place, and without {MARKER_NAME}, which notes what is dropped"),
+    };
+    tell_outlook(&what, &outlook, out)?;
     if outlook.is_member {
         writeln!(
             out,
-            "  hint: while most of its ensemble is well, a member needs no recovery: a leader sends it all it needs"
+            "  hint: while most of its ensemble is well, a member needs no recovery: a leader sends all of it"
         )?;
     }
-    Ok(())
+    Ok(note)
 }
 
 /// Asks, if there is somebody to ask.
@@ -210,7 +221,13 @@ fn is_wanted(target: &Path) -> Result<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-fn write(disk: &Watched, args: &Args, plan: &Plan, target: &Path, out: &mut dyn Write) -> Result<u8> {
+fn write(
+    disk: &Watched,
+    args: &Args,
+    plan: &Plan,
+    (target, note): (&Path, SyncedNote),
+    out: &mut dyn Write,
+) -> Result<u8> {
     let written = match plan.write(disk, target) {
         Err(ox_store::Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
             bail!(
@@ -229,6 +246,9 @@ fn write(disk: &Watched, args: &Args, plan: &Plan, target: &Path, out: &mut dyn 
     let (file, target) = (args.file.display(), target.display());
     writeln!(out, "To use it: stop the server; move {file} out of its directory, and keep it; then")?;
     writeln!(out, "  mv {target} {file}")?;
+    if note == SyncedNote::Deleted {
+        writeln!(out, "  rm {}", args.file.with_file_name(MARKER_NAME).display())?;
+    }
     if args.file.parent().is_some_and(|dir| dir.ends_with(VERSION_DIR)) && target.to_string().ends_with(".fixed") {
         writeln!(out, "Do not leave both there: Apache would take the second one for a log, too.")?;
     }
