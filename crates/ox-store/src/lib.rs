@@ -31,10 +31,12 @@ mod small_file;
 pub mod snapshot;
 mod space;
 pub mod store;
+pub mod tools;
 pub mod txn_log;
 mod window;
 
 pub use config_files::ConfigFiles;
+pub use damage::Verdict;
 pub use error::{Damage, Error, Rejected};
 pub use history::StoredHistory;
 pub use member::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Quarantine, Standing, Truncated};

@@ -13,10 +13,10 @@
 //! snapshot, no removal of dead sessions' nodes); and damage does not stop the start but leads to quarantine, because
 //! the others have what is missing here.
 
-mod epochs;
+pub(crate) mod epochs;
 mod identity;
 pub(crate) mod install;
-mod open;
+pub(crate) mod open;
 mod quarantine;
 mod truncate;
 

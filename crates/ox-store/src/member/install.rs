@@ -82,6 +82,11 @@ struct Note {
     moving: bool,
 }
 
+/// Whether an earlier run has begun one.
+pub(crate) fn is_begun(disk: &dyn Disk, dirs: &Dirs) -> Result<bool, Error> {
+    Ok(small_file::read(disk, &dirs.snapshots.join(NAME))?.is_some())
+}
+
 /// Finishes, or forgets, what an earlier run began.
 pub(crate) fn resume(disk: &dyn Disk, dirs: &Dirs) -> Result<(), Error> {
     let path = dirs.snapshots.join(NAME);

@@ -146,7 +146,7 @@ fn copy(disk: &dyn Disk, from: &Path, range: std::ops::Range<u64>, to: &Path) ->
 }
 
 /// Hands the bytes of a range to `write`, with their place.
-fn copy_bytes(
+pub(crate) fn copy_bytes(
     file: &dyn DiskFile,
     path: &Path,
     range: std::ops::Range<u64>,

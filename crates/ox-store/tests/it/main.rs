@@ -17,5 +17,6 @@ mod member;
 mod member_cases;
 mod sim;
 mod stream;
+mod tools;
 mod truncate;
 mod workload;

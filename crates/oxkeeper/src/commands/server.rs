@@ -121,18 +121,26 @@ fn raise_open_files_limit() {
     }
 }
 
-fn load(args: &Args) -> Result<Config, (u8, String)> {
+/// Properties from the variables of the Java start scripts and from `-D`.
+pub(super) fn system_properties(define: &[String]) -> SystemProperties {
     let mut system = SystemProperties::default();
     for variable in ["SERVER_JVMFLAGS", "JVMFLAGS"] {
         if let Ok(flags) = std::env::var(variable) {
             system.add_flags(&flags);
         }
     }
-    args.define.iter().for_each(|definition| system.define(definition));
-    let outside = Outside {
-        read: &|path| std::fs::read(path),
-        resolve: &|host| (host, 0).to_socket_addrs().ok()?.next().map(|address| address.ip()),
-    };
+    define.iter().for_each(|definition| system.define(definition));
+    system
+}
+
+/// The files and hosts of this machine.
+pub(super) const OUTSIDE: Outside<'static> = Outside {
+    read: &|path| std::fs::read(path),
+    resolve: &|host| (host, 0).to_socket_addrs().ok()?.next().map(|address| address.ip()),
+};
+
+fn load(args: &Args) -> Result<Config, (u8, String)> {
+    let system = system_properties(&args.define);
     let invalid =
         |error: ox_config::ConfigError| (error.exit_code(), format!("Invalid config, exiting abnormally: {error}"));
     let start = Start::from_args(&args.config).map_err(invalid)?;
@@ -140,7 +148,7 @@ fn load(args: &Args) -> Result<Config, (u8, String)> {
         tracing::info!("Reading configuration from: {}", path.display());
     }
     let mut notices = Vec::new();
-    let config = Config::load(&start, &system, &outside, &mut notices);
+    let config = Config::load(&start, &system, &OUTSIDE, &mut notices);
     notices.iter().for_each(log_notice);
     config.map_err(invalid)
 }

@@ -21,3 +21,6 @@ mod resources;
 mod start;
 mod strangers;
 mod tools;
+mod tools_config;
+mod tools_log;
+mod tools_snapshot;
