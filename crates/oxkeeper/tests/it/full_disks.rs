@@ -119,11 +119,12 @@ fn p63_a_state_that_does_not_fit_is_taken_when_there_is_space() {
     ensemble.kill(full);
     (1..12).for_each(|number| write(&mut client, number));
     let filler = disks[full].fill_up_but(2);
-    let before = std::fs::read_dir(ensemble.directory(full).join("data/version-2")).unwrap().count();
+    let directory = ensemble.directory(full).join("data/version-2");
+    let before = std::fs::read_dir(&directory).unwrap().count();
     ensemble.launch(full);
     let process = ensemble.processes[full].as_mut().unwrap();
     process.wait_for("the disk is full: this server takes no part");
-    let after = std::fs::read_dir(ensemble.directory(full).join("data/version-2")).unwrap().count();
+    let after = std::fs::read_dir(&directory).unwrap().count();
     assert!(after <= before + 1, "nothing is left of the attempt");
     std::fs::remove_file(filler).unwrap();
     process.wait_for("starting again");
