@@ -45,16 +45,40 @@ impl Held {
     }
 
     /// The fencing token: the transaction that created the node. Later owners have larger ones.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
+    /// println!("send {} with everything that is written", held.token());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn token(&self) -> Zxid {
         self.0.token
     }
 
     /// The node that stands for it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
+    /// println!("{}", held.path());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> &str {
         self.0.path()
     }
 
     /// Whether no server can have given the session up yet, as far as this machine's clock tells.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
+    /// assert!(held.is_safe());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_safe(&self) -> bool {
         let client = self.0.client();
         !client.state().is_final() && Instant::now() < client.session_lost_after()
@@ -62,6 +86,17 @@ impl Held {
 
     /// Waits until it can no longer be relied on: the session is over or will be soon unless a server is heard of, or
     /// somebody has deleted the node.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
+    /// tokio::select! {
+    ///     () = held.lost() => println!("stop now"),
+    ///     () = tokio::time::sleep(std::time::Duration::from_secs(1)) => println!("done"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) {
         tokio::select! {
             () = session_lost(self.0.client()) => (),
@@ -71,6 +106,14 @@ impl Held {
 
     /// Does some work as long as it is held. The work is dropped, and the error is [`Error::Lost`], before another client
     /// can hold the same.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
+    /// let answer = held.run(async { 6 * 7 }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         tokio::select! {
             biased;
@@ -80,6 +123,15 @@ impl Held {
     }
 
     /// Waits until somebody asks for it with [`Lock::revoke`](crate::lock::Lock::revoke). Whether to let go is up to the owner.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
+    /// held.asked_to_release().await?; // somebody wants it
+    /// held.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn asked_to_release(&self) -> Result<(), Error> {
         loop {
             let (node, changed) = self.0.client().get_and_watch(self.path()).await?;
@@ -91,6 +143,14 @@ impl Held {
     }
 
     /// Gives it back, and returns when that is certain. While there are clones, it stays held.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
+    /// held.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<(), Error> {
         match Arc::into_inner(self.0) {
             Some(seat) => seat.leave().await,
