@@ -275,6 +275,11 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
         };
         match written {
             Ok(()) => Ok(true),
+            // The version was the right one, so nobody was faster.
+            Err(error) if error.failed_at() == Some(1) => {
+                let taken = error.path().unwrap_or(&self.path).to_owned();
+                Err(Error::bad_data(&taken, "a version that is not over has a copy already"))
+            }
             Err(error) if matches!(error.code(), Some(ErrorCode::BadVersion | ErrorCode::NodeExists)) => Ok(false),
             Err(error) if error.is_retriable() => {
                 self.client.settle().await?;

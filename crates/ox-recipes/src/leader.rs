@@ -190,8 +190,11 @@ impl LeaderSelector {
     pub async fn run_as_leader<T, F: Future<Output = T>>(&self, work: impl FnOnce(Held) -> F) -> Result<T, Error> {
         let leadership = self.0.acquire().await?;
         let done = leadership.run(work(leadership.clone())).await?;
-        leadership.release().await?;
-        Ok(done)
+        match leadership.release().await {
+            // It has ended with the session, and the work was done before.
+            Err(error) if !error.is_session_over() => Err(error),
+            Ok(()) | Err(_) => Ok(done),
+        }
     }
 
     /// The name of the leader; `None` when nobody stands for election.
