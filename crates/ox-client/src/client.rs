@@ -151,7 +151,11 @@ impl Client {
     }
 
     /// The moment from which the session must be assumed lost unless the client hears from a server again. It moves on
-    /// with every answer.
+    /// with every answer of a server that takes writes.
+    ///
+    /// **Limits.** A follower answers by itself, and tells its leader with the next ping of theirs. One that is cut off from its
+    /// leader needs up to `syncLimit` ticks to notice; what it answers meanwhile, the leader does not know. Whoever must
+    /// be certain protects what is written by a fencing token, such as the `czxid` of a node that is held.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

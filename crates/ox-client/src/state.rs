@@ -29,7 +29,8 @@ pub enum State {
     Connecting,
     /// Connected, with a session.
     Connected,
-    /// Connected to a server that lost the others: reads are answered, writes are not.
+    /// Connected to a server that lost the others: reads are answered, writes are not. The others do not hear of this client, so
+    /// the session's time runs on: see [`Client::session_lost_after`](crate::Client::session_lost_after).
     ConnectedReadOnly,
     /// The connection is lost, the session may be alive.
     Suspended {

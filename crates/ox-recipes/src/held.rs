@@ -15,7 +15,8 @@ const REVOKE: &[u8] = b"__REVOKE__";
 ///
 /// **Limits.** No client can know for certain that it holds something *now*: it may be asleep while its session expires and somebody
 /// else gets its turn. Two things help, and careful programs use both. [`Held::lost`] and [`Held::run`] stop the work before a
-/// server can give the session away, as long as this program's clock and threads run. [`Held::token`] protects what is written: it
+/// server can give the session away, as long as this program's clock and threads run, and its server is not itself cut off from
+/// its leader without knowing it yet (`syncLimit` ticks). [`Held::token`] protects what is written: it
 /// grows from owner to owner, so a store that remembers the largest token it has seen, and refuses smaller ones, cannot be harmed by
 /// an owner that woke up late.
 ///
