@@ -2,9 +2,10 @@
 
 use crate::members::{Ensemble, Roamer};
 use crate::process::Process;
+use crate::raw::Hello;
 use ox_proto::SessionId;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -140,6 +141,43 @@ fn k087_a_leader_that_stands_still_is_replaced_and_comes_back() {
     process.wait_for("Peer state changed: following");
     load.wait_for_more(100);
     load.check(&ensemble);
+}
+
+/// Their systems take its pings; that does not make them heard.
+#[test]
+fn p28_a_leader_whose_followers_stand_still_serves_nobody() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = start(&home, 0, "");
+    let leader = ensemble.leader_but(&[]);
+    for at in (0..3).filter(|at| *at != leader) {
+        ensemble.processes[at].as_ref().unwrap().signal("STOP");
+    }
+    ensemble.wait_until(|| ensemble.mode(leader).is_none(), "the leader stays");
+    for at in (0..3).filter(|at| *at != leader) {
+        ensemble.processes[at].as_ref().unwrap().signal("CONT");
+    }
+    ensemble.client().create("/n/again", 0);
+}
+
+/// What clients ask for goes to a leader that stands still; that does not make it heard.
+#[test]
+fn p65_a_leader_that_stands_still_is_left_while_clients_ask() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = start(&home, 0, "");
+    let leader = ensemble.leader_but(&[]);
+    let follower = (leader + 1) % 3;
+    ensemble.processes[leader].as_ref().unwrap().signal("STOP");
+    let mut clients = Vec::new();
+    ensemble.wait_until(
+        || {
+            let mut client = TcpStream::connect(ensemble.addresses[follower]).unwrap();
+            client.write_all(&Hello::new(10_000).frame()).unwrap();
+            clients.push(client);
+            ensemble.mode(follower).as_deref() != Some("follower")
+        },
+        "the follower stays",
+    );
+    ensemble.processes[leader].as_ref().unwrap().signal("CONT");
 }
 
 #[test]
