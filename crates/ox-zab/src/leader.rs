@@ -29,6 +29,9 @@ use reconfig::HandOver;
 use std::collections::{BTreeMap, BTreeSet};
 use syncs::Syncs;
 
+/// How far the promise of a server that nobody knows may be ahead.
+const STRANGERS_JUMP_MAX: i64 = 1 << 16;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     /// Hellos of a quorum are awaited.
@@ -164,6 +167,16 @@ impl Leader {
         self.configs.quorums().is_voter(server)
     }
 
+    /// Whether enough voters take part to go on without this leader. All of them have what it has, as far as that is
+    /// agreed on.
+    pub(crate) fn can_be_replaced(&self) -> bool {
+        let takes_part = |server: ServerId| {
+            let is_it = |link: &Link| link.server == server && link.stage == Stage::Active && link.is_follower();
+            server != self.me.server && self.links.values().any(is_it)
+        };
+        self.is_established() && !self.is_leaving() && self.configs.quorums().are_reached(takes_part)
+    }
+
     /// Syncs that wait for an answer.
     pub fn pending_syncs(&self) -> usize {
         self.syncs.len()
@@ -184,7 +197,8 @@ impl Leader {
         self.links.insert(id, Link::new(cx.now_ms));
     }
 
-    /// A learner is gone. That it has promised and acknowledged stays true.
+    /// A learner is gone. That it has promised stays true; what it has acknowledged too, until it is given its history
+    /// anew.
     pub fn on_link_gone(&mut self, id: LinkId) {
         self.links.remove(&id);
     }
@@ -335,10 +349,15 @@ impl Leader {
 
     fn on_hello(&mut self, cx: &mut Context<'_>, id: LinkId, accepted: Epoch, config_version: i64) {
         // It has followed a later leader, or leaves no epoch to lead in.
-        if self.configs.committed().version() < config_version || Epoch::LAST <= accepted || self.is_leaving() {
+        let server = self.links[&id].server;
+        let is_taken = server == self.me.server || self.is_leaving();
+        if self.configs.committed().version() < config_version || Epoch::LAST <= accepted || is_taken {
             return self.close(cx, id);
         }
-        let server = self.links[&id].server;
+        // Epochs end one day. A stranger cannot make them end today.
+        if !self.configs.is_member(server) && STRANGERS_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0) {
+            return self.close(cx, id);
+        }
         let others = self.links.iter().filter(|(other, link)| **other != id && link.server == server);
         for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
             self.close(cx, other);
@@ -365,6 +384,9 @@ impl Leader {
         // A configuration that somebody may have agreed on under the one before has a say too: what was agreed on under it
         // may be known to its quorums alone. Apache asks the one in force only.
         if self.configs.quorums().are_reached(|server| self.introduced.contains(&server)) {
+            if Epoch::LAST < self.epoch {
+                return cx.out.push(Effect::Leave(Reason::EpochUsedUp));
+            }
             self.phase = Phase::Promising;
             cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(self.epoch)));
         }
@@ -373,6 +395,7 @@ impl Leader {
     fn on_ack_epoch(&mut self, cx: &mut Context<'_>, id: LinkId, last: Zxid, current: Option<Epoch>) {
         let link = self.links.get_mut(&id).expect("it has just spoken");
         (link.last, link.stage) = (last, Stage::Promised);
+        self.order.retract(link.server, last);
         if let Some(current) = current.filter(|_| self.phase == Phase::Acking) {
             if (self.me.epochs.current, self.initial) < (current, last) {
                 return self.close(cx, id); // it would lose history
@@ -449,6 +472,8 @@ impl Leader {
         }
         let link = self.links.get_mut(&id).expect("it has just spoken");
         (link.stage, link.synced_to, link.gets_state) = (Stage::Syncing, agreed, gets_state);
+        // It may have to cut, or replace, what it had acknowledged.
+        self.order.retract(link.server, agreed);
         let after = match given {
             Given::Diff(told, after) => {
                 cx.out.push(Effect::Send(id, Message::Diff(told)));
@@ -544,6 +569,8 @@ impl Leader {
     fn activate(&mut self, cx: &mut Context<'_>, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
             link.stage = Stage::Active;
+            // It could not acknowledge anything before.
+            link.awaited = link.awaited.map(|(zxid, _)| (zxid, cx.now_ms));
             cx.send(id, Message::UpToDate);
         }
     }

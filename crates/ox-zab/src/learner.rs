@@ -262,16 +262,16 @@ impl Learner {
 
     /// The disk holds everything up to `durable`.
     pub fn on_durable(&mut self, durable: Zxid, cx: &mut Context<'_>) {
-        let first = self.unacked.front().copied().filter(|_| self.phase == Phase::Active);
-        let mut last = None;
-        while first.is_some()
+        let mut acks: Option<Message> = None;
+        while self.phase == Phase::Active
             && let Some(zxid) = self.unacked.pop_front_if(|zxid| *zxid <= durable)
         {
-            last = Some(zxid);
+            let next = Message::Ack(zxid);
+            if !acks.as_mut().is_some_and(|acks| acks.join(&next)) {
+                cx.out.extend(acks.replace(next).map(|acks| Effect::Send(self.link, acks)));
+            }
         }
-        if let (Some(first), Some(last)) = (first, last) {
-            cx.out.push(Effect::Send(self.link, Message::acks(Run { first, last })));
-        }
+        cx.out.extend(acks.map(|acks| Effect::Send(self.link, acks)));
     }
 
     fn is_observer(&self) -> bool {
@@ -336,6 +336,10 @@ impl Learner {
     fn on_proposal(&mut self, txn: Txn, is_committed: bool, cx: &mut Context<'_>) {
         // What comes behind NEWLEADER is logged: it can only be new.
         let may_overlap = std::mem::replace(&mut self.may_overlap, false) && self.phase == Phase::Syncing;
+        if self.claim.standing == Standing::Empty && self.phase == Phase::Syncing && self.staged.is_none() {
+            // Of a history that begins with nothing, only all of it can be believed.
+            return self.leave(Reason::NeedsSnapshot, cx);
+        }
         if is_committed && !may_overlap && txn.zxid <= self.last {
             return; // Compat: Apache's followers tell their observers again what they have just given them
         }

@@ -21,6 +21,7 @@ mod options;
 mod peer;
 mod progress;
 mod quorum;
+mod room;
 mod timing;
 mod vote;
 

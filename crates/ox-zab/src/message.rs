@@ -64,8 +64,8 @@ impl Run {
 
     /// With the one behind it.
     fn with(self, next: Zxid) -> Option<Self> {
-        let is_next =
-            next.0 == self.last.0 + 1 && Epoch::of(next) == Epoch::of(self.first) && self.first.counter() != 0;
+        let is_behind = self.last.0.checked_add(1) == Some(next.0);
+        let is_next = is_behind && Epoch::of(next) == Epoch::of(self.first) && self.first.counter() != 0;
         is_next.then_some(Self { last: next, ..self })
     }
 }
@@ -150,11 +150,6 @@ impl Message {
     /// Agreed on, all of them.
     pub fn commits(run: Run) -> Self {
         if run.first == run.last { Self::Commit(run.last) } else { Self::Commits(run) }
-    }
-
-    /// Durable here, all of them.
-    pub fn acks(run: Run) -> Self {
-        if run.first == run.last { Self::Ack(run.last) } else { Self::Acks(run) }
     }
 
     /// Takes in the next packet if it goes on with what this one says. Transactions come and are agreed on by the

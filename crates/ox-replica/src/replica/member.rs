@@ -322,6 +322,7 @@ impl Replica {
     fn leave(&mut self) {
         (self.begins, self.staged) = (None, None);
         self.reconfigures_at = None;
+        self.log_room.forget_leader();
         if self.role == Role::Leader {
             // Nobody has heard of it. What a leader has sent is part of the history, and goes to the disk.
             self.proposals.drop_making();

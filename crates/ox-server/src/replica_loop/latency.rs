@@ -30,12 +30,12 @@ impl OnTheirWay {
         let (mut made_ms, mut count) = (0, 0);
         while let Some((_, time_ms)) = self.0.pop_front_if(|(first, _)| *first <= zxid) {
             if time_ms != made_ms {
-                note(now_ms - made_ms, count);
+                note(now_ms.saturating_sub(made_ms), count);
                 (made_ms, count) = (time_ms, 0);
             }
             count += 1;
         }
-        note(now_ms - made_ms, count);
+        note(now_ms.saturating_sub(made_ms), count);
     }
 }
 
@@ -68,7 +68,7 @@ impl Latency {
     /// A follower hears a proposal.
     pub(super) fn hears(&mut self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = made_at_ms(txn) {
-            metrics.proposal_latency.note(wall_ms - time_ms, 1);
+            metrics.proposal_latency.note(wall_ms.saturating_sub(time_ms), 1);
             self.unacked.add(txn.zxid, time_ms);
             self.uncommitted.add(txn.zxid, time_ms);
         }
@@ -87,7 +87,7 @@ impl Latency {
     /// An observer hears what is agreed on.
     pub(super) fn is_informed(&self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = made_at_ms(txn) {
-            metrics.commit_propagation_latency.note(wall_ms - time_ms, 1);
+            metrics.commit_propagation_latency.note(wall_ms.saturating_sub(time_ms), 1);
         }
     }
 }

@@ -315,6 +315,7 @@ impl Process {
                 env.marks.roles_left += 1;
                 env.marks.stalled_leaders += u64::from(reason == Reason::DiskStalled);
                 env.marks.used_up_epochs += u64::from(reason == Reason::EpochUsedUp);
+                env.marks.gave_way += u64::from(reason == Reason::NoRoom);
             }
             Effect::Looking => {
                 env.note(format_args!("peer {}: looks for a leader", who.server));
