@@ -453,3 +453,29 @@ fn news(text: &str, own: Option<(&str, i64)>) -> Option<Arc<Ensemble>> {
     let ensemble = Ensemble::parse(text, Addresses::Several).ok()?;
     (version < ensemble.version()).then(|| Arc::new(ensemble))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(mine: &[Address], local: &str) -> Hello {
+        let bytes = hello_of(ServerId(3), mine, Some(local.parse().unwrap())).unwrap();
+        hello::next(&bytes).unwrap().unwrap().0
+    }
+
+    /// Servers before 3.6 know one address only, so one is told as they tell it.
+    #[test]
+    fn k090_one_address_is_told_in_the_old_form() {
+        let (one, other) = (Address::new("one", 5), Address::new("other", 6));
+        assert_eq!(told(&[one.clone()], "10.0.0.1").version, HelloVersion::V1);
+        assert_eq!(told(&[one, other], "10.0.0.1").version, HelloVersion::V2);
+    }
+
+    #[test]
+    fn k089_everywhere_is_told_as_here() {
+        let mine = [Address::new("0.0.0.0", 5), Address::new("::", 5), Address::new("one", 6)];
+        let expected = [Address::new("10.0.0.1", 5), Address::new("one", 6)];
+        assert_eq!(told(&mine, "10.0.0.1").addresses, expected);
+        assert_eq!(told(&mine[1..2], "fe80::1").addresses, [Address::new("fe80::1", 5)]);
+    }
+}
