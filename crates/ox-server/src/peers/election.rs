@@ -162,6 +162,9 @@ impl Elections {
 
     /// Sends a notification, or keeps it until there is a connection; what was kept before is out of date.
     pub(super) fn notify(&mut self, to: ServerId, note: &Notification, dialer: &mut Dialer, events: &mut Vec<Event>) {
+        if !self.configured.contains_key(&to) && !self.others.contains_key(&to) {
+            return; // a stranger that is gone, nobody knows where
+        }
         let mut frame = Vec::new();
         note.wire().put(&self.config, &mut frame);
         let other = self.others.entry(to).or_default();
