@@ -221,6 +221,8 @@ pub(crate) struct Session<W, S> {
     /// Attempts without a session since the last one.
     attempts: usize,
     wants_to_move: bool,
+    /// Whether somebody listens to all notifications.
+    pub(crate) is_heard: bool,
     closing: Option<Vec<W>>,
     /// When the session is left to expire by itself.
     close_by_ms: Option<i64>,
@@ -254,6 +256,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             proven_ms: 0,
             attempts: 0,
             wants_to_move: false,
+            is_heard: false,
             closing: None,
             close_by_ms: None,
             settings,
@@ -281,6 +284,11 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     /// How long one attempt at a connection may take.
     pub(crate) fn attempt_ms(&self) -> i64 {
         (i64::from(self.timeout_ms) / self.servers.len() as i64).max(1)
+    }
+
+    /// Whether every server was tried since there was a session, the last one just now.
+    pub(crate) fn has_tried_all(&self) -> bool {
+        0 < self.attempts && self.attempts.is_multiple_of(self.servers.len())
     }
 
     /// The server to try next, and how long to wait before.

@@ -126,6 +126,7 @@ impl Play {
             Effect::State(Phase::Connected { read_only, .. }) => {
                 format!("connected{}", if read_only { " ro" } else { "" })
             }
+            Effect::Heard(event) => format!("heard {:?} {}", event.kind, event.path),
             Effect::State(Phase::Suspended { lost_after_ms }) => format!("suspended until {lost_after_ms}"),
             Effect::State(Phase::Over(ending)) => format!("over: {ending:?}"),
         });

@@ -1,0 +1,57 @@
+//! The shell for people and scripts: every command of `zkCli`, and what people miss there.
+//!
+//! Scripts that were written for `zkCli.sh` must go on working, so what they can see stays the same: lines, streams and exit
+//! codes. What is new shows on a terminal or where it is asked for.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`invocation`] | the command line of the program |
+//! | [`commands`] | the table of commands: names, syntax, options, help; everything about a command derives from it |
+//! | `commands/` | one small file per command or family |
+//! | [`shell`] | the state that commands share, and how a line is run |
+//! | [`words`], [`options`] | a line into words, words into options and operands |
+//! | [`paths`] | what a user types into the path of a node |
+//! | [`output`], [`stat_text`], [`acl_text`] | text, JSON and colours; a node's metadata; access control lists |
+//! | [`events`] | lines about watches and the connection |
+//! | [`failure`] | what goes wrong, its text and its exit code |
+//! | [`script`] | one command, or commands from standard input |
+//!
+//! A new command is a file in `commands/`, a row in the table, and a test.
+
+pub mod acl_text;
+pub mod commands;
+pub mod events;
+pub mod failure;
+pub mod invocation;
+pub mod options;
+pub mod output;
+pub mod paths;
+pub mod script;
+pub mod shell;
+pub mod stat_text;
+pub mod words;
+
+pub use invocation::{Invocation, Start};
+
+use output::Output;
+
+/// Runs the shell with the words behind its name, and gives what the program exits with.
+pub fn main(words: impl IntoIterator<Item = String>) -> u8 {
+    let out = Output::standard();
+    let invocation = match Invocation::parse(words) {
+        Ok(invocation) => invocation,
+        Err((text, status)) => {
+            out.complain(&text);
+            return status;
+        }
+    };
+    // Events come while the user edits a line, so the session has a thread of its own.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(script::run(invocation, out, std::io::BufReader::new(std::io::stdin()))),
+        Err(error) => {
+            out.complain(&format!("cannot start: {error}"));
+            failure::FAILED
+        }
+    }
+}
