@@ -192,7 +192,7 @@ impl Client {
     }
 
     /// See [`crate::Client::add_auth`].
-    pub fn add_auth(&self, scheme: &str, auth: impl AsRef<[u8]>) -> Result<(), Error> {
+    pub fn add_auth(&self, scheme: &str, auth: impl Data) -> Result<(), Error> {
         self.wait(self.client.add_auth(scheme, auth))
     }
 

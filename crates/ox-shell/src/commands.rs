@@ -3,12 +3,21 @@
 //! Help, completion, parsing and usage errors come from here. A command is a function of the shell and its arguments; what it
 //! prints goes through [`Shell::print`] and [`Shell::out`](crate::shell::Shell::out), what goes wrong comes back as a [`Failure`].
 
+mod acl;
 mod create;
 mod delete;
+mod deleteall;
+mod ensemble;
 mod get;
+mod help;
+mod history;
 mod ls;
+mod nodes;
+mod quota;
+mod session;
 mod set;
 mod stat;
+mod watches;
 
 use crate::failure::Failure;
 use crate::options::{Args, Opt};
@@ -33,6 +42,8 @@ pub struct Command {
     pub help: &'static str,
     /// Options it takes.
     pub options: &'static [Opt],
+    /// Whether nothing behind its name is an option.
+    pub is_plain: bool,
     /// How many operands it takes.
     pub takes: RangeInclusive<usize>,
     /// Whether the options are listed below the syntax when it is used wrongly.
@@ -59,6 +70,7 @@ const NODE: Command = Command {
     syntax: "",
     help: "",
     options: &[],
+    is_plain: false,
     takes: 1..=usize::MAX,
     explains_options: false,
     needs_session: true,
@@ -70,8 +82,70 @@ const NODE: Command = Command {
 
 const JSON: Opt = Opt::switch("--json", "Print JSON");
 
+const YES: Opt = Opt::switch("--yes", "Do not ask");
+
+/// A command of `zkCli` about the session: what rows of the table begin with.
+const SESSION: Command = Command { takes: ANY, paths: &[], ..NODE };
+
+/// A command of `zkCli` that works without a session.
+const LOCAL: Command = Command { needs_session: false, is_plain: true, ..SESSION };
+
+/// A command that `zkCli` does not have.
+const OURS: Command = Command { is_classic: false, takes: 0..=1, ..NODE };
+
 /// All commands, by name. Compat: capital letters first, as `zkCli` sorts its usage.
 pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "addWatch",
+        syntax: "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is \
+                 PERSISTENT_RECURSIVE",
+        help: "Be told of every change of a node, or of all below it",
+        options: &[Opt::with("-m", "mode", "PERSISTENT or PERSISTENT_RECURSIVE; stays for the next time")],
+        takes: 1..=1,
+        run: |shell, args| Box::pin(watches::add(shell, args)),
+        ..NODE
+    },
+    Command {
+        name: "addauth",
+        syntax: "scheme auth",
+        help: "Prove an identity, for example: addauth digest user:password",
+        takes: 1..=usize::MAX,
+        run: |shell, args| Box::pin(session::addauth(shell, args)),
+        ..SESSION
+    },
+    Command {
+        name: "cd",
+        syntax: "[path]",
+        help: "Go to a node: paths may be relative from then on",
+        run: |shell, args| Box::pin(nodes::cd(shell, args)),
+        ..OURS
+    },
+    Command {
+        name: "close",
+        help: "End the session, with its ephemeral nodes",
+        run: |shell, args| Box::pin(session::close(shell, args)),
+        ..SESSION
+    },
+    Command {
+        name: "config",
+        syntax: "[-c] [-w] [-s]",
+        help: "Print the members of the ensemble",
+        options: &[
+            Opt::switch("-s", "Print znode stats additionally"),
+            Opt::switch("-w", "Watch for changes"),
+            Opt::switch("-c", "Only the version and the addresses for clients"),
+            JSON,
+        ],
+        run: |shell, args| Box::pin(ensemble::config(shell, args)),
+        ..SESSION
+    },
+    Command {
+        name: "connect",
+        syntax: "host:port",
+        help: "Begin another session, with other servers or the same",
+        run: |shell, args| Box::pin(session::connect(shell, args)),
+        ..LOCAL
+    },
     Command {
         name: "create",
         syntax: "[-s] [-e] [-c] [-t ttl] path [data] [acl]",
@@ -94,6 +168,27 @@ pub const COMMANDS: &[Command] = &[
         ..NODE
     },
     Command {
+        name: "deleteall",
+        syntax: "path [-b batch size]",
+        help: "Delete a node and everything below it",
+        options: &[Opt::with("-b", "batch size", "Deletes in one transaction, 1000 unless told; 0 for none"), YES],
+        run: |shell, args| Box::pin(deleteall::run(shell, args)),
+        ..NODE
+    },
+    Command {
+        name: "delquota",
+        syntax: "[-n|-b|-N|-B] path",
+        help: "Remove a limit of a node, or all of them",
+        options: &[
+            Opt::switch("-n", "num soft quota"),
+            Opt::switch("-b", "bytes soft quota"),
+            Opt::switch("-N", "num hard quota"),
+            Opt::switch("-B", "bytes hard quota"),
+        ],
+        run: |shell, args| Box::pin(quota::delete(shell, args)),
+        ..NODE
+    },
+    Command {
         name: "get",
         syntax: "[-s] [-w] [-b] [-x] path",
         help: "Print a node's data",
@@ -106,6 +201,54 @@ pub const COMMANDS: &[Command] = &[
         ],
         explains_options: true,
         run: |shell, args| Box::pin(get::run(shell, args)),
+        ..NODE
+    },
+    Command {
+        name: "getAcl",
+        syntax: "[-s] path",
+        help: "Print who may do what with a node",
+        options: &[Opt::switch("-s", "Print znode stats additionally"), JSON],
+        run: |shell, args| Box::pin(acl::get(shell, args)),
+        ..NODE
+    },
+    Command {
+        name: "getAllChildrenNumber",
+        syntax: "path",
+        help: "Print the number of all nodes below a node",
+        options: &[JSON],
+        run: |shell, args| Box::pin(nodes::count(shell, args)),
+        ..NODE
+    },
+    Command {
+        name: "getEphemerals",
+        syntax: "path",
+        help: "List the ephemeral nodes of this session",
+        options: &[JSON],
+        takes: ANY,
+        run: |shell, args| Box::pin(nodes::ephemerals(shell, args)),
+        ..NODE
+    },
+    Command {
+        name: "help",
+        syntax: "[command]",
+        help: "Tell what there is, or how a command is used",
+        needs_session: false,
+        paths: &[],
+        run: |shell, args| Box::pin(help::run(shell, args)),
+        ..OURS
+    },
+    Command {
+        name: "history",
+        help: "List the last commands with their numbers",
+        run: |shell, args| Box::pin(history::history(shell, args)),
+        ..LOCAL
+    },
+    Command {
+        name: "listquota",
+        syntax: "path",
+        help: "Print the limits of a node, and what is used",
+        options: &[JSON],
+        run: |shell, args| Box::pin(quota::list(shell, args)),
         ..NODE
     },
     Command {
@@ -124,6 +267,68 @@ pub const COMMANDS: &[Command] = &[
         ..NODE
     },
     Command {
+        name: "printwatches",
+        syntax: "on|off",
+        help: "Print events, or do not",
+        run: |shell, args| Box::pin(session::printwatches(shell, args)),
+        ..LOCAL
+    },
+    Command {
+        name: "pwd",
+        help: "Print where relative paths begin",
+        needs_session: false,
+        takes: 0..=0,
+        run: |shell, args| Box::pin(nodes::pwd(shell, args)),
+        ..OURS
+    },
+    Command {
+        name: "quit",
+        aliases: &["exit"],
+        help: "End the session and the shell",
+        keeps_status: true,
+        run: |shell, args| Box::pin(session::quit(shell, args)),
+        ..LOCAL
+    },
+    Command {
+        name: "reconfig",
+        syntax: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] | [-add \
+                 serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
+        help: "Change the members of the ensemble",
+        options: &[
+            Opt::switch("-s", "Print znode stats additionally"),
+            Opt::with("-v", "version", "Only if the configuration has this version, in hexadecimal"),
+            Opt::with("-file", "path", "The new members, in a file"),
+            Opt::with("-members", "servers", "The new members"),
+            Opt::with("-add", "servers", "Members that join"),
+            Opt::with("-remove", "ids", "Members that leave"),
+            JSON,
+        ],
+        run: |shell, args| Box::pin(ensemble::reconfig(shell, args)),
+        ..SESSION
+    },
+    Command {
+        name: "redo",
+        syntax: "cmdno",
+        help: "Run a command of the history again",
+        run: |shell, args| Box::pin(history::redo(shell, args)),
+        ..LOCAL
+    },
+    Command {
+        name: "removewatches",
+        syntax: "path [-c|-d|-a] [-l]",
+        help: "Be told no more",
+        options: &[
+            Opt::switch("-c", "Watches of children"),
+            Opt::switch("-d", "Watches of data"),
+            Opt::switch("-p", "Persistent watches"),
+            Opt::switch("-r", "Persistent recursive watches"),
+            Opt::switch("-a", "All, as without any of these"),
+            Opt::switch("-l", "Also when there is no connection"),
+        ],
+        run: |shell, args| Box::pin(watches::remove(shell, args)),
+        ..NODE
+    },
+    Command {
         name: "set",
         syntax: "path data [-s] [-v version] [-b]",
         help: "Change a node's data",
@@ -138,12 +343,62 @@ pub const COMMANDS: &[Command] = &[
         ..NODE
     },
     Command {
+        name: "setAcl",
+        syntax: "[-s] [-v version] [-R] path acl",
+        help: "Change who may do what with a node, or with all below it",
+        options: &[
+            Opt::switch("-s", "Print znode stats additionally"),
+            Opt::with("-v", "version", "Only if its list has this version"),
+            Opt::switch("-R", "Everything below it, too"),
+            YES,
+        ],
+        takes: 2..=usize::MAX,
+        run: |shell, args| Box::pin(acl::set(shell, args)),
+        ..NODE
+    },
+    Command {
+        name: "setquota",
+        syntax: "-n|-b|-N|-B val path",
+        help: "Limit the nodes or bytes below a node",
+        options: &[
+            Opt::with("-n", "val", "num soft quota"),
+            Opt::with("-b", "val", "bytes soft quota"),
+            Opt::with("-N", "val", "num hard quota"),
+            Opt::with("-B", "val", "bytes hard quota"),
+        ],
+        takes: ANY,
+        run: |shell, args| Box::pin(quota::set(shell, args)),
+        ..NODE
+    },
+    Command {
         name: "stat",
         syntax: "[-w] path",
         help: "Print a node's metadata",
         options: &[Opt::switch("-w", "watch"), JSON],
         run: |shell, args| Box::pin(stat::run(shell, args)),
         ..NODE
+    },
+    Command {
+        name: "sync",
+        syntax: "path",
+        help: "Let the server catch up with the others",
+        run: |shell, args| Box::pin(nodes::sync(shell, args)),
+        ..NODE
+    },
+    Command {
+        name: "version",
+        help: "Print the version of this shell",
+        is_plain: false,
+        takes: 0..=0,
+        run: |shell, args| Box::pin(session::version(shell, args)),
+        ..LOCAL
+    },
+    Command {
+        name: "whoami",
+        help: "List the identities of this session",
+        options: &[JSON],
+        run: |shell, args| Box::pin(session::whoami(shell, args)),
+        ..SESSION
     },
 ];
 
@@ -184,18 +439,25 @@ impl Command {
         text
     }
 
-    /// Its options, aligned.
+    /// Its options, aligned. Ours are for those who ask for help: scripts compare the table of `zkCli`.
     pub fn option_table(&self) -> String {
-        let left = |opt: &Opt| match opt.value {
-            Some(value) => format!("{} <{value}>", opt.name),
-            None => opt.name.to_owned(),
-        };
-        // Ours are for those who ask for help: scripts compare the table of `zkCli`.
-        let options = self.options.iter().filter(|opt| !opt.name.starts_with("--"));
-        let width = options.clone().map(|opt| left(opt).len()).max().unwrap_or(0);
-        let lines = options.map(|opt| format!(" {:width$}   {}\n", left(opt), opt.help));
-        lines.collect()
+        let classic = self.options.iter().filter(|opt| !opt.name.starts_with("--"));
+        aligned(classic).into_iter().map(|line| format!(" {line}\n")).collect()
     }
+
+    /// All its options, aligned.
+    pub fn options_help(&self) -> Vec<String> {
+        aligned(self.options.iter())
+    }
+}
+
+fn aligned<'a>(options: impl Iterator<Item = &'a Opt> + Clone) -> Vec<String> {
+    let left = |opt: &Opt| match opt.value {
+        Some(value) => format!("{} <{value}>", opt.name),
+        None => opt.name.to_owned(),
+    };
+    let width = options.clone().map(|opt| left(opt).len()).max().unwrap_or(0);
+    options.map(|opt| format!("{:width$}   {}", left(opt), opt.help)).collect()
 }
 
 #[cfg(test)]

@@ -10,30 +10,39 @@
 //! | `commands/` | one small file per command or family |
 //! | [`shell`] | the state that commands share, and how a line is run |
 //! | [`words`], [`options`] | a line into words, words into options and operands |
-//! | [`paths`] | what a user types into the path of a node |
-//! | [`output`], [`stat_text`], [`acl_text`] | text, JSON and colours; a node's metadata; access control lists |
+//! | [`paths`], [`subtree`] | what a user types into the path of a node; everything below one |
+//! | [`output`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; metadata, access control lists, quotas |
 //! | [`events`] | lines about watches and the connection |
 //! | [`failure`] | what goes wrong, its text and its exit code |
 //! | [`script`] | one command, or commands from standard input |
+//! | `repl`, `completion`, `past`, `question` | somebody at a terminal: line editor, Tab, history that stays, questions |
 //!
 //! A new command is a file in `commands/`, a row in the table, and a test.
 
 pub mod acl_text;
 pub mod commands;
+mod completion;
+pub mod docs;
 pub mod events;
 pub mod failure;
 pub mod invocation;
 pub mod options;
 pub mod output;
+mod past;
 pub mod paths;
+mod question;
+pub mod quota_text;
+mod repl;
 pub mod script;
 pub mod shell;
 pub mod stat_text;
+pub mod subtree;
 pub mod words;
 
 pub use invocation::{Invocation, Start};
 
 use output::Output;
+use std::io::{BufReader, IsTerminal};
 
 /// Runs the shell with the words behind its name, and gives what the program exits with.
 pub fn main(words: impl IntoIterator<Item = String>) -> u8 {
@@ -48,10 +57,16 @@ pub fn main(words: impl IntoIterator<Item = String>) -> u8 {
     // Events come while the user edits a line, so the session has a thread of its own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     match runtime {
-        Ok(runtime) => runtime.block_on(script::run(invocation, out, std::io::BufReader::new(std::io::stdin()))),
+        Ok(runtime) if invocation.command.is_empty() && is_terminal() => repl::run(&runtime, invocation, out),
+        Ok(runtime) => runtime.block_on(script::run(invocation, out, BufReader::new(std::io::stdin()))),
         Err(error) => {
             out.complain(&format!("cannot start: {error}"));
             failure::FAILED
         }
     }
+}
+
+/// Whether somebody types and reads.
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }

@@ -58,6 +58,11 @@ impl Args {
         Ok(parser.args)
     }
 
+    /// Words of which none is an option.
+    pub fn plain(words: &[String]) -> Self {
+        Self { options: Vec::new(), operands: words.to_vec() }
+    }
+
     /// Whether an option was given, by its name with dashes.
     pub fn has(&self, name: &str) -> bool {
         self.options.iter().any(|(given, _)| *given == name)

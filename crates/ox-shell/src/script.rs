@@ -30,11 +30,13 @@ pub(crate) async fn begin(shell: &mut Shell) -> Result<(), u8> {
         let _ = shell.out.line(&format!("Connecting to {}", shell.invocation.server));
         shell.out.flush();
     }
-    if shell.invocation.command.is_empty() && shell.place == Place::Script {
-        greet(shell);
-    }
     for note in &shell.invocation.notes {
         shell.out.complain(note);
+    }
+    // Compat: the first event stands behind the greeting, unless it is waited for.
+    let greets = shell.invocation.command.is_empty() && shell.place == Place::Script;
+    if greets && !shell.invocation.waits {
+        greet(shell);
     }
     if let Err(failure) = shell.connect().await {
         shell.out.complain(&failure.to_string());
@@ -44,6 +46,9 @@ pub(crate) async fn begin(shell: &mut Shell) -> Result<(), u8> {
         shell.out.complain("KeeperErrorCode = ConnectionLoss");
         shell.close().await;
         return Err(failure::FAILED);
+    }
+    if greets && shell.invocation.waits {
+        greet(shell);
     }
     Ok(())
 }

@@ -6,10 +6,12 @@ use crate::failure::{self, Failure};
 use crate::invocation::Invocation;
 use crate::options::Args;
 use crate::output::Output;
-use crate::{paths, words};
-use ox_client::{Client, RetryPolicy, State, Watch, WatchMode, WatchStream};
+use crate::{paths, question, words};
+use ox_client::{Client, RetryPolicy, State, Watch, WatchMode, WatchStream, WatcherType};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Where the shell is used.
@@ -59,6 +61,44 @@ pub struct Held {
     pub path: String,
     /// The watch.
     pub watch: HeldWatch,
+}
+
+impl Held {
+    /// How the event is called that tells of its removal.
+    pub fn removal(&self) -> &'static str {
+        match self.watch {
+            HeldWatch::Data(_) => "DataWatchRemoved",
+            HeldWatch::Children(_) => "ChildWatchRemoved",
+            HeldWatch::Stays(..) => "PersistentWatchRemoved",
+        }
+    }
+
+    fn is(&self, kind: WatcherType) -> bool {
+        match kind {
+            WatcherType::Any => true,
+            WatcherType::Data => matches!(self.watch, HeldWatch::Data(_)),
+            WatcherType::Children => matches!(self.watch, HeldWatch::Children(_)),
+            WatcherType::Persistent => matches!(self.watch, HeldWatch::Stays(WatchMode::Persistent, _)),
+            WatcherType::PersistentRecursive => {
+                matches!(self.watch, HeldWatch::Stays(WatchMode::PersistentRecursive, _))
+            }
+        }
+    }
+
+    /// Whether nothing will follow. Events are printed as the session learns of them, not from here.
+    fn is_over(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        match &mut self.watch {
+            HeldWatch::Data(watch) | HeldWatch::Children(watch) => Pin::new(watch).poll(&mut cx).is_ready(),
+            HeldWatch::Stays(_, stream) => loop {
+                match pin!(stream.next()).poll(&mut cx) {
+                    Poll::Ready(Some(_)) => (),
+                    Poll::Ready(None) => return true,
+                    Poll::Pending => return false,
+                }
+            },
+        }
+    }
 }
 
 /// The kinds of watches, as they are removed.
@@ -183,6 +223,11 @@ impl Shell {
         }
     }
 
+    /// Forgets watches of a node, and gives them.
+    pub fn take_watches(&mut self, path: &str, kind: WatcherType) -> Vec<Held> {
+        self.watches.extract_if(.., |held| held.path == path && held.is(kind)).collect()
+    }
+
     /// Whether events are printed.
     pub fn prints_events(&self) -> bool {
         self.prints_events.load(Ordering::Relaxed)
@@ -235,18 +280,20 @@ impl Shell {
             return Ok(());
         }
         self.catch_up();
-        self.out.ask(&format!("{question} [y/N] "));
-        let mut answer = String::new();
-        let _ = std::io::stdin().read_line(&mut answer); // no answer is no
-        match answer.trim().to_lowercase().as_str() {
-            "y" | "yes" => Ok(()),
-            _ => Err(Failure::told("Not done.")),
+        match question::ask(&self.out, question) {
+            true => Ok(()),
+            false => Err(Failure::told("Not done.")),
         }
     }
 
     /// What the program exits with, were this its end.
     pub fn status(&self) -> u8 {
         self.status
+    }
+
+    /// The status of a command that did not come to its end.
+    pub fn set_status(&mut self, status: u8) {
+        self.status = status;
     }
 
     /// Runs a line as it was typed.
@@ -267,6 +314,7 @@ impl Shell {
             Some(command) => self.run(command, rest).await,
             None => Err(Failure::NotFound(name.clone())),
         };
+        self.watches.retain_mut(|held| !held.is_over());
         self.catch_up();
         self.out.flush();
         if let Err(failure) = &result {
@@ -283,7 +331,10 @@ impl Shell {
         if command.needs_session {
             self.client()?;
         }
-        let args = Args::parse(command.options, words)?;
+        let args = match command.is_plain {
+            true => Args::plain(words),
+            false => Args::parse(command.options, words)?,
+        };
         if !command.takes.contains(&args.operands().len()) {
             return Err(Failure::Usage);
         }
@@ -300,6 +351,9 @@ impl Shell {
                     self.out.say(&commands::usage());
                 }
                 self.out.complain(&failure.to_string());
+                if let (Place::Terminal, Failure::NotFound(name)) = (self.place, failure) {
+                    self.out.say(&hint(name));
+                }
             }
             (Failure::Told(_) | Failure::Fatal(_) | Failure::Interrupted | Failure::Usage, _) => {
                 self.out.complain(&failure.to_string());
@@ -320,5 +374,21 @@ impl Shell {
     /// How long one command may wait.
     pub fn patience(&self) -> Duration {
         self.invocation.timeout
+    }
+}
+
+/// What somebody may have meant.
+fn hint(name: &str) -> String {
+    let name = name.to_lowercase();
+    let known = |is: &dyn Fn(&str) -> bool| -> Vec<_> {
+        commands::COMMANDS.iter().map(|command| command.name).filter(|known| is(&known.to_lowercase())).collect()
+    };
+    let mut similar = known(&|known| known == name);
+    if similar.is_empty() {
+        similar = known(&|known| known.starts_with(&name) || name.starts_with(known));
+    }
+    match similar.as_slice() {
+        [] => "hint: `help` lists the commands".to_owned(),
+        names => format!("hint: did you mean {}?", names.join(" or ")),
     }
 }

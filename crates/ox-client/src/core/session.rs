@@ -184,7 +184,7 @@ struct Queued<W, S> {
 #[derive(Debug)]
 struct Credential<W> {
     scheme: Box<str>,
-    auth: Vec<u8>,
+    auth: Option<Vec<u8>>,
     waiters: Vec<W>,
 }
 
@@ -468,15 +468,21 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     }
 
     /// Proves who the client is, now and on every later connection.
-    pub(crate) fn add_auth(&mut self, now_ms: i64, scheme: &str, auth: &[u8], waiter: Option<W>) -> Result<(), Ending> {
+    pub(crate) fn add_auth(
+        &mut self,
+        now_ms: i64,
+        scheme: &str,
+        auth: Option<&[u8]>,
+        waiter: Option<W>,
+    ) -> Result<(), Ending> {
         if let Link::Over(ending) = self.link {
             return Err(ending);
         }
-        let known = |held: &Credential<W>| &*held.scheme == scheme && held.auth == auth;
+        let known = |held: &Credential<W>| &*held.scheme == scheme && held.auth.as_deref() == auth;
         let place = match self.credentials.iter().position(known) {
             Some(place) => place,
             None => {
-                let (scheme, auth) = (scheme.into(), auth.to_vec());
+                let (scheme, auth) = (scheme.into(), auth.map(<[u8]>::to_vec));
                 self.credentials.push(Credential { scheme, auth, waiters: Vec::new() });
                 self.credentials.len() - 1
             }
@@ -490,7 +496,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
 
     fn prove(&mut self, now_ms: i64, place: usize) {
         let Credential { scheme, auth, .. } = &self.credentials[place];
-        let packet = AuthPacket { kind: 0, scheme: Some((&**scheme).into()), auth: Some(auth) };
+        let packet = AuthPacket { kind: 0, scheme: Some((&**scheme).into()), auth: auth.as_deref() };
         put_request(&mut self.out, xid::AUTH, OpCode::Auth.code(), &packet);
         self.proving.push_back(place);
         self.last_sent_ms = now_ms;

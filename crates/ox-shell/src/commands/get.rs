@@ -51,11 +51,11 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     if shell.is_json(args) {
         return shell.out.json(&NodeJson::new(&path, &node, args.has("-b"), args.has("-s")));
     }
+    let data = if node.is_null { b"null" } else { &*node.data };
     match () {
-        () if node.is_null => shell.out.line("null")?,
-        () if args.has("-x") => shell.out.bytes(hex_dump(&node.data).as_bytes())?,
-        () if args.has("-b") => shell.out.line(&BASE64_STANDARD.encode(&node.data))?,
-        () => shell.out.line(&String::from_utf8_lossy(&node.data))?,
+        () if args.has("-x") => shell.out.bytes(hex_dump(data).as_bytes())?,
+        () if args.has("-b") => shell.out.line(&BASE64_STANDARD.encode(data))?,
+        () => shell.out.line(&String::from_utf8_lossy(data))?,
     }
     if args.has("-s") { stat_text::print(&shell.out, &node.stat) } else { Ok(()) }
 }

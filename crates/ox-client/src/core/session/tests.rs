@@ -184,7 +184,7 @@ fn unsent_requests_wait_behind_credentials_and_watches() {
     play.reply(1, 3, 0).unwrap();
     play.reply(2, 3, 0).unwrap();
     play.lose();
-    play.session.add_auth(play.now_ms, "digest", b"x", Some(Caller("auth", Rc::default()))).unwrap();
+    play.session.add_auth(play.now_ms, "digest", Some(b"x"), Some(Caller("auth", Rc::default()))).unwrap();
     assert_eq!(play.ask("one"), Ok(Submitted::Queued(1)));
     assert_eq!(play.ask_as("hasty", OpCode::SetData, false, None, &Rc::default()), Err(Refused::Away));
     assert_eq!(play.ask("two"), Ok(Submitted::Queued(2)));
@@ -404,7 +404,7 @@ fn a_read_only_session_is_not_used_again() {
 fn bad_credentials_end_everything() {
     let mut play = Play::connected();
     play.ask("one").unwrap();
-    play.session.add_auth(0, "digest", b"x", Some(Caller("auth", Rc::default()))).unwrap();
+    play.session.add_auth(0, "digest", Some(b"x"), Some(Caller("auth", Rc::default()))).unwrap();
     assert_eq!(play.reply(xid::AUTH, 0, ErrorCode::AuthFailed.code()), Err(Lost::Over));
     assert_eq!(play.told(), ["connected", "one: AuthFailed", "auth: AuthFailed", "over: AuthFailed"]);
 }
