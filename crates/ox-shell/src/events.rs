@@ -92,7 +92,7 @@ impl Events {
             Notice::State(state) if state.is_final() => Standing::Over,
             Notice::State(_) => Standing::Unknown,
             Notice::NoServer => Standing::NoServer,
-            _ => return,
+            Notice::Event(_) | _ => return,
         };
         self.standing.send_replace(standing);
     }
@@ -125,7 +125,7 @@ fn line(notice: &Notice) -> Option<String> {
                 State::Expired => "Expired",
                 State::AuthFailed => "AuthFailed",
                 State::Closed => "Closed",
-                _ => return None,
+                State::Connecting | _ => return None,
             };
             Some(text(state, "None", "null", -1))
         }
@@ -135,11 +135,11 @@ fn line(notice: &Notice) -> Option<String> {
                 EventKind::NodeDeleted => "NodeDeleted",
                 EventKind::NodeDataChanged => "NodeDataChanged",
                 EventKind::NodeChildrenChanged => "NodeChildrenChanged",
-                _ => return None,
+                EventKind::Missed | EventKind::WatchRemoved | EventKind::SessionEnded | _ => return None,
             };
             Some(text("SyncConnected", kind, path, zxid.map_or(-1, |zxid| zxid.0)))
         }
-        _ => None,
+        Notice::NoServer | _ => None,
     }
 }
 

@@ -104,7 +104,11 @@ pub fn coded(error: &Error) -> String {
         ErrorKind::AuthFailed => "AuthFailed".to_owned(),
         ErrorKind::ConnectionLoss | ErrorKind::NoServer => "ConnectionLoss".to_owned(),
         ErrorKind::BadReply => "MarshallingError".to_owned(),
-        _ => return error.to_string(),
+        ErrorKind::TooLarge
+        | ErrorKind::InvalidPath
+        | ErrorKind::InvalidArgument(_)
+        | ErrorKind::BadConnectString(_)
+        | _ => return error.to_string(),
     };
     match error.path() {
         Some(path) => format!("KeeperErrorCode = {name} for {path}"),

@@ -20,6 +20,7 @@ pub(crate) fn ask(out: &Output, question: &str) -> bool {
 }
 
 /// What is typed until the line ends; `None` when it is taken back.
+#[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
 fn read(out: &Output) -> Option<String> {
     let mut answer = String::new();
     loop {

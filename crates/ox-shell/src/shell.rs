@@ -193,7 +193,7 @@ impl Shell {
             State::ConnectedReadOnly => "CONNECTEDREADONLY",
             State::AuthFailed => "AUTH_FAILED",
             State::Closed | State::Expired => "CLOSED",
-            _ => "CONNECTING",
+            State::Connecting | State::Suspended { .. } | _ => "CONNECTING",
         }
     }
 

@@ -113,11 +113,8 @@ fn change(args: &Args) -> Result<Reconfig, Failure> {
 /// The members that a dynamic configuration file lists.
 fn members_of(file: &str) -> Result<Reconfig, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| {
-        let reason = match error.kind() {
-            std::io::ErrorKind::NotFound => "No such file or directory".to_owned(),
-            std::io::ErrorKind::PermissionDenied => "Permission denied".to_owned(),
-            _ => error.to_string(),
-        };
+        let text = error.to_string();
+        let reason = text.split(" (os error").next().unwrap_or_default(); // as Java says it
         Failure::told(format!("Error processing {file}{file} ({reason})"))
     })?;
     let lines = text.lines().map(str::trim).filter(|line| line.starts_with("server."));
