@@ -15,6 +15,7 @@ pub struct Output {
     streams: Arc<Mutex<Streams>>,
     out_colours: bool,
     err_colours: bool,
+    err_is_terminal: bool,
 }
 
 struct Streams {
@@ -64,19 +65,26 @@ impl Output {
             && std::env::var_os("TERM").is_none_or(|value| value != "dumb");
         let mut output = Self::new(Box::new(io::stdout()), Box::new(io::stderr()));
         output.out_colours = allowed && io::stdout().is_terminal();
-        output.err_colours = allowed && io::stderr().is_terminal();
+        output.err_is_terminal = io::stderr().is_terminal();
+        output.err_colours = allowed && output.err_is_terminal;
         output
     }
 
     /// Any two streams, without colours.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
         let streams = Streams { out, err, editor: None };
-        Self { streams: Arc::new(Mutex::new(streams)), out_colours: false, err_colours: false }
+        let streams = Arc::new(Mutex::new(streams));
+        Self { streams, out_colours: false, err_colours: false, err_is_terminal: false }
     }
 
     /// Whether data is coloured.
     pub fn has_colours(&self) -> bool {
         self.out_colours
+    }
+
+    /// Whether somebody reads the talk while it comes.
+    pub fn talks_to_terminal(&self) -> bool {
+        self.err_is_terminal
     }
 
     /// Text of data in a colour, if there are any.

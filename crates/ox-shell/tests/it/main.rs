@@ -4,7 +4,17 @@
 
 mod calls;
 mod capture;
+mod desk;
+mod diff;
 mod docs;
+mod du;
+mod find;
+mod grep;
+mod large;
+mod moves;
 mod ours;
 mod terminal;
 mod transcript;
+mod transfer;
+mod tree;
+mod watch;
