@@ -10,6 +10,7 @@ mod delete;
 mod deleteall;
 mod diff;
 mod du;
+mod edit;
 mod ensemble;
 mod export;
 mod find;
@@ -25,6 +26,7 @@ mod quota;
 mod session;
 mod set;
 mod stat;
+mod top;
 mod tree;
 mod watch;
 mod watches;
@@ -201,6 +203,7 @@ pub const COMMANDS: &[Command] = &[
     },
     diff::COMMAND,
     du::COMMAND,
+    edit::COMMAND,
     export::COMMAND,
     find::COMMAND,
     Command {
@@ -403,6 +406,7 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(nodes::sync(shell, args)),
         ..NODE
     },
+    top::COMMAND,
     tree::COMMAND,
     Command {
         name: "version",

@@ -16,6 +16,7 @@
 //! | [`failure`] | what goes wrong, its text and its exit code |
 //! | `walk`, `compare`, `graft`, `pipeline` | whole subtrees: seen, compared, written, with many requests on their way |
 //! | `listing`, `pattern`, `progress`, `record` | what commands over subtrees share; nodes as JSON |
+//! | `four_letters` | what servers tell without a session |
 //! | [`script`] | one command, or commands from standard input |
 //! | `repl`, `completion`, `past`, `question` | somebody at a terminal: line editor, Tab, history that stays, questions |
 //!
@@ -28,6 +29,7 @@ mod completion;
 pub mod docs;
 pub mod events;
 pub mod failure;
+mod four_letters;
 mod graft;
 pub mod invocation;
 mod listing;
