@@ -79,8 +79,8 @@ pub enum ErrorKind {
 pub enum Outcome {
     /// It had no effect, and never will have one.
     DidNotHappen,
-    /// It may have been executed, or still be: the answer is lost. Whoever wants to know sends another write, an empty
-    /// [`Multi`](crate::Multi) for example: what is read behind its answer is final.
+    /// It may have been executed, or still be: the answer is lost. What is read behind [`Client::settle`](crate::Client::settle) is
+    /// final.
     Unknown,
 }
 

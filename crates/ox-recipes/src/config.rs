@@ -9,7 +9,7 @@
 
 use crate::cache::Cache;
 use crate::error::{Error, says};
-use crate::nodes::{child, in_container, parent_of, patient, settle};
+use crate::nodes::{child, in_container, parent_of, patient};
 use ox_client::{Client, CreateMode, ErrorCode, Version};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -168,7 +168,7 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.code(), Some(ErrorCode::BadVersion | ErrorCode::NodeExists)) => Ok(false),
             Err(error) if error.is_retriable() => {
-                settle(&self.client).await?;
+                self.client.settle().await?;
                 let found = self.read().await?.map_or(0, |(found, _)| found.version);
                 if found + 1 == next.version { Ok(false) } else { Err(error.into()) }
             }

@@ -9,7 +9,7 @@
 
 use crate::error::{Error, says};
 use crate::line::Line;
-use crate::nodes::{in_container, name_of, parent_of, patient, settle};
+use crate::nodes::{in_container, name_of, parent_of, patient};
 use ox_client::{Client, CreateMode, ErrorCode, Node, Outcome};
 
 /// A number that all clients share, with a look at its changes.
@@ -159,7 +159,7 @@ impl AtomicLong {
                 Ok(_) => return Ok(Some(value)),
                 Err(error) if error.code() == Some(ErrorCode::BadVersion) => (),
                 Err(error) if error.is_retriable() && error.outcome() == Outcome::Unknown => {
-                    settle(&self.client).await?;
+                    self.client.settle().await?;
                     if self.client.get(&self.path).await?.stat.version != node.stat.version {
                         return Err(error.into());
                     }
@@ -170,6 +170,9 @@ impl AtomicLong {
     }
 
     fn read(&self, node: &Node) -> Result<i64, Error> {
+        if node.data.is_empty() {
+            return Ok(0); // somebody has made the node, and not begun to count
+        }
         let bytes = node.data.as_slice().try_into().map_err(|_| Error::bad_data(&self.path, "not eight bytes"))?;
         Ok(i64::from_be_bytes(bytes))
     }

@@ -2,11 +2,11 @@
 //! `DistributedDelayQueue` with lock safety.
 //!
 //! ```text
-//! /queue                                  a container
+//! /queue                                  persistent: Curator's clients make it once, and count on it
 //!  ├─ queue-0000000004                    FIFO: the number is the order
-//!  ├─ queue-100000005-0000000007          priority 5: smaller ones first, the number decides among equals
+//!  ├─ queue-1000000050000000007           priority 5: smaller ones first, the number decides among equals
 //!  └─ queue-|18C8E2A4B00|0000000009       delay: due at so many milliseconds since 1970, in hexadecimal digits
-//! /queue-locks                            a container
+//! /queue-locks                            persistent
 //!  └─ queue-0000000004                    ephemeral: somebody works on that item
 //! /queue-turns                            a lock: its owner looks for the next item, the others wait in line
 //! ```
@@ -18,7 +18,7 @@
 
 use crate::error::{Error, says};
 use crate::lock::Lock;
-use crate::nodes::{Owned, child, delete, ensure_containers, in_container, patient};
+use crate::nodes::{Owned, below, child, delete, ensure, patient};
 use ox_client::{Client, CreateMode, ErrorCode, Watch};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
@@ -116,7 +116,7 @@ impl Queue {
     async fn put_as(&self, name: String, data: &[u8]) -> Result<(), Error> {
         let (path, data) = (child(&self.path, &name), frame(data));
         let create = || self.client.create(&path, &data, CreateMode::PersistentSequential);
-        in_container(&self.client, &self.path, create).await?;
+        below(&self.client, &self.path, CreateMode::Persistent, create).await?;
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl Queue {
             if !says(&found, ErrorCode::NoNode) {
                 return Ok(found?);
             }
-            ensure_containers(&self.client, path).await?;
+            ensure(&self.client, path, CreateMode::Persistent).await?;
         }
     }
 
@@ -238,7 +238,7 @@ impl Item {
 
 /// A digit for the sign and eight for the number, so that names sort as numbers do.
 fn by_priority(priority: i32) -> String {
-    format!("{}{:08X}-", u8::from(0 <= priority), priority)
+    format!("{}{:08X}", u8::from(0 <= priority), priority)
 }
 
 /// When an item may be taken; one that does not say may be now.
@@ -280,7 +280,7 @@ mod tests {
         let mut names: Vec<_> = [3, -2, 0, i32::MIN, -1, i32::MAX].map(by_priority).into();
         names.sort();
         assert_eq!(names, [i32::MIN, -2, -1, 0, 3, i32::MAX].map(by_priority));
-        assert_eq!((by_priority(5), by_priority(-1)), ("100000005-".into(), "0FFFFFFFF-".into()));
+        assert_eq!((by_priority(5), by_priority(-1)), ("100000005".into(), "0FFFFFFFF".into()));
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub const LIKELY_ITEMS_MAX: usize = 1024;
 /// What a request costs on its way beside its bytes.
 pub const ITEM_BYTES: usize = 128;
 
+/// Memory that is set aside at once for requests on their way to a leader.
+pub const BODIES_BYTES: usize = 64 << 10;
+
 /// Bytes that the answers to one connection's requests on their way are expected to have. Two thousand reads behind
 /// a write may ask for a megabyte each; their answers cannot wait, because the state they show goes on.
 pub const EXPECTED_ANSWER_BYTES_MAX: usize = 4 << 20;

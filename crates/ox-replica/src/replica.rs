@@ -29,12 +29,14 @@ use crate::pulse::Pulse;
 use crate::sessions::{SessionInfo, Sessions, Touch};
 use crate::submission::{Ask, Load, Submission};
 use crate::tallies::Tallies;
+use bytes::BytesMut;
 use conns::{ConnState, Conns, waited_ms};
+use learners::Forwarded;
 pub use local::LocalSessions;
 use local::{Local, LocalWrite, Newcomer};
 use log_room::LogRoom;
 pub use log_room::Writes;
-use member::{AskedBy, Revalidating, Todo};
+use member::{AskedBy, NO_IDS, Revalidating, Todo};
 use own::{Origin, Own, OwnWrites, Waiting, What};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::ensemble::ChangeRules;
@@ -132,6 +134,12 @@ pub struct Replica {
     installing: Option<Box<State>>,
     /// For the driver.
     effects: Effects,
+    /// Memory for those of one step.
+    spare_effects: Effects,
+    /// Memory for what is forwarded.
+    bodies: BytesMut,
+    /// Whom learners have forwarded for.
+    forwarded: Forwarded,
     syncs: Syncs,
     /// Sessions that have come to this learner, for which the leader is being asked.
     revalidating: VecDeque<Revalidating>,
@@ -197,6 +205,9 @@ impl Replica {
             staged: None,
             installing: None,
             effects: Effects::new(),
+            spare_effects: Effects::new(),
+            bodies: BytesMut::new(),
+            forwarded: Forwarded::default(),
             syncs: Syncs::default(),
             revalidating: VecDeque::new(),
             relayed: BTreeMap::new(),
@@ -264,7 +275,7 @@ impl Replica {
             _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
             Ask::Identified(ids) => {
                 if let Some(conn) = self.conns.get_mut(item.conn) {
-                    conn.ids = Arc::clone(ids);
+                    conn.identify(Arc::clone(ids));
                 }
             }
             Ask::Request { xid, op } if !read::is_read(*op) => {
@@ -374,7 +385,7 @@ impl Replica {
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
             let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
             let outcome = state.apply(&record, self.pending.applied(proposal.zxid), out);
-            self.tallies.propagation_ms.note(now.wall_ms - record.header.time_ms, 1);
+            self.tallies.propagation_ms.note(now.wall_ms.saturating_sub(record.header.time_ms), 1);
             self.tallies.writes.note_write(&record.txn);
             self.digest_mismatches += u64::from(outcome.digest_differs);
             let TxnHeader { session, cxid, .. } = record.header;
@@ -457,7 +468,7 @@ impl Replica {
             let origin = Origin::Connect { conn, address, timeout_ms, read_only, touch: touch.clone() };
             let own = Own::new(id, 0, origin);
             if let Role::Learner(link) = self.role {
-                return self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), None, own);
+                return self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), NO_IDS, own);
             }
             if self.propose_create_session(now, id, timeout_ms, Maker::Own, state) {
                 self.wait_for(own, 0);
@@ -555,7 +566,8 @@ impl Replica {
             }
         }
         if let Role::Learner(link) = self.role {
-            return self.forward(link, op, body, Some(&ids), own);
+            let ids = self.conns.get_mut(conn).map_or(NO_IDS, ConnState::encoded_ids);
+            return self.forward(link, op, body, ids, own);
         }
         if op == OpCode::CloseSession {
             self.sessions.start_closing(session);

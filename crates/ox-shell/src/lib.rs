@@ -8,7 +8,7 @@
 //! | [`invocation`] | the command line of the program |
 //! | [`commands`] | the table of commands: names, syntax, options, help; everything about a command derives from it |
 //! | `commands/` | one small file per command or family |
-//! | [`shell`] | the state that commands share, and how a line is run |
+//! | [`shell`], [`history`] | the state that commands share, and how a line is run; what was typed |
 //! | [`words`], [`options`] | a line into words, words into options and operands |
 //! | [`paths`], [`subtree`] | what a user types into the path of a node; everything below one |
 //! | [`output`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; metadata, access control lists, quotas |
@@ -31,6 +31,7 @@ pub mod events;
 pub mod failure;
 mod four_letters;
 mod graft;
+pub mod history;
 pub mod invocation;
 mod listing;
 pub mod options;

@@ -6,6 +6,7 @@
 use crate::failure::{FAILED, Failure};
 use parking_lot::Mutex;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
@@ -13,9 +14,10 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Output {
     streams: Arc<Mutex<Streams>>,
+    is_terminal: bool,
+    err_is_terminal: bool,
     out_colours: bool,
     err_colours: bool,
-    err_is_terminal: bool,
 }
 
 struct Streams {
@@ -64,8 +66,9 @@ impl Output {
         let allowed = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|value| value != "dumb");
         let mut output = Self::new(Box::new(io::stdout()), Box::new(io::stderr()));
-        output.out_colours = allowed && io::stdout().is_terminal();
+        output.is_terminal = io::stdout().is_terminal();
         output.err_is_terminal = io::stderr().is_terminal();
+        output.out_colours = allowed && output.is_terminal;
         output.err_colours = allowed && output.err_is_terminal;
         output
     }
@@ -74,7 +77,7 @@ impl Output {
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
         let streams = Streams { out, err, editor: None };
         let streams = Arc::new(Mutex::new(streams));
-        Self { streams, out_colours: false, err_colours: false, err_is_terminal: false }
+        Self { streams, is_terminal: false, err_is_terminal: false, out_colours: false, err_colours: false }
     }
 
     /// Whether data is coloured.
@@ -90,6 +93,19 @@ impl Output {
     /// Text of data in a colour, if there are any.
     pub fn paint(&self, paint: Paint, text: &str) -> String {
         if self.out_colours { format!("{}{text}\x1b[0m", paint.code()) } else { text.to_owned() }
+    }
+
+    /// Text of somebody else. At a terminal, what could move the cursor or worse is shown instead of done.
+    pub fn foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let is_harmful = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+        if !self.is_terminal || !text.contains(is_harmful) {
+            return Cow::Borrowed(text);
+        }
+        let shown = |letter: char| match is_harmful(letter) {
+            true => letter.escape_default().to_string(),
+            false => letter.to_string(),
+        };
+        Cow::Owned(text.chars().map(shown).collect())
     }
 
     /// A line of data.
@@ -158,5 +174,19 @@ impl Output {
     /// From now on a user edits a line: events go to the editor. `None` when the line is done.
     pub fn set_editor(&self, editor: Option<Box<dyn Fn(String) + Send>>) {
         self.streams.lock().editor = editor;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals_do_not_obey_data() {
+        let mut out = Output::new(Box::new(io::sink()), Box::new(io::sink()));
+        let text = "a\x1b[2J\u{9b}b\tc\nd";
+        assert_eq!(out.foreign(text), text, "whoever reads a pipe wants the bytes");
+        out.is_terminal = true;
+        assert_eq!(out.foreign(text), "a\\u{1b}[2J\\u{9b}b\tc\nd");
     }
 }

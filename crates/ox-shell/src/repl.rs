@@ -110,7 +110,7 @@ fn prompt(shell: &Shell) -> String {
         "/" => String::new(),
         directory => format!("{directory} "),
     };
-    format!("[zk: {}({}) {directory}{}] ", shell.invocation.server, shell.state(), shell.history.len())
+    format!("[zk: {}({}) {directory}{}] ", shell.invocation.server, shell.state(), shell.history.next())
 }
 
 struct ShellPrompt(String);

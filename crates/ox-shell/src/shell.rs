@@ -3,6 +3,7 @@
 use crate::commands::{self, Command};
 use crate::events::{Events, Standing};
 use crate::failure::{self, Failure};
+use crate::history::History;
 use crate::invocation::Invocation;
 use crate::options::Args;
 use crate::output::Output;
@@ -33,7 +34,7 @@ pub struct Shell {
     /// Where the shell is used.
     pub place: Place,
     /// What was typed, by number.
-    pub history: Vec<String>,
+    pub history: History,
     /// The mode of the last `addWatch` that named one.
     pub watch_mode: WatchMode,
     /// Watches that this session waits for.
@@ -120,7 +121,7 @@ impl Shell {
             out,
             invocation,
             place,
-            history: Vec::new(),
+            history: History::default(),
             watch_mode: WatchMode::PersistentRecursive,
             watches: Vec::new(),
             is_done: false,
@@ -302,7 +303,7 @@ impl Shell {
         if words.is_empty() {
             return Ok(());
         }
-        self.history.push(line.trim_end().to_owned());
+        self.history.push(line.trim_end());
         self.run_words(&words).await
     }
 

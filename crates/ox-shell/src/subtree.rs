@@ -2,52 +2,75 @@
 
 use crate::paths;
 use ox_client::{Client, Error, ErrorCode};
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 
-/// Lists of children that are asked for at the same time.
+/// Requests about nodes that are under way at the same time.
 const ASKED_AT_ONCE: usize = 256;
 
 /// A node and all below it, parents before children. What goes while it is looked at is left out.
 pub async fn list(client: &Client, root: &str) -> Result<Vec<String>, Error> {
     let mut found = vec![root.to_owned()];
-    let mut level = vec![root.to_owned()];
+    // The root must be there.
+    let mut level: Vec<_> = client.children(root).await?.iter().map(|name| paths::child(root, name)).collect();
     while !level.is_empty() {
         let mut next = Vec::new();
-        for some in level.chunks(ASKED_AT_ONCE) {
-            for (path, names) in children(client, some, root).await? {
-                next.extend(names.iter().map(|name| paths::child(&path, name)));
-            }
+        for (path, names) in children(client, &level).await? {
+            next.extend(names.into_iter().flatten().map(|name| paths::child(&path, &name)));
         }
-        found.extend(next.iter().cloned());
+        found.append(&mut level);
         level = next;
     }
     Ok(found)
 }
 
-/// The children of some nodes, in order. The root must be there.
-async fn children(client: &Client, some: &[String], root: &str) -> Result<Vec<(String, Vec<String>)>, Error> {
-    let mut asked = JoinSet::new();
-    for (at, path) in some.iter().cloned().enumerate() {
+/// The children of some nodes, in order; `None` for a node that is not there.
+pub async fn children(client: &Client, nodes: &[String]) -> Result<Vec<(String, Option<Vec<String>>)>, Error> {
+    let asked = each(nodes, |path| {
         let client = client.clone();
-        asked.spawn(async move {
-            let names = client.children(&path).await;
-            (at, path, names)
-        });
-    }
-    let mut answers = Vec::with_capacity(some.len());
-    while let Some(answer) = asked.join_next().await {
-        let Ok((at, path, names)) = answer else { continue }; // the runtime is going down
-        match names {
-            Ok(mut names) => {
-                names.sort_unstable();
-                answers.push((at, path, names));
+        async move { client.children(&path).await }
+    });
+    let answers = asked.await.into_iter().map(|(path, names)| match names {
+        Ok(mut names) => {
+            names.sort_by(|one, other| one.encode_utf16().cmp(other.encode_utf16())); // Compat: as Java sorts
+            Ok((path, Some(names)))
+        }
+        Err(error) if error.code() == Some(ErrorCode::NoNode) => Ok((path, None)),
+        Err(error) => Err(error),
+    });
+    answers.collect()
+}
+
+/// Does something with each of some nodes, with many at the same time; gives what became of it, in order.
+pub async fn each<T, F>(nodes: &[String], mut ask: impl FnMut(String) -> F) -> Vec<(String, T)>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let mut answers = Vec::with_capacity(nodes.len());
+    for some in nodes.chunks(ASKED_AT_ONCE) {
+        let tasks: Vec<_> =
+            some.iter().map(|path| (path.clone(), AbortOnDrop(tokio::spawn(ask(path.clone()))))).collect();
+        for (path, mut task) in tasks {
+            match (&mut task.0).await {
+                Ok(answer) => answers.push((path, answer)),
+                Err(error) => {
+                    if let Ok(panic) = error.try_into_panic() {
+                        std::panic::resume_unwind(panic); // a fault of ours; else the runtime is going down
+                    }
+                }
             }
-            Err(error) if error.code() == Some(ErrorCode::NoNode) && path != root => (),
-            Err(error) => return Err(error),
         }
     }
-    answers.sort_unstable_by_key(|(at, ..)| *at);
-    Ok(answers.into_iter().map(|(_, path, names)| (path, names)).collect())
+    answers
+}
+
+/// A task that goes with whoever waits for it: Ctrl-C stops what a command has begun.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// A subtree in words, for a question.

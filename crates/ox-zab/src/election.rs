@@ -25,6 +25,9 @@ use std::collections::BTreeMap;
 /// How much longer than at first a vote waits before who is only to become a voter stands.
 const STAND_AFTER: i64 = 4;
 
+/// The end of a history that is in doubt.
+const UNKNOWN: Zxid = Zxid(-1);
+
 /// How patient an election is.
 #[derive(Clone, Copy, Debug)]
 pub struct ElectionSettings {
@@ -246,7 +249,6 @@ impl Election {
         quorums: &Quorums,
         out: &mut Outgoing,
     ) -> Option<ServerId> {
-        const UNKNOWN: Zxid = Zxid(-1);
         if self.own.zxid == UNKNOWN || note.vote.zxid == UNKNOWN {
             return None;
         }
@@ -264,6 +266,9 @@ impl Election {
             return None;
         } else if is_better {
             self.propose(now_ms, note.vote, quorums, out);
+        } else if note.vote != self.proposal && !self.heard.contains_key(&from) && quorums.is_voter(self.me) {
+            // It has just begun to look, and has not heard what was said before. Apache lets it wait.
+            out.push((from, self.current()));
         }
         self.heard.insert(from, note);
         self.count(now_ms, quorums)
@@ -321,7 +326,7 @@ impl Election {
     fn has_leader(&self, said: &BTreeMap<ServerId, Notification>, note: &Notification, quorums: &Quorums) -> bool {
         let leader = note.vote.leader;
         let is_there = if leader == self.me {
-            self.round == note.round
+            self.round == note.round && self.own.zxid != UNKNOWN
         } else {
             said.get(&leader).is_some_and(|own| own.state == PeerState::Leading)
         };
@@ -350,7 +355,7 @@ impl Election {
     fn propose(&mut self, now_ms: i64, vote: Vote, quorums: &Quorums, out: &mut Outgoing) {
         self.proposal = vote;
         self.settled_at_ms = None;
-        if quorums.is_voter(vote.leader) && vote.zxid != Zxid(-1) {
+        if quorums.is_voter(vote.leader) && vote.zxid != UNKNOWN {
             self.heard.insert(self.me, self.current());
         }
         self.tell_all(now_ms, quorums, out);

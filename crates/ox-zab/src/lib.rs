@@ -33,7 +33,7 @@ pub use history::{Catch, History};
 pub use leader::{Candidate, Leader};
 pub use learner::{Claim, Learner};
 pub use master::{Master, Office};
-pub use message::{LearnerKind, Message, Request, Side, Txn};
+pub use message::{LearnerKind, Message, Request, Run, Side, Txn};
 pub use options::PeerOptions;
 pub use ox_proto::ServerId;
 pub use ox_proto::quorum::notification::PeerState;

@@ -157,7 +157,7 @@ impl Master {
                 cx.send(id, Message::UpToDate);
             }
             // Observers have no vote; what they acknowledge is of no interest.
-            (Stage::Syncing(_) | Stage::Active, Message::Ack(_)) => (),
+            (Stage::Syncing(_) | Stage::Active, Message::Ack(_) | Message::Acks(_)) => (),
             (Stage::Active, message @ (Message::Request(_) | Message::Revalidate(..) | Message::Pong(..))) => {
                 cx.out.push(Effect::FromLearner(id, link.server, message));
             }

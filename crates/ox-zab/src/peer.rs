@@ -229,7 +229,8 @@ impl Peer {
 
     /// Does what is due.
     pub fn on_time(&mut self, now_ms: i64, out: &mut Effects) {
-        if self.found_at_ms.take_if(|at| *at <= now_ms).is_some() {
+        let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. });
+        if is_open && self.found_at_ms.take_if(|at| *at <= now_ms).is_some() {
             self.jobs += 1;
             out.push(Effect::Disk(DiskJob::Found));
         }
@@ -301,6 +302,7 @@ impl Peer {
             return;
         };
         let Some(link) = link else { return self.dial_again(now_ms, leader, out) };
+        self.found_at_ms = None; // the leader knows better
         let claim = Claim {
             server: self.settings.server,
             kind: self.kind,
@@ -420,6 +422,9 @@ impl Peer {
                 self.durable = zxid;
                 (self.applied, self.committed) = (self.applied.min(zxid), self.committed.min(zxid));
                 self.history.truncate(zxid);
+                if self.settings.configs.forget_behind(zxid) {
+                    out.push(Effect::Seen(Arc::clone(self.settings.configs.committed())));
+                }
             }
             DiskDone::Truncated(None) => (),
             DiskDone::Founded if self.standing == Standing::Empty => self.standing = Standing::History,

@@ -329,7 +329,9 @@ fn take_packets(link: &mut Link, events: &mut Vec<Event>) -> Result<(), &'static
         at += length;
         link.has_spoken = true;
         let snap = if let Message::Snap(zxid) = message { Some(zxid) } else { None };
-        messages.push(message);
+        if !messages.last_mut().is_some_and(|last: &mut Message| last.join(&message)) {
+            messages.push(message);
+        }
         if let Some(zxid) = snap {
             let options = link.options.clone().ok_or("a learner sends a state")?;
             link.loading = Some((zxid, Box::new(SnapshotReceiver::new(options))));

@@ -7,7 +7,9 @@ use crate::output::Paint;
 use crate::shell::Shell;
 use crate::stat_text::{self, StatJson};
 use crate::subtree;
+use ox_client::acl::Acl;
 use serde::Serialize;
+use std::sync::Arc;
 
 #[derive(Serialize)]
 struct AclsJson {
@@ -59,8 +61,13 @@ pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     }
     let paths = subtree::list(&client, &path).await?;
     shell.confirm(args, &format!("Change who may use {}?", subtree::describe(&path, &paths)))?;
-    for path in paths {
-        if let Err(error) = client.set_acl(&path, &list, version).await {
+    let list: Arc<[Acl]> = list.into();
+    let done = subtree::each(&paths, |path| {
+        let (client, list) = (client.clone(), Arc::clone(&list));
+        async move { client.set_acl(&path, &list, version).await }
+    });
+    for (_, done) in done.await {
+        if let Err(error) = done {
             // Compat: on standard output, and without an end of line.
             shell.out.bytes(failure::coded(&error).as_bytes())?;
         }

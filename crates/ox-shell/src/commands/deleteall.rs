@@ -4,9 +4,11 @@ use crate::failure::Failure;
 use crate::options::Args;
 use crate::shell::Shell;
 use crate::subtree;
-use ox_client::{Client, ErrorCode, Version};
+use ox_client::{Client, Version};
 use std::collections::VecDeque;
-use tokio::task::JoinHandle;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 
 /// Deletes in one transaction, unless told.
 const BATCH: usize = 1000;
@@ -42,7 +44,7 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
 
 /// Leaves first. False when a batch failed, behind which no other is begun.
 async fn delete_in_batches(client: &Client, mut paths: Vec<String>, batch: usize) -> bool {
-    let mut in_flight: VecDeque<JoinHandle<bool>> = VecDeque::new();
+    let mut in_flight: VecDeque<Pin<Box<dyn Future<Output = bool>>>> = VecDeque::new();
     let mut is_whole = true;
     while is_whole && !paths.is_empty() {
         let mut multi = client.multi();
@@ -51,27 +53,20 @@ async fn delete_in_batches(client: &Client, mut paths: Vec<String>, batch: usize
             (count, bytes) = (count + 1, bytes + path.len() + 16);
             multi.delete(&path, Version::Any);
         }
-        // Order matters: a future that is polled first is sent first.
-        in_flight.push_back(tokio::spawn(async move {
-            match multi.commit().await {
-                Ok(_) => true,
-                Err(error) => error.code() == Some(ErrorCode::NoNode) && error.failed_at().is_none(),
-            }
-        }));
-        tokio::task::yield_now().await;
-        while IN_FLIGHT <= in_flight.len() {
-            is_whole &= finished(in_flight.pop_front()).await;
+        // Requests are sent in the order in which they are first polled: here, children before their parents.
+        let mut sent: Pin<Box<dyn Future<Output = bool>>> = Box::pin(async move { multi.commit().await.is_ok() });
+        match poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await {
+            Poll::Ready(is_done) => is_whole &= is_done,
+            Poll::Pending => in_flight.push_back(sent),
+        }
+        if IN_FLIGHT <= in_flight.len()
+            && let Some(oldest) = in_flight.pop_front()
+        {
+            is_whole &= oldest.await;
         }
     }
-    for task in in_flight {
-        is_whole &= finished(Some(task)).await;
+    for sent in in_flight {
+        is_whole &= sent.await;
     }
     is_whole
-}
-
-async fn finished(task: Option<JoinHandle<bool>>) -> bool {
-    match task {
-        Some(task) => task.await.unwrap_or(false),
-        None => true,
-    }
 }

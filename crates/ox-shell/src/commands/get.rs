@@ -55,7 +55,7 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     match () {
         () if args.has("-x") => shell.out.bytes(hex_dump(data).as_bytes())?,
         () if args.has("-b") => shell.out.line(&BASE64_STANDARD.encode(data))?,
-        () => shell.out.line(&String::from_utf8_lossy(data))?,
+        () => shell.out.line(&shell.out.foreign(&String::from_utf8_lossy(data)))?,
     }
     if args.has("-s") { stat_text::print(&shell.out, &node.stat) } else { Ok(()) }
 }

@@ -142,6 +142,7 @@ impl Search {
             for (line, text) in lines.iter().enumerate().take(to).skip(from) {
                 let sign = if found.binary_search(&line).is_ok() { ':' } else { '-' };
                 let number = if self.numbered { format!("{}{sign}", line + 1) } else { String::new() };
+                let text = self.out.foreign(text);
                 self.out.line(&format!("{}{sign}{number}{text}", self.out.paint(Paint::Name, path)))?;
                 self.has_printed = true;
             }

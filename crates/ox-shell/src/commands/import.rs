@@ -87,7 +87,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
 fn open(shell: &Shell, name: &str) -> Result<Box<dyn Read + Send>, Failure> {
     if name == "-" {
         // Lines that are run are kept; without any, this is the one command of the program, and the input is free.
-        return match shell.place == Place::Script && shell.history.is_empty() {
+        return match shell.place == Place::Script && shell.history.next() == 0 {
             true => Ok(Box::new(std::io::stdin())),
             false => Err(Failure::told("Standard input holds commands here; name a file")),
         };

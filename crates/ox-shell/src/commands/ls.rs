@@ -7,7 +7,8 @@ use crate::output::Paint;
 use crate::paths;
 use crate::shell::{Held, HeldWatch, Shell};
 use crate::stat_text::{self, StatJson};
-use ox_client::{Client, ErrorCode};
+use crate::subtree;
+use ox_client::{Client, Error, ErrorCode};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -66,7 +67,10 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
 /// Compat: a node, all its children, then what is below the first child: siblings before grandchildren.
 async fn recurse(shell: &mut Shell, client: &Client, path: String, watches: bool, json: bool) -> Result<(), Failure> {
     let mut all = Vec::new();
-    let first = children(shell, client, &path, watches).await?;
+    let first = match watches {
+        true => watch(shell, client, &path).await?,
+        false => sorted(client.children(&path).await?),
+    };
     if !json {
         shell.print(&path)?;
     }
@@ -78,31 +82,38 @@ async fn recurse(shell: &mut Shell, client: &Client, path: String, watches: bool
             below.iter().try_for_each(|path| shell.print(path))?;
         }
         all.extend(below.iter().filter(|_| json).cloned());
-        let mut next = Vec::new();
-        for path in below {
-            match children(shell, client, &path, watches).await {
-                Ok(names) => next.push((path, names)),
-                Err(error) if error.code() == Some(ErrorCode::NoNode) => (), // gone meanwhile
-                Err(error) => return Err(error.into()),
-            }
-        }
-        left.extend(next.into_iter().rev());
+        let next = match watches {
+            true => watched(shell, client, below).await?,
+            false => subtree::children(client, &below).await?,
+        };
+        let next = next.into_iter().filter_map(|(path, names)| Some((path, names?))); // others are gone meanwhile
+        left.extend(next.collect::<Vec<_>>().into_iter().rev());
     }
     if json { shell.out.json(&all) } else { Ok(()) }
 }
 
-async fn children(
-    shell: &mut Shell,
-    client: &Client,
-    path: &str,
-    watches: bool,
-) -> Result<Vec<String>, ox_client::Error> {
-    if !watches {
-        return client.children(path).await.map(sorted);
-    }
+/// The children of a node, and a watch for them.
+async fn watch(shell: &mut Shell, client: &Client, path: &str) -> Result<Vec<String>, Error> {
     let (names, watch) = client.children_and_watch(path).await?;
     shell.watches.push(Held { path: path.to_owned(), watch: HeldWatch::Children(watch) });
     Ok(sorted(names))
+}
+
+/// The children of some nodes, and watches for them; `None` for a node that is not there.
+async fn watched(
+    shell: &mut Shell,
+    client: &Client,
+    nodes: Vec<String>,
+) -> Result<Vec<(String, Option<Vec<String>>)>, Error> {
+    let mut found = Vec::with_capacity(nodes.len());
+    for path in nodes {
+        match watch(shell, client, &path).await {
+            Ok(names) => found.push((path, Some(names))),
+            Err(error) if error.code() == Some(ErrorCode::NoNode) => found.push((path, None)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 /// Compat: by UTF-16 units, as Java sorts.

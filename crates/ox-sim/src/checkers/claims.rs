@@ -8,7 +8,7 @@ use crate::server::Track;
 use crate::server::member::server_id;
 use ox_proto::Zxid;
 use ox_replica::Replica;
-use ox_zab::{Effect, Epoch, Message, PeerState};
+use ox_zab::{Effect, Epoch, Message, PeerState, Run};
 
 pub(crate) fn check(replica: &Replica, env: &Env, track: &Track, who: Who, effect: &Effect) -> Result<(), Finding> {
     let current = Epoch(i64::from(track.epochs.current));
@@ -47,7 +47,9 @@ pub(crate) fn check(replica: &Replica, env: &Env, track: &Track, who: Who, effec
                 fail(format!("the history of {zxid}"))
             }
         }
-        Effect::Send(_, Message::Ack(zxid)) if track.synced < *zxid => fail(format!("{zxid}")),
+        Effect::Send(_, Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. })) if track.synced < *zxid => {
+            fail(format!("{zxid}"))
+        }
         _ => Ok(()),
     }
 }

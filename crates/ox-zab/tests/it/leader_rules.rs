@@ -542,3 +542,55 @@ fn a_leader_that_is_removed_names_who_has_most_and_waits_for_the_others_to_leave
     script.with(|leader, _| leader.on_link_gone(LinkId(5)));
     assert_eq!(script.with(|leader, cx| leader.flush(cx)), [Effect::Leave(Reason::HandedOver(ServerId(5)))]);
 }
+
+/// Or something would be agreed on that one disk holds.
+#[test]
+fn an_ack_is_forgotten_when_what_it_covers_is_cut() {
+    let mut script = Script::established();
+    let _ = script.proposes(1);
+    assert_eq!(script.hears(2, Message::Ack(zxid(2, 1))), [], "the own disk is slow");
+    script.leader.on_link_gone(LinkId(2));
+    let out = script.comes(2, 2);
+    assert_eq!(out, [to(2, Message::LeaderInfo(Epoch(2)))]);
+    let out = script.hears(2, Message::AckEpoch { last: zxid(2, 1), current: None });
+    assert!(out.contains(&to(2, Message::Trunc(zxid(1, 3)))), "{out:?}");
+    // Server 2 has cut (2,1), and has not logged it again. Now the own disk reports.
+    let out = script.durable(zxid(2, 1));
+    assert!(!out.contains(&Effect::Commit(zxid(2, 1))), "only this server's disk holds it: {out:?}");
+}
+
+#[test]
+fn the_time_of_the_sync_is_not_the_time_of_the_ack() {
+    let mut script = Script::established();
+    // 3 comes, gets its history for a long time while writes go on.
+    let _ = script.comes(3, 1);
+    let _ = script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    let _ = script.proposes(1);
+    let _ = script.durable(zxid(2, 1));
+    let _ = script.hears(2, Message::Ack(zxid(2, 1)));
+    for _ in 0..200 {
+        let now_ms = script.now_ms;
+        script.leader.on_progress(now_ms, LinkId(3));
+        script.leader.on_progress(now_ms, LinkId(2));
+        let _ = script.passes(TIMING.tick_ms / 2);
+    }
+    let out = script.hears(3, Message::Ack(zxid(2, 0)));
+    assert!(out.contains(&to(3, Message::UpToDate)), "{out:?}");
+    let _ = script.hears(3, Message::Ack(zxid(2, 0)));
+    let out = script.passes(TIMING.tick_ms / 2);
+    assert!(!out.contains(&Effect::Close(LinkId(3))), "it has had half a tick to acknowledge: {out:?}");
+}
+
+/// Its acknowledgements would count as those of the own disk.
+#[test]
+fn nobody_else_is_this_server() {
+    let mut script = Script::established();
+    let out = script.comes(1, 1);
+    assert_eq!(out, [Effect::Close(LinkId(1))]);
+}
+
+#[test]
+fn any_two_acks_can_be_put_side_by_side() {
+    let mut last = Message::Ack(Zxid(i64::MAX));
+    assert!(!last.join(&Message::Ack(Zxid(1))));
+}

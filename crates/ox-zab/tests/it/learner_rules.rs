@@ -5,7 +5,7 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
     Claim, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Learner, LearnerKind, LinkId, Message,
-    Reason, ServerId, Standing, Txn,
+    Reason, Run, ServerId, Standing, Txn,
 };
 
 const LINK: LinkId = LinkId(7);
@@ -204,11 +204,13 @@ fn k009_a_hole_in_the_history_is_refused() {
 
 #[test]
 fn broadcast_has_no_holes_no_repetitions_and_commits_in_order() {
-    let broken: [&[Message]; 5] = [
+    let broken: [&[Message]; 7] = [
         &[proposal(3, 2)],
         &[proposal(3, 1), proposal(3, 1)],
         &[proposal(3, 1), proposal(3, 2), Message::Commit(zxid(3, 2))],
         &[Message::Commit(zxid(3, 1))],
+        &[proposal(3, 1), proposal(3, 2), Message::Commits(Run { first: zxid(3, 2), last: zxid(3, 3) })],
+        &[proposal(3, 1), Message::Commits(Run { first: zxid(3, 1), last: zxid(3, 2) })],
         &[proposal(2, 9)],
     ];
     for messages in broken {
@@ -224,12 +226,12 @@ fn broadcast_has_no_holes_no_repetitions_and_commits_in_order() {
 }
 
 #[test]
-fn acknowledgements_are_in_order_and_one_by_one() {
+fn acknowledgements_are_in_order_and_complete() {
     let mut script = Script::promised(claim());
     script.hears(Message::Diff(zxid(1, 3)));
     script.settles();
     (1..=3).for_each(|counter| drop(script.hears(proposal(3, counter))));
-    assert_eq!(script.durable(zxid(3, 2)), [send(Message::Ack(zxid(3, 1))), send(Message::Ack(zxid(3, 2)))]);
+    assert_eq!(script.durable(zxid(3, 2)), [send(Message::Acks(Run { first: zxid(3, 1), last: zxid(3, 2) }))]);
     assert_eq!(script.durable(zxid(3, 2)), []);
     assert_eq!(script.durable(zxid(3, 3)), [send(Message::Ack(zxid(3, 3)))]);
 }
