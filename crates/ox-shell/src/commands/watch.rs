@@ -114,7 +114,7 @@ fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Resul
         EventKind::NodeChildrenChanged => "children",
         EventKind::Missed => "missed",
         EventKind::WatchRemoved => "removed",
-        _ => "ended",
+        EventKind::SessionEnded | _ => "ended",
     };
     if json {
         let text = node.filter(|node| !node.is_null).map(|node| String::from_utf8(node.data.clone()));
@@ -133,7 +133,11 @@ fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Resul
         EventKind::Missed => " changes may be missing here: the connection was lost, or there were too many".to_owned(),
         EventKind::SessionEnded => " the session is over".to_owned(),
         EventKind::WatchRemoved => " the watch was removed".to_owned(),
-        _ => format!(" {}", shell.out.paint(Paint::Name, &event.path)),
+        EventKind::NodeCreated
+        | EventKind::NodeDeleted
+        | EventKind::NodeDataChanged
+        | EventKind::NodeChildrenChanged
+        | _ => format!(" {}", shell.out.paint(Paint::Name, &event.path)),
     };
     let data = match node {
         Some(node) if node.is_null => " null".to_owned(),
