@@ -584,7 +584,7 @@ fn the_time_of_the_sync_is_not_the_time_of_the_ack() {
     let _ = script.hears(2, Message::Ack(zxid(2, 1)));
     for _ in 0..200 {
         let now_ms = script.now_ms;
-        script.leader.on_progress(now_ms, LinkId(3), Moved::Came);
+        script.leader.on_progress(now_ms, LinkId(3), Moved::Went);
         script.leader.on_progress(now_ms, LinkId(2), Moved::Came);
         let _ = script.passes(TIMING.tick_ms / 2);
     }
