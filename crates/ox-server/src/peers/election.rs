@@ -479,6 +479,10 @@ mod tests {
         let mine = [Address::new("0.0.0.0", 5), Address::new("::", 5), Address::new("one", 6)];
         let expected = [Address::new("10.0.0.1", 5), Address::new("one", 6)];
         assert_eq!(told(&mine, "10.0.0.1").addresses, expected);
-        assert_eq!(told(&mine[1..2], "fe80::1").addresses, [Address::new("fe80:0:0:0:0:0:0:1", 5)], "as Java writes it");
+        assert_eq!(
+            told(&mine[1..2], "fe80::1").addresses,
+            [Address::new("fe80:0:0:0:0:0:0:1", 5)],
+            "as Java writes it"
+        );
     }
 }
