@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn k090_one_address_is_told_in_the_old_form() {
         let (one, other) = (Address::new("one", 5), Address::new("other", 6));
-        assert_eq!(told(&[one.clone()], "10.0.0.1").version, HelloVersion::V1);
+        assert_eq!(told(std::slice::from_ref(&one), "10.0.0.1").version, HelloVersion::V1);
         assert_eq!(told(&[one, other], "10.0.0.1").version, HelloVersion::V2);
     }
 
