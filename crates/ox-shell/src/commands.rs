@@ -4,19 +4,31 @@
 //! prints goes through [`Shell::print`] and [`Shell::out`](crate::shell::Shell::out), what goes wrong comes back as a [`Failure`].
 
 mod acl;
+mod cp;
 mod create;
 mod delete;
 mod deleteall;
+mod diff;
+mod du;
+mod edit;
 mod ensemble;
+mod export;
+mod find;
 mod get;
+mod grep;
 mod help;
 mod history;
+mod import;
 mod ls;
+mod mv;
 mod nodes;
 mod quota;
 mod session;
 mod set;
 mod stat;
+mod top;
+mod tree;
+mod watch;
 mod watches;
 
 use crate::failure::Failure;
@@ -146,6 +158,7 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(session::connect(shell, args)),
         ..LOCAL
     },
+    cp::COMMAND,
     Command {
         name: "create",
         syntax: "[-s] [-e] [-c] [-t ttl] path [data] [acl]",
@@ -188,6 +201,11 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(quota::delete(shell, args)),
         ..NODE
     },
+    diff::COMMAND,
+    du::COMMAND,
+    edit::COMMAND,
+    export::COMMAND,
+    find::COMMAND,
     Command {
         name: "get",
         syntax: "[-s] [-w] [-b] [-x] path",
@@ -228,6 +246,7 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(nodes::ephemerals(shell, args)),
         ..NODE
     },
+    grep::COMMAND,
     Command {
         name: "help",
         syntax: "[command]",
@@ -243,6 +262,7 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(history::history(shell, args)),
         ..LOCAL
     },
+    import::COMMAND,
     Command {
         name: "listquota",
         syntax: "path",
@@ -266,6 +286,7 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(ls::run(shell, args)),
         ..NODE
     },
+    mv::COMMAND,
     Command {
         name: "printwatches",
         syntax: "on|off",
@@ -385,6 +406,8 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(nodes::sync(shell, args)),
         ..NODE
     },
+    top::COMMAND,
+    tree::COMMAND,
     Command {
         name: "version",
         help: "Print the version of this shell",
@@ -393,6 +416,7 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(session::version(shell, args)),
         ..LOCAL
     },
+    watch::COMMAND,
     Command {
         name: "whoami",
         help: "List the identities of this session",

@@ -14,6 +14,9 @@
 //! | [`output`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; metadata, access control lists, quotas |
 //! | [`events`] | lines about watches and the connection |
 //! | [`failure`] | what goes wrong, its text and its exit code |
+//! | `walk`, `compare`, `graft`, `pipeline` | whole subtrees: seen, compared, written, with many requests on their way |
+//! | `listing`, `pattern`, `progress`, `record` | what commands over subtrees share; nodes as JSON |
+//! | `four_letters` | what servers tell without a session |
 //! | [`script`] | one command, or commands from standard input |
 //! | `repl`, `completion`, `past`, `question` | somebody at a terminal: line editor, Tab, history that stays, questions |
 //!
@@ -21,23 +24,32 @@
 
 pub mod acl_text;
 pub mod commands;
+mod compare;
 mod completion;
 pub mod docs;
 pub mod events;
 pub mod failure;
+mod four_letters;
+mod graft;
 pub mod history;
 pub mod invocation;
+mod listing;
 pub mod options;
 pub mod output;
 mod past;
 pub mod paths;
+mod pattern;
+mod pipeline;
+mod progress;
 mod question;
 pub mod quota_text;
+mod record;
 mod repl;
 pub mod script;
 pub mod shell;
 pub mod stat_text;
 pub mod subtree;
+mod walk;
 pub mod words;
 
 pub use invocation::{Invocation, Start};

@@ -15,6 +15,7 @@ use std::sync::Arc;
 pub struct Output {
     streams: Arc<Mutex<Streams>>,
     is_terminal: bool,
+    err_is_terminal: bool,
     out_colours: bool,
     err_colours: bool,
 }
@@ -66,20 +67,27 @@ impl Output {
             && std::env::var_os("TERM").is_none_or(|value| value != "dumb");
         let mut output = Self::new(Box::new(io::stdout()), Box::new(io::stderr()));
         output.is_terminal = io::stdout().is_terminal();
+        output.err_is_terminal = io::stderr().is_terminal();
         output.out_colours = allowed && output.is_terminal;
-        output.err_colours = allowed && io::stderr().is_terminal();
+        output.err_colours = allowed && output.err_is_terminal;
         output
     }
 
     /// Any two streams, without colours.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
         let streams = Streams { out, err, editor: None };
-        Self { streams: Arc::new(Mutex::new(streams)), is_terminal: false, out_colours: false, err_colours: false }
+        let streams = Arc::new(Mutex::new(streams));
+        Self { streams, is_terminal: false, err_is_terminal: false, out_colours: false, err_colours: false }
     }
 
     /// Whether data is coloured.
     pub fn has_colours(&self) -> bool {
         self.out_colours
+    }
+
+    /// Whether somebody reads the talk while it comes.
+    pub fn talks_to_terminal(&self) -> bool {
+        self.err_is_terminal
     }
 
     /// Text of data in a colour, if there are any.

@@ -1,5 +1,6 @@
 //! Without a terminal: one command, or commands from standard input.
 
+use crate::commands;
 use crate::events::Standing;
 use crate::failure::{self, Failure};
 use crate::invocation::Invocation;
@@ -26,7 +27,9 @@ pub async fn run(invocation: Invocation, out: Output, input: impl BufRead + Send
 
 /// Begins the session, and says so.
 pub(crate) async fn begin(shell: &mut Shell) -> Result<(), u8> {
-    if !shell.invocation.json {
+    if is_ours(shell) {
+        shell.set_prints_events(false);
+    } else if !shell.invocation.json {
         let _ = shell.out.line(&format!("Connecting to {}", shell.invocation.server));
         shell.out.flush();
     }
@@ -51,6 +54,12 @@ pub(crate) async fn begin(shell: &mut Shell) -> Result<(), u8> {
         greet(shell);
     }
     Ok(())
+}
+
+/// Whether the one command is none of `zkCli`, so that nobody expects its words around the output.
+fn is_ours(shell: &Shell) -> bool {
+    let command = shell.invocation.command.first().and_then(|name| commands::find(name));
+    command.is_some_and(|command| !command.is_classic)
 }
 
 fn greet(shell: &Shell) {

@@ -4,7 +4,19 @@
 
 mod calls;
 mod capture;
+mod desk;
+mod diff;
 mod docs;
+mod du;
+mod edit;
+mod find;
+mod grep;
+mod large;
+mod moves;
 mod ours;
 mod terminal;
+mod top;
 mod transcript;
+mod transfer;
+mod tree;
+mod watch;
