@@ -357,7 +357,7 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn add_auth(&self, scheme: &str, auth: impl AsRef<[u8]>) -> Result<(), Error> {
+    pub fn add_auth(&self, scheme: &str, auth: impl Data) -> Result<(), Error> {
         self.wait(self.client.add_auth(scheme, auth))
     }
 

@@ -288,7 +288,7 @@ impl Builder {
         let servers = Servers::new(self.servers, self.shuffles, self.seed.unwrap_or_else(rand::random));
         let mut session = Session::new(settings, servers);
         for (scheme, Secret(auth)) in &self.credentials {
-            let _ = session.add_auth(0, scheme, auth, None); // a session that begins is not over
+            let _ = session.add_auth(0, scheme, Some(auth), None); // a session that begins is not over
         }
         let shared = Arc::new(Shared::new(session, self.chroot));
         tokio::spawn(driver::run(Arc::clone(&shared)));

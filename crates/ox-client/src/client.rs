@@ -16,6 +16,7 @@ pub(crate) use shared::Shared;
 use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::feed::Feed;
+use crate::notice::Notices;
 use crate::retry::RetryPolicy;
 use crate::servers;
 use crate::state::{SessionTicket, State, States};
@@ -148,6 +149,29 @@ impl Client {
         let feed = Arc::new(Feed::new());
         self.shared().subscribe(&feed);
         States::new(feed)
+    }
+
+    /// Everything the session learns from now on, states and events in one order, beginning with the current state. For
+    /// tools that show or log it; applications are better off with the watches they have set.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// use ox_client::{Client, CreateMode, EventKind, Notice, State};
+    /// let client = Client::connect(&server.address().to_string()).await?;
+    /// let mut notices = client.notices();
+    /// assert_eq!(notices.next().await, Some(Notice::State(State::Connected)));
+    /// let (_, watch) = client.exists_and_watch("/a").await?;
+    /// client.create("/a", b"", CreateMode::Persistent).await?;
+    /// let Some(Notice::Event(event)) = notices.next().await else { panic!("an event") };
+    /// assert_eq!((event.kind, event.path.as_str()), (EventKind::NodeCreated, "/a"));
+    /// # drop(watch);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn notices(&self) -> Notices {
+        Notices::new(Arc::clone(self.shared()))
     }
 
     /// The moment from which the session must be assumed lost unless the client hears from a server again. It moves on

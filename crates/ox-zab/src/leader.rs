@@ -19,6 +19,7 @@ use crate::epoch::{Epoch, Epochs};
 use crate::history::Catch;
 use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::options::PeerOptions;
+use crate::progress::Moved;
 use crate::timing::Timing;
 use bytes::Bytes;
 use link::{Awaited, Link, Stage};
@@ -203,11 +204,14 @@ impl Leader {
     }
 
     /// Bytes have gone to a learner, or come from it. To give away much history takes its time.
-    pub fn on_progress(&mut self, now_ms: i64, id: LinkId) {
+    pub fn on_progress(&mut self, now_ms: i64, id: LinkId, moved: Moved) {
         if let Some(link) = self.links.get_mut(&id) {
-            link.heard_ms = now_ms;
-            if link.stage == Stage::Syncing {
-                self.progress_ms = now_ms;
+            let is_syncing = link.stage == Stage::Syncing;
+            if moved.is_sign_of_life(is_syncing) {
+                link.heard_ms = now_ms;
+                if is_syncing {
+                    self.progress_ms = now_ms;
+                }
             }
         }
     }

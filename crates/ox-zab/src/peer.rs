@@ -21,6 +21,7 @@ use crate::learner::{Claim, Learner};
 use crate::master::{Master, Office};
 use crate::message::{LearnerKind, Message, Txn};
 use crate::options::PeerOptions;
+use crate::progress::Moved;
 use crate::room::Room;
 use crate::timing::Timing;
 use crate::vote::{Notification, Vote};
@@ -376,11 +377,11 @@ impl Peer {
     }
 
     /// Bytes have come or gone, also less than a packet.
-    pub fn on_progress(&mut self, now_ms: i64, link: LinkId) {
+    pub fn on_progress(&mut self, now_ms: i64, link: LinkId, moved: Moved) {
         match &mut self.role {
-            Role::Leading(leader) => leader.on_progress(now_ms, link),
-            Role::Learning(learner) if learner.link() == link => learner.on_heard(now_ms),
-            _ => self.master.iter_mut().for_each(|master| master.on_progress(now_ms, link)),
+            Role::Leading(leader) => leader.on_progress(now_ms, link, moved),
+            Role::Learning(learner) if learner.link() == link => learner.on_progress(now_ms, moved),
+            _ => self.master.iter_mut().for_each(|master| master.on_progress(now_ms, link, moved)),
         }
     }
 

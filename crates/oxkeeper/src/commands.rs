@@ -1,6 +1,7 @@
 //! One file per subcommand; [`output`] and [`progress`] are what they share.
 
 pub(crate) mod check_config;
+pub(crate) mod cli;
 pub(crate) mod ensemble;
 pub(crate) mod log;
 mod output;

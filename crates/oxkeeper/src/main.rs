@@ -22,6 +22,8 @@ enum Command {
     Server(commands::server::Args),
     /// Run a local ensemble for development
     Ensemble(commands::ensemble::Args),
+    /// A shell for servers: every command of zkCli, and more
+    Cli(commands::cli::Args),
     /// Load a ZooKeeper server and measure it
     Bench(Box<ox_bench::Args>),
     /// Look into transaction logs, check and recover them
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Server(args) => commands::server::run(&args),
         Command::Ensemble(args) => report(commands::ensemble::run(&args)),
+        Command::Cli(args) => commands::cli::run(args),
         Command::Bench(args) => report(ox_bench::run(*args)),
         Command::Log(command) => commands::log::run(&command),
         Command::Snapshot(command) => commands::snapshot::run(&command),

@@ -12,6 +12,7 @@ pub(crate) mod peers;
 mod proxy;
 mod recipes;
 mod report;
+mod shells;
 mod stage;
 mod suites;
 pub(crate) mod tool;
@@ -82,6 +83,8 @@ enum Subject {
     Ensembles,
     /// Our client and recipes on Apache's server, and together with Curator.
     Recipes,
+    /// The same commands to zkCli and to `oxkeeper cli`, compared.
+    Shells,
 }
 
 impl Subject {
@@ -94,7 +97,7 @@ impl Subject {
             Subject::Go => suite.name == "go",
             Subject::Node => suite.name == "node",
             Subject::Rust => suite.name == "rust",
-            Subject::Files | Subject::Differential | Subject::Ensembles | Subject::Recipes => false,
+            Subject::Files | Subject::Differential | Subject::Ensembles | Subject::Recipes | Subject::Shells => false,
         }
     }
 }
@@ -114,8 +117,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .and(files::run(&workspace, args))
             .and(differential::run(&workspace, args.amount))
             .and(recipes::run(&workspace, args))
+            .and(shells::run(&workspace))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Recipes => recipes::run(&workspace, args),
+        Subject::Shells => shells::run(&workspace),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),

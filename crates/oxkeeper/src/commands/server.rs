@@ -12,6 +12,9 @@ use std::net::ToSocketAddrs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// Set by a program that starts servers which are not to outlive it.
+pub(super) const ENDS_WITH_PARENT: &str = "OXKEEPER_ENDS_WITH_PARENT";
+
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -57,6 +60,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 fn serve(args: &Args) -> Result<(), (u8, String)> {
     tracing::info!("oxkeeper {} (compatible with ZooKeeper 3.9.3)", env!("CARGO_PKG_VERSION"));
     raise_open_files_limit();
+    end_with_parent();
     let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
     let mut signals = signals.map_err(|error| (1, format!("cannot listen for signals: {error}")))?;
     let (handle, stop) = (signals.handle(), Arc::new(Stop::default()));
@@ -107,6 +111,16 @@ fn serve_once(config: &Config, stop: &Stop, is_again: bool) -> Result<(), Ended>
         full if is_member && full.is_full() => Ended::Full(full.to_string()),
         fatal => Ended::Fatal(1, format!("Severe unrecoverable error, exiting: {fatal}")),
     })
+}
+
+/// Has the system ask this process to end when the one that started it does, if that wants it.
+fn end_with_parent() {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    if std::env::var_os(ENDS_WITH_PARENT).is_some()
+        && let Err(error) = set_parent_process_death_signal(Some(Signal::TERM))
+    {
+        tracing::warn!(%error, "cannot arrange to end with the program that has started this one");
+    }
 }
 
 /// Lets the process open as many files as the system allows, not only as many as it was started with. The JVM does

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Three servers, each on a disk of its own; none where mounting is not permitted.
-fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Ensemble, Vec<SmallDisk>)> {
+fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Vec<SmallDisk>, Ensemble)> {
     let disks: Vec<SmallDisk> = (0..3).map_while(|_| SmallDisk::mount(100)).collect();
     if disks.len() < 3 {
         return None;
@@ -18,7 +18,8 @@ fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Ensemble, 
     for (at, disk) in disks.iter().enumerate() {
         std::os::unix::fs::symlink(disk.path(), home.join((at + 1).to_string())).unwrap();
     }
-    Some((Ensemble::start_with(home, 3, 0, "", properties), disks))
+    let ensemble = Ensemble::start_with(home, 3, 0, "", properties);
+    Some((disks, ensemble)) // its processes end first
 }
 
 /// Writes half a megabyte. Where that is refused somebody without room leads, and others are about to.
@@ -52,7 +53,7 @@ fn wait_until_serving(ensemble: &Ensemble, at: usize) {
 #[test]
 fn p63_a_leader_whose_disk_is_full_hands_over() {
     let home = tempfile::tempdir().unwrap();
-    let Some((mut ensemble, disks)) = start(home.path(), &[]) else { return };
+    let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
     let first = ensemble.leader_but(&[]);
     write(&mut ensemble.client(), 0);
     let filler = disks[first].fill_up();
@@ -75,7 +76,7 @@ fn p63_a_leader_whose_disk_is_full_hands_over() {
 #[test]
 fn p63_a_member_whose_disk_is_full_is_back_when_there_is_space() {
     let home = tempfile::tempdir().unwrap();
-    let Some((mut ensemble, disks)) = start(home.path(), &[]) else { return };
+    let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
     let full = (ensemble.leader_but(&[]) + 1) % 3;
     let filler = disks[full].fill_up();
     let mut client = ensemble.client();
@@ -96,7 +97,7 @@ fn p63_a_member_whose_disk_is_full_is_back_when_there_is_space() {
 #[test]
 fn p63_a_member_that_waits_for_space_can_be_stopped() {
     let home = tempfile::tempdir().unwrap();
-    let Some((mut ensemble, disks)) = start(home.path(), &[]) else { return };
+    let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
     let full = (ensemble.leader_but(&[]) + 1) % 3;
     disks[full].fill_up();
     let mut client = ensemble.client();
@@ -112,19 +113,19 @@ fn p63_a_member_that_waits_for_space_can_be_stopped() {
 #[test]
 fn p63_a_state_that_does_not_fit_is_taken_when_there_is_space() {
     let home = tempfile::tempdir().unwrap();
-    let Some((mut ensemble, disks)) = start(home.path(), &["-Dzookeeper.forceSnapshotSync=true"]) else { return };
+    let Some((disks, mut ensemble)) = start(home.path(), &["-Dzookeeper.forceSnapshotSync=true"]) else { return };
     let full = (ensemble.leader_but(&[]) + 1) % 3;
     let mut client = ensemble.client();
     write(&mut client, 0);
     ensemble.kill(full);
     (1..12).for_each(|number| write(&mut client, number));
     let filler = disks[full].fill_up_but(2);
-    let directory = ensemble.directory(full).join("data/version-2");
-    let before = std::fs::read_dir(&directory).unwrap().count();
+    let files = ensemble.directory(full).join("data/version-2");
+    let before = std::fs::read_dir(&files).unwrap().count();
     ensemble.launch(full);
     let process = ensemble.processes[full].as_mut().unwrap();
     process.wait_for("the disk is full: this server takes no part");
-    let after = std::fs::read_dir(&directory).unwrap().count();
+    let after = std::fs::read_dir(&files).unwrap().count();
     assert!(after <= before + 1, "nothing is left of the attempt");
     std::fs::remove_file(filler).unwrap();
     process.wait_for("starting again");

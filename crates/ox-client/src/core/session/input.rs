@@ -221,10 +221,14 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         let event = WatcherEvent::get(&mut Reader::new(body)).map_err(|_| Lost::Garbage)?;
         let Ok(kind) = EventType::try_from(event.kind) else { return Ok(()) }; // from a server newer than this client
         let zxid = (Zxid::ZERO < zxid).then_some(zxid);
+        let effects_before = effects.len();
         self.watches.fire(kind, &event.path, |class: Class, sink| {
             let event = Event { kind: kind.into(), path: event.path.clone().into_owned(), zxid };
             effects.push(if class.stays() { Effect::Event(sink, event) } else { Effect::End(sink, event) });
         });
+        if self.is_heard && effects_before < effects.len() {
+            effects.push(Effect::Heard(Event { kind: kind.into(), path: event.path.into_owned(), zxid }));
+        }
         Ok(())
     }
 }
