@@ -47,13 +47,12 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let mut troubles = Troubles::new(&shell.out);
     let mut status = OK;
     while let Some(difference) = compare.next().await? {
-        match difference {
-            Difference::Denied(reason) => {
-                troubles.note(&reason);
-                continue;
-            }
-            _ if args.has("-q") => (),
-            difference => print(shell, args, &difference)?,
+        if let Difference::Denied(reason) = &difference {
+            troubles.note(reason);
+            continue;
+        }
+        if !args.has("-q") {
+            print(shell, args, &difference)?;
         }
         status = FAILED;
     }

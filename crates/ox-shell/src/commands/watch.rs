@@ -114,7 +114,7 @@ fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Resul
         EventKind::NodeChildrenChanged => "children",
         EventKind::Missed => "missed",
         EventKind::WatchRemoved => "removed",
-        _ => "ended",
+        EventKind::SessionEnded | _ => "ended",
     };
     if json {
         let text = node.filter(|node| !node.is_null).map(|node| String::from_utf8(node.data.clone()));
@@ -129,11 +129,16 @@ fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Resul
         return listing::json_line(&shell.out, &Line { time, event: word, path, zxid, data, base64 });
     }
     let time = Zoned::now().strftime("%Y-%m-%d %H:%M:%S.%3f").to_string();
+    let missed = "changes may be missing here: the connection was lost, or there were too many";
     let rest = match event.kind {
-        EventKind::Missed => " changes may be missing here: the connection was lost, or there were too many".to_owned(),
+        EventKind::Missed => format!(" {missed}"),
         EventKind::SessionEnded => " the session is over".to_owned(),
         EventKind::WatchRemoved => " the watch was removed".to_owned(),
-        _ => format!(" {}", shell.out.paint(Paint::Name, &event.path)),
+        EventKind::NodeCreated
+        | EventKind::NodeDeleted
+        | EventKind::NodeDataChanged
+        | EventKind::NodeChildrenChanged
+        | _ => format!(" {}", shell.out.paint(Paint::Name, &event.path)),
     };
     let data = match node {
         Some(node) if node.is_null => " null".to_owned(),
