@@ -80,6 +80,12 @@ impl Client {
     }
 
     /// Settings for a new client.
+    ///
+    /// ```
+    /// use ox_client::Client;
+    /// let builder = Client::builder().servers("zk1:2181")?;
+    /// # Ok::<(), ox_client::Error>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -125,6 +131,20 @@ impl Client {
     }
 
     /// All states from now on, beginning with the current one.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_client::State;
+    /// let mut states = client.states();
+    /// while let Some(state) = states.next().await {
+    ///     match state {
+    ///         State::Suspended { lost_after } => println!("stop before {lost_after:?}"),
+    ///         state => println!("{state:?}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn states(&self) -> States {
         let feed = Arc::new(Feed::new());
         self.shared().subscribe(&feed);
@@ -155,7 +175,11 @@ impl Client {
     }
 
     /// The moment from which the session must be assumed lost unless the client hears from a server again. It moves on
-    /// with every answer.
+    /// with every answer of a server that takes writes.
+    ///
+    /// **Limits.** A follower answers by itself, and tells its leader with the next ping of theirs. One that is cut off from its
+    /// leader needs up to `syncLimit` ticks to notice; what it answers meanwhile, the leader does not know. Whoever must
+    /// be certain protects what is written by a fencing token, such as the `czxid` of a node that is held.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -211,6 +235,19 @@ impl Client {
 
     /// Ends the client, but not the session: whoever gets the ticket can [go on](Builder::resume) with it before it
     /// expires. `None` when there is no session.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let ticket = client.detach().expect("there is a session");
+    /// assert!(client.exists("/").await.unwrap_err().is_final());
+    /// let again = ox_client::Client::builder().servers(&server.address().to_string())?.resume(ticket).connect().await?;
+    /// assert_eq!(again.session().unwrap().id, ticket.id);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn detach(&self) -> Option<SessionTicket> {
         let ticket = self.session();
         self.shared().change(|session, _, effects| session.abandon(effects));

@@ -73,6 +73,14 @@ pub struct Queue {
 
 impl Queue {
     /// The queue at a path, with its locks at the same path with `-locks` at the end. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self {
             client: patient(client),
@@ -84,11 +92,36 @@ impl Queue {
     }
 
     /// A queue whose items wait for their time; see [`Queue::put_due`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::queue::Queue;
+    /// use std::time::{Duration, SystemTime};
+    /// let queue = Queue::delayed(&client, "/later");
+    /// let now = SystemTime::now();
+    /// queue.put_due("second", now + Duration::from_millis(2)).await?;
+    /// queue.put_due("first", now).await?;
+    /// let item = queue.take().await?;
+    /// assert_eq!(item.data(), b"first");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delayed(client: &Client, path: &str) -> Self {
         Self { order: Order::Due, ..Self::new(client, path) }
     }
 
     /// Another place for the locks, for queues that Curator's clients share (their `lockPath`).
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail").with_locks("/mail-being-read");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_locks(mut self, path: &str) -> Self {
         path.clone_into(&mut self.locks);
@@ -99,16 +132,50 @@ impl Queue {
     ///
     /// When the answer is lost, the error's outcome is unknown: putting the item again may put it twice, not doing so may
     /// lose it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// queue.put("hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put(&self, data: impl AsRef<[u8]>) -> Result<(), Error> {
         self.put_as(ITEM.to_owned(), data.as_ref()).await
     }
 
     /// Adds an item before all those of larger priority.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// queue.put_with_priority("later", 9).await?;
+    /// queue.put_with_priority("at once", -1).await?;
+    /// let item = queue.take().await?;
+    /// assert_eq!(item.data(), b"at once");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put_with_priority(&self, data: impl AsRef<[u8]>, priority: i32) -> Result<(), Error> {
         self.put_as(format!("{ITEM}{}", by_priority(priority)), data.as_ref()).await
     }
 
     /// Adds an item that nobody takes before its time, as the consumers' clocks tell it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// use std::time::{Duration, SystemTime};
+    /// let queue = Queue::delayed(&client, "/later");
+    /// queue.put_due("wake up", SystemTime::now() + Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put_due(&self, data: impl AsRef<[u8]>, due: SystemTime) -> Result<(), Error> {
         self.put_as(format!("{ITEM}|{:08X}|", millis(due)), data.as_ref()).await
     }
@@ -121,6 +188,20 @@ impl Queue {
     }
 
     /// Waits for an item that nobody else works on. Dropping the future takes nothing.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// loop {
+    ///     let item = queue.take().await?;
+    ///     println!("{:?}", item.data());
+    ///     item.done().await?;
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn take(&self) -> Result<Item, Error> {
         let turn = self.turns.acquire().await?;
         let item = self.next().await?;
@@ -158,11 +239,29 @@ impl Queue {
     }
 
     /// Waits for an item, but not longer.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// let item = queue.take_within(std::time::Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn take_within(&self, limit: Duration) -> Result<Option<Item>, Error> {
         timeout(limit, self.take()).await.ok().transpose()
     }
 
     /// How many items there are, those that somebody works on included.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// println!("{}", queue.count().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn count(&self) -> Result<usize, Error> {
         let names = self.client.children(&self.path).await;
         if says(&names, ErrorCode::NoNode) {
@@ -209,6 +308,16 @@ impl Queue {
 }
 
 /// An item that this consumer works on. Dropping it without [`Item::done`] gives it to another one.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::queue::Queue;
+/// let queue = Queue::new(&client, "/mail");
+/// let item = queue.take().await?;
+/// drop(item); // another consumer gets it
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an item that is dropped comes back"]
 pub struct Item {
@@ -220,16 +329,43 @@ pub struct Item {
 
 impl Item {
     /// What was put. Where Curator put several pieces as one item, they follow each other.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// println!("{:?}", queue.take().await?.data());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
     /// Its node.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// println!("{}", queue.take().await?.path());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Removes the item for good.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// queue.take().await?.done().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn done(self) -> Result<(), Error> {
         delete(&self.client, &self.path).await?;
         Ok(self.lock.delete().await?)

@@ -49,6 +49,10 @@ pub const TALLIED_MAX: usize = 64 << 10;
 /// Bytes of a disk that is nearly full which are left for the end of sessions.
 pub const ENDS_BYTES: i64 = 4 << 20;
 
+/// How long a learner does not ask a leader whose disk is nearly full for writes that were just refused: the refusal of
+/// each would take a little of the space that is left.
+pub const REFUSED_MS: i64 = 1_000;
+
 /// Sessions that are given up in one step, so that a flood of them delays nobody's requests (K117).
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 

@@ -340,17 +340,6 @@ impl Replica {
         }
     }
 
-    /// The disk has so many bytes left, and should keep `reserve_bytes` of them: writes are refused before they
-    /// are used up, and accepted when there is space again.
-    pub fn on_space(&mut self, free_bytes: u64, reserve_bytes: u64) {
-        self.log_room.measured(free_bytes, reserve_bytes, self.load().bytes);
-    }
-
-    /// Which writes are accepted.
-    pub fn writes(&self) -> Writes {
-        self.log_room.writes()
-    }
-
     /// The transactions prepared since the last call, for the disk.
     pub fn take_log(&mut self, now: Now) -> Option<Arc<LogBatch>> {
         let batch = self.proposals.take_log();
@@ -550,6 +539,7 @@ impl Replica {
         }
         let refused = match self.role {
             Role::ReadOnly => Some(ErrorCode::NotReadOnly),
+            Role::Learner(_) if self.log_room.leader_refuses(now, op, body) => Some(ErrorCode::ThrottledOp),
             Role::Learner(_) => ops::check_body(op, body).err(),
             Role::Leader if op == OpCode::CloseSession || self.log_room.writes().allow(op, body) => None,
             Role::Leader | Role::None => Some(ErrorCode::ThrottledOp),
@@ -742,6 +732,9 @@ impl Replica {
                 self.attach(*conn, session, *timeout_ms, *read_only, out);
             }
             Origin::Request(conn) => {
+                if matches!(self.role, Role::Learner(_)) {
+                    self.log_room.heard(now, &record.txn);
+                }
                 if let Some(asker) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
                     asker.answered_ms = Some(now.mono_ms);
                     out.of(*conn).answer(*conn, |bytes| match own.no_ephemerals {

@@ -21,6 +21,9 @@ use tokio::runtime::Runtime;
 /// Events that wait for the editor to show them.
 const EVENTS_MAX: usize = 1024;
 
+/// How often a terminal is asked before it is given up.
+const TRIES_MAX: usize = 10;
+
 /// Runs a shell for somebody, and gives what it exits with.
 pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 {
     let mut shell = Shell::new(invocation, Place::Terminal, out);
@@ -87,7 +90,14 @@ fn read(editor: &mut Reedline, shell: &Shell, events: &SyncSender<String>) -> st
     let prompt = ShellPrompt(prompt(shell));
     let events = events.clone();
     shell.out.set_editor(Some(Box::new(move |text| drop(events.try_send(text))))); // too many for anybody to read
-    let signal = editor.read_line(&prompt);
+    // The editor asks the terminal where the cursor is, and gives a slow one two seconds.
+    let mut tries = 1;
+    let signal = loop {
+        match editor.read_line(&prompt) {
+            Err(_) if tries < TRIES_MAX => tries += 1,
+            done => break done,
+        }
+    };
     shell.out.set_editor(None);
     signal
 }

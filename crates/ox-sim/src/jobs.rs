@@ -17,7 +17,7 @@ use crate::world::{Alive, World};
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
 use ox_store::{
-    Appended, Error, LogOptions, MemberLog, MemberOptions, Opened, OpenedMember, SnapshotTaken, Standing, Store,
+    Appended, Error, LogOptions, MemberLog, MemberOptions, Opened, OpenedMember, SnapshotTaken, Space, Standing, Store,
     StoreOptions,
 };
 use ox_tree::{Frozen, Options};
@@ -63,7 +63,7 @@ pub(crate) fn member_options(plan: &Plan, number: usize) -> MemberOptions {
 /// What a start came to.
 enum Start {
     Alone(Box<Opened>),
-    Member(Box<OpenedMember>),
+    Member(Box<OpenedMember>, Space),
 }
 
 /// Recovers and begins to serve.
@@ -89,7 +89,8 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
     let opened = match member {
         None => Store::open(paced, &options, &tree, seed).map(|opened| Start::Alone(Box::new(opened))),
         Some(member) => {
-            Store::open_member(paced, &options, &member, &tree, seed).map(|opened| Start::Member(Box::new(opened)))
+            let opened = Store::open_member(paced, &options, &member, &tree, seed);
+            opened.and_then(|opened| opened.store.space().map(|space| Start::Member(Box::new(opened), space)))
         }
     };
     let mut world = world.lock();
@@ -99,7 +100,7 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
     world.servers[number].is_starting = false;
     match opened {
         Ok(Start::Alone(opened)) => world.serve(who, *opened),
-        Ok(Start::Member(opened)) => world.join(who, *opened),
+        Ok(Start::Member(opened, space)) => world.join(who, *opened, space),
         Err(error) => {
             let server = &world.servers[number];
             let was_injected =
@@ -147,7 +148,7 @@ impl World {
     }
 
     /// A member has started.
-    fn join(&mut self, who: Who, opened: OpenedMember) {
+    fn join(&mut self, who: Who, opened: OpenedMember, space: Space) {
         let server = &mut self.servers[who.server];
         let env = &mut self.env;
         env.marks.recoveries += 1;
@@ -198,7 +199,7 @@ impl World {
             }
         }
         (track.epochs, track.epochs_begun) = (epochs, epochs);
-        server.process = Some(Process::member(env, who, opened, server.wall_ahead_ms));
+        server.process = Some(Process::member(env, who, (opened, space), server.wall_ahead_ms));
     }
 }
 

@@ -19,6 +19,7 @@ use crate::epoch::{Epoch, Epochs};
 use crate::history::Catch;
 use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::options::PeerOptions;
+use crate::progress::Moved;
 use crate::timing::Timing;
 use bytes::Bytes;
 use link::{Awaited, Link, Stage};
@@ -166,6 +167,16 @@ impl Leader {
         self.configs.quorums().is_voter(server)
     }
 
+    /// Whether enough voters take part to go on without this leader. All of them have what it has, as far as that is
+    /// agreed on.
+    pub(crate) fn can_be_replaced(&self) -> bool {
+        let takes_part = |server: ServerId| {
+            let is_it = |link: &Link| link.server == server && link.stage == Stage::Active && link.is_follower();
+            server != self.me.server && self.links.values().any(is_it)
+        };
+        self.is_established() && !self.is_leaving() && self.configs.quorums().are_reached(takes_part)
+    }
+
     /// Syncs that wait for an answer.
     pub fn pending_syncs(&self) -> usize {
         self.syncs.len()
@@ -193,11 +204,14 @@ impl Leader {
     }
 
     /// Bytes have gone to a learner, or come from it. To give away much history takes its time.
-    pub fn on_progress(&mut self, now_ms: i64, id: LinkId) {
+    pub fn on_progress(&mut self, now_ms: i64, id: LinkId, moved: Moved) {
         if let Some(link) = self.links.get_mut(&id) {
-            link.heard_ms = now_ms;
-            if link.stage == Stage::Syncing {
-                self.progress_ms = now_ms;
+            let is_syncing = link.stage == Stage::Syncing;
+            if moved.is_sign_of_life(is_syncing) {
+                link.heard_ms = now_ms;
+                if is_syncing {
+                    self.progress_ms = now_ms;
+                }
             }
         }
     }

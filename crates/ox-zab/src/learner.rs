@@ -15,6 +15,7 @@ use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
 use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::peer::Standing;
+use crate::progress::Moved;
 use crate::timing::Timing;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
@@ -161,9 +162,11 @@ impl Learner {
         self.phase == Phase::Waiting && self.has_claimed
     }
 
-    /// Something has come from the leader, if only a part of a packet.
-    pub fn on_heard(&mut self, now_ms: i64) {
-        self.heard_ms = now_ms;
+    /// Bytes have come from the leader, if only a part of a packet, or gone to it.
+    pub fn on_progress(&mut self, now_ms: i64, moved: Moved) {
+        if moved.is_sign_of_life(false) {
+            self.heard_ms = now_ms;
+        }
     }
 
     /// When the leader has been silent for too long.

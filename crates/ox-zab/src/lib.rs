@@ -19,7 +19,9 @@ mod master;
 mod message;
 mod options;
 mod peer;
+mod progress;
 mod quorum;
+mod room;
 mod timing;
 mod vote;
 
@@ -38,6 +40,7 @@ pub use options::PeerOptions;
 pub use ox_proto::ServerId;
 pub use ox_proto::quorum::notification::PeerState;
 pub use peer::{Peer, PeerSettings, Recovered, Standing};
+pub use progress::Moved;
 pub use quorum::{Quorum, Quorums};
 pub use timing::Timing;
 pub use vote::{Notification, Vote};

@@ -26,12 +26,14 @@ enum Command {
     Cli(commands::cli::Args),
     /// Load a ZooKeeper server and measure it
     Bench(Box<ox_bench::Args>),
-    /// Look into transaction logs
+    /// Look into transaction logs, check and recover them
     #[command(subcommand)]
-    Log(commands::files::LogCommand),
-    /// Look into snapshots
+    Log(commands::log::LogCommand),
+    /// Look into snapshots, check and compare them
     #[command(subcommand)]
-    Snapshot(commands::files::SnapshotCommand),
+    Snapshot(commands::snapshot::SnapshotCommand),
+    /// Explain a configuration, and whether a server would start with it
+    CheckConfig(commands::check_config::Args),
 }
 
 fn main() -> ExitCode {
@@ -40,8 +42,9 @@ fn main() -> ExitCode {
         Command::Ensemble(args) => report(commands::ensemble::run(&args)),
         Command::Cli(args) => commands::cli::run(args),
         Command::Bench(args) => report(ox_bench::run(*args)),
-        Command::Log(command) => report(commands::files::log(&command)),
-        Command::Snapshot(command) => report(commands::files::snapshot(&command)),
+        Command::Log(command) => commands::log::run(&command),
+        Command::Snapshot(command) => commands::snapshot::run(&command),
+        Command::CheckConfig(args) => commands::check_config::run(&args),
     }
 }
 

@@ -69,6 +69,9 @@ impl Replica {
                 let ids = self.forwarded.identities(ids);
                 let is_local = self.is_local_elsewhere(session);
                 let owner = if is_local { Ok(()) } else { self.sessions.check_owner(session, link) };
+                if owner.is_ok() && !self.writes().allow(op, body) {
+                    return self.propose_error(now, session, cxid, ErrorCode::ThrottledOp, maker, state);
+                }
                 self.prepare_for(now, (session, cxid, owner), (op, body), &ids, maker, state);
             }
             Err(_) => self.propose_error(now, session, cxid, ErrorCode::Unimplemented, maker, state),

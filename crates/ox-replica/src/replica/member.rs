@@ -18,7 +18,7 @@ use ox_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, Pending, State};
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Notification, Peer, PeerState, Reason, Request,
+    DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason, Request,
     ServerId, Txn,
 };
 use std::net::IpAddr;
@@ -120,8 +120,8 @@ impl Replica {
     }
 
     /// Bytes have come from a peer or gone to it.
-    pub fn on_progress(&mut self, now: Now, link: LinkId) {
-        self.peer(now, |peer, now_ms, _| peer.on_progress(now_ms, link));
+    pub fn on_progress(&mut self, now: Now, link: LinkId, moved: Moved) {
+        self.peer(now, |peer, now_ms, _| peer.on_progress(now_ms, link, moved));
     }
 
     /// Whether a link's packets are taken now; others wait.
@@ -322,6 +322,7 @@ impl Replica {
     fn leave(&mut self) {
         (self.begins, self.staged) = (None, None);
         self.reconfigures_at = None;
+        self.log_room.forget_leader();
         if self.role == Role::Leader {
             // Nobody has heard of it. What a leader has sent is part of the history, and goes to the disk.
             self.proposals.drop_making();

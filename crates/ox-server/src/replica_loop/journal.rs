@@ -117,6 +117,7 @@ impl Journal {
             Reason::CannotListen => "the quorum port cannot be opened".to_owned(),
             Reason::EpochUsedUp => "the epoch has no numbers left".to_owned(),
             Reason::DiskStalled => "the own disk is too slow".to_owned(),
+            Reason::NoRoom => "the own disk is nearly full, and others can lead".to_owned(),
             Reason::Deserted => {
                 self.shared.metrics.quit_leading_due_to_disloyal_voter.add(1);
                 "a voter that has elected this leader looks for one again".to_owned()

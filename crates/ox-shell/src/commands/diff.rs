@@ -47,8 +47,8 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let mut troubles = Troubles::new(&shell.out);
     let mut status = OK;
     while let Some(difference) = compare.next().await? {
-        if let Difference::Denied(reason) = &difference {
-            troubles.note(reason);
+        if let Difference::Denied(reason) = difference {
+            troubles.note(&reason);
             continue;
         }
         if !args.has("-q") {

@@ -1,10 +1,9 @@
 //! Calls without a terminal, recorded with `zkCli` 3.9.3 and made again: standard output, standard error, exit code.
 
-use crate::capture::{Session, streams};
+use crate::capture::{Nobody, Session, streams};
 use ox_server::{Ephemeral, Server};
 use ox_shell::{Invocation, script};
 use std::io::Cursor;
-use std::net::TcpListener;
 
 #[derive(Debug, Default)]
 struct Call {
@@ -66,10 +65,10 @@ fn call(server: &Ephemeral, line: &str) -> (String, String, u8) {
 fn calls_of_zkcli() {
     let server = Server::ephemeral().unwrap();
     Session::with(&server).ok("create /e x");
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(); // and closed again
+    let nobody = Nobody::new();
     let text = include_str!("../../testdata/10-non-interactive.txt");
     let text = text.replace("127.0.0.1:21890", &server.address().to_string());
-    let text = text.replace("127.0.0.1:21919", &nobody.to_string());
+    let text = text.replace("127.0.0.1:21919", &nobody.address());
     // Their texts are those of a Java program that dies; ours say what is wrong.
     let own_words =
         ["wait for the connection, nobody listens, 3 s", "timeout not a number", "client configuration file missing"];

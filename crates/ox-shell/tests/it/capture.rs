@@ -5,8 +5,24 @@ use ox_shell::Invocation;
 use ox_shell::output::Output;
 use ox_shell::shell::{Place, Shell};
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
+
+/// An address where nobody listens, as long as it is held.
+pub(crate) struct Nobody(socket2::Socket);
+
+impl Nobody {
+    pub(crate) fn new() -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.0.local_addr().unwrap().as_socket().unwrap().to_string()
+    }
+}
 
 /// What was written to a stream.
 #[derive(Clone, Default)]

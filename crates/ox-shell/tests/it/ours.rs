@@ -1,8 +1,7 @@
 //! What `zkCli` does not have, without a terminal.
 
-use crate::capture::Session;
+use crate::capture::{Nobody, Session};
 use ox_server::Server;
-use std::net::TcpListener;
 
 #[test]
 fn relative_paths_begin_with_cd() {
@@ -36,8 +35,8 @@ fn help_comes_from_the_table() {
 
 #[test]
 fn a_server_that_is_not_there() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(); // and closed again
-    let mut session = Session::begin(&nobody.to_string());
+    let nobody = Nobody::new();
+    let mut session = Session::begin(&nobody.address());
     assert_eq!(session.run("ls /").err, "KeeperErrorCode = ConnectionLoss for /\n");
     assert_eq!(session.shell.status(), 1);
     let server = Server::ephemeral().unwrap();

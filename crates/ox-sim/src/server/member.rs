@@ -16,7 +16,7 @@ use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::{StoredHistory, Truncated};
 use ox_tree::State;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Epoch, Link, LinkId, Message, Notification, PeerState, Reason, ServerId, Side,
+    DiskDone, DiskJob, Effect, Epoch, Link, LinkId, Message, Moved, Notification, PeerState, Reason, ServerId, Side,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,7 +29,7 @@ pub(crate) enum PeerInput {
     Readable(WireId),
     /// A stored history was looked for.
     LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
-    /// Bytes have gone out.
+    /// A piece of a stored history has gone out.
     Progress(WireId),
     /// It cannot be used any more.
     Broken(WireId),
@@ -137,7 +137,7 @@ impl Process {
                 self.member.found.extend(found.map(|found| (link, found)));
                 self.replica.on_looked_up(now, link, below);
             }
-            PeerInput::Progress(wire) => self.replica.on_progress(now, link(wire)),
+            PeerInput::Progress(wire) => self.replica.on_progress(now, link(wire), Moved::Went),
             PeerInput::Broken(wire) => {
                 self.unplug(env, who, wire);
                 self.replica.on_link_gone(now, link(wire));
@@ -179,7 +179,7 @@ impl Process {
         let bytes = env.net.wires[id].pipes[other].read(most);
         if !bytes.is_empty() {
             plug.input.extend_from_slice(&bytes);
-            self.replica.on_progress(now, link(id));
+            self.replica.on_progress(now, link(id), Moved::Came);
             if env.net.wires[id].pipes[other].has_bytes() {
                 self.member.peers.push_back(PeerInput::Readable(id));
             }
@@ -315,6 +315,7 @@ impl Process {
                 env.marks.roles_left += 1;
                 env.marks.stalled_leaders += u64::from(reason == Reason::DiskStalled);
                 env.marks.used_up_epochs += u64::from(reason == Reason::EpochUsedUp);
+                env.marks.gave_way += u64::from(reason == Reason::NoRoom);
             }
             Effect::Looking => {
                 env.note(format_args!("peer {}: looks for a leader", who.server));

@@ -101,7 +101,7 @@ impl Process {
     }
 
     /// A member of an ensemble, which begins to look for a leader.
-    pub(crate) fn member(env: &mut Env, who: Who, opened: OpenedMember, wall_ahead_ms: i64) -> Self {
+    pub(crate) fn member(env: &mut Env, who: Who, (opened, space): (OpenedMember, Space), wall_ahead_ms: i64) -> Self {
         let settings = replica_settings(env, who, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
         let ox_store::Epochs { accepted, current } = opened.log.epochs();
@@ -132,6 +132,7 @@ impl Process {
         }
         let log = Log::Member(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
+        process.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
         process.replica.start(now);
         process.begin(env, who);
         process

@@ -142,6 +142,11 @@ impl Found {
         })
     }
 
+    /// Neither file is there.
+    pub(crate) fn is_nothing(&self) -> bool {
+        (self.accepted, self.current) == (Stored::Missing, Stored::Missing)
+    }
+
     /// True if one of the files tells of an epoch, so that there was a history once.
     pub(crate) fn any_above_zero(&self) -> bool {
         [self.accepted, self.current].into_iter().any(|stored| !matches!(stored, Stored::Missing | Stored::Epoch(0)))

@@ -7,7 +7,7 @@ use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{ErrorCode, SessionId, Zxid};
 use ox_zab::{
     Candidate, Configs, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind,
-    LinkId, Message, PeerOptions, Reason, ServerId, Txn,
+    LinkId, Message, Moved, PeerOptions, Reason, ServerId, Txn,
 };
 use std::sync::Arc;
 
@@ -429,10 +429,24 @@ fn k097_a_large_history_may_take_longer_than_the_limit() {
             let now_ms = script.now_ms;
             script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
             if moves {
-                script.leader.on_progress(now_ms, LinkId(3));
+                script.leader.on_progress(now_ms, LinkId(3), Moved::Went);
             }
         }
         assert_eq!(all.contains(&Effect::Close(LinkId(3))), !moves);
+    }
+}
+
+/// The system takes pings for somebody who is frozen: what is sent says nothing about who shall receive it.
+#[test]
+fn p28_what_is_sent_does_not_count_as_heard() {
+    for (moved, stays) in [(Moved::Went, false), (Moved::Came, true)] {
+        let mut script = Script::established();
+        let mut all = Effects::new();
+        for _ in 0..60 {
+            all.extend(script.passes(50));
+            script.leader.on_progress(script.now_ms, LinkId(2), moved);
+        }
+        assert_eq!(all.contains(&Effect::Leave(Reason::NoQuorum)), !stays, "{moved:?}");
     }
 }
 
@@ -570,8 +584,8 @@ fn the_time_of_the_sync_is_not_the_time_of_the_ack() {
     let _ = script.hears(2, Message::Ack(zxid(2, 1)));
     for _ in 0..200 {
         let now_ms = script.now_ms;
-        script.leader.on_progress(now_ms, LinkId(3));
-        script.leader.on_progress(now_ms, LinkId(2));
+        script.leader.on_progress(now_ms, LinkId(3), Moved::Went);
+        script.leader.on_progress(now_ms, LinkId(2), Moved::Came);
         let _ = script.passes(TIMING.tick_ms / 2);
     }
     let out = script.hears(3, Message::Ack(zxid(2, 0)));

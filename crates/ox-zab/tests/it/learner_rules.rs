@@ -5,7 +5,7 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
     Claim, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Learner, LearnerKind, LinkId, Message,
-    Reason, Run, ServerId, Standing, Txn,
+    Moved, Reason, Run, ServerId, Standing, Txn,
 };
 
 const LINK: LinkId = LinkId(7);
@@ -380,4 +380,20 @@ fn after_a_state_nothing_old_is_logged() {
     script.finished(DiskDone::CurrentEpoch(Epoch(3)));
     let left = script.hears(proposal(2, 5));
     assert!(left.iter().any(|effect| matches!(effect, Effect::Leave(_))), "{left:?}");
+}
+
+/// Requests that are forwarded to a frozen leader say nothing about it.
+#[test]
+fn p65_what_is_sent_to_a_leader_does_not_keep_it() {
+    for (moved, stays) in [(Moved::Went, false), (Moved::Came, true)] {
+        let mut script = Script::promised(claim());
+        script.hears(Message::Diff(zxid(1, 3)));
+        script.settles();
+        for now_ms in (0..3000).step_by(50) {
+            script.learner.on_progress(now_ms, moved);
+            let mut cx = Context { now_ms, history: &mut script.history, out: &mut script.out };
+            script.learner.on_time(&mut cx);
+        }
+        assert_eq!(script.out.is_empty(), stays, "{moved:?}");
+    }
 }

@@ -400,6 +400,32 @@ fn a_read_only_session_is_not_used_again() {
     assert_eq!(play.open().session, SessionId(8));
 }
 
+/// The ensemble does not hear of a client whose server lost the others, and gives the session away in time.
+#[test]
+fn a_server_that_lost_the_others_proves_nothing() {
+    let mut settings = Settings::new(TIMEOUT_MS);
+    settings.read_only = true;
+    let mut play = Play::with(settings);
+    play.open();
+    play.welcome(ID, false).unwrap();
+    assert_eq!(play.session.lost_after_ms(), 1000 + 9000);
+    play.lose();
+    play.now_ms = 4000;
+    play.open();
+    play.welcome(ID, true).unwrap();
+    play.ask("read").unwrap();
+    let (xid, _) = play.sent().pop().unwrap();
+    play.reply(xid, 5, 0).unwrap();
+    play.pass(3000).unwrap();
+    assert_eq!(play.sent(), [(-2, OpCode::Ping)]);
+    play.reply(-2, 5, 0).unwrap();
+    assert_eq!(play.session.lost_after_ms(), 1000 + 9000);
+    play.lose();
+    play.open();
+    play.welcome(ID, false).unwrap();
+    assert_eq!(play.session.lost_after_ms(), 7000 + 9000, "a server that takes writes does");
+}
+
 #[test]
 fn bad_credentials_end_everything() {
     let mut play = Play::connected();
