@@ -129,9 +129,8 @@ fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Resul
         return listing::json_line(&shell.out, &Line { time, event: word, path, zxid, data, base64 });
     }
     let time = Zoned::now().strftime("%Y-%m-%d %H:%M:%S.%3f").to_string();
-    let missed = "changes may be missing here: the connection was lost, or there were too many";
     let rest = match event.kind {
-        EventKind::Missed => format!(" {missed}"),
+        EventKind::Missed => " changes may be missing here: the connection was lost, or there were too many".to_owned(),
         EventKind::SessionEnded => " the session is over".to_owned(),
         EventKind::WatchRemoved => " the watch was removed".to_owned(),
         EventKind::NodeCreated
