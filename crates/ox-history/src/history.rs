@@ -38,6 +38,8 @@ pub struct Settings {
     pub unheard_max_ms: i64,
     /// Several servers: none of them decides alone that a session is over.
     pub is_ensemble: bool,
+    /// Followers hand on what observers ask for: who has lost its session hears "bad arguments".
+    pub has_masters: bool,
 }
 
 impl Default for Settings {
@@ -52,6 +54,7 @@ impl Default for Settings {
             delay_max_ms: 0,
             unheard_max_ms: 0,
             is_ensemble: false,
+            has_masters: false,
         }
     }
 }

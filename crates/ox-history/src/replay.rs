@@ -379,6 +379,13 @@ struct Step {
     triggers: Vec<Trigger>,
 }
 
+/// Whether another connection had asked for the session by then.
+fn is_claimed(history: &History, conn: usize, entry: &Logged) -> bool {
+    let others = history.connections.iter().enumerate().filter(|(other, _)| *other != conn);
+    let mut claims = others.filter(|(_, other)| other.asked == entry.session && other.is_proven);
+    claims.any(|(_, other)| entry.applied.is_none_or(|applied| other.opened <= applied))
+}
+
 fn stamp(entry: &Logged) -> Stamp {
     Stamp { zxid: entry.zxid, time_ms: entry.time_ms, session: entry.session }
 }
@@ -401,6 +408,14 @@ fn step(
         (_, Some((conn, request))) => {
             let op = &history.connections[conn].requests[request].op;
             let ids = proven[conn].at(request);
+            if let LoggedTxn::Error { err } = entry.txn
+                && history.settings.has_masters
+                && [ErrorCode::BadArguments, ErrorCode::SessionMoved].map(ErrorCode::code).contains(&err)
+                && is_claimed(history, conn, entry)
+            {
+                let answer = Answer::error(err);
+                return Ok(Step { txn: Some(entry.txn.clone()), answer: Some(answer), triggers: Vec::new() });
+            }
             if entry.txn.has_moved() && *op == Op::CloseSession {
                 let answer = Answer::error(ErrorCode::SessionMoved.code());
                 return Ok(Step { txn: Some(entry.txn.clone()), answer: Some(answer), triggers: Vec::new() });
