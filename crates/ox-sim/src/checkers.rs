@@ -10,6 +10,8 @@ pub(crate) mod equality;
 pub(crate) mod leaders;
 pub(crate) mod liveness;
 pub(crate) mod log_on_disk;
+pub(crate) mod promptness;
+pub(crate) mod quorums;
 pub(crate) mod restorable;
 pub(crate) mod unheard;
 pub(crate) mod watch_residue;

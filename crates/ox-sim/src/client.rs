@@ -187,6 +187,9 @@ impl Client {
                 return;
             }
             self.budget -= 1;
+            if env.dice.chance(env.plan.sync_per_mille) {
+                self.request(env, Side::Main, Op::Sync { path: "/a".to_owned() });
+            }
             let op = self.draw(env);
             self.request(env, Side::Main, op);
         }

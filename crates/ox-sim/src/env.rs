@@ -1,5 +1,7 @@
 //! What everybody in the world uses: the clock, the dice, the plan of what happens next, the record of what did.
 
+use crate::checkers::promptness::Looks;
+use crate::checkers::quorums::Agreed;
 use crate::dice::Dice;
 use crate::engine::Hands;
 use crate::event::{Event, Who};
@@ -29,6 +31,10 @@ pub(crate) struct Env {
     pub(crate) links: Vec<Link>,
     pub(crate) net: Net,
     pub(crate) journal: Journal,
+    /// What was seen of servers lately.
+    pub(crate) looks: Looks,
+    /// What was said to be agreed on, and not looked at yet.
+    pub(crate) agreed: Vec<Agreed>,
     /// Who was established as leader of which epoch.
     pub(crate) leaders: BTreeMap<i64, Who>,
     pub(crate) history: History,
@@ -52,6 +58,8 @@ impl Env {
             links: Vec::new(),
             net: Net::default(),
             journal: Journal::default(),
+            looks: Looks::default(),
+            agreed: Vec::new(),
             leaders: BTreeMap::new(),
             history: History::default(),
             trace: Trace::new(is_verbose),

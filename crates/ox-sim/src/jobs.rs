@@ -187,6 +187,7 @@ impl World {
                     return env.fail(Kind::Recovery, format!("server {} is empty", who.server));
                 }
                 *track = Track::default();
+                server.was_lost = true;
             }
             Standing::Quarantined(quarantine) => {
                 env.note(format_args!("server {} is in quarantine: {}", who.server, quarantine.reason));
@@ -195,6 +196,7 @@ impl World {
                     return env.fail(Kind::Recovery, format!("server {}: {}", who.server, quarantine.reason));
                 }
                 *track = Track { epochs: track.epochs, ..Track::default() };
+                server.was_lost = true;
             }
         }
         (track.epochs, track.epochs_begun) = (epochs, epochs);

@@ -85,6 +85,9 @@ marks! {
     stalled_leaders, "leaders that gave up because their disk hung";
     used_up_epochs, "leaders that gave up because their epoch had no more numbers";
     wires_cut, "connections between servers that broke";
+    observed_followers, "observers that came to a follower";
+    deposed, "leaders that were cut off and did not hear of it";
+    looks, "moments at which servers were asked when they had heard of each other";
     moved, "sessions that moved to another server";
     probes, "writes that succeeded after everything had healed";
 }

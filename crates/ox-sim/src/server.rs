@@ -15,6 +15,7 @@ pub(crate) use log::Report;
 
 use crate::event::Job;
 use ox_history::Time;
+use ox_proto::Zxid;
 use ox_store::disk::SimDisk;
 use process::Process;
 
@@ -48,6 +49,10 @@ pub(crate) struct Server {
     pub(crate) was_full: bool,
     /// Its files were damaged once.
     pub(crate) was_damaged: bool,
+    /// It has once started without what its disk had reported.
+    pub(crate) was_lost: bool,
+    /// What its disk had reported when it was last asked as leader, and since when.
+    pub(crate) stuck: Option<(Zxid, Time)>,
     /// Its disk does nothing before.
     pub(crate) hung_until: Time,
     /// How much slower than planned its disk is, until when.
@@ -70,6 +75,8 @@ impl Server {
             is_full: false,
             was_full: false,
             was_damaged: false,
+            was_lost: false,
+            stuck: None,
             hung_until: Time(0),
             slow_disk: (1, Time(0)),
             cuts_before_sync: None,

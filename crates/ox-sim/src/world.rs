@@ -1,5 +1,6 @@
 //! Servers, clients, and what lies between them.
 
+use crate::checkers::{promptness, quorums};
 use crate::client::Client;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
@@ -48,6 +49,7 @@ impl World {
         }
         if world.env.plan.is_ensemble() {
             world.env.plan_in(0, Event::Mesh);
+            promptness::plan_next(&mut world.env);
         }
         for number in 0..clients {
             let client = Client::new(number, &mut world.env);
@@ -110,6 +112,7 @@ impl World {
             }
             Event::Wake(_, who) => who.and_then(|who| self.frozen(who)),
             Event::Arrive(..) | Event::Client(..) | Event::End(..) | Event::Fault(_) | Event::Heal => None,
+            Event::Look => None,
             Event::Dialed(_) | Event::Wired(..) | Event::Noted(..) | Event::Mesh | Event::Unmesh(..) => None,
             Event::Job(Job::Start(_)) => None,
         }
@@ -127,6 +130,7 @@ impl World {
             Event::Replica(who) => {
                 if let Some(Alive { process, track, env }) = self.alive(who) {
                     process.replica_step(env, track, who);
+                    quorums::check(self);
                 }
             }
             Event::Idle(who) => {
@@ -137,6 +141,7 @@ impl World {
             Event::Client(number, token) => self.clients[number].on_time(&mut self.env, token),
             Event::End(who, end) => self.end(who, end),
             Event::Fault(fault) => faults::strike(self, fault),
+            Event::Look => promptness::look(self),
             Event::Heal => faults::heal(self),
             Event::Dialed(wire) => self.on_dialed(wire),
             Event::Wired(wire, side) => self.on_wired(wire, side),
@@ -331,6 +336,7 @@ fn settings(plan: &Plan) -> Settings {
         delay_max_ms: slowest_us / 1000,
         unheard_max_ms: if plan.is_ensemble() { unheard_max_ms(plan, slowest_us) } else { 0 },
         is_ensemble: plan.is_ensemble(),
+        has_masters: plan.observer_masters && plan.is_ensemble(),
         ..Settings::default()
     }
 }

@@ -199,6 +199,11 @@ impl Process {
         self.frozen_until = self.frozen_until.max(until);
     }
 
+    /// Since when nothing has kept it from running.
+    pub(crate) fn ran_since(&self) -> Time {
+        self.frozen_until.max(self.stalled.1).max(self.started)
+    }
+
     /// When it goes on, if it does not run now.
     pub(crate) fn frozen(&self, now: Time) -> Option<Time> {
         (now < self.frozen_until).then_some(self.frozen_until)
@@ -260,7 +265,11 @@ fn peer_settings(plan: &Plan, who: Who) -> PeerSettings {
         configs: Configs::fixed(ensemble.expect("a plan has voters")),
         timing: Timing { tick_ms, init_ticks, sync_ticks },
         election: ElectionSettings { longest_wait_ms: plan.election_wait_ms, ..ElectionSettings::default() },
-        options: PeerOptions::default(),
+        options: PeerOptions {
+            serves_observers: plan.observer_masters,
+            observer_rest_ms: tick_ms,
+            ..PeerOptions::default()
+        },
     }
 }
 
