@@ -757,6 +757,7 @@ impl Replica {
         let asked = if let Some(Origin::Request(conn)) = origin { Some(*conn) } else { None };
         let owner = self.sessions.remove(session);
         self.relayed.homes.remove(&session);
+        self.local.note_end(session);
         self.addresses.end(session);
         for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {
             if self.conns.get(conn).is_some_and(|conn| conn.active) {
