@@ -3,6 +3,7 @@
 pub(crate) mod acked_is_durable;
 pub(crate) mod apply_order;
 pub(crate) mod claims;
+pub(crate) mod configs;
 pub(crate) mod digest;
 pub(crate) mod disk_error;
 pub(crate) mod ephemerals;

@@ -14,8 +14,10 @@ use crate::queue::Queue;
 use crate::server::Journal;
 use crate::trace::Trace;
 use ox_history::{History, Time};
+use ox_proto::ensemble::Ensemble;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// A slow disk takes no longer for one call.
 const DISK_DELAY_US_MAX: i64 = 2_000_000;
@@ -35,6 +37,8 @@ pub(crate) struct Env {
     pub(crate) looks: Looks,
     /// What was said to be agreed on, and not looked at yet.
     pub(crate) agreed: Vec<Agreed>,
+    /// Every configuration that was in force somewhere.
+    pub(crate) configs: BTreeMap<i64, Arc<Ensemble>>,
     /// Who was established as leader of which epoch.
     pub(crate) leaders: BTreeMap<i64, Who>,
     pub(crate) history: History,
@@ -60,6 +64,7 @@ impl Env {
             journal: Journal::default(),
             looks: Looks::default(),
             agreed: Vec::new(),
+            configs: BTreeMap::new(),
             leaders: BTreeMap::new(),
             history: History::default(),
             trace: Trace::new(is_verbose),

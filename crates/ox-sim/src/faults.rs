@@ -266,7 +266,9 @@ fn hang_disk(world: &mut World, number: usize) {
     let ms = world.env.dice.between(50, 20_000);
     world.env.note(format_args!("the disk of {number} hangs for {ms} ms"));
     world.env.marks.hung_disks += 1;
-    world.servers[number].hung_until = Time(world.env.now.0 + ms * 1000);
+    let server = &mut world.servers[number];
+    server.hung_until = Time(world.env.now.0 + ms * 1000);
+    server.hangs_end = server.hangs_end.max(server.hung_until);
 }
 
 fn break_wire(world: &mut World) {

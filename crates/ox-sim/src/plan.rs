@@ -90,6 +90,10 @@ pub struct Plan {
 
     /// Followers serve observers.
     pub observer_masters: bool,
+    /// New sessions are known to their server only, until they want an ephemeral node.
+    pub local_sessions: bool,
+    /// How often one of the clients asks for another ensemble, in a thousand actions; 0 is a fixed one.
+    pub change_per_mille: u32,
     /// How many transactions an epoch has numbers for; 0 is as many as there are.
     pub epoch_txns: u32,
     /// `snapshotSizeFactor`: how large a stored history may be beside a snapshot to be sent in its place.
@@ -250,6 +254,8 @@ impl Plan {
             election_wait_ms: 60_000,
             commit_log: 500,
             observer_masters: false,
+            local_sessions: false,
+            change_per_mille: 0,
             epoch_txns: 0,
             size_factor: 0.33,
             net_delay_us: 2_000,
@@ -312,6 +318,11 @@ impl Plan {
     /// Servers there are.
     pub fn servers(&self) -> usize {
         self.voters + self.observers
+    }
+
+    /// Whether the ensemble can change.
+    pub fn is_dynamic(&self) -> bool {
+        0 < self.change_per_mille && self.is_ensemble()
     }
 
     /// Whether servers have to agree with others.
@@ -446,6 +457,12 @@ impl Plan {
         self.sync_per_mille = *dice.pick(&[0, 0, 100, 400]);
         self.settle_per_mille = *dice.pick(&[0, 100, 500, 1000]);
         self.epoch_txns = *dice.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 30, 100]);
+        self.local_sessions = dice.chance(150);
+        if dice.chance(200) {
+            self.change_per_mille = *dice.pick(&[30, 150, 400]);
+            // Whoever is struck may be needed.
+            self.damage_ms = 0;
+        }
     }
 
     fn draw_faults(&mut self, dice: &mut Dice) {

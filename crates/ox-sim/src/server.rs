@@ -1,5 +1,6 @@
 //! A simulated server: a disk that outlives its processes, and what an observer knows about both.
 
+pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
@@ -55,6 +56,8 @@ pub(crate) struct Server {
     pub(crate) stuck: Option<(Zxid, Time)>,
     /// Its disk does nothing before.
     pub(crate) hung_until: Time,
+    /// A call that was under way while it hung may end then.
+    pub(crate) hangs_end: Time,
     /// How much slower than planned its disk is, until when.
     pub(crate) slow_disk: (i64, Time),
     /// Power goes before what is written next is synced.
@@ -78,6 +81,7 @@ impl Server {
             was_lost: false,
             stuck: None,
             hung_until: Time(0),
+            hangs_end: Time(0),
             slow_disk: (1, Time(0)),
             cuts_before_sync: None,
         }

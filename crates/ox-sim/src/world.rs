@@ -5,14 +5,17 @@ use crate::client::Client;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::faults::{self, Fault};
+use crate::jobs::SUPER;
 use crate::link::{LinkId, Way};
 use crate::net::{Side, WireId};
 use crate::plan::Plan;
+use crate::server::config;
 use crate::server::member::PeerInput;
 use crate::server::process::Process;
 use crate::server::{Server, Track};
 use ox_history::{Settings, Time};
 use ox_store::disk::Keep;
+use ox_tree::auth::digest_id;
 use ox_zab::Link as ElectionLink;
 use std::path::Path;
 
@@ -44,6 +47,9 @@ impl World {
         for (number, server) in world.servers.iter().enumerate() {
             if world.env.plan.is_ensemble() {
                 server.disk.install(Path::new("/data/initialize"), b"");
+            }
+            if world.env.plan.is_dynamic() {
+                config::install(&server.disk, &world.env.plan);
             }
             world.env.queue.plan(Time(0), Event::Job(Job::Start(number)));
         }
@@ -146,8 +152,8 @@ impl World {
             Event::Dialed(wire) => self.on_dialed(wire),
             Event::Wired(wire, side) => self.on_wired(wire, side),
             Event::Noted(from, to) => {
-                if let Some(note) = self.env.net.take_note(from, to) {
-                    self.tell(to, PeerInput::Note(from, note));
+                if let Some((note, config)) = self.env.net.take_note(from, to) {
+                    self.tell(to, PeerInput::Note(from, note, config));
                 }
             }
             Event::Mesh => self.mesh(),
@@ -335,6 +341,10 @@ fn settings(plan: &Plan) -> Settings {
         never_used_ms: plan.never_used_ms,
         delay_max_ms: slowest_us / 1000,
         unheard_max_ms: if plan.is_ensemble() { unheard_max_ms(plan, slowest_us) } else { 0 },
+        is_dynamic: plan.is_dynamic(),
+        local_sessions: plan.local_sessions,
+        reconfig_enabled: plan.is_dynamic(),
+        super_id: plan.is_dynamic().then(|| digest_id(SUPER)),
         is_ensemble: plan.is_ensemble(),
         has_masters: plan.observer_masters && plan.is_ensemble(),
         ..Settings::default()

@@ -26,7 +26,7 @@ pub(crate) fn check(process: &Process, env: &Env, track: &Track, who: Who, effec
         Effect::Notify(to, note)
             if note.state == PeerState::Looking
                 && note.vote.leader == server_id(who.server)
-                && *to <= server_id(env.plan.voters - 1) =>
+                && process.replica.as_peer().is_some_and(|peer| peer.configs().quorums().is_voter(*to)) =>
         {
             let vote = note.vote;
             let claims_nothing = vote.zxid == Zxid(-1) || vote.epoch == i64::MIN;

@@ -111,7 +111,7 @@ fn healing_us(plan: &Plan) -> i64 {
 
 /// How long it takes until what one server has applied has reached another one.
 fn reaching_us(plan: &Plan) -> i64 {
-    i64::from(plan.tick_ms) * 1000 + 1_000_000 + slack_us(plan)
+    i64::from(plan.tick_ms) * 1000 + 3_000_000 + slack_us(plan)
 }
 
 fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
@@ -121,7 +121,8 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
     let serve = processes().all(|process| process.replica.is_serving()) && processes().count() == servers.len();
     if !serve {
         env.looks.applied.clear();
-        let since = processes().map(Process::ran_since).fold(healed, Time::max);
+        let hung = servers.iter().map(|server| server.hangs_end);
+        let since = processes().map(Process::ran_since).chain(hung).fold(healed, Time::max);
         let since = env.looks.whole.take().map_or(since, |_| env.now);
         env.looks.healed = Some(since);
         if healing_us(&env.plan) < env.now.0 - since.0 {
@@ -140,7 +141,8 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
     }
     if let Some((at, zxid)) = env.looks.applied.front().copied().filter(|(at, _)| *at <= due) {
         let behind = servers.iter().position(|server| {
-            let is_behind = |process: &Process| process.state.last_zxid() < zxid && process.member.serves_since < at;
+            let may_be = |process: &Process| server.hangs_end.max(process.member.serves_since) < at;
+            let is_behind = |process: &Process| process.state.last_zxid() < zxid && may_be(process);
             server.process.as_ref().is_some_and(is_behind)
         });
         if let Some(behind) = behind {

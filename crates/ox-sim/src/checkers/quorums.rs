@@ -11,15 +11,15 @@ use crate::server::Server;
 use crate::server::member::number;
 use crate::world::World;
 use ox_proto::{ServerId, Zxid};
-use ox_zab::{Epoch, Quorums};
+use ox_zab::{Epoch, Quorum};
 
 /// Something that servers have agreed on, as one of them says.
 #[derive(Clone, Debug)]
 pub(crate) enum Agreed {
     /// It leads this epoch.
-    Leader(Who, Epoch, Quorums),
+    Leader(Who, Epoch, Quorum),
     /// This transaction, and all before it.
-    Shown(Zxid, Quorums),
+    Shown(Zxid, Quorum),
 }
 
 /// Judges everything that was said since the last time.
@@ -34,22 +34,22 @@ pub(crate) fn check(world: &mut World) {
 
 fn judge(env: &Env, servers: &[Server], agreed: &Agreed) -> Result<(), Finding> {
     match agreed {
-        Agreed::Leader(who, epoch, quorums) => {
+        Agreed::Leader(who, epoch, quorum) => {
             let has = |server: &Server| epoch.0 <= i64::from(server.track.epochs.current);
-            if is_reached(servers, quorums, has) {
+            if is_reached(servers, quorum, has) {
                 return Ok(());
             }
             let detail = format!("server {} leads epoch {epoch}, which is not that of a quorum", who.server);
             Err(Finding::new(Kind::NoQuorum, detail))
         }
-        Agreed::Shown(zxid, quorums) => {
+        Agreed::Shown(zxid, quorum) => {
             let has = |server: &Server| {
                 let track = &server.track;
                 let holds = *zxid <= track.synced && env.journal.contains(track.last, *zxid);
                 // Where a history begins with the start of an epoch, what is before it is not known.
                 holds || (track.last.counter() == 0 && *zxid <= track.last)
             };
-            if is_reached(servers, quorums, has) {
+            if is_reached(servers, quorum, has) {
                 return Ok(());
             }
             Err(Finding::new(Kind::NoQuorum, format!("{zxid} is shown, and not held by a quorum")))
@@ -58,7 +58,7 @@ fn judge(env: &Env, servers: &[Server], agreed: &Agreed) -> Result<(), Finding> 
 }
 
 /// Whether a quorum agrees. Who has lost what it had is believed to have had it.
-fn is_reached(servers: &[Server], quorums: &Quorums, has: impl Fn(&Server) -> bool) -> bool {
+fn is_reached(servers: &[Server], quorum: &Quorum, has: impl Fn(&Server) -> bool) -> bool {
     let agrees = |id: ServerId| servers.get(number(id)).is_none_or(|server| server.was_lost || has(server));
-    quorums.are_reached(agrees)
+    quorum.is_reached(agrees)
 }

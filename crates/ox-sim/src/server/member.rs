@@ -4,14 +4,16 @@ use super::log::Work;
 use super::process::Process;
 use super::{Report, Track};
 use crate::checkers::quorums::Agreed;
-use crate::checkers::{Finding, claims, leaders};
+use crate::checkers::{Finding, claims, configs, leaders};
 use crate::env::Env;
 use crate::event::{Event, Job, Who};
 use crate::net::WireId;
+use crate::server::config::ConfigChange;
 use crate::server::journal::Change;
 use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::quorum::PacketReader;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
@@ -22,10 +24,11 @@ use ox_zab::{
     ServerId, Side,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// What peers say and do.
 pub(crate) enum PeerInput {
-    Note(usize, Notification),
+    Note(usize, Notification, Option<Arc<Ensemble>>),
     Election(usize, Link),
     Dialed(Option<WireId>),
     Link(WireId),
@@ -64,6 +67,8 @@ pub(crate) struct Member {
     pub(crate) reports: VecDeque<Report>,
     plugs: BTreeMap<WireId, Plug>,
     pub(crate) is_listening: bool,
+    /// The configuration in force, if that can change.
+    pub(crate) ensemble: Option<Arc<Ensemble>>,
     /// Stored histories that are looked for: what learners have, and what is in memory.
     look_ups: BTreeMap<LinkId, (Zxid, Zxid)>,
     found: BTreeMap<LinkId, Box<StoredHistory>>,
@@ -108,6 +113,7 @@ impl Process {
         env.note(format_args!("replica: the disk has done {done:?}"));
         if let Some(left) = left {
             self.state = *left;
+            self.show_config(env);
         }
         self.replica.on_done(now, done);
         let wires: Vec<WireId> = self.member.plugs.keys().copied().collect();
@@ -119,8 +125,11 @@ impl Process {
     pub(super) fn take_peer_input(&mut self, env: &mut Env, track: &mut Track, who: Who, input: PeerInput) {
         let now = self.now(env);
         match input {
-            PeerInput::Note(from, note) => {
+            PeerInput::Note(from, note, config) => {
                 env.note(format_args!("peer {}: {from} says {note:?}", who.server));
+                if let Some(config) = config {
+                    self.replica.on_config(now, server_id(from), config);
+                }
                 self.replica.on_notification(now, server_id(from), note);
             }
             PeerInput::Election(peer, link) => {
@@ -292,7 +301,7 @@ impl Process {
         match effect {
             Effect::Notify(to, note) => {
                 env.note(format_args!("peer {}: tells {to} {note:?}", who.server));
-                env.notify(who.server, number(to), note);
+                env.notify(who.server, number(to), (note, self.member.ensemble.clone()));
             }
             Effect::Dial(leader) => {
                 env.note(format_args!("peer {}: dials {leader}", who.server));
@@ -337,7 +346,17 @@ impl Process {
                 env.note(format_args!("peer {}: looks for a leader", who.server));
                 self.member.is_listening = false;
             }
-            Effect::Seen(_) | Effect::Activate(..) => unreachable!("configurations are fixed here"),
+            Effect::Seen(ensemble) => {
+                let in_force = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
+                let is_newer = in_force < ensemble.version();
+                let change = if is_newer { ConfigChange::Proposed(ensemble) } else { ConfigChange::Kept };
+                self.write_config(env, who, change);
+            }
+            Effect::Activate(ensemble, leader) => {
+                env.note(format_args!("peer {}: {:x} is in force, {leader:?} leads", who.server, ensemble.version()));
+                env.marks.configs += 1;
+                self.activate(env, who, ensemble);
+            }
             Effect::Append(_)
             | Effect::Commit(_)
             | Effect::Stage(_)
@@ -347,6 +366,33 @@ impl Process {
             | Effect::FromLeader(_)
             | Effect::Synced(_) => unreachable!("the replica does that"),
         }
+    }
+
+    /// Puts the configuration where clients can read it.
+    pub(crate) fn show_config(&mut self, env: &Env) {
+        let now = self.now(env);
+        if let Some(ensemble) = &self.member.ensemble {
+            self.state.set_config(&ensemble.to_string(), ensemble.version(), now.wall_ms);
+        }
+    }
+
+    /// A configuration is in force from now on.
+    fn activate(&mut self, env: &mut Env, who: Who, ensemble: Arc<Ensemble>) {
+        if let Err(finding) = configs::check(env, &ensemble) {
+            return finding.report(env);
+        }
+        self.member.ensemble = Some(Arc::clone(&ensemble));
+        if !self.replica.is_serving() {
+            self.show_config(env); // who serves gets it with its transaction, and its clients the event
+        }
+        let pending = self.replica.as_peer().and_then(|peer| peer.configs().pending());
+        let pending = pending.filter(|pending| ensemble.version() < pending.version()).cloned();
+        self.write_config(env, who, ConfigChange::Committed(ensemble, pending));
+    }
+
+    fn write_config(&mut self, env: &mut Env, who: Who, change: ConfigChange) {
+        self.log_queue.push_back(Work::Config(change));
+        self.wake_log(env, who);
     }
 
     fn send(&mut self, env: &mut Env, who: Who, id: WireId, bytes: &[u8]) {
@@ -417,6 +463,7 @@ impl Process {
         let mut frozen = None;
         if let DiskJob::Install(_) = job {
             self.state = self.replica.take_staged().expect("a state was staged");
+            self.show_config(env);
             frozen = Some(self.state.freeze());
         }
         track.begin(job);
@@ -436,7 +483,7 @@ impl Process {
                 if let Err(finding) = leaders::check(env, track, who, epoch) {
                     return finding.report(env);
                 }
-                env.agreed.push(Agreed::Leader(who, epoch, peer.configs().quorums().clone()));
+                env.agreed.push(Agreed::Leader(who, epoch, peer.configs().quorums().committed.clone()));
             }
         }
         let serves = self.replica.is_serving();
@@ -465,7 +512,7 @@ impl Process {
         if before < last
             && let Some(peer) = self.replica.as_peer()
         {
-            env.agreed.push(Agreed::Shown(last, peer.configs().quorums().clone()));
+            env.agreed.push(Agreed::Shown(last, peer.configs().quorums().committed.clone()));
         }
     }
 }
