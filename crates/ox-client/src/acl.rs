@@ -18,16 +18,31 @@
 pub use ox_proto::acl::{Acl, perms};
 
 /// Everybody may do everything.
+///
+/// ```
+/// use ox_client::acl::{self, perms};
+/// assert_eq!((acl::open()[0].perms, &*acl::open()[0].scheme), (perms::ALL, "world"));
+/// ```
 pub fn open() -> Vec<Acl> {
     vec![Acl::new(perms::ALL, "world", "anyone")]
 }
 
 /// Everybody may read.
+///
+/// ```
+/// use ox_client::acl::{self, perms};
+/// assert_eq!(acl::read_only()[0].perms, perms::READ);
+/// ```
 pub fn read_only() -> Vec<Acl> {
     vec![Acl::new(perms::READ, "world", "anyone")]
 }
 
 /// Whoever the creator has [proven](crate::Client::add_auth) to be may do everything, others nothing.
+///
+/// ```
+/// use ox_client::{CreateMode, CreateOptions, acl};
+/// let options = CreateOptions::new(CreateMode::Persistent).with_acl(acl::creator());
+/// ```
 pub fn creator() -> Vec<Acl> {
     vec![Acl::new(perms::ALL, "auth", "")]
 }

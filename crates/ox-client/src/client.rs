@@ -16,6 +16,7 @@ pub(crate) use shared::Shared;
 use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::feed::Feed;
+use crate::notice::Notices;
 use crate::retry::RetryPolicy;
 use crate::servers;
 use crate::state::{SessionTicket, State, States};
@@ -79,6 +80,12 @@ impl Client {
     }
 
     /// Settings for a new client.
+    ///
+    /// ```
+    /// use ox_client::Client;
+    /// let builder = Client::builder().servers("zk1:2181")?;
+    /// # Ok::<(), ox_client::Error>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -124,14 +131,55 @@ impl Client {
     }
 
     /// All states from now on, beginning with the current one.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_client::State;
+    /// let mut states = client.states();
+    /// while let Some(state) = states.next().await {
+    ///     match state {
+    ///         State::Suspended { lost_after } => println!("stop before {lost_after:?}"),
+    ///         state => println!("{state:?}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn states(&self) -> States {
         let feed = Arc::new(Feed::new());
         self.shared().subscribe(&feed);
         States::new(feed)
     }
 
+    /// Everything the session learns from now on, states and events in one order, beginning with the current state. For
+    /// tools that show or log it; applications are better off with the watches they have set.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// use ox_client::{Client, CreateMode, EventKind, Notice, State};
+    /// let client = Client::connect(&server.address().to_string()).await?;
+    /// let mut notices = client.notices();
+    /// assert_eq!(notices.next().await, Some(Notice::State(State::Connected)));
+    /// let (_, watch) = client.exists_and_watch("/a").await?;
+    /// client.create("/a", b"", CreateMode::Persistent).await?;
+    /// let Some(Notice::Event(event)) = notices.next().await else { panic!("an event") };
+    /// assert_eq!((event.kind, event.path.as_str()), (EventKind::NodeCreated, "/a"));
+    /// # drop(watch);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn notices(&self) -> Notices {
+        Notices::new(Arc::clone(self.shared()))
+    }
+
     /// The moment from which the session must be assumed lost unless the client hears from a server again. It moves on
-    /// with every answer.
+    /// with every answer of a server that takes writes.
+    ///
+    /// **Limits.** A follower answers by itself, and tells its leader with the next ping of theirs. One that is cut off from its
+    /// leader needs up to `syncLimit` ticks to notice; what it answers meanwhile, the leader does not know. Whoever must
+    /// be certain protects what is written by a fencing token, such as the `czxid` of a node that is held.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -187,6 +235,19 @@ impl Client {
 
     /// Ends the client, but not the session: whoever gets the ticket can [go on](Builder::resume) with it before it
     /// expires. `None` when there is no session.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let ticket = client.detach().expect("there is a session");
+    /// assert!(client.exists("/").await.unwrap_err().is_final());
+    /// let again = ox_client::Client::builder().servers(&server.address().to_string())?.resume(ticket).connect().await?;
+    /// assert_eq!(again.session().unwrap().id, ticket.id);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn detach(&self) -> Option<SessionTicket> {
         let ticket = self.session();
         self.shared().change(|session, _, effects| session.abandon(effects));

@@ -22,6 +22,8 @@ pub(crate) enum Effect<W, S> {
     End(S, Event),
     /// The session has changed.
     State(Phase),
+    /// Behind the events of a notification: what it was, for those who listen to all of them.
+    Heard(Event),
 }
 
 /// What the application is told about the session. Times are those of the driver's clock.

@@ -33,6 +33,19 @@ struct Inner {
 }
 
 /// The cause of an [`Error`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ox_server::Server::ephemeral()?;
+/// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+/// use ox_client::{ErrorCode, ErrorKind};
+/// let error = client.get("/nothing").await.unwrap_err();
+/// assert_eq!(error.kind(), &ErrorKind::Refused(ErrorCode::NoNode));
+/// assert_eq!(client.get("no path").await.unwrap_err().kind(), &ErrorKind::InvalidPath);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -75,12 +88,26 @@ pub enum ErrorKind {
 }
 
 /// What became of an operation that failed.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::{Outcome, Version};
+/// match client.set("/n", b"1", Version::Any).await {
+///     Err(error) if error.outcome() == Outcome::Unknown => {
+///         client.settle().await?; // what is read now is final
+///         println!("{:?}", client.get("/n").await?.data);
+///     }
+///     done => drop(done?),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It had no effect, and never will have one.
     DidNotHappen,
-    /// It may have been executed, or still be: the answer is lost. Whoever wants to know sends another write, an empty
-    /// [`Multi`](crate::Multi) for example: what is read behind its answer is final.
+    /// It may have been executed, or still be: the answer is lost. What is read behind [`Client::settle`](crate::Client::settle) is
+    /// final.
     Unknown,
 }
 
@@ -116,11 +143,28 @@ impl Error {
     }
 
     /// The cause.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let error = client.get("/nothing").await.unwrap_err();
+    /// println!("{:?}", error.kind());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
     /// The code of the protocol, where there is one.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_client::ErrorCode;
+    /// let error = client.get("/nothing").await.unwrap_err();
+    /// assert_eq!(error.code(), Some(ErrorCode::NoNode));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn code(&self) -> Option<ErrorCode> {
         match &self.0.kind {
             ErrorKind::Refused(code) => Some(*code),
@@ -139,31 +183,89 @@ impl Error {
 
     /// Whether the same operation may succeed later, in the same session. A write whose [`Error::outcome`] is unknown
     /// may have happened already.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let error = client.get("/nothing").await.unwrap_err();
+    /// assert!(!error.is_retriable());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_retriable(&self) -> bool {
         matches!(self.0.kind, ErrorKind::ConnectionLoss | ErrorKind::Refused(ErrorCode::ThrottledOp))
     }
 
     /// Whether the session is gone, so that only a new client helps.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// client.close().await?;
+    /// let error = client.get("/nothing").await.unwrap_err();
+    /// assert!(error.is_final());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_final(&self) -> bool {
         matches!(self.0.kind, ErrorKind::SessionExpired | ErrorKind::AuthFailed | ErrorKind::Closed)
     }
 
     /// What became of the operation.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_client::Outcome;
+    /// let error = client.get("/nothing").await.unwrap_err();
+    /// assert_eq!(error.outcome(), Outcome::DidNotHappen);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn outcome(&self) -> Outcome {
         self.0.outcome
     }
 
     /// Which operation of a [`Multi`](crate::Multi) failed, counted from 0.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let mut multi = client.multi();
+    /// multi.check("/", ox_client::Version::Any);
+    /// multi.check("/nothing", ox_client::Version::Any);
+    /// assert_eq!(multi.commit().await.unwrap_err().failed_at(), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn failed_at(&self) -> Option<usize> {
         self.0.at
     }
 
     /// The node it was about.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let error = client.get("/nothing").await.unwrap_err();
+    /// assert_eq!(error.path(), Some("/nothing"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
     }
 
     /// The operation.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let error = client.get("/nothing").await.unwrap_err();
+    /// assert_eq!(error.operation(), "get");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn operation(&self) -> &'static str {
         self.0.op
     }

@@ -4,6 +4,21 @@ use ox_proto::Zxid;
 use ox_proto::event::EventType;
 
 /// What an [`Event`] is about.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::{EventKind, WatchMode};
+/// let mut events = client.watch("/app", WatchMode::PersistentRecursive).await?;
+/// while let Some(event) = events.next().await {
+///     match event.kind {
+///         EventKind::Missed => println!("read everything again"),
+///         EventKind::NodeDeleted => println!("{} is gone", event.path),
+///         kind => println!("{kind:?} {}", event.path),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -25,6 +40,19 @@ pub enum EventKind {
 }
 
 /// Something happened to a watched node, or to the watch.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ox_server::Server::ephemeral()?;
+/// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+/// let (_, watch) = client.exists_and_watch("/a").await?;
+/// let created = client.create("/a", b"", ox_client::CreateMode::Persistent).await?;
+/// let event = watch.await;
+/// assert_eq!((event.path.as_str(), event.zxid), ("/a", Some(created.stat.czxid)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// What happened.

@@ -12,6 +12,16 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 /// The place of an operation in a multi; it finds its result.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::{Slot, Stat, Version};
+/// let mut multi = client.multi();
+/// let slot: Slot<Stat> = multi.set("/a", b"1", Version::Any);
+/// println!("{}", multi.commit().await?.get(slot).version);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Slot<T> {
     at: usize,
@@ -92,6 +102,16 @@ fn results<'a>(name: &'static str, reply: &'a Reply, count: usize) -> Result<Vec
 }
 
 /// Writes that happen together or not at all; see [`Client::multi`].
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut multi = client.multi();
+/// multi.delete("/a", ox_client::Version::Any);
+/// multi.delete("/b", ox_client::Version::Any);
+/// multi.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing happens before `commit`"]
 pub struct Multi(List);
@@ -156,6 +176,15 @@ impl Client {
 
 impl Multi {
     /// Creates a node.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut multi = client.multi();
+    /// multi.create("/a", b"", ox_client::CreateMode::Persistent);
+    /// multi.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn create(&mut self, path: &str, data: impl Data, options: impl Into<CreateOptions>) -> Slot<Created> {
         let options = options.into();
         self.0.push("create", path, |out, path| {
@@ -165,6 +194,15 @@ impl Multi {
     }
 
     /// Changes a node's data.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut multi = client.multi();
+    /// multi.set("/a", b"1", 7);
+    /// multi.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set(&mut self, path: &str, data: impl Data, version: impl Into<Version>) -> Slot<Stat> {
         let version = version.into().code();
         self.0.push("set", path, |out, path| {
@@ -173,12 +211,31 @@ impl Multi {
     }
 
     /// Deletes a node.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut multi = client.multi();
+    /// multi.delete("/a", 7);
+    /// multi.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete(&mut self, path: &str, version: impl Into<Version>) -> Slot<()> {
         let version = version.into().code();
         self.0.push("delete", path, |out, path| MultiOp::Delete(PathVersion { path: Some(path), version }).put(out))
     }
 
     /// Fails unless a node has this version.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut multi = client.multi();
+    /// multi.check("/epoch", 7);
+    /// multi.set("/a", b"1", ox_client::Version::Any);
+    /// multi.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn check(&mut self, path: &str, version: impl Into<Version>) -> Slot<()> {
         let version = version.into().code();
         self.0.push("check", path, |out, path| MultiOp::Check(PathVersion { path: Some(path), version }).put(out))
@@ -186,6 +243,19 @@ impl Multi {
 
     /// Does all of it, or nothing: then the error is that of the operation that failed, and
     /// [`Error::failed_at`] tells which.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let mut multi = client.multi();
+    /// let slot = multi.create("/a", b"", ox_client::CreateMode::Persistent);
+    /// multi.set("/a", b"1", 0);
+    /// assert_eq!(multi.commit().await?.get(slot).path, "/a");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn commit(mut self) -> Result<MultiResults, Error> {
         let reply = self.0.send("multi", OpCode::Multi).await?;
         let (list, shared) = (&self.0, self.0.client.shared());
@@ -228,6 +298,16 @@ enum Done {
 }
 
 /// What became of a [`Multi`].
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut multi = client.multi();
+/// let slot = multi.set("/a", b"1", ox_client::Version::Any);
+/// let results = multi.commit().await?;
+/// println!("{}", results.get(slot).version);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MultiResults(Vec<Done>);
 
@@ -236,6 +316,17 @@ mod sealed {
 }
 
 /// The results that the operations of a [`Multi`] have.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::{MultiResults, Slot, WriteResult};
+/// fn first<T: WriteResult>(results: &MultiResults, slots: [Slot<T>; 2]) -> &T {
+///     let [slot, _] = slots;
+///     results.get(slot)
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub trait WriteResult: sealed::Sealed + Sized {
     #[doc(hidden)]
     fn of(results: &MultiResults, at: usize) -> Option<&Self>;
@@ -259,6 +350,15 @@ write_results!(Created => Created, Stat => Stat, () => Nothing);
 impl MultiResults {
     /// The result of an operation.
     ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut multi = client.multi();
+    /// let slot = multi.set("/a", b"1", ox_client::Version::Any);
+    /// println!("{}", multi.commit().await?.get(slot).version);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Panics
     /// When the slot is of another multi.
     pub fn get<T: WriteResult>(&self, slot: Slot<T>) -> &T {
@@ -267,24 +367,61 @@ impl MultiResults {
 }
 
 /// Reads of one state; see [`Client::multi_read`].
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut reads = client.multi_read();
+/// let (a, b) = (reads.get("/a"), reads.get("/b"));
+/// let results = reads.send().await?;
+/// println!("{:?} {:?}", results.get(a)?.data, results.get(b)?.data); // of the same moment
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing happens before `send`"]
 pub struct MultiRead(List);
 
 impl MultiRead {
     /// Reads a node.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut reads = client.multi_read();
+    /// let slot = reads.get("/a");
+    /// println!("{:?}", reads.send().await?.get(slot)?.data);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get(&mut self, path: &str) -> Slot<Node> {
         let watch = false;
         self.0.push("get", path, |out, path| MultiOp::GetData(PathWatch { path: Some(path), watch }).put(out))
     }
 
     /// The names of a node's children.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut reads = client.multi_read();
+    /// let slot = reads.children("/");
+    /// println!("{:?}", reads.send().await?.get(slot)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn children(&mut self, path: &str) -> Slot<Vec<String>> {
         let watch = false;
         self.0.push("children", path, |out, path| MultiOp::GetChildren(PathWatch { path: Some(path), watch }).put(out))
     }
 
     /// Reads all of it. Each read succeeds or fails by itself.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut reads = client.multi_read();
+    /// reads.get("/a");
+    /// let results = reads.send().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn send(mut self) -> Result<ReadResults, Error> {
         let reply = self.0.send("multi read", OpCode::MultiRead).await?;
         let results = results("multi read", &reply, self.0.elements.len())?;
@@ -309,10 +446,31 @@ enum Seen {
 }
 
 /// What a [`MultiRead`] found.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut reads = client.multi_read();
+/// let slot = reads.get("/perhaps");
+/// if let Err(error) = reads.send().await?.get(slot) {
+///     println!("{error}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadResults(Vec<Result<Seen, Error>>);
 
 /// The results that the operations of a [`MultiRead`] have.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::{ReadResult, ReadResults, Slot};
+/// fn is_there<T: ReadResult>(results: &ReadResults, slot: Slot<T>) -> bool {
+///     results.get(slot).is_ok()
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub trait ReadResult: sealed::Sealed + Sized {
     #[doc(hidden)]
     fn of(results: &ReadResults, at: usize) -> Option<Result<&Self, Error>>;
@@ -336,6 +494,15 @@ read_results!(Node => Node, Vec<String> => Names);
 
 impl ReadResults {
     /// The result of an operation.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut reads = client.multi_read();
+    /// let slot = reads.get("/a");
+    /// println!("{:?}", reads.send().await?.get(slot)?.data);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Panics
     /// When the slot is of another multi.

@@ -40,11 +40,21 @@ pub enum RetryPolicy {
 
 impl RetryPolicy {
     /// So many times, with pauses from 20 ms up to a second.
+    ///
+    /// ```
+    /// let builder = ox_client::Client::builder().retry(ox_client::RetryPolicy::times(3));
+    /// ```
     pub fn times(retries: u32) -> Self {
         Self::Times { retries, pause: Duration::from_millis(20) }
     }
 
     /// Until so much time has passed, with pauses from 20 ms up to a second.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let policy = ox_client::RetryPolicy::until_elapsed(Duration::from_secs(5));
+    /// let builder = ox_client::Client::builder().retry(policy);
+    /// ```
     pub fn until_elapsed(limit: Duration) -> Self {
         Self::UntilElapsed { limit, pause: Duration::from_millis(20) }
     }

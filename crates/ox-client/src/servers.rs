@@ -10,6 +10,12 @@ use std::fmt;
 const DEFAULT_PORT: u16 = 2181;
 
 /// One server, by name or address. Names are resolved anew for every attempt.
+///
+/// ```
+/// let server: ox_client::Server = "[::1]:2182".parse()?;
+/// assert_eq!((server.host.as_str(), server.port), ("::1", 2182));
+/// # Ok::<(), ox_client::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Server {
     /// A host name, or an address without brackets.

@@ -12,6 +12,16 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// Where a client stands.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::State;
+/// if let State::Suspended { lost_after } = client.state() {
+///     println!("what this session holds is safe until {lost_after:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
@@ -19,7 +29,8 @@ pub enum State {
     Connecting,
     /// Connected, with a session.
     Connected,
-    /// Connected to a server that lost the others: reads are answered, writes are not.
+    /// Connected to a server that lost the others: reads are answered, writes are not. The others do not hear of this client, so
+    /// the session's time runs on: see [`Client::session_lost_after`](crate::Client::session_lost_after).
     ConnectedReadOnly,
     /// The connection is lost, the session may be alive.
     Suspended {
@@ -37,11 +48,21 @@ pub enum State {
 
 impl State {
     /// Whether there is a connection.
+    ///
+    /// ```
+    /// use ox_client::State;
+    /// assert!(State::ConnectedReadOnly.is_connected() && !State::Connecting.is_connected());
+    /// ```
     pub fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::ConnectedReadOnly)
     }
 
     /// Whether nothing follows.
+    ///
+    /// ```
+    /// use ox_client::State;
+    /// assert!(State::Expired.is_final() && !State::Connected.is_final());
+    /// ```
     pub fn is_final(self) -> bool {
         matches!(self, Self::Expired | Self::AuthFailed | Self::Closed)
     }
@@ -75,6 +96,14 @@ impl States {
     }
 
     /// The next state, `None` behind a final one.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut states = client.states();
+    /// println!("{:?}", states.next().await);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<State> {
         std::future::poll_fn(|cx| self.0.poll(cx)).await
     }
@@ -101,6 +130,14 @@ pub(crate) fn tell(feed: &Feed<State>, state: State) {
 }
 
 /// What another client needs to go on with a session: see [`Builder::resume`](crate::Builder::resume).
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let ticket = client.detach().expect("there is a session");
+/// let builder = ox_client::Client::builder().servers("zk1")?.resume(ticket);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SessionTicket {
     /// The session.

@@ -6,6 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The kinds of nodes.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::CreateMode;
+/// use std::time::Duration;
+/// client.create("/stays", b"", CreateMode::Persistent).await?;
+/// client.create("/mine", b"", CreateMode::Ephemeral).await?;
+/// client.create("/n-", b"", CreateMode::PersistentSequential).await?;
+/// client.create("/cached", b"", CreateMode::PersistentWithTtl(Duration::from_secs(60))).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CreateMode {
     /// Stays until it is deleted.
@@ -27,11 +39,21 @@ pub enum CreateMode {
 
 impl CreateMode {
     /// Whether the server appends a number to the name.
+    ///
+    /// ```
+    /// use ox_client::CreateMode;
+    /// assert!(CreateMode::EphemeralSequential.is_sequential() && !CreateMode::Ephemeral.is_sequential());
+    /// ```
     pub fn is_sequential(self) -> bool {
         matches!(self, Self::PersistentSequential | Self::EphemeralSequential | Self::PersistentSequentialWithTtl(_))
     }
 
     /// Whether the node goes with the session.
+    ///
+    /// ```
+    /// use ox_client::CreateMode;
+    /// assert!(CreateMode::EphemeralSequential.is_ephemeral() && !CreateMode::Container.is_ephemeral());
+    /// ```
     pub fn is_ephemeral(self) -> bool {
         matches!(self, Self::Ephemeral | Self::EphemeralSequential)
     }
@@ -67,11 +89,21 @@ pub struct CreateOptions {
 
 impl CreateOptions {
     /// A node that is open to everybody.
+    ///
+    /// ```
+    /// use ox_client::{CreateMode, CreateOptions};
+    /// let options = CreateOptions::new(CreateMode::Ephemeral);
+    /// ```
     pub fn new(mode: CreateMode) -> Self {
         Self { mode, acl: None }
     }
 
     /// Another access control list; see [`acl`](crate::acl).
+    ///
+    /// ```
+    /// use ox_client::{CreateMode, CreateOptions, acl};
+    /// let options = CreateOptions::new(CreateMode::Persistent).with_acl(acl::read_only());
+    /// ```
     #[must_use]
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.acl = Some(acl.into().into());
@@ -92,6 +124,15 @@ impl From<&CreateOptions> for CreateOptions {
 }
 
 /// The version a node must have for a write to succeed.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::Version;
+/// client.set("/a", b"1", Version::Any).await?;
+/// client.set("/a", b"2", 1).await?; // if nobody has changed it since
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Version {
     /// Whatever it is.
@@ -117,6 +158,12 @@ impl From<i32> for Version {
 }
 
 /// Data of a node: anything that is bytes, or [`Null`].
+///
+/// ```
+/// use ox_client::{Data, Null};
+/// assert_eq!(Data::bytes("text"), Some(&b"text"[..]));
+/// assert_eq!((Data::bytes(&vec![1, 2]), Null.bytes()), (Some(&[1, 2][..]), None));
+/// ```
 pub trait Data: Sync {
     /// The bytes, `None` for null.
     fn bytes(&self) -> Option<&[u8]>;
@@ -129,6 +176,18 @@ impl<T: AsRef<[u8]> + Sync + ?Sized> Data for T {
 }
 
 /// No data at all, which servers tell from empty data.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ox_server::Server::ephemeral()?;
+/// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+/// use ox_client::{CreateMode, Null};
+/// client.create("/n", Null, CreateMode::Persistent).await?;
+/// assert!(client.get("/n").await?.is_null);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Null;
 
@@ -139,6 +198,17 @@ impl Data for Null {
 }
 
 /// What [`get`](crate::Client::get) gives.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ox_server::Server::ephemeral()?;
+/// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+/// let node = client.get("/").await?;
+/// assert_eq!((node.data.as_slice(), node.stat.num_children), (&b""[..], 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// The data; empty for [`Null`], too.
@@ -150,6 +220,18 @@ pub struct Node {
 }
 
 /// What [`create`](crate::Client::create) gives.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ox_server::Server::ephemeral()?;
+/// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+/// use ox_client::CreateMode;
+/// let created = client.create("/n-", b"", CreateMode::EphemeralSequential).await?;
+/// assert_eq!((created.path.as_str(), created.stat.version), ("/n-0000000000", 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
     /// The final name, with its number if it has one.
@@ -159,6 +241,15 @@ pub struct Created {
 }
 
 /// An identity of a connection, as [`who_am_i`](crate::Client::who_am_i) tells it.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// for identity in client.who_am_i().await? {
+///     println!("{}:{}", identity.scheme, identity.id);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Authentication scheme.
@@ -168,6 +259,15 @@ pub struct Identity {
 }
 
 /// A change of the ensemble's members, for [`reconfig`](crate::Client::reconfig).
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::Reconfig;
+/// let leave = Reconfig::Change { joining: Vec::new(), leaving: vec!["4".to_owned()] };
+/// println!("{}", String::from_utf8_lossy(&client.reconfig(&leave, None).await?.data));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reconfig {
     /// Some come, some go.

@@ -12,6 +12,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// What a persistent watch covers.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::WatchMode;
+/// let one = client.watch("/app", WatchMode::Persistent).await?;
+/// let all = client.watch("/app", WatchMode::PersistentRecursive).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatchMode {
     /// The node: its creation, its data, its end, and its list of children.
@@ -39,6 +48,16 @@ impl WatchMode {
 
 /// Which watches [`Client::check_watches`](crate::Client::check_watches) and
 /// [`Client::remove_watches`](crate::Client::remove_watches) are about.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::WatcherType;
+/// if client.check_watches("/a", WatcherType::Data).await? {
+///     client.remove_watches("/a", WatcherType::Data).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatcherType {
     /// Left by `children_and_watch`.
@@ -187,6 +206,14 @@ pub struct WatchStream(pub(crate) Watcher);
 
 impl WatchStream {
     /// The next event, `None` when nothing follows.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut events = client.watch("/a", ox_client::WatchMode::Persistent).await?;
+    /// println!("{:?}", events.next().await);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<Event> {
         std::future::poll_fn(|cx| self.0.poll(cx)).await
     }

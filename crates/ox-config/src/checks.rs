@@ -24,7 +24,7 @@ pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
 }
 
 /// `dynamic` says whether there is a file for the members.
-fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(), Cause> {
+pub(crate) fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(), Cause> {
     if dynamic && is_member_key(name) {
         return Err(Cause::BesideDynamicFile(name.to_owned()));
     }
@@ -199,9 +199,9 @@ fn check_times(settings: &Settings) -> Result<(), ConfigError> {
 
 /// What the parts of a single server insist on.
 pub(crate) fn check_server(settings: &Settings) -> Result<(), ConfigError> {
-    for key in keys::keys().filter(|key| matches!(key.status, Status::Built | Status::Hint)) {
-        for entry in settings.given(key).filter(|_| key.is_passed() && key.family().is_none()) {
-            check_text(key, entry).map_err(|cause| entry.place.error(cause))?;
+    for key in keys::keys() {
+        for entry in settings.given(key) {
+            check_passed(key, entry).map_err(|cause| entry.place.error(cause))?;
         }
     }
     let least =
@@ -212,6 +212,12 @@ pub(crate) fn check_server(settings: &Settings) -> Result<(), ConfigError> {
         }
     }
     check_enforced_schemes(settings)
+}
+
+/// A text for a row that is read from the system properties, as strictly as the part that uses it.
+pub(crate) fn check_passed(key: &'static Key, entry: &Entry) -> Result<(), Cause> {
+    let is_used = matches!(key.status, Status::Built | Status::Hint);
+    if is_used && key.is_passed() && key.family().is_none() { check_text(key, entry) } else { Ok(()) }
 }
 
 fn bad_value(settings: &Settings, key: &'static str, number: i32, expected: &str) -> ConfigError {

@@ -65,7 +65,7 @@ fn property_notice(settings: &Settings, name: &str) -> Option<Notice> {
 }
 
 /// What all of our own keys begin with.
-const OWN_PREFIX: &str = "oxkeeper.";
+pub(crate) const OWN_PREFIX: &str = "oxkeeper.";
 
 fn unknown(name: &str, settable: impl Fn(&Key) -> bool) -> String {
     if let Some((_, real)) = DEAD_NAMES.iter().find(|(dead, _)| *dead == name) {

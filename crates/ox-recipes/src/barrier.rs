@@ -39,23 +39,58 @@ pub struct Barrier {
 
 impl Barrier {
     /// The barrier at a path. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::barrier::Barrier;
+    /// let gate = Barrier::new(&client, "/gate");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self { client: patient(client), path: path.to_owned() }
     }
 
     /// Makes everybody wait who comes from now on.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::barrier::Barrier;
+    /// let gate = Barrier::new(&client, "/gate");
+    /// gate.close().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn close(&self) -> Result<(), Error> {
         let create = || create(&self.client, &self.path);
         Ok(in_container(&self.client, parent_of(&self.path), create).await?)
     }
 
     /// Lets everybody go on.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::barrier::Barrier;
+    /// let gate = Barrier::new(&client, "/gate");
+    /// gate.open().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn open(&self) -> Result<(), Error> {
         Ok(delete(&self.client, &self.path).await?)
     }
 
     /// Waits until the barrier is open, or was open in the meantime: one that is opened and closed again at once lets those
     /// go on who waited.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::barrier::Barrier;
+    /// let gate = Barrier::new(&client, "/gate");
+    /// gate.wait().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn wait(&self) -> Result<(), Error> {
         let mut waits_for = None;
         loop {
@@ -109,11 +144,29 @@ pub struct DoubleBarrier {
 
 impl DoubleBarrier {
     /// The barrier at a path, for so many. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::barrier::DoubleBarrier;
+    /// let barrier = DoubleBarrier::new(&client, "/crew", 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str, count: usize) -> Self {
         Self { client: patient(client), path: path.to_owned(), count }
     }
 
     /// Waits until enough have come. Dropping the future leaves.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::barrier::DoubleBarrier;
+    /// let barrier = DoubleBarrier::new(&client, "/crew", 3);
+    /// let entered = barrier.enter().await?; // all three are there
+    /// entered.leave().await?; // all three are done
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn enter(&self) -> Result<Entered, Error> {
         ensure_containers(&self.client, &self.path).await?;
         let ready = child(&self.path, READY);
@@ -155,6 +208,16 @@ impl DoubleBarrier {
 }
 
 /// One that is inside of a [`DoubleBarrier`]. Dropping it leaves without waiting for the others.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::barrier::DoubleBarrier;
+/// let barrier = DoubleBarrier::new(&client, "/crew", 3);
+/// let entered = barrier.enter().await?;
+/// drop(entered); // the others need not wait for this one
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "who drops it has left"]
 pub struct Entered {
@@ -166,6 +229,15 @@ impl Entered {
     /// Leaves, and waits until all others have left.
     ///
     /// The first by name stays until all others are gone, and they watch it; so every departure wakes up one.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::barrier::DoubleBarrier;
+    /// let barrier = DoubleBarrier::new(&client, "/crew", 3);
+    /// barrier.enter().await?.leave().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn leave(self) -> Result<(), Error> {
         let Self { barrier, node } = self;
         let mut node = Some(node);

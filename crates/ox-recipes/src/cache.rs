@@ -73,16 +73,43 @@ pub struct Cache {
 
 impl Cache {
     /// A copy of one node, which need not exist.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::cache::Cache;
+    /// let cache = Cache::node(&client, "/app/flag").await?;
+    /// println!("{:?}", cache.get("/app/flag"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn node(client: &Client, path: &str) -> Result<Self, Error> {
         Self::start(client, path, Scope::Node).await
     }
 
     /// A copy of a node's children, without those below them. The node need not exist.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::cache::Cache;
+    /// let cache = Cache::children(&client, "/workers").await?;
+    /// println!("{} workers", cache.nodes().len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn children(client: &Client, path: &str) -> Result<Self, Error> {
         Self::start(client, path, Scope::Children).await
     }
 
     /// A copy of a node and everything below it. The node need not exist.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::cache::Cache;
+    /// let cache = Cache::tree(&client, "/app").await?;
+    /// println!("{} nodes", cache.nodes().len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn tree(client: &Client, path: &str) -> Result<Self, Error> {
         Self::start(client, path, Scope::Tree).await
     }
@@ -102,21 +129,61 @@ impl Cache {
     }
 
     /// Where it begins.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::cache::Cache;
+    /// assert_eq!(Cache::tree(&client, "/app").await?.path(), "/app");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> &str {
         &self.root
     }
 
     /// The copy of a node; `None` when it is not there or not covered.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::cache::Cache;
+    /// let cache = Cache::tree(&client, "/app").await?;
+    /// if let Some(node) = cache.get("/app/a") {
+    ///     println!("{:?} in version {}", node.data, node.stat.version);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get(&self, path: &str) -> Option<Arc<Node>> {
         self.copy.lock().get(path).cloned()
     }
 
     /// All copies, by path.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::cache::Cache;
+    /// for (path, node) in Cache::tree(&client, "/app").await?.nodes() {
+    ///     println!("{path}: {} bytes", node.data.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn nodes(&self) -> BTreeMap<String, Arc<Node>> {
         self.copy.lock().clone()
     }
 
     /// Waits for changes since the last call. The error is why nothing follows, mostly the end of the session.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::cache::Cache;
+    /// let mut cache = Cache::tree(&client, "/app").await?;
+    /// while cache.get("/app/go").is_none() {
+    ///     cache.changed().await?; // the error says that the session is over
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn changed(&mut self) -> Result<(), Error> {
         if self.changes.changed().await.is_ok() {
             return Ok(());

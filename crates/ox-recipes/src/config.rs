@@ -9,13 +9,27 @@
 
 use crate::cache::Cache;
 use crate::error::{Error, says};
-use crate::nodes::{child, in_container, parent_of, patient, settle};
+use crate::nodes::{child, in_container, parent_of, patient};
 use ox_client::{Client, CreateMode, ErrorCode, Version};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
 /// A value and the version it has.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ox_server::Server::ephemeral()?;
+/// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+/// use ox_recipes::config::Config;
+/// let config = Config::<u32>::new(&client, "/config/threads");
+/// config.publish(&4).await?;
+/// let now = config.get().await?.expect("it was published");
+/// assert_eq!((now.version, now.value), (1, 4));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision<T> {
     /// Grows by one with every change, a roll-back included.
@@ -61,11 +75,28 @@ pub struct Config<T> {
 
 impl<T: Serialize + DeserializeOwned> Config<T> {
     /// The value at a path. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self { client: patient(client), path: path.to_owned(), value: PhantomData }
     }
 
     /// The value now; `None` before the first was published.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// println!("{:?}", config.get().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self) -> Result<Option<Revision<T>>, Error> {
         Ok(self.read().await?.map(|(revision, _)| revision))
     }
@@ -74,6 +105,15 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     ///
     /// When the answer is lost and the value has changed since, nobody can tell whether this call did it: the error's outcome is
     /// unknown then.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// let version = config.publish(&8).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn publish(&self, value: &T) -> Result<u32, Error> {
         loop {
             let now = self.read().await?;
@@ -85,6 +125,19 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     }
 
     /// Publishes a value if the version is still `seen` (0 for none yet). `None` when it is not.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// assert_eq!(config.publish_after(0, &4).await?, Some(1));
+    /// assert_eq!(config.publish_after(0, &8).await?, None); // somebody was faster
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn publish_after(&self, seen: u32, value: &T) -> Result<Option<u32>, Error> {
         let now = self.read().await?;
         if now.as_ref().map_or(0, |(now, _)| now.version) != seen {
@@ -94,6 +147,21 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     }
 
     /// Publishes an earlier version again, as a new one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// config.publish(&4).await?;
+    /// config.publish(&400).await?;
+    /// assert_eq!(config.roll_back(1).await?, 3);
+    /// assert_eq!(config.get().await?.unwrap().value, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn roll_back(&self, version: u32) -> Result<u32, Error> {
         let earlier = self.revision(version).await?;
         let earlier = earlier.ok_or_else(|| Error::bad_data(&self.path, format!("there is no version {version}")))?;
@@ -101,6 +169,21 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     }
 
     /// A version, now or earlier.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// config.publish(&4).await?;
+    /// config.publish(&8).await?;
+    /// assert_eq!(config.revision(1).await?.unwrap().value, 4);
+    /// assert!(config.revision(7).await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn revision(&self, version: u32) -> Result<Option<Revision<T>>, Error> {
         if let Some((now, _)) = self.read().await?.filter(|(now, _)| now.version == version) {
             return Ok(Some(now));
@@ -114,6 +197,21 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     }
 
     /// Deletes all earlier versions below this one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// config.publish(&4).await?;
+    /// config.publish(&8).await?;
+    /// config.forget_before(2).await?;
+    /// assert!(config.revision(1).await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn forget_before(&self, version: u32) -> Result<(), Error> {
         let names = self.client.children(&self.path).await?;
         for name in names {
@@ -129,6 +227,17 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     }
 
     /// A copy that follows the value.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// let mut follower = config.follow().await?;
+    /// follower.changed().await?;
+    /// println!("{:?}", follower.current()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn follow(&self) -> Result<Follower<T>, Error> {
         let cache = Cache::node(&self.client, &self.path).await?;
         Ok(Follower { cache, value: PhantomData })
@@ -166,9 +275,14 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
         };
         match written {
             Ok(()) => Ok(true),
+            // The version was the right one, so nobody was faster.
+            Err(error) if error.failed_at() == Some(1) => {
+                let taken = error.path().unwrap_or(&self.path).to_owned();
+                Err(Error::bad_data(&taken, "a version that is not over has a copy already"))
+            }
             Err(error) if matches!(error.code(), Some(ErrorCode::BadVersion | ErrorCode::NodeExists)) => Ok(false),
             Err(error) if error.is_retriable() => {
-                settle(&self.client).await?;
+                self.client.settle().await?;
                 let found = self.read().await?.map_or(0, |(found, _)| found.version);
                 if found + 1 == next.version { Ok(false) } else { Err(error.into()) }
             }
@@ -178,6 +292,16 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
 }
 
 /// A copy of a [`Config`]'s value that follows its changes.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::config::Config;
+/// let config = Config::<u32>::new(&client, "/config/threads");
+/// let follower = config.follow().await?;
+/// println!("{:?}", follower.current()?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Follower<T> {
     cache: Cache,
@@ -186,11 +310,32 @@ pub struct Follower<T> {
 
 impl<T: DeserializeOwned> Follower<T> {
     /// The value as this client knows it; `None` before the first was published. The error says that it cannot be read as a `T`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// println!("{:?}", config.follow().await?.current()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn current(&self) -> Result<Option<Revision<T>>, Error> {
         self.cache.get(self.cache.path()).map(|node| decode(self.cache.path(), &node.data)).transpose()
     }
 
     /// Waits for changes. The error is why nothing follows, mostly the end of the session.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::config::Config;
+    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// let mut follower = config.follow().await?;
+    /// while follower.current()?.is_none() {
+    ///     follower.changed().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn changed(&mut self) -> Result<(), Error> {
         self.cache.changed().await
     }

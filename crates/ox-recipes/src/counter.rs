@@ -9,7 +9,7 @@
 
 use crate::error::{Error, says};
 use crate::line::Line;
-use crate::nodes::{in_container, name_of, parent_of, patient, settle};
+use crate::nodes::{in_container, name_of, parent_of, patient};
 use ox_client::{Client, CreateMode, ErrorCode, Node, Outcome};
 
 /// A number that all clients share, with a look at its changes.
@@ -36,6 +36,16 @@ pub struct SharedCount {
 }
 
 /// A number as it was at some time.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::counter::SharedCount;
+/// let count = SharedCount::open(&client, "/count", 0).await?;
+/// let seen = count.get().await?;
+/// println!("{}, set {} times", seen.value, seen.version);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versioned {
     /// The number.
@@ -46,6 +56,14 @@ pub struct Versioned {
 
 impl SharedCount {
     /// The number at a path, which begins with `seed` if it is not there.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::SharedCount;
+    /// let count = SharedCount::open(&client, "/count", 0).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn open(client: &Client, path: &str, seed: i32) -> Result<Self, Error> {
         let client = patient(client);
         create_with(&client, path, &seed.to_be_bytes()).await?;
@@ -53,11 +71,33 @@ impl SharedCount {
     }
 
     /// The number now.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::SharedCount;
+    /// let count = SharedCount::open(&client, "/count", 0).await?;
+    /// println!("{}", count.get().await?.value);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self) -> Result<Versioned, Error> {
         self.read(&self.client.get(&self.path).await?)
     }
 
     /// Sets the number, whatever it is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::counter::SharedCount;
+    /// let count = SharedCount::open(&client, "/count", 0).await?;
+    /// count.set(7).await?;
+    /// assert_eq!(count.get().await?.value, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn set(&self, value: i32) -> Result<(), Error> {
         loop {
             match self.client.set(&self.path, value.to_be_bytes(), ox_client::Version::Any).await {
@@ -68,6 +108,16 @@ impl SharedCount {
     }
 
     /// Sets the number if nobody has set it since it was `seen`. When the answer is lost, the error's outcome is unknown.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::SharedCount;
+    /// let count = SharedCount::open(&client, "/count", 0).await?;
+    /// let seen = count.get().await?;
+    /// let was_first = count.try_set(seen, seen.value + 1).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_set(&self, seen: Versioned, value: i32) -> Result<bool, Error> {
         let set = self.client.set(&self.path, value.to_be_bytes(), seen.version).await;
         if says(&set, ErrorCode::BadVersion) {
@@ -78,6 +128,16 @@ impl SharedCount {
     }
 
     /// Waits until somebody has set the number since it was `seen`, and gives the newest.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::SharedCount;
+    /// let count = SharedCount::open(&client, "/count", 0).await?;
+    /// let seen = count.get().await?;
+    /// println!("{}", count.changed(seen).await?.value);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn changed(&self, seen: Versioned) -> Result<Versioned, Error> {
         loop {
             let (node, changed) = self.client.get_and_watch(&self.path).await?;
@@ -121,11 +181,28 @@ pub struct AtomicLong {
 
 impl AtomicLong {
     /// The number at a path. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::AtomicLong;
+    /// let total = AtomicLong::new(&client, "/total");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self { client: patient(client), path: path.to_owned() }
     }
 
     /// The number now.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::AtomicLong;
+    /// let total = AtomicLong::new(&client, "/total");
+    /// println!("{}", total.get().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self) -> Result<i64, Error> {
         let node = self.client.get(&self.path).await;
         if says(&node, ErrorCode::NoNode) {
@@ -138,12 +215,34 @@ impl AtomicLong {
     ///
     /// When the answer is lost and the number has changed since, nobody can tell whether this call did it: the error's outcome
     /// is unknown then.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::AtomicLong;
+    /// let total = AtomicLong::new(&client, "/total");
+    /// println!("{}", total.add(5).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn add(&self, amount: i64) -> Result<i64, Error> {
         let changed = self.update(|value| Some(value.wrapping_add(amount))).await?;
         Ok(changed.unwrap_or_default())
     }
 
     /// Sets the number if it is `expected`. Errors are as for [`AtomicLong::add`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::counter::AtomicLong;
+    /// let total = AtomicLong::new(&client, "/total");
+    /// assert!(total.compare_and_set(0, 7).await?);
+    /// assert!(!total.compare_and_set(0, 8).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn compare_and_set(&self, expected: i64, value: i64) -> Result<bool, Error> {
         Ok(self.update(|now| (now == expected).then_some(value)).await?.is_some())
     }
@@ -159,7 +258,7 @@ impl AtomicLong {
                 Ok(_) => return Ok(Some(value)),
                 Err(error) if error.code() == Some(ErrorCode::BadVersion) => (),
                 Err(error) if error.is_retriable() && error.outcome() == Outcome::Unknown => {
-                    settle(&self.client).await?;
+                    self.client.settle().await?;
                     if self.client.get(&self.path).await?.stat.version != node.stat.version {
                         return Err(error.into());
                     }
@@ -170,6 +269,9 @@ impl AtomicLong {
     }
 
     fn read(&self, node: &Node) -> Result<i64, Error> {
+        if node.data.is_empty() {
+            return Ok(0); // somebody has made the node, and not begun to count
+        }
         let bytes = node.data.as_slice().try_into().map_err(|_| Error::bad_data(&self.path, "not eight bytes"))?;
         Ok(i64::from_be_bytes(bytes))
     }
@@ -198,11 +300,28 @@ pub struct UniqueIds(Line);
 
 impl UniqueIds {
     /// The numbers of a path. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::UniqueIds;
+    /// let ids = UniqueIds::new(&client, "/ids");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self(Line::new(client, path, &["id-"]))
     }
 
     /// The next number.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::UniqueIds;
+    /// let ids = UniqueIds::new(&client, "/ids");
+    /// assert!(ids.next().await? < ids.next().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&self) -> Result<u32, Error> {
         let seat = self.0.join("id-", b"").await?;
         let number = self.0.number(name_of(seat.path())).and_then(|number| number.parse().ok());
@@ -212,6 +331,15 @@ impl UniqueIds {
     }
 
     /// The next number with something before it, ten digits long.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::counter::UniqueIds;
+    /// let ids = UniqueIds::new(&client, "/ids");
+    /// println!("{}", ids.next_name("order-").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next_name(&self, prefix: &str) -> Result<String, Error> {
         Ok(format!("{prefix}{:010}", self.next().await?))
     }

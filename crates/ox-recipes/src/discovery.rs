@@ -18,6 +18,12 @@ use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One instance of a service, with a payload of the application's own. Its JSON is Curator's.
+///
+/// ```
+/// use ox_recipes::discovery::Instance;
+/// let mut instance = Instance::<()>::new("mail", "10.0.0.1", 25);
+/// instance.ssl_port = Some(465);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Instance<P> {
@@ -61,6 +67,10 @@ enum ServiceType {
 
 impl<P> Instance<P> {
     /// An instance of a service, with a new id.
+    ///
+    /// ```
+    /// let instance = ox_recipes::discovery::Instance::<()>::new("mail", "10.0.0.1", 25);
+    /// ```
     pub fn new(name: &str, address: &str, port: u16) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -77,6 +87,11 @@ impl<P> Instance<P> {
     }
 
     /// Adds a payload.
+    ///
+    /// ```
+    /// use ox_recipes::discovery::Instance;
+    /// let instance = Instance::new("mail", "10.0.0.1", 25).with_payload("eu".to_owned());
+    /// ```
     #[must_use]
     pub fn with_payload(mut self, payload: P) -> Self {
         self.payload = Some(payload);
@@ -110,6 +125,16 @@ pub async fn register<P: Serialize>(client: &Client, base: &str, instance: &Inst
 }
 
 /// How a [`Service`] chooses among its instances.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::discovery::{Picker, Service};
+/// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Sticky).await?;
+/// let first = service.pick();
+/// assert_eq!(service.pick(), first); // as long as it is there
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Picker {
     /// One after the other.
@@ -122,6 +147,15 @@ pub enum Picker {
 
 /// A service as seen by those who use it: a list of instances that follows their coming and going, and a choice among them.
 /// Nodes that cannot be read as instances are left out.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::discovery::{Picker, Service};
+/// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
+/// println!("{:?}", service.pick());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Service<P> {
     instances: Cache,
@@ -133,17 +167,45 @@ pub struct Service<P> {
 
 impl<P: DeserializeOwned> Service<P> {
     /// Follows a service below `base`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::discovery::{Picker, Service};
+    /// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn follow(client: &Client, base: &str, name: &str, picker: Picker) -> Result<Self, Error> {
         let instances = Cache::children(client, &child(base, name)).await?;
         Ok(Self { instances, picker, picked: Mutex::default(), payload: std::marker::PhantomData })
     }
 
     /// All instances that this client knows of, by id.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::discovery::{Picker, Service};
+    /// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
+    /// for instance in service.instances() {
+    ///     println!("{:?}", instance.address);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn instances(&self) -> Vec<Instance<P>> {
         self.instances.nodes().values().filter_map(|node| serde_json::from_slice(&node.data).ok()).collect()
     }
 
     /// One of them; `None` when there is none.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::discovery::{Picker, Service};
+    /// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
+    /// let instance = service.pick().ok_or("nobody there")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn pick(&self) -> Option<Instance<P>> {
         let mut instances = self.instances();
         if instances.is_empty() {
@@ -164,6 +226,17 @@ impl<P: DeserializeOwned> Service<P> {
     }
 
     /// Waits for instances that come, go or change. The error is why nothing follows, mostly the end of the session.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::discovery::{Picker, Service};
+    /// let mut service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
+    /// while service.pick().is_none() {
+    ///     service.changed().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn changed(&mut self) -> Result<(), Error> {
         self.instances.changed().await
     }

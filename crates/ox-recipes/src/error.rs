@@ -41,6 +41,18 @@ pub enum Error {
 impl Error {
     /// Whether the session is gone: begin again with a new client, for example by
     /// [`in_sessions`](crate::sessions::in_sessions).
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::lock::Lock;
+    /// if let Err(error) = Lock::new(&client, "/lock").acquire().await
+    ///     && error.is_session_over()
+    /// {
+    ///     println!("connect again");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_session_over(&self) -> bool {
         matches!(self, Self::Client(error) if error.is_final())
     }

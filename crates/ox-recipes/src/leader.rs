@@ -46,6 +46,14 @@ pub struct LeaderLatch {
 
 impl LeaderLatch {
     /// Stands for election under a name.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderLatch;
+    /// let latch = LeaderLatch::join(&client, "/election", "alice").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn join(client: &Client, path: &str, name: &str) -> Result<Self, Error> {
         let line = Line::new(client, path, &[LATCH]);
         let seat = line.join(LATCH, name.as_bytes()).await?;
@@ -53,27 +61,73 @@ impl LeaderLatch {
     }
 
     /// Whether this client leads now, as far as a server knows.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderLatch;
+    /// let latch = LeaderLatch::join(&client, "/election", "alice").await?;
+    /// println!("{}", latch.leads().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn leads(&self) -> Result<bool, Error> {
         Ok(self.seat.obstacle(one_by_one).await?.is_none())
     }
 
     /// Waits until this client leads. Dropping the future leaves the election.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderLatch;
+    /// let latch = LeaderLatch::join(&client, "/election", "alice").await?;
+    /// let leadership = latch.lead().await?;
+    /// println!("leads with token {}", leadership.token());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lead(self) -> Result<Held, Error> {
         self.seat.await_turn(one_by_one).await?;
         Ok(Held::new(self.seat))
     }
 
     /// The name of the leader; `None` when nobody stands for election.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderLatch;
+    /// let latch = LeaderLatch::join(&client, "/election", "alice").await?;
+    /// println!("{:?} leads", latch.leader().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn leader(&self) -> Result<Option<String>, Error> {
         leader(&self.line).await
     }
 
     /// The names of all who stand for election, the leader first.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderLatch;
+    /// let latch = LeaderLatch::join(&client, "/election", "alice").await?;
+    /// println!("{:?}", latch.participants().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn participants(&self) -> Result<Vec<String>, Error> {
         participants(&self.line).await
     }
 
     /// Leaves the election, and returns when that is certain.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderLatch;
+    /// let latch = LeaderLatch::join(&client, "/election", "alice").await?;
+    /// latch.leave().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn leave(self) -> Result<(), Error> {
         self.seat.leave().await
     }
@@ -104,6 +158,14 @@ pub struct LeaderSelector(Lock);
 
 impl LeaderSelector {
     /// The election at a path, for a client with this name. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderSelector;
+    /// let selector = LeaderSelector::new(&client, "/master", "alice");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str, name: &str) -> Self {
         Self(Lock::new(client, path).with_label(name))
     }
@@ -112,24 +174,67 @@ impl LeaderSelector {
     ///
     /// The work is dropped before the session can be lost, and before another client can lead (as long as this program's
     /// clock and threads run); the error is [`Error::Lost`] then. Dropping the future leaves the election.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderSelector;
+    /// let selector = LeaderSelector::new(&client, "/master", "alice");
+    /// loop {
+    ///     // One term after the other. `Error::Lost` says that the work was stopped, and somebody else may lead.
+    ///     selector.run_as_leader(|leadership| async move { println!("token {}", leadership.token()) }).await?;
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run_as_leader<T, F: Future<Output = T>>(&self, work: impl FnOnce(Held) -> F) -> Result<T, Error> {
         let leadership = self.0.acquire().await?;
         let done = leadership.run(work(leadership.clone())).await?;
-        leadership.release().await?;
-        Ok(done)
+        match leadership.release().await {
+            // It has ended with the session, and the work was done before.
+            Err(error) if !error.is_session_over() => Err(error),
+            Ok(()) | Err(_) => Ok(done),
+        }
     }
 
     /// The name of the leader; `None` when nobody stands for election.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderSelector;
+    /// let selector = LeaderSelector::new(&client, "/master", "alice");
+    /// println!("{:?} leads", selector.leader().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn leader(&self) -> Result<Option<String>, Error> {
         leader(self.0.line()).await
     }
 
     /// The names of all who stand for election, the leader first.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderSelector;
+    /// let selector = LeaderSelector::new(&client, "/master", "alice");
+    /// println!("{:?}", selector.participants().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn participants(&self) -> Result<Vec<String>, Error> {
         participants(self.0.line()).await
     }
 
     /// Asks the leader to give way: see [`Held::asked_to_release`]. False when nobody leads.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::leader::LeaderSelector;
+    /// let selector = LeaderSelector::new(&client, "/master", "alice");
+    /// let is_asked = selector.revoke().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn revoke(&self) -> Result<bool, Error> {
         self.0.revoke().await
     }

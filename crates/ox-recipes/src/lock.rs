@@ -45,11 +45,27 @@ pub struct Lock {
 
 impl Lock {
     /// The lock at a path. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::lock::Lock;
+    /// let lock = Lock::new(&client, "/lock");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self { line: Line::new(client, path, &[NAME]), label: Vec::new() }
     }
 
     /// What the node of an owner holds, for people to read.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::lock::Lock;
+    /// let lock = Lock::new(&client, "/lock").with_label("host 7");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_label(mut self, label: impl AsRef<[u8]>) -> Self {
         self.label = label.as_ref().to_vec();
@@ -57,6 +73,15 @@ impl Lock {
     }
 
     /// Where it is.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::lock::Lock;
+    /// let lock = Lock::new(&client, "/lock");
+    /// assert_eq!(lock.path(), "/lock");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> &str {
         &self.line.path
     }
@@ -66,6 +91,16 @@ impl Lock {
     }
 
     /// Waits for the lock. Dropping the future gives up the place in the line.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::lock::Lock;
+    /// let lock = Lock::new(&client, "/lock");
+    /// let held = lock.acquire().await?;
+    /// held.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire(&self) -> Result<Held, Error> {
         let seat = self.line.join(NAME, &self.label).await?;
         seat.await_turn(one_by_one).await?;
@@ -73,11 +108,34 @@ impl Lock {
     }
 
     /// Waits for the lock, but not longer. `None` when it was not free in time.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::lock::Lock;
+    /// let lock = Lock::new(&client, "/lock");
+    /// use std::time::Duration;
+    /// if let Some(held) = lock.acquire_within(Duration::from_secs(5)).await? {
+    ///     held.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire_within(&self, limit: Duration) -> Result<Option<Held>, Error> {
         timeout(limit, self.acquire()).await.ok().transpose()
     }
 
     /// Takes the lock if it is free.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::lock::Lock;
+    /// let lock = Lock::new(&client, "/lock");
+    /// if lock.try_acquire().await?.is_none() {
+    ///     println!("somebody has it");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_acquire(&self) -> Result<Option<Held>, Error> {
         let seat = self.line.join(NAME, &self.label).await?;
         if seat.obstacle(one_by_one).await?.is_none() {
@@ -88,6 +146,15 @@ impl Lock {
     }
 
     /// The nodes of the owner and those who wait, in order.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::lock::Lock;
+    /// let lock = Lock::new(&client, "/lock");
+    /// println!("{} wait or hold it", lock.participants().await?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn participants(&self) -> Result<Vec<String>, Error> {
         let members = self.line.members().await?;
         Ok(members.iter().map(|name| child(self.path(), name)).collect())

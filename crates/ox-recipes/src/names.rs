@@ -41,11 +41,28 @@ pub struct Records {
 
 impl Records {
     /// The records below a path. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::names::Records;
+    /// let records = Records::new(&client, "/dns");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self { client: patient(client), path: path.to_owned() }
     }
 
     /// Adds an address to a name.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::names::Records;
+    /// let records = Records::new(&client, "/dns");
+    /// records.add("db.example", "10.0.0.1:5432").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn add(&self, name: &str, address: &str) -> Result<(), Error> {
         self.change(name, |addresses| {
             if !addresses.iter().any(|known| known == address) {
@@ -56,6 +73,15 @@ impl Records {
     }
 
     /// Takes an address from a name.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::names::Records;
+    /// let records = Records::new(&client, "/dns");
+    /// records.remove("db.example", "10.0.0.1:5432").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn remove(&self, name: &str, address: &str) -> Result<(), Error> {
         self.change(name, |addresses| addresses.retain(|known| known != address)).await
     }
@@ -102,21 +128,58 @@ fn addresses(data: &[u8]) -> Vec<String> {
 }
 
 /// Resolves names from a local copy that follows the records. See [`Records`].
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::names::Resolver;
+/// let resolver = Resolver::start(&client, "/dns").await?;
+/// println!("{:?}", resolver.resolve("db.example"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Resolver(Cache);
 
 impl Resolver {
     /// Follows the records below a path.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::names::Resolver;
+    /// let resolver = Resolver::start(&client, "/dns").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn start(client: &Client, path: &str) -> Result<Self, Error> {
         Cache::children(client, path).await.map(Self)
     }
 
     /// The addresses of a name; none when it has no record.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::names::Resolver;
+    /// let resolver = Resolver::start(&client, "/dns").await?;
+    /// println!("{:?}", resolver.resolve("db.example"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn resolve(&self, name: &str) -> Vec<String> {
         self.0.get(&child(self.0.path(), name)).map(|node| addresses(&node.data)).unwrap_or_default()
     }
 
     /// Waits for changes. The error is why nothing follows, mostly the end of the session.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::names::Resolver;
+    /// let mut resolver = Resolver::start(&client, "/dns").await?;
+    /// while resolver.resolve("db.example").is_empty() {
+    ///     resolver.changed().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn changed(&mut self) -> Result<(), Error> {
         self.0.changed().await
     }

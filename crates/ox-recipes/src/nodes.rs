@@ -44,20 +44,26 @@ fn is_worth_another_try<T>(result: &Result<T, Error>) -> bool {
     matches!(result, Err(error) if error.is_retriable())
 }
 
-/// Makes sure that a node and all above it exist. Those that are missing become containers, as Curator makes them: servers
-/// remove them some time after their last child. Servers that do not know containers get persistent nodes.
+/// Makes sure that a container and all above it exist.
 pub(crate) async fn ensure_containers(client: &Client, path: &str) -> Result<(), Error> {
-    if client.exists(path).await?.is_some() {
+    ensure(client, path, CreateMode::Container).await
+}
+
+/// Makes sure that a node and all above it exist. Those above it that are missing become containers, as Curator makes them: servers
+/// remove them some time after their last child. Servers that do not know containers get persistent nodes.
+pub(crate) async fn ensure(client: &Client, path: &str, last: CreateMode) -> Result<(), Error> {
+    if path == "/" || client.exists(path).await?.is_some() {
         return Ok(());
     }
-    let mut mode = CreateMode::Container;
+    let mut above = CreateMode::Container;
     let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).skip(1).collect();
     ends.push(path.len());
     for end in ends {
         loop {
+            let mode = if end == path.len() && last == CreateMode::Persistent { last } else { above };
             let made = client.create(&path[..end], b"", mode).await;
             if says(&made, ErrorCode::Unimplemented) && mode == CreateMode::Container {
-                mode = CreateMode::Persistent;
+                above = CreateMode::Persistent;
             } else if says(&made, ErrorCode::NodeExists) {
                 break;
             } else if !is_worth_another_try(&made) {
@@ -67,17 +73,6 @@ pub(crate) async fn ensure_containers(client: &Client, path: &str) -> Result<(),
         }
     }
     Ok(())
-}
-
-/// Waits until every write that this session sent on an earlier connection has happened, or never will: a write of nothing goes the
-/// way they went. A sync need not, on a server that answers it by itself.
-pub(crate) async fn settle(client: &Client) -> Result<(), Error> {
-    loop {
-        let settled = client.multi().commit().await;
-        if !is_worth_another_try(&settled) {
-            return settled.map(drop);
-        }
-    }
 }
 
 /// Deletes a node for certain. It is no error when it is gone already.
@@ -170,7 +165,7 @@ impl Drop for Owned {
         let (client, path, mark) = (self.client.clone(), std::mem::take(&mut self.path), self.mark.take());
         drop(self.runtime.spawn(async move {
             let removed = async {
-                settle(&client).await?; // the node may be about to be made
+                client.settle().await?; // the node may be about to be made
                 remove(&client, &path, mark.as_deref()).await
             };
             if let Err(error) = removed.await {
@@ -194,12 +189,22 @@ pub(crate) async fn in_container<T, F: Future<Output = Result<T, Error>>>(
     container: &str,
     work: impl Fn() -> F,
 ) -> Result<T, Error> {
+    below(client, container, CreateMode::Container, work).await
+}
+
+/// Does something below a node, making the node when it is missing.
+pub(crate) async fn below<T, F: Future<Output = Result<T, Error>>>(
+    client: &Client,
+    parent: &str,
+    mode: CreateMode,
+    work: impl Fn() -> F,
+) -> Result<T, Error> {
     loop {
         let done = work().await;
         if !says(&done, ErrorCode::NoNode) {
             return done;
         }
-        ensure_containers(client, container).await?;
+        ensure(client, parent, mode).await?;
     }
 }
 

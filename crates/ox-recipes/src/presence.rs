@@ -50,6 +50,14 @@ pub struct Presence {
 
 impl Presence {
     /// Makes the node, and keeps it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Presence;
+    /// let here = Presence::start(&client, "/hosts/alpha", "up").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn start(client: &Client, path: &str, data: impl AsRef<[u8]>) -> Result<Self, Error> {
         let client = patient(client);
         let (data, wanted) = watch::channel(data.as_ref().to_vec());
@@ -59,16 +67,43 @@ impl Presence {
     }
 
     /// The node.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Presence;
+    /// let here = Presence::start(&client, "/hosts/alpha", "up").await?;
+    /// assert_eq!(here.path(), "/hosts/alpha");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Changes its data, soon.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Presence;
+    /// let here = Presence::start(&client, "/hosts/alpha", "up").await?;
+    /// here.set("busy");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set(&self, data: impl AsRef<[u8]>) {
         self.data.send_replace(data.as_ref().to_vec());
     }
 
     /// Waits until the node cannot be kept any more; the error is why, mostly the end of the session.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Presence;
+    /// let mut here = Presence::start(&client, "/hosts/alpha", "up").await?;
+    /// println!("gone: {}", here.ended().await);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ended(&mut self) -> Error {
         match &mut self.task {
             Some(task) => task.await.unwrap_or_else(|_| Error::Lost { path: self.path.clone() }),
@@ -77,6 +112,15 @@ impl Presence {
     }
 
     /// Removes the node, and returns when that is certain.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Presence;
+    /// let here = Presence::start(&client, "/hosts/alpha", "up").await?;
+    /// here.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn stop(mut self) -> Result<(), Error> {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -180,33 +224,86 @@ pub struct Member {
 
 impl Member {
     /// Joins a group under a name.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Member;
+    /// let member = Member::join(&client, "/group", "alice", "10.0.0.1").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn join(client: &Client, path: &str, name: &str, data: impl AsRef<[u8]>) -> Result<Self, Error> {
         let presence = Presence::start(client, &child(path, name), data).await?;
         Ok(Self { presence, group: Cache::children(client, path).await? })
     }
 
     /// The members that this client knows of, by name.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Member;
+    /// let member = Member::join(&client, "/group", "alice", "10.0.0.1").await?;
+    /// println!("{:?}", member.members().keys());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn members(&self) -> BTreeMap<String, Vec<u8>> {
         self.group.nodes().iter().map(|(path, node)| (name_of(path).to_owned(), node.data.clone())).collect()
     }
 
     /// Waits for members that come, go or change. The error is why nothing follows, mostly the end of the session.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Member;
+    /// let mut member = Member::join(&client, "/group", "alice", "10.0.0.1").await?;
+    /// while member.members().len() < 3 {
+    ///     member.changed().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn changed(&mut self) -> Result<(), Error> {
         self.group.changed().await
     }
 
     /// Changes what others see of this member, soon.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Member;
+    /// let member = Member::join(&client, "/group", "alice", "10.0.0.1").await?;
+    /// member.set("10.0.0.9");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set(&self, data: impl AsRef<[u8]>) {
         self.presence.set(data);
     }
 
     /// Leaves the group, and returns when that is certain.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::presence::Member;
+    /// let member = Member::join(&client, "/group", "alice", "10.0.0.1").await?;
+    /// member.leave().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn leave(self) -> Result<(), Error> {
         self.presence.stop().await
     }
 }
 
 /// The names of those who are in a group now, without joining it.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// println!("{:?}", ox_recipes::presence::members(&client, "/group").await?);
+/// # Ok(())
+/// # }
+/// ```
 pub async fn members(client: &Client, path: &str) -> Result<Vec<String>, Error> {
     let names = patient(client).children(path).await;
     if says(&names, ErrorCode::NoNode) {

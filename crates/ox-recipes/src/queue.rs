@@ -2,11 +2,11 @@
 //! `DistributedDelayQueue` with lock safety.
 //!
 //! ```text
-//! /queue                                  a container
+//! /queue                                  persistent: Curator's clients make it once, and count on it
 //!  ├─ queue-0000000004                    FIFO: the number is the order
-//!  ├─ queue-100000005-0000000007          priority 5: smaller ones first, the number decides among equals
+//!  ├─ queue-1000000050000000007           priority 5: smaller ones first, the number decides among equals
 //!  └─ queue-|18C8E2A4B00|0000000009       delay: due at so many milliseconds since 1970, in hexadecimal digits
-//! /queue-locks                            a container
+//! /queue-locks                            persistent
 //!  └─ queue-0000000004                    ephemeral: somebody works on that item
 //! /queue-turns                            a lock: its owner looks for the next item, the others wait in line
 //! ```
@@ -18,7 +18,7 @@
 
 use crate::error::{Error, says};
 use crate::lock::Lock;
-use crate::nodes::{Owned, child, delete, ensure_containers, in_container, patient};
+use crate::nodes::{Owned, below, child, delete, ensure, patient};
 use ox_client::{Client, CreateMode, ErrorCode, Watch};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
@@ -73,6 +73,14 @@ pub struct Queue {
 
 impl Queue {
     /// The queue at a path, with its locks at the same path with `-locks` at the end. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self {
             client: patient(client),
@@ -84,11 +92,36 @@ impl Queue {
     }
 
     /// A queue whose items wait for their time; see [`Queue::put_due`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::queue::Queue;
+    /// use std::time::{Duration, SystemTime};
+    /// let queue = Queue::delayed(&client, "/later");
+    /// let now = SystemTime::now();
+    /// queue.put_due("second", now + Duration::from_millis(2)).await?;
+    /// queue.put_due("first", now).await?;
+    /// let item = queue.take().await?;
+    /// assert_eq!(item.data(), b"first");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delayed(client: &Client, path: &str) -> Self {
         Self { order: Order::Due, ..Self::new(client, path) }
     }
 
     /// Another place for the locks, for queues that Curator's clients share (their `lockPath`).
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail").with_locks("/mail-being-read");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_locks(mut self, path: &str) -> Self {
         path.clone_into(&mut self.locks);
@@ -99,16 +132,50 @@ impl Queue {
     ///
     /// When the answer is lost, the error's outcome is unknown: putting the item again may put it twice, not doing so may
     /// lose it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// queue.put("hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put(&self, data: impl AsRef<[u8]>) -> Result<(), Error> {
         self.put_as(ITEM.to_owned(), data.as_ref()).await
     }
 
     /// Adds an item before all those of larger priority.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// queue.put_with_priority("later", 9).await?;
+    /// queue.put_with_priority("at once", -1).await?;
+    /// let item = queue.take().await?;
+    /// assert_eq!(item.data(), b"at once");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put_with_priority(&self, data: impl AsRef<[u8]>, priority: i32) -> Result<(), Error> {
         self.put_as(format!("{ITEM}{}", by_priority(priority)), data.as_ref()).await
     }
 
     /// Adds an item that nobody takes before its time, as the consumers' clocks tell it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// use std::time::{Duration, SystemTime};
+    /// let queue = Queue::delayed(&client, "/later");
+    /// queue.put_due("wake up", SystemTime::now() + Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put_due(&self, data: impl AsRef<[u8]>, due: SystemTime) -> Result<(), Error> {
         self.put_as(format!("{ITEM}|{:08X}|", millis(due)), data.as_ref()).await
     }
@@ -116,11 +183,25 @@ impl Queue {
     async fn put_as(&self, name: String, data: &[u8]) -> Result<(), Error> {
         let (path, data) = (child(&self.path, &name), frame(data));
         let create = || self.client.create(&path, &data, CreateMode::PersistentSequential);
-        in_container(&self.client, &self.path, create).await?;
+        below(&self.client, &self.path, CreateMode::Persistent, create).await?;
         Ok(())
     }
 
     /// Waits for an item that nobody else works on. Dropping the future takes nothing.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// loop {
+    ///     let item = queue.take().await?;
+    ///     println!("{:?}", item.data());
+    ///     item.done().await?;
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn take(&self) -> Result<Item, Error> {
         let turn = self.turns.acquire().await?;
         let item = self.next().await?;
@@ -158,11 +239,29 @@ impl Queue {
     }
 
     /// Waits for an item, but not longer.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// let item = queue.take_within(std::time::Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn take_within(&self, limit: Duration) -> Result<Option<Item>, Error> {
         timeout(limit, self.take()).await.ok().transpose()
     }
 
     /// How many items there are, those that somebody works on included.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// println!("{}", queue.count().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn count(&self) -> Result<usize, Error> {
         let names = self.client.children(&self.path).await;
         if says(&names, ErrorCode::NoNode) {
@@ -190,7 +289,7 @@ impl Queue {
             if !says(&found, ErrorCode::NoNode) {
                 return Ok(found?);
             }
-            ensure_containers(&self.client, path).await?;
+            ensure(&self.client, path, CreateMode::Persistent).await?;
         }
     }
 
@@ -209,6 +308,16 @@ impl Queue {
 }
 
 /// An item that this consumer works on. Dropping it without [`Item::done`] gives it to another one.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::queue::Queue;
+/// let queue = Queue::new(&client, "/mail");
+/// let item = queue.take().await?;
+/// drop(item); // another consumer gets it
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "an item that is dropped comes back"]
 pub struct Item {
@@ -220,16 +329,43 @@ pub struct Item {
 
 impl Item {
     /// What was put. Where Curator put several pieces as one item, they follow each other.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// println!("{:?}", queue.take().await?.data());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
     /// Its node.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// println!("{}", queue.take().await?.path());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Removes the item for good.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::queue::Queue;
+    /// let queue = Queue::new(&client, "/mail");
+    /// queue.take().await?.done().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn done(self) -> Result<(), Error> {
         delete(&self.client, &self.path).await?;
         Ok(self.lock.delete().await?)
@@ -238,7 +374,7 @@ impl Item {
 
 /// A digit for the sign and eight for the number, so that names sort as numbers do.
 fn by_priority(priority: i32) -> String {
-    format!("{}{:08X}-", u8::from(0 <= priority), priority)
+    format!("{}{:08X}", u8::from(0 <= priority), priority)
 }
 
 /// When an item may be taken; one that does not say may be now.
@@ -280,7 +416,7 @@ mod tests {
         let mut names: Vec<_> = [3, -2, 0, i32::MIN, -1, i32::MAX].map(by_priority).into();
         names.sort();
         assert_eq!(names, [i32::MIN, -2, -1, 0, 3, i32::MAX].map(by_priority));
-        assert_eq!((by_priority(5), by_priority(-1)), ("100000005-".into(), "0FFFFFFFF-".into()));
+        assert_eq!((by_priority(5), by_priority(-1)), ("100000005".into(), "0FFFFFFFF".into()));
     }
 
     #[test]

@@ -55,11 +55,27 @@ pub struct RwLock {
 
 impl RwLock {
     /// The lock at a path. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::rw_lock::RwLock;
+    /// let lock = RwLock::new(&client, "/table");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self { line: Line::new(client, path, &[READ, WRITE]), label: Vec::new() }
     }
 
     /// What the node of an owner holds, for people to read.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::rw_lock::RwLock;
+    /// let lock = RwLock::new(&client, "/table").with_label("host 7");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_label(mut self, label: impl AsRef<[u8]>) -> Self {
         self.label = label.as_ref().to_vec();
@@ -67,31 +83,85 @@ impl RwLock {
     }
 
     /// Waits until no writer is before us. Dropping the future gives up the place in the line.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::rw_lock::RwLock;
+    /// let lock = RwLock::new(&client, "/table");
+    /// lock.read().await?.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn read(&self) -> Result<Held, Error> {
         self.wait(READ, last_writer).await
     }
 
     /// Waits until nobody is before us. Dropping the future gives up the place in the line.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::rw_lock::RwLock;
+    /// let lock = RwLock::new(&client, "/table");
+    /// lock.write().await?.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn write(&self) -> Result<Held, Error> {
         self.wait(WRITE, one_by_one).await
     }
 
     /// [`RwLock::read`], but not longer. `None` when it was not free in time.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::rw_lock::RwLock;
+    /// let lock = RwLock::new(&client, "/table");
+    /// let reader = lock.read_within(std::time::Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn read_within(&self, limit: Duration) -> Result<Option<Held>, Error> {
         timeout(limit, self.read()).await.ok().transpose()
     }
 
     /// [`RwLock::write`], but not longer. `None` when it was not free in time.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::rw_lock::RwLock;
+    /// let lock = RwLock::new(&client, "/table");
+    /// let writer = lock.write_within(std::time::Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn write_within(&self, limit: Duration) -> Result<Option<Held>, Error> {
         timeout(limit, self.write()).await.ok().transpose()
     }
 
     /// Reads if no writer is before us.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::rw_lock::RwLock;
+    /// let lock = RwLock::new(&client, "/table");
+    /// let reader = lock.try_read().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_read(&self) -> Result<Option<Held>, Error> {
         self.attempt(READ, last_writer).await
     }
 
     /// Writes if nobody is before us.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::rw_lock::RwLock;
+    /// let lock = RwLock::new(&client, "/table");
+    /// let writer = lock.try_write().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_write(&self) -> Result<Option<Held>, Error> {
         self.attempt(WRITE, one_by_one).await
     }
@@ -100,6 +170,16 @@ impl RwLock {
     /// go on then, unless a writer is before them.
     ///
     /// There is no way back: two readers that wait to become the writer would wait for each other.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::rw_lock::RwLock;
+    /// let lock = RwLock::new(&client, "/table");
+    /// let writer = lock.write().await?;
+    /// let reader = lock.downgrade(writer).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn downgrade(&self, writer: Held) -> Result<Held, Error> {
         let lost = || Error::Lost { path: writer.path().to_owned() };
         let number = self.line.number(name_of(writer.path())).ok_or_else(lost)?;

@@ -51,12 +51,30 @@ pub struct Semaphore {
 
 impl Semaphore {
     /// The semaphore at a path, with so many leases. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::semaphore::Semaphore;
+    /// let pool = Semaphore::new(&client, "/pool", 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str, count: usize) -> Self {
         let leases = Line::new(client, &child(path, "leases"), &[LEASE]);
         Self { lock: Lock::new(client, &child(path, "locks")), leases, count }
     }
 
     /// Waits for a lease. Dropping the future gives up the place in the line.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::semaphore::Semaphore;
+    /// let pool = Semaphore::new(&client, "/pool", 3);
+    /// let lease = pool.acquire().await?;
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire(&self) -> Result<Held, Error> {
         let turn = self.lock.acquire().await?;
         let seat = self.leases.join(LEASE, b"").await?;
@@ -66,11 +84,29 @@ impl Semaphore {
     }
 
     /// Waits for a lease, but not longer. `None` when there was none in time.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::semaphore::Semaphore;
+    /// let pool = Semaphore::new(&client, "/pool", 3);
+    /// let lease = pool.acquire_within(std::time::Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire_within(&self, limit: Duration) -> Result<Option<Held>, Error> {
         timeout(limit, self.acquire()).await.ok().transpose()
     }
 
     /// Waits for several leases, and takes all or none.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::semaphore::Semaphore;
+    /// let pool = Semaphore::new(&client, "/pool", 3);
+    /// let leases = pool.acquire_many(2).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Held>, Error> {
         let mut leases = Vec::new();
         for _ in 0..count {
@@ -80,6 +116,15 @@ impl Semaphore {
     }
 
     /// The nodes of the leases that are given out, and at most one that is asked for.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::semaphore::Semaphore;
+    /// let pool = Semaphore::new(&client, "/pool", 3);
+    /// println!("{} are given out", pool.leases().await?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn leases(&self) -> Result<Vec<String>, Error> {
         let members = self.leases.members().await?;
         Ok(members.iter().map(|name| child(&self.leases.path, name)).collect())

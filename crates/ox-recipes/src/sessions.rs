@@ -75,6 +75,8 @@ pub(crate) async fn session_lost(client: &Client) {
         };
         deadline = match state {
             Some(State::Suspended { lost_after }) => Some(stop_before(client, lost_after).into()),
+            // The ensemble does not hear of this client, as long as that lasts.
+            Some(State::ConnectedReadOnly) => Some(stop_before(client, client.session_lost_after()).into()),
             Some(state) if !state.is_final() => None,
             Some(_) | None => return,
         };

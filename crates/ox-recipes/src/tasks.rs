@@ -56,11 +56,28 @@ pub struct Tasks {
 
 impl Tasks {
     /// The tasks at a path. Nothing happens yet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Tasks;
+    /// let tasks = Tasks::new(&client, "/collect");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self { client: patient(client), path: path.to_owned() }
     }
 
     /// Adds a task. False when there is one of that name already.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Tasks;
+    /// let tasks = Tasks::new(&client, "/collect");
+    /// tasks.add("db-1.log", "tail it").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn add(&self, name: &str, what: impl AsRef<[u8]>) -> Result<bool, Error> {
         let parent = child(&self.path, "tasks");
         let (path, what) = (child(&parent, name), what.as_ref());
@@ -76,11 +93,29 @@ impl Tasks {
     }
 
     /// Takes a task from the list. Its worker gives it up; its progress stays.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Tasks;
+    /// let tasks = Tasks::new(&client, "/collect");
+    /// tasks.remove("db-1.log").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn remove(&self, name: &str) -> Result<(), Error> {
         Ok(crate::nodes::delete(&self.client, &child(&child(&self.path, "tasks"), name)).await?)
     }
 
     /// What a worker committed last for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Tasks;
+    /// let tasks = Tasks::new(&client, "/collect");
+    /// println!("{:?}", tasks.progress("db-1.log").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn progress(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let node = self.client.get(&child(&child(&self.path, "progress"), name)).await;
         if says(&node, ErrorCode::NoNode) {
@@ -94,6 +129,19 @@ impl Tasks {
 ///
 /// **Limits.** A worker whose session is over may not know it yet: [`Worker::commit`] fails then, so progress is never
 /// overwritten by somebody who lost the task.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::tasks::Worker;
+/// let mut worker = Worker::join(&client, "/collect", "alice").await?;
+/// loop {
+///     println!("doing {:?}", worker.tasks());
+///     worker.rebalance().await?; // waits for changes
+/// #   break;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "who drops it works no more"]
 pub struct Worker {
@@ -109,6 +157,14 @@ pub struct Worker {
 
 impl Worker {
     /// Joins the workers under a name.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Worker;
+    /// let worker = Worker::join(&client, "/collect", "alice").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn join(client: &Client, path: &str, name: &str) -> Result<Self, Error> {
         let tasks = Tasks::new(client, path);
         for part in ["tasks", "owners", "progress"] {
@@ -128,11 +184,31 @@ impl Worker {
     }
 
     /// The tasks that this worker does now.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Worker;
+    /// let worker = Worker::join(&client, "/collect", "alice").await?;
+    /// println!("doing {:?}", worker.tasks());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tasks(&self) -> Vec<String> {
         self.own.keys().cloned().collect()
     }
 
     /// What to do for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Worker;
+    /// let worker = Worker::join(&client, "/collect", "alice").await?;
+    /// for task in worker.tasks() {
+    ///     println!("{task}: {:?}", worker.what(&task));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn what(&self, task: &str) -> Option<Vec<u8>> {
         let path = child(&child(&self.tasks.path, "tasks"), task);
         self.views[0].get(&path).map(|node| node.data.clone())
@@ -142,6 +218,15 @@ impl Worker {
     /// working on what is not in [`Worker::tasks`] any more.
     ///
     /// Errors are final: the session is over, or somebody has deleted this worker's node.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Worker;
+    /// let mut worker = Worker::join(&client, "/collect", "alice").await?;
+    /// worker.rebalance().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn rebalance(&mut self) -> Result<(), Error> {
         let [tasks, workers, owners] = &mut self.views;
         if self.is_settled {
@@ -155,6 +240,15 @@ impl Worker {
     }
 
     /// Shares progress. It fails when this worker does not do the task any more.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Worker;
+    /// let worker = Worker::join(&client, "/collect", "alice").await?;
+    /// worker.commit("db-1.log", "17").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn commit(&self, task: &str, progress: impl AsRef<[u8]>) -> Result<(), Error> {
         let lost = || Error::Lost { path: child(&child(&self.tasks.path, "owners"), task) };
         let claim = self.own.get(task).ok_or_else(lost)?;
@@ -183,6 +277,15 @@ impl Worker {
     }
 
     /// Gives all tasks back, and returns when that is certain.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use ox_recipes::tasks::Worker;
+    /// let worker = Worker::join(&client, "/collect", "alice").await?;
+    /// worker.leave().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn leave(mut self) -> Result<(), Error> {
         while let Some((_, claim)) = self.own.pop_first() {
             claim.delete().await?;

@@ -15,6 +15,9 @@ pub const LIKELY_ITEMS_MAX: usize = 1024;
 /// What a request costs on its way beside its bytes.
 pub const ITEM_BYTES: usize = 128;
 
+/// Memory that is set aside at once for requests on their way to a leader.
+pub const BODIES_BYTES: usize = 64 << 10;
+
 /// Bytes that the answers to one connection's requests on their way are expected to have. Two thousand reads behind
 /// a write may ask for a megabyte each; their answers cannot wait, because the state they show goes on.
 pub const EXPECTED_ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -45,6 +48,10 @@ pub const TALLIED_MAX: usize = 64 << 10;
 
 /// Bytes of a disk that is nearly full which are left for the end of sessions.
 pub const ENDS_BYTES: i64 = 4 << 20;
+
+/// How long a learner does not ask a leader whose disk is nearly full for writes that were just refused: the refusal of
+/// each would take a little of the space that is left.
+pub const REFUSED_MS: i64 = 1_000;
 
 /// Sessions that are given up in one step, so that a flood of them delays nobody's requests (K117).
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;

@@ -29,12 +29,14 @@ use crate::pulse::Pulse;
 use crate::sessions::{SessionInfo, Sessions, Touch};
 use crate::submission::{Ask, Load, Submission};
 use crate::tallies::Tallies;
+use bytes::BytesMut;
 use conns::{ConnState, Conns, waited_ms};
+use learners::Forwarded;
 pub use local::LocalSessions;
 use local::{Local, LocalWrite, Newcomer};
 use log_room::LogRoom;
 pub use log_room::Writes;
-use member::{AskedBy, Revalidating, Todo};
+use member::{AskedBy, NO_IDS, Revalidating, Todo};
 use own::{Origin, Own, OwnWrites, Waiting, What};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::ensemble::ChangeRules;
@@ -133,6 +135,12 @@ pub struct Replica {
     installing: Option<Box<State>>,
     /// For the driver.
     effects: Effects,
+    /// Memory for those of one step.
+    spare_effects: Effects,
+    /// Memory for what is forwarded.
+    bodies: BytesMut,
+    /// Whom learners have forwarded for.
+    forwarded: Forwarded,
     syncs: Syncs,
     /// Sessions that have come to this learner, for which the leader is being asked.
     revalidating: VecDeque<Revalidating>,
@@ -197,6 +205,9 @@ impl Replica {
             staged: None,
             installing: None,
             effects: Effects::new(),
+            spare_effects: Effects::new(),
+            bodies: BytesMut::new(),
+            forwarded: Forwarded::default(),
             syncs: Syncs::default(),
             revalidating: VecDeque::new(),
             relayed: Relayed::default(),
@@ -264,7 +275,7 @@ impl Replica {
             _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
             Ask::Identified(ids) => {
                 if let Some(conn) = self.conns.get_mut(item.conn) {
-                    conn.ids = Arc::clone(ids);
+                    conn.identify(Arc::clone(ids));
                 }
             }
             Ask::Request { xid, op } if !read::is_read(*op) => {
@@ -329,17 +340,6 @@ impl Replica {
         }
     }
 
-    /// The disk has so many bytes left, and should keep `reserve_bytes` of them: writes are refused before they
-    /// are used up, and accepted when there is space again.
-    pub fn on_space(&mut self, free_bytes: u64, reserve_bytes: u64) {
-        self.log_room.measured(free_bytes, reserve_bytes, self.load().bytes);
-    }
-
-    /// Which writes are accepted.
-    pub fn writes(&self) -> Writes {
-        self.log_room.writes()
-    }
-
     /// The transactions prepared since the last call, for the disk.
     pub fn take_log(&mut self, now: Now) -> Option<Arc<LogBatch>> {
         let batch = self.proposals.take_log();
@@ -374,7 +374,7 @@ impl Replica {
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
             let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
             let outcome = state.apply(&record, self.pending.applied(proposal.zxid), out);
-            self.tallies.propagation_ms.note(now.wall_ms - record.header.time_ms, 1);
+            self.tallies.propagation_ms.note(now.wall_ms.saturating_sub(record.header.time_ms), 1);
             self.tallies.writes.note_write(&record.txn);
             self.digest_mismatches += u64::from(outcome.digest_differs);
             let TxnHeader { session, cxid, .. } = record.header;
@@ -457,7 +457,7 @@ impl Replica {
             let origin = Origin::Connect { conn, address, timeout_ms, read_only, touch: touch.clone() };
             let own = Own::new(id, 0, origin);
             if let Role::Learner(link) = self.role {
-                return self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), None, own);
+                return self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), NO_IDS, own);
             }
             if self.propose_create_session(now, id, timeout_ms, Maker::Own, state) {
                 self.wait_for(own, 0);
@@ -539,6 +539,7 @@ impl Replica {
         }
         let refused = match self.role {
             Role::ReadOnly => Some(ErrorCode::NotReadOnly),
+            Role::Learner(_) if self.log_room.leader_refuses(now, op, body) => Some(ErrorCode::ThrottledOp),
             Role::Learner(_) => ops::check_body(op, body).err(),
             Role::Leader if op == OpCode::CloseSession || self.log_room.writes().allow(op, body) => None,
             Role::Leader | Role::None => Some(ErrorCode::ThrottledOp),
@@ -555,7 +556,8 @@ impl Replica {
             }
         }
         if let Role::Learner(link) = self.role {
-            return self.forward(link, op, body, Some(&ids), own);
+            let ids = self.conns.get_mut(conn).map_or(NO_IDS, ConnState::encoded_ids);
+            return self.forward(link, op, body, ids, own);
         }
         if op == OpCode::CloseSession {
             self.sessions.start_closing(session);
@@ -730,6 +732,9 @@ impl Replica {
                 self.attach(*conn, session, *timeout_ms, *read_only, out);
             }
             Origin::Request(conn) => {
+                if matches!(self.role, Role::Learner(_)) {
+                    self.log_room.heard(now, &record.txn);
+                }
                 if let Some(asker) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
                     asker.answered_ms = Some(now.mono_ms);
                     out.of(*conn).answer(*conn, |bytes| match own.no_ephemerals {

@@ -43,6 +43,6 @@ mod words;
 pub use descriptors::TooFewDescriptors;
 pub use ephemeral::Ephemeral;
 pub use metrics::metrics_page;
-pub use server::{Server, StartError, Stopper};
+pub use server::{Server, StartError, Stopper, has_room};
 pub use shared::Fatal;
 pub use words::commands_page;

@@ -83,8 +83,12 @@ pub(crate) const PEER_TURN_MS: u64 = 50;
 pub(crate) const LINKS_MAX: usize = 256;
 /// The first packet of a link: who is there, or which epoch.
 pub(crate) const FIRST_PACKET_BYTES_MAX: usize = 4 << 10;
-/// Bytes read from a link at a time.
-pub(crate) const LINK_INPUT_BYTES: usize = 1 << 20;
+/// Bytes that are read from a link in one turn, and sent to it.
+pub(crate) const LINK_PIECE_BYTES: usize = 256 << 10;
+/// Bytes that all links move in one turn, about; then everything else has its turn.
+pub(crate) const LINK_TURN_BYTES_MAX: usize = 4 << 20;
+/// Bytes of packets that the replica has dealt with before it says so.
+pub(crate) const LINK_UNSAID_BYTES: usize = 1 << 20;
 /// Bytes of packets that may wait for the replica, per link.
 pub(crate) const LINK_HELD_BYTES_MAX: usize = 16 << 20;
 /// Bytes that may wait for a slow server; then it is let go, and gets the history anew.

@@ -42,10 +42,12 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
     shared.inbox.put(|input| input.space = Some(space));
     if space.is_low != was_low {
         let free_bytes = space.free_bytes;
-        if space.is_low {
+        if space.is_low && shared.config.member.is_some() {
+            tracing::error!(free_bytes, "the disk is nearly full: others shall lead until there is space again");
+        } else if space.is_low {
             tracing::error!(free_bytes, "the disk is nearly full: writes are refused until there is space again");
         } else {
-            tracing::info!(free_bytes, "there is space again: writes are accepted");
+            tracing::info!(free_bytes, "there is space again");
         }
     }
     if let Err(error) = shared.store.renew_reserve(&space) {

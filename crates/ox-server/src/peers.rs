@@ -23,7 +23,7 @@ use crate::shared::Shared;
 use crate::watchdog::Turns;
 use dial::{Dialed, Dialer, Target};
 use election::Elections;
-use link::{End, Links};
+use link::{Arrived, End, Links};
 use masters::{Choice, Masters};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -85,7 +85,7 @@ impl Peers {
             elections: Elections::new(&member, &places, shared.config.reconfig_enabled).map_err(io::Error::other)?,
             masters: Masters::new(&places, member.reconnect_delay_ms),
             dialled: None,
-            links: Links::new(packet_bytes_max(&shared), &member),
+            links: Links::new(packet_bytes_max(&shared), member.leader_nodelay, member.learner_nodelay),
             me: member.server,
             places,
             shared,
@@ -110,7 +110,8 @@ impl Peers {
         let mut events = Events::with_capacity(256);
         while !self.shared.is_stopping() {
             turns.mark();
-            if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(PEER_TURN_MS)))
+            let patience = if self.links.has_more() { 0 } else { PEER_TURN_MS };
+            if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(patience)))
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 tracing::error!(%error, "cannot wait for other servers");
@@ -126,8 +127,11 @@ impl Peers {
             }
             self.take_orders();
             self.take_dialed();
+            self.links.turn(&mut self.events);
             self.on_time();
             self.hand_over();
+            // The replica has to know first that they come.
+            self.links.take_states().into_iter().for_each(|state| self.put_together(state));
         }
     }
 
@@ -158,7 +162,7 @@ impl Peers {
 
     fn on_ready(&mut self, token: Token) {
         if !self.elections.on_ready(token, &mut self.dialer, &mut self.events) {
-            self.links.on_ready(token, &mut self.events);
+            self.links.on_ready(token);
         }
     }
 
@@ -173,13 +177,12 @@ impl Peers {
                 Command::Snapshot(link, frozen) => self.links.send_state(link, frozen, &mut self.events),
                 Command::Stored(link, history) => self.links.send_stored(link, history, &mut self.events),
                 Command::Close(link) => self.links.close(link),
-                Command::Consumed(link, bytes) => self.links.consumed(link, bytes, &mut self.events),
+                Command::Consumed(link, bytes) => self.links.consumed(link, bytes),
                 Command::Listen(listen) => self.listen(listen),
                 Command::ServeObservers => self.serve_observers(),
                 Command::Config(committed, proposed) => self.reconfigure(committed, proposed),
             }
         }
-        self.links.flush_all(&mut self.events);
     }
 
     fn dial(&mut self, leader: ServerId) {
@@ -287,6 +290,24 @@ impl Peers {
         }
         self.elections.on_time(now, &mut self.dialer);
         self.links.on_time(now, &mut self.events);
+    }
+
+    /// Makes a state of what has come, on a thread of its own: that may take a while.
+    fn put_together(&self, state: Arrived) {
+        let (shared, orders, link) = (Arc::clone(&self.shared), Arc::clone(&self.orders), state.link);
+        let work = move || match state.finish() {
+            Some(state) => shared.inbox.put(|input| input.peers.push(Event::Loaded(link, state))),
+            None => {
+                tracing::warn!(link = link.0, "a state is broken");
+                orders.give([Command::Close(link)]);
+                shared.inbox.put(|input| input.peers.push(Event::Gone(link)));
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("state".to_owned()).spawn(work) {
+            tracing::error!(%error, "cannot start a thread to load a state with");
+            self.orders.give([Command::Close(link)]);
+            self.shared.inbox.put(|input| input.peers.push(Event::Gone(link)));
+        }
     }
 
     fn hand_over(&mut self) {

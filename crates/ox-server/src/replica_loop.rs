@@ -117,7 +117,7 @@ impl ReplicaLoop {
             self.replica.on_durable(now, zxid);
         }
         if let Some(space) = input.space {
-            self.replica.on_space(space.usable_bytes(), space.low_water_bytes);
+            self.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
         }
         self.hear_peers(now, std::mem::take(&mut input.reports), std::mem::take(&mut input.peers));
         self.snapshot_due = input.snapshot_due.or(self.snapshot_due);

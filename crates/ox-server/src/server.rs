@@ -61,6 +61,16 @@ impl StartError {
         }
     }
 
+    /// The disk has no space left.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_full())
+    }
+
+    /// Another process, or an earlier server of this one that is about to end, uses the directories.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Store(ox_store::Error::Locked(_)))
+    }
+
     /// The exit code that Apache uses for the same.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -154,7 +164,6 @@ impl Server {
             ConfigChange::Proposed(Arc::clone(pending)).save(&shared);
         }
         let shared = Arc::new(shared);
-        shared.inbox.put(|input| input.space = Some(space));
         member::show_config(&shared, &mut shared.state.write());
         let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
@@ -166,7 +175,9 @@ impl Server {
         let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&orders));
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
         start_log::listening(&member, &peers.election_binds());
-        let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
+        let mut replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
+        // Known before it looks for a leader: who has no room stands back.
+        replica.on_space(shared.clock.now(), space.usable_bytes(), space.low_water_bytes);
         let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
@@ -298,6 +309,11 @@ impl Drop for Server {
         self.shared.stop();
         self.join(); // what went wrong is told by `wait`, which nobody called
     }
+}
+
+/// Whether a server that ended because its disk was full can begin again. Where nobody knows, the attempt will tell.
+pub fn has_room(config: &Config) -> bool {
+    ox_store::has_room(&RealDisk, &store_options(config)).unwrap_or(true)
 }
 
 /// How a thread is called where people look.

@@ -42,6 +42,13 @@ pub enum Fatal {
     Stalled(&'static str),
 }
 
+impl Fatal {
+    /// The disk has no space left. A server that is started when there is some goes on where this one was.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Log(error) if error.is_full())
+    }
+}
+
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) clock: Clock,

@@ -291,9 +291,6 @@ fn arm(world: &mut World, server: usize, fault: DiskFault) {
 }
 
 fn fill_disk(world: &mut World, number: usize) {
-    // Sometimes there is nothing left at once, sometimes the server itself uses up the rest.
-    let low_water = i64::try_from(world.env.plan.low_water_bytes).unwrap_or(0);
-    let room = u64::try_from(world.env.dice.between(0, low_water * 4)).unwrap_or(0);
     world.env.marks.full_disks += 1;
     let server = &mut world.servers[number];
     let copy = server.disk.fork();
@@ -302,9 +299,15 @@ fn fill_disk(world: &mut World, number: usize) {
     if server.is_full {
         return;
     }
+    // Sometimes there is nothing left at once, sometimes the server itself uses up the rest. On a small volume the
+    // low-water mark is low.
+    let low_water = world.env.plan.low_water_bytes.min((CAPACITY - free) / 20);
+    let room = u64::try_from(world.env.dice.between(0, i64::try_from(low_water * 4).unwrap_or(0))).unwrap_or(0);
     server.disk.set_capacity(CAPACITY - free + room);
     (server.is_full, server.was_full) = (true, true);
-    let ms = world.env.dice.between(100, 3_000);
+    // Long enough that others lead meanwhile, and something has to be agreed on without it.
+    let longest_ms = if world.env.plan.is_ensemble() { 12_000 } else { 3_000 };
+    let ms = world.env.dice.between(100, longest_ms);
     world.env.plan_in(ms * 1000, Event::Fault(Fault::NotFull));
 }
 

@@ -19,7 +19,7 @@ use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::LogBatch;
 use ox_store::{
-    Appended, Error, LogOptions, MemberLog, MemberOptions, Opened, OpenedMember, SnapshotTaken, Standing, Store,
+    Appended, Error, LogOptions, MemberLog, MemberOptions, Opened, OpenedMember, SnapshotTaken, Space, Standing, Store,
     StoreOptions,
 };
 use ox_tree::auth::digest_id;
@@ -71,7 +71,7 @@ pub(crate) fn member_options(plan: &Plan, number: usize) -> MemberOptions {
 /// What a start came to.
 enum Start {
     Alone(Box<Opened>),
-    Member(Box<OpenedMember>, Option<Files>),
+    Member(Box<OpenedMember>, Space, Option<Files>),
 }
 
 /// The configurations in the files of a server: in force, and proposed.
@@ -103,9 +103,12 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
             let opened = Store::open(paced, &options, &tree, seed).map(|opened| Start::Alone(Box::new(opened)));
             opened.map_err(|error| error.to_string())
         }
-        Some(member) => Store::open_member(paced, &options, &member, &tree, seed)
-            .map_err(|error| error.to_string())
-            .and_then(|opened| Ok(Start::Member(Box::new(opened), files?))),
+        Some(member) => {
+            let opened = Store::open_member(paced, &options, &member, &tree, seed);
+            let opened = opened.and_then(|opened| Ok((opened.store.space()?, opened)));
+            let member = |(space, opened)| Ok(Start::Member(Box::new(opened), space, files?));
+            opened.map_err(|error| error.to_string()).and_then(member)
+        }
     };
     let mut world = world.lock();
     if !world.is_current(who) {
@@ -114,7 +117,7 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
     world.servers[number].is_starting = false;
     match opened {
         Ok(Start::Alone(opened)) => world.serve(who, *opened),
-        Ok(Start::Member(opened, files)) => world.join(who, *opened, files),
+        Ok(Start::Member(opened, space, files)) => world.join(who, (*opened, space), files),
         Err(error) => {
             let server = &world.servers[number];
             let was_injected =
@@ -162,7 +165,7 @@ impl World {
     }
 
     /// A member has started.
-    fn join(&mut self, who: Who, opened: OpenedMember, files: Option<Files>) {
+    fn join(&mut self, who: Who, (opened, space): (OpenedMember, Space), files: Option<Files>) {
         let server = &mut self.servers[who.server];
         let env = &mut self.env;
         env.marks.recoveries += 1;
@@ -215,7 +218,7 @@ impl World {
             }
         }
         (track.epochs, track.epochs_begun) = (epochs, epochs);
-        server.process = Some(Process::member(env, who, opened, files, server.wall_ahead_ms));
+        server.process = Some(Process::member(env, who, (opened, space), files, server.wall_ahead_ms));
     }
 }
 

@@ -83,6 +83,7 @@ marks! {
     hung_disks, "disks that hung";
     stored_histories, "histories sent from the stored log";
     stalled_leaders, "leaders that gave up because their disk hung";
+    gave_way, "leaders that gave up because their disk was nearly full";
     used_up_epochs, "leaders that gave up because their epoch had no more numbers";
     wires_cut, "connections between servers that broke";
     local_sessions, "sessions that only their server has known";

@@ -21,7 +21,7 @@
 //! doubt is cut by a standalone server, as Apache would; an ensemble member leaves it, and asks the others.
 
 use crate::disk::{DiskFile, read_full};
-use crate::error::{Error, IoContext};
+use crate::error::{Damage, Error, IoContext};
 use crate::limits::{APACHE_RECORD_BYTES_MAX, READ_CHUNK_BYTES, SEARCH_EFFORT};
 use ox_proto::log_frame::{END_BYTE, Framed, HEAD_BYTES, OVERHEAD_BYTES, read_log_frame};
 use ox_proto::txn::Record;
@@ -62,7 +62,7 @@ pub(crate) struct Damaged {
 
 /// How a damaged last log is to be treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Cut it.
     Torn,
     /// Most likely torn.
@@ -215,6 +215,15 @@ impl Search<'_> {
 }
 
 impl Damaged {
+    /// What is said about it.
+    pub(crate) fn damage(&self, synced: Option<u64>) -> Damage {
+        match (&self.undecodable, synced) {
+            (Some(error), _) => Damage::BadRecord(*error),
+            (None, Some(synced)) if self.offset < synced => Damage::SyncedBytes { synced },
+            _ => Damage::BadFrame { intact_after: self.intact_after },
+        }
+    }
+
     /// The ruling for the last log. `synced` is the position in a marker that names this
     /// file.
     pub(crate) fn verdict(&self, synced: Option<u64>, batch_max: usize) -> Verdict {

@@ -8,3 +8,8 @@ mod date;
 mod json;
 pub mod log;
 pub mod snapshot;
+
+/// A time in milliseconds, in UTC, as Java prints it: `Sun Nov 15 06:44:10 UTC 2026`.
+pub fn utc(time_ms: i64) -> String {
+    date::long_date(time_ms)
+}

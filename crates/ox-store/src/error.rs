@@ -2,6 +2,7 @@
 
 use crate::member::EpochError;
 use crate::snapshot::SnapshotError;
+use crate::space::is_full;
 use ox_proto::{DecodeError, Zxid};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -329,6 +330,16 @@ impl Error {
         }
     }
 
+    /// The disk has no space for what was to be written. Nothing that was there before is harmed.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others are about something else")]
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } | Self::UnusableDirectory { source, .. } => is_full(source),
+            Self::SnapshotWrite { source, .. } => source.is_full(),
+            _ => false,
+        }
+    }
+
     /// The process exit code that Apache's operators know: 3 for directories, 10 for a snapshot that could not be
     /// written, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
@@ -390,6 +401,15 @@ impl<T> IoContext<T> for io::Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_other_trouble() {
+        let io = |source: io::ErrorKind| Error::Io { action: "write", path: "log.1".into(), source: source.into() };
+        let snapshot = |source: Error| Error::SnapshotWrite { path: "snapshot.1".into(), source: Box::new(source) };
+        assert!(io(io::ErrorKind::StorageFull).is_full() && io(io::ErrorKind::QuotaExceeded).is_full());
+        assert!(snapshot(io(io::ErrorKind::StorageFull)).is_full());
+        assert!(!io(io::ErrorKind::PermissionDenied).is_full() && !Error::LogFailed.is_full());
+    }
 
     #[test]
     fn damage_is_told_from_trouble() {

@@ -31,15 +31,17 @@ mod small_file;
 pub mod snapshot;
 mod space;
 pub mod store;
+pub mod tools;
 pub mod txn_log;
 mod window;
 
 pub use config_files::ConfigFiles;
+pub use damage::Verdict;
 pub use error::{Damage, Error, Rejected};
 pub use history::StoredHistory;
 pub use member::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Quarantine, Standing, Truncated};
 pub use recovery::{Dropped, TornTail};
-pub use space::Space;
+pub use space::{Space, has_room};
 pub use store::{Opened, RecoveryReport, SnapshotTaken, StartSnapshot, Store, StoreOptions};
 pub use txn_log::{Appended, LogOptions, Synced, TxnLog};
 pub use window::Logged;

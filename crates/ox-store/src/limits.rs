@@ -33,6 +33,10 @@ pub(crate) const STOP_NOTICED: Duration = Duration::from_millis(100);
 /// The low-water mark is at most the volume's size divided by this: a small volume is there to be used.
 pub(crate) const LOW_WATER_PART: u64 = 20;
 
+/// Set aside for a member's epochs and notes: four times both epochs, which take a block of 4 KiB each while they are
+/// replaced.
+pub(crate) const EPOCHS_RESERVE_BYTES: u64 = 64 << 10;
+
 /// What may follow the first seal of a snapshot, at most. The known trailers have 54 bytes; a digest of version 1
 /// may be a text of some length.
 pub(crate) const TRAILER_BYTES_MAX: usize = 4 << 10;

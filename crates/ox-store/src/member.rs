@@ -13,10 +13,10 @@
 //! snapshot, no removal of dead sessions' nodes); and damage does not stop the start but leads to quarantine, because
 //! the others have what is missing here.
 
-mod epochs;
+pub(crate) mod epochs;
 mod identity;
 pub(crate) mod install;
-mod open;
+pub(crate) mod open;
 mod quarantine;
 mod truncate;
 
@@ -178,7 +178,7 @@ impl MemberLog {
         self.job(|log| {
             let quarantine = Quarantine { reason, since_ms: now_ms };
             let shared = &log.store.0;
-            quarantine.write(&*shared.disk, &shared.reserve, &shared.dirs.snapshots)?;
+            quarantine.write(&*shared.disk, &shared.epochs_reserve, &shared.dirs.snapshots)?;
             *shared.lineage.lock() = Lineage::Unusable;
             log.has_history = false;
             Ok(quarantine)

@@ -18,8 +18,8 @@ use crate::disk::Disk;
 use crate::error::{Error, Rejected};
 use crate::marker::Marker;
 use crate::names::{Dirs, Listing, LogFile, SnapshotFile};
-use crate::snapshot::Trailer;
 use crate::snapshot::read::{Sink, StoredNode, read_snapshot};
+use crate::snapshot::{Contents, Trailer};
 use ox_proto::{RawAcls, SessionId, Zxid};
 use ox_tree::{Loader, Options, State};
 pub use repair::Dropped;
@@ -136,7 +136,31 @@ fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &Options
     }
 }
 
-/// Loads a snapshot into a fresh state and replays what follows it.
+/// A snapshot as a state of its own.
+pub(crate) struct LoadedSnapshot {
+    pub(crate) state: State,
+    pub(crate) contents: Contents,
+    /// Nodes whose access control list is not in the file.
+    pub(crate) unresolved: Vec<String>,
+    /// Last zxid of which parts may be contained, and whether the snapshot says so itself.
+    pub(crate) reach: (Zxid, bool),
+}
+
+/// Reads a snapshot into a fresh state.
+pub(crate) fn load(disk: &dyn Disk, snapshot: &SnapshotFile, options: &Options) -> Result<LoadedSnapshot, Error> {
+    let mut sink = LoaderSink(Loader::new(options.clone()));
+    let contents = read_snapshot(disk, snapshot, &mut sink)?;
+    let unresolved = sink.0.take_unresolved();
+    let state = sink.0.finish(snapshot.last).map_err(|error| {
+        let source = crate::snapshot::SnapshotError::Content(error.to_string());
+        Error::Snapshot { path: snapshot.path.clone(), source }
+    })?;
+    let told = contents.trailer.last_zxid.or(contents.trailer.digest.map(|(zxid, _)| zxid));
+    let reach = told.unwrap_or_else(|| state.max_node_zxid()).max(snapshot.last);
+    Ok(LoadedSnapshot { state, contents, unresolved, reach: (reach, told.is_some()) })
+}
+
+/// Loads a snapshot and replays what follows it.
 fn attempt(
     files: &Files<'_>,
     chain: &Chain<'_>,
@@ -144,20 +168,12 @@ fn attempt(
     options: &Options,
 ) -> Result<Recovered, Error> {
     let started = Instant::now();
-    let mut sink = LoaderSink(Loader::new(options.clone()));
-    let contents = read_snapshot(files.disk, snapshot, &mut sink)?;
-    let mut unresolved = sink.0.take_unresolved();
-    let mut state = sink.0.finish(snapshot.last).map_err(|error| {
-        let source = crate::snapshot::SnapshotError::Content(error.to_string());
-        Error::Snapshot { path: snapshot.path.clone(), source }
-    })?;
+    let LoadedSnapshot { mut state, contents, mut unresolved, reach } = load(files.disk, snapshot, options)?;
     let trailer = contents.trailer;
-    let told = trailer.last_zxid.or(trailer.digest.map(|(zxid, _)| zxid));
-    let reach = told.unwrap_or_else(|| state.max_node_zxid()).max(snapshot.last);
     let base = Base {
         last: snapshot.last,
-        reach,
-        reach_is_told: told.is_some(),
+        reach: reach.0,
+        reach_is_told: reach.1,
         digest: trailer.digest,
         is_nothing: false,
         newer: files.listing.snapshots.iter().map(|file| file.last).filter(|last| snapshot.last < *last).collect(),

@@ -5,11 +5,15 @@
 //! will fit. Should the log meet a full disk anyway, because a snapshot or somebody else was quicker, it gives the
 //! reserve back and goes on. What frees space may use the reserve too, so that it is served when others have taken
 //! the last byte.
+//!
+//! A member of an ensemble keeps a second reserve, for its epochs and notes: with the log full it can still promise an
+//! epoch, follow a leader, and be of use to others.
 
 use crate::disk::{Disk, DiskSpace, Open};
 use crate::error::{Error, IoContext};
-use crate::limits::LOW_WATER_PART;
+use crate::limits::{EPOCHS_RESERVE_BYTES, LOW_WATER_PART};
 use crate::names::Dirs;
+use crate::store::StoreOptions;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +64,16 @@ impl Space {
     }
 }
 
+/// Whether a server that had to end because its disk was full can begin again: with its reserve set aside, it is above the
+/// low-water mark.
+pub fn has_room(disk: &dyn Disk, options: &StoreOptions) -> io::Result<bool> {
+    let has_room = |space: DiskSpace| {
+        scaled(options.low_water_bytes, space) + scaled(options.reserve_bytes, space) <= space.free_bytes
+    };
+    let log_dir = options.log_dir.as_deref().unwrap_or(&options.data_dir);
+    Ok(has_room(disk.space(&options.data_dir)?) && has_room(disk.space(log_dir)?))
+}
+
 /// What should be left of a volume: less on a small one.
 fn scaled(low_water_bytes: u64, of: DiskSpace) -> u64 {
     low_water_bytes.min(of.total_bytes / LOW_WATER_PART)
@@ -85,20 +99,36 @@ impl Reserved {
     }
 }
 
-/// The file `oxk.reserve`: space for what is on its way to the log when the disk runs full.
+/// Whether the disk has no space left, or no more of it for this user.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// A file that takes up space: for what is on its way to the log when the disk runs full, or for a member's epochs.
 pub(crate) struct Reserve {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     path: PathBuf,
     bytes_max: u64,
+    /// What is given back at a time.
+    step_bytes: u64,
     /// What is set aside now.
     bytes: AtomicU64,
 }
 
 impl Reserve {
+    /// For the log: `oxk.reserve`, given back as a whole.
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, bytes_max: u64) -> Self {
         let (dir, path) = (dir.to_owned(), dir.join("oxk.reserve"));
-        Self { disk, dir, path, bytes_max, bytes: AtomicU64::new(0) }
+        Self { disk, dir, path, bytes_max, step_bytes: bytes_max, bytes: AtomicU64::new(0) }
+    }
+
+    /// For small files beside the snapshots: `oxk.reserve.epochs`, given back a little at a time, because others may
+    /// take what is left over.
+    pub(crate) fn for_epochs(disk: Arc<dyn Disk>, dir: &Path, log_bytes_max: u64) -> Self {
+        let (dir, path) = (dir.to_owned(), dir.join("oxk.reserve.epochs"));
+        let bytes_max = EPOCHS_RESERVE_BYTES.min(log_bytes_max / 4);
+        Self { disk, dir, path, bytes_max, step_bytes: bytes_max.div_ceil(4), bytes: AtomicU64::new(0) }
     }
 
     /// Sets the space aside. A disk that is too full already has no use for a reserve.
@@ -107,11 +137,14 @@ impl Reserve {
             return Ok(());
         }
         let total_bytes = self.disk.space(&self.dir).context("measure", &self.dir)?.total_bytes;
-        let file = self.disk.open(&self.path, Open::Create).context("create", &self.path)?;
         let bytes = self.bytes_max.min(total_bytes / LOW_WATER_PART);
+        let file = match self.disk.open(&self.path, Open::Create) {
+            Err(error) if is_full(&error) => return Ok(()),
+            file => file.context("create", &self.path)?,
+        };
         match file.preallocate(bytes) {
             Ok(_) => self.bytes.store(bytes, Ordering::Release),
-            Err(error) if error.kind() == ErrorKind::StorageFull => _ = self.disk.remove(&self.path),
+            Err(error) if is_full(&error) => _ = self.disk.remove(&self.path),
             Err(error) => return Err(error).context("preallocate", &self.path),
         }
         Ok(())
@@ -123,11 +156,13 @@ impl Reserve {
         if self.bytes() != 0 || space.free_bytes < enough_bytes { Ok(()) } else { self.create() }
     }
 
-    /// Does `work`; if the disk is full, gives the reserve back and does it again.
+    /// Does `work`; if the disk is full, gives space back and does it again.
     pub(crate) fn help<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
-        match work() {
-            Err(error) if error.kind() == ErrorKind::StorageFull && self.release() => work(),
-            outcome => outcome,
+        loop {
+            match work() {
+                Err(error) if is_full(&error) && self.release() => (),
+                outcome => return outcome,
+            }
         }
     }
 
@@ -137,6 +172,10 @@ impl Reserve {
 
     /// Whether there was something to give back.
     fn release(&self) -> bool {
-        self.bytes.swap(0, Ordering::AcqRel) != 0 && self.disk.remove(&self.path).is_ok()
+        let bytes = self.bytes();
+        let left = bytes.saturating_sub(self.step_bytes);
+        self.bytes.store(left, Ordering::Release);
+        let cut = || self.disk.open(&self.path, Open::Write)?.set_len(left);
+        bytes != 0 && (if left == 0 { self.disk.remove(&self.path) } else { cut() }).is_ok()
     }
 }

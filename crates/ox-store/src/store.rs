@@ -157,7 +157,9 @@ pub(crate) struct Shared {
     write_digest: bool,
     low_water_bytes: u64,
     reserved: Arc<Reserved>,
-    pub(crate) reserve: Arc<Reserve>,
+    reserve: Arc<Reserve>,
+    /// For a member's epochs and notes; set aside for members only.
+    pub(crate) epochs_reserve: Arc<Reserve>,
     /// Held while snapshots come or go.
     pub(crate) files: Mutex<()>,
     /// Never held for longer than a look.
@@ -216,6 +218,7 @@ impl Store {
         let dirs = open_dirs(&*disk, &options.data_dir, log_dir, options.create_dirs)?;
         let lock = Arc::new(lock_dirs(&*disk, &dirs)?);
         let reserve = Arc::new(Reserve::new(Arc::clone(&disk), &dirs.logs, options.reserve_bytes));
+        let epochs_reserve = Reserve::for_epochs(Arc::clone(&disk), &dirs.snapshots, options.reserve_bytes);
         Ok(Self(Arc::new(Shared {
             disk,
             dirs,
@@ -225,6 +228,7 @@ impl Store {
             low_water_bytes: options.low_water_bytes,
             reserved: Arc::default(),
             reserve,
+            epochs_reserve: Arc::new(epochs_reserve),
             files: Mutex::new(()),
             lineage: Mutex::new(lineage),
             lock,
@@ -322,7 +326,9 @@ impl Store {
 
     /// Sets the reserve aside again if the log had to give it back and there is plenty of space now.
     pub fn renew_reserve(&self, space: &Space) -> Result<(), Error> {
-        self.0.reserve.renew(space)
+        let shared = &*self.0;
+        shared.reserve.renew(space)?;
+        if *shared.lineage.lock() == Lineage::Standalone { Ok(()) } else { shared.epochs_reserve.renew(space) }
     }
 
     /// Where logs and snapshots are.

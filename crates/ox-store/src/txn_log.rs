@@ -21,7 +21,7 @@ use crate::log_reader::{LOG_HEADER_BYTES, log_header};
 use crate::marker::{Marker, MarkerFile};
 use crate::names::log_name;
 use crate::random::Random;
-use crate::space::{Reserve, Reserved};
+use crate::space::{Reserve, Reserved, is_full};
 use ox_proto::Zxid;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -340,7 +340,7 @@ impl Current {
                 self.reserved = if is_reserved { length } else { 0 };
             }
             // A reserve that does not fit is no reason to refuse a batch that does.
-            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => (),
+            Err(error) if is_full(&error) => (),
             Err(error) => return Err(error).context("preallocate", &self.path),
         }
         Ok(())

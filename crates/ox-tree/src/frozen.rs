@@ -4,7 +4,7 @@
 
 use crate::State;
 use crate::acl_table::{AclList, disk_id};
-use crate::node::NodeId;
+use crate::node::{Node, NodeId};
 use crate::slab::FrozenSlab;
 use ox_proto::stat::StatPersisted;
 use ox_proto::{Acl, SessionId, Zxid};
@@ -76,6 +76,10 @@ impl Frozen {
         self.acls.len()
     }
 
+    fn node<'a>(&'a self, node: &'a Node, path: &'a str) -> FrozenNode<'a> {
+        FrozenNode { path, data: node.data(), acl: disk_id(node.acl), stat: node.persisted() }
+    }
+
     /// Visits every node, parents before their children, the root first.
     pub fn for_each_node<E>(&self, mut visit: impl FnMut(FrozenNode<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut walk = Walk::default();
@@ -116,6 +120,51 @@ impl Walk {
         if node.first_child != NodeId::NONE {
             self.open.push((node.first_child, self.path.len()));
         }
-        Some(FrozenNode { path: &self.path, data: node.data(), acl: disk_id(node.acl), stat: node.persisted() })
+        Some(frozen.node(node, &self.path))
+    }
+}
+
+/// A way through all nodes of a view like [`Walk`], children in the order of their names. Holds the children of the nodes
+/// above it.
+#[derive(Debug)]
+pub struct SortedWalk {
+    path: String,
+    /// Siblings still to visit, the next one last, with the length of their parent's path.
+    open: Vec<(Vec<NodeId>, usize)>,
+}
+
+impl Default for SortedWalk {
+    fn default() -> Self {
+        Self { path: String::new(), open: vec![(vec![NodeId::ROOT], 0)] }
+    }
+}
+
+impl SortedWalk {
+    /// The next node of `frozen`, always the same view; none behind the last.
+    pub fn step<'a>(&'a mut self, frozen: &'a Frozen) -> Option<FrozenNode<'a>> {
+        let (id, parent_length) = loop {
+            let (siblings, parent_length) = self.open.last_mut()?;
+            match siblings.pop() {
+                Some(id) => break (id, *parent_length),
+                None => _ = self.open.pop(),
+            }
+        };
+        let node = frozen.slab.get(id);
+        self.path.truncate(parent_length);
+        if id != NodeId::ROOT {
+            self.path.push('/');
+            self.path.push_str(node.name_text());
+        }
+        let mut children = Vec::new();
+        let mut next = node.first_child;
+        while next != NodeId::NONE {
+            children.push(next);
+            next = frozen.slab.get(next).next;
+        }
+        if !children.is_empty() {
+            children.sort_unstable_by(|a, b| frozen.slab.get(*b).name_text().cmp(frozen.slab.get(*a).name_text()));
+            self.open.push((children, self.path.len()));
+        }
+        Some(frozen.node(node, &self.path))
     }
 }

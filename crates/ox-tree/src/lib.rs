@@ -35,7 +35,7 @@ pub use acl_table::AclList;
 pub use answer::put_write_reply;
 pub use apply::{Applied, Outcome};
 pub use conn::ConnId;
-pub use frozen::{Frozen, FrozenNode, Walk};
+pub use frozen::{Frozen, FrozenNode, SortedWalk, Walk};
 pub use loader::{LoadError, Loader};
 pub use options::Options;
 pub use pending::{Hints, Pending, Stamp, View};

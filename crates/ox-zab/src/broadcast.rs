@@ -88,6 +88,13 @@ impl Broadcast {
         self.count();
     }
 
+    /// Of what is not agreed on, a server's disk may hold nothing behind `zxid` any more.
+    pub fn retract(&mut self, server: ServerId, zxid: Zxid) {
+        if let Some(acked) = self.acked.get_mut(&server) {
+            *acked = zxid.min(*acked);
+        }
+    }
+
     fn count(&mut self) {
         if let Some(reached) = self.reached() {
             self.committed = reached.max(self.committed);

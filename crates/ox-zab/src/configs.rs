@@ -4,6 +4,7 @@ use crate::message::{LearnerKind, Txn};
 use crate::quorum::{Quorum, Quorums};
 use ox_proto::OpCode;
 use ox_proto::ServerId;
+use ox_proto::Zxid;
 use ox_proto::ensemble::{Addresses, Ensemble, Role};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use std::sync::Arc;
@@ -80,6 +81,15 @@ impl Configs {
         self.quorums.proposed = self.seen.as_deref().map(Quorum::of);
     }
 
+    /// The history ends here now: what was to follow behind it does not. False if there was nothing.
+    pub fn forget_behind(&mut self, zxid: Zxid) -> bool {
+        let is_gone = self.seen.as_ref().is_some_and(|seen| zxid.0 < seen.version());
+        if is_gone {
+            (self.seen, self.quorums.proposed) = (None, None);
+        }
+        is_gone
+    }
+
     /// One is in force. False if that is no news.
     pub fn commit(&mut self, ensemble: Arc<Ensemble>) -> bool {
         if ensemble.version() <= self.committed.version() {
@@ -133,6 +143,15 @@ mod tests {
         assert_eq!((configs.pending(), configs.quorums().is_voter(ServerId(1))), (None, false));
         let kinds = [1, 4, 9].map(|server| configs.kind_of(ServerId(server)));
         assert_eq!(kinds, [LearnerKind::Follower, LearnerKind::Follower, LearnerKind::Observer]);
+    }
+
+    #[test]
+    fn what_was_cut_does_not_follow() {
+        let mut configs = Configs::dynamic(ensemble(3, &[1, 2, 3]), Some(ensemble(7, &[4])));
+        assert!(!configs.forget_behind(Zxid(7)), "it is part of the history");
+        assert!(configs.forget_behind(Zxid(6)));
+        assert!(configs.pending().is_none() && !configs.quorums().is_voter(ServerId(4)));
+        assert!(!configs.forget_behind(Zxid(6)), "there is nothing left to forget");
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub enum Reason {
     EpochUsedUp,
     /// The own disk is too slow.
     DiskStalled,
+    /// The own disk is nearly full, and others can lead.
+    NoRoom,
     /// A voter that had elected this leader looks for one again.
     Deserted,
     /// A new configuration names another leader.

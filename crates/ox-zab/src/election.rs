@@ -22,8 +22,14 @@ use ox_proto::Zxid;
 use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeMap;
 
-/// How much longer than at first a vote waits before who is only to become a voter stands.
+/// How much longer than at first a vote waits before who stands back is a candidate after all.
 const STAND_AFTER: i64 = 4;
+
+/// The round of those who lead without an election.
+const APPOINTED: i64 = -1;
+
+/// The end of a history that is in doubt.
+const UNKNOWN: Zxid = Zxid(-1);
 
 /// How patient an election is.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +62,7 @@ pub struct Election {
     round: i64,
     /// What this server would vote for by itself.
     own: Vote,
-    /// The same for who is only to become a voter: it stands back unless nobody else has its history.
+    /// The same for who stands back unless nobody else has its history: it is only to become a voter, or has no room.
     fallback: Option<Vote>,
     proposal: Vote,
     /// Votes of this round.
@@ -87,7 +93,7 @@ impl Election {
             proposal: own,
             heard: BTreeMap::new(),
             established: BTreeMap::new(),
-            outcome: (Vote { leader: me, ..own }, -1),
+            outcome: (Vote { leader: me, ..own }, APPOINTED),
             earlier: None,
             links: Links::default(),
             wait_ms: settings.first_wait_ms,
@@ -117,9 +123,11 @@ impl Election {
         if self.state == PeerState::Looking { self.proposal } else { self.outcome.0 }
     }
 
-    /// Whether the connection with a server has broken, and no other has come.
-    pub(crate) fn knows_gone(&self, server: ServerId) -> bool {
-        self.links.is_down(server)
+    /// Whether an elected leader is gone: the connection with it has broken, and no other has come. Of one that a
+    /// configuration has named that says nothing: Apache's servers close their connections when they get another one.
+    pub(crate) fn knows_gone(&self, leader: ServerId) -> bool {
+        let (_, round) = self.outcome;
+        round != APPOINTED && self.links.is_down(leader)
     }
 
     /// Starts a round. `own` is what this server can vouch for; who may not be elected votes for nobody.
@@ -228,7 +236,7 @@ impl Election {
     /// A configuration names the leader: there is no election.
     pub fn appoint(&mut self, leader: ServerId, zxid: Zxid) {
         // Compat: epoch and round are unknown until the leader is established.
-        self.outcome = (Vote { leader, zxid, epoch: -1 }, -1);
+        self.outcome = (Vote { leader, zxid, epoch: -1 }, APPOINTED);
         self.state = self.state_under(leader);
         self.settled_at_ms = None;
     }
@@ -246,7 +254,6 @@ impl Election {
         quorums: &Quorums,
         out: &mut Outgoing,
     ) -> Option<ServerId> {
-        const UNKNOWN: Zxid = Zxid(-1);
         if self.own.zxid == UNKNOWN || note.vote.zxid == UNKNOWN {
             return None;
         }
@@ -264,16 +271,19 @@ impl Election {
             return None;
         } else if is_better {
             self.propose(now_ms, note.vote, quorums, out);
+        } else if note.vote != self.proposal && !self.heard.contains_key(&from) && quorums.is_voter(self.me) {
+            // It has just begun to look, and has not heard what was said before. Apache lets it wait.
+            out.push((from, self.current()));
         }
         self.heard.insert(from, note);
         self.count(now_ms, quorums)
     }
 
-    /// Who does not vote goes where the voters are: nobody joins its round. It may be a voter for those who know of a
-    /// configuration that it has not heard of, and be needed.
+    /// Who votes for nobody goes where the others are: nobody joins its round. It may be needed: as a voter that only
+    /// stands back, or for those who know of a configuration that it has not heard of.
     fn join_earlier(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) {
         let is_alone = self.heard.keys().all(|server| *server == self.me);
-        if let Some(earlier) = self.earlier.take().filter(|_| is_alone && !quorums.is_voter(self.me)) {
+        if let Some(earlier) = self.earlier.take().filter(|_| is_alone && !quorums.is_voter(self.own.leader)) {
             self.round = earlier;
             self.heard.clear();
             self.propose(now_ms, self.own, quorums, out);
@@ -321,7 +331,7 @@ impl Election {
     fn has_leader(&self, said: &BTreeMap<ServerId, Notification>, note: &Notification, quorums: &Quorums) -> bool {
         let leader = note.vote.leader;
         let is_there = if leader == self.me {
-            self.round == note.round
+            self.round == note.round && self.own.zxid != UNKNOWN
         } else {
             said.get(&leader).is_some_and(|own| own.state == PeerState::Leading)
         };
@@ -350,7 +360,7 @@ impl Election {
     fn propose(&mut self, now_ms: i64, vote: Vote, quorums: &Quorums, out: &mut Outgoing) {
         self.proposal = vote;
         self.settled_at_ms = None;
-        if quorums.is_voter(vote.leader) && vote.zxid != Zxid(-1) {
+        if quorums.is_voter(vote.leader) && vote.zxid != UNKNOWN {
             self.heard.insert(self.me, self.current());
         }
         self.tell_all(now_ms, quorums, out);

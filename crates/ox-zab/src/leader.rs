@@ -17,8 +17,9 @@ use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
 use crate::history::Catch;
-use crate::message::{LearnerKind, Message, Txn};
+use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::options::PeerOptions;
+use crate::progress::Moved;
 use crate::timing::Timing;
 use bytes::Bytes;
 use link::{Awaited, Link, Stage};
@@ -27,6 +28,9 @@ use ox_proto::Zxid;
 use reconfig::HandOver;
 use std::collections::{BTreeMap, BTreeSet};
 use syncs::Syncs;
+
+/// How far the promise of a server that nobody knows may be ahead.
+const STRANGERS_JUMP_MAX: i64 = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
@@ -163,6 +167,16 @@ impl Leader {
         self.configs.quorums().is_voter(server)
     }
 
+    /// Whether enough voters take part to go on without this leader. All of them have what it has, as far as that is
+    /// agreed on.
+    pub(crate) fn can_be_replaced(&self) -> bool {
+        let takes_part = |server: ServerId| {
+            let is_it = |link: &Link| link.server == server && link.stage == Stage::Active && link.is_follower();
+            server != self.me.server && self.links.values().any(is_it)
+        };
+        self.is_established() && !self.is_leaving() && self.configs.quorums().are_reached(takes_part)
+    }
+
     /// Syncs that wait for an answer.
     pub fn pending_syncs(&self) -> usize {
         self.syncs.len()
@@ -183,17 +197,21 @@ impl Leader {
         self.links.insert(id, Link::new(cx.now_ms));
     }
 
-    /// A learner is gone. That it has promised and acknowledged stays true.
+    /// A learner is gone. That it has promised stays true; what it has acknowledged too, until it is given its history
+    /// anew.
     pub fn on_link_gone(&mut self, id: LinkId) {
         self.links.remove(&id);
     }
 
     /// Bytes have gone to a learner, or come from it. To give away much history takes its time.
-    pub fn on_progress(&mut self, now_ms: i64, id: LinkId) {
+    pub fn on_progress(&mut self, now_ms: i64, id: LinkId, moved: Moved) {
         if let Some(link) = self.links.get_mut(&id) {
-            link.heard_ms = now_ms;
-            if link.stage == Stage::Syncing {
-                self.progress_ms = now_ms;
+            let is_syncing = link.stage == Stage::Syncing;
+            if moved.is_sign_of_life(is_syncing) {
+                link.heard_ms = now_ms;
+                if is_syncing {
+                    self.progress_ms = now_ms;
+                }
             }
         }
     }
@@ -209,6 +227,8 @@ impl Leader {
             }
             (Stage::Asked, Message::AckEpoch { last, current }) => self.on_ack_epoch(cx, id, last, current),
             (Stage::Syncing | Stage::Synced | Stage::Active, Message::Ack(zxid)) => self.on_ack(cx, id, zxid),
+            // Who acknowledges several has each of them.
+            (Stage::Syncing | Stage::Synced | Stage::Active, Message::Acks(run)) => self.on_ack(cx, id, run.last),
             (Stage::Synced | Stage::Active, Message::Pong(zxid, touched)) => self.on_pong(cx, id, zxid, touched),
             (Stage::Active, message @ (Message::Request(_) | Message::Revalidate(..))) => {
                 cx.out.push(Effect::FromLearner(id, link.server, message));
@@ -329,10 +349,15 @@ impl Leader {
 
     fn on_hello(&mut self, cx: &mut Context<'_>, id: LinkId, accepted: Epoch, config_version: i64) {
         // It has followed a later leader, or leaves no epoch to lead in.
-        if self.configs.committed().version() < config_version || Epoch::LAST <= accepted || self.is_leaving() {
+        let server = self.links[&id].server;
+        let is_taken = server == self.me.server || self.is_leaving();
+        if self.configs.committed().version() < config_version || Epoch::LAST <= accepted || is_taken {
             return self.close(cx, id);
         }
-        let server = self.links[&id].server;
+        // Epochs end one day. A stranger cannot make them end today.
+        if !self.configs.is_member(server) && STRANGERS_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0) {
+            return self.close(cx, id);
+        }
         let others = self.links.iter().filter(|(other, link)| **other != id && link.server == server);
         for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
             self.close(cx, other);
@@ -359,6 +384,9 @@ impl Leader {
         // A configuration that somebody may have agreed on under the one before has a say too: what was agreed on under it
         // may be known to its quorums alone. Apache asks the one in force only.
         if self.configs.quorums().are_reached(|server| self.introduced.contains(&server)) {
+            if Epoch::LAST < self.epoch {
+                return cx.out.push(Effect::Leave(Reason::EpochUsedUp));
+            }
             self.phase = Phase::Promising;
             cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(self.epoch)));
         }
@@ -367,6 +395,7 @@ impl Leader {
     fn on_ack_epoch(&mut self, cx: &mut Context<'_>, id: LinkId, last: Zxid, current: Option<Epoch>) {
         let link = self.links.get_mut(&id).expect("it has just spoken");
         (link.last, link.stage) = (last, Stage::Promised);
+        self.order.retract(link.server, last);
         if let Some(current) = current.filter(|_| self.phase == Phase::Acking) {
             if (self.me.epochs.current, self.initial) < (current, last) {
                 return self.close(cx, id); // it would lose history
@@ -443,6 +472,8 @@ impl Leader {
         }
         let link = self.links.get_mut(&id).expect("it has just spoken");
         (link.stage, link.synced_to, link.gets_state) = (Stage::Syncing, agreed, gets_state);
+        // It may have to cut, or replace, what it had acknowledged.
+        self.order.retract(link.server, agreed);
         let after = match given {
             Given::Diff(told, after) => {
                 cx.out.push(Effect::Send(id, Message::Diff(told)));
@@ -538,6 +569,8 @@ impl Leader {
     fn activate(&mut self, cx: &mut Context<'_>, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
             link.stage = Stage::Active;
+            // It could not acknowledge anything before.
+            link.awaited = link.awaited.map(|(zxid, _)| (zxid, cx.now_ms));
             cx.send(id, Message::UpToDate);
         }
     }
@@ -550,16 +583,11 @@ impl Leader {
             // Nothing is agreed on behind it before it is in force.
             let reconfigures = self.order.reconfigures_at().filter(|zxid| *zxid == committed);
             let leader = reconfigures.map(|zxid| self.put_in_force(cx, zxid));
-            for txn in cx.history.after(self.told).take_while(|txn| txn.zxid <= committed) {
-                let leader = leader.filter(|_| Some(txn.zxid) == reconfigures);
-                for (id, link) in self.links.iter().filter(|(_, link)| link.is_told()) {
-                    let message = match (link.is_follower(), leader) {
-                        (true, None) => Message::Commit(txn.zxid),
-                        (true, Some(leader)) => Message::CommitAndActivate(txn.zxid, leader),
-                        (false, None) => Message::Inform(txn.clone()),
-                        (false, Some(leader)) => Message::InformAndActivate(txn.clone(), leader),
-                    };
-                    cx.out.push(Effect::Send(*id, message));
+            for (id, link) in self.links.iter().filter(|(_, link)| link.is_told()) {
+                if link.is_follower() {
+                    tell_follower(cx, *id, Run { first: Zxid(self.told.0 + 1), last: committed }, leader);
+                } else {
+                    tell_observer(cx, *id, Run { first: Zxid(self.told.0 + 1), last: committed }, leader);
                 }
             }
             self.told = committed;
@@ -610,6 +638,26 @@ impl Leader {
     fn close(&mut self, cx: &mut Context<'_>, id: LinkId) {
         self.links.remove(&id);
         cx.out.push(Effect::Close(id));
+    }
+}
+
+/// Tells a follower what is agreed on. The last of it may bring a configuration, with this leader.
+fn tell_follower(cx: &mut Context<'_>, id: LinkId, run: Run, leader: Option<ServerId>) {
+    let Some(leader) = leader else { return cx.send(id, Message::commits(run)) };
+    if run.first < run.last {
+        cx.send(id, Message::commits(Run { last: Zxid(run.last.0 - 1), ..run }));
+    }
+    cx.send(id, Message::CommitAndActivate(run.last, leader));
+}
+
+/// The same for an observer, which has not heard of it before.
+fn tell_observer(cx: &mut Context<'_>, id: LinkId, run: Run, leader: Option<ServerId>) {
+    for txn in cx.history.after(Zxid(run.first.0 - 1)).take_while(|txn| txn.zxid <= run.last) {
+        let message = match leader.filter(|_| txn.zxid == run.last) {
+            None => Message::Inform(txn.clone()),
+            Some(leader) => Message::InformAndActivate(txn.clone(), leader),
+        };
+        cx.out.push(Effect::Send(id, message));
     }
 }
 

@@ -13,8 +13,9 @@ use crate::configs::{brought_by, parse};
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
-use crate::message::{LearnerKind, Message, Txn};
+use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::peer::Standing;
+use crate::progress::Moved;
 use crate::timing::Timing;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
@@ -161,9 +162,11 @@ impl Learner {
         self.phase == Phase::Waiting && self.has_claimed
     }
 
-    /// Something has come from the leader, if only a part of a packet.
-    pub fn on_heard(&mut self, now_ms: i64) {
-        self.heard_ms = now_ms;
+    /// Bytes have come from the leader, if only a part of a packet, or gone to it.
+    pub fn on_progress(&mut self, now_ms: i64, moved: Moved) {
+        if moved.is_sign_of_life(false) {
+            self.heard_ms = now_ms;
+        }
     }
 
     /// When the leader has been silent for too long.
@@ -196,8 +199,10 @@ impl Learner {
             (Phase::Waiting, Message::Trunc(zxid)) => self.on_trunc(zxid, cx),
             (Phase::Waiting, Message::Snap(zxid)) => self.phase = Phase::Loading(zxid),
             // What is not agreed on is not for observers.
-            (Phase::Active, Message::Proposal(_) | Message::Commit(_) | Message::CommitAndActivate(..))
-                if self.is_observer() => {}
+            (
+                Phase::Active,
+                Message::Proposal(_) | Message::Commit(_) | Message::Commits(_) | Message::CommitAndActivate(..),
+            ) if self.is_observer() => {}
             (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Proposal(txn)) => {
                 self.on_proposal(txn, false, cx);
             }
@@ -211,14 +216,12 @@ impl Learner {
                 self.on_proposal(txn, true, cx);
                 self.activate(zxid, leader, cx);
             }
-            (Phase::Syncing | Phase::Acked(_), Message::Commit(zxid)) => self.on_commit_held(zxid, cx),
-            (Phase::Active, Message::Commit(zxid)) => self.on_commit(zxid, cx),
-            (Phase::Syncing | Phase::Acked(_), Message::CommitAndActivate(zxid, leader)) => {
-                self.on_commit_held(zxid, cx);
-                self.activate(zxid, leader, cx);
+            (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Commit(zxid)) => {
+                self.on_commit(zxid.into(), cx)
             }
-            (Phase::Active, Message::CommitAndActivate(zxid, leader)) => {
-                self.on_commit(zxid, cx);
+            (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::Commits(run)) => self.on_commit(run, cx),
+            (Phase::Syncing | Phase::Acked(_) | Phase::Active, Message::CommitAndActivate(zxid, leader)) => {
+                self.on_commit(zxid.into(), cx);
                 self.activate(zxid, leader, cx);
             }
             (Phase::Syncing, Message::NewLeader { epoch, config }) => self.on_new_leader(epoch, &config, cx),
@@ -259,11 +262,16 @@ impl Learner {
 
     /// The disk holds everything up to `durable`.
     pub fn on_durable(&mut self, durable: Zxid, cx: &mut Context<'_>) {
+        let mut acks: Option<Message> = None;
         while self.phase == Phase::Active
             && let Some(zxid) = self.unacked.pop_front_if(|zxid| *zxid <= durable)
         {
-            cx.out.push(Effect::Send(self.link, Message::Ack(zxid)));
+            let next = Message::Ack(zxid);
+            if !acks.as_mut().is_some_and(|acks| acks.join(&next)) {
+                cx.out.extend(acks.replace(next).map(|acks| Effect::Send(self.link, acks)));
+            }
         }
+        cx.out.extend(acks.map(|acks| Effect::Send(self.link, acks)));
     }
 
     fn is_observer(&self) -> bool {
@@ -328,6 +336,10 @@ impl Learner {
     fn on_proposal(&mut self, txn: Txn, is_committed: bool, cx: &mut Context<'_>) {
         // What comes behind NEWLEADER is logged: it can only be new.
         let may_overlap = std::mem::replace(&mut self.may_overlap, false) && self.phase == Phase::Syncing;
+        if self.claim.standing == Standing::Empty && self.phase == Phase::Syncing && self.staged.is_none() {
+            // Of a history that begins with nothing, only all of it can be believed.
+            return self.leave(Reason::NeedsSnapshot, cx);
+        }
         if is_committed && !may_overlap && txn.zxid <= self.last {
             return; // Compat: Apache's followers tell their observers again what they have just given them
         }
@@ -355,15 +367,20 @@ impl Learner {
         }
     }
 
-    fn on_commit_held(&mut self, zxid: Zxid, cx: &mut Context<'_>) {
-        let Some(held) = self.held.iter_mut().find(|held| !held.is_committed) else {
-            return self.leave(Reason::Violation(format!("commit of {zxid}, which was not proposed")), cx);
-        };
-        if held.txn.zxid != zxid {
-            let reason = format!("commit of {zxid} before {}", held.txn.zxid);
-            return self.leave(Reason::Violation(reason), cx);
+    fn on_commit(&mut self, run: Run, cx: &mut Context<'_>) {
+        if self.phase == Phase::Active {
+            return self.on_commit_logged(run, cx);
         }
-        held.is_committed = true;
+        for zxid in run.iter() {
+            let Some(held) = self.held.iter_mut().find(|held| !held.is_committed) else {
+                return self.leave(Reason::Violation(format!("commit of {zxid}, which was not proposed")), cx);
+            };
+            if held.txn.zxid != zxid {
+                let reason = format!("commit of {zxid} before {}", held.txn.zxid);
+                return self.leave(Reason::Violation(reason), cx);
+            }
+            held.is_committed = true;
+        }
         if self.phase == Phase::Syncing {
             self.take_committed(cx);
         }
@@ -440,11 +457,14 @@ impl Learner {
         }
     }
 
-    fn on_commit(&mut self, zxid: Zxid, cx: &mut Context<'_>) {
-        match self.uncommitted.pop_front() {
-            Some(first) if first == zxid => cx.out.push(Effect::Commit(zxid)),
-            first => self.leave(Reason::Violation(format!("commit of {zxid} instead of {first:?}")), cx),
+    fn on_commit_logged(&mut self, run: Run, cx: &mut Context<'_>) {
+        for zxid in run.iter() {
+            let first = self.uncommitted.pop_front();
+            if first != Some(zxid) {
+                return self.leave(Reason::Violation(format!("commit of {zxid} instead of {first:?}")), cx);
+            }
         }
+        cx.out.push(Effect::Commit(run.last));
     }
 
     /// What a transaction has brought is in force from here on.

@@ -9,6 +9,7 @@ use crate::epoch::Epoch;
 use crate::history::Catch;
 use crate::message::{LearnerKind, Message};
 use crate::options::PeerOptions;
+use crate::progress::Moved;
 use crate::timing::Timing;
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
@@ -127,8 +128,10 @@ impl Master {
     }
 
     /// Bytes have gone to an observer, or come from it.
-    pub fn on_progress(&mut self, now_ms: i64, id: LinkId) {
-        if let Some(link) = self.links.get_mut(&id) {
+    pub fn on_progress(&mut self, now_ms: i64, id: LinkId, moved: Moved) {
+        if let Some(link) = self.links.get_mut(&id)
+            && moved.is_sign_of_life(matches!(link.stage, Stage::Syncing(_)))
+        {
             link.heard_ms = now_ms;
         }
     }
@@ -157,7 +160,7 @@ impl Master {
                 cx.send(id, Message::UpToDate);
             }
             // Observers have no vote; what they acknowledge is of no interest.
-            (Stage::Syncing(_) | Stage::Active, Message::Ack(_)) => (),
+            (Stage::Syncing(_) | Stage::Active, Message::Ack(_) | Message::Acks(_)) => (),
             (Stage::Active, message @ (Message::Request(_) | Message::Revalidate(..) | Message::Pong(..))) => {
                 cx.out.push(Effect::FromLearner(id, link.server, message));
             }

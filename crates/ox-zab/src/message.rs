@@ -42,7 +42,41 @@ pub struct Request {
     pub ids: Bytes,
 }
 
-/// One packet.
+/// Consecutive transactions of one epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first of them.
+    pub first: Zxid,
+    /// The last, which may be the same.
+    pub last: Zxid,
+}
+
+impl Run {
+    /// How many there are.
+    pub fn count(self) -> u64 {
+        self.last.0.abs_diff(self.first.0) + 1
+    }
+
+    /// Each of them.
+    pub fn iter(self) -> impl Iterator<Item = Zxid> {
+        (self.first.0..=self.last.0).map(Zxid)
+    }
+
+    /// With the one behind it.
+    fn with(self, next: Zxid) -> Option<Self> {
+        let is_behind = self.last.0.checked_add(1) == Some(next.0);
+        let is_next = is_behind && Epoch::of(next) == Epoch::of(self.first) && self.first.counter() != 0;
+        is_next.then_some(Self { last: next, ..self })
+    }
+}
+
+impl From<Zxid> for Run {
+    fn from(zxid: Zxid) -> Self {
+        Self { first: zxid, last: zxid }
+    }
+}
+
+/// One packet, or several that say the same of one transaction after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// The first word of a learner.
@@ -75,6 +109,8 @@ pub enum Message {
     Proposal(Txn),
     /// Agreed on.
     Commit(Zxid),
+    /// The same of several, one packet each.
+    Commits(Run),
     /// Agreed on, for those who do not vote.
     Inform(Txn),
     /// Agreed on, and it brings a configuration that is in force from here on, with this leader.
@@ -92,6 +128,8 @@ pub enum Message {
     UpToDate,
     /// Durable here; or, at the start of an epoch, its whole history is.
     Ack(Zxid),
+    /// Several are durable here, one packet each.
+    Acks(Run),
     /// Are you there?
     Ping(Zxid),
     /// I am, and have heard these sessions: encoded with their timeouts.
@@ -106,4 +144,24 @@ pub enum Message {
     Sync,
     /// Something that this release does not know. It has no meaning when it can be ignored.
     Other(i32),
+}
+
+impl Message {
+    /// Agreed on, all of them.
+    pub fn commits(run: Run) -> Self {
+        if run.first == run.last { Self::Commit(run.last) } else { Self::Commits(run) }
+    }
+
+    /// Takes in the next packet if it goes on with what this one says. Transactions come and are agreed on by the
+    /// hundred; each would be dealt with for itself.
+    pub fn join(&mut self, next: &Self) -> bool {
+        let joined = match (&*self, next) {
+            (Self::Commit(zxid), Self::Commit(next)) => Run::from(*zxid).with(*next).map(Self::Commits),
+            (Self::Commits(run), Self::Commit(next)) => run.with(*next).map(Self::Commits),
+            (Self::Ack(zxid), Self::Ack(next)) => Run::from(*zxid).with(*next).map(Self::Acks),
+            (Self::Acks(run), Self::Ack(next)) => run.with(*next).map(Self::Acks),
+            _ => None,
+        };
+        joined.map(|joined| *self = joined).is_some()
+    }
 }

@@ -21,6 +21,8 @@ use crate::learner::{Claim, Learner};
 use crate::master::{Master, Office};
 use crate::message::{LearnerKind, Message, Txn};
 use crate::options::PeerOptions;
+use crate::progress::Moved;
+use crate::room::Room;
 use crate::timing::Timing;
 use crate::vote::{Notification, Vote};
 use ox_proto::ServerId;
@@ -127,6 +129,7 @@ pub struct Peer {
     empty: BTreeSet<ServerId>,
     /// When that is believed.
     found_at_ms: Option<i64>,
+    room: Room,
 }
 
 impl Peer {
@@ -157,6 +160,7 @@ impl Peer {
             standing,
             empty: BTreeSet::new(),
             found_at_ms: None,
+            room: Room::default(),
         }
     }
 
@@ -229,7 +233,8 @@ impl Peer {
 
     /// Does what is due.
     pub fn on_time(&mut self, now_ms: i64, out: &mut Effects) {
-        if self.found_at_ms.take_if(|at| *at <= now_ms).is_some() {
+        let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. });
+        if is_open && self.found_at_ms.take_if(|at| *at <= now_ms).is_some() {
             self.jobs += 1;
             out.push(Effect::Disk(DiskJob::Found));
         }
@@ -244,12 +249,29 @@ impl Peer {
                     out.push(Effect::Dial(*leader));
                 }
             }
-            Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_time(cx)),
+            Role::Leading(_) => {
+                self.lead(now_ms, out, |leader, cx| leader.on_time(cx));
+                self.give_way(now_ms, out);
+            }
             Role::Learning(_) => {
                 self.learn(now_ms, out, |learner, cx| learner.on_time(cx));
                 self.serve(now_ms, out, |master, cx| master.on_time(cx));
             }
             Role::Leaving { .. } => self.leave_further(now_ms, out),
+        }
+    }
+
+    /// The disk is nearly full, or is not. Who has no room gives up its office if others can go on, and stands back in
+    /// elections.
+    pub fn on_room(&mut self, now_ms: i64, is_low: bool, out: &mut Effects) {
+        self.room.measured(is_low);
+        self.give_way(now_ms, out);
+    }
+
+    fn give_way(&mut self, now_ms: i64, out: &mut Effects) {
+        let can_be_replaced = self.leader().is_some_and(Leader::can_be_replaced);
+        if can_be_replaced && self.room.gives_up(now_ms, self.settings.timing.init_ms()) {
+            self.leave(now_ms, Reason::NoRoom, out);
         }
     }
 
@@ -301,6 +323,7 @@ impl Peer {
             return;
         };
         let Some(link) = link else { return self.dial_again(now_ms, leader, out) };
+        self.found_at_ms = None; // the leader knows better
         let claim = Claim {
             server: self.settings.server,
             kind: self.kind,
@@ -354,11 +377,11 @@ impl Peer {
     }
 
     /// Bytes have come or gone, also less than a packet.
-    pub fn on_progress(&mut self, now_ms: i64, link: LinkId) {
+    pub fn on_progress(&mut self, now_ms: i64, link: LinkId, moved: Moved) {
         match &mut self.role {
-            Role::Leading(leader) => leader.on_progress(now_ms, link),
-            Role::Learning(learner) if learner.link() == link => learner.on_heard(now_ms),
-            _ => self.master.iter_mut().for_each(|master| master.on_progress(now_ms, link)),
+            Role::Leading(leader) => leader.on_progress(now_ms, link, moved),
+            Role::Learning(learner) if learner.link() == link => learner.on_progress(now_ms, moved),
+            _ => self.master.iter_mut().for_each(|master| master.on_progress(now_ms, link, moved)),
         }
     }
 
@@ -420,6 +443,9 @@ impl Peer {
                 self.durable = zxid;
                 (self.applied, self.committed) = (self.applied.min(zxid), self.committed.min(zxid));
                 self.history.truncate(zxid);
+                if self.settings.configs.forget_behind(zxid) {
+                    out.push(Effect::Seen(Arc::clone(self.settings.configs.committed())));
+                }
             }
             DiskDone::Truncated(None) => (),
             DiskDone::Founded if self.standing == Standing::Empty => self.standing = Standing::History,
@@ -679,10 +705,18 @@ impl Peer {
         }
     }
 
-    /// The vote for itself of a member that is a voter only in a configuration which is not in force.
+    /// Whether others should lead: it has no room, or is a voter only in a configuration which is not in force. Where
+    /// nothing can be agreed on without it, that its disk is full concerns everybody.
+    fn stands_back(&self) -> bool {
+        let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
+        let has_no_room = self.room.is_low() && quorums.are_reached(|server| server != me);
+        has_no_room || !quorums.committed.is_voter(me)
+    }
+
+    /// The vote for itself of a voter that stands back.
     fn fallback_vote(&self) -> Option<Vote> {
         let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
-        let may_stand = self.standing == Standing::History && !quorums.committed.is_voter(me) && quorums.is_voter(me);
+        let may_stand = self.standing == Standing::History && quorums.is_voter(me) && self.stands_back();
         may_stand.then_some(Vote { leader: me, zxid: self.durable, epoch: self.epochs.current.0 })
     }
 
@@ -693,7 +727,7 @@ impl Peer {
             Vote::nobody(Zxid(i64::MIN), i64::MIN)
         } else if self.standing != Standing::History {
             Vote { leader: server, zxid: Zxid(-1), epoch: -1 }
-        } else if self.settings.configs.quorums().committed.is_voter(server) {
+        } else if !self.stands_back() {
             Vote { leader: server, zxid, epoch }
         } else {
             let fallback = self.fallback_vote().filter(|_| self.is_turned_away);

@@ -1,5 +1,10 @@
-//! One file per subcommand.
+//! One file per subcommand; [`output`] and [`progress`] are what they share.
 
+pub(crate) mod check_config;
+pub(crate) mod cli;
 pub(crate) mod ensemble;
-pub(crate) mod files;
+pub(crate) mod log;
+mod output;
+mod progress;
 pub(crate) mod server;
+pub(crate) mod snapshot;

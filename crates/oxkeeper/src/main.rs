@@ -22,23 +22,29 @@ enum Command {
     Server(commands::server::Args),
     /// Run a local ensemble for development
     Ensemble(commands::ensemble::Args),
+    /// A shell for servers: every command of zkCli, and more
+    Cli(commands::cli::Args),
     /// Load a ZooKeeper server and measure it
     Bench(Box<ox_bench::Args>),
-    /// Look into transaction logs
+    /// Look into transaction logs, check and recover them
     #[command(subcommand)]
-    Log(commands::files::LogCommand),
-    /// Look into snapshots
+    Log(commands::log::LogCommand),
+    /// Look into snapshots, check and compare them
     #[command(subcommand)]
-    Snapshot(commands::files::SnapshotCommand),
+    Snapshot(commands::snapshot::SnapshotCommand),
+    /// Explain a configuration, and whether a server would start with it
+    CheckConfig(commands::check_config::Args),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Server(args) => commands::server::run(&args),
         Command::Ensemble(args) => report(commands::ensemble::run(&args)),
+        Command::Cli(args) => commands::cli::run(args),
         Command::Bench(args) => report(ox_bench::run(*args)),
-        Command::Log(command) => report(commands::files::log(&command)),
-        Command::Snapshot(command) => report(commands::files::snapshot(&command)),
+        Command::Log(command) => commands::log::run(&command),
+        Command::Snapshot(command) => commands::snapshot::run(&command),
+        Command::CheckConfig(args) => commands::check_config::run(&args),
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 }
 
 /// The server that the suites expect; `interop/README.md` lists the same for servers started by hand.
-fn standard_spec(workspace: &Workspace, software: Software) -> ServerSpec {
+pub(super) fn standard_spec(workspace: &Workspace, software: Software) -> ServerSpec {
     ServerSpec::new(workspace, software)
         // Short ticks make session expiry quick to test.
         .setting("tickTime", 500)

@@ -1,7 +1,8 @@
 //! Interoperability: real clients on our server, and our files under Apache's server.
 //!
 //! [`peers`] fetches and runs servers, [`clients`] runs the client programs of `interop/<language>` on one,
-//! [`files`] lets one software open what the other has written, [`ensembles`] lets both serve together.
+//! [`files`] lets one software open what the other has written, [`ensembles`] lets both serve together, [`recipes`] lets our recipes and
+//! Curator's work together.
 
 mod clients;
 mod differential;
@@ -9,7 +10,9 @@ mod ensembles;
 mod files;
 pub(crate) mod peers;
 mod proxy;
+mod recipes;
 mod report;
+mod shells;
 mod stage;
 mod suites;
 pub(crate) mod tool;
@@ -40,11 +43,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     amount: differential::Amount,
 
-    /// Run every mixed ensemble, not only a few.
+    /// Run every mixed ensemble, not only a few, and longer contests of recipes.
     #[arg(long)]
     full: bool,
 
-    /// Run only mixed ensembles whose name contains this.
+    /// Run only mixed ensembles and recipes whose name contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 
@@ -78,6 +81,10 @@ enum Subject {
     Differential,
     /// Ensembles of Oxkeeper and Apache servers.
     Ensembles,
+    /// Our client and recipes on Apache's server, and together with Curator.
+    Recipes,
+    /// The same commands to zkCli and to `oxkeeper cli`, compared.
+    Shells,
 }
 
 impl Subject {
@@ -90,7 +97,7 @@ impl Subject {
             Subject::Go => suite.name == "go",
             Subject::Node => suite.name == "node",
             Subject::Rust => suite.name == "rust",
-            Subject::Files | Subject::Differential | Subject::Ensembles => false,
+            Subject::Files | Subject::Differential | Subject::Ensembles | Subject::Recipes | Subject::Shells => false,
         }
     }
 }
@@ -109,7 +116,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Subject::All => clients::run(&workspace, args)
             .and(files::run(&workspace, args))
             .and(differential::run(&workspace, args.amount))
+            .and(recipes::run(&workspace, args))
+            .and(shells::run(&workspace))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
+        Subject::Recipes => recipes::run(&workspace, args),
+        Subject::Shells => shells::run(&workspace),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),

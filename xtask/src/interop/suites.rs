@@ -5,7 +5,7 @@
 
 mod c;
 mod go;
-mod java;
+pub(crate) mod java;
 mod kazoo;
 mod node;
 mod rust;
@@ -16,6 +16,7 @@ use anyhow::{Result, ensure};
 
 use super::tool;
 use super::workspace::Workspace;
+pub(crate) use java::SUITE as JAVA;
 
 /// One client program.
 pub(crate) struct Suite {

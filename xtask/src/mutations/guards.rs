@@ -592,8 +592,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica/member.rs",
         guard: "nobody is told that a session is gone before that is agreed on",
         breaks: "a living session is reported as gone",
-        with: "                    if valid || self.role != Role::Leader {\n",
-        without: "                    if true {\n",
+        with: "                    if self.role == Role::Leader && waits {\n",
+        without: "                    if self.role == Role::Leader && waits && false {\n",
     },
     Guard {
         file: "crates/ox-replica/src/replica/member.rs",

@@ -81,11 +81,34 @@ impl Client {
         }
     }
 
-    /// Waits until every write that this session has sent on an earlier connection has happened, or never will. A write of
-    /// nothing goes the way they went; a sync need not, on a server that answers it by itself.
-    async fn settle(&self) -> Result<(), Error> {
+    /// Waits until every write that this session has sent before has happened, or never will, those included that were sent on a
+    /// connection that is lost. What is read behind this is final: that is how to find out what became of a write whose
+    /// [outcome](Error::outcome) is unknown.
+    ///
+    /// It is an empty [`Multi`](crate::Multi), tried again as long as the [`RetryPolicy`] says. A write of nothing goes the way
+    /// that the others went; a [`Client::sync`] need not, on a server that answers it by itself.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// use ox_client::{CreateMode, Outcome};
+    /// let made = client.create("/once", b"", CreateMode::Persistent).await;
+    /// let is_there = match made {
+    ///     Err(error) if error.outcome() == Outcome::Unknown => {
+    ///         client.settle().await?;
+    ///         client.exists("/once").await?.is_some()
+    ///     }
+    ///     made => made.is_ok(),
+    /// };
+    /// assert!(is_there);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn settle(&self) -> Result<(), Error> {
         let encode = |out: &mut Vec<u8>| MultiHeader::END.put(out);
-        let (name, op, kind) = ("create", OpCode::Multi, Kind::Idempotent);
+        let (name, op, kind) = ("settle", OpCode::Multi, Kind::Idempotent);
         self.call(Call { name, op, path: None, kind, encode: &encode, watch: None }).await.map(drop)
     }
 

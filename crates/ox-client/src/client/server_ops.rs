@@ -3,9 +3,10 @@
 use super::call::{Kind, decode};
 use super::nodes::{names, node};
 use super::{Call, Client};
-use crate::core::{Ending, Failure};
+use crate::core::{Class, Ending, Failure};
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::types::{Identity, Node, Reconfig};
+use crate::types::{Data, Identity, Node, Reconfig};
+use crate::watch::Watch;
 use ox_proto::jute::Jute;
 use ox_proto::reply::ClientInfo;
 use ox_proto::request::{PathRequest, PathWatch, ReconfigRequest};
@@ -31,10 +32,10 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn add_auth(&self, scheme: &str, auth: impl AsRef<[u8]>) -> Result<(), Error> {
+    pub async fn add_auth(&self, scheme: &str, auth: impl Data) -> Result<(), Error> {
         let (waiter, answer) = oneshot::channel();
         let added =
-            self.shared().change(|session, now_ms, _| session.add_auth(now_ms, scheme, auth.as_ref(), Some(waiter)));
+            self.shared().change(|session, now_ms, _| session.add_auth(now_ms, scheme, auth.bytes(), Some(waiter)));
         let failed = |ending: Option<Ending>| {
             let kind = match ending {
                 None => ErrorKind::ConnectionLoss,
@@ -121,6 +122,23 @@ impl Client {
         let call = Call { name, op, path: Some(CONFIG), kind: Kind::Read, encode: &encode, watch: None };
         let reply = self.call(call).await?;
         Ok(node(&decode(name, Some(CONFIG), &reply)?))
+    }
+
+    /// The same, and a watch that tells when the members change.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let (members, changed) = client.config_and_watch().await?;
+    /// # drop((members, changed));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn config_and_watch(&self) -> Result<(Node, Watch), Error> {
+        let (watcher, reply) = self.read_inner_and_watch("config", OpCode::GetData, Class::Data, CONFIG, CONFIG).await;
+        Ok((node(&decode("config", Some(CONFIG), &reply?)?), Watch(watcher)))
     }
 
     /// Changes the members of the ensemble, if their configuration is still the one of `version` (any for `None`), and gives

@@ -2,6 +2,7 @@
 
 use crate::core::{Ask, Class, Effect, Ending, Failure, Lost, Phase, Refused, Reply, Session, Taken, Waiter, WatchId};
 use crate::feed::Feed;
+use crate::notice::{self, Notice};
 use crate::servers::Server;
 use crate::state::{self, SessionTicket, State};
 use crate::watch::{self, Sink};
@@ -47,6 +48,7 @@ struct Locked {
     is_crowded: bool,
     state: State,
     readers: Vec<Weak<Feed<State>>>,
+    listeners: Vec<Weak<Feed<Notice>>>,
 }
 
 /// The next try to connect.
@@ -77,6 +79,7 @@ impl Shared {
             is_crowded: false,
             state: State::Connecting,
             readers: Vec::new(),
+            listeners: Vec::new(),
         };
         let (room, watches) = (Notify::new(), AtomicU64::new(0));
         Self { locked: Mutex::new(locked), room, started: Instant::now(), chroot, watches }
@@ -120,7 +123,9 @@ impl Shared {
                             true
                         })
                     });
+                    notify(&mut locked.listeners, &Notice::State(locked.state));
                 }
+                Effect::Heard(event) => notify(&mut locked.listeners, &Notice::Event(event)),
             }
         }
         if locked.is_crowded && (locked.session.has_room() || locked.session.is_over()) {
@@ -221,6 +226,9 @@ impl Shared {
         if locked.session.is_over() {
             return None;
         }
+        if locked.session.has_tried_all() {
+            notify(&mut locked.listeners, &Notice::NoServer);
+        }
         let (server, pause_ms) = locked.session.next_server();
         let limit_ms = locked.session.attempt_ms().unsigned_abs();
         let (pause, limit) = (Duration::from_millis(pause_ms), Duration::from_millis(limit_ms));
@@ -252,6 +260,13 @@ impl Shared {
         locked.readers.push(Arc::downgrade(feed));
     }
 
+    pub(crate) fn listen(&self, feed: &Arc<Feed<Notice>>) {
+        let mut locked = self.locked.lock();
+        notice::tell(feed, Notice::State(locked.state));
+        locked.listeners.push(Arc::downgrade(feed));
+        locked.session.is_heard = true;
+    }
+
     pub(crate) fn lost_after(&self) -> Instant {
         self.instant(self.locked.lock().session.lost_after_ms())
     }
@@ -270,6 +285,17 @@ impl Shared {
     pub(crate) fn end_watches(&self, classes: &[Class], path: &str) {
         self.change(|session, _, effects| session.end_watches(classes, path, effects));
     }
+}
+
+/// Tells all that listen and are still there.
+fn notify(listeners: &mut Vec<Weak<Feed<Notice>>>, notice: &Notice) {
+    listeners.retain(|listener| {
+        let listener = listener.upgrade();
+        listener.as_ref().is_some_and(|listener| {
+            notice::tell(listener, notice.clone());
+            true
+        })
+    });
 }
 
 impl Locked {

@@ -82,16 +82,30 @@ impl Client {
         class: Class,
         path: &str,
     ) -> (Result<Watcher, Error>, Result<Reply, Error>) {
-        let inner = match self.inner(name, path) {
-            Ok(inner) => inner,
-            Err(error) => return (Err(error.clone()), Err(error)),
-        };
+        match self.inner(name, path) {
+            Ok(inner) => {
+                let (watcher, reply) = self.read_inner_and_watch(name, op, class, path, &inner).await;
+                (Ok(watcher), reply)
+            }
+            Err(error) => (Err(error.clone()), Err(error)),
+        }
+    }
+
+    /// The same for a path of the server.
+    pub(super) async fn read_inner_and_watch(
+        &self,
+        name: &'static str,
+        op: OpCode,
+        class: Class,
+        path: &str,
+        inner: &str,
+    ) -> (Watcher, Result<Reply, Error>) {
         // Dropped behind the request, should this future be dropped.
-        let watcher = Watcher::new(Arc::clone(self.shared()), class, &inner);
-        let encode = |out: &mut Vec<u8>| PathWatch { path: Some(Cow::Borrowed(&inner)), watch: true }.put(out);
+        let watcher = Watcher::new(Arc::clone(self.shared()), class, inner);
+        let encode = |out: &mut Vec<u8>| PathWatch { path: Some(Cow::Borrowed(inner)), watch: true }.put(out);
         let call = Call { name, op, path: Some(path), kind: Kind::Read, encode: &encode, watch: Some(&watcher) };
         let reply = self.call(call).await;
-        (Ok(watcher), reply)
+        (watcher, reply)
     }
 
     /// Watches a node, or a node and everything below it, until the stream is dropped. The node need not exist. Needs a

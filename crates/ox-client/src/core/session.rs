@@ -184,7 +184,7 @@ struct Queued<W, S> {
 #[derive(Debug)]
 struct Credential<W> {
     scheme: Box<str>,
-    auth: Vec<u8>,
+    auth: Option<Vec<u8>>,
     waiters: Vec<W>,
 }
 
@@ -221,6 +221,8 @@ pub(crate) struct Session<W, S> {
     /// Attempts without a session since the last one.
     attempts: usize,
     wants_to_move: bool,
+    /// Whether somebody listens to all notifications.
+    pub(crate) is_heard: bool,
     closing: Option<Vec<W>>,
     /// When the session is left to expire by itself.
     close_by_ms: Option<i64>,
@@ -254,6 +256,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             proven_ms: 0,
             attempts: 0,
             wants_to_move: false,
+            is_heard: false,
             closing: None,
             close_by_ms: None,
             settings,
@@ -281,6 +284,11 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     /// How long one attempt at a connection may take.
     pub(crate) fn attempt_ms(&self) -> i64 {
         (i64::from(self.timeout_ms) / self.servers.len() as i64).max(1)
+    }
+
+    /// Whether every server was tried since there was a session, the last one just now.
+    pub(crate) fn has_tried_all(&self) -> bool {
+        0 < self.attempts && self.attempts.is_multiple_of(self.servers.len())
     }
 
     /// The server to try next, and how long to wait before.
@@ -460,15 +468,21 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     }
 
     /// Proves who the client is, now and on every later connection.
-    pub(crate) fn add_auth(&mut self, now_ms: i64, scheme: &str, auth: &[u8], waiter: Option<W>) -> Result<(), Ending> {
+    pub(crate) fn add_auth(
+        &mut self,
+        now_ms: i64,
+        scheme: &str,
+        auth: Option<&[u8]>,
+        waiter: Option<W>,
+    ) -> Result<(), Ending> {
         if let Link::Over(ending) = self.link {
             return Err(ending);
         }
-        let known = |held: &Credential<W>| &*held.scheme == scheme && held.auth == auth;
+        let known = |held: &Credential<W>| &*held.scheme == scheme && held.auth.as_deref() == auth;
         let place = match self.credentials.iter().position(known) {
             Some(place) => place,
             None => {
-                let (scheme, auth) = (scheme.into(), auth.to_vec());
+                let (scheme, auth) = (scheme.into(), auth.map(<[u8]>::to_vec));
                 self.credentials.push(Credential { scheme, auth, waiters: Vec::new() });
                 self.credentials.len() - 1
             }
@@ -482,7 +496,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
 
     fn prove(&mut self, now_ms: i64, place: usize) {
         let Credential { scheme, auth, .. } = &self.credentials[place];
-        let packet = AuthPacket { kind: 0, scheme: Some((&**scheme).into()), auth: Some(auth) };
+        let packet = AuthPacket { kind: 0, scheme: Some((&**scheme).into()), auth: auth.as_deref() };
         put_request(&mut self.out, xid::AUTH, OpCode::Auth.code(), &packet);
         self.proving.push_back(place);
         self.last_sent_ms = now_ms;

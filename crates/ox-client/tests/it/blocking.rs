@@ -8,7 +8,7 @@ use std::time::Duration;
 #[test]
 fn threads_share_a_session() {
     let server = server();
-    let client = Client::connect(&server.address().to_string()).unwrap();
+    let client = Client::connect(&server.servers()).unwrap();
     client.create("/n", b"", CreateMode::Persistent).unwrap();
     let (_, watch) = client.exists_and_watch("/other").unwrap();
     let watch = watch.wait_for(Duration::from_millis(1)).unwrap_err();
@@ -34,7 +34,7 @@ fn threads_share_a_session() {
 #[test]
 fn the_last_clone_ends_session_and_thread() {
     let server = server();
-    let (one, other) = (Client::connect(&server.address().to_string()), Client::connect(&server.address().to_string()));
+    let (one, other) = (Client::connect(&server.servers()), Client::connect(&server.servers()));
     let (one, other) = (one.unwrap(), other.unwrap());
     one.create("/mine", b"", CreateMode::Ephemeral).unwrap();
     let (_, watch) = other.exists_and_watch("/mine").unwrap();

@@ -1,8 +1,8 @@
 //! Random requests while connections are dropped at random: what the client promises holds all the same.
 
+use crate::stage::Stage;
 use crate::{builder, client, server, soon};
 use ox_client::{Client, CreateMode, EventKind, Outcome, RetryPolicy, Version, WatchMode, WatchStream, Zxid};
-use ox_server::Ephemeral;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ const ROUNDS: usize = 150;
 
 /// Does something, and drops the connection now and then: before the request leaves, while it is under way, or while
 /// the answer is.
-async fn disturbed<T>(server: &Ephemeral, client: &Client, random: &mut Pcg32, work: impl Future<Output = T>) -> T {
+async fn disturbed<T>(server: &Stage, client: &Client, random: &mut Pcg32, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if random.random_ratio(1, 3) {
         for _ in 0..random.random_range(1..6) {

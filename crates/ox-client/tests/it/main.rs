@@ -8,24 +8,26 @@ mod limits;
 mod nodes;
 mod servers;
 mod sessions;
+#[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
+mod stage;
 mod watches;
 
 use ox_client::{Builder, Client};
-use ox_server::{Ephemeral, Server};
+use stage::Stage;
 use std::time::Duration;
 
 /// Longer than anything a test waits for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn server() -> Ephemeral {
-    Server::ephemeral().unwrap()
+fn server() -> Stage {
+    Stage::start()
 }
 
-fn builder(server: &Ephemeral) -> Builder {
-    Client::builder().servers(&server.address().to_string()).unwrap().session_timeout(Duration::from_secs(20)).seed(7)
+fn builder(server: &Stage) -> Builder {
+    Client::builder().servers(&server.servers()).unwrap().session_timeout(Duration::from_secs(20)).seed(7)
 }
 
-async fn client(server: &Ephemeral) -> Client {
+async fn client(server: &Stage) -> Client {
     builder(server).connect().await.unwrap()
 }
 

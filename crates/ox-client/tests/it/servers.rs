@@ -34,14 +34,17 @@ async fn read_only_server() -> std::net::SocketAddr {
 #[tokio::test]
 async fn a_server_that_takes_writes_is_looked_for() {
     let mut server = server();
+    if !server.is_own() {
+        return; // it is asked by a four-letter word, which goes past the proxy
+    }
     let address = read_only_server().await;
-    server.stop().unwrap();
+    server.stop();
     let both = format!("{address},{}", server.address());
     let client = Client::builder().servers(&both).unwrap().shuffle(false).read_only(true).seed(7);
     let client = soon(client.connect()).await.unwrap();
     let mut states = client.states();
     assert_eq!(states.next().await, Some(State::ConnectedReadOnly));
-    server.restart().unwrap();
+    server.restart();
     assert!(matches!(soon(states.next()).await, Some(State::Suspended { .. })));
     assert_eq!(soon(states.next()).await, Some(State::Connected));
     assert_ne!(client.session().unwrap().id, SessionId(77), "that one was worth nothing");
@@ -63,6 +66,9 @@ async fn servers_that_do_not_answer_are_passed_over() {
 #[tokio::test]
 async fn a_list_without_the_current_server_moves_the_client() {
     let (old, new) = (server(), server());
+    if !old.is_own() {
+        return; // both are the same
+    }
     let client = client(&old).await;
     let mut states = client.states();
     states.next().await;
@@ -77,12 +83,13 @@ async fn a_list_without_the_current_server_moves_the_client() {
 async fn a_session_expires_by_itself_when_nobody_pings() {
     let server = server();
     let short = builder(&server).session_timeout(Duration::from_millis(300)).connect().await.unwrap();
-    assert_eq!(short.session().unwrap().timeout, Duration::from_millis(300));
+    let timeout = short.session().unwrap().timeout;
+    assert!(!server.is_own() || timeout == Duration::from_millis(300));
     let other = client(&server).await;
     short.create("/mine", b"", ox_client::CreateMode::Ephemeral).await.unwrap();
     // Pings keep it, however long nothing else is said.
     let (_, gone) = other.exists_and_watch("/mine").await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(900), gone).await.is_err());
+    assert!(tokio::time::timeout(timeout * 3, gone).await.is_err());
     let (_, gone) = other.exists_and_watch("/mine").await.unwrap();
     let ticket = short.detach().unwrap();
     tokio::time::timeout(PATIENCE, gone).await.unwrap();

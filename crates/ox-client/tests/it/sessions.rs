@@ -49,7 +49,7 @@ async fn requests_wait_for_a_server_that_restarts() {
     client.create("/a", b"1", CreateMode::Persistent).await.unwrap();
     let mut states = client.states();
     next(&mut states).await;
-    server.stop().unwrap();
+    server.stop();
     assert!(matches!(next(&mut states).await, State::Suspended { .. }));
     let waiting = tokio::spawn({
         let client = client.clone();
@@ -60,7 +60,7 @@ async fn requests_wait_for_a_server_that_restarts() {
     let patient = client.with_retry(RetryPolicy::until_elapsed(Duration::from_millis(30)));
     let late = soon(patient.set("/a", b"3", Version::Any)).await.unwrap_err();
     assert_eq!((late.kind(), late.outcome()), (&ErrorKind::ConnectionLoss, Outcome::DidNotHappen));
-    server.restart().unwrap();
+    server.restart();
     assert_eq!(soon(waiting).await.unwrap().unwrap().version, 1);
     assert_eq!(soon(client.get("/a")).await.unwrap().data, b"2");
 }
@@ -81,7 +81,7 @@ async fn the_last_clone_closes_the_session() {
 #[tokio::test]
 async fn nobody_there() {
     let mut server = server();
-    server.stop().unwrap();
+    server.stop();
     let patience = Duration::from_millis(200);
     let error = soon(builder(&server).connect_timeout(patience).connect()).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::NoServer);
@@ -108,7 +108,7 @@ async fn a_chroot_is_seen_by_nobody() {
     let server = server();
     let outside = client(&server).await;
     outside.ensure_path("/app/x").await.unwrap();
-    let inside = builder(&server).chroot("/app/x").unwrap().connect().await.unwrap();
+    let inside = builder(&server).chroot(&format!("{}/app/x", server.root())).unwrap().connect().await.unwrap();
     let created = inside.create("/a-", b"", CreateMode::EphemeralSequential).await.unwrap();
     assert_eq!(created.path, "/a-0000000000");
     assert_eq!(inside.children("/").await.unwrap(), ["a-0000000000"]);

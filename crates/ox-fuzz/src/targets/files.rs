@@ -1,6 +1,7 @@
 //! Logs and snapshots: a damaged directory is refused or opens, and then opens again to the same state.
 
 use ox_store::disk::SimDisk;
+use ox_store::tools::recover::{Mode, Plan};
 use ox_store::{Store, StoreOptions};
 use ox_tree::Options;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ pub(super) fn snappy_corpus() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn run_log(input: &[u8]) {
+    recover_log(input);
     open(&[("snapshot.0", &golden("a-fresh/version-2/snapshot.0")), ("log.1", input)]);
 }
 
@@ -49,6 +51,18 @@ pub(super) fn run_gz(input: &[u8]) {
 
 pub(super) fn run_snappy(input: &[u8]) {
     open(&[("snapshot.7.snappy", input)]);
+}
+
+/// What is kept of a log, in whichever way, can be read; and what comes before all damage is clean.
+fn recover_log(input: &[u8]) {
+    let path = Path::new("/data/version-2/log.1");
+    for mode in [Mode::Cut, Mode::Skip, Mode::Fix] {
+        let disk = SimDisk::new();
+        disk.install(path, input);
+        let plan = Plan::new(&disk, path, mode).expect("a log can be read");
+        let written = plan.write(&disk, Path::new("/data/version-2/log.1.fixed")).expect("there is space");
+        assert!(mode != Mode::Cut || written.verdict().is_good(), "{written:?}");
+    }
 }
 
 fn open(files: &[(&str, &[u8])]) {

@@ -167,9 +167,11 @@ impl Matching {
     }
 }
 
-/// Beginnings of sessions, ends by expiry, and removals of nodes that go by themselves.
+/// Beginnings of sessions, ends by expiry, removals of nodes that go by themselves; and that a leader without room turned
+/// a learner's client away: the same answer comes without a record too.
 pub(crate) fn is_servers_own(entry: &Logged) -> bool {
     match entry.txn {
+        LoggedTxn::Error { err } => err == ErrorCode::ThrottledOp.code(),
         LoggedTxn::CreateSession { .. } => true,
         LoggedTxn::CloseSession { .. } => entry.cxid == 0,
         LoggedTxn::DeleteContainer { .. } => entry.session == SessionId::NONE,

@@ -31,7 +31,7 @@ impl<'a> RawIds<'a> {
     }
 
     /// The encoding, count included.
-    pub fn bytes(self) -> &'a [u8] {
+    pub const fn bytes(self) -> &'a [u8] {
         self.0
     }
 

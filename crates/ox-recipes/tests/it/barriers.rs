@@ -1,9 +1,9 @@
 //! Nobody goes too early, and nobody is left behind.
 
+use crate::stage::Stage;
 use crate::{client, server, soon};
 use ox_client::Client;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
-use ox_server::Ephemeral;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Drops connections while something is done.
-async fn with_drops<T>(server: &Ephemeral, seed: u64, work: impl Future<Output = T>) -> T {
+async fn with_drops<T>(server: &Stage, seed: u64, work: impl Future<Output = T>) -> T {
     let mut random = Pcg32::seed_from_u64(seed);
     let drops = async {
         loop {

@@ -1,10 +1,10 @@
 //! Workers in sessions that are disturbed at random, and a book of what they hold at the same time.
 
+use crate::stage::Stage;
 use crate::{PATIENCE, builder, server};
 use ox_client::{Client, SessionId};
 use ox_recipes::Error;
 use ox_recipes::sessions::in_sessions;
-use ox_server::Ephemeral;
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
@@ -65,7 +65,7 @@ impl Book {
 
 /// Lets workers work, each in sessions of its own, while their sessions are disturbed. `work` is done again and again until
 /// there were `turns` turns. Gives back the book and the server, at rest.
-pub(crate) async fn disturb<W>(trouble: Trouble, workers: usize, turns: usize, work: W) -> (Arc<Book>, Ephemeral)
+pub(crate) async fn disturb<W>(trouble: Trouble, workers: usize, turns: usize, work: W) -> (Arc<Book>, Stage)
 where
     W: AsyncFn(&Client, &Book, &mut Pcg32) -> Result<(), Error>,
 {
@@ -108,7 +108,7 @@ async fn join_all<F: Future<Output = ()>>(mut futures: Vec<std::pin::Pin<Box<F>>
     .await;
 }
 
-async fn annoy(server: &Ephemeral, book: &Book, trouble: Trouble, seed: u64) {
+async fn annoy(server: &Stage, book: &Book, trouble: Trouble, seed: u64) {
     let mut random = Pcg32::seed_from_u64(seed);
     loop {
         tokio::time::sleep(Duration::from_millis(random.random_range(1..20))).await;

@@ -169,6 +169,77 @@ async fn each_waits_for_the_one_before() {
     }
 }
 
+/// The nodes of a lock, in order.
+async fn nodes(client: &Client) -> Vec<String> {
+    let names = client.children("/rw").await.unwrap_or_default();
+    let mut nodes: Vec<_> = names.iter().map(|name| format!("/rw/{name}")).collect();
+    nodes.sort_by_key(|node| node[node.len() - 10..].to_owned());
+    nodes
+}
+
+/// Which of the nodes a client watches.
+async fn watched(client: &Client, nodes: &[String]) -> Vec<usize> {
+    let mut watched = Vec::new();
+    for (at, node) in nodes.iter().enumerate() {
+        if client.check_watches(node, WatcherType::Data).await.unwrap() {
+            watched.push(at);
+        }
+    }
+    watched
+}
+
+/// A reader holds; a writer, two readers, a writer and a reader wait. Each of those watches the one node whose end lets it go on or
+/// shows it whom to wait for, and whoever need not care about a release does not hear of it.
+#[tokio::test]
+async fn a_release_wakes_only_those_who_may_go_on() {
+    let server = server();
+    let looking = client(&server).await;
+    let (mut clients, mut tasks) = (Vec::new(), Vec::new());
+    for (at, is_writer) in [false, true, false, false, true, false].into_iter().enumerate() {
+        let client = client(&server).await;
+        let lock = RwLock::new(&client, "/rw");
+        tasks.push(tokio::spawn(async move { if is_writer { lock.write().await } else { lock.read().await } }));
+        clients.push(client);
+        soon(async {
+            while nodes(&looking).await.len() == at {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    let nodes = nodes(&looking).await;
+    let who_watches = async || {
+        let mut all = Vec::new();
+        for client in &clients {
+            all.push(watched(client, &nodes).await);
+        }
+        all
+    };
+    let nothing = Vec::new;
+    soon(async {
+        while who_watches().await != [nothing(), vec![0], vec![1], vec![1], vec![3], vec![4]] {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let mut tasks = tasks.into_iter();
+    let mut next = async || soon(tasks.next().unwrap()).await.unwrap().unwrap();
+    let reader = next().await;
+    reader.release().await.unwrap();
+    let writer = next().await;
+    assert_eq!(who_watches().await, [nothing(), nothing(), vec![1], vec![1], vec![3], vec![4]]);
+    writer.release().await.unwrap();
+    let (one, other) = (next().await, next().await);
+    assert_eq!(who_watches().await, [nothing(), nothing(), nothing(), nothing(), vec![3], vec![4]]);
+    one.release().await.unwrap();
+    assert_eq!(who_watches().await, [nothing(), nothing(), nothing(), nothing(), vec![3], vec![4]]);
+    other.release().await.unwrap();
+    let writer = next().await;
+    assert_eq!(who_watches().await, [nothing(), nothing(), nothing(), nothing(), nothing(), vec![4]]);
+    writer.release().await.unwrap();
+    next().await.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_dead_owner_is_followed() {
     let server = server();

@@ -9,24 +9,27 @@ mod counters;
 mod leaders;
 mod locks;
 mod queues;
+#[path = "../../../ox-client/tests/it/stage.rs"]
+#[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
+mod stage;
 mod workers;
 
 use ox_client::{Builder, Client};
-use ox_server::{Ephemeral, Server};
+use stage::Stage;
 use std::time::Duration;
 
 /// Longer than anything a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn server() -> Ephemeral {
-    Server::ephemeral().unwrap()
+fn server() -> Stage {
+    Stage::start()
 }
 
-fn builder(server: &Ephemeral) -> Builder {
-    Client::builder().servers(&server.address().to_string()).unwrap().session_timeout(Duration::from_secs(20))
+fn builder(server: &Stage) -> Builder {
+    Client::builder().servers(&server.servers()).unwrap().session_timeout(Duration::from_secs(20))
 }
 
-async fn client(server: &Ephemeral) -> Client {
+async fn client(server: &Stage) -> Client {
     builder(server).connect().await.unwrap()
 }
 

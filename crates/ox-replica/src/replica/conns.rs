@@ -2,7 +2,9 @@
 
 use super::own::OwnWrites;
 use crate::clock::Now;
+use bytes::Bytes;
 use ox_proto::SessionId;
+use ox_proto::quorum::identities::put_ids;
 use ox_tree::ConnId;
 use ox_tree::auth::Identities;
 use std::sync::Arc;
@@ -11,6 +13,8 @@ use std::sync::Arc;
 pub(super) struct ConnState {
     id: ConnId,
     pub(super) ids: Arc<Identities>,
+    /// The same as they go to a leader, once they have.
+    encoded_ids: Option<Bytes>,
     pub(super) session: SessionId,
     /// False when its session is over or has moved on: nothing it still sends has an effect.
     pub(super) active: bool,
@@ -25,7 +29,33 @@ pub(super) struct ConnState {
 impl ConnState {
     pub(super) fn new(id: ConnId, ids: Arc<Identities>) -> Self {
         let session = SessionId::NONE;
-        Self { id, ids, session, active: true, is_leaving: false, last_write: None, answered_ms: None }
+        Self {
+            id,
+            ids,
+            encoded_ids: None,
+            session,
+            active: true,
+            is_leaving: false,
+            last_write: None,
+            answered_ms: None,
+        }
+    }
+
+    /// It has proven more.
+    pub(super) fn identify(&mut self, ids: Arc<Identities>) {
+        (self.ids, self.encoded_ids) = (ids, None);
+    }
+
+    /// What it has proven, for a leader.
+    pub(super) fn encoded_ids(&mut self) -> Bytes {
+        let ids = &self.ids;
+        let encoded = self.encoded_ids.get_or_insert_with(|| {
+            let list: Vec<_> = ids.iter().map(|identity| (&*identity.scheme, identity.id.as_str())).collect();
+            let mut encoded = Vec::new();
+            put_ids(&mut encoded, list.into_iter());
+            encoded.into()
+        });
+        encoded.clone()
     }
 }
 

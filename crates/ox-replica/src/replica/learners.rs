@@ -14,6 +14,30 @@ use ox_tree::auth::Identities;
 use ox_tree::ops::Verdict;
 use ox_tree::{State, View};
 use ox_zab::{LinkId, Request};
+use std::sync::Arc;
+
+/// Whom the last request was for: the next one is often for the same.
+#[derive(Debug)]
+pub(super) struct Forwarded {
+    encoded: Vec<u8>,
+    ids: Arc<Identities>,
+}
+
+impl Default for Forwarded {
+    fn default() -> Self {
+        Self { encoded: RawIds::NULL.bytes().to_vec(), ids: Arc::new(Identities::none()) }
+    }
+}
+
+impl Forwarded {
+    fn identities(&mut self, encoded: &[u8]) -> Arc<Identities> {
+        if self.encoded != encoded {
+            let ids = RawIds::from_encoded(encoded).map_or_else(|_| Identities::none(), Identities::forwarded);
+            (self.encoded, self.ids) = (encoded.to_vec(), Arc::new(ids));
+        }
+        Arc::clone(&self.ids)
+    }
+}
 
 impl Replica {
     /// Orders what a learner's client asks for. Whatever it is, it becomes one transaction, or the learner would wait
@@ -42,9 +66,12 @@ impl Replica {
                 self.propose_close(now, session, cxid, maker, state);
             }
             Ok(op) => {
-                let ids = RawIds::from_encoded(ids).map_or_else(|_| Identities::none(), Identities::forwarded);
+                let ids = self.forwarded.identities(ids);
                 let is_local = self.is_local_elsewhere(session);
                 let owner = if is_local { Ok(()) } else { self.sessions.check_owner(session, link) };
+                if owner.is_ok() && !self.writes().allow(op, body) {
+                    return self.propose_error(now, session, cxid, ErrorCode::ThrottledOp, maker, state);
+                }
                 self.prepare_for(now, (session, cxid, owner), (op, body), &ids, maker, state);
             }
             Err(_) => self.propose_error(now, session, cxid, ErrorCode::Unimplemented, maker, state),

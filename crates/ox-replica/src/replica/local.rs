@@ -4,7 +4,7 @@
 //! the session's transaction is ordered right before the write that needs it (P45).
 
 use super::conns::{ConnState, waited_ms};
-use super::member::Todo;
+use super::member::{NO_IDS, Todo};
 use super::own::{Origin, Own, What};
 use super::proposals::Maker;
 use super::{Replica, Role};
@@ -145,7 +145,7 @@ impl Replica {
         self.sessions.add(session, timeout_ms, now.mono_ms, touch, Some(conn));
         let own = Own::new(session, 0, Origin::Upgrade(conn));
         match self.role {
-            Role::Learner(link) => self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), None, own),
+            Role::Learner(link) => self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), NO_IDS, own),
             Role::Leader => {
                 if !self.propose_create_session(now, session, timeout_ms, Maker::Own, state) {
                     return false;

@@ -2,10 +2,17 @@
 //!
 //! Space is measured now and then; in between the replica counts what it hands over, so that a fast writer cannot
 //! fill the disk between two looks.
+//!
+//! In an ensemble it is the leader's disk that decides about a write. A leader without room refuses those of its learners'
+//! clients by error transactions, because only a transaction finds its way back to the client; and it gives its
+//! office up if others can lead (`ox-zab/src/room.rs`). A learner logs what its leader proposes for as long as it can.
 
-use crate::limits::ENDS_BYTES;
+use super::Replica;
+use crate::clock::Now;
+use crate::limits::{ENDS_BYTES, REFUSED_MS};
 use ox_proto::multi::MultiOp;
-use ox_proto::{OpCode, Reader};
+use ox_proto::txn::Txn;
+use ox_proto::{ErrorCode, OpCode, Reader};
 
 /// Which writes the disk has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +55,23 @@ pub(super) struct LogRoom {
     /// What is left above the reserve, negative when the reserve is being used; `None` before the first look.
     left_bytes: Option<i64>,
     reserve_bytes: i64,
+    /// Until then the leader is not asked for what it has just refused.
+    leader_refuses_until_ms: Option<i64>,
+}
+
+impl Replica {
+    /// The disk has so many bytes left, and should keep `reserve_bytes` of them: writes are refused before they
+    /// are used up, and accepted when there is space again. A member may be told before it starts.
+    pub fn on_space(&mut self, now: Now, free_bytes: u64, reserve_bytes: u64) {
+        self.log_room.measured(free_bytes, reserve_bytes, self.load().bytes);
+        let is_low = self.writes() != Writes::All;
+        self.peer(now, |peer, now_ms, out| peer.on_room(now_ms, is_low, out));
+    }
+
+    /// Which writes are accepted.
+    pub fn writes(&self) -> Writes {
+        self.log_room.writes()
+    }
 }
 
 impl LogRoom {
@@ -63,6 +87,24 @@ impl LogRoom {
         if let Some(left) = &mut self.left_bytes {
             *left = left.saturating_sub_unsigned(bytes as u64);
         }
+    }
+
+    /// A learner's client gets this answer from the leader.
+    pub(super) fn heard(&mut self, now: Now, txn: &Txn<'_>) {
+        if matches!(txn, Txn::Error { err } if *err == ErrorCode::ThrottledOp.code()) {
+            self.leader_refuses_until_ms = Some(now.mono_ms + REFUSED_MS);
+        }
+    }
+
+    /// Whether a learner's leader has said a moment ago that it has no room for such a write.
+    pub(super) fn leader_refuses(&self, now: Now, op: OpCode, body: &[u8]) -> bool {
+        let has_just_refused = self.leader_refuses_until_ms.is_some_and(|until_ms| now.mono_ms < until_ms);
+        has_just_refused && op != OpCode::CloseSession && !Writes::Freeing.allow(op, body)
+    }
+
+    /// Another leader may have room.
+    pub(super) fn forget_leader(&mut self) {
+        self.leader_refuses_until_ms = None;
     }
 
     /// The last quarter of the reserve, or what is enough of it, is for nothing but the end of sessions.

@@ -8,23 +8,25 @@ use super::relay::Relayed;
 use super::syncs::Asker;
 use super::{Replica, Role, Zab};
 use crate::clock::Now;
-use crate::limits::ITEM_BYTES;
+use crate::limits::{BODIES_BYTES, ITEM_BYTES};
 use crate::sessions::{Sessions, Touch};
 use crate::submission::{Ask, Submission};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
-use ox_proto::quorum::identities::{RawIds, put_ids};
+use ox_proto::quorum::identities::RawIds;
 use ox_proto::txn::Record;
 use ox_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
-use ox_tree::auth::Identities;
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, Pending, State};
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Notification, Peer, PeerState, Reason, Request,
+    DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason, Request,
     ServerId, Txn,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// What requests of the server itself come with.
+pub(super) const NO_IDS: Bytes = Bytes::from_static(RawIds::NULL.bytes());
 
 /// A session that a client has come with, which the leader is asked for.
 #[derive(Debug)]
@@ -120,8 +122,8 @@ impl Replica {
     }
 
     /// Bytes have come from a peer or gone to it.
-    pub fn on_progress(&mut self, now: Now, link: LinkId) {
-        self.peer(now, |peer, now_ms, _| peer.on_progress(now_ms, link));
+    pub fn on_progress(&mut self, now: Now, link: LinkId, moved: Moved) {
+        self.peer(now, |peer, now_ms, _| peer.on_progress(now_ms, link, moved));
     }
 
     /// Whether a link's packets are taken now; others wait.
@@ -214,10 +216,12 @@ impl Replica {
                         self.role == Role::Leader && self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
                     // As among connections of one server: who names a session takes it.
                     old.filter(|_| valid).into_iter().for_each(|old| self.give_up(old, out));
-                    if valid || self.role != Role::Leader {
-                        self.send(link, Message::Revalidated(session, valid));
+                    // Compat: Apache's followers expect the answers to their observers' questions in order.
+                    let waits = !valid || self.syncs.has_lives_at(link);
+                    if self.role == Role::Leader && waits {
+                        self.prove(Asker::LivesAt(link, session, valid));
                     } else {
-                        self.prove(Asker::GoneAt(link, session));
+                        self.send(link, Message::Revalidated(session, valid));
                     }
                 }
                 Todo::Refuse(conn, read_only) => self.refuse(conn, read_only, out),
@@ -235,12 +239,13 @@ impl Replica {
 
     pub(super) fn peer(&mut self, now: Now, step: impl FnOnce(&mut Peer, i64, &mut Effects)) {
         let Zab::Member(peer) = &mut self.zab else { return };
-        let mut effects = Effects::new();
+        let mut effects = std::mem::take(&mut self.spare_effects);
         step(peer, now.mono_ms, &mut effects);
         peer.flush(now.mono_ms, &mut effects);
-        for effect in effects {
+        for effect in effects.drain(..) {
             self.perform(now, effect);
         }
+        self.spare_effects = effects;
     }
 
     fn perform(&mut self, now: Now, effect: Effect) {
@@ -265,7 +270,7 @@ impl Replica {
             Effect::FromLeader(message) => self.on_leader(now, message),
             Effect::Synced(_) => match self.syncs.confirm(self.committed) {
                 Some(Asker::Link(link)) => self.send(link, Message::Sync),
-                Some(Asker::GoneAt(link, session)) => self.send(link, Message::Revalidated(session, false)),
+                Some(Asker::LivesAt(link, session, valid)) => self.send(link, Message::Revalidated(session, valid)),
                 Some(Asker::Gone(conn, read_only)) => self.todo.push_back(Todo::Refuse(conn, read_only)),
                 Some(Asker::Conn(..)) | None => (),
             },
@@ -319,6 +324,7 @@ impl Replica {
     fn leave(&mut self) {
         (self.begins, self.staged) = (None, None);
         self.reconfigures_at = None;
+        self.log_room.forget_leader();
         if self.role == Role::Leader {
             // Nobody has heard of it. What a leader has sent is part of the history, and goes to the disk.
             self.proposals.drop_making();
@@ -375,31 +381,19 @@ impl Replica {
     }
 
     /// Sends a write to the leader; it is answered when it comes back.
-    pub(super) fn forward(&mut self, link: LinkId, op: OpCode, body: &[u8], ids: Option<&Identities>, own: Own) {
+    pub(super) fn forward(&mut self, link: LinkId, op: OpCode, body: &[u8], ids: Bytes, own: Own) {
         let (session, cxid) = (own.session, own.cxid);
         self.wait_for(own, body.len() + ITEM_BYTES);
         self.send_request(link, session, cxid, op, body, ids);
     }
 
-    fn send_request(
-        &mut self,
-        link: LinkId,
-        session: SessionId,
-        cxid: i32,
-        op: OpCode,
-        body: &[u8],
-        ids: Option<&Identities>,
-    ) {
-        let ids = match ids {
-            None => Bytes::from_static(RawIds::NULL.bytes()),
-            Some(ids) => {
-                let list: Vec<_> = ids.iter().map(|identity| (&*identity.scheme, identity.id.as_str())).collect();
-                let mut encoded = Vec::new();
-                put_ids(&mut encoded, list.into_iter());
-                encoded.into()
-            }
-        };
-        let body = Bytes::copy_from_slice(body);
+    fn send_request(&mut self, link: LinkId, session: SessionId, cxid: i32, op: OpCode, body: &[u8], ids: Bytes) {
+        // Those of a batch share their memory.
+        if self.bodies.capacity() < body.len() {
+            self.bodies.reserve(BODIES_BYTES.max(body.len()));
+        }
+        self.bodies.extend_from_slice(body);
+        let body = self.bodies.split().freeze();
         self.send(link, Message::Request(Request { session, cxid, op: op.code(), body, ids }));
     }
 
@@ -455,8 +449,8 @@ impl Replica {
         state: &State,
         out: &mut Outboxes,
     ) {
-        let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
-        let (session, ids) = (asker.session, Arc::clone(&asker.ids));
+        let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
+        let (session, ids) = (asker.session, asker.encoded_ids());
         let Ask::Request { xid, op } = submission.items[at].ask else { return };
         if self.role == Role::ReadOnly {
             return self.in_turn(conn, What::Refused(xid, ErrorCode::NotReadOnly), state, out);
@@ -465,7 +459,7 @@ impl Replica {
         let id = self.syncs.push(Asker::Conn(conn, (submission, at)));
         match (&mut self.zab, self.role) {
             (Zab::Member(peer), Role::Leader) => peer.on_sync(id, self.last_made),
-            (_, Role::Learner(link)) => self.send_request(link, session, xid, op, &body, Some(&ids)),
+            (_, Role::Learner(link)) => self.send_request(link, session, xid, op, &body, ids),
             _ => (),
         }
     }

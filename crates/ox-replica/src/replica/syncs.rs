@@ -22,8 +22,8 @@ pub(super) enum Asker {
     Link(LinkId),
     /// A client of this server whose session is gone, if this server still leads.
     Gone(ConnId, Option<bool>),
-    /// A learner's client whose session is.
-    GoneAt(LinkId, SessionId),
+    /// A learner, for a session that its client has come with: whether that lives.
+    LivesAt(LinkId, SessionId, bool),
 }
 
 /// All of them.
@@ -52,6 +52,11 @@ impl Syncs {
         self.waiting.len()
     }
 
+    /// Whether a learner waits to be told of a session.
+    pub(super) fn has_lives_at(&self, link: LinkId) -> bool {
+        self.waiting.iter().any(|asker| matches!(asker, Asker::LivesAt(at, ..) if *at == link))
+    }
+
     /// Whether what a connection sends now has to wait.
     pub(super) fn blocks(&self, conn: ConnId) -> bool {
         !self.behind.is_empty() && self.behind.contains_key(&conn)
@@ -73,7 +78,7 @@ impl Syncs {
                 self.confirmed.push_back((after, conn, place));
                 None
             }
-            other @ (Asker::Link(_) | Asker::Gone(..) | Asker::GoneAt(..)) => Some(other),
+            other @ (Asker::Link(_) | Asker::Gone(..) | Asker::LivesAt(..)) => Some(other),
         }
     }
 

@@ -67,12 +67,22 @@ impl Leading {
 
     fn follower_comes(&mut self, last: Zxid) {
         let (before, epoch) = (Epoch::of(last), Epoch::of(last).next());
-        let (now, server, kind) = (self.world.now, ServerId(2), LearnerKind::Follower);
-        self.world.replica.on_link(now, LINK);
+        self.comes(LINK, ServerId(2), (before, epoch), last);
+    }
+
+    /// Server 3 is there too, from now on as silent as it pleases.
+    pub(crate) fn second_follower_comes(&mut self) {
+        let (last, epoch) = (self.world.state.last_zxid(), self.world.replica.as_peer().unwrap().epochs().current);
+        self.comes(LinkId(2), ServerId(3), (epoch, epoch), last);
+    }
+
+    fn comes(&mut self, link: LinkId, server: ServerId, (before, epoch): (Epoch, Epoch), last: Zxid) {
+        let (now, kind) = (self.world.now, LearnerKind::Follower);
+        self.world.replica.on_link(now, link);
         let hello = Message::Hello { server, kind, accepted: before, config_version: 0 };
         let promise = Message::AckEpoch { last, current: Some(before) };
         for message in [hello, promise, Message::Ack(epoch.start())] {
-            self.world.replica.on_message(now, LINK, message);
+            self.world.replica.on_message(now, link, message);
             self.world.settle();
         }
         self.settle();

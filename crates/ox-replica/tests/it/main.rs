@@ -4,6 +4,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
 
 mod ensemble;
+mod full_disk;
 mod leading;
 mod local;
 mod members;

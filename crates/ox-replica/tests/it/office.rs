@@ -67,6 +67,26 @@ fn k115_a_session_follows_its_client_to_another_server_and_back() {
     assert_eq!(errors, [0, 0]);
 }
 
+/// Apache's followers expect the answers to their observers' questions in the order in which they asked.
+#[test]
+fn learners_are_told_of_sessions_in_order() {
+    let mut leading = Leading::new();
+    let (_, session) = leading.client(10_000);
+    let unknown = SessionId(0x0200_0000_0000_0077);
+    leading.is_followed = false;
+    for asked in [unknown, session] {
+        leading.hears(Message::Revalidate(asked, 10_000));
+    }
+    let is_answer = |message: &&Message| matches!(message, Message::Revalidated(..));
+    assert_eq!(leading.told.iter().find(is_answer), None, "the first needs a proof");
+    leading.is_followed = true;
+    leading.settle();
+    let answers: Vec<_> = leading.told.iter().filter(is_answer).collect();
+    assert_eq!(answers, [&Message::Revalidated(unknown, false), &Message::Revalidated(session, true)]);
+    leading.hears(Message::Revalidate(session, 10_000));
+    assert_eq!(leading.told.last(), Some(&Message::Revalidated(session, true)), "which then nobody waits for");
+}
+
 /// A sync is answered in the turn in which the proof of leadership comes, and never without one.
 #[test]
 fn k099_a_sync_waits_for_a_proof_and_for_nothing_else() {

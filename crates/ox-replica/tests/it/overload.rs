@@ -148,7 +148,7 @@ fn requests_that_waited_too_long_are_refused_or_dropped() {
 fn k153_a_full_disk_refuses_what_needs_space() {
     let mut world = World::new();
     let side = small_client(&mut world);
-    world.replica.on_space(1000, 1000);
+    world.replica.on_space(world.now, 1000, 1000);
     assert_eq!(world.replica.writes(), Writes::All);
     world.set(side, 1, "/a", b"a first one fits, and uses the space up");
     world.set(side, 2, "/a", b"");
@@ -157,14 +157,14 @@ fn k153_a_full_disk_refuses_what_needs_space() {
     world.settle();
     let heard: Vec<_> = world.replies(side).iter().map(|reply| (reply.0, reply.2)).collect();
     assert_eq!(heard, [(1, 0), (2, -127), (3, 0), (4, 0)]);
-    world.replica.on_space(100, 1000);
+    world.replica.on_space(world.now, 100, 1000);
     assert_eq!(world.replica.writes(), Writes::None);
     let newcomer = world.connect(SessionId::NONE, 10_000);
     world.create(side, 5, "/b", 0);
     world.settle();
     assert!(world.sides[newcomer].is_closed, "no word could tell it why");
     assert_eq!(world.replies(side)[0].2, -127);
-    world.replica.on_space(1 << 30, 1000);
+    world.replica.on_space(world.now, 1 << 30, 1000);
     world.create(side, 6, "/b", 0);
     world.settle();
     assert_eq!(world.replies(side)[0].2, 0);
@@ -206,7 +206,7 @@ fn k150_short_of_space_what_frees_space_is_served() {
     world.replies(side);
     world.replies(leaving);
 
-    world.replica.on_space(RESERVE - 1, RESERVE);
+    world.replica.on_space(world.now, RESERVE - 1, RESERVE);
     assert_eq!(world.replica.writes(), Writes::Freeing);
     let remove = |path: &'static str| MultiOp::Delete(at_any_version(path));
     let set = SetDataRequest { path: Some("/a".into()), data: Some(b"larger"), version: -1 };
@@ -225,7 +225,7 @@ fn k150_short_of_space_what_frees_space_is_served() {
     world.settle();
     assert_eq!(world.hello(renewed).session, session);
 
-    world.replica.on_space(RESERVE / 5, RESERVE);
+    world.replica.on_space(world.now, RESERVE / 5, RESERVE);
     assert_eq!(world.replica.writes(), Writes::None);
     delete(&mut world, side, 6, "/n5");
     world.get(side, 7, "/a", false);
@@ -234,7 +234,7 @@ fn k150_short_of_space_what_frees_space_is_served() {
     world.settle();
     assert!(!world.state.has_session(session) && world.state.stat("/ephemeral").is_none(), "sessions end to the last");
 
-    world.replica.on_space(2 * RESERVE, RESERVE);
+    world.replica.on_space(world.now, 2 * RESERVE, RESERVE);
     world.create(side, 8, "/b", 0);
     assert_eq!(errors(&mut world, side), [(8, 0)], "and nobody had to do anything");
 }

@@ -5,7 +5,7 @@ use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_store::StoredHistory;
 use ox_tree::{Frozen, State};
-use ox_zab::{LinkId, Message, Notification};
+use ox_zab::{LinkId, Message, Moved, Notification};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(crate) enum Event {
     /// A connection is gone.
     Gone(LinkId),
     /// Bytes have gone or come.
-    Progress(LinkId),
+    Progress(LinkId, Moved),
     /// The stored log has been looked into, up to this transaction.
     LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
     /// Packets, and how many bytes they hold.

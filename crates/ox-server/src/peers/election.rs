@@ -188,7 +188,7 @@ impl Elections {
         let hello = self.hello.clone();
         if let Some(conn) = self.conns.get_mut(&token) {
             conn.socket.push(hello);
-            let sent = conn.socket.flush();
+            let sent = conn.socket.flush(ELECTION_INPUT_BYTES_MAX);
             if self.me < server || sent.is_err() {
                 self.conns.remove(&token); // it knows who called, and calls back
                 return;
@@ -310,7 +310,7 @@ impl Elections {
         {
             conn.socket.push(frame);
         }
-        if conn.socket.flush().is_err() {
+        if conn.socket.flush(ELECTION_INPUT_BYTES_MAX).is_err() {
             self.drop_conn(token, events);
         }
     }

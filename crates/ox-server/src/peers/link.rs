@@ -1,18 +1,21 @@
 //! Links between a leader and its learners: packets, and a whole state where that is needed.
+//!
+//! Each link moves one piece per turn, and all together not many: a state takes long, at both ends, and whoever is
+//! given one delays nobody else.
 
 use super::command::Event;
 use super::socket::Socket;
-use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_INPUT_BYTES, LINK_UNSENT_BYTES_MAX, LINKS_MAX};
+use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_PIECE_BYTES, LINK_UNSENT_BYTES_MAX};
+use crate::limits::{LINK_TURN_BYTES_MAX, LINKS_MAX};
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use ox_config::MemberConfig;
 use ox_proto::Zxid;
 use ox_proto::quorum::packet::{PacketKind, PacketReader, put_bare, put_with_data};
 use ox_store::StoredHistory;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
-use ox_tree::{Frozen, Options};
-use ox_zab::{LinkId, Message, Side};
+use ox_tree::{Frozen, Options, State};
+use ox_zab::{LinkId, Message, Moved, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -28,8 +31,24 @@ enum Out {
 
 /// Bytes that are received at once.
 const DESK_BYTES: usize = 128 << 10;
-/// Stored transactions that are read at once.
-const STORED_CHUNK_BYTES: usize = 256 << 10;
+
+/// What the replica is told of bytes that come, or go.
+#[derive(Default)]
+struct Movement {
+    is_new: bool,
+    told: Option<Instant>,
+}
+
+impl Movement {
+    /// Whether it is time to tell of something new.
+    fn is_to_be_told(&mut self, now: Instant) -> bool {
+        let is_due = self.is_new && self.told.is_none_or(|told| PROGRESS <= now.duration_since(told));
+        if is_due {
+            *self = Self { is_new: false, told: Some(now) };
+        }
+        is_due
+    }
+}
 
 /// One link.
 pub(super) struct Link {
@@ -44,13 +63,30 @@ pub(super) struct Link {
     /// The first packet has come.
     has_spoken: bool,
     input: Vec<u8>,
+    /// There may be something to read.
+    may_read: bool,
     loading: Option<(Zxid, Box<SnapshotReceiver>)>,
     out: VecDeque<Out>,
     out_bytes: usize,
     /// Bytes of packets that the replica has not dealt with.
     held_bytes: usize,
-    told: Option<Instant>,
-    has_moved: bool,
+    /// When the replica was last told of either, and whether there is news.
+    came: Movement,
+    went: Movement,
+}
+
+/// A state that has come, and is still to be put together, which takes its time.
+pub(super) struct Arrived {
+    pub(super) link: LinkId,
+    zxid: Zxid,
+    receiver: Box<SnapshotReceiver>,
+}
+
+impl Arrived {
+    /// None if it cannot be right.
+    pub(super) fn finish(self) -> Option<Box<State>> {
+        Some(Box::new(self.receiver.finish(self.zxid).ok()?.state))
+    }
 }
 
 /// The other end of a new link.
@@ -76,12 +112,13 @@ impl Link {
             packet_bytes_max,
             has_spoken: false,
             input: Vec::new(),
+            may_read: true,
             loading: None,
             out: VecDeque::new(),
             out_bytes: 0,
             held_bytes: 0,
-            told: None,
-            has_moved: false,
+            came: Movement::default(),
+            went: Movement::default(),
         }
     }
 
@@ -99,22 +136,27 @@ pub(super) struct Links {
     links: BTreeMap<Token, Link>,
     tokens: BTreeMap<LinkId, Token>,
     next: u64,
-    /// Links with something new to send.
-    full: BTreeSet<Token>,
+    /// Links that may have something to read or to send, each once, in the order of their turns.
+    waiting: VecDeque<Token>,
+    is_waiting: BTreeSet<Token>,
+    /// States that have come completely, and have not been taken.
+    states: Vec<Arrived>,
     /// Where bytes come in.
     desk: Box<[u8]>,
 }
 
 impl Links {
-    pub(super) fn new(packet_bytes_max: usize, member: &MemberConfig) -> Self {
+    pub(super) fn new(packet_bytes_max: usize, leader_nodelay: bool, learner_nodelay: bool) -> Self {
         Self {
             packet_bytes_max,
-            leader_nodelay: member.leader_nodelay,
-            learner_nodelay: member.learner_nodelay,
+            leader_nodelay,
+            learner_nodelay,
             links: BTreeMap::new(),
             tokens: BTreeMap::new(),
             next: 0,
-            full: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            is_waiting: BTreeSet::new(),
+            states: Vec::new(),
             desk: vec![0; DESK_BYTES].into(),
         }
     }
@@ -165,14 +207,46 @@ impl Links {
             tracing::warn!(link = id.0, "a server does not take what it is sent");
             return self.fail(token, events);
         }
-        self.full.insert(token);
+        self.wants_turn(token);
     }
 
-    /// Sends what was added.
-    pub(super) fn flush_all(&mut self, events: &mut Vec<Event>) {
-        for token in std::mem::take(&mut self.full) {
-            self.flush(token, events);
+    /// Something may be read or sent.
+    pub(super) fn on_ready(&mut self, token: Token) {
+        if let Some(link) = self.links.get_mut(&token) {
+            link.may_read = true;
+            self.wants_turn(token);
         }
+    }
+
+    fn wants_turn(&mut self, token: Token) {
+        if self.is_waiting.insert(token) {
+            self.waiting.push_back(token);
+        }
+    }
+
+    /// Whether somebody's next piece can be moved at once.
+    pub(super) fn has_more(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Moves a piece of each link that is ready, as far as the turn goes; the others are the first in the next one.
+    pub(super) fn turn(&mut self, events: &mut Vec<Event>) {
+        let mut left = LINK_TURN_BYTES_MAX;
+        for _ in 0..self.waiting.len() {
+            let Some(token) = self.waiting.pop_front_if(|_| 0 < left) else { return };
+            self.is_waiting.remove(&token);
+            let (came, is_all_read) = self.read(token, events);
+            let (went, is_all_sent) = self.flush(token, events);
+            left = left.saturating_sub(came + went);
+            if !(is_all_read && is_all_sent) {
+                self.wants_turn(token);
+            }
+        }
+    }
+
+    /// States that have come since the last look.
+    pub(super) fn take_states(&mut self) -> Vec<Arrived> {
+        std::mem::take(&mut self.states)
     }
 
     /// Hangs up; the replica knows.
@@ -184,84 +258,83 @@ impl Links {
     }
 
     /// The replica has dealt with packets: more may be read.
-    pub(super) fn consumed(&mut self, id: LinkId, bytes: usize, events: &mut Vec<Event>) {
+    pub(super) fn consumed(&mut self, id: LinkId, bytes: usize) {
         let Some(token) = self.tokens.get(&id).copied() else { return };
         let Some(link) = self.links.get_mut(&token) else { return };
         let was_full = LINK_HELD_BYTES_MAX <= link.held_bytes;
         link.held_bytes = link.held_bytes.saturating_sub(bytes);
         if was_full && link.held_bytes < LINK_HELD_BYTES_MAX {
-            self.on_ready(token, events);
+            self.on_ready(token);
         }
     }
 
-    pub(super) fn on_ready(&mut self, token: Token, events: &mut Vec<Event>) {
-        while let Some(link) = self.links.get_mut(&token) {
-            if LINK_HELD_BYTES_MAX <= link.held_bytes {
-                break;
-            }
-            let before = link.input.len();
-            let read = link.socket.read(&mut link.input, LINK_INPUT_BYTES.max(before + 1), &mut self.desk);
-            link.has_moved |= before < link.input.len();
-            let taken = take(link, events);
-            match (read, taken) {
-                (Ok(true), Ok(())) => break,
-                (Ok(false), Ok(())) => (),
-                (Err(error), Ok(())) => {
-                    tracing::debug!(link = link.id.0, %error, "a link has ended");
-                    return self.fail(token, events);
-                }
-                (_, Err(error)) => {
-                    tracing::warn!(link = link.id.0, error, "a link cannot be understood");
-                    return self.fail(token, events);
-                }
-            }
+    /// Reads a piece. Returns how many bytes came, and whether nothing more can be read now.
+    fn read(&mut self, token: Token, events: &mut Vec<Event>) -> (usize, bool) {
+        let Some(link) = self.links.get_mut(&token) else { return (0, true) };
+        if !link.may_read || LINK_HELD_BYTES_MAX <= link.held_bytes {
+            return (0, true); // until the replica has dealt with some of it
         }
-        self.flush(token, events);
+        let before = link.input.len();
+        let read = link.socket.read(&mut link.input, before + LINK_PIECE_BYTES, &mut self.desk);
+        let came = link.input.len() - before;
+        link.came.is_new |= 0 < came;
+        match (read, take(link, &mut self.states, events)) {
+            (Ok(is_all), Ok(())) => {
+                link.may_read = !is_all;
+                return (came, is_all);
+            }
+            (Err(error), Ok(())) => tracing::debug!(link = link.id.0, %error, "a link has ended"),
+            (_, Err(error)) => tracing::warn!(link = link.id.0, error, "a link cannot be understood"),
+        }
+        self.fail(token, events);
+        (came, true)
     }
 
-    fn flush(&mut self, token: Token, events: &mut Vec<Event>) {
-        let Some(link) = self.links.get_mut(&token) else { return };
+    /// Sends a piece. Returns how many bytes went, and whether nothing more can be sent now.
+    fn flush(&mut self, token: Token, events: &mut Vec<Event>) -> (usize, bool) {
+        let Some(link) = self.links.get_mut(&token) else { return (0, true) };
         let socket = &mut link.socket;
-        loop {
+        // What the system takes at once, it may take for somebody who is not there.
+        let mut had_to_wait = socket.unsent_bytes() != 0;
+        let mut went = 0;
+        while went < LINK_PIECE_BYTES {
             if socket.unsent_bytes() == 0 {
                 while let Some(Out::Bytes(bytes)) = link.out.pop_front_if(|out| matches!(out, Out::Bytes(_))) {
                     socket.push(bytes);
                 }
             }
             if socket.unsent_bytes() == 0 {
-                match link.out.front_mut() {
-                    None | Some(Out::Bytes(_)) => return,
-                    Some(Out::State(sender)) => match sender.next() {
-                        Some(chunk) => {
-                            link.out_bytes += chunk.len();
-                            socket.push(chunk);
-                        }
-                        None => drop(link.out.pop_front()),
-                    },
-                    Some(Out::Stored(history)) => match stored_chunk(history) {
-                        Ok(chunk) if chunk.is_empty() => drop(link.out.pop_front()),
-                        Ok(chunk) => {
-                            link.out_bytes += chunk.len();
-                            socket.push(chunk);
-                        }
-                        Err(error) => {
-                            tracing::error!(%error, "the stored log cannot be read for a learner");
-                            return self.fail(token, events);
-                        }
-                    },
-                }
-            }
-            match socket.flush() {
-                Ok(sent) => {
-                    link.out_bytes -= sent;
-                    link.has_moved |= 0 < sent;
-                    if socket.unsent_bytes() != 0 {
-                        return;
+                let chunk = match link.out.front_mut() {
+                    None | Some(Out::Bytes(_)) => return (went, true),
+                    Some(Out::State(sender)) => Ok(sender.next().unwrap_or_default()),
+                    Some(Out::Stored(history)) => stored_chunk(history),
+                };
+                match chunk {
+                    Ok(chunk) if chunk.is_empty() => drop(link.out.pop_front()),
+                    Ok(chunk) => {
+                        link.out_bytes += chunk.len();
+                        had_to_wait = true;
+                        socket.push(chunk);
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "the stored log cannot be read for a learner");
+                        self.fail(token, events);
+                        return (went, true);
                     }
                 }
-                Err(_) => return self.fail(token, events),
+            }
+            let Ok(sent) = socket.flush(LINK_PIECE_BYTES) else {
+                self.fail(token, events);
+                return (went, true);
+            };
+            went += sent;
+            link.out_bytes -= sent;
+            link.went.is_new |= had_to_wait && 0 < sent;
+            if socket.unsent_bytes() != 0 && sent < LINK_PIECE_BYTES {
+                return (went, true); // until the other end makes room
             }
         }
+        (went, false)
     }
 
     fn fail(&mut self, token: Token, events: &mut Vec<Event>) {
@@ -273,10 +346,11 @@ impl Links {
 
     /// Tells which links have moved anything.
     pub(super) fn on_time(&mut self, now: Instant, events: &mut Vec<Event>) {
-        for link in self.links.values_mut().filter(|link| link.has_moved) {
-            if link.told.is_none_or(|told| PROGRESS <= now.duration_since(told)) {
-                (link.told, link.has_moved) = (Some(now), false);
-                events.push(Event::Progress(link.id));
+        for link in self.links.values_mut() {
+            for (movement, moved) in [(&mut link.came, Moved::Came), (&mut link.went, Moved::Went)] {
+                if movement.is_to_be_told(now) {
+                    events.push(Event::Progress(link.id, moved));
+                }
             }
         }
     }
@@ -285,7 +359,7 @@ impl Links {
 /// The next transactions of a stored history, as proposals with their commits; nothing at its end.
 fn stored_chunk(history: &mut StoredHistory) -> Result<Vec<u8>, ox_store::Error> {
     let mut chunk = Vec::new();
-    while chunk.len() < STORED_CHUNK_BYTES
+    while chunk.len() < LINK_PIECE_BYTES
         && let Some(logged) = history.next().transpose()?
     {
         put_with_data(&mut chunk, PacketKind::Proposal, logged.zxid, &logged.record);
@@ -295,7 +369,7 @@ fn stored_chunk(history: &mut StoredHistory) -> Result<Vec<u8>, ox_store::Error>
 }
 
 /// Takes everything complete out of the input.
-fn take(link: &mut Link, events: &mut Vec<Event>) -> Result<(), &'static str> {
+fn take(link: &mut Link, states: &mut Vec<Arrived>, events: &mut Vec<Event>) -> Result<(), &'static str> {
     loop {
         if let Some((zxid, receiver)) = &mut link.loading {
             let used = receiver.feed(&link.input).map_err(|_| "a state is broken")?;
@@ -306,8 +380,7 @@ fn take(link: &mut Link, events: &mut Vec<Event>) -> Result<(), &'static str> {
             link.input.drain(..used);
             let zxid = *zxid;
             let Some((_, receiver)) = link.loading.take() else { return Ok(()) };
-            let received = receiver.finish(zxid).map_err(|_| "a state is broken")?;
-            events.push(Event::Loaded(link.id, Box::new(received.state)));
+            states.push(Arrived { link: link.id, zxid, receiver });
         }
         if link.reader.next(&link.input, link.limit()).map_err(|_| "a packet is too large")?.is_none() {
             return Ok(());
@@ -329,7 +402,9 @@ fn take_packets(link: &mut Link, events: &mut Vec<Event>) -> Result<(), &'static
         at += length;
         link.has_spoken = true;
         let snap = if let Message::Snap(zxid) = message { Some(zxid) } else { None };
-        messages.push(message);
+        if !messages.last_mut().is_some_and(|last: &mut Message| last.join(&message)) {
+            messages.push(message);
+        }
         if let Some(zxid) = snap {
             let options = link.options.clone().ok_or("a learner sends a state")?;
             link.loading = Some((zxid, Box::new(SnapshotReceiver::new(options))));
@@ -341,3 +416,6 @@ fn take_packets(link: &mut Link, events: &mut Vec<Event>) -> Result<(), &'static
     events.push(Event::Messages(link.id, messages, at));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

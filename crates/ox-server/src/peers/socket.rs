@@ -30,10 +30,11 @@ impl Socket {
         self.unsent.push_back(bytes);
     }
 
-    /// Sends what the system takes. Returns how much that was.
-    pub(super) fn flush(&mut self) -> io::Result<usize> {
+    /// Sends what the system takes, `max` bytes and a little more at most. Returns how much that was: less if the system
+    /// takes no more.
+    pub(super) fn flush(&mut self, max: usize) -> io::Result<usize> {
         let mut total = 0;
-        while self.unsent_bytes != 0 {
+        while self.unsent_bytes != 0 && total < max {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             for (at, (slice, bytes)) in slices.iter_mut().zip(&self.unsent).enumerate() {
                 *slice = IoSlice::new(if at == 0 { &bytes[self.sent..] } else { bytes });

@@ -6,7 +6,7 @@ use super::latency::Latency;
 use crate::shared::Shared;
 use ox_proto::ServerId;
 use ox_replica::Replica;
-use ox_zab::{LearnerKind, LinkId, Message, PeerState, Reason};
+use ox_zab::{LearnerKind, LinkId, Message, PeerState, Reason, Run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -117,6 +117,7 @@ impl Journal {
             Reason::CannotListen => "the quorum port cannot be opened".to_owned(),
             Reason::EpochUsedUp => "the epoch has no numbers left".to_owned(),
             Reason::DiskStalled => "the own disk is too slow".to_owned(),
+            Reason::NoRoom => "the own disk is nearly full, and others can lead".to_owned(),
             Reason::Deserted => {
                 self.shared.metrics.quit_leading_due_to_disloyal_voter.add(1);
                 "a voter that has elected this leader looks for one again".to_owned()
@@ -147,11 +148,15 @@ impl Journal {
                 metrics.learner_commit_received_count.add(1);
                 self.latency.hears_commit(*zxid, wall_ms, metrics);
             }
+            Message::Commits(run) => {
+                metrics.learner_commit_received_count.add(run.count());
+                self.latency.hears_commit(run.last, wall_ms, metrics);
+            }
             Message::Inform(txn) | Message::InformAndActivate(txn, _) => {
                 metrics.learner_commit_received_count.add(1);
                 self.latency.is_informed(txn, wall_ms, metrics);
             }
-            Message::Ack(_) => _ = self.syncing.remove(&link),
+            Message::Ack(_) | Message::Acks(_) => _ = self.syncing.remove(&link),
             Message::Revalidate(..) => metrics.revalidate_count.add(1),
             _ => (),
         }
@@ -161,8 +166,10 @@ impl Journal {
     pub(super) fn says(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
-            Message::Commit(zxid) => self.latency.tells_commit(*zxid, wall_ms, metrics),
-            Message::Ack(zxid) => self.latency.acks(*zxid, wall_ms, metrics),
+            Message::Commit(zxid) | Message::Commits(Run { last: zxid, .. }) => {
+                self.latency.tells_commit(*zxid, wall_ms, metrics);
+            }
+            Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. }) => self.latency.acks(*zxid, wall_ms, metrics),
             Message::Proposal(txn) => {
                 self.latency.proposes(txn);
                 self.shared.stats.proposals.note_one(i64::try_from(txn.record.len()).unwrap_or(i64::MAX));

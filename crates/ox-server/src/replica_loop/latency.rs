@@ -25,11 +25,17 @@ impl OnTheirWay {
         }
     }
 
-    /// Takes those up to one, and tells how old each is.
-    fn reach(&mut self, zxid: Zxid, now_ms: i64, mut note: impl FnMut(i64)) {
+    /// Takes those up to one, and tells how many are how old.
+    fn reach(&mut self, zxid: Zxid, now_ms: i64, note: impl Fn(i64, u64)) {
+        let (mut made_ms, mut count) = (0, 0);
         while let Some((_, time_ms)) = self.0.pop_front_if(|(first, _)| *first <= zxid) {
-            note(now_ms - time_ms);
+            if time_ms != made_ms {
+                note(now_ms.saturating_sub(made_ms), count);
+                (made_ms, count) = (time_ms, 0);
+            }
+            count += 1;
         }
+        note(now_ms.saturating_sub(made_ms), count);
     }
 }
 
@@ -56,13 +62,13 @@ impl Latency {
 
     /// A leader tells that everything up to here is agreed on.
     pub(super) fn tells_commit(&mut self, zxid: Zxid, wall_ms: i64, metrics: &Metrics) {
-        self.proposed.reach(zxid, wall_ms, |ms| metrics.quorum_ack_latency.note(ms, 1));
+        self.proposed.reach(zxid, wall_ms, |ms, count| metrics.quorum_ack_latency.note(ms, count));
     }
 
     /// A follower hears a proposal.
     pub(super) fn hears(&mut self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = made_at_ms(txn) {
-            metrics.proposal_latency.note(wall_ms - time_ms, 1);
+            metrics.proposal_latency.note(wall_ms.saturating_sub(time_ms), 1);
             self.unacked.add(txn.zxid, time_ms);
             self.uncommitted.add(txn.zxid, time_ms);
         }
@@ -70,18 +76,18 @@ impl Latency {
 
     /// A follower acknowledges.
     pub(super) fn acks(&mut self, zxid: Zxid, wall_ms: i64, metrics: &Metrics) {
-        self.unacked.reach(zxid, wall_ms, |ms| metrics.proposal_ack_creation_latency.note(ms, 1));
+        self.unacked.reach(zxid, wall_ms, |ms, count| metrics.proposal_ack_creation_latency.note(ms, count));
     }
 
     /// A follower hears that everything up to here is agreed on.
     pub(super) fn hears_commit(&mut self, zxid: Zxid, wall_ms: i64, metrics: &Metrics) {
-        self.uncommitted.reach(zxid, wall_ms, |ms| metrics.commit_propagation_latency.note(ms, 1));
+        self.uncommitted.reach(zxid, wall_ms, |ms, count| metrics.commit_propagation_latency.note(ms, count));
     }
 
     /// An observer hears what is agreed on.
     pub(super) fn is_informed(&self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = made_at_ms(txn) {
-            metrics.commit_propagation_latency.note(wall_ms - time_ms, 1);
+            metrics.commit_propagation_latency.note(wall_ms.saturating_sub(time_ms), 1);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::ReplicaLoop;
 use super::journal::Journal;
-use crate::limits::LINK_INPUT_BYTES;
+use crate::limits::LINK_UNSAID_BYTES;
 use crate::log_writer::{Job, Report};
 use crate::member::show_config;
 use crate::peers::{Command, Event, Orders};
@@ -75,7 +75,7 @@ impl ReplicaLoop {
                 self.forget(link);
                 self.replica.on_link_gone(now, link);
             }
-            Event::Progress(link) => self.replica.on_progress(now, link),
+            Event::Progress(link, moved) => self.replica.on_progress(now, link, moved),
             Event::LookedUp(link, below, found) => {
                 let below = found.is_some().then_some(below);
                 if let (Some(peers), Some(found)) = (&mut self.peers, found) {
@@ -160,7 +160,7 @@ impl ReplicaLoop {
     pub(super) fn perform(&mut self, now: Now) {
         let effects = self.replica.take_effects();
         let unsaid = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
-        if effects.is_empty() && unsaid < LINK_INPUT_BYTES {
+        if effects.is_empty() && unsaid < LINK_UNSAID_BYTES {
             return;
         }
         let me = self.shared.config.member.as_ref().map_or(ServerId(0), |member| member.server);

@@ -8,7 +8,7 @@ use crate::server::Track;
 use crate::server::member::server_id;
 use crate::server::process::Process;
 use ox_proto::Zxid;
-use ox_zab::{DiskJob, Effect, Epoch, LinkId, Message, PeerState, Standing};
+use ox_zab::{DiskJob, Effect, Epoch, LinkId, Message, PeerState, Run, Standing};
 
 pub(crate) fn check(process: &Process, env: &Env, track: &Track, who: Who, effect: &Effect) -> Result<(), Finding> {
     let current = Epoch(i64::from(track.epochs.current));
@@ -55,7 +55,9 @@ pub(crate) fn check(process: &Process, env: &Env, track: &Track, who: Who, effec
                 fail(format!("the history of {zxid}"))
             }
         }
-        Effect::Send(_, Message::Ack(zxid)) if track.synced < *zxid => fail(format!("{zxid}")),
+        Effect::Send(_, Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. })) if track.synced < *zxid => {
+            fail(format!("{zxid}"))
+        }
         _ => Ok(()),
     }
 }

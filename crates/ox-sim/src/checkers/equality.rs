@@ -24,7 +24,7 @@ pub(crate) fn check(world: &World) -> Result<(), Finding> {
         }
         // Usage of quotas may be counted anew where a state was read.
         let is_compared =
-            |path: &&String| !is_kept_by_server(path) && !(world.env.plan.is_dynamic() && *path == CONFIG);
+            |path: &&String| !(is_kept_by_server(path) || (world.env.plan.is_dynamic() && *path == CONFIG));
         let paths = other.nodes.keys().chain(own.0.nodes.keys()).filter(is_compared);
         if let Some(path) = paths.into_iter().find(|path| other.nodes.get(*path) != own.0.nodes.get(*path)) {
             let (one, two) = (other.nodes.get(path), own.0.nodes.get(path));

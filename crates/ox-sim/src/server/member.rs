@@ -20,7 +20,7 @@ use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::{StoredHistory, Truncated};
 use ox_tree::State;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Notification, Peer, PeerState, Reason,
+    DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason,
     ServerId, Side,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -35,7 +35,7 @@ pub(crate) enum PeerInput {
     Readable(WireId),
     /// A stored history was looked for.
     LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
-    /// Bytes have gone out.
+    /// A piece of a stored history has gone out.
     Progress(WireId),
     /// It cannot be used any more.
     Broken(WireId),
@@ -156,7 +156,7 @@ impl Process {
                 self.member.found.extend(found.map(|found| (link, found)));
                 self.replica.on_looked_up(now, link, below);
             }
-            PeerInput::Progress(wire) => self.replica.on_progress(now, link(wire)),
+            PeerInput::Progress(wire) => self.replica.on_progress(now, link(wire), Moved::Went),
             PeerInput::Broken(wire) => {
                 self.unplug(env, who, wire);
                 self.replica.on_link_gone(now, link(wire));
@@ -201,7 +201,7 @@ impl Process {
         if !bytes.is_empty() {
             plug.input.extend_from_slice(&bytes);
             self.member.heard.insert(env.net.wires[id].ends[other].server, env.now);
-            self.replica.on_progress(now, link(id));
+            self.replica.on_progress(now, link(id), Moved::Came);
             if env.net.wires[id].pipes[other].has_bytes() {
                 self.member.peers.push_back(PeerInput::Readable(id));
             }
@@ -341,6 +341,7 @@ impl Process {
                 env.marks.roles_left += 1;
                 env.marks.stalled_leaders += u64::from(reason == Reason::DiskStalled);
                 env.marks.used_up_epochs += u64::from(reason == Reason::EpochUsedUp);
+                env.marks.gave_way += u64::from(reason == Reason::NoRoom);
             }
             Effect::Looking => {
                 env.note(format_args!("peer {}: looks for a leader", who.server));

@@ -106,7 +106,7 @@ impl Process {
     pub(crate) fn member(
         env: &mut Env,
         who: Who,
-        opened: OpenedMember,
+        (opened, space): (OpenedMember, Space),
         files: Option<(Ensemble, Option<Ensemble>)>,
         wall_ahead_ms: i64,
     ) -> Self {
@@ -147,6 +147,7 @@ impl Process {
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
         process.member.ensemble = in_force;
         process.show_config(env);
+        process.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
         process.replica.start(now);
         process.begin(env, who);
         process

@@ -10,7 +10,6 @@ use crate::event::{Event, Who};
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_replica::{Now, Submission};
-use ox_store::Space;
 use std::collections::VecDeque;
 
 /// How long the loop sleeps when nothing is due.
@@ -87,11 +86,11 @@ impl Process {
         if let Some(durable) = self.inbox.durable.take() {
             self.report_durable(env, durable);
         }
-        if let Some(Space { free_bytes, low_water_bytes, .. }) = self.inbox.space.take() {
-            let before = self.replica.writes();
-            self.replica.on_space(free_bytes, low_water_bytes);
+        if let Some(space) = self.inbox.space.take() {
+            let (before, usable_bytes) = (self.replica.writes(), space.usable_bytes());
+            self.replica.on_space(self.now(env), usable_bytes, space.low_water_bytes);
             if self.replica.writes() != before {
-                env.note(format_args!("replica: {free_bytes} bytes left, writes {:?}", self.replica.writes()));
+                env.note(format_args!("replica: {usable_bytes} bytes left, writes {:?}", self.replica.writes()));
             }
         }
         self.snapshot_due = self.inbox.snapshot_due.take().or(self.snapshot_due);

@@ -87,6 +87,16 @@ fn f13_the_disk_of_a_member_is_full() {
     check(|plan| plan.full_ms = 800, |marks| marks.full_disks);
 }
 
+/// Whose disk is nearly full lets others lead. With disks full everywhere, somebody leads, and refuses.
+#[test]
+fn p63_a_leader_whose_disk_is_nearly_full_gives_way() {
+    let faulty = |plan: &mut Plan| {
+        (plan.full_ms, plan.low_water_bytes, plan.preallocate_bytes, plan.observers) = (500, 8_000, 0, 0);
+        (plan.think_us, plan.requests) = (50_000, 150);
+    };
+    check(faulty, |marks| marks.gave_way);
+}
+
 #[test]
 fn f27_a_way_between_servers_is_slow() {
     check(|plan| plan.slow_way_ms = 300, |marks| marks.roles_left);

@@ -96,6 +96,7 @@ impl Stored {
         let digits = if line == b"-1" { b"0" } else { line };
         let plain = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
         let epoch = plain.then(|| std::str::from_utf8(digits).ok()?.parse().ok()).flatten();
+        let epoch = epoch.filter(|epoch| *epoch <= i32::MAX.unsigned_abs()); // zxids have no room for more
         epoch.map_or(Self::Unreadable, Self::Epoch)
     }
 
@@ -139,6 +140,11 @@ impl Found {
             accepted_tmp: read(&small_file::tmp_name(ACCEPTED))?,
             current_tmp: read(&small_file::tmp_name(CURRENT))?,
         })
+    }
+
+    /// Neither file is there.
+    pub(crate) fn is_nothing(&self) -> bool {
+        (self.accepted, self.current) == (Stored::Missing, Stored::Missing)
     }
 
     /// True if one of the files tells of an epoch, so that there was a history once.

@@ -53,7 +53,7 @@ impl MemberLog {
         self.job(|log| {
             log.log.finish()?;
             let shared = Arc::clone(&log.store.0);
-            let (disk, dirs, reserve) = (&*shared.disk, &shared.dirs, &*shared.reserve);
+            let (disk, dirs, reserve) = (&*shared.disk, &shared.dirs, &*shared.epochs_reserve);
             let _files = shared.files.lock();
             *shared.lineage.lock() = Lineage::Unusable;
             // There is no sync without it, so it may have all the space there is.
@@ -80,6 +80,11 @@ struct Note {
     length: u64,
     adler: u32,
     moving: bool,
+}
+
+/// Whether an earlier run has begun one.
+pub(crate) fn is_begun(disk: &dyn Disk, dirs: &Dirs) -> Result<bool, Error> {
+    Ok(small_file::read(disk, &dirs.snapshots.join(NAME))?.is_some())
 }
 
 /// Finishes, or forgets, what an earlier run began.

@@ -16,7 +16,7 @@ use crate::disk::Disk;
 use crate::error::{Error, IoContext};
 use crate::lineage::Lineage;
 use crate::marker::Marker;
-use crate::names::Listing;
+use crate::names::{Dirs, Listing};
 use crate::recovery::repair::{move_aside, repair, secure};
 use crate::recovery::{Files, MemberRules, Recovered, Rules, recover};
 use crate::snapshot::write::Terms;
@@ -50,6 +50,7 @@ impl Store {
         };
         identity::claim(&**disk, dirs, member.server)?;
         let session_clock_ms = store.get_ready(options)?;
+        store.0.epochs_reserve.create()?;
         let (epochs, are_stored) = match &judged {
             Judged::Good { epochs, .. } => {
                 let stored = (Stored::Epoch(epochs.accepted), Stored::Epoch(epochs.current));
@@ -63,7 +64,7 @@ impl Store {
             epochs: EpochFiles::new(
                 Arc::clone(disk),
                 dirs.snapshots.clone(),
-                Arc::clone(&store.0.reserve),
+                Arc::clone(&store.0.epochs_reserve),
                 epochs,
                 are_stored,
             ),
@@ -110,7 +111,7 @@ fn judge(
         outcome => return outcome,
     };
     let quarantine = Quarantine { reason: error.to_string(), since_ms: options.now_ms };
-    quarantine.write(&*shared.disk, &shared.reserve, &shared.dirs.snapshots)?;
+    quarantine.write(&*shared.disk, &shared.epochs_reserve, &shared.dirs.snapshots)?;
     Ok(Judged::Quarantined(quarantine))
 }
 
@@ -124,18 +125,28 @@ fn recover_and_compare(
     let (disk, dirs) = (&*store.0.disk, &store.0.dirs);
     install::resume(disk, dirs)?;
     let listing = store.listing()?;
-    let files = Files { disk, dirs, listing: &listing, marker: Marker::load(disk, &dirs.logs)? };
-    let recovered = recover(&files, &member.rules(options), tree_options)?;
-    if recovered.snapshot.is_none() && recovered.replay.last_log.is_none() {
-        if found.any_above_zero() {
-            return Err(Error::HistoryLost(dirs.snapshots.clone()));
-        }
-        return Ok(Judged::Empty { initialize });
-    }
     let vouched = Vouched { initialize, accept_doubt: member.on_damage == OnDamage::Accept };
+    match read_history((disk, dirs, &listing), &member.rules(options), tree_options, (found, vouched))? {
+        Some((recovered, epochs)) => Ok(Judged::Good { recovered: Box::new(recovered), listing, epochs }),
+        None => Ok(Judged::Empty { initialize }),
+    }
+}
+
+/// The stored history with its epochs, `None` where nothing is stored. Changes nothing.
+pub(crate) fn read_history(
+    (disk, dirs, listing): (&dyn Disk, &Dirs, &Listing),
+    rules: &Rules,
+    tree_options: &Options,
+    (found, vouched): (&Found, Vouched),
+) -> Result<Option<(Recovered, Epochs)>, Error> {
+    let files = Files { disk, dirs, listing, marker: Marker::load(disk, &dirs.logs)? };
+    let recovered = recover(&files, rules, tree_options)?;
+    if recovered.snapshot.is_none() && recovered.replay.last_log.is_none() {
+        return if found.any_above_zero() { Err(Error::HistoryLost(dirs.snapshots.clone())) } else { Ok(None) };
+    }
     let epochs = found.judge(recovered.replay.last.epoch(), vouched);
     let epochs = epochs.map_err(|source| Error::Epochs { path: dirs.snapshots.clone(), source })?;
-    Ok(Judged::Good { recovered: Box::new(recovered), listing, epochs })
+    Ok(Some((recovered, epochs)))
 }
 
 fn has_initialize(disk: &dyn Disk, options: &StoreOptions) -> Result<bool, Error> {
@@ -156,7 +167,7 @@ fn exists(disk: &dyn Disk, path: &Path) -> Result<bool, Error> {
 }
 
 impl MemberOptions {
-    pub(super) fn rules(&self, options: &StoreOptions) -> Rules {
+    pub(crate) fn rules(&self, options: &StoreOptions) -> Rules {
         let accept_doubt = self.on_damage == OnDamage::Accept;
         Rules { member: Some(MemberRules { accept_doubt, window: self.window, limit: None }), ..options.rules() }
     }

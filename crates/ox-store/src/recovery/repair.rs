@@ -18,7 +18,6 @@ use crate::log_reader::LOG_HEADER_BYTES;
 use crate::marker::{Marker, MarkerFile, write_durably};
 use crate::names::unfinished_name;
 use ox_proto::Zxid;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// A tail that was cut because it was never acknowledged.
@@ -97,7 +96,7 @@ fn cut(files: &Files<'_>, torn: &TornLog, now_ms: i64) -> Result<Dropped, Error>
     let saved_as = match saved {
         Ok(()) => Some(save),
         // The bytes are of no use to anybody but the curious: no space for them must not stop the start.
-        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+        Err(error) if error.is_full() => {
             _ = disk.remove(&save);
             None
         }
@@ -147,7 +146,7 @@ fn copy(disk: &dyn Disk, from: &Path, range: std::ops::Range<u64>, to: &Path) ->
 }
 
 /// Hands the bytes of a range to `write`, with their place.
-fn copy_bytes(
+pub(crate) fn copy_bytes(
     file: &dyn DiskFile,
     path: &Path,
     range: std::ops::Range<u64>,

@@ -129,6 +129,11 @@ pub(crate) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
+    /// One log by itself.
+    pub(crate) fn of_one(disk: &'a dyn Disk, rules: Rules, log: LogFile) -> Self {
+        Self { disk, marker: None, rules, logs: vec![log], empty: Vec::new() }
+    }
+
     /// Sorts out newest logs that were created and never got a record.
     pub(crate) fn open(files: &Files<'a>, rules: Rules) -> Result<Self, Error> {
         let mut chain =
@@ -174,7 +179,7 @@ impl<'a> Chain<'a> {
 
 /// Looks earlier records up again, for the rare log that has some twice. Such series are in order, so the search goes
 /// on where it stopped; the number of times it may start over is bounded.
-struct Lookback<'a> {
+pub(crate) struct Lookback<'a> {
     chain: &'a Chain<'a>,
     index: usize,
     reader: Option<LogReader>,
@@ -182,8 +187,14 @@ struct Lookback<'a> {
 }
 
 impl<'a> Lookback<'a> {
-    fn new(chain: &'a Chain<'a>) -> Self {
+    pub(crate) fn new(chain: &'a Chain<'a>) -> Self {
         Self { chain, index: 0, reader: None, starts_left: LOOKBACK_STARTS_MAX }
+    }
+
+    /// Whether a zxid that was there before is harmless: that of a refused request, and of a record written twice.
+    pub(crate) fn forgives(&mut self, record: &Record<'_>, bytes: &[u8]) -> Result<bool, Error> {
+        // Compat: Apache logs a request that it cannot decode under the zxid of the one before.
+        Ok(matches!(record.txn, Txn::Error { .. }) || self.has(record.header.zxid, bytes)?)
     }
 
     /// Whether the first record of `zxid` in the logs has these bytes.
@@ -219,7 +230,7 @@ impl<'a> Lookback<'a> {
 }
 
 /// True for a log that was created and never got a record: no header, or nothing but zeros behind it.
-fn is_empty(disk: &dyn Disk, log: &LogFile) -> Result<bool, Error> {
+pub(crate) fn is_empty(disk: &dyn Disk, log: &LogFile) -> Result<bool, Error> {
     let mut reader = LogReader::open(disk, &log.path)?;
     match reader.header() {
         LogHeader::Log { .. } if reader.next_frame()?.is_some() => return Ok(false),
@@ -304,12 +315,7 @@ impl Run<'_> {
 
     fn damage(&mut self, log: &LogFile, damaged: &Damaged, synced: Option<u64>, is_last: bool) -> Result<(), Error> {
         let rules = self.chain.rules;
-        let damage = match (&damaged.undecodable, synced) {
-            (Some(error), _) => Damage::BadRecord(*error),
-            (None, Some(synced)) if damaged.offset < synced => Damage::SyncedBytes { synced },
-            _ => Damage::BadFrame { intact_after: damaged.intact_after },
-        };
-        let error = self.corrupt(log, damaged.offset, damage);
+        let error = self.corrupt(log, damaged.offset, damaged.damage(synced));
         if !is_last {
             self.pending = Some(error);
             return Ok(());
@@ -375,14 +381,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A zxid that was there before: harmless for a refused request, and for a record written twice.
+    /// A zxid that was there before.
     fn repeated(&mut self, log: &LogFile, offset: u64, record: &Record<'_>, bytes: &[u8]) -> Result<(), Error> {
-        let zxid = record.header.zxid;
-        // Compat: Apache logs a request that it cannot decode under the zxid of the one before.
-        if matches!(record.txn, Txn::Error { .. }) || self.lookback.has(zxid, bytes)? {
+        if self.lookback.forgives(record, bytes)? {
             return Ok(());
         }
-        Err(self.corrupt(log, offset, Damage::Repeated(zxid)))
+        Err(self.corrupt(log, offset, Damage::Repeated(record.header.zxid)))
     }
 
     /// A record that the limit keeps out: it must follow all the same.

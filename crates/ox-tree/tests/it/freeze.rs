@@ -6,7 +6,7 @@ use crate::world::{Setup, World};
 use ox_proto::RawAcls;
 use ox_proto::acl::put_acls;
 use ox_proto::txn::Record;
-use ox_tree::{Frozen, Loader, State};
+use ox_tree::{Frozen, FrozenNode, Loader, SortedWalk, State};
 
 pub(crate) fn load(frozen: &Frozen, setup: &Setup) -> State {
     let mut loader = Loader::new(setup.options());
@@ -83,4 +83,26 @@ fn k68_k78_views_outlive_the_nodes_they_show() {
     assert_eq!(Image::of_frozen(&frozen), image);
     drop(world);
     assert_eq!(Image::of_frozen(&frozen), image);
+}
+
+/// The sorted walk meets the same nodes: each behind its parent, siblings by name.
+#[test]
+fn a_sorted_walk_meets_every_node_in_order() {
+    check(100, &(setups(), steps(80)), |(setup, steps)| {
+        let mut world = World::new(Setup { depth: 0, ..setup.clone() });
+        steps.iter().for_each(|step| world.step(step));
+        let frozen = world.state.freeze();
+        let mut expected = Vec::new();
+        let keep = |node: FrozenNode<'_>| -> Result<(), ()> {
+            expected.push(node.path.to_owned());
+            Ok(())
+        };
+        frozen.for_each_node(keep).unwrap();
+        expected.sort_by(|a, b| a.split('/').cmp(b.split('/')));
+        let (mut walk, mut seen) = (SortedWalk::default(), Vec::new());
+        while let Some(node) = walk.step(&frozen) {
+            seen.push(node.path.to_owned());
+        }
+        assert_eq!(seen, expected);
+    });
 }

@@ -51,6 +51,7 @@ impl Message {
             Self::Snap(zxid) => put_bare(out, PacketKind::Snap, *zxid),
             Self::Proposal(txn) => put_with_data(out, PacketKind::Proposal, txn.zxid, &txn.record),
             Self::Commit(zxid) => put_bare(out, PacketKind::Commit, *zxid),
+            Self::Commits(run) => run.iter().for_each(|zxid| put_bare(out, PacketKind::Commit, zxid)),
             Self::Inform(txn) => put_with_data(out, PacketKind::Inform, txn.zxid, &txn.record),
             Self::CommitAndActivate(zxid, leader) => {
                 put(out, PacketKind::CommitAndActivate, *zxid, &Activation { leader: *leader, record: &[] });
@@ -61,6 +62,7 @@ impl Message {
             Self::NewLeader { epoch, config } => put_with_data(out, PacketKind::NewLeader, epoch.start(), config),
             Self::UpToDate => put_bare(out, PacketKind::UpToDate, NO_ZXID),
             Self::Ack(zxid) => put_bare(out, PacketKind::Ack, *zxid),
+            Self::Acks(run) => run.iter().for_each(|zxid| put_bare(out, PacketKind::Ack, zxid)),
             Self::Ping(zxid) => put_bare(out, PacketKind::Ping, *zxid),
             Self::Pong(zxid, touched) => put_with_data(out, PacketKind::Ping, *zxid, touched),
             Self::Revalidate(session, timeout_ms) => {
@@ -159,6 +161,7 @@ fn put<'a>(out: &mut Vec<u8>, kind: PacketKind, zxid: Zxid, data: &impl Jute<'a>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Run;
     use ox_proto::quorum::packet::PacketReader;
     use ox_proto::{ServerId, SessionId};
 
@@ -207,6 +210,48 @@ mod tests {
             Message::Request(Request { session, cxid: 9, op: 1, body, ids }),
         ] {
             check(&message, Side::Learner);
+        }
+    }
+
+    /// What goes out as one is one packet for each, as other servers know it, and is one again where it comes in.
+    #[test]
+    fn runs_are_packets_one_by_one() {
+        let zxid = |counter| Zxid::new(3, counter);
+        let run = Run { first: zxid(4), last: zxid(6) };
+        for (message, side) in [(Message::Commits(run), Side::Leader), (Message::Acks(run), Side::Learner)] {
+            let (mut bytes, mut single) = (Vec::new(), Vec::new());
+            message.put(&mut bytes);
+            for zxid in run.iter() {
+                let one = if side == Side::Leader { Message::Commit(zxid) } else { Message::Ack(zxid) };
+                one.put(&mut single);
+            }
+            assert_eq!(bytes, single);
+            let chunk = Bytes::from(bytes);
+            let (mut reader, mut at, mut heard) = (PacketReader::default(), 0, Vec::<Message>::new());
+            while let Some((packet, length)) = reader.next(&chunk[at..], 1 << 20).unwrap() {
+                let next = Message::read(&packet, &chunk, side).unwrap();
+                if !heard.last_mut().is_some_and(|last| last.join(&next)) {
+                    heard.push(next);
+                }
+                at += length;
+            }
+            assert_eq!(heard, [message]);
+        }
+    }
+
+    #[test]
+    fn only_what_goes_on_is_joined() {
+        let zxid = |epoch, counter| Zxid::new(epoch, counter);
+        for (message, next) in [
+            (Message::Commit(zxid(3, 4)), Message::Commit(zxid(3, 6))),
+            (Message::Commit(zxid(3, 4)), Message::Commit(zxid(3, 4))),
+            (Message::Commit(zxid(3, 4)), Message::Ack(zxid(3, 5))),
+            // The start of an epoch stands for its whole history.
+            (Message::Ack(zxid(3, 0)), Message::Ack(zxid(3, 1))),
+            (Message::Ack(zxid(3, u32::MAX)), Message::Ack(zxid(4, 0))),
+            (Message::Acks(Run { first: zxid(3, 4), last: zxid(3, 5) }), Message::Ack(zxid(3, 7))),
+        ] {
+            assert!(!message.clone().join(&next), "{message:?} {next:?}");
         }
     }
 }

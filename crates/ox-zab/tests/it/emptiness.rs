@@ -1,8 +1,12 @@
 //! A member without files: when it believes that there is nothing to lose.
 
 use crate::member::{member, settings, three};
+use bytes::Bytes;
 use ox_proto::Zxid;
-use ox_zab::{DiskDone, DiskJob, Effect, Effects, Notification, Peer, PeerState, ServerId, Standing, Vote};
+use ox_zab::{
+    DiskDone, DiskJob, Effect, Effects, Epoch, LinkId, Message, Notification, Peer, PeerState, ServerId, Standing, Txn,
+    Vote,
+};
 
 /// Longer than a contradiction takes.
 const LATER_MS: i64 = 1_000;
@@ -82,4 +86,70 @@ fn who_is_contradicted_asks_the_leader() {
     assert!(!founds(&out));
     let said = hears(&mut peer, &[(2, note(PeerState::Following, 1, 9)), (3, note(PeerState::Leading, 1, 9))]);
     assert!(out.iter().chain(&said).any(|effect| *effect == Effect::Dial(ServerId(3))));
+}
+
+#[test]
+fn who_has_lost_its_history_is_not_elected_by_those_who_followed_it() {
+    let mut peer = newcomer();
+    let vote = Vote { leader: ServerId(1), zxid: Zxid::new(1, 9), epoch: 1 };
+    let following = Notification { state: PeerState::Following, vote, round: 1, has_version: true };
+    let out = hears(&mut peer, &[(2, following), (3, following)]);
+    assert_eq!(peer.standing(), Standing::Quarantined);
+    assert!(!out.contains(&Effect::Listen), "{out:?}");
+}
+
+#[test]
+fn a_late_comer_of_the_same_round_is_told_the_better_vote_at_once() {
+    // Server 3 has been looking for a while, and speaks seldom by now. Server 1 begins to look, in the same round.
+    let mut peer = member(settings(3, three()), Zxid::new(1, 9), Standing::History);
+    peer.start(0, &mut Effects::new());
+    let mut now = 0;
+    while now < 30_000 {
+        now = peer.deadline().unwrap();
+        peer.on_time(now, &mut Effects::new());
+    }
+    let vote = Vote { leader: ServerId(1), zxid: Zxid::new(1, 9), epoch: 1 };
+    let looking = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
+    let mut out = Effects::new();
+    peer.on_notification(now + 1, ServerId(1), looking, &mut out);
+    assert!(
+        out.iter().any(|effect| matches!(effect, Effect::Notify(ServerId(1), _))),
+        "next word in {} ms",
+        peer.deadline().unwrap() - now
+    );
+}
+
+#[test]
+fn nothing_is_appended_to_files_that_are_not_there() {
+    let mut peer = newcomer();
+    let mut out = hears(&mut peer, &[(3, note(PeerState::Leading, 0, 0)), (2, note(PeerState::Following, 0, 0))]);
+    assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
+    peer.on_dialed(2_000, Some(LinkId(7)), &mut out);
+    out.clear();
+    let zxid = Zxid::new(1, 1);
+    for message in [
+        Message::LeaderInfo(Epoch(1)),
+        Message::Diff(zxid),
+        Message::Proposal(Txn { zxid, record: Bytes::new() }),
+        Message::Commit(zxid),
+    ] {
+        assert!(peer.takes_packets(LinkId(7)));
+        peer.on_message(2_000, LinkId(7), message, &mut out);
+    }
+    assert!(!out.iter().any(|effect| matches!(effect, Effect::Append(_))), "{out:?}");
+}
+
+#[test]
+fn no_history_is_begun_while_a_leaders_is_taken_over() {
+    let mut peer = newcomer();
+    let mut out = Effects::new();
+    peer.on_notification(1, ServerId(3), note(PeerState::Leading, 0, 0), &mut out);
+    peer.on_notification(1, ServerId(2), note(PeerState::Following, 0, 0), &mut out);
+    assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
+    // While it is dialled, server 2 looks again, or an old word of it comes late.
+    peer.on_notification(2, ServerId(2), note(PeerState::Looking, 0, 0), &mut out);
+    peer.on_dialed(3, Some(LinkId(7)), &mut out);
+    out.clear();
+    peer.on_time(LATER_MS, &mut out);
+    assert!(!founds(&out), "{out:?}");
 }

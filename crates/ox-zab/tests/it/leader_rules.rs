@@ -7,7 +7,7 @@ use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{ErrorCode, SessionId, Zxid};
 use ox_zab::{
     Candidate, Configs, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind,
-    LinkId, Message, PeerOptions, Reason, ServerId, Txn,
+    LinkId, Message, Moved, PeerOptions, Reason, ServerId, Txn,
 };
 use std::sync::Arc;
 
@@ -429,10 +429,24 @@ fn k097_a_large_history_may_take_longer_than_the_limit() {
             let now_ms = script.now_ms;
             script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
             if moves {
-                script.leader.on_progress(now_ms, LinkId(3));
+                script.leader.on_progress(now_ms, LinkId(3), Moved::Went);
             }
         }
         assert_eq!(all.contains(&Effect::Close(LinkId(3))), !moves);
+    }
+}
+
+/// The system takes pings for somebody who is frozen: what is sent says nothing about who shall receive it.
+#[test]
+fn p28_what_is_sent_does_not_count_as_heard() {
+    for (moved, stays) in [(Moved::Went, false), (Moved::Came, true)] {
+        let mut script = Script::established();
+        let mut all = Effects::new();
+        for _ in 0..60 {
+            all.extend(script.passes(50));
+            script.leader.on_progress(script.now_ms, LinkId(2), moved);
+        }
+        assert_eq!(all.contains(&Effect::Leave(Reason::NoQuorum)), !stays, "{moved:?}");
     }
 }
 
@@ -541,4 +555,56 @@ fn a_leader_that_is_removed_names_who_has_most_and_waits_for_the_others_to_leave
     assert_eq!(script.with(|leader, cx| leader.flush(cx)), [], "they have not left");
     script.with(|leader, _| leader.on_link_gone(LinkId(5)));
     assert_eq!(script.with(|leader, cx| leader.flush(cx)), [Effect::Leave(Reason::HandedOver(ServerId(5)))]);
+}
+
+/// Or something would be agreed on that one disk holds.
+#[test]
+fn an_ack_is_forgotten_when_what_it_covers_is_cut() {
+    let mut script = Script::established();
+    let _ = script.proposes(1);
+    assert_eq!(script.hears(2, Message::Ack(zxid(2, 1))), [], "the own disk is slow");
+    script.leader.on_link_gone(LinkId(2));
+    let out = script.comes(2, 2);
+    assert_eq!(out, [to(2, Message::LeaderInfo(Epoch(2)))]);
+    let out = script.hears(2, Message::AckEpoch { last: zxid(2, 1), current: None });
+    assert!(out.contains(&to(2, Message::Trunc(zxid(1, 3)))), "{out:?}");
+    // Server 2 has cut (2,1), and has not logged it again. Now the own disk reports.
+    let out = script.durable(zxid(2, 1));
+    assert!(!out.contains(&Effect::Commit(zxid(2, 1))), "only this server's disk holds it: {out:?}");
+}
+
+#[test]
+fn the_time_of_the_sync_is_not_the_time_of_the_ack() {
+    let mut script = Script::established();
+    // 3 comes, gets its history for a long time while writes go on.
+    let _ = script.comes(3, 1);
+    let _ = script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    let _ = script.proposes(1);
+    let _ = script.durable(zxid(2, 1));
+    let _ = script.hears(2, Message::Ack(zxid(2, 1)));
+    for _ in 0..200 {
+        let now_ms = script.now_ms;
+        script.leader.on_progress(now_ms, LinkId(3), Moved::Went);
+        script.leader.on_progress(now_ms, LinkId(2), Moved::Came);
+        let _ = script.passes(TIMING.tick_ms / 2);
+    }
+    let out = script.hears(3, Message::Ack(zxid(2, 0)));
+    assert!(out.contains(&to(3, Message::UpToDate)), "{out:?}");
+    let _ = script.hears(3, Message::Ack(zxid(2, 0)));
+    let out = script.passes(TIMING.tick_ms / 2);
+    assert!(!out.contains(&Effect::Close(LinkId(3))), "it has had half a tick to acknowledge: {out:?}");
+}
+
+/// Its acknowledgements would count as those of the own disk.
+#[test]
+fn nobody_else_is_this_server() {
+    let mut script = Script::established();
+    let out = script.comes(1, 1);
+    assert_eq!(out, [Effect::Close(LinkId(1))]);
+}
+
+#[test]
+fn any_two_acks_can_be_put_side_by_side() {
+    let mut last = Message::Ack(Zxid(i64::MAX));
+    assert!(!last.join(&Message::Ack(Zxid(1))));
 }

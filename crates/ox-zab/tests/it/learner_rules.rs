@@ -5,7 +5,7 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
     Claim, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Learner, LearnerKind, LinkId, Message,
-    Reason, ServerId, Standing, Txn,
+    Moved, Reason, Run, ServerId, Standing, Txn,
 };
 
 const LINK: LinkId = LinkId(7);
@@ -204,11 +204,13 @@ fn k009_a_hole_in_the_history_is_refused() {
 
 #[test]
 fn broadcast_has_no_holes_no_repetitions_and_commits_in_order() {
-    let broken: [&[Message]; 5] = [
+    let broken: [&[Message]; 7] = [
         &[proposal(3, 2)],
         &[proposal(3, 1), proposal(3, 1)],
         &[proposal(3, 1), proposal(3, 2), Message::Commit(zxid(3, 2))],
         &[Message::Commit(zxid(3, 1))],
+        &[proposal(3, 1), proposal(3, 2), Message::Commits(Run { first: zxid(3, 2), last: zxid(3, 3) })],
+        &[proposal(3, 1), Message::Commits(Run { first: zxid(3, 1), last: zxid(3, 2) })],
         &[proposal(2, 9)],
     ];
     for messages in broken {
@@ -224,12 +226,12 @@ fn broadcast_has_no_holes_no_repetitions_and_commits_in_order() {
 }
 
 #[test]
-fn acknowledgements_are_in_order_and_one_by_one() {
+fn acknowledgements_are_in_order_and_complete() {
     let mut script = Script::promised(claim());
     script.hears(Message::Diff(zxid(1, 3)));
     script.settles();
     (1..=3).for_each(|counter| drop(script.hears(proposal(3, counter))));
-    assert_eq!(script.durable(zxid(3, 2)), [send(Message::Ack(zxid(3, 1))), send(Message::Ack(zxid(3, 2)))]);
+    assert_eq!(script.durable(zxid(3, 2)), [send(Message::Acks(Run { first: zxid(3, 1), last: zxid(3, 2) }))]);
     assert_eq!(script.durable(zxid(3, 2)), []);
     assert_eq!(script.durable(zxid(3, 3)), [send(Message::Ack(zxid(3, 3)))]);
 }
@@ -378,4 +380,20 @@ fn after_a_state_nothing_old_is_logged() {
     script.finished(DiskDone::CurrentEpoch(Epoch(3)));
     let left = script.hears(proposal(2, 5));
     assert!(left.iter().any(|effect| matches!(effect, Effect::Leave(_))), "{left:?}");
+}
+
+/// Requests that are forwarded to a frozen leader say nothing about it.
+#[test]
+fn p65_what_is_sent_to_a_leader_does_not_keep_it() {
+    for (moved, stays) in [(Moved::Went, false), (Moved::Came, true)] {
+        let mut script = Script::promised(claim());
+        script.hears(Message::Diff(zxid(1, 3)));
+        script.settles();
+        for now_ms in (0..3000).step_by(50) {
+            script.learner.on_progress(now_ms, moved);
+            let mut cx = Context { now_ms, history: &mut script.history, out: &mut script.out };
+            script.learner.on_time(&mut cx);
+        }
+        assert_eq!(script.out.is_empty(), stays, "{moved:?}");
+    }
 }

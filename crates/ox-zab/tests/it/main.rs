@@ -16,3 +16,4 @@ mod membership;
 mod peer_options;
 mod peer_rules;
 mod realm;
+mod rooms;

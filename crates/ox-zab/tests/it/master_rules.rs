@@ -4,7 +4,8 @@ use crate::member::TIMING;
 use bytes::Bytes;
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Context, Effect, Effects, Epoch, History, LearnerKind, LinkId, Master, Message, Office, PeerOptions, ServerId, Txn,
+    Context, Effect, Effects, Epoch, History, LearnerKind, LinkId, Master, Message, Moved, Office, PeerOptions,
+    ServerId, Txn,
 };
 
 struct Script {
@@ -198,4 +199,23 @@ fn who_has_nothing_gets_the_state_even_if_that_is_empty() {
     script.master = Master::new(office, TIMING, PeerOptions::default(), 0);
     script.history = History::new(Zxid::ZERO, 500, 1 << 20);
     assert_eq!(script.comes(9, Zxid::ZERO), [Effect::SendSnapshot(LinkId(9)), to(9, new_leader())]);
+}
+
+/// An observer that is given history may be silent for as long as that gets less; one that takes part may not.
+#[test]
+fn what_is_sent_counts_only_while_history_is_given() {
+    for (is_active, moved) in [(false, Moved::Went), (true, Moved::Went), (true, Moved::Came)] {
+        let mut script = Script::new();
+        if is_active {
+            script.joins(9);
+        } else {
+            script.comes(9, zxid(2, 2));
+        }
+        let mut all = Effects::new();
+        for _ in 0..60 {
+            all.extend(script.passes(50));
+            script.master.on_progress(script.now_ms, LinkId(9), moved);
+        }
+        assert_eq!(all.contains(&Effect::Close(LinkId(9))), is_active && moved == Moved::Went, "{moved:?}");
+    }
 }

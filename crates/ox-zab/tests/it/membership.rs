@@ -6,8 +6,8 @@ use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Configs, DiskJob, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerState, Reason,
-    ServerId, Standing, Txn, Vote,
+    Configs, DiskJob, Effect, Effects, Epoch, LearnerKind, Link, LinkId, Message, Notification, Peer, PeerState,
+    Reason, ServerId, Standing, Txn, Vote,
 };
 use std::sync::Arc;
 
@@ -157,6 +157,19 @@ fn who_is_named_leads_without_an_election() {
     let told = member.applies();
     assert_eq!(told[2], Effect::Listen, "{told:?}");
     assert_eq!(member.peer.state(), PeerState::Leading);
+}
+
+/// Apache's servers close their election connections when they get a configuration: who is named is still there.
+#[test]
+fn who_is_named_is_dialled_though_its_election_connection_is_gone() {
+    let config = ensemble(Zxid::new(1, 1).0, &[1, 2], &[3]);
+    let mut member = Member::proposed(&config);
+    member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(2)));
+    member.step(|peer, out| peer.on_election_link(15, ServerId(2), Link::Down, out));
+    assert!(member.applies().contains(&Effect::Dial(ServerId(2))));
+    assert_eq!(member.step(|peer, out| peer.on_dialed(20, None, out)), []);
+    let later_ms = member.peer.deadline().unwrap();
+    assert_eq!(member.step(|peer, out| peer.on_time(later_ms, out)), [Effect::Dial(ServerId(2))]);
 }
 
 /// What cannot be read cannot be followed, and is not logged.

@@ -5,6 +5,7 @@
 //! are compared whole.
 
 mod changes;
+mod rooms;
 
 use crate::hall::Dice;
 use bytes::Bytes;
@@ -45,6 +46,8 @@ enum Work {
 
 struct Server {
     disk: Disk,
+    /// Nearly full.
+    is_low: bool,
     process: Option<Process>,
     boot: u64,
 }
@@ -174,7 +177,7 @@ impl Realm {
                 config: realm.ensemble.clone(),
                 proposed: None,
             };
-            realm.servers.insert(ServerId(id), Server { disk, process: None, boot: 0 });
+            realm.servers.insert(ServerId(id), Server { disk, is_low: false, process: None, boot: 0 });
             realm.plan(0, ServerId(id), Event::Start);
         }
         realm
@@ -245,7 +248,7 @@ impl Realm {
         if server.process.is_some() {
             return;
         }
-        let log = server.disk.log.clone();
+        let (log, is_low) = (server.disk.log.clone(), server.is_low);
         let configs = if is_dynamic {
             // What the log says counts as much as the file.
             let logged = log.iter().filter_map(config_of);
@@ -281,7 +284,10 @@ impl Realm {
             found: BTreeMap::new(),
             waiting: VecDeque::new(),
         });
-        self.step(id, |peer, now, out| peer.start(now, out));
+        self.step(id, |peer, now, out| {
+            peer.on_room(now, is_low, out);
+            peer.start(now, out);
+        });
         for other in self.servers.keys().copied().collect::<Vec<_>>() {
             if other != id {
                 self.join(id, other);
@@ -410,8 +416,10 @@ impl Realm {
                 self.serve(id);
             }
             Effect::Leave(ref reason) => {
-                if matches!(reason, Reason::HandedOver(_)) {
-                    self.mark("handed over");
+                match reason {
+                    Reason::HandedOver(_) => self.mark("handed over"),
+                    Reason::NoRoom => self.mark("gave way"),
+                    _ => (),
                 }
                 let process = self.process(id);
                 (process.is_serving, process.staged, process.checked) = (false, None, 0);
@@ -687,7 +695,7 @@ impl Realm {
     }
 
     fn write(&mut self, id: ServerId) {
-        if self.writes {
+        if self.writes && !self.servers[&id].is_low {
             self.next_value += 1;
             let value = self.next_value;
             let wanted = (self.changes && self.dice.below(12) == 0).then(|| self.some_members());

@@ -4,12 +4,17 @@ use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long servers may take to end before they are killed.
 const END_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server that was killed stays away: others notice, and agree without it.
+const KILLED_PAUSE: Duration = Duration::from_secs(5);
+/// Lines of a log that are shown when its server ends.
+const LAST_LINES: usize = 5;
 /// Between two looks at the servers.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -17,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The servers listen on 127.0.0.1. Configurations, data and logs lie in DIR/<number>; a second start uses them again.
-Ctrl-C ends all servers.")]
+A server that is killed starts again after five seconds. Ctrl-C ends all servers; so does the end of this program.")]
 pub(crate) struct Args {
     /// Number of servers that vote
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
@@ -30,7 +35,7 @@ pub(crate) struct Args {
     dir: PathBuf,
 }
 
-/// Runs the servers until a signal comes or one of them ends.
+/// Runs the servers until a signal comes or one of them gives up.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
     let mut signals = signals.context("cannot listen for signals")?;
@@ -40,19 +45,39 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         servers.0.push(start(home)?);
     }
     tell(&homes)?;
+    let mut again: Vec<Option<Instant>> = vec![None; homes.len()];
     loop {
         // Ctrl-C reaches the servers too: that one of them has ended is looked at first, and means nothing then.
-        let ended = servers.0.iter_mut().position(|server| !matches!(server.try_wait(), Ok(None)));
+        let ended = servers.ended(&again);
         if signals.pending().next().is_some() {
             return servers.end();
         }
-        if let Some(ended) = ended {
-            let home = &homes[ended];
-            servers.end()?;
-            bail!("server {} has ended by itself, so all have; see {}", ended + 1, home.join("server.log").display());
+        if let Some((at, status)) = ended {
+            // Who is killed was killed by somebody who wants to see what the others do.
+            if status.signal().is_none() {
+                servers.end()?;
+                bail!("server {} has ended by itself ({status}), so all have\n{}", at + 1, last_words(&homes[at]));
+            }
+            writeln!(std::io::stdout(), "server {} was ended by {status}; it starts again in a while", at + 1)?;
+            again[at] = Some(Instant::now() + KILLED_PAUSE);
+        }
+        for at in 0..homes.len() {
+            if again[at].take_if(|due| *due <= Instant::now()).is_some() {
+                servers.0[at] = start(&homes[at])?;
+                writeln!(std::io::stdout(), "server {} has been started again", at + 1)?;
+            }
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// The end of a server's log, which says why.
+fn last_words(home: &Path) -> String {
+    let log = home.join("server.log");
+    let text = fs::read_to_string(&log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines[lines.len().saturating_sub(LAST_LINES)..].iter().map(|line| format!("  {line}\n"));
+    format!("{}from {}", last.collect::<String>(), log.display())
 }
 
 /// Writes the configurations unless they are there, and returns where.
@@ -100,7 +125,7 @@ fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
 fn start(home: &Path) -> Result<Child> {
     let log = fs::File::options().create(true).append(true).open(home.join("server.log"))?;
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
-    command.args(["server", "zoo.cfg"]).current_dir(home);
+    command.args(["server", "zoo.cfg"]).current_dir(home).env(super::server::ENDS_WITH_PARENT, "1");
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("start a server")
 }
 
@@ -122,6 +147,12 @@ fn tell(homes: &[PathBuf]) -> Result<()> {
 struct Servers(Vec<Child>);
 
 impl Servers {
+    /// One that has ended and is not about to start again.
+    fn ended(&mut self, again: &[Option<Instant>]) -> Option<(usize, ExitStatus)> {
+        let mut running = self.0.iter_mut().enumerate().filter(|(at, _)| again[*at].is_none());
+        running.find_map(|(at, server)| Some((at, server.try_wait().ok()??)))
+    }
+
     /// Asks all to end, and waits.
     fn end(&mut self) -> Result<()> {
         for server in &mut self.0 {

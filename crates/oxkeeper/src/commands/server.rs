@@ -1,11 +1,19 @@
-//! `oxkeeper server`: reads the configuration, starts the server, waits for its end.
+//! `oxkeeper server`: reads the configuration, starts the server, waits for its end. A member of an ensemble whose disk
+//! was full is started anew.
+
+mod again;
 
 use crate::logging::{self, Format};
+use again::{Ended, Stop, Wait};
 use clap::builder::ArgAction;
 use ox_config::{Config, Level, Notice, Outside, Start, SystemProperties};
 use ox_server::Server;
 use std::net::ToSocketAddrs;
 use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Set by a program that starts servers which are not to outlive it.
+pub(super) const ENDS_WITH_PARENT: &str = "OXKEEPER_ENDS_WITH_PARENT";
 
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]
@@ -52,29 +60,67 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 fn serve(args: &Args) -> Result<(), (u8, String)> {
     tracing::info!("oxkeeper {} (compatible with ZooKeeper 3.9.3)", env!("CARGO_PKG_VERSION"));
     raise_open_files_limit();
-    let config = load(args)?;
-    log_settings(&config);
+    end_with_parent();
     let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
     let mut signals = signals.map_err(|error| (1, format!("cannot listen for signals: {error}")))?;
-    let server = Server::start(config).map_err(|error| {
+    let (handle, stop) = (signals.handle(), Arc::new(Stop::default()));
+    let by_signal = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            tracing::info!(signal, "stopping");
+            by_signal.stop();
+        }
+    });
+    let mut wait = Wait::new();
+    let ended = loop {
+        // Other members may have changed the configuration since the last time.
+        let config = load(args)?;
+        let Err(ended) = serve_once(&config, &stop, wait.is_again) else { break Ok(()) };
+        match wait.after(ended, &config, &stop) {
+            Ok(true) => (),
+            Ok(false) => break Ok(()),
+            Err(fatal) => break Err(fatal),
+        }
+    };
+    handle.close();
+    ended
+}
+
+/// Runs one server to its end.
+fn serve_once(config: &Config, stop: &Stop, is_again: bool) -> Result<(), Ended> {
+    log_settings(config);
+    let is_member = config.member.is_some();
+    let server = Server::start(config.clone()).map_err(|error| {
         let what = match error.exit_code() {
             3 => "Unable to access datadir, exiting abnormally: ",
             _ => "Unexpected exception, exiting abnormally: ",
         };
         let hint = error.remedy().map(|remedy| format!("\nhint: {remedy}")).unwrap_or_default();
-        (error.exit_code(), format!("{what}{error}{hint}"))
-    })?;
-    let stopper = server.stopper();
-    let handle = signals.handle();
-    std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            tracing::info!(signal, "stopping");
-            stopper.stop();
+        if is_member && error.is_full() {
+            Ended::Full(error.to_string())
+        } else if is_again && error.is_locked() {
+            Ended::Locked(error.to_string())
+        } else {
+            Ended::Fatal(error.exit_code(), format!("{what}{error}{hint}"))
         }
-    });
-    let ended = server.wait().map_err(|fatal| (1, format!("Severe unrecoverable error, exiting: {fatal}")));
-    handle.close();
-    ended
+    })?;
+    stop.set_running(Some(server.stopper()));
+    let ended = server.wait();
+    stop.set_running(None);
+    ended.map_err(|fatal| match fatal {
+        full if is_member && full.is_full() => Ended::Full(full.to_string()),
+        fatal => Ended::Fatal(1, format!("Severe unrecoverable error, exiting: {fatal}")),
+    })
+}
+
+/// Has the system ask this process to end when the one that started it does, if that wants it.
+fn end_with_parent() {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    if std::env::var_os(ENDS_WITH_PARENT).is_some()
+        && let Err(error) = set_parent_process_death_signal(Some(Signal::TERM))
+    {
+        tracing::warn!(%error, "cannot arrange to end with the program that has started this one");
+    }
 }
 
 /// Lets the process open as many files as the system allows, not only as many as it was started with. The JVM does
@@ -89,18 +135,26 @@ fn raise_open_files_limit() {
     }
 }
 
-fn load(args: &Args) -> Result<Config, (u8, String)> {
+/// Properties from the variables of the Java start scripts and from `-D`.
+pub(super) fn system_properties(define: &[String]) -> SystemProperties {
     let mut system = SystemProperties::default();
     for variable in ["SERVER_JVMFLAGS", "JVMFLAGS"] {
         if let Ok(flags) = std::env::var(variable) {
             system.add_flags(&flags);
         }
     }
-    args.define.iter().for_each(|definition| system.define(definition));
-    let outside = Outside {
-        read: &|path| std::fs::read(path),
-        resolve: &|host| (host, 0).to_socket_addrs().ok()?.next().map(|address| address.ip()),
-    };
+    define.iter().for_each(|definition| system.define(definition));
+    system
+}
+
+/// The files and hosts of this machine.
+pub(super) const OUTSIDE: Outside<'static> = Outside {
+    read: &|path| std::fs::read(path),
+    resolve: &|host| (host, 0).to_socket_addrs().ok()?.next().map(|address| address.ip()),
+};
+
+fn load(args: &Args) -> Result<Config, (u8, String)> {
+    let system = system_properties(&args.define);
     let invalid =
         |error: ox_config::ConfigError| (error.exit_code(), format!("Invalid config, exiting abnormally: {error}"));
     let start = Start::from_args(&args.config).map_err(invalid)?;
@@ -108,7 +162,7 @@ fn load(args: &Args) -> Result<Config, (u8, String)> {
         tracing::info!("Reading configuration from: {}", path.display());
     }
     let mut notices = Vec::new();
-    let config = Config::load(&start, &system, &outside, &mut notices);
+    let config = Config::load(&start, &system, &OUTSIDE, &mut notices);
     notices.iter().for_each(log_notice);
     config.map_err(invalid)
 }

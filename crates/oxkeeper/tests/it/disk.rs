@@ -43,9 +43,16 @@ impl SmallDisk {
 
     /// Takes everything.
     pub(crate) fn fill_up(&self) -> PathBuf {
+        self.fill_up_but(0)
+    }
+
+    /// Takes everything but so many megabytes.
+    pub(crate) fn fill_up_but(&self, megabytes: u64) -> PathBuf {
         let path = self.path().join("filler");
         let mut file = std::fs::File::create(&path).unwrap();
         while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
+        let taken = file.metadata().unwrap().len();
+        file.set_len(taken.saturating_sub(megabytes << 20)).unwrap();
         path
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::members::{Ensemble, Roamer};
 use crate::process::Process;
+use crate::raw::Hello;
 use ox_proto::SessionId;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -142,6 +143,43 @@ fn k087_a_leader_that_stands_still_is_replaced_and_comes_back() {
     load.check(&ensemble);
 }
 
+/// Their systems take its pings; that does not make them heard.
+#[test]
+fn p28_a_leader_whose_followers_stand_still_serves_nobody() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = start(&home, 0, "");
+    let leader = ensemble.leader_but(&[]);
+    for at in (0..3).filter(|at| *at != leader) {
+        ensemble.processes[at].as_ref().unwrap().signal("STOP");
+    }
+    ensemble.wait_until(|| ensemble.mode(leader).is_none(), "the leader stays");
+    for at in (0..3).filter(|at| *at != leader) {
+        ensemble.processes[at].as_ref().unwrap().signal("CONT");
+    }
+    ensemble.client().create("/n/again", 0);
+}
+
+/// What clients ask for goes to a leader that stands still; that does not make it heard.
+#[test]
+fn p65_a_leader_that_stands_still_is_left_while_clients_ask() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = start(&home, 0, "");
+    let leader = ensemble.leader_but(&[]);
+    let follower = (leader + 1) % 3;
+    ensemble.processes[leader].as_ref().unwrap().signal("STOP");
+    let mut clients = Vec::new();
+    ensemble.wait_until(
+        || {
+            let mut client = TcpStream::connect(ensemble.addresses[follower]).unwrap();
+            client.write_all(&Hello::new(10_000).frame()).unwrap();
+            clients.push(client);
+            ensemble.mode(follower).as_deref() != Some("follower")
+        },
+        "the follower stays",
+    );
+    ensemble.processes[leader].as_ref().unwrap().signal("CONT");
+}
+
 #[test]
 fn members_tell_what_they_are() {
     let home = tempfile::tempdir().unwrap();
@@ -196,6 +234,42 @@ fn a_local_ensemble_starts_and_ends_with_one_command() {
             assert!(log.trim_end().ends_with("Exiting normally"), "server {server} has ended well");
         }
     }
+}
+
+/// Who kills one wants to see what the others do. Whoever kills the program wants all of them gone.
+#[test]
+fn a_local_ensemble_outlives_its_servers_and_not_the_other_way_round() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    let command = command.args(["ensemble", "--servers", "3", "--dir"]).arg(home.path());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told = lines.find_map(|line| line.strip_prefix("connect to ").map(str::to_owned)).unwrap();
+    let addresses: Vec<SocketAddr> = told.split(',').map(|address| address.parse().unwrap()).collect();
+    let mut client = Roamer::new(addresses.clone());
+    client.create("/before", 0);
+    let servers = children_of(child.id());
+    assert_eq!(servers.len(), 3);
+    assert!(Command::new("kill").arg("-KILL").arg(servers[0].to_string()).status().unwrap().success());
+    assert!(lines.any(|line| line.contains("was ended by signal")));
+    client.create("/meanwhile", 0);
+    assert!(lines.any(|line| line.contains("has been started again")));
+    client.create("/after", 0);
+    assert_eq!(client.children("/").len(), 4);
+    let servers = children_of(child.id());
+    assert_eq!(servers.len(), 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for address in addresses {
+        while TcpStream::connect(address).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let listed = Command::new("ps").args(["-o", "pid=", "--ppid", &parent.to_string()]).output().unwrap();
+    String::from_utf8(listed.stdout).unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
 /// A proxy takes connections for a server that is not there, and ends them: that is no reason to call at once again.

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test that panics has failed")]
 
+mod clients;
 mod crash;
 mod disk;
 mod ensemble;
+mod full_disks;
 mod hostile;
 mod local_sessions;
 mod members;
@@ -19,3 +21,6 @@ mod resources;
 mod start;
 mod strangers;
 mod tools;
+mod tools_config;
+mod tools_log;
+mod tools_snapshot;

@@ -173,6 +173,15 @@ impl Ensemble {
         self.word(at, "mntr").lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
     }
 
+    /// Waits for something that takes its time.
+    pub(crate) fn wait_until(&self, mut is_so: impl FnMut() -> bool, otherwise: &str) {
+        let until = Instant::now() + PATIENCE;
+        while !is_so() {
+            assert!(Instant::now() < until, "{otherwise}");
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
     /// Waits for a figure of `mntr`.
     pub(crate) fn wait_for_figure(&self, at: usize, name: &str, expected: &str) {
         let until = Instant::now() + PATIENCE;

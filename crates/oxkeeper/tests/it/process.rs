@@ -81,17 +81,22 @@ impl Process {
 
     /// Waits for a line with `text` in it.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
+        self.wait_for_one(&[text])
+    }
+
+    /// Waits for a line with one of these texts in it.
+    pub(crate) fn wait_for_one(&mut self, texts: &[&str]) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
                     self.said.push(line.clone());
-                    if line.contains(text) {
+                    if texts.iter().any(|text| line.contains(text)) {
                         return line;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => panic!("it did not say {text}: {:#?}", self.said),
-                Err(RecvTimeoutError::Disconnected) => panic!("it ended without saying {text}: {:#?}", self.said),
+                Err(RecvTimeoutError::Timeout) => panic!("it did not say {texts:?}: {:#?}", self.said),
+                Err(RecvTimeoutError::Disconnected) => panic!("it ended without saying {texts:?}: {:#?}", self.said),
             }
         }
     }

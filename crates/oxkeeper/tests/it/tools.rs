@@ -3,8 +3,51 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-fn testdata(name: &str) -> PathBuf {
+/// The files that Apache's toolkits were recorded with.
+pub(crate) fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ox-store/testdata/tools").join(name)
+}
+
+/// A copy of one of Apache's directories.
+pub(crate) fn golden(set: &str) -> tempfile::TempDir {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ox-store/testdata").join(set).join("version-2");
+    let directory = tempfile::tempdir().unwrap();
+    let to = directory.path().join("version-2");
+    std::fs::create_dir(&to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+    directory
+}
+
+/// How a command ended, and what it said.
+pub(crate) struct Told {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Runs `oxkeeper` in a directory, with nobody to answer its questions.
+pub(crate) fn tell<S: AsRef<std::ffi::OsStr>>(directory: &Path, arguments: &[S]) -> Told {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    command.args(arguments).current_dir(directory).stdin(Stdio::null());
+    command.env_remove("SERVER_JVMFLAGS").env_remove("JVMFLAGS");
+    let ended = command.output().expect("the binary runs");
+    Told {
+        code: ended.status.code(),
+        out: String::from_utf8(ended.stdout).unwrap(),
+        err: String::from_utf8(ended.stderr).unwrap(),
+    }
+}
+
+/// What Apache's toolkit printed for a command line.
+pub(crate) fn recorded(file: &str, command: &str) -> String {
+    let all = std::fs::read_to_string(testdata(file)).unwrap();
+    let start = format!("$ {command}\n--- stdout\n");
+    let from = all.find(&start).unwrap() + start.len();
+    let length = all[from..].find("--- stderr").unwrap();
+    all[from..from + length].to_owned()
 }
 
 fn run(arguments: &[&str], file: &Path, stdout: Stdio) -> Output {
@@ -15,17 +58,31 @@ fn run(arguments: &[&str], file: &Path, stdout: Stdio) -> Output {
 
 #[test]
 fn errors_name_their_cause_once() {
-    for arguments in [["log", "dump"], ["snapshot", "dump"]] {
+    for (arguments, code) in [
+        (["log", "dump"], 1),
+        (["log", "check"], 2),
+        (["log", "recover"], 2),
+        (["snapshot", "dump"], 1),
+        (["snapshot", "check"], 2),
+        (["snapshot", "summary"], 2),
+    ] {
         let ended = run(&arguments, Path::new("nowhere/snapshot.1"), Stdio::piped());
         let said = String::from_utf8(ended.stderr).unwrap();
-        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert_eq!(ended.status.code(), Some(code), "{said}");
         assert_eq!(said.matches("No such file").count(), 1, "{said}");
     }
 }
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    for (arguments, file) in [(["log", "dump"], "log.1"), (["snapshot", "dump"], "snapshot.15")] {
+    for (arguments, file) in [
+        (["log", "dump"], "log.1"),
+        (["log", "check"], "log.1.bad"),
+        (["log", "recover"], "log.1.bad"),
+        (["snapshot", "dump"], "snapshot.15"),
+        (["snapshot", "check"], "snapshot.15"),
+        (["snapshot", "summary"], "snapshot.15"),
+    ] {
         let (_, closed) = std::io::pipe().unwrap();
         let ended = run(&arguments, &testdata(file), closed.into());
         assert_eq!((ended.status.code(), &*String::from_utf8_lossy(&ended.stderr)), (Some(0), ""), "{arguments:?}");

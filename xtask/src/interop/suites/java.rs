@@ -9,7 +9,7 @@ use super::Suite;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite { name: "java", needs: &["java", "mvn"], prepare, command };
+pub(crate) const SUITE: Suite = Suite { name: "java", needs: &["java", "mvn"], prepare, command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
     let source = workspace.source("java");
@@ -32,12 +32,14 @@ fn prepare(workspace: &Workspace) -> Result<()> {
 }
 
 fn command(workspace: &Workspace) -> Command {
+    command_of(workspace, "oxkeeper.interop.Main")
+}
+
+/// The command that runs one of its programs.
+pub(crate) fn command_of(workspace: &Workspace, main: &str) -> Command {
     let classes = workspace.cache("java").join("build/classes");
     let mut command = Command::new("java");
-    command
-        .args(["-Xmx512m", "-cp"])
-        .arg(format!("{}:{}/*", classes.display(), lib(workspace).display()))
-        .arg("oxkeeper.interop.Main");
+    command.args(["-Xmx512m", "-cp"]).arg(format!("{}:{}/*", classes.display(), lib(workspace).display())).arg(main);
     command
 }
 

@@ -65,11 +65,11 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         (self.id, self.password) = (welcome.session, welcome.password);
         self.timeout_ms = welcome.timeout_ms;
         self.is_known |= !read_only;
-        self.proven_ms = since_ms;
         self.last_sent_ms = now_ms;
         self.attempts = 0;
         self.servers.on_connected();
         self.link = Link::Open { read_only };
+        self.prove_life(since_ms);
         effects.push(Effect::State(Phase::Connected { session: self.id, read_only }));
         (0..self.credentials.len()).for_each(|place| self.prove(now_ms, place));
         self.rearm(now_ms, effects);
@@ -124,7 +124,8 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             xid::NOTIFICATION => self.on_event(header.zxid, &frame, effects),
             xid::AUTH => self.on_auth(header.err, effects),
             xid::PING => {
-                self.proven_ms = self.pings.pop_front().unwrap_or(self.proven_ms).max(self.proven_ms);
+                let sent_ms = self.pings.pop_front().unwrap_or(self.proven_ms);
+                self.prove_life(sent_ms);
                 self.see(header.zxid);
                 self.check_welcome(header.err, effects)
             }
@@ -132,10 +133,17 @@ impl<W: Waiter, S: Clone> Session<W, S> {
                 let is_next = self.pending.front().is_some_and(|pending| pending.xid == header.xid);
                 let Some(pending) = self.pending.pop_front_if(|_| is_next) else { return Err(Lost::OutOfOrder) };
                 self.see(header.zxid);
-                self.proven_ms = self.proven_ms.max(pending.sent_ms);
+                self.prove_life(pending.sent_ms);
                 let reply = Reply { zxid: header.zxid, err: header.err, body: frame };
                 self.on_reply(now_ms, pending.what, reply, effects)
             }
+        }
+    }
+
+    /// A server has heard of the client at that time, or later. One that lost the others tells nobody: there the session's time runs on.
+    fn prove_life(&mut self, sent_ms: i64) {
+        if !self.is_read_only() {
+            self.proven_ms = self.proven_ms.max(sent_ms);
         }
     }
 
@@ -213,10 +221,14 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         let event = WatcherEvent::get(&mut Reader::new(body)).map_err(|_| Lost::Garbage)?;
         let Ok(kind) = EventType::try_from(event.kind) else { return Ok(()) }; // from a server newer than this client
         let zxid = (Zxid::ZERO < zxid).then_some(zxid);
+        let effects_before = effects.len();
         self.watches.fire(kind, &event.path, |class: Class, sink| {
             let event = Event { kind: kind.into(), path: event.path.clone().into_owned(), zxid };
             effects.push(if class.stays() { Effect::Event(sink, event) } else { Effect::End(sink, event) });
         });
+        if self.is_heard && effects_before < effects.len() {
+            effects.push(Effect::Heard(Event { kind: kind.into(), path: event.path.into_owned(), zxid }));
+        }
         Ok(())
     }
 }

@@ -126,6 +126,7 @@ impl Play {
             Effect::State(Phase::Connected { read_only, .. }) => {
                 format!("connected{}", if read_only { " ro" } else { "" })
             }
+            Effect::Heard(event) => format!("heard {:?} {}", event.kind, event.path),
             Effect::State(Phase::Suspended { lost_after_ms }) => format!("suspended until {lost_after_ms}"),
             Effect::State(Phase::Over(ending)) => format!("over: {ending:?}"),
         });
@@ -183,7 +184,7 @@ fn unsent_requests_wait_behind_credentials_and_watches() {
     play.reply(1, 3, 0).unwrap();
     play.reply(2, 3, 0).unwrap();
     play.lose();
-    play.session.add_auth(play.now_ms, "digest", b"x", Some(Caller("auth", Rc::default()))).unwrap();
+    play.session.add_auth(play.now_ms, "digest", Some(b"x"), Some(Caller("auth", Rc::default()))).unwrap();
     assert_eq!(play.ask("one"), Ok(Submitted::Queued(1)));
     assert_eq!(play.ask_as("hasty", OpCode::SetData, false, None, &Rc::default()), Err(Refused::Away));
     assert_eq!(play.ask("two"), Ok(Submitted::Queued(2)));
@@ -399,11 +400,37 @@ fn a_read_only_session_is_not_used_again() {
     assert_eq!(play.open().session, SessionId(8));
 }
 
+/// The ensemble does not hear of a client whose server lost the others, and gives the session away in time.
+#[test]
+fn a_server_that_lost_the_others_proves_nothing() {
+    let mut settings = Settings::new(TIMEOUT_MS);
+    settings.read_only = true;
+    let mut play = Play::with(settings);
+    play.open();
+    play.welcome(ID, false).unwrap();
+    assert_eq!(play.session.lost_after_ms(), 1000 + 9000);
+    play.lose();
+    play.now_ms = 4000;
+    play.open();
+    play.welcome(ID, true).unwrap();
+    play.ask("read").unwrap();
+    let (xid, _) = play.sent().pop().unwrap();
+    play.reply(xid, 5, 0).unwrap();
+    play.pass(3000).unwrap();
+    assert_eq!(play.sent(), [(-2, OpCode::Ping)]);
+    play.reply(-2, 5, 0).unwrap();
+    assert_eq!(play.session.lost_after_ms(), 1000 + 9000);
+    play.lose();
+    play.open();
+    play.welcome(ID, false).unwrap();
+    assert_eq!(play.session.lost_after_ms(), 7000 + 9000, "a server that takes writes does");
+}
+
 #[test]
 fn bad_credentials_end_everything() {
     let mut play = Play::connected();
     play.ask("one").unwrap();
-    play.session.add_auth(0, "digest", b"x", Some(Caller("auth", Rc::default()))).unwrap();
+    play.session.add_auth(0, "digest", Some(b"x"), Some(Caller("auth", Rc::default()))).unwrap();
     assert_eq!(play.reply(xid::AUTH, 0, ErrorCode::AuthFailed.code()), Err(Lost::Over));
     assert_eq!(play.told(), ["connected", "one: AuthFailed", "auth: AuthFailed", "over: AuthFailed"]);
 }

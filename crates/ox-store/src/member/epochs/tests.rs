@@ -10,10 +10,10 @@ fn stored(text: Option<&str>) -> Stored {
 #[test]
 fn an_epoch_is_a_plain_number() {
     assert_eq!(stored(None), Stored::Missing);
-    for (text, epoch) in [("0", 0), ("7", 7), ("7\n", 7), ("7\r\nmore", 7), ("-1", 0), ("4294967295", u32::MAX)] {
+    for (text, epoch) in [("0", 0), ("7", 7), ("7\n", 7), ("7\r\nmore", 7), ("-1", 0), ("2147483647", 0x7fff_ffff)] {
         assert_eq!(stored(Some(text)), Stored::Epoch(epoch), "{text:?}");
     }
-    for text in ["", "\n7", " 7", "7 ", "+7", "-2", "x", "4294967296", "\u{663}"] {
+    for text in ["", "\n7", " 7", "7 ", "+7", "-2", "x", "2147483648", "4294967296", "\u{663}"] {
         assert_eq!(stored(Some(text)), Stored::Unreadable, "{text:?}");
     }
 }

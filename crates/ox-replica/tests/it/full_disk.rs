@@ -1,0 +1,113 @@
+//! Members of an ensemble with a disk that is nearly full (P63).
+
+use crate::ensemble::{LINK, following, is, leading, observed, ordered, requests};
+use crate::leading::Leading;
+use crate::world::World;
+use bytes::Bytes;
+use ox_proto::jute::Jute;
+use ox_proto::request::{CreateRequest, PathVersion};
+use ox_proto::txn::{Record, Txn as Body};
+use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
+use ox_replica::Writes;
+use ox_zab::{Message, Request};
+
+const RESERVE: u64 = 100_000;
+const THEIRS: SessionId = SessionId(0x0200_0000_0000_0001);
+
+fn encoded<'a>(body: &impl Jute<'a>) -> Bytes {
+    let mut bytes = Vec::new();
+    body.put(&mut bytes);
+    bytes.into()
+}
+
+fn create(path: &'static str) -> Bytes {
+    encoded(&CreateRequest { path: Some(path.into()), data: Some(b""), acl: RawAcls::OPEN, flags: 0 })
+}
+
+fn delete(path: &'static str) -> Bytes {
+    encoded(&PathVersion { path: Some(path.into()), version: -1 })
+}
+
+/// A client of a learner asks for something; what comes of it is told to the learner.
+fn ask(world: &mut World, cxid: i32, op: OpCode, body: Bytes) -> Vec<(Zxid, i32, i32)> {
+    let ids = Bytes::from_static(&[0xff; 4]);
+    let request = Request { session: THEIRS, cxid, op: op.code(), body, ids };
+    world.replica.on_message(world.now, LINK, Message::Request(request));
+    world.settle();
+    let told = std::mem::take(&mut world.sent).into_iter().filter_map(|(_, message)| match message {
+        Message::Inform(txn) | Message::Proposal(txn) => {
+            let record = Record::decode(&txn.record).unwrap();
+            let err = if let Body::Error { err } = record.txn { err } else { 0 };
+            Some((txn.zxid, record.header.cxid, err))
+        }
+        _ => None,
+    });
+    told.collect()
+}
+
+/// Guard: a learner's clients get the same answer as the leader's own, by a transaction.
+#[test]
+fn p63_a_leader_without_room_refuses_what_is_forwarded() {
+    let mut world = leading(|_| ());
+    observed(&mut world);
+    ask(&mut world, 0, OpCode::CreateSession, encoded(&10_000));
+    let errors = |told: Vec<(Zxid, i32, i32)>| told.into_iter().map(|(_, cxid, err)| (cxid, err)).collect::<Vec<_>>();
+    assert_eq!(errors(ask(&mut world, 1, OpCode::Create, create("/a"))), [(1, 0)]);
+    world.replica.on_space(world.now, RESERVE - 1, RESERVE);
+    assert_eq!(world.replica.writes(), Writes::Freeing);
+    let refused = ask(&mut world, 2, OpCode::Create, create("/b"));
+    assert_eq!(refused, [(world.state.last_zxid(), 2, -127)], "it takes a number, as every refusal does");
+    assert!(world.state.stat("/b").is_none());
+    assert_eq!(errors(ask(&mut world, 3, OpCode::Delete, delete("/a"))), [(3, 0)]);
+    world.replica.on_space(world.now, RESERVE / 5, RESERVE);
+    assert_eq!(errors(ask(&mut world, 4, OpCode::CloseSession, Bytes::new())), [(4, 0)], "sessions end to the last");
+    assert!(!world.state.has_session(THEIRS));
+}
+
+/// Guard: refusals take space, so a learner does not ask for more of them than it must.
+#[test]
+fn p63_a_learner_asks_a_leader_without_room_now_and_then() {
+    let mut world = following(|_| ());
+    let side = world.connect(SessionId::NONE, 10_000);
+    world.settle();
+    let session = requests(&mut world)[0].session;
+    ordered(&mut world, Zxid::new(1, 1), session, 0, &Body::CreateSession { timeout_ms: 10_000 });
+    world.create(side, 1, "/a", 0);
+    world.settle();
+    assert!(is(&requests(&mut world)[0], OpCode::Create, 1));
+    ordered(&mut world, Zxid::new(1, 2), session, 1, &Body::Error { err: -127 });
+    world.create(side, 2, "/a", 0);
+    world.bare(side, 3, OpCode::CloseSession);
+    world.settle();
+    let asked = requests(&mut world);
+    assert!(asked.len() == 1 && is(&asked[0], OpCode::CloseSession, 3), "{asked:?}");
+    world.hello(side);
+    let heard: Vec<_> = world.replies(side).iter().map(|reply| (reply.0, reply.2)).collect();
+    assert_eq!(heard, [(1, -127), (2, -127)]);
+    ordered(&mut world, Zxid::new(1, 3), session, 3, &Body::CloseSession { paths: None });
+    world.now.mono_ms += 1_000;
+    let side = world.connect(SessionId::NONE, 10_000);
+    world.settle();
+    let session = requests(&mut world)[0].session;
+    ordered(&mut world, Zxid::new(1, 4), session, 0, &Body::CreateSession { timeout_ms: 10_000 });
+    world.create(side, 1, "/a", 0);
+    world.settle();
+    assert!(is(&requests(&mut world)[0], OpCode::Create, 1), "it may have room by now");
+}
+
+/// Guard: without a second follower nobody could go on; with it, the leader goes.
+#[test]
+fn p63_a_leader_without_room_leaves_when_others_can_lead() {
+    let mut leading = Leading::new();
+    let (side, _) = leading.client(10_000);
+    leading.world.replica.on_space(leading.world.now, RESERVE - 1, RESERVE);
+    leading.pass(1_000);
+    assert!(leading.world.replica.is_serving(), "it is needed");
+    leading.world.create(side, 1, "/a", 0);
+    leading.settle();
+    assert_eq!(leading.world.replies(side)[0].2, -127);
+    leading.second_follower_comes();
+    leading.pass(1_000);
+    assert!(!leading.world.replica.is_serving());
+    assert!(leading.world.sides[side].is_closed, "its clients go elsewhere");
+}

@@ -1,0 +1,134 @@
+//! Both ends of links over real sockets, turn by turn.
+
+use super::*;
+use mio::{Events, Poll};
+use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
+use ox_proto::{RawAcls, SessionId};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One end of some links, with what it has told.
+struct Side {
+    links: Links,
+    poll: Poll,
+    events: Vec<Event>,
+}
+
+impl Side {
+    fn new() -> Self {
+        Self { links: Links::new(1 << 20, true, true), poll: Poll::new().unwrap(), events: Vec::new() }
+    }
+
+    fn add(&mut self, stream: std::net::TcpStream, token: usize, end: End) -> LinkId {
+        stream.set_nonblocking(true).unwrap();
+        self.links.add(TcpStream::from_std(stream), Token(token), end, self.poll.registry()).unwrap()
+    }
+
+    /// One turn.
+    fn turn(&mut self) {
+        let patience = if self.links.has_more() { Duration::ZERO } else { Duration::from_millis(10) };
+        let mut ready = Events::with_capacity(16);
+        self.poll.poll(&mut ready, Some(patience)).unwrap();
+        ready.iter().for_each(|event| self.links.on_ready(event.token()));
+        self.links.turn(&mut self.events);
+    }
+
+    fn link(&self, token: usize) -> &Link {
+        &self.links.links[&Token(token)]
+    }
+}
+
+/// A state of so many nodes of a hundred kilobytes.
+fn state(nodes: i64) -> State {
+    let mut state = State::new(Options::default());
+    let data = vec![7; 100_000];
+    for number in 1..=nodes {
+        let path = format!("/n{number}").into();
+        let (kind, acl) = (CreateKind::Create { ephemeral: false }, RawAcls::OPEN);
+        let txn = Txn::Create(CreateTxn { kind, path, data: Some(&data), acl, parent_cversion: 1 });
+        let header =
+            TxnHeader { session: SessionId(1), cxid: 1, zxid: Zxid(number), time_ms: 1, kind: txn.kind().code() };
+        state.replay(&Record { header, txn, digest: None });
+    }
+    state
+}
+
+/// A leader and a learner with two links between them.
+fn linked() -> (Side, Side, [LinkId; 2], [LinkId; 2]) {
+    let (mut leader, mut learner) = (Side::new(), Side::new());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut pair = |token| {
+        let dialled = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let near = leader.add(listener.accept().unwrap().0, token, End::Learner);
+        (near, learner.add(dialled, token, End::Leader(Options::default())))
+    };
+    let ((first, far_first), (second, far_second)) = (pair(1), pair(2));
+    (leader, learner, [first, second], [far_first, far_second])
+}
+
+/// However fast the other end is, a turn has an end, at both ends, and it is told that bytes move.
+#[test]
+fn k093_a_state_goes_in_pieces_and_leaves_room_for_others() {
+    let (mut leader, mut learner, [bulk, small], [far_bulk, far_small]) = linked();
+    leader.links.send_state(bulk, state(200).freeze(), &mut leader.events);
+    let (mut turns, mut told, mut at) = ([0, 0], 0, Instant::now());
+    let until = Instant::now() + PATIENCE;
+    while learner.links.states.is_empty() {
+        assert!(Instant::now() < until, "{turns:?}");
+        let mut ping = Vec::new();
+        Message::Ping(Zxid(1)).put(&mut ping);
+        leader.links.send(small, ping, &mut leader.events);
+        leader.turn();
+        assert_eq!(leader.link(2).out.len() + leader.link(2).socket.unsent_bytes(), 0, "the other link has its turn");
+        learner.turn();
+        turns = [turns[0] + usize::from(!leader.link(1).out.is_empty()), turns[1] + 1];
+        at += PROGRESS;
+        learner.links.on_time(at, &mut learner.events);
+        leader.links.on_time(at, &mut leader.events);
+        let came = |event: &Event| matches!(event, Event::Progress(link, Moved::Came) if *link == far_bulk);
+        told += learner.events.drain(..).filter(came).count();
+    }
+    // Twenty megabytes.
+    assert!(turns.iter().all(|turns| 20_000_000 / (2 * LINK_PIECE_BYTES) < *turns), "{turns:?}");
+    assert!(10 < told, "{told}");
+    let state = learner.links.take_states().pop().unwrap().finish().unwrap();
+    assert_eq!((state.last_zxid(), far_small == far_bulk), (Zxid(200), false));
+}
+
+/// Bytes that had to wait tell that the other end reads; what the system takes at once tells nothing.
+#[test]
+fn only_what_had_to_wait_tells_that_somebody_reads() {
+    let (mut leader, mut learner, [link, _], _) = linked();
+    let went = |leader: &mut Side, at| {
+        leader.links.on_time(at, &mut leader.events);
+        leader.events.drain(..).any(|event| matches!(event, Event::Progress(_, Moved::Went)))
+    };
+    let mut at = Instant::now();
+    for _ in 0..5 {
+        let mut ping = Vec::new();
+        Message::Ping(Zxid(1)).put(&mut ping);
+        leader.links.send(link, ping, &mut leader.events);
+        leader.turn();
+        at += PROGRESS;
+        assert!(!went(&mut leader, at), "nobody has read it");
+    }
+    let mut pings = Vec::new();
+    (0..1_000_000).for_each(|_| Message::Ping(Zxid(1)).put(&mut pings));
+    leader.links.send(link, pings, &mut leader.events);
+    let until = Instant::now() + PATIENCE;
+    while leader.link(1).socket.unsent_bytes() == 0 || leader.links.has_more() {
+        leader.turn();
+        assert!(Instant::now() < until);
+    }
+    at += PROGRESS;
+    went(&mut leader, at);
+    at += PROGRESS;
+    assert!(!went(&mut leader, at), "it stands still");
+    while !went(&mut leader, at) {
+        learner.turn();
+        learner.links.consumed(LinkId(1), usize::MAX);
+        leader.turn();
+        at += PROGRESS;
+        assert!(Instant::now() < until);
+    }
+}

@@ -1,0 +1,76 @@
+//! `getAcl` and `setAcl`: who may do what with a node.
+
+use crate::acl_text;
+use crate::failure::{self, Failure};
+use crate::options::Args;
+use crate::output::Paint;
+use crate::shell::Shell;
+use crate::stat_text::{self, StatJson};
+use crate::subtree;
+use ox_client::acl::Acl;
+use serde::Serialize;
+use std::sync::Arc;
+
+#[derive(Serialize)]
+struct AclsJson {
+    path: String,
+    acl: Vec<AclJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stat: Option<StatJson>,
+}
+
+#[derive(Serialize)]
+struct AclJson {
+    scheme: String,
+    id: String,
+    perms: String,
+}
+
+pub(super) async fn get(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let path = shell.path(args.required(0)?)?;
+    let (list, stat) = shell.server().await?.get_acl(&path).await?;
+    shell.catch_up();
+    if shell.is_json(args) {
+        let acl = list.iter().map(|entry| AclJson {
+            scheme: entry.scheme.to_string(),
+            id: entry.id.to_string(),
+            perms: acl_text::letters(entry.perms),
+        });
+        let stat = args.has("-s").then(|| StatJson::from(&stat));
+        return shell.out.json(&AclsJson { path, acl: acl.collect(), stat });
+    }
+    for entry in &list {
+        shell.out.line(&format!("'{},'{}", shell.out.paint(Paint::Label, &entry.scheme), entry.id))?;
+        shell.out.line(&format!(": {}", acl_text::letters(entry.perms)))?;
+    }
+    if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) }
+}
+
+pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let path = shell.path(args.required(0)?)?;
+    let list = acl_text::parse(shell, args.required(1)?);
+    let version = super::version(args)?;
+    if list.is_empty() {
+        return Err(Failure::told("Acl is not valid : null"));
+    }
+    let client = shell.server().await?;
+    if !args.has("-R") {
+        let stat = client.set_acl(&path, &list, version).await?;
+        shell.catch_up();
+        return if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) };
+    }
+    let paths = subtree::list(&client, &path).await?;
+    shell.confirm(args, &format!("Change who may use {}?", subtree::describe(&path, &paths)))?;
+    let list: Arc<[Acl]> = list.into();
+    let done = subtree::each(&paths, |path| {
+        let (client, list) = (client.clone(), Arc::clone(&list));
+        async move { client.set_acl(&path, &list, version).await }
+    });
+    for (_, done) in done.await {
+        if let Err(error) = done {
+            // Compat: on standard output, and without an end of line.
+            shell.out.bytes(failure::coded(&error).as_bytes())?;
+        }
+    }
+    Ok(())
+}

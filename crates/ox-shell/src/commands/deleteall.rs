@@ -1,0 +1,72 @@
+//! `deleteall`: a node and everything below it.
+
+use crate::failure::Failure;
+use crate::options::Args;
+use crate::shell::Shell;
+use crate::subtree;
+use ox_client::{Client, Version};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+/// Deletes in one transaction, unless told.
+const BATCH: usize = 1000;
+/// Bytes of paths in one transaction; servers take twice as much.
+const BATCH_BYTES: usize = 512 << 10;
+/// Transactions on their way.
+const IN_FLIGHT: usize = 10;
+
+pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let batch: i32 = match args.value("-b") {
+        Some(text) => text.parse().map_err(|_| Failure::told("-b argument must be an int value"))?,
+        None => i32::try_from(BATCH).unwrap_or(i32::MAX),
+    };
+    let path = shell.path(args.required(0)?)?;
+    let client = shell.server().await?;
+    let paths = subtree::list(&client, &path).await?;
+    shell.confirm(args, &format!("Delete {}?", subtree::describe(&path, &paths)))?;
+    let is_whole = match usize::try_from(batch) {
+        Ok(batch) if 0 < batch => delete_in_batches(&client, paths, batch).await,
+        _ => {
+            for path in paths.iter().rev() {
+                client.delete(path, Version::Any).await?;
+            }
+            true
+        }
+    };
+    if !is_whole {
+        // Compat: it is said, and no failure.
+        shell.say("Failed to delete some node(s) in the subtree!");
+    }
+    Ok(())
+}
+
+/// Leaves first. False when a batch failed, behind which no other is begun.
+async fn delete_in_batches(client: &Client, mut paths: Vec<String>, batch: usize) -> bool {
+    let mut in_flight: VecDeque<Pin<Box<dyn Future<Output = bool>>>> = VecDeque::new();
+    let mut is_whole = true;
+    while is_whole && !paths.is_empty() {
+        let mut multi = client.multi();
+        let (mut count, mut bytes) = (0, 0);
+        while let Some(path) = paths.pop_if(|path| count < batch && (count == 0 || bytes + path.len() < BATCH_BYTES)) {
+            (count, bytes) = (count + 1, bytes + path.len() + 16);
+            multi.delete(&path, Version::Any);
+        }
+        // Requests are sent in the order in which they are first polled: here, children before their parents.
+        let mut sent: Pin<Box<dyn Future<Output = bool>>> = Box::pin(async move { multi.commit().await.is_ok() });
+        match poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await {
+            Poll::Ready(is_done) => is_whole &= is_done,
+            Poll::Pending => in_flight.push_back(sent),
+        }
+        if IN_FLIGHT <= in_flight.len()
+            && let Some(oldest) = in_flight.pop_front()
+        {
+            is_whole &= oldest.await;
+        }
+    }
+    for sent in in_flight {
+        is_whole &= sent.await;
+    }
+    is_whole
+}

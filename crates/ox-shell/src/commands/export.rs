@@ -1,0 +1,143 @@
+//! `export`: a subtree as JSON.
+
+use super::{Command, OURS};
+use crate::failure::{FAILED, Failure};
+use crate::listing::{self, DEPTH, Troubles};
+use crate::options::{Args, Opt};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::record::{FORMAT, Header, Record, VERSION};
+use crate::shell::Shell;
+use crate::walk::{Look, Walk};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+pub(super) const COMMAND: Command = Command {
+    name: "export",
+    syntax: "[-o file] [--document] [-d depth] [-y] [path]",
+    help: "Write a node and everything below it as JSON, one node a line",
+    options: &[
+        Opt::with("-o", "file", "Into a file, which appears when it is whole"),
+        Opt::switch("--document", "One JSON document instead of lines"),
+        DEPTH,
+        super::cp::YES,
+        super::JSON,
+    ],
+    run: |shell, args| Box::pin(run(shell, args)),
+    ..OURS
+};
+
+/// Where the text goes.
+enum Target {
+    Standard(Output),
+    /// Under another name until it is whole.
+    File {
+        writer: BufWriter<File>,
+        part: PathBuf,
+        name: PathBuf,
+    },
+}
+
+impl Target {
+    fn open(out: &Output, name: Option<&str>) -> Result<Self, Failure> {
+        let Some(name) = name.map(PathBuf::from) else { return Ok(Self::Standard(out.clone())) };
+        let mut part = name.clone().into_os_string();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let file = private(&part).map_err(|error| trouble(&part, &error))?;
+        Ok(Self::File { writer: BufWriter::new(file), part, name })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Standard(out) => out.bytes(bytes),
+            Self::File { writer, part, .. } => writer.write_all(bytes).map_err(|error| trouble(part, &error)),
+        }
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        let Self::File { writer, part, name } = self else { return Ok(()) };
+        let file = writer.into_inner().map_err(|error| trouble(&part, error.error()))?;
+        file.sync_all().map_err(|error| trouble(&part, &error))?;
+        fs::rename(&part, &name).map_err(|error| trouble(&name, &error))
+    }
+}
+
+/// Access control lists hold hashes of passwords, and data may be secret: a file of its owner only.
+#[cfg(unix)]
+pub(super) fn private(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+#[cfg(not(unix))]
+pub(super) fn private(path: &Path) -> std::io::Result<File> {
+    File::create(path)
+}
+
+pub(super) fn trouble(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::told(format!("{}: {error}", path.display()))
+}
+
+async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let root = listing::start(shell, args, 0)?;
+    let depth_max = listing::depth(args)?.unwrap_or(usize::MAX);
+    let client = shell.server().await?;
+    if let Some(name) = args.value("-o")
+        && Path::new(name).exists()
+        && !args.has("-y")
+    {
+        shell.confirm(args, &format!("Write over {name}?"))?;
+    }
+    let mut walk =
+        Walk::new(&client, &root, Look::Whole).with_depth(depth_max).without(listing::left_out(shell, &root));
+    // Before anything is written: is it there at all?
+    let mut next = walk.next().await?;
+    let mut target = Target::open(&shell.out, args.value("-o"))?;
+    let is_document = args.has("--document");
+    let header = text(&Header { format: FORMAT.to_owned(), version: VERSION, root: root.clone(), nodes: None })?;
+    match is_document {
+        true => target.write(format!("{},\"nodes\":[", header.trim_end_matches('}')).as_bytes())?,
+        false => target.write(format!("{header}\n").as_bytes())?,
+    }
+    let mut troubles = Troubles::new(&shell.out);
+    let mut progress = Progress::new(&shell.out, "exported");
+    let mut count = 0;
+    while let Some(seen) = next {
+        match seen.obstacle() {
+            Some(reason) => {
+                troubles.note(&reason);
+                walk.prune(); // there would be nothing to hang it on
+            }
+            None => {
+                progress.step(seen.node.data.len());
+                let before = if is_document && count == 0 {
+                    "\n"
+                } else if is_document {
+                    ",\n"
+                } else {
+                    ""
+                };
+                let behind = if is_document { "" } else { "\n" };
+                target.write(format!("{before}{}{behind}", text(&Record::new(seen))?).as_bytes())?;
+                count += 1;
+            }
+        }
+        next = walk.next().await?;
+    }
+    if is_document {
+        target.write(b"\n]}\n")?;
+    }
+    target.end()?;
+    drop(progress);
+    if let Some(name) = args.value("-o") {
+        shell.say(&format!("Exported {} of {root} to {name}", listing::count(count, "node")));
+    }
+    troubles.end("could not be exported")
+}
+
+fn text(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|_| Failure::Silent(FAILED))
+}

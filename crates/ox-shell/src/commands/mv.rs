@@ -1,0 +1,108 @@
+//! `mv`: a subtree to another place: copied, compared, then deleted where it was.
+//!
+//! Nodes cannot be moved in one step, so others may see both places, or change the old one. Every node is deleted only in the
+//! version that was copied; one that was changed meanwhile stays, and is told.
+
+use super::cp::{self, PARENTS, Route, YES};
+use super::{Command, OURS};
+use crate::compare::{Compare, Difference};
+use crate::failure::{self, Failure};
+use crate::graft::{Conflict, Manner};
+use crate::listing::{self, Troubles};
+use crate::options::Args;
+use crate::pipeline::Pipeline;
+use crate::shell::Shell;
+use crate::walk::{IN_FLIGHT, Look};
+use ox_client::{Client, Error, ErrorCode, ErrorKind, Version};
+
+pub(super) const COMMAND: Command = Command {
+    name: "mv",
+    syntax: "[-p] [-y] path path",
+    help: "Move a node and everything below it to another place",
+    options: &[PARENTS, YES],
+    takes: 2..=2,
+    paths: &[0, 1],
+    run: |shell, args| Box::pin(run(shell, args)),
+    ..OURS
+};
+
+async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let route = Route::new(shell, args)?;
+    let client = shell.server().await?;
+    let mut troubles = Troubles::new(&shell.out);
+    let survey = cp::survey(shell, &client, &route, usize::MAX, Look::Whole, &mut troubles).await?;
+    troubles.end("could not be read; nothing was moved")?;
+    survey.check("it would be lost; nothing was moved")?;
+    if client.exists(&route.to).await?.is_some() {
+        return Err(Failure::told(format!("Node already exists: {}", route.to)));
+    }
+    if !args.has("-y") {
+        shell.confirm(args, &format!("Move {} to {}?", survey.describe(&route.from), route.to))?;
+    }
+    cp::prepare(&client, args, &route).await?;
+    let mut copied: Vec<(String, i32)> = Vec::with_capacity(survey.nodes);
+    let manner = Manner { conflict: Conflict::Fail, dry_run: false, json: false };
+    let (tally, troubles) = cp::copy(shell, &client, &route, usize::MAX, manner, |seen| {
+        copied.push((seen.path.clone(), seen.stat().version))
+    })
+    .await?;
+    let keeps = format!("nothing was deleted; what was copied is at {}", route.to);
+    if 0 < tally.failed + troubles.count() {
+        return Err(Failure::told(format!("Not everything could be copied: {keeps}")));
+    }
+    verify(&client, &route, &keeps).await?;
+    let moved = copied.len();
+    let left = delete(shell, &client, copied).await?;
+    if 0 < left {
+        let left = listing::count(left, "node");
+        return Err(Failure::told(format!(
+            "{} is copied to {}, but {left} of it could not be deleted",
+            route.from, route.to
+        )));
+    }
+    shell.say(&format!("Moved {} to {}: {}", route.from, route.to, listing::count(moved, "node")));
+    Ok(())
+}
+
+/// Both places must hold the same before one of them goes.
+async fn verify(client: &Client, route: &Route, keeps: &str) -> Result<(), Failure> {
+    let mut compare = Compare::new(client, (&route.from, &route.to), Look::Whole, (None, None));
+    let reason = match compare.next().await? {
+        None => return Ok(()),
+        Some(Difference::OnlyFirst(seen)) => format!("{} was not copied", seen.path),
+        Some(Difference::OnlySecond(seen)) => format!("{} is not in the original", seen.path),
+        Some(Difference::Changed(change)) => {
+            format!("{} and its copy differ: {}", change.first.path, change.what.join(", "))
+        }
+        Some(Difference::Denied(reason)) => reason,
+    };
+    Err(Failure::told(format!("{reason}: {keeps}")))
+}
+
+/// Leaves first, each in the version that was copied. Gives how many are left.
+async fn delete(shell: &Shell, client: &Client, copied: Vec<(String, i32)>) -> Result<usize, Failure> {
+    let mut deletes: Pipeline<Result<(), Error>> = Pipeline::new(IN_FLIGHT);
+    let mut troubles = Troubles::new(&shell.out);
+    for (path, version) in copied.into_iter().rev() {
+        let client = client.clone();
+        if let Some(deleted) = deletes.push(async move { client.delete(&path, Version::Is(version)).await }).await {
+            note(deleted, &mut troubles)?;
+        }
+    }
+    while let Some(deleted) = deletes.next().await {
+        note(deleted, &mut troubles)?;
+    }
+    Ok(troubles.count())
+}
+
+fn note(deleted: Result<(), Error>, troubles: &mut Troubles) -> Result<(), Failure> {
+    let Err(error) = deleted else { return Ok(()) };
+    let path = error.path().unwrap_or_default();
+    match (error.code(), error.kind()) {
+        (Some(ErrorCode::NoNode), _) => (), // somebody else has deleted it
+        (Some(ErrorCode::BadVersion), _) => troubles.note(&format!("Changed meanwhile, so it stays : {path}")),
+        (_, ErrorKind::Refused(_)) => troubles.note(&failure::text(&error)),
+        _ => return Err(error.into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! `setquota`, `listquota` and `delquota`: limits for the number of nodes and bytes below a node.
+//!
+//! They live in two nodes below `/zookeeper/quota`: one with the limits, one with what is used, which the server keeps.
+
+use crate::failure::Failure;
+use crate::options::Args;
+use crate::paths;
+use crate::quota_text::Quota;
+use crate::shell::Shell;
+use ox_client::{Client, CreateMode, Error, ErrorCode, Null, Version};
+use serde::Serialize;
+
+const QUOTAS: &str = "/zookeeper/quota";
+const LIMITS: &str = "zookeeper_limits";
+const STATS: &str = "zookeeper_stats";
+
+/// The options of which one sets or removes its limit.
+pub(super) const KINDS: [&str; 4] = ["-n", "-b", "-N", "-B"];
+
+fn quota_path(path: &str) -> String {
+    format!("{QUOTAS}{path}")
+}
+
+fn limits_path(path: &str) -> String {
+    format!("{QUOTAS}{path}/{LIMITS}")
+}
+
+fn stats_path(path: &str) -> String {
+    format!("{QUOTAS}{path}/{STATS}")
+}
+
+/// Compat: only one of them, said as commons-cli says it.
+fn kind(args: &Args) -> Result<Option<&'static str>, Failure> {
+    let mut given = args.given(&KINDS);
+    let first = given.next();
+    if let (Some(first), Some(second)) = (first, given.find(|kind| Some(*kind) != first)) {
+        let (first, second) = (first.trim_start_matches('-'), second.trim_start_matches('-'));
+        return Err(Failure::parse(
+            "AlreadySelected",
+            &format!(
+                "The option '{second}' was specified but an option from this group has already been selected: '{first}'"
+            ),
+        ));
+    }
+    Ok(first)
+}
+
+/// Quotas are about nodes below the root.
+fn path(shell: &Shell, args: &Args) -> Result<String, Failure> {
+    let path = shell.path(args.required(0).map_err(|_| Failure::Usage)?)?;
+    match path.as_str() {
+        "/" => Err(Failure::told("Path must not end with / character")),
+        _ => Ok(path),
+    }
+}
+
+pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let Some(kind) = kind(args)? else {
+        return Err(Failure::parse(
+            "MissingOption",
+            "Missing required option: [-n num soft quota, -b bytes soft quota, -N num hard quota, -B bytes hard quota]",
+        ));
+    };
+    if args.required(0)?.starts_with(QUOTAS) {
+        shell.say(&format!("cannot set a quota under the path: {QUOTAS}"));
+        return Ok(());
+    }
+    // Compat: a bad value is said, and no failure.
+    let counts = matches!(kind, "-n" | "-N");
+    let value = args.value(kind).unwrap_or_default();
+    let value = if counts { value.parse::<i32>().map(i64::from) } else { value.parse::<i64>() };
+    let value = match value {
+        Err(_) => {
+            shell.say("NumberFormatException happens when parsing the option value");
+            return Ok(());
+        }
+        Ok(value) if counts && value <= 0 => {
+            shell.say("the num quota must be greater than zero");
+            return Ok(());
+        }
+        Ok(value) if value < 0 => {
+            shell.say("the bytes quota must be greater than or equal to zero");
+            return Ok(());
+        }
+        Ok(value) => value,
+    };
+    let path = path(shell, args)?;
+    let client = shell.server().await?;
+    check_neighbours(&client, &path).await?;
+    let (limits, stats) = write(&client, &path, kind, value).await?;
+    let is_above =
+        |used: i64, limits: [Option<i64>; 2]| limits.into_iter().flatten().any(|limit| (0..used).contains(&limit));
+    if is_above(stats.count, [limits.soft_count(), limits.hard_count]) {
+        shell
+            .print(&format!("[Warning]: the count quota you create is less than the existing count:{}", stats.count))?;
+    }
+    if is_above(stats.bytes, [limits.soft_bytes(), limits.hard_bytes]) {
+        shell
+            .print(&format!("[Warning]: the bytes quota you create is less than the existing bytes:{}", stats.bytes))?;
+    }
+    Ok(())
+}
+
+/// A node may have a quota when none above and none below it has one.
+async fn check_neighbours(client: &Client, path: &str) -> Result<(), Failure> {
+    if client.exists(path).await?.is_none() {
+        return Err(Failure::told(format!("{path} does not exist.")));
+    }
+    if let Some(below) = quota_below(client, path).await? {
+        return Err(Failure::told(format!("{path} has a child {below} which has a quota")));
+    }
+    let mut above = paths::parent(path);
+    while let Some(node) = above.filter(|node| *node != "/") {
+        if client.exists(&limits_path(node)).await?.is_some() {
+            return Err(Failure::told(format!("{path} has a parent {node} which has a quota")));
+        }
+        above = paths::parent(node);
+    }
+    Ok(())
+}
+
+/// A node below another one that has a quota.
+async fn quota_below(client: &Client, path: &str) -> Result<Option<String>, Error> {
+    let mut left = vec![quota_path(path)];
+    while let Some(node) = left.pop() {
+        let names = match client.children(&node).await {
+            Err(error) if error.code() == Some(ErrorCode::NoNode) => continue,
+            names => names?,
+        };
+        if node != quota_path(path) && names.iter().any(|name| name == LIMITS) {
+            return Ok(Some(node[QUOTAS.len()..].to_owned()));
+        }
+        left.extend(
+            names.iter().filter(|name| *name != LIMITS && *name != STATS).map(|name| paths::child(&node, name)),
+        );
+    }
+    Ok(None)
+}
+
+/// Writes a limit; gives all limits, and what is used.
+async fn write(client: &Client, path: &str, kind: &str, value: i64) -> Result<(Quota, Quota), Error> {
+    let mut node = QUOTAS.to_owned();
+    for name in path.split('/').skip(1) {
+        node = paths::child(&node, name);
+        unless_exists(client.create(&node, Null, CreateMode::Persistent).await.map(drop))?;
+    }
+    let limits = match client.get(&limits_path(path)).await {
+        Ok(found) => {
+            let mut limits = Quota::parse(&found.data);
+            limits.set(kind, value);
+            client.set(&limits_path(path), limits.to_string(), Version::Any).await?;
+            limits
+        }
+        Err(error) if error.code() == Some(ErrorCode::NoNode) => {
+            let mut limits = Quota::unlimited();
+            limits.set(kind, value);
+            client.create(&limits_path(path), limits.to_string(), CreateMode::Persistent).await?;
+            let nothing = Quota::default().to_string();
+            unless_exists(client.create(&stats_path(path), nothing, CreateMode::Persistent).await.map(drop))?;
+            limits
+        }
+        Err(error) => return Err(error),
+    };
+    let stats = client.get(&stats_path(path)).await?;
+    Ok((limits, Quota::parse(&stats.data)))
+}
+
+fn unless_exists(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.code() == Some(ErrorCode::NodeExists) => Ok(()),
+        done => done,
+    }
+}
+
+#[derive(Serialize)]
+struct QuotaJson {
+    path: String,
+    limits: Option<Limits>,
+    used: Option<Used>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Limits {
+    count: Option<i64>,
+    bytes: Option<i64>,
+    hard_count: Option<i64>,
+    hard_bytes: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct Used {
+    count: i64,
+    bytes: i64,
+}
+
+pub(super) async fn list(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let path = path(shell, args)?;
+    let client = shell.server().await?;
+    let (limits, stats) = match (client.get(&limits_path(&path)).await, client.get(&stats_path(&path)).await) {
+        (Ok(limits), Ok(stats)) => (Some(Quota::parse(&limits.data)), Some(Quota::parse(&stats.data))),
+        (Err(error), _) | (_, Err(error)) if error.code() == Some(ErrorCode::NoNode) => (None, None),
+        (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+    };
+    if shell.is_json(args) {
+        let limits = limits.map(|limits| Limits {
+            count: limits.soft_count(),
+            bytes: limits.soft_bytes(),
+            hard_count: limits.hard_count.filter(|limit| 0 <= *limit),
+            hard_bytes: limits.hard_bytes.filter(|limit| 0 <= *limit),
+        });
+        let used = stats.map(|stats| Used { count: stats.count, bytes: stats.bytes });
+        return shell.out.json(&QuotaJson { path, limits, used });
+    }
+    shell.say(&format!("absolute path is {}", limits_path(&path)));
+    match (limits, stats) {
+        (Some(limits), Some(stats)) => {
+            shell.print(&format!("Output quota for {path} {limits}"))?;
+            shell.print(&format!("Output stat for {path} {stats}"))
+        }
+        _ => {
+            // Compat: it is said, and no failure.
+            shell.say(&format!("quota for {path} does not exist."));
+            Ok(())
+        }
+    }
+}
+
+pub(super) async fn delete(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let kind = kind(args)?;
+    let path = path(shell, args)?;
+    let client = shell.server().await?;
+    let found = match client.get(&limits_path(&path)).await {
+        Err(error) if error.code() == Some(ErrorCode::NoNode) => {
+            return shell.print(&format!("Quota does not exist for {path}"));
+        }
+        found => found?,
+    };
+    if let Some(kind) = kind {
+        let mut limits = Quota::parse(&found.data);
+        limits.set(kind, -1);
+        client.set(&limits_path(&path), limits.to_string(), Version::Any).await?;
+        return Ok(());
+    }
+    for node in [limits_path(&path), stats_path(&path)] {
+        match client.delete(&node, Version::Any).await {
+            Err(error) if error.code() == Some(ErrorCode::NoNode) => (),
+            done => done?,
+        }
+    }
+    // Nodes on the way there that nobody needs any more.
+    let mut node = quota_path(&path);
+    while node != QUOTAS {
+        match client.delete(&node, Version::Any).await {
+            Err(error) if error.code() == Some(ErrorCode::NotEmpty) => break,
+            done => done?,
+        }
+        node.truncate(node.rfind('/').unwrap_or(0));
+    }
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! `top`: what the servers do now.
+
+use super::{Command, JSON, OURS};
+use crate::failure::{FAILED, Failure};
+use crate::four_letters::{self, Connection, Figures};
+use crate::listing;
+use crate::options::{Args, Opt};
+use crate::output::{Output, Paint};
+use crate::shell::Shell;
+use jiff::Zoned;
+use ox_client::Server;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+/// How long a server may take to answer before it counts as gone.
+const PATIENCE_MAX: Duration = Duration::from_secs(10);
+/// Between two looks, unless told.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Sessions that are listed, unless told.
+const SESSIONS: usize = 10;
+
+pub(super) const COMMAND: Command = Command {
+    name: "top",
+    syntax: "[--count number] [--interval seconds] [-n sessions] [--json]",
+    help: "Show requests, sessions and latencies of all servers, again and again, until Ctrl-C",
+    options: &[
+        Opt::with("--count", "number", "End behind so many looks"),
+        Opt::with("--interval", "seconds", "Between two looks, 2 unless told"),
+        Opt::with("-n", "sessions", "The busiest ones, 10 unless told"),
+        JSON,
+    ],
+    takes: 0..=0,
+    needs_session: false,
+    paths: &[],
+    run: |shell, args| Box::pin(run(shell, args)),
+    ..OURS
+};
+
+/// What one server told at one moment.
+struct Sample {
+    server: String,
+    told: Result<Told, String>,
+}
+
+struct Told {
+    at: Instant,
+    figures: Figures,
+    watches: Option<u64>,
+    ephemerals: Option<u64>,
+    connections: Vec<Connection>,
+}
+
+/// All servers at one moment.
+#[derive(Serialize)]
+struct View {
+    time: String,
+    servers: Vec<ServerRow>,
+    sessions: Vec<SessionRow>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ServerRow {
+    server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(flatten)]
+    figures: Option<FigureRow>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FigureRow {
+    version: String,
+    mode: String,
+    connections: u64,
+    /// Since the last look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_per_second: Option<f64>,
+    received: u64,
+    sent: u64,
+    outstanding: u64,
+    latency_min_ms: f64,
+    latency_avg_ms: f64,
+    latency_max_ms: f64,
+    nodes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watches: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ephemerals: Option<u64>,
+    zxid: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionRow {
+    session: String,
+    client: String,
+    server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_per_second: Option<f64>,
+    received: u64,
+    queued: u64,
+    last: String,
+    latency_avg_ms: f64,
+    latency_max_ms: f64,
+}
+
+async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let servers = servers(&shell.invocation.server)?;
+    let count = listing::number(args, "--count")?.unwrap_or(usize::MAX);
+    let interval = interval(args)?;
+    let sessions_max = listing::number(args, "-n")?.unwrap_or(SESSIONS);
+    let patience = shell.patience().min(PATIENCE_MAX);
+    let mut before: Vec<Sample> = Vec::new();
+    for number in 1..=count {
+        let samples = look(&servers, patience).await;
+        let view = view(&samples, &before, sessions_max);
+        match shell.is_json(args) {
+            true => listing::json_line(&shell.out, &view)?,
+            false => print(&shell.out, &view)?,
+        }
+        shell.out.flush();
+        if number == count && samples.iter().any(|sample| sample.told.is_err()) {
+            return Err(Failure::Silent(FAILED));
+        }
+        before = samples;
+        if number < count {
+            tokio::select! {
+                () = tokio::time::sleep(interval) => (),
+                _ = tokio::signal::ctrl_c() => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All servers of a connection string.
+fn servers(text: &str) -> Result<Vec<Server>, Failure> {
+    let list = text.split('/').next().unwrap_or_default();
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| name.parse().map_err(|error: ox_client::Error| Failure::told(error.to_string()))).collect()
+}
+
+fn interval(args: &Args) -> Result<Duration, Failure> {
+    let Some(text) = args.value("--interval") else { return Ok(INTERVAL) };
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| Failure::told(format!("--interval must be a number of seconds, not `{text}`")))
+}
+
+async fn look(servers: &[Server], patience: Duration) -> Vec<Sample> {
+    let mut asked = JoinSet::new();
+    for (at, server) in servers.iter().cloned().enumerate() {
+        asked.spawn(async move {
+            let told = ask(&server, patience).await;
+            (at, Sample { server: server.to_string(), told })
+        });
+    }
+    let mut samples = asked.join_all().await;
+    samples.sort_unstable_by_key(|(at, _)| *at);
+    samples.into_iter().map(|(_, sample)| sample).collect()
+}
+
+async fn ask(server: &Server, patience: Duration) -> Result<Told, String> {
+    let (srvr, mntr, cons) = tokio::join!(
+        four_letters::ask(server, "srvr", patience),
+        four_letters::ask(server, "mntr", patience),
+        four_letters::ask(server, "cons", patience),
+    );
+    let figures = Figures::parse(&srvr.map_err(|error| error.to_string())?)?;
+    // Servers allow only `srvr` unless they are told otherwise; the rest is more than nothing.
+    let (mntr, cons) = (mntr.unwrap_or_default(), cons.unwrap_or_default());
+    Ok(Told {
+        at: Instant::now(),
+        figures,
+        watches: four_letters::metric(&mntr, "zk_watch_count"),
+        ephemerals: four_letters::metric(&mntr, "zk_ephemerals_count"),
+        connections: four_letters::connections(&cons),
+    })
+}
+
+fn view(samples: &[Sample], before: &[Sample], sessions_max: usize) -> View {
+    let mut servers = Vec::new();
+    let mut sessions = Vec::new();
+    for (at, Sample { server, told }) in samples.iter().enumerate() {
+        let told = match told {
+            Ok(told) => told,
+            Err(error) => {
+                servers.push(ServerRow { server: server.clone(), error: Some(error.clone()), figures: None });
+                continue;
+            }
+        };
+        let earlier = before.get(at).and_then(|sample| sample.told.as_ref().ok());
+        let seconds = earlier.map(|earlier| told.at.duration_since(earlier.at).as_secs_f64());
+        let rate = |now: u64, then: Option<u64>| Some(now.saturating_sub(then?) as f64 / seconds?.max(0.001));
+        let figures = row(told, rate(told.figures.received, earlier.map(|earlier| earlier.figures.received)));
+        servers.push(ServerRow { server: server.clone(), error: None, figures: Some(figures) });
+        let received: HashMap<&str, u64> = earlier
+            .iter()
+            .flat_map(|earlier| &earlier.connections)
+            .map(|connection| (connection.session.as_str(), connection.received))
+            .collect();
+        sessions.extend(told.connections.iter().map(|connection| SessionRow {
+            session: connection.session.clone(),
+            client: connection.address.clone(),
+            server: server.clone(),
+            requests_per_second: rate(connection.received, received.get(connection.session.as_str()).copied()),
+            received: connection.received,
+            queued: connection.queued,
+            last: connection.last.clone(),
+            latency_avg_ms: connection.average_ms,
+            latency_max_ms: connection.most_ms,
+        }));
+    }
+    let busy = |row: &SessionRow| (row.requests_per_second.unwrap_or(0.0), row.received);
+    sessions.sort_by(|one, other| busy(other).partial_cmp(&busy(one)).unwrap_or(std::cmp::Ordering::Equal));
+    sessions.truncate(sessions_max);
+    View { time: Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string(), servers, sessions }
+}
+
+fn row(told: &Told, requests_per_second: Option<f64>) -> FigureRow {
+    let figures = told.figures.clone();
+    let [latency_min_ms, latency_avg_ms, latency_max_ms] = figures.latency_ms;
+    FigureRow {
+        version: figures.version,
+        mode: figures.mode,
+        connections: figures.connections,
+        requests_per_second,
+        received: figures.received,
+        sent: figures.sent,
+        outstanding: figures.outstanding,
+        latency_min_ms,
+        latency_avg_ms,
+        latency_max_ms,
+        nodes: figures.nodes,
+        watches: told.watches,
+        ephemerals: told.ephemerals,
+        zxid: figures.zxid,
+    }
+}
+
+fn print(out: &Output, view: &View) -> Result<(), Failure> {
+    if out.has_colours() {
+        out.bytes(b"\x1b[H\x1b[2J")?; // one picture over the other
+    }
+    let or_dash = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
+    let per_second = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| format!("{rate:.1}"));
+    out.line(&format!("{}  {}", view.time, listing::count(view.servers.len(), "server")))?;
+    let titles = format!(
+        "{:24} {:10} {:>6} {:>9} {:>11} {:>7} {:>18} {:>9} {:>8} {:>6} {}",
+        "SERVER",
+        "MODE",
+        "CONNS",
+        "REQ/S",
+        "RECEIVED",
+        "WAITING",
+        "MS MIN/AVG/MAX",
+        "NODES",
+        "WATCHES",
+        "EPHEM",
+        "ZXID"
+    );
+    out.line(&out.paint(Paint::Label, &titles))?;
+    for row in &view.servers {
+        let Some(figures) = &row.figures else {
+            let error = row.error.as_deref().unwrap_or_default();
+            out.line(&format!("{:24} {}", row.server, out.paint(Paint::Error, error)))?;
+            continue;
+        };
+        let latency = format!("{}/{:.2}/{}", figures.latency_min_ms, figures.latency_avg_ms, figures.latency_max_ms);
+        out.line(&format!(
+            "{:24} {:10} {:>6} {:>9} {:>11} {:>7} {:>18} {:>9} {:>8} {:>6} {}",
+            row.server,
+            figures.mode,
+            figures.connections,
+            per_second(figures.requests_per_second),
+            figures.received,
+            figures.outstanding,
+            latency,
+            figures.nodes,
+            or_dash(figures.watches),
+            or_dash(figures.ephemerals),
+            figures.zxid,
+        ))?;
+    }
+    if !view.sessions.is_empty() {
+        let titles = format!(
+            "{:20} {:24} {:>9} {:>11} {:>7} {:>12} {}",
+            "SESSION", "CLIENT", "REQ/S", "RECEIVED", "WAITING", "MS AVG/MAX", "LAST"
+        );
+        out.line(&format!("\n{}", out.paint(Paint::Label, &titles)))?;
+    }
+    for row in &view.sessions {
+        let latency = format!("{}/{}", row.latency_avg_ms, row.latency_max_ms);
+        out.line(&format!(
+            "{:20} {:24} {:>9} {:>11} {:>7} {:>12} {}",
+            row.session,
+            row.client,
+            per_second(row.requests_per_second),
+            row.received,
+            row.queued,
+            latency,
+            row.last,
+        ))?;
+    }
+    if out.has_colours() { Ok(()) } else { out.line("") }
+}

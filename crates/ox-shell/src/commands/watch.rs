@@ -1,0 +1,153 @@
+//! `watch`: changes as they happen.
+
+use super::{Command, JSON, OURS};
+use crate::failure::Failure;
+use crate::listing;
+use crate::options::{Args, Opt};
+use crate::output::Paint;
+use crate::shell::Shell;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use jiff::{Timestamp, Zoned};
+use ox_client::{Client, Event, EventKind, Node, WatchMode};
+use serde::Serialize;
+
+pub(super) const COMMAND: Command = Command {
+    name: "watch",
+    syntax: "[-r] [--data] [--count number] [--json] [path]",
+    help: "Print every change of a node, or of everything below it, as it happens, until Ctrl-C",
+    options: &[
+        Opt::switch("-r", "Everything below it, too"),
+        Opt::switch("--data", "With the new data"),
+        Opt::with("--count", "number", "End behind so many changes"),
+        JSON,
+    ],
+    run: |shell, args| Box::pin(run(shell, args)),
+    ..OURS
+};
+
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    event: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zxid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+}
+
+/// While this command prints events in its own way, the session does not print them.
+struct Quiet<'a> {
+    shell: &'a mut Shell,
+    printed: bool,
+}
+
+impl<'a> Quiet<'a> {
+    fn new(shell: &'a mut Shell) -> Self {
+        shell.catch_up();
+        let printed = shell.prints_events();
+        shell.set_prints_events(false);
+        Self { shell, printed }
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        self.shell.catch_up();
+        self.shell.set_prints_events(self.printed);
+    }
+}
+
+async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let path = listing::start(shell, args, 0)?;
+    let count_max = listing::number(args, "--count")?.unwrap_or(usize::MAX);
+    let json = shell.is_json(args);
+    let client = shell.server().await?;
+    let quiet = Quiet::new(shell);
+    let mode = if args.has("-r") { WatchMode::PersistentRecursive } else { WatchMode::Persistent };
+    let mut events = client.watch(&path, mode).await?;
+    if !json {
+        quiet.shell.out.say(&format!("Watching {path}"));
+    }
+    let mut count = 0;
+    while count < count_max {
+        let event = tokio::select! {
+            event = events.next() => event,
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        };
+        let Some(event) = event else { break };
+        let node = match args.has("--data") {
+            true => data_of(&client, &event).await?,
+            false => None,
+        };
+        print(quiet.shell, json, &event, node.as_ref())?;
+        quiet.shell.out.flush();
+        if event.kind == EventKind::SessionEnded {
+            return Err(Failure::told("KeeperErrorCode = Session expired"));
+        }
+        count += usize::from(!event.path.is_empty());
+    }
+    Ok(())
+}
+
+/// The data that an event tells of, if it is still there and may be read.
+async fn data_of(client: &Client, event: &Event) -> Result<Option<Node>, Failure> {
+    if !matches!(event.kind, EventKind::NodeCreated | EventKind::NodeDataChanged) {
+        return Ok(None);
+    }
+    match client.get(&event.path).await {
+        Ok(node) => Ok(Some(node)),
+        Err(error) if error.is_final() => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Result<(), Failure> {
+    let word = match event.kind {
+        EventKind::NodeCreated => "created",
+        EventKind::NodeDeleted => "deleted",
+        EventKind::NodeDataChanged => "changed",
+        EventKind::NodeChildrenChanged => "children",
+        EventKind::Missed => "missed",
+        EventKind::WatchRemoved => "removed",
+        _ => "ended",
+    };
+    if json {
+        let text = node.filter(|node| !node.is_null).map(|node| String::from_utf8(node.data.clone()));
+        let (data, base64) = match text {
+            Some(Ok(text)) => (Some(text), None),
+            Some(Err(error)) => (None, Some(BASE64_STANDARD.encode(error.as_bytes()))),
+            None => (None, None),
+        };
+        let zxid = event.zxid.map(|zxid| format!("{:#x}", zxid.0));
+        let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+        let path = Some(event.path.as_str()).filter(|path| !path.is_empty());
+        return listing::json_line(&shell.out, &Line { time, event: word, path, zxid, data, base64 });
+    }
+    let time = Zoned::now().strftime("%Y-%m-%d %H:%M:%S.%3f").to_string();
+    let rest = match event.kind {
+        EventKind::Missed => " changes may be missing here: the connection was lost, or there were too many".to_owned(),
+        EventKind::SessionEnded => " the session is over".to_owned(),
+        EventKind::WatchRemoved => " the watch was removed".to_owned(),
+        _ => format!(" {}", shell.out.paint(Paint::Name, &event.path)),
+    };
+    let data = match node {
+        Some(node) if node.is_null => " null".to_owned(),
+        Some(node) => format!(" {}", shown(&node.data)),
+        None => String::new(),
+    };
+    let time = shell.out.paint(Paint::Faint, &time);
+    shell.out.line(&format!("{time} {}{rest}{data}", shell.out.paint(Paint::Event, &format!("{word:8}"))))
+}
+
+/// Data on one line: quoted text, or base64.
+fn shown(data: &[u8]) -> String {
+    match std::str::from_utf8(data) {
+        Ok(text) => format!("{text:?}"),
+        Err(_) => format!("base64:{}", BASE64_STANDARD.encode(data)),
+    }
+}

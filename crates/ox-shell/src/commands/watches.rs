@@ -1,0 +1,44 @@
+//! `addWatch` and `removewatches`.
+
+use crate::failure::Failure;
+use crate::options::Args;
+use crate::shell::{Held, HeldWatch, Shell};
+use ox_client::{ErrorKind, WatchMode, WatcherType};
+
+pub(super) async fn add(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    match args.value("-m").map(str::to_ascii_uppercase).as_deref() {
+        None => (),
+        Some("PERSISTENT") => shell.watch_mode = WatchMode::Persistent,
+        Some("PERSISTENT_RECURSIVE") => shell.watch_mode = WatchMode::PersistentRecursive,
+        Some(_) => return Err(Failure::Usage),
+    }
+    let mode = shell.watch_mode;
+    let path = shell.path(args.required(0)?)?;
+    let watch = shell.server().await?.watch(&path, mode).await?;
+    shell.watches.push(Held { path, watch: HeldWatch::Stays(mode, watch) });
+    Ok(())
+}
+
+pub(super) async fn remove(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    let kind = match args.given(&["-c", "-d", "-p", "-r", "-a"]).next() {
+        Some("-c") => WatcherType::Children,
+        Some("-d") => WatcherType::Data,
+        Some("-p") => WatcherType::Persistent,
+        Some("-r") => WatcherType::PersistentRecursive,
+        _ => WatcherType::Any,
+    };
+    let path = shell.path(args.required(0)?)?;
+    let client = shell.server().await?;
+    match client.remove_watches(&path, kind).await {
+        Err(error) if args.has("-l") && *error.kind() == ErrorKind::ConnectionLoss => (), // the server's went with it
+        done => done?,
+    }
+    shell.catch_up();
+    let removed = shell.take_watches(&path, kind);
+    for name in ["ChildWatchRemoved", "DataWatchRemoved", "PersistentWatchRemoved"] {
+        if removed.iter().any(|held| held.removal() == name) {
+            shell.watch_removed(name, &path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The command line: `[options] [command words...]`, as `zkCli.sh` takes it.
+//!
+//! Options are looked for until the first word that is none; that is the command, and everything behind it belongs to it. Compat:
+//! an unknown option with one dash is ignored. One with two dashes is ours, and must be known.
+
+use crate::failure;
+use std::time::Duration;
+
+/// What the program was started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// `host:port,host:port/chroot`.
+    pub server: String,
+    /// Of the session, and how long to wait for it.
+    pub timeout: Duration,
+    /// Whether a server without the others will do.
+    pub read_only: bool,
+    /// Whether to wait for the connection before anything else.
+    pub waits: bool,
+    /// Listings as JSON.
+    pub json: bool,
+    /// Whether questions are answered with yes before they are asked.
+    pub yes: bool,
+    /// One command to run, or none.
+    pub command: Vec<String>,
+    /// What the user should know about the options.
+    pub notes: Vec<String>,
+}
+
+/// Why the program does not start: a text, and what it exits with.
+pub type Refused = (String, u8);
+
+/// What parsing leads to.
+pub type Start = Result<Invocation, Refused>;
+
+impl Default for Invocation {
+    fn default() -> Self {
+        Self {
+            server: "localhost:2181".to_owned(),
+            timeout: Duration::from_secs(30),
+            read_only: false,
+            waits: false,
+            json: false,
+            yes: false,
+            command: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Invocation {
+    /// Reads the words behind the name of the program.
+    pub fn parse(words: impl IntoIterator<Item = String>) -> Start {
+        let mut this = Self::default();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            if !word.starts_with('-') {
+                this.command.push(word);
+                this.command.extend(words.by_ref());
+                break;
+            }
+            // Ours may be written with two dashes and a sign, too: `--server=host`.
+            let (name, attached) = match word.split_once('=') {
+                Some((name, value)) if name.starts_with("--") => (name.to_owned(), Some(value.to_owned())),
+                _ => (word.clone(), None),
+            };
+            match name.as_str() {
+                "-server" | "--server" | "-timeout" | "--timeout" | "-client-configuration" => {
+                    match attached.or_else(|| words.next()) {
+                        Some(value) => this.set(&name, &value)?,
+                        None => {
+                            this.notes.push(format!("Error: no argument found for option {word}"));
+                            break;
+                        }
+                    }
+                }
+                "-r" | "--read-only" => this.read_only = true,
+                "-waitforconnection" | "--wait" => this.waits = true,
+                "--json" => this.json = true,
+                "--yes" | "-y" => this.yes = true,
+                _ if word.starts_with("--") => {
+                    return Err((format!("unknown option {word}; see oxkeeper cli --help"), 2));
+                }
+                _ => (),
+            }
+        }
+        Ok(this)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Refused> {
+        match name.trim_start_matches('-') {
+            "server" => self.server = value.to_owned(),
+            "timeout" => match value.parse::<i32>() {
+                Ok(ms) => self.timeout = Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1)),
+                Err(_) => {
+                    return Err((format!("-timeout must be a number of milliseconds, not `{value}`"), failure::FAILED));
+                }
+            },
+            _ => check_configuration(value)?,
+        }
+        Ok(())
+    }
+}
+
+/// Compat: a file that is not there ends the program with 2. What it is for, TLS and SASL, this client does not have yet.
+fn check_configuration(file: &str) -> Result<(), Refused> {
+    let Ok(text) = std::fs::read_to_string(file) else {
+        return Err((format!("Error while processing {file}: {file} file is missing"), 2));
+    };
+    let is_secure = text.lines().any(|line| {
+        let line: String = line.split_whitespace().collect();
+        line == "zookeeper.client.secure=true"
+    });
+    match is_secure {
+        true => Err((format!("{file} asks for TLS, which this shell cannot do yet"), 2)),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Start {
+        Invocation::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn options_then_a_command() {
+        let expected = Invocation {
+            server: "a:1,b:2/x".to_owned(),
+            timeout: Duration::from_millis(3000),
+            read_only: true,
+            waits: true,
+            command: vec!["ls".to_owned(), "-R".to_owned(), "/".to_owned()],
+            ..Invocation::default()
+        };
+        assert_eq!(parse("-server a:1,b:2/x -timeout 3000 -r -waitforconnection ls -R /"), Ok(expected.clone()));
+        assert_eq!(parse("--server=a:1,b:2/x -foo --timeout 3000 --read-only --wait ls -R /"), Ok(expected));
+        assert_eq!(parse(""), Ok(Invocation::default()));
+    }
+
+    #[test]
+    fn what_is_wrong() {
+        let notes = vec!["Error: no argument found for option -server".to_owned()];
+        assert_eq!(parse("-server"), Ok(Invocation { notes, ..Invocation::default() }));
+        assert_eq!(parse("-timeout abc").unwrap_err().1, 1);
+        assert_eq!(parse("--jsn ls /").unwrap_err().1, 2);
+        assert_eq!(parse("-client-configuration /nonexistent.properties ls /").unwrap_err().1, 2);
+    }
+}

@@ -1,0 +1,85 @@
+//! The shell for people and scripts: every command of `zkCli`, and what people miss there.
+//!
+//! Scripts that were written for `zkCli.sh` must go on working, so what they can see stays the same: lines, streams and exit
+//! codes. What is new shows on a terminal or where it is asked for.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`invocation`] | the command line of the program |
+//! | [`commands`] | the table of commands: names, syntax, options, help; everything about a command derives from it |
+//! | `commands/` | one small file per command or family |
+//! | [`shell`], [`history`] | the state that commands share, and how a line is run; what was typed |
+//! | [`words`], [`options`] | a line into words, words into options and operands |
+//! | [`paths`], [`subtree`] | what a user types into the path of a node; everything below one |
+//! | [`output`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; metadata, access control lists, quotas |
+//! | [`events`] | lines about watches and the connection |
+//! | [`failure`] | what goes wrong, its text and its exit code |
+//! | `walk`, `compare`, `graft`, `pipeline` | whole subtrees: seen, compared, written, with many requests on their way |
+//! | `listing`, `pattern`, `progress`, `record` | what commands over subtrees share; nodes as JSON |
+//! | `four_letters` | what servers tell without a session |
+//! | [`script`] | one command, or commands from standard input |
+//! | `repl`, `completion`, `past`, `question` | somebody at a terminal: line editor, Tab, history that stays, questions |
+//!
+//! A new command is a file in `commands/`, a row in the table, and a test.
+
+pub mod acl_text;
+pub mod commands;
+mod compare;
+mod completion;
+pub mod docs;
+pub mod events;
+pub mod failure;
+mod four_letters;
+mod graft;
+pub mod history;
+pub mod invocation;
+mod listing;
+pub mod options;
+pub mod output;
+mod past;
+pub mod paths;
+mod pattern;
+mod pipeline;
+mod progress;
+mod question;
+pub mod quota_text;
+mod record;
+mod repl;
+pub mod script;
+pub mod shell;
+pub mod stat_text;
+pub mod subtree;
+mod walk;
+pub mod words;
+
+pub use invocation::{Invocation, Start};
+
+use output::Output;
+use std::io::{BufReader, IsTerminal};
+
+/// Runs the shell with the words behind its name, and gives what the program exits with.
+pub fn main(words: impl IntoIterator<Item = String>) -> u8 {
+    let out = Output::standard();
+    let invocation = match Invocation::parse(words) {
+        Ok(invocation) => invocation,
+        Err((text, status)) => {
+            out.complain(&text);
+            return status;
+        }
+    };
+    // Events come while the user edits a line, so the session has a thread of its own.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    match runtime {
+        Ok(runtime) if invocation.command.is_empty() && is_terminal() => repl::run(&runtime, invocation, out),
+        Ok(runtime) => runtime.block_on(script::run(invocation, out, BufReader::new(std::io::stdin()))),
+        Err(error) => {
+            out.complain(&format!("cannot start: {error}"));
+            failure::FAILED
+        }
+    }
+}
+
+/// Whether somebody types and reads.
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}

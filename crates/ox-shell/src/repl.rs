@@ -1,0 +1,138 @@
+//! At a terminal: a line editor with completion, hints and a history that stays.
+//!
+//! The editor blocks the main thread while the session lives on a thread of the runtime, so that events are printed above the
+//! line that is being typed. Commands run on the main thread; Ctrl-C drops the command, never the shell.
+
+use crate::completion::{Knowledge, ShellCompleter};
+use crate::failure::{self, Failure};
+use crate::invocation::Invocation;
+use crate::output::Output;
+use crate::past::Past;
+use crate::script;
+use crate::shell::{Place, Shell};
+use reedline::{
+    ColumnarMenu, DefaultHinter, Emacs, ExternalPrinter, KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode,
+    PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
+};
+use std::borrow::Cow;
+use std::sync::mpsc::SyncSender;
+use tokio::runtime::Runtime;
+
+/// Events that wait for the editor to show them.
+const EVENTS_MAX: usize = 1024;
+
+/// Runs a shell for somebody, and gives what it exits with.
+pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 {
+    let mut shell = Shell::new(invocation, Place::Terminal, out);
+    let begun = runtime.block_on(async {
+        script::begin(&mut shell).await?;
+        tokio::select! {
+            _ = shell.await_connection() => (),
+            _ = tokio::signal::ctrl_c() => (),
+        }
+        Ok::<(), u8>(())
+    });
+    if let Err(status) = begun {
+        return status;
+    }
+    shell.say("`help` lists the commands, Tab completes, Ctrl-R searches what was typed before, Ctrl-D ends.");
+    let knowledge = Knowledge::default();
+    let printer = ExternalPrinter::new(EVENTS_MAX);
+    let events = printer.sender();
+    let completer = ShellCompleter { knowledge: knowledge.clone(), runtime: runtime.handle().clone() };
+    let mut editor = editor(&shell, printer, completer);
+    while !shell.is_done {
+        knowledge.learn(shell.client().ok(), shell.directory());
+        match read(&mut editor, &shell, &events) {
+            Ok(Signal::Success(line)) => runtime.block_on(run_line(&mut shell, &line)),
+            Ok(Signal::CtrlD) => break,
+            Ok(_) => (),
+            Err(error) => {
+                shell.out.complain(&format!("the terminal cannot be used: {error}"));
+                return failure::FAILED;
+            }
+        }
+    }
+    shell.set_prints_events(false);
+    runtime.block_on(shell.close());
+    shell.status()
+}
+
+fn editor(shell: &Shell, printer: ExternalPrinter<String>, completer: ShellCompleter) -> Reedline {
+    let mut keys = default_emacs_keybindings();
+    let complete =
+        ReedlineEvent::UntilFound(vec![ReedlineEvent::Menu("completion".to_owned()), ReedlineEvent::MenuNext]);
+    keys.add_binding(KeyModifiers::NONE, KeyCode::Tab, complete);
+    keys.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, ReedlineEvent::MenuPrevious);
+    let menu = ColumnarMenu::default().with_name("completion");
+    let mut editor = Reedline::create()
+        .with_external_printer(printer)
+        .with_completer(Box::new(completer))
+        .with_quick_completions(true)
+        .with_partial_completions(true)
+        .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
+        .with_edit_mode(Box::new(Emacs::new(keys)))
+        .with_ansi_colors(shell.out.has_colours());
+    if shell.out.has_colours() {
+        editor = editor.with_hinter(Box::new(DefaultHinter::default()));
+    }
+    match Past::open() {
+        Some(past) => editor.with_history(Box::new(past)),
+        None => editor,
+    }
+}
+
+/// Reads a line. Events go through the editor meanwhile.
+fn read(editor: &mut Reedline, shell: &Shell, events: &SyncSender<String>) -> std::io::Result<Signal> {
+    let prompt = ShellPrompt(prompt(shell));
+    let events = events.clone();
+    shell.out.set_editor(Some(Box::new(move |text| drop(events.try_send(text))))); // too many for anybody to read
+    let signal = editor.read_line(&prompt);
+    shell.out.set_editor(None);
+    signal
+}
+
+async fn run_line(shell: &mut Shell, line: &str) {
+    let interrupted = tokio::select! {
+        _ = shell.run_line(line) => false, // what went wrong is told
+        _ = tokio::signal::ctrl_c() => true,
+    };
+    if interrupted {
+        shell.out.flush();
+        shell.out.complain(&Failure::Interrupted.to_string());
+        shell.set_status(Failure::Interrupted.status());
+    }
+}
+
+/// Compat: what programs that drive a shell wait for.
+fn prompt(shell: &Shell) -> String {
+    let directory = match shell.directory() {
+        "/" => String::new(),
+        directory => format!("{directory} "),
+    };
+    format!("[zk: {}({}) {directory}{}] ", shell.invocation.server, shell.state(), shell.history.next())
+}
+
+struct ShellPrompt(String);
+
+impl Prompt for ShellPrompt {
+    fn render_prompt_left(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.0)
+    }
+
+    fn render_prompt_right(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn render_prompt_indicator(&self, _: PromptEditMode) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
+        Cow::Borrowed("... ")
+    }
+
+    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
+        Cow::Owned(format!("(search: {}) ", search.term))
+    }
+}

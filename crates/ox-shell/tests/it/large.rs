@@ -1,0 +1,50 @@
+//! Five thousand nodes.
+
+use crate::desk::Desk;
+use ox_client::CreateMode;
+use tokio::task::JoinSet;
+
+const PARENTS: usize = 50;
+const CHILDREN: usize = 99;
+const NODES: usize = 1 + PARENTS * (1 + CHILDREN);
+
+async fn plant(desk: &Desk) {
+    desk.plant("/large").await;
+    let mut planted = JoinSet::new();
+    for parent in 0..PARENTS {
+        let client = desk.other.clone();
+        planted.spawn(async move {
+            let path = format!("/large/p{parent:02}");
+            client.create(&path, "", CreateMode::Persistent).await.unwrap();
+            for child in 0..CHILDREN {
+                client.create(&format!("{path}/c{child:02}"), "0123456789", CreateMode::Persistent).await.unwrap();
+            }
+        });
+    }
+    planted.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_command_sees_every_node_in_order() {
+    let mut desk = Desk::new().await;
+    plant(&desk).await;
+    let found = desk.run("find /large").await;
+    let lines = found.lines();
+    assert_eq!(lines.len(), NODES);
+    // Parents before children, siblings by name.
+    let parts = |path: &&str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
+    assert!(lines.iter().map(parts).is_sorted());
+    assert_eq!(desk.run("tree /large").await.lines().len(), NODES);
+    assert_eq!(desk.run("grep -l 5 /large").await.lines().len(), PARENTS * CHILDREN);
+    let bytes = PARENTS * CHILDREN * 10;
+    let sum = format!("{{\"path\":\"/large\",\"bytes\":{bytes},\"nodes\":{NODES}}}");
+    assert_eq!(desk.run("du -s --json /large").await.lines(), [sum]);
+    assert_eq!(desk.run("export /large").await.lines().len(), 1 + NODES);
+    let copied = desk.run("cp /large /copy").await;
+    assert_eq!(copied.err, format!("Copied /large to /copy: {NODES} nodes created\n"));
+    assert_eq!(desk.run("diff --acl /large /copy").await.lines(), [""; 0]);
+    let moved = desk.run("mv /copy /moved").await;
+    assert_eq!(moved.err, format!("Moved /copy to /moved: {NODES} nodes\n"));
+    assert_eq!(desk.run("diff /large /moved").await.lines(), [""; 0]);
+    assert!(desk.other.exists("/copy").await.unwrap().is_none());
+}

@@ -1,0 +1,259 @@
+//! The shell in a real terminal: a pseudo terminal with the program on one side and the test on the other.
+
+use ox_server::{Ephemeral, Server};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// A test that waits that long has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A program in a terminal.
+struct Terminal {
+    child: Child,
+    keys: File,
+    output: Receiver<String>,
+    /// What was shown and not yet waited for, without what moves the cursor.
+    shown: String,
+}
+
+impl Terminal {
+    /// Starts a shell and waits for its first prompt.
+    fn start(server: &Ephemeral, history: &Path) -> Self {
+        let mut terminal = Self::launch(&server.address().to_string(), history);
+        terminal.wait_for("(CONNECTED) 0] ");
+        terminal
+    }
+
+    fn launch(server: &str, history: &Path) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        tcsetwinsize(&master, Winsize { ws_row: 40, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let side = || OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_ox-shell"))
+            .args(["-server", server])
+            .env("OXKEEPER_HISTORY", history)
+            .env("TERM", "xterm")
+            .env_remove("NO_COLOR")
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .unwrap();
+        let (sender, output) = channel();
+        let keys = File::from(master);
+        let (mut reader, mut answers) = (keys.try_clone().unwrap(), keys.try_clone().unwrap());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                // The line editor asks where the cursor is.
+                for _ in text.matches("\x1b[6n") {
+                    let _ = answers.write_all(b"\x1b[1;1R");
+                }
+                if sender.send(text).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, keys, output, shown: String::new() }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until a text is shown; what was before it is forgotten.
+    fn wait_for(&mut self, text: &str) {
+        loop {
+            let plain = without_escapes(&self.shown);
+            if let Some(at) = plain.find(text) {
+                self.shown = plain[at + text.len()..].to_owned();
+                return;
+            }
+            match self.output.recv_timeout(PATIENCE) {
+                Ok(more) => self.shown.push_str(&more),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("no `{text}` in:\n{plain}")
+                }
+            }
+        }
+    }
+
+    /// Runs a line, waits for a text and for the next prompt.
+    fn run(&mut self, line: &str, shown: &str, prompt: usize) {
+        self.press(&format!("{line}\r"));
+        self.wait_for(shown);
+        self.wait_for(&format!(" {prompt}] "));
+    }
+
+    fn exit_code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Text without colours and movements of the cursor. What is not whole yet stays.
+fn without_escapes(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('\x1b') {
+        plain.push_str(before);
+        let Some(sequence) = behind.strip_prefix('[') else {
+            rest = behind.get(1..).unwrap_or_default();
+            continue;
+        };
+        match sequence.find(|letter: char| letter.is_ascii_alphabetic()) {
+            Some(end) => rest = &sequence[end + 1..],
+            None => return plain + "\x1b" + behind,
+        }
+    }
+    plain + rest
+}
+
+fn history() -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("history");
+    (dir, file)
+}
+
+#[test]
+fn lines_are_run_and_ctrl_d_ends() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("ls /", "[zookeeper]", 1);
+    terminal.run("get /missing", "Node does not exist: /missing", 2);
+    terminal.press("\x04");
+    assert_eq!(terminal.exit_code(), Some(1), "the status of the last command");
+}
+
+#[test]
+fn tab_completes_commands_and_nodes() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("create /alpha one", "Created /alpha", 1);
+    terminal.run("create /alpha/beta two", "Created /alpha/beta", 2);
+    terminal.press("getAll\t");
+    terminal.wait_for("getAllChildrenNumber");
+    terminal.run(" /", "5", 3);
+    terminal.press("get /al\t");
+    terminal.wait_for("get /alpha");
+    terminal.press("/b\t");
+    terminal.wait_for("get /alpha/beta");
+    terminal.run("", "two", 4);
+    terminal.run("cd /alpha", "(CONNECTED) /alpha", 5);
+    terminal.press("get be\t");
+    terminal.wait_for("get beta");
+    terminal.run("", "two", 6);
+}
+
+#[test]
+fn history_outlives_the_shell_but_passwords_do_not() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("create /h 1", "Created /h", 1);
+    terminal.run("addauth digest bob:secret", "", 2);
+    terminal.press("quit\r");
+    assert_eq!(terminal.exit_code(), Some(0));
+    let kept = std::fs::read_to_string(&history).unwrap();
+    assert_eq!(kept.lines().collect::<Vec<_>>(), ["create /h 1", "quit"]);
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.press("\x1b[A"); // the last line
+    terminal.wait_for("quit");
+    terminal.press("\x1b[A");
+    terminal.wait_for("create /h 1");
+    terminal.run("", "Node already exists: /h", 1);
+    terminal.press("\x12cre"); // search
+    terminal.wait_for("(search: cre) create /h 1");
+    terminal.press("\r");
+    terminal.run("", "Node already exists: /h", 2);
+}
+
+#[test]
+fn ctrl_c_stops_a_line_or_a_command_but_not_the_shell() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap(); // takes connections and never answers
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.press("delete /zoo");
+    terminal.wait_for("delete /zoo");
+    terminal.press("\x03");
+    terminal.wait_for(" 0] ");
+    terminal.press(&format!("connect {}\r", silent.local_addr().unwrap()));
+    terminal.wait_for("state:Closed"); // the old session is over, the new one hangs
+    let pid = Pid::from_child(&terminal.child);
+    kill_process(pid, Signal::INT).unwrap();
+    terminal.wait_for("Interrupted");
+    terminal.wait_for("(CONNECTING) 1] ");
+    terminal.run(&format!("connect {}", server.address()), "SyncConnected", 2);
+    terminal.run("ls /", "[zookeeper]", 3);
+}
+
+#[test]
+fn deleteall_asks_first() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("create /a", "Created /a", 1);
+    terminal.run("create /a/b", "Created /a/b", 2);
+    terminal.press("deleteall /a\r");
+    terminal.wait_for("Delete /a and the node below it? [y/N] ");
+    terminal.run("n", "Not done.", 3);
+    terminal.run("ls /", "[a, zookeeper]", 4);
+    terminal.press("deleteall /a\r");
+    terminal.wait_for("[y/N] ");
+    terminal.press("\x03");
+    terminal.wait_for("Not done.");
+    terminal.wait_for(" 5] ");
+    terminal.press("setAcl -R /a world:anyone:r\r");
+    terminal.wait_for("Change who may use /a and the node below it? [y/N] ");
+    terminal.run("", "Not done.", 6);
+    terminal.press("deleteall /a\r");
+    terminal.wait_for("[y/N] ");
+    terminal.run("y", "", 7);
+    terminal.run("ls /", "[zookeeper]", 8);
+    terminal.run("create /a", "Created /a", 9);
+    terminal.run("deleteall --yes /a", "", 10);
+    terminal.run("ls /", "[zookeeper]", 11);
+}
+
+#[test]
+fn events_are_shown_while_a_line_is_typed() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("create /a 1", "Created /a", 1);
+    terminal.run("get -w /a", "1", 2);
+    terminal.press("ls ");
+    let mut other = crate::capture::Session::with(&server);
+    other.ok("set /a 2");
+    terminal.wait_for("NodeDataChanged path:/a");
+    terminal.run("/", "[a, zookeeper]", 3);
+}
+
+#[test]
+fn an_unknown_command_gets_a_hint() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("getacl /", "did you mean getAcl", 1);
+    terminal.run("frobnicate", "`help` lists the commands", 2);
+}

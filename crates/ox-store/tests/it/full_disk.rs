@@ -1,0 +1,107 @@
+//! A member whose disk runs full (P63): nothing that was there is harmed, epochs can still be noted, and with space it
+//! goes on where it was.
+
+use crate::life::{Life, txns};
+use crate::sim::names;
+use ox_store::disk::{Disk, Keep};
+use ox_store::{Error, OpenedMember};
+use std::path::Path;
+
+const PLENTY: u64 = 1 << 40;
+
+/// A member that follows the leader of epoch 1, with some transactions.
+fn following(log_dir: Option<&str>) -> (Life, OpenedMember) {
+    let mut life = Life::new();
+    (life.options.reserve_bytes, life.options.log.preallocate_bytes) = (4_000, 0);
+    life.options.log_dir = log_dir.map(Into::into);
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 1).unwrap();
+    life.take_over(&mut opened, 1).unwrap();
+    life.append(&mut opened, &[txns(1, 1..=9, 0)]).unwrap();
+    (life, opened)
+}
+
+/// Takes all space but so much.
+fn leave(life: &Life, bytes: u64) {
+    let used = PLENTY - life.disk.space(Path::new("/")).unwrap().free_bytes;
+    life.disk.set_capacity(used + bytes);
+}
+
+/// Appends until nothing more fits.
+fn use_up(life: &mut Life, opened: &mut OpenedMember) -> Error {
+    for counter in 10.. {
+        if let Err(error) = life.append(opened, &[txns(1, counter..=counter, 0)]) {
+            return error;
+        }
+    }
+    unreachable!("the disk has an end");
+}
+
+/// Guard: the log does not get what is set aside for epochs.
+#[test]
+fn p63_epochs_are_noted_when_the_log_has_taken_everything_else() {
+    for log_dir in [None, Some("/logs")] {
+        let (mut life, mut opened) = following(log_dir);
+        leave(&life, 0);
+        for counter in 10.. {
+            if opened.store.space().unwrap().last_bytes < 600 {
+                break;
+            }
+            life.append(&mut opened, &[txns(1, counter..=counter, 0)]).unwrap();
+        }
+        assert_eq!(
+            life.disk.list(opened.store.dirs().logs.as_path()).unwrap().iter().find(|name| *name == "oxk.reserve"),
+            None
+        );
+        leave(&life, 0);
+        for epoch in 2..20 {
+            life.accept(&mut opened, epoch).unwrap();
+            life.take_over(&mut opened, epoch).unwrap();
+        }
+        drop(opened);
+        life.disk.set_capacity(PLENTY);
+        life.check_after(Keep::Nothing, "epochs on a full disk");
+    }
+}
+
+/// Guard: what does not fit is an error that ends the log; what was acknowledged is there when space returns.
+#[test]
+fn p63_a_member_goes_on_when_there_is_space_again() {
+    for bytes in [0, 1, 100, 700] {
+        let (mut life, mut opened) = following(None);
+        leave(&life, bytes);
+        let error = use_up(&mut life, &mut opened);
+        assert!(error.is_full(), "{error}");
+        assert!(matches!(opened.log.sync(), Err(Error::LogFailed)));
+        assert!(matches!(opened.log.set_accepted(2), Err(Error::LogFailed)), "nor epochs");
+        drop(opened);
+        life.disk.restart_process();
+        assert!(!ox_store::has_room(&life.disk, &life.options).unwrap());
+        life.disk.set_capacity(PLENTY);
+        assert!(ox_store::has_room(&life.disk, &life.options).unwrap());
+        life.check_start(&format!("with {bytes} bytes left"));
+    }
+}
+
+/// Guard: a leader's state that does not fit leaves everything as it was, and nothing behind.
+#[test]
+fn p63_a_state_that_does_not_fit_is_installed_when_there_is_space_again() {
+    let (mut life, mut opened) = following(None);
+    life.accept(&mut opened, 2).unwrap();
+    let theirs = [txns(1, 1..=6, 0), txns(2, 1..=200, 0)].concat();
+    leave(&life, 500);
+    let before = names(&life.disk, "");
+    let error = life.install(&mut opened, theirs.clone()).unwrap_err();
+    assert!(error.is_full(), "{error}");
+    assert_eq!(names(&life.disk, ""), before);
+    drop(opened);
+    life.disk.restart_process();
+    // A start on the full disk changes nothing either.
+    life.check_after(Keep::Everything, "the old history");
+    life.disk.set_capacity(PLENTY);
+    let mut opened = life.open().unwrap();
+    life.install(&mut opened, theirs).unwrap();
+    life.take_over(&mut opened, 2).unwrap();
+    drop(opened);
+    life.check_after(Keep::Nothing, "the new history");
+}

@@ -1,0 +1,302 @@
+//! `oxkeeper check-config`: what each line of a configuration means here, and whether a server would start with it.
+//!
+//! `ox_config` judges, as it does when a server starts; only the directories are looked at here.
+
+use super::output::{BAD, GOOD, conclude};
+use super::server::{OUTSIDE, system_properties};
+use anyhow::Result;
+use clap::builder::ArgAction;
+use ox_config::{
+    Cause, Config, ConfigError, Effect, Explained, FourLetterWords, Item, Level, Notice, Place, Start, explain,
+};
+use ox_proto::ensemble::Role;
+use ox_store::names::{Dirs, VERSION_DIR};
+use rustix::fs::{Access, access};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Takes what oxkeeper server takes, and SERVER_JVMFLAGS and JVMFLAGS. Ends with 0 if the server would start, 1 if not.
+Ports that are in use and damaged data are not looked at: see oxkeeper log check.")]
+pub(crate) struct Args {
+    /// zoo.cfg, or `port datadir [ticktime] [maxcnxns]`
+    #[arg(value_name = "zoo.cfg")]
+    config: Vec<String>,
+    /// A system property of ZooKeeper, e.g. -Dzookeeper.extendedTypesEnabled=true
+    #[arg(short = 'D', value_name = "name=value", action = ArgAction::Append)]
+    define: Vec<String>,
+    /// Only what is wrong or odd, and the whole
+    #[arg(short, long)]
+    quiet: bool,
+    /// One JSON object instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// Explains.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    conclude(|out| {
+        let system = system_properties(&args.define);
+        let explained = match Start::from_args(&args.config) {
+            Ok(start) => explain(&start, &system, &OUTSIDE),
+            Err(error) => Explained { items: Vec::new(), remarks: Vec::new(), outcome: Err(error) },
+        };
+        let refusal = match &explained.outcome {
+            Ok(config) => directories(config).into_iter().find_map(|(_, state)| state.err()),
+            Err(error) => Some(error.to_string()),
+        };
+        if args.json {
+            writeln!(out, "{}", in_json(&explained, refusal.as_deref()))?;
+        } else {
+            tell(&explained, refusal.as_deref(), args.quiet, out)?;
+        }
+        Ok(if refusal.is_none() { GOOD } else { BAD })
+    })
+}
+
+fn tell(explained: &Explained, refusal: Option<&str>, quiet: bool, out: &mut dyn Write) -> Result<()> {
+    let (mut file, mut told) = (None, BTreeSet::new());
+    for item in &explained.items {
+        let is_dull = item.effect == Effect::Honoured && item.remarks.iter().all(|remark| remark.level == Level::Info);
+        if quiet && is_dull {
+            continue;
+        }
+        let heading = match &item.place {
+            Place::File { name, .. } => name.as_str(),
+            Place::Argument(_) => "command line",
+            Place::Property(_) => "properties and flags",
+        };
+        if file.replace(heading) != Some(heading) {
+            writeln!(out, "{heading}")?;
+        }
+        let is_new = item.key.is_none_or(|key| told.insert(key.name));
+        tell_item(item, is_new, out)?;
+    }
+    if !explained.items.is_empty() {
+        writeln!(out)?;
+    }
+    tell_whole(explained, out)?;
+    match refusal {
+        None => writeln!(out, "The server would start.")?,
+        Some(why) => {
+            writeln!(out, "The server would not start: {why}")?;
+            if let Some(path) = missing_my_id(explained) {
+                writeln!(out, "hint: write the number of this server into it, the N of its server.N: echo N > {path}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn missing_my_id(explained: &Explained) -> Option<&str> {
+    match &explained.outcome {
+        Err(ConfigError { cause: Cause::MyIdMissing(path), .. }) => Some(path),
+        _ => None,
+    }
+}
+
+/// With the meaning of its key, unless that was told for a line before.
+fn tell_item(item: &Item, with_meaning: bool, out: &mut dyn Write) -> Result<()> {
+    let line = item.place.line().map(|line| line.to_string()).unwrap_or_default();
+    writeln!(out, "  {:<10} {line:>4}  {}", item.effect.word(), given(item))?;
+    let mut texts = Vec::new();
+    if let Some(key) = item.key.filter(|_| with_meaning) {
+        let default = match (key.default, key.unit) {
+            ("", _) => "no default".to_owned(),
+            (default, "") => format!("default {default}"),
+            (default, unit) => format!("default {default} {unit}"),
+        };
+        texts.push(format!("{} ({default})", key.doc.trim()));
+    }
+    texts.extend(consequence(&item.effect));
+    // What the verdict says already is not said twice.
+    let is_said = |text: &str| matches!(item.effect, Effect::NotBuilt(feature) if text.starts_with(feature));
+    let loud = item.remarks.iter().filter(|remark| Level::Info < remark.level && !is_said(&remark.text));
+    texts.extend(loud.map(|remark| remark.text.clone()));
+    for text in texts {
+        writeln!(out, "                   {text}")?;
+    }
+    Ok(())
+}
+
+fn given(item: &Item) -> String {
+    let value = item.text.as_deref().unwrap_or("(not shown)");
+    match &item.place {
+        Place::Property(_) if item.name.starts_with('-') => item.name.clone(),
+        Place::Property(_) => format!("-D{}={value}", item.name),
+        Place::File { .. } | Place::Argument(_) => format!("{}={value}", item.name),
+    }
+}
+
+fn consequence(effect: &Effect) -> Option<String> {
+    Some(match effect {
+        Effect::Honoured | Effect::Ineffective | Effect::Unknown => return None, // a remark tells why
+        Effect::NothingToSet => "Accepted; there is nothing to set here.".to_owned(),
+        Effect::EnsembleOnly => {
+            "Accepted; it means something in an ensemble only, and this is a single server.".to_owned()
+        }
+        Effect::JavaOnly => "For a Java virtual machine only.".to_owned(),
+        Effect::ClientOnly => "Clients read this, servers do not.".to_owned(),
+        Effect::NotBuilt(feature) => format!("{feature} is not built yet; the server starts without."),
+        Effect::Overridden(place) => {
+            let place = place.to_string();
+            format!("Has no effect, because another one counts: {}", place.trim_end_matches([':', ' ']))
+        }
+        Effect::Wrong(cause) => cause.to_string(),
+    })
+}
+
+fn tell_whole(explained: &Explained, out: &mut dyn Write) -> Result<()> {
+    if let Ok(config) = &explained.outcome {
+        for (name, text) in facts(config) {
+            writeln!(out, "  {name:<10} {text}")?;
+        }
+        for (name, state) in directories(config) {
+            writeln!(out, "  {name:<10} {}", state.unwrap_or_else(|why| why))?;
+        }
+    }
+    for Notice { level, text, .. } in explained.remarks.iter().filter(|remark| Level::Info < remark.level) {
+        let word = if *level == Level::Error { "error" } else { "warning" };
+        writeln!(out, "  {word:<10} {text}")?;
+    }
+    Ok(())
+}
+
+/// What follows from the whole.
+fn facts(config: &Config) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    match &config.member {
+        None => facts.push(("role", "a standalone server".to_owned())),
+        Some(member) => {
+            let members = member.ensemble.members();
+            let voters = members.values().filter(|member| member.role == Role::Participant).count();
+            let role = if member.role() == Role::Participant { "votes" } else { "observes" };
+            let spare = voters.saturating_sub(1) / 2;
+            let text = format!(
+                "server {} of an ensemble of {} ({voters} vote); it {role}; {spare} voters may fail",
+                member.server.0,
+                members.len()
+            );
+            facts.push(("role", text));
+            if let Some(own) = members.get(&member.server) {
+                facts.push(("member", own.to_string()));
+            }
+            let files = if member.files.has_own { "in a dynamic configuration file" } else { "in this file" };
+            facts.push(("members", format!("{files}, version {:x}", member.ensemble.version())));
+        }
+    }
+    facts.push((
+        "clients",
+        match config.client_port {
+            None => "no client port".to_owned(),
+            Some(port) => match config.client_address {
+                Some(address) => std::net::SocketAddr::new(address, port).to_string(),
+                None => format!("port {port} on every interface"),
+            },
+        },
+    ));
+    let (min, max) = (config.min_session_timeout_ms, config.max_session_timeout_ms);
+    facts.push(("sessions", format!("time out after {min} to {max} ms")));
+    facts.push((
+        "words",
+        match &config.four_letter_words {
+            FourLetterWords::All => "every four-letter word is answered".to_owned(),
+            FourLetterWords::Only(words) => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                format!("four-letter words answered: {}", words.join(", "))
+            }
+        },
+    ));
+    let purge = match config.autopurge.interval_ms {
+        None => "never: old snapshots and logs stay until something removes them".to_owned(),
+        Some(ms) => format!("every {} h, {} snapshots stay", ms / 3_600_000, config.autopurge.snap_retain_count),
+    };
+    facts.push(("purge", purge));
+    facts
+}
+
+/// What is to be said of the directories; an error where the server would not start with one.
+fn directories(config: &Config) -> Vec<(&'static str, Result<String, String>)> {
+    let create = config.storage.datadir_autocreate;
+    let mut found = vec![("dataDir", directory(&config.data_dir, create))];
+    if config.data_log_dir != config.data_dir {
+        found.push(("dataLogDir", directory(&config.data_log_dir, create)));
+    }
+    found
+}
+
+fn directory(dir: &Path, create: bool) -> Result<String, String> {
+    let path = dir.join(VERSION_DIR);
+    let shown = dir.display();
+    let Some(nearest) = path.ancestors().map(or_here).find(|ancestor| ancestor.exists()) else {
+        return Err(format!("{shown} cannot be found"));
+    };
+    if !nearest.is_dir() {
+        return Err(format!("{shown} cannot be used: {} is no directory", nearest.display()));
+    }
+    if nearest != path && !create {
+        return Err(format!("{} does not exist, and zookeeper.datadir.autocreate is false", path.display()));
+    }
+    if let Err(error) = access(nearest, Access::WRITE_OK | Access::EXEC_OK) {
+        return Err(format!("{shown} cannot be used: no writing to {}: {error}", nearest.display()));
+    }
+    if nearest != path {
+        return Ok(format!("{shown} (new: it will be created)"));
+    }
+    let dirs = Dirs { snapshots: path.clone(), logs: path.clone() };
+    Ok(match ox_store::names::list(&ox_store::disk::RealDisk, &dirs) {
+        Ok(listing) => format!("{shown} (holds {} snapshots and {} logs)", listing.snapshots.len(), listing.logs.len()),
+        Err(error) => return Err(error.to_string()),
+    })
+}
+
+fn or_here(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+}
+
+fn in_json(explained: &Explained, refusal: Option<&str>) -> Value {
+    let remarks = |notices: &[Notice]| {
+        let texts =
+            notices.iter().map(|Notice { level, text, .. }| json!({ "level": level_word(*level), "text": text }));
+        texts.collect::<Vec<_>>()
+    };
+    let items = explained.items.iter().map(|item| {
+        json!({
+            "place": item.place.to_string().trim_end_matches([':', ' ']),
+            "line": item.place.line(),
+            "name": item.name,
+            "value": item.text,
+            "effect": item.effect.word().to_lowercase(),
+            "why": consequence(&item.effect),
+            "meaning": item.key.map(|key| key.doc.trim()),
+            "default": item.key.map(|key| key.default),
+            "unit": item.key.map(|key| key.unit),
+            "remarks": remarks(&item.remarks),
+        })
+    });
+    let facts = explained.outcome.as_ref().map(|config| {
+        let mut facts = facts(config);
+        facts.extend(directories(config).into_iter().map(|(name, state)| (name, state.unwrap_or_else(|why| why))));
+        facts.into_iter().map(|(name, text)| (name.to_owned(), Value::String(text))).collect::<serde_json::Map<_, _>>()
+    });
+    json!({
+        "starts": refusal.is_none(),
+        "error": refusal,
+        "items": items.collect::<Vec<_>>(),
+        "facts": facts.unwrap_or_default(),
+        "remarks": remarks(&explained.remarks),
+    })
+}
+
+fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::Info => "info",
+        Level::Warn => "warning",
+        Level::Error => "error",
+    }
+}

@@ -1,0 +1,29 @@
+//! `oxkeeper log`: what is in a transaction log, whether it is whole, and what can be saved of one that is not.
+
+mod check;
+mod dump;
+mod recover;
+mod words;
+
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// What to do with a transaction log.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Print every transaction, in the format of Apache's toolkit
+    Dump(dump::Args),
+    /// Verify every record, and whether a server would start
+    Check(check::Args),
+    /// Show what can be saved of a damaged log, and save it into a new file
+    Recover(recover::Args),
+}
+
+/// Runs a log command.
+pub(crate) fn run(command: &LogCommand) -> ExitCode {
+    match command {
+        LogCommand::Dump(args) => crate::report(dump::run(args)),
+        LogCommand::Check(args) => check::run(args),
+        LogCommand::Recover(args) => recover::run(args),
+    }
+}

@@ -1,0 +1,278 @@
+//! `oxkeeper log check`: whether logs are whole, and whether a server would start with a directory.
+
+use super::words;
+use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
+use crate::commands::progress::Watched;
+use anyhow::{Result, bail};
+use ox_store::dump::utc;
+use ox_store::names::{Dirs, LogFile, list};
+use ox_store::tools::history::{History, Outlook, foresee};
+use ox_store::tools::log::{Fault, FaultKind, LogCheck, LogVerdict, check_log};
+use ox_store::tools::source;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Ends with 0 if all is well, 1 if something is damaged (a torn end, too), 2 if something cannot be read.
+A directory is also judged as a whole, as a server with default settings would when it starts; nothing is changed.")]
+pub(crate) struct Args {
+    /// Logs, or directories with some (dataLogDir, or the version-2 in it)
+    #[arg(required = true, value_name = "FILE|DIR")]
+    paths: Vec<PathBuf>,
+    /// Where the snapshots are (dataDir), if not in the same directory
+    #[arg(long, value_name = "DIR")]
+    snapshots: Option<PathBuf>,
+    /// One JSON object per log, and one per directory, instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks them all, also behind one that cannot be read.
+pub(super) fn run(args: &Args) -> ExitCode {
+    conclude(|out| {
+        let mut total = Total::default();
+        let mut worst = GOOD;
+        for path in &args.paths {
+            let checked = if source::is_dir(&Watched::new(), path) {
+                directory(path, args, &mut total, out)
+            } else {
+                file(path, args.json, &mut total, out)
+            };
+            worst = worst.max(checked.unwrap_or_else(|error| {
+                complain(&error);
+                UNKNOWN
+            }));
+        }
+        if !args.json && 1 < total.files {
+            writeln!(
+                out,
+                "{}: {} clean, {} torn, {} damaged",
+                count(total.files, "log"),
+                total.clean,
+                total.torn,
+                total.damaged
+            )?;
+        }
+        Ok(worst)
+    })
+}
+
+#[derive(Default)]
+struct Total {
+    files: u64,
+    clean: u64,
+    torn: u64,
+    damaged: u64,
+}
+
+fn file(path: &Path, json: bool, total: &mut Total, out: &mut dyn Write) -> Result<u8> {
+    let disk = Watched::new();
+    let check = check_log(&disk, path)?;
+    disk.clear();
+    let verdict = check.verdict();
+    total.files += 1;
+    match verdict {
+        LogVerdict::Clean | LogVerdict::Empty => total.clean += 1,
+        LogVerdict::Torn | LogVerdict::InDoubt => total.torn += 1,
+        LogVerdict::Damaged => total.damaged += 1,
+    }
+    if json {
+        writeln!(out, "{}", in_json(&check))?;
+    } else {
+        tell(&check, out)?;
+    }
+    Ok(if verdict.is_good() { GOOD } else { BAD })
+}
+
+fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
+    let (path, verdict) = (check.path.display(), check.verdict());
+    writeln!(out, "{path}: {}", words::verdict(verdict))?;
+    if let Some(zxids) = check.zxids() {
+        let times =
+            check.times_ms.map(|(first, last)| format!(", {} to {}", utc(first), utc(last))).unwrap_or_default();
+        writeln!(out, "  {}, {}{times}", count(check.records(), "good record"), words::range(zxids))?;
+    }
+    if let Some(text) = words::header(check) {
+        writeln!(out, "  {text}")?;
+    }
+    if let (Some(named), Some((first, _))) = (check.named, check.zxids())
+        && named != first
+    {
+        writeln!(out, "  named {named}, but it begins with {first}")?;
+    }
+    for fault in check.faults() {
+        let missing = words::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
+        writeln!(out, "  {}: {}{missing}", words::place(&fault.bytes), words::what(fault))?;
+    }
+    if let Some(fault) = check.faults().next() {
+        writeln!(out, "  {}", words::consequence(fault))?;
+    }
+    if check.gave_up {
+        writeln!(out, "  there is more, which was not looked at")?;
+    }
+    if verdict == LogVerdict::Damaged {
+        writeln!(out, "  hint: oxkeeper log recover {path} shows what can be saved")?;
+    }
+    Ok(())
+}
+
+fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -> Result<u8> {
+    let disk = Watched::new();
+    let dirs = source::dirs(&disk, args.snapshots.as_deref().unwrap_or(path), Some(path))?;
+    let listing = list(&disk, &dirs)?;
+    if listing.logs.is_empty() && listing.snapshots.is_empty() {
+        bail!(
+            "no logs in {}\nhint: name dataLogDir (dataDir if it is not set), or the version-2 in it",
+            dirs.logs.display()
+        );
+    }
+    let (mut worst, mut bad) = (GOOD, Vec::new());
+    for LogFile { path, .. } in &listing.logs {
+        let code = file(path, args.json, total, out).unwrap_or_else(|error| {
+            complain(&error);
+            UNKNOWN
+        });
+        worst = worst.max(code);
+        if code == BAD {
+            bad.push(path);
+        }
+    }
+    if listing.snapshots.is_empty() && args.snapshots.is_none() {
+        if !args.json {
+            writeln!(
+                out,
+                "{}: no snapshots here, so whether a server would start cannot be told",
+                dirs.logs.display()
+            )?;
+            writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
+        }
+        return Ok(worst);
+    }
+    let outlook = foresee(&disk, &dirs)?;
+    disk.clear();
+    let is_good = outlook.history.as_ref().is_ok_and(|history| history.cut.is_none());
+    if args.json {
+        writeln!(out, "{}", outlook_json(&dirs, &outlook))?;
+    } else {
+        tell_outlook(&dirs.logs.display().to_string(), &outlook, out)?;
+        if let Ok(history) = &outlook.history {
+            let cut = history.cut.as_ref().map(|(path, ..)| path);
+            for path in bad.into_iter().filter(|path| Some(*path) != cut) {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                writeln!(out, "  what is wrong with {name} does not matter: it is in a snapshot, or in the next log")?;
+            }
+        }
+    }
+    Ok(worst.max(if is_good { GOOD } else { BAD }))
+}
+
+/// Whether a server would start, and with what.
+pub(super) fn tell_outlook(what: &str, outlook: &Outlook, out: &mut dyn Write) -> Result<()> {
+    let who = if outlook.is_member { "an ensemble member" } else { "a server" };
+    match &outlook.history {
+        Ok(history) => {
+            writeln!(out, "{what}: {who} would start with it")?;
+            tell_history(history, out)?;
+        }
+        Err(error) => {
+            let would = if outlook.is_member {
+                "would not use it, and wait until a leader sends its history"
+            } else {
+                "would not start with it"
+            };
+            writeln!(out, "{what}: {who} {would}")?;
+            writeln!(out, "  {error}")?;
+            if let Some(remedy) = error.remedy() {
+                writeln!(out, "  hint: {remedy}")?;
+            }
+        }
+    }
+    if let Some(reason) = &outlook.quarantine {
+        writeln!(out, "  in quarantine since an earlier start, until a leader sends its history: {reason}")?;
+    }
+    Ok(())
+}
+
+fn tell_history(history: &History, out: &mut dyn Write) -> Result<()> {
+    let from = match &history.snapshot {
+        Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        None => "nothing".to_owned(),
+    };
+    let replayed = count(history.replayed, "transaction");
+    writeln!(out, "  from {from} and {replayed} behind it, up to {}", history.last)?;
+    if let Some((path, offset, lost)) = &history.cut {
+        let lost = lost.map(|zxid| format!(", with whole records up to {zxid}")).unwrap_or_default();
+        writeln!(out, "  it would cut {} at byte {offset}{lost}", path.display())?;
+    }
+    for rejected in &history.rejected {
+        writeln!(out, "  {} cannot be used: {}", rejected.path.display(), rejected.reason)?;
+    }
+    if let (compared, mismatches @ 1..) = history.digests {
+        writeln!(
+            out,
+            "  {mismatches} of {compared} digests do not fit: the writer was wrong, or the files were changed"
+        )?;
+    }
+    for warning in &history.warnings {
+        writeln!(out, "  {warning}")?;
+    }
+    Ok(())
+}
+
+fn in_json(check: &LogCheck) -> Value {
+    let zxids = check.zxids();
+    json!({
+        "file": check.path.display().to_string(),
+        "verdict": check.verdict().word(),
+        "records": check.records(),
+        "first": zxids.map(|(first, _)| first.to_string()),
+        "last": zxids.map(|(_, last)| last.to_string()),
+        "timesMs": check.times_ms.map(|(first, last)| [first, last]),
+        "length": check.length,
+        "padding": check.padding,
+        "synced": check.synced,
+        "header": words::header(check),
+        "faults": check.faults().map(fault_json).collect::<Vec<_>>(),
+        "gaveUp": check.gave_up,
+    })
+}
+
+/// A fault for scripts.
+pub(super) fn fault_json(fault: &Fault) -> Value {
+    let kind = match fault.kind {
+        FaultKind::Bytes { .. } => "bytes",
+        FaultKind::Record(_) => "record",
+        FaultKind::Gap => "gap",
+    };
+    json!({
+        "kind": kind,
+        "from": fault.bytes.start,
+        "to": fault.bytes.end,
+        "after": fault.after.map(|zxid| zxid.to_string()),
+        "before": fault.before.map(|zxid| zxid.to_string()),
+        "what": words::what(fault),
+    })
+}
+
+fn outlook_json(dirs: &Dirs, outlook: &Outlook) -> Value {
+    let dir = dirs.logs.display().to_string();
+    match &outlook.history {
+        Ok(history) => json!({
+            "directory": dir, "starts": true, "member": outlook.is_member, "quarantine": outlook.quarantine,
+            "snapshot": history.snapshot.as_ref().map(|path| path.display().to_string()),
+            "replayed": history.replayed, "last": history.last.to_string(),
+            "cut": history.cut.as_ref().map(|(path, offset, _)| json!({ "file": path.display().to_string(), "at": offset })),
+            "rejected": history.rejected.iter().map(|one| one.reason.to_string()).collect::<Vec<_>>(),
+            "digests": { "compared": history.digests.0, "mismatches": history.digests.1 },
+            "warnings": history.warnings,
+        }),
+        Err(error) => json!({
+            "directory": dir, "starts": false, "member": outlook.is_member, "quarantine": outlook.quarantine,
+            "error": error.to_string(), "hint": error.remedy(),
+        }),
+    }
+}

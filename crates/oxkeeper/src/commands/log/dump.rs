@@ -1,0 +1,31 @@
+//! `oxkeeper log dump`: every transaction as a line.
+
+use crate::commands::output::print;
+use anyhow::{Result, bail};
+use ox_store::disk::RealDisk;
+use ox_store::dump::log::{LogFormat, dump_log};
+use std::path::PathBuf;
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A file such as version-2/log.1
+    file: PathBuf,
+    /// One JSON object per line instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the log; of a damaged one as much as can be read.
+pub(super) fn run(Args { file, json }: &Args) -> Result<()> {
+    let format = if *json { LogFormat::Json } else { LogFormat::Text };
+    let Some(summary) = print(|out| dump_log(&RealDisk, file, format, out))? else { return Ok(()) };
+    if summary.damaged != 0 || summary.is_partial {
+        let (damaged, end) = (summary.damaged, summary.end);
+        bail!(
+            "{0} is damaged: {damaged} bad checksums, in order up to byte {end}\nhint: oxkeeper log check {0} tells more",
+            file.display()
+        );
+    }
+    Ok(())
+}

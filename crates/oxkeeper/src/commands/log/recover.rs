@@ -1,0 +1,280 @@
+//! `oxkeeper log recover`: what can be saved of a damaged log; on request it is saved into a new file.
+
+use super::check::{fault_json, tell_outlook};
+use super::words;
+use crate::commands::output::{BAD, GOOD, conclude, count};
+use crate::commands::progress::Watched;
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use ox_store::marker::MARKER_NAME;
+use ox_store::names::{VERSION_DIR, list};
+use ox_store::tools::log::{Fault, FaultKind};
+use ox_store::tools::recover::{Fate, Mode, Plan, Step, SyncedNote};
+use ox_store::tools::source;
+use serde_json::{Value, json};
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without -r or --write nothing is written: it shows what would be kept and dropped, and what a server would say then.
+The log itself is never changed. Ends with 0 if there is nothing to recover or the new file was written, 1 if there is
+something to recover, 2 if it cannot be done.")]
+pub(crate) struct Args {
+    /// A file such as version-2/log.1
+    file: PathBuf,
+    /// How far to go
+    #[arg(long, value_enum, default_value_t = How::Cut)]
+    mode: How,
+    /// Write <FILE>.fixed, as Apache's toolkit does
+    #[arg(short = 'r', long = "fixed")]
+    fixed: bool,
+    /// Write this file
+    #[arg(long, value_name = "OUT", conflicts_with = "fixed")]
+    write: Option<PathBuf>,
+    /// Do not ask before writing; needed where nobody can answer
+    #[arg(short, long)]
+    yes: bool,
+    /// Write nothing; the default
+    #[arg(long, conflicts_with_all = ["fixed", "write"])]
+    dry_run: bool,
+    /// Where the snapshots are (dataDir), if not in the same directory
+    #[arg(long, value_name = "DIR")]
+    snapshots: Option<PathBuf>,
+    /// The plan as one JSON object instead
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum How {
+    /// Keep what is before the first damage
+    Cut,
+    /// Leave out what is damaged, keep all good records: transactions will be missing in between
+    Skip,
+    /// As skip, but give whole records with a wrong checksum a new one, as Apache's toolkit does: their content may be
+    /// wrong
+    Fix,
+}
+
+/// Shows the plan and carries it out if asked to.
+pub(super) fn run(args: &Args) -> ExitCode {
+    conclude(|out| {
+        let disk = Watched::new();
+        if source::is_dir(&disk, &args.file) {
+            bail!("{0} is a directory\nhint: oxkeeper log check {0} tells which log is damaged", args.file.display());
+        }
+        let mode = match args.mode {
+            How::Cut => Mode::Cut,
+            How::Skip => Mode::Skip,
+            How::Fix => Mode::Fix,
+        };
+        let plan = Plan::new(&disk, &args.file, mode)?;
+        disk.clear();
+        if args.json {
+            writeln!(out, "{}", in_json(&plan))?;
+        } else {
+            tell(&plan, out)?;
+        }
+        if plan.is_needless() || plan.check.is_empty {
+            return Ok(GOOD);
+        }
+        let note = if args.json { SyncedNote::Kept } else { foresee(&disk, args, &plan, out)? };
+        let Some(target) = target(args) else {
+            if !args.json {
+                let (flag, file, fixed) = (mode_flag(mode), args.file.display(), fixed_name(&args.file));
+                writeln!(
+                    out,
+                    "\nNothing was written. oxkeeper log recover -r{flag} {file} writes {}.",
+                    fixed.display()
+                )?;
+            }
+            return Ok(BAD);
+        };
+        out.flush()?;
+        if !args.yes && !is_wanted(&target)? {
+            writeln!(out, "Nothing was written.")?;
+            return Ok(BAD);
+        }
+        write(&disk, args, &plan, (&target, note), out)
+    })
+}
+
+fn target(args: &Args) -> Option<PathBuf> {
+    args.write.clone().or_else(|| args.fixed.then(|| fixed_name(&args.file)))
+}
+
+fn fixed_name(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".fixed");
+    name.into()
+}
+
+fn mode_flag(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Cut => "",
+        Mode::Skip => " --mode skip",
+        Mode::Fix => " --mode fix",
+    }
+}
+
+fn tell(plan: &Plan, out: &mut dyn Write) -> Result<()> {
+    let check = &plan.check;
+    writeln!(out, "{}: {}", check.path.display(), words::verdict(check.verdict()))?;
+    if plan.is_needless() || check.is_empty {
+        writeln!(out, "  there is nothing to recover")?;
+        return Ok(());
+    }
+    if let Some(text) = words::header(check) {
+        writeln!(out, "  new   header: {text}")?;
+    }
+    for Step { bytes, records, fault, fate } in &plan.steps {
+        let word = match fate {
+            Fate::Kept => "keep",
+            Fate::Fixed => "fix",
+            Fate::Dropped => "drop",
+        };
+        let mut text = format!("  {word:<4}  {}", words::place(bytes));
+        if let Some((number, zxids)) = records {
+            text = format!("{text}: {}, {}", count(*number, "record"), words::range(*zxids));
+        }
+        if let Some(fault) = fault {
+            let missing = words::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
+            text = format!("{text}: {}{missing}", words::what(fault));
+        }
+        writeln!(out, "{text}")?;
+    }
+    let told = |fate| {
+        plan.records(fate).map(|(number, zxids)| format!("{}, {}", count(number, "record"), words::range(zxids)))
+    };
+    write!(out, "Kept: {}.", told(&Fate::Kept).unwrap_or("no record".to_owned()))?;
+    if let Some(fixed) = told(&Fate::Fixed) {
+        write!(out, " Kept with a new checksum, right or wrong: {fixed}.")?;
+    }
+    let is_lost = |step: &&Step| step.fate == Fate::Dropped && step.records.is_none();
+    let lost: u64 = plan.steps.iter().filter(is_lost).map(|step| step.bytes.end - step.bytes.start).sum();
+    match (told(&Fate::Dropped), lost) {
+        (None, 0) => writeln!(out, " Nothing is dropped.")?,
+        (None, lost) => writeln!(out, " Dropped: {lost} damaged bytes.")?,
+        (Some(records), 0) => writeln!(out, " Dropped: {records}.")?,
+        (Some(records), lost) => writeln!(out, " Dropped: {records}, and {lost} damaged bytes.")?,
+    }
+    if plan.mode == Mode::Cut && plan.records(&Fate::Dropped).is_some() {
+        writeln!(out, "  --mode skip would keep the good records behind the damage, too: a history with holes")?;
+        let is_loose = |fault: &Fault| matches!(fault.kind, FaultKind::Bytes { loose: Some(_), .. });
+        if check.faults().any(is_loose) {
+            writeln!(
+                out,
+                "  --mode fix would keep records whose checksum does not fit, too: their content may be wrong"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// What a server would say then, where the log lies among others; and what has to become of the note of what was synced.
+fn foresee(disk: &Watched, args: &Args, plan: &Plan, out: &mut dyn Write) -> Result<SyncedNote> {
+    let dir = args.file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if plan.check.named.is_none() {
+        return Ok(SyncedNote::Kept);
+    }
+    let dirs = source::dirs(disk, args.snapshots.as_deref().unwrap_or(dir), Some(dir))?;
+    if list(disk, &dirs)?.snapshots.is_empty() {
+        writeln!(out, "Whether a server would start with it cannot be told without the snapshots.")?;
+        writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
+        return Ok(SyncedNote::Kept);
+    }
+    let mut note = SyncedNote::Kept;
+    let mut outlook = plan.foresee(disk, &dirs, note)?;
+    if outlook.history.is_err() {
+        let without = plan.foresee(disk, &dirs, SyncedNote::Deleted)?;
+        if without.history.is_ok() {
+            (note, outlook) = (SyncedNote::Deleted, without);
+        }
+    }
+    disk.clear();
+    let what = match note {
+        SyncedNote::Kept => "With it in place".to_owned(),
+        SyncedNote::Deleted => format!("With it in place, and without {MARKER_NAME}, which notes what is dropped"),
+    };
+    tell_outlook(&what, &outlook, out)?;
+    if outlook.is_member {
+        writeln!(
+            out,
+            "  hint: while most of its ensemble is well, a member needs no recovery: a leader sends all of it"
+        )?;
+    }
+    Ok(note)
+}
+
+/// Asks, if there is somebody to ask.
+fn is_wanted(target: &Path) -> Result<bool> {
+    if !io::stdin().is_terminal() {
+        bail!("nobody can be asked whether to write {}\nhint: --yes writes it without asking", target.display());
+    }
+    write!(io::stderr(), "Write {}? [y/N] ", target.display())?;
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).context("read the answer")?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+fn write(
+    disk: &Watched,
+    args: &Args,
+    plan: &Plan,
+    (target, note): (&Path, SyncedNote),
+    out: &mut dyn Write,
+) -> Result<u8> {
+    let written = match plan.write(disk, target) {
+        Err(ox_store::Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
+            bail!(
+                "Recovery file {} already exists\nhint: move it away, or name another one with --write",
+                target.display()
+            )
+        }
+        written => written?,
+    };
+    disk.clear();
+    if args.json {
+        return Ok(GOOD);
+    }
+    let number = written.records();
+    writeln!(out, "\n{} was written: {}, {} bytes.", target.display(), count(number, "record"), written.length)?;
+    let (file, target) = (args.file.display(), target.display());
+    writeln!(out, "To use it: stop the server; move {file} out of its directory, and keep it; then")?;
+    writeln!(out, "  mv {target} {file}")?;
+    if note == SyncedNote::Deleted {
+        writeln!(out, "  rm {}", args.file.with_file_name(MARKER_NAME).display())?;
+    }
+    if args.file.parent().is_some_and(|dir| dir.ends_with(VERSION_DIR)) && target.to_string().ends_with(".fixed") {
+        writeln!(out, "Do not leave both there: Apache would take the second one for a log, too.")?;
+    }
+    Ok(GOOD)
+}
+
+fn in_json(plan: &Plan) -> Value {
+    let steps = plan.steps.iter().map(|Step { bytes, records, fault, fate }| {
+        let fate = match fate {
+            Fate::Kept => "keep",
+            Fate::Fixed => "fix",
+            Fate::Dropped => "drop",
+        };
+        json!({
+            "fate": fate, "from": bytes.start, "to": bytes.end,
+            "records": records.map_or(0, |(count, _)| count),
+            "first": records.map(|(_, (first, _))| first.to_string()),
+            "last": records.map(|(_, (_, last))| last.to_string()),
+            "fault": fault.as_ref().map(fault_json),
+        })
+    });
+    json!({
+        "file": plan.check.path.display().to_string(),
+        "verdict": plan.check.verdict().word(),
+        "newHeader": plan.new_header,
+        "length": plan.length(),
+        "steps": steps.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,89 @@
+//! What is wrong with a log, in words.
+
+use ox_proto::Zxid;
+use ox_store::Verdict;
+use ox_store::log_reader::LogHeader;
+use ox_store::tools::log::{Fault, FaultKind, LogCheck, LogVerdict};
+use std::ops::Range;
+
+/// `bytes 16 to 345`, the second one excluded.
+pub(super) fn place(bytes: &Range<u64>) -> String {
+    if bytes.is_empty() { format!("byte {}", bytes.start) } else { format!("bytes {} to {}", bytes.start, bytes.end) }
+}
+
+/// `0xe to 0x19`.
+pub(super) fn range((first, last): (Zxid, Zxid)) -> String {
+    if first == last { first.to_string() } else { format!("{first} to {last}") }
+}
+
+/// What is wrong with the header.
+pub(super) fn header(check: &LogCheck) -> Option<String> {
+    match check.header {
+        LogHeader::Log { version: 2, .. } => None,
+        LogHeader::Log { version, .. } => Some(format!("the header says version {version}; it is read as 2")),
+        LogHeader::Missing if check.is_empty => None,
+        LogHeader::Missing => Some("the file header is missing, and records follow: no server starts with it".into()),
+        LogHeader::BadMagic(magic) => Some(format!(
+            "the file header begins with {magic:#010x} instead of ZKLG: this is no log, or its header is damaged"
+        )),
+    }
+}
+
+/// What is wrong at some place.
+pub(super) fn what(fault: &Fault) -> String {
+    match &fault.kind {
+        FaultKind::Bytes { verdict: Verdict::Torn, .. } => {
+            "an append that never finished and was never acknowledged".into()
+        }
+        FaultKind::Bytes { verdict: Verdict::InDoubt, damage, .. } => {
+            format!("most likely an append that never finished: {damage}")
+        }
+        FaultKind::Bytes { loose: Some((_, zxid)), .. } => {
+            format!("the record of {zxid} is whole, but its checksum does not fit")
+        }
+        FaultKind::Bytes { damage, .. } | FaultKind::Record(damage) => damage.to_string(),
+        FaultKind::Gap => "transactions are missing".into(),
+    }
+}
+
+/// Which transactions it hides.
+pub(super) fn missing(fault: &Fault) -> Option<String> {
+    let after = fault.after?;
+    let Some(before) = fault.before else { return Some(format!("behind {after}")) };
+    if before.follows(after) {
+        return Some(format!("between {after} and {before}, so that no transaction is missing"));
+    }
+    if after.epoch() != before.epoch() {
+        return Some(format!("between {after} and {before}: the end of an epoch may be missing"));
+    }
+    let hidden = (Zxid(after.0 + 1), Zxid(before.0 - 1));
+    Some(format!("{} {} missing", range(hidden), if hidden.0 == hidden.1 { "is" } else { "are" }))
+}
+
+/// What follows from it.
+pub(super) fn consequence(fault: &Fault) -> String {
+    match &fault.kind {
+        FaultKind::Bytes { verdict: Verdict::Torn, .. } => "A start cuts it, if this is the newest log.".into(),
+        FaultKind::Bytes { verdict: Verdict::InDoubt, .. } => {
+            "A standalone server cuts it, if this is the newest log; an ensemble member waits for a leader.".into()
+        }
+        FaultKind::Bytes { ends_for_apache: true, .. } if fault.before.is_some() => {
+            "No start goes on here, unless a snapshot covers it. (Apache takes it for the end and silently loses the rest.)"
+                .into()
+        }
+        FaultKind::Bytes { .. } | FaultKind::Record(_) | FaultKind::Gap => {
+            "No start goes on here, unless a snapshot covers it.".into()
+        }
+    }
+}
+
+/// A verdict for people.
+pub(super) fn verdict(verdict: LogVerdict) -> &'static str {
+    match verdict {
+        LogVerdict::Clean => "clean",
+        LogVerdict::Empty => "clean, and empty: it never got a record",
+        LogVerdict::Torn => "torn at its end",
+        LogVerdict::InDoubt => "torn at its end, most likely",
+        LogVerdict::Damaged => "damaged",
+    }
+}

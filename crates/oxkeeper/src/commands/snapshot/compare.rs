@@ -1,0 +1,194 @@
+//! `oxkeeper snapshot compare`: what two trees differ in, node by node or, as Apache's comparer, by the size of subtrees.
+
+mod layers;
+
+use super::source::tree;
+use crate::commands::output::{BAD, GOOD, conclude};
+use crate::commands::progress::Watched;
+use anyhow::{Result, bail};
+use ox_proto::Acl;
+use ox_store::tools::compare::{Change, Difference, Field, Side, Tally, differences, other_sessions};
+use ox_tree::Frozen;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Prints every node that differs: - only left, + only right, ~ changed. Ends with 0 if there is none, 1 if there is, 2 if
+it cannot be told. A directory stands for its newest state: the newest snapshot and the logs behind it.
+With -b or -n: what Apache's zkSnapshotComparer prints, subtrees whose size differs by more than so many bytes or nodes;
+ends with 0.")]
+pub(crate) struct Args {
+    /// A snapshot, or a directory
+    #[arg(value_name = "LEFT", required_unless_present = "left")]
+    left_source: Option<PathBuf>,
+    /// Another
+    #[arg(value_name = "RIGHT", required_unless_present = "right")]
+    right_source: Option<PathBuf>,
+    /// The first, as Apache's comparer takes it
+    #[arg(short, long, value_name = "LEFT", requires = "right", conflicts_with = "left_source")]
+    left: Option<PathBuf>,
+    /// The second, as Apache's comparer takes it
+    #[arg(short, long, value_name = "RIGHT", requires = "left", conflicts_with = "right_source")]
+    right: Option<PathBuf>,
+    /// Apache's form: subtrees that differ by more bytes than this
+    #[arg(short, long, value_name = "N")]
+    bytes: Option<i64>,
+    /// Apache's form: subtrees that differ by more nodes than this
+    #[arg(short, long, value_name = "N")]
+    nodes: Option<i64>,
+    /// Apache's form: every step of the comparison
+    #[arg(short, long)]
+    debug: bool,
+    /// Data and access control lists only: no versions, times and zxids, and no sessions
+    #[arg(long)]
+    content: bool,
+    /// Where the logs of LEFT are, if not in the same directory
+    #[arg(long, value_name = "DIR")]
+    left_logs: Option<PathBuf>,
+    /// Where the logs of RIGHT are, if not in the same directory
+    #[arg(long, value_name = "DIR")]
+    right_logs: Option<PathBuf>,
+    /// One JSON object per difference instead, and one with the counts
+    #[arg(long, conflicts_with_all = ["bytes", "nodes", "debug"])]
+    json: bool,
+}
+
+/// Compares.
+pub(super) fn run(args: &Args) -> ExitCode {
+    conclude(|out| {
+        let left = args.left.as_deref().or(args.left_source.as_deref());
+        let right = args.right.as_deref().or(args.right_source.as_deref());
+        let (Some(left), Some(right)) = (left, right) else { bail!("two snapshots or directories are needed") };
+        let sides = [(left, args.left_logs.as_deref()), (right, args.right_logs.as_deref())];
+        if args.bytes.is_some() || args.nodes.is_some() || args.debug {
+            let least = (args.bytes.unwrap_or(0), args.nodes.unwrap_or(0));
+            layers::compare(sides, least, args.debug, out)?;
+            return Ok(GOOD);
+        }
+        let [left, right] = [read(sides[0])?.0, read(sides[1])?.0];
+        let tally = if args.json { in_json(&left, &right, args, out)? } else { in_text(&left, &right, args, out)? };
+        Ok(if is_same(&tally, args) { GOOD } else { BAD })
+    })
+}
+
+fn is_same(tally: &Tally, args: &Args) -> bool {
+    Tally { sessions: if args.content { 0 } else { tally.sessions }, ..*tally }.is_same()
+}
+
+/// The tree of one side, and how many seconds it took.
+fn read((path, logs): (&Path, Option<&Path>)) -> Result<(Frozen, f64)> {
+    let (disk, started) = (Watched::new(), Instant::now());
+    let frozen = tree(&disk, path, logs)?;
+    Ok((frozen, started.elapsed().as_secs_f64()))
+}
+
+fn name(path: &str) -> &str {
+    if path.is_empty() { "/" } else { path }
+}
+
+fn in_text(left: &Frozen, right: &Frozen, args: &Args, out: &mut dyn Write) -> Result<Tally> {
+    let tally = differences(left, right, !args.content, |difference| match difference {
+        Difference::Only(side, node) => {
+            let mark = if *side == Side::Left { '-' } else { '+' };
+            writeln!(out, "{mark} {}  {}", name(node.path), size(node.data))
+        }
+        Difference::Changed(change) => writeln!(out, "~ {}  {}", name(change.path), changes(change).join(", ")),
+    })?;
+    if !args.content {
+        for id in other_sessions(left, right) {
+            writeln!(out, "- session {id}")?;
+        }
+        for id in other_sessions(right, left) {
+            writeln!(out, "+ session {id}")?;
+        }
+    }
+    let Tally { same, changed, only_left, only_right, .. } = tally;
+    if is_same(&tally, args) {
+        writeln!(out, "No difference in {same} nodes.")?;
+    } else {
+        writeln!(out, "{only_left} only left, {only_right} only right, {changed} changed, {same} the same.")?;
+    }
+    if left.last_zxid() != right.last_zxid() {
+        writeln!(out, "Left is at {}, right at {}.", left.last_zxid(), right.last_zxid())?;
+    }
+    Ok(tally)
+}
+
+fn size(data: Option<&[u8]>) -> String {
+    data.map_or("no data".to_owned(), |data| format!("{} bytes", data.len()))
+}
+
+fn changes(change: &Change<'_>) -> Vec<String> {
+    let mut texts = Vec::new();
+    if change.is_another {
+        texts.push("created anew".to_owned());
+    }
+    if let Some((left, right)) = change.data {
+        let same_size = left.map(<[u8]>::len) == right.map(<[u8]>::len);
+        texts.push(if same_size {
+            format!("data ({})", size(left))
+        } else {
+            format!("data {} -> {}", size(left), size(right))
+        });
+    }
+    if let Some((left, right)) = change.acl {
+        texts.push(format!("acl {} -> {}", list(left), list(right)));
+    }
+    texts.extend(change.stat.iter().map(|Field { name, values: (left, right), is_hex }| {
+        if *is_hex { format!("{name} {left:#x} -> {right:#x}") } else { format!("{name} {left} -> {right}") }
+    }));
+    texts
+}
+
+/// As `scheme:id:perms`; the empty list is the open one.
+fn list(acls: &[Acl]) -> String {
+    if acls.is_empty() {
+        return "world:anyone:cdrwa".to_owned();
+    }
+    let entries = acls.iter().map(|acl| {
+        let letters = [(4, 'c'), (8, 'd'), (1, 'r'), (2, 'w'), (16, 'a')];
+        let perms: String = letters.iter().filter(|(bit, _)| acl.perms & bit != 0).map(|(_, letter)| *letter).collect();
+        format!("{}:{}:{perms}", acl.scheme, acl.id)
+    });
+    entries.collect::<Vec<_>>().join(",")
+}
+
+fn in_json(left: &Frozen, right: &Frozen, args: &Args, out: &mut dyn Write) -> Result<Tally> {
+    let tally = differences(left, right, !args.content, |difference| {
+        let value = match difference {
+            Difference::Only(side, node) => json!({
+                "path": name(node.path),
+                "only": if *side == Side::Left { "left" } else { "right" },
+                "bytes": node.data.map(<[u8]>::len),
+            }),
+            Difference::Changed(change) => change_json(change),
+        };
+        writeln!(out, "{value}")
+    })?;
+    let Tally { same, changed, only_left, only_right, sessions } = tally;
+    let counts = json!({
+        "same": same, "changed": changed, "onlyLeft": only_left, "onlyRight": only_right, "otherSessions": sessions,
+        "leftZxid": left.last_zxid().to_string(), "rightZxid": right.last_zxid().to_string(),
+    });
+    writeln!(out, "{counts}")?;
+    Ok(tally)
+}
+
+fn change_json(change: &Change<'_>) -> Value {
+    let mut value = json!({ "path": name(change.path), "createdAnew": change.is_another });
+    if let Some((left, right)) = change.data {
+        value["dataBytes"] = json!([left.map(<[u8]>::len), right.map(<[u8]>::len)]);
+    }
+    if let Some((left, right)) = change.acl {
+        value["acl"] = json!([list(left), list(right)]);
+    }
+    for Field { name, values: (left, right), is_hex } in &change.stat {
+        value[name] = if *is_hex { json!([format!("{left:#x}"), format!("{right:#x}")]) } else { json!([left, right]) };
+    }
+    value
+}

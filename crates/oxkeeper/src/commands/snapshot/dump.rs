@@ -1,0 +1,39 @@
+//! `oxkeeper snapshot dump`: every node with its metadata, then the sessions.
+
+use super::source::snapshot_file;
+use crate::commands::output::print;
+use anyhow::Result;
+use ox_store::disk::RealDisk;
+use ox_store::dump::snapshot::{SnapshotFormat, dump_snapshot};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A file such as version-2/snapshot.0, also .gz and .snappy
+    file: PathBuf,
+    /// With the data of each node, in base64
+    #[arg(short, long, conflicts_with_all = ["json", "ncdu"])]
+    data: bool,
+    /// One JSON object per line instead
+    #[arg(long, conflicts_with = "ncdu")]
+    json: bool,
+    /// The export format of ncdu, as Apache's toolkit writes it
+    #[arg(long)]
+    ncdu: bool,
+}
+
+/// Prints the snapshot; of a damaged one as much as can be read.
+pub(super) fn run(Args { file, data, json, ncdu }: &Args) -> Result<()> {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let format = match (data, json, ncdu) {
+        (true, ..) => SnapshotFormat::TextWithData,
+        (_, true, _) => SnapshotFormat::Json,
+        (.., true) => SnapshotFormat::Ncdu { now_ms: i64::try_from(now_ms).unwrap_or(i64::MAX) },
+        _ => SnapshotFormat::Text,
+    };
+    let file = snapshot_file(file)?;
+    print(|out| dump_snapshot(&RealDisk, &file, format, out))?;
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! `oxkeeper snapshot summary`: which subtrees take the space.
+
+use super::source::tree;
+use crate::commands::output::{GOOD, conclude};
+use crate::commands::progress::Watched;
+use anyhow::{Result, bail};
+use ox_store::tools::summary::{Subtree, summarize};
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of the command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Every node that has children, with all that is below it. A directory stands for its newest \
+                        state: the newest snapshot and the logs behind it.")]
+pub(crate) struct Args {
+    /// A snapshot, or a directory with some
+    #[arg(value_name = "FILE|DIR")]
+    source: PathBuf,
+    /// Where to begin
+    #[arg(long, default_value = "/")]
+    path: String,
+    /// How many levels to print; 0 is all. What is deeper is counted in any case
+    #[arg(long, default_value_t = 0)]
+    depth: usize,
+    /// Where the logs are, if not in the same directory
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+    /// One JSON object per subtree instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// Sums up.
+pub(super) fn run(args: &Args) -> ExitCode {
+    conclude(|out| {
+        let disk = Watched::new();
+        let frozen = tree(&disk, &args.source, args.logs.as_deref())?;
+        disk.clear();
+        if !args.path.starts_with('/') {
+            bail!("{} is no path\nhint: paths begin with /", args.path);
+        }
+        let depth = Some(args.depth).filter(|depth| *depth != 0);
+        let Some(subtrees) = summarize(&frozen, &args.path, depth) else {
+            bail!("there is no node {} in {}", args.path, args.source.display());
+        };
+        if args.json {
+            in_json(&subtrees, out)?
+        } else {
+            as_apache(&subtrees, out)?
+        }
+        Ok(GOOD)
+    })
+}
+
+fn as_apache(subtrees: &[Subtree], out: &mut dyn Write) -> Result<()> {
+    for Subtree { path, depth, descendants, bytes } in subtrees {
+        let dashes = "--".repeat(*depth);
+        writeln!(out, "{dashes} {path}\n{dashes}   children: {descendants}\n{dashes}   data: {bytes}")?;
+    }
+    Ok(writeln!(out)?)
+}
+
+fn in_json(subtrees: &[Subtree], out: &mut dyn Write) -> Result<()> {
+    for Subtree { path, depth, descendants, bytes } in subtrees {
+        writeln!(out, "{}", json!({ "path": path, "depth": depth, "descendants": descendants, "bytes": bytes }))?;
+    }
+    Ok(())
+}

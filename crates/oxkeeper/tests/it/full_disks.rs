@@ -1,0 +1,134 @@
+//! Members of an ensemble whose disks run full (P63): others lead, nothing is lost, and with space they are back by
+//! themselves.
+
+use crate::disk::SmallDisk;
+use crate::members::{Ensemble, Roamer};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// No election, no catching up takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Three servers, each on a disk of its own; none where mounting is not permitted.
+fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Vec<SmallDisk>, Ensemble)> {
+    let disks: Vec<SmallDisk> = (0..3).map_while(|_| SmallDisk::mount(100)).collect();
+    if disks.len() < 3 {
+        return None;
+    }
+    for (at, disk) in disks.iter().enumerate() {
+        std::os::unix::fs::symlink(disk.path(), home.join((at + 1).to_string())).unwrap();
+    }
+    let ensemble = Ensemble::start_with(home, 3, 0, "", properties);
+    Some((disks, ensemble)) // its processes end first
+}
+
+/// Writes half a megabyte. Where that is refused somebody without room leads, and others are about to.
+fn write(client: &mut Roamer, number: usize) {
+    let until = Instant::now() + PATIENCE;
+    let (path, data) = (format!("/n{number}"), vec![number as u8; 500_000]);
+    loop {
+        match client.ask(|packet, xid| packet.create(xid, &path, &data, 0)).err {
+            0 | -110 => return,
+            -127 => assert!(Instant::now() < until, "{path} is refused for ever"),
+            err => panic!("{path}: {err}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn check_all(ensemble: &Ensemble, count: usize) {
+    let there = ensemble.check_equal();
+    let missing: Vec<usize> = (0..count).filter(|number| !there.contains_key(&format!("/n{number}"))).collect();
+    assert!(missing.is_empty(), "{missing:?} were acknowledged");
+}
+
+fn wait_until_serving(ensemble: &Ensemble, at: usize) {
+    let until = Instant::now() + PATIENCE;
+    while ensemble.mode(at).is_none() {
+        assert!(Instant::now() < until, "server {} does not serve", at + 1);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn p63_a_leader_whose_disk_is_full_hands_over() {
+    let home = tempfile::tempdir().unwrap();
+    let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
+    let first = ensemble.leader_but(&[]);
+    write(&mut ensemble.client(), 0);
+    let filler = disks[first].fill_up();
+    ensemble.processes[first].as_mut().unwrap().wait_for("the own disk is nearly full, and others can lead");
+    let second = ensemble.leader_but(&[first]);
+    wait_until_serving(&ensemble, first);
+    assert_eq!(ensemble.mode(first).as_deref(), Some("follower"));
+    // It takes writes for others, as long as it can keep them.
+    write(&mut ensemble.client_of(first), 1);
+    // And does not lead again while somebody else can.
+    ensemble.kill(second);
+    let third = 3 - first - second;
+    assert_eq!(ensemble.leader_but(&[second]), third);
+    write(&mut ensemble.client(), 2);
+    ensemble.restart(second);
+    std::fs::remove_file(filler).unwrap();
+    check_all(&ensemble, 3);
+}
+
+#[test]
+fn p63_a_member_whose_disk_is_full_is_back_when_there_is_space() {
+    let home = tempfile::tempdir().unwrap();
+    let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
+    let full = (ensemble.leader_but(&[]) + 1) % 3;
+    let filler = disks[full].fill_up();
+    let mut client = ensemble.client();
+    // More than its reserve takes.
+    (0..20).for_each(|number| write(&mut client, number));
+    let process = ensemble.processes[full].as_mut().unwrap();
+    process.wait_for("the disk is full: this server takes no part");
+    assert!(process.said.iter().any(|line| line.contains("No space left")), "{:#?}", process.said);
+    write(&mut client, 20);
+    std::fs::remove_file(filler).unwrap();
+    process.wait_for("starting again");
+    wait_until_serving(&ensemble, full);
+    check_all(&ensemble, 21);
+    assert!(!ensemble.processes[full].as_mut().unwrap().has_ended());
+}
+
+/// A server that waits for space ends when it is asked to.
+#[test]
+fn p63_a_member_that_waits_for_space_can_be_stopped() {
+    let home = tempfile::tempdir().unwrap();
+    let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
+    let full = (ensemble.leader_but(&[]) + 1) % 3;
+    disks[full].fill_up();
+    let mut client = ensemble.client();
+    (0..20).for_each(|number| write(&mut client, number));
+    let mut process = ensemble.processes[full].take().unwrap();
+    process.wait_for("the disk is full: this server takes no part");
+    process.signal("TERM");
+    let ended = process.end();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+}
+
+/// The leader's state does not fit: the old one stays, and it is tried again.
+#[test]
+fn p63_a_state_that_does_not_fit_is_taken_when_there_is_space() {
+    let home = tempfile::tempdir().unwrap();
+    let Some((disks, mut ensemble)) = start(home.path(), &["-Dzookeeper.forceSnapshotSync=true"]) else { return };
+    let full = (ensemble.leader_but(&[]) + 1) % 3;
+    let mut client = ensemble.client();
+    write(&mut client, 0);
+    ensemble.kill(full);
+    (1..12).for_each(|number| write(&mut client, number));
+    let filler = disks[full].fill_up_but(2);
+    let files = ensemble.directory(full).join("data/version-2");
+    let before = std::fs::read_dir(&files).unwrap().count();
+    ensemble.launch(full);
+    let process = ensemble.processes[full].as_mut().unwrap();
+    process.wait_for("the disk is full: this server takes no part");
+    let after = std::fs::read_dir(&files).unwrap().count();
+    assert!(after <= before + 1, "nothing is left of the attempt");
+    std::fs::remove_file(filler).unwrap();
+    process.wait_for("starting again");
+    wait_until_serving(&ensemble, full);
+    check_all(&ensemble, 12);
+}

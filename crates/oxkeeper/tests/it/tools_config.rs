@@ -1,0 +1,212 @@
+//! `oxkeeper check-config`: it says what the server does, for every recorded configuration.
+
+use crate::process::Process;
+use crate::tools::{Told, tell};
+use std::path::Path;
+
+/// One `###` section of a recording: its name, the file, `myid`, and flags.
+struct Case {
+    name: String,
+    config: String,
+    my_id: Option<String>,
+    flags: Vec<String>,
+}
+
+fn cases() -> Vec<Case> {
+    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ox-config/testdata");
+    let recordings = ["validation.txt", "probes.txt"].map(|name| std::fs::read_to_string(testdata.join(name)).unwrap());
+    recordings.iter().flat_map(|text| text.split("\n### ").skip(1)).map(read_case).collect()
+}
+
+fn read_case(section: &str) -> Case {
+    let mut lines = section.lines();
+    let name = lines.next().unwrap().to_owned();
+    let mut case = Case { name, config: String::new(), my_id: None, flags: Vec::new() };
+    for line in lines {
+        if let Some(text) = line.strip_prefix("    (myid file: '") {
+            let text = text.strip_suffix("')").unwrap();
+            case.my_id = Some(text.replace("\\n", "\n").replace("\\r", "\r"));
+        } else if let Some(flag) = line.strip_prefix("    (-D") {
+            case.flags = flag.strip_suffix(')').unwrap().split(" -D").map(|flag| format!("-D{flag}")).collect();
+        } else if let Some(text) = line.strip_prefix("    ") {
+            case.config += &format!("{text}\n");
+        }
+    }
+    case
+}
+
+impl Case {
+    /// Puts the files where they say they are, somewhere else: ports any free ones, directories below `root`.
+    fn lay_out(&self, root: &Path) -> Vec<String> {
+        let data = format!("{}/", root.display());
+        let config = self.config.replace("/data/", &data);
+        let lines = config.lines().map(|line| match line.split_once('=') {
+            Some(("clientPort", port)) if port.trim().parse::<u16>().is_ok_and(|port| 1024 < port) => "clientPort=0",
+            _ => line,
+        });
+        let config: String = lines.map(|line| format!("{line}\n")).collect();
+        std::fs::write(root.join("tc.cfg"), config).unwrap();
+        let member = "server.1=127.0.0.1:21914:21915\n";
+        std::fs::write(root.join("dv.dynamic"), format!("{member}version=1\n")).unwrap();
+        std::fs::write(root.join("df.dynamic"), format!("{member}tickTime=2000\n")).unwrap();
+        if let Some(text) = &self.my_id {
+            std::fs::create_dir_all(root.join("tc")).unwrap();
+            std::fs::write(root.join("tc/myid"), text).unwrap();
+        }
+        let file = if self.name == "config file missing" { "nosuch.cfg" } else { "tc.cfg" };
+        let mut arguments = vec![root.join(file).display().to_string()];
+        arguments.extend(self.flags.iter().map(|flag| flag.replace("/data/", &data)));
+        arguments
+    }
+}
+
+#[test]
+fn it_says_of_every_recorded_configuration_what_the_server_does() {
+    let (mut starts, mut refused) = (0, 0);
+    for case in cases() {
+        let root = tempfile::tempdir().unwrap();
+        let arguments = case.lay_out(root.path());
+        let words = |command: &str| -> Vec<String> {
+            std::iter::once(command.to_owned()).chain(arguments.iter().cloned()).collect()
+        };
+        let told = tell(root.path(), &words("check-config"));
+        let server = words("server");
+        let server: Vec<&str> = server.iter().map(String::as_str).collect();
+        let mut process = Process::start(&server, root.path());
+        let line = process.wait_for_one(&["Starting server: dataDir", "Exiting with code"]);
+        let does_start = line.contains("Starting server");
+        // What is wrong with directories and ports is found later.
+        let is_later = case.name.contains("datadir.autocreate=false");
+        assert_eq!(told.code, Some(i32::from(!does_start || is_later)), "{}: {}\n{line}", case.name, told.out);
+        assert_eq!(told.err, "", "{}", case.name);
+        if does_start {
+            starts += 1;
+            assert!(is_later || !told.out.contains("  WRONG "), "{}: {}", case.name, told.out);
+            process.kill();
+        } else {
+            refused += 1;
+            let said = process.end().said;
+            let why = said.lines().find_map(|line| line.split_once("Invalid config, exiting abnormally: ")).unwrap().1;
+            assert!(
+                told.out.contains(&format!("The server would not start: {why}\n")),
+                "{}: {}\n{why}",
+                case.name,
+                told.out
+            );
+        }
+    }
+    assert!(20 < starts && 60 < refused, "{starts} {refused}");
+}
+
+fn explained(config: &str, more: &[&str]) -> Told {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("zoo.cfg"), config).unwrap();
+    tell(root.path(), &[&["check-config", "zoo.cfg"], more].concat())
+}
+
+fn has(told: &Told, texts: &[&str]) {
+    for text in texts {
+        assert!(told.out.contains(text), "{text}: {}", told.out);
+    }
+}
+
+#[test]
+fn every_line_is_explained() {
+    let config = "\
+        # a comment\n\
+        tickTime=2000\n\
+        dataDir=./data\n\
+        clientPort=2181\n\
+        clientport=2182\n\
+        jute.maxbuffer=5\n\
+        initLimit=10\n\
+        tickTime=3000\n\
+        4lw.commands.whitelist=ruok, stat\n\
+        metricsProvider.httpPort=7000\n";
+    let told = explained(config, &["-Dzookeeper.snapCount=10", "-Djava.awt.headless=true", "-Dzookeeper.tickTme=1"]);
+    assert_eq!((told.code, &*told.err), (Some(0), ""), "{}", told.out);
+    has(
+        &told,
+        &[
+            "  overridden    2  tickTime=2000\n",
+            "another one counts: zoo.cfg:8",
+            "  ok            3  dataDir=./data\n",
+            "  unknown       5  clientport=2182\n",
+            "did you mean clientPort?",
+            "  no effect     6  jute.maxbuffer=5\n",
+            "give -Djute.maxbuffer instead",
+            "  unused        7  initLimit=10\n",
+            "  ok            8  tickTime=3000\n",
+            "(default 3000 ms)",
+            "  not built    10  metricsProvider.httpPort=7000\n",
+            "-Dzookeeper.snapCount=10\n",
+            "For a Java virtual machine only.",
+            "-Dzookeeper.tickTme=1\n",
+            "  role       a standalone server\n",
+            "  clients    port 2181 on every interface\n",
+            "four-letter words answered: ruok, srvr, stat\n",
+            "(new: it will be created)",
+            "The server would start.\n",
+        ],
+    );
+    let quiet = explained(config, &["--quiet"]);
+    assert!(!quiet.out.contains("dataDir=./data\n") && quiet.out.contains("clientport"), "{}", quiet.out);
+}
+
+#[test]
+fn all_wrong_lines_are_told_and_not_only_the_first() {
+    let told = explained("dataDir=./d\nclientPort=none\ntickTime=x\nsecureClientPort=1\nsnapCount=1k\n", &[]);
+    assert_eq!(told.code, Some(1));
+    assert_eq!(told.out.matches("  WRONG ").count(), 3, "{}", told.out);
+    has(
+        &told,
+        &["TLS is not built yet", "The server would not start: zoo.cfg:2: clientPort: For input string: \"none\""],
+    );
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let config = "dataDir=./d\nclientPort=0\nDigestAuthenticationProvider.superDigest=super:secret-digest\n";
+    let flags = ["-Djavax.net.ssl.keyStorePassword=secret-word", "-Dzookeeper.ssl.trustStore.password=secret-too"];
+    for json in [&[][..], &["--json"]] {
+        let told = explained(config, &[&flags[..], json].concat());
+        assert!(!told.out.contains("secret-"), "{}", told.out);
+    }
+}
+
+#[test]
+fn an_ensemble_as_a_whole() {
+    let root = tempfile::tempdir().unwrap();
+    let members = "server.1=127.0.0.1:2888:3888;2181\nserver.2=127.0.0.1:2889:3889;2182\n";
+    let config = format!("dataDir=./data\ninitLimit=10\nsyncLimit=5\n{members}");
+    std::fs::write(root.path().join("zoo.cfg"), &config).unwrap();
+    let told = tell(root.path(), &["check-config", "zoo.cfg"]);
+    assert_eq!(told.code, Some(1));
+    has(&told, &["The server would not start: ", "myid file is missing", "hint: write the number of this server"]);
+    assert!(!told.out.contains("  WRONG "), "no line is wrong: {}", told.out);
+    std::fs::create_dir(root.path().join("data")).unwrap();
+    std::fs::write(root.path().join("data/myid"), "2\n").unwrap();
+    let told = tell(root.path(), &["check-config", "zoo.cfg"]);
+    assert_eq!(told.code, Some(0), "{}", told.out);
+    has(
+        &told,
+        &["server 2 of an ensemble of 2 (2 vote); it votes; 0 voters may fail", "No server failure will be tolerated"],
+    );
+    let told = tell(root.path(), &["check-config", "--json", "zoo.cfg"]);
+    let value: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&value["starts"], &value["items"][0]["name"]), (&true.into(), &"dataDir".into()));
+}
+
+#[test]
+fn directories_that_cannot_be_used() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("data"), "").unwrap();
+    std::fs::write(root.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\n").unwrap();
+    let told = tell(root.path(), &["check-config", "zoo.cfg"]);
+    assert_eq!(told.code, Some(1));
+    has(&told, &["The server would not start: ./data cannot be used: ./data is no directory"]);
+    std::fs::remove_file(root.path().join("data")).unwrap();
+    let told = tell(root.path(), &["check-config", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"]);
+    assert_eq!(told.code, Some(1));
+    has(&told, &["zookeeper.datadir.autocreate is false"]);
+}

@@ -1,0 +1,190 @@
+//! `oxkeeper log check` and `recover`, as an operator meets them.
+
+use crate::process::{Process, Site};
+use crate::tools::{golden, tell, testdata};
+use serde_json::Value;
+use std::path::Path;
+
+fn parsed(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+#[test]
+fn a_clean_log_and_a_damaged_one() {
+    let clean = tell(Path::new("."), &[Path::new("log"), "check".as_ref(), &testdata("log.1")]);
+    assert_eq!(clean.code, Some(0), "{}", clean.err);
+    assert!(
+        clean.out.contains("log.1: clean\n  25 good records, 0x1 to 0x19, Sun Nov 15 06:44:09 UTC 2026 to "),
+        "{}",
+        clean.out
+    );
+    let bad = tell(Path::new("."), &[Path::new("log"), "check".as_ref(), &testdata("log.1.bad")]);
+    assert_eq!(bad.code, Some(1), "{}", bad.err);
+    assert!(bad.out.contains("log.1.bad: damaged\n  24 good records"), "{}", bad.out);
+    assert!(bad.out.contains("(0x2 is missing)"), "{}", bad.out);
+    assert!(bad.out.contains("hint: oxkeeper log recover "), "{}", bad.out);
+}
+
+#[test]
+fn a_directory_is_judged_as_a_whole() {
+    for (set, code, text) in [
+        (
+            "e-corrupt/undamaged",
+            0,
+            "a server would start with it\n  from snapshot.d and 12 transactions behind it, up to 0x19",
+        ),
+        ("e-corrupt/torn-tail-cut", 1, "from snapshot.d and 11 transactions behind it, up to 0x18\n  it would cut "),
+        (
+            "e-corrupt/missing-middle-log",
+            1,
+            "a server would not start with it\n  no complete history: transactions after 0x7",
+        ),
+        ("e-corrupt/flip-data-covered", 1, "what is wrong with log.8 does not matter"),
+        ("e-corrupt/torn-then-next-log", 1, "what is wrong with log.1 does not matter"),
+        ("e-corrupt/flip-eor-mid", 1, "(Apache takes it for the end and silently loses the rest.)"),
+        ("e-corrupt/empty-last-log", 0, "clean, and empty"),
+        ("g-ensemble/1", 0, "an ensemble member would start with it"),
+    ] {
+        let directory = golden(set);
+        for dir in [".", "version-2"] {
+            let told = tell(directory.path(), &["log", "check", dir]);
+            assert_eq!(told.code, Some(code), "{set}: {}{}", told.out, told.err);
+            assert!(told.out.contains(text), "{set}: {}", told.out);
+            assert_eq!(told.err, "");
+        }
+    }
+}
+
+#[test]
+fn scripts_get_json() {
+    let directory = golden("e-corrupt/flip-crc-mid");
+    let told = tell(directory.path(), &["log", "check", "--json", "."]);
+    assert_eq!(told.code, Some(1));
+    let values = parsed(&told.out);
+    let damaged = values.iter().find(|value| value["verdict"] == "damaged").unwrap();
+    assert_eq!((&damaged["first"], &damaged["last"]), (&"0xe".into(), &"0x19".into()));
+    assert_eq!((&damaged["faults"][0]["after"], &damaged["faults"][0]["before"]), (&"0x10".into(), &"0x12".into()));
+    let whole = values.last().unwrap();
+    assert_eq!(whole["starts"], false);
+    assert!(whole["hint"].as_str().unwrap().contains("allowGaps"));
+    let told = tell(directory.path(), &["log", "recover", "--json", "version-2/log.e"]);
+    let plan = &parsed(&told.out)[0];
+    let fates: Vec<&str> =
+        plan["steps"].as_array().unwrap().iter().map(|step| step["fate"].as_str().unwrap()).collect();
+    assert_eq!((told.code, &fates[..]), (Some(1), &["keep", "drop", "drop"][..]));
+}
+
+#[test]
+fn what_cannot_be_read_does_not_hide_the_rest() {
+    let directory = golden("e-corrupt/undamaged");
+    let told = tell(directory.path(), &["log", "check", "nowhere", "version-2/log.1"]);
+    assert_eq!(told.code, Some(2));
+    assert!(told.out.contains("log.1: clean"), "{}", told.out);
+    assert!(told.err.contains("nowhere"), "{}", told.err);
+    std::fs::create_dir(directory.path().join("empty")).unwrap();
+    let told = tell(directory.path(), &["log", "check", "empty"]);
+    assert_eq!(told.code, Some(2));
+    assert!(told.err.contains("hint: name dataLogDir"), "{}", told.err);
+}
+
+#[test]
+fn logs_and_snapshots_may_be_apart() {
+    let directory = golden("e-corrupt/undamaged");
+    let path = directory.path();
+    std::fs::create_dir_all(path.join("logs/version-2")).unwrap();
+    for log in ["log.1", "log.8", "log.e"] {
+        std::fs::rename(path.join("version-2").join(log), path.join("logs/version-2").join(log)).unwrap();
+    }
+    let told = tell(path, &["log", "check", "logs"]);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert!(told.out.contains("hint: --snapshots <dataDir>"), "{}", told.out);
+    let told = tell(path, &["log", "check", "logs", "--snapshots", "."]);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert!(told.out.contains("up to 0x19"), "{}", told.out);
+}
+
+/// The night shift: a server that refuses, the look, the recovery, the start.
+#[test]
+fn a_server_that_refuses_starts_with_the_recovered_log() {
+    let directory = golden("e-corrupt/flip-crc-mid");
+    let path = directory.path();
+    let site = Site::new(path, "");
+    std::fs::create_dir_all(path.join("data")).unwrap();
+    std::fs::rename(path.join("version-2"), path.join("data/version-2")).unwrap();
+    let refused = Process::start(&["server", "zoo.cfg"], path).end();
+    assert!(refused.said.contains("log.e is damaged at byte"), "{}", refused.said);
+
+    let log = "data/version-2/log.e";
+    let before = std::fs::read(path.join(log)).unwrap();
+    let preview = tell(path, &["log", "recover", log]);
+    assert_eq!(preview.code, Some(1), "{}", preview.err);
+    assert!(
+        preview.out.contains("Kept: 3 records, 0xe to 0x10. Dropped: 8 records, 0x12 to 0x19, and 114 damaged bytes."),
+        "{}",
+        preview.out
+    );
+    assert!(preview.out.contains("With it in place: a server would start with it"), "{}", preview.out);
+    assert!(preview.out.contains("Nothing was written."), "{}", preview.out);
+    let unasked = tell(path, &["log", "recover", "-r", log]);
+    assert_eq!(unasked.code, Some(2));
+    assert!(unasked.err.contains("hint: --yes"), "{}", unasked.err);
+    assert!(!path.join("data/version-2/log.e.fixed").exists());
+
+    let written = tell(path, &["log", "recover", "-r", "-y", log]);
+    assert_eq!(written.code, Some(0), "{}", written.err);
+    assert!(written.out.contains("log.e.fixed was written: 3 records"), "{}", written.out);
+    assert_eq!(std::fs::read(path.join(log)).unwrap(), before, "the original is untouched");
+    let again = tell(path, &["log", "recover", "-r", "-y", log]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.err.contains("Recovery file data/version-2/log.e.fixed already exists"), "{}", again.err);
+
+    std::fs::rename(path.join(log), path.join("log.e.damaged")).unwrap();
+    std::fs::rename(path.join("data/version-2/log.e.fixed"), path.join(log)).unwrap();
+    let running = site.start();
+    assert_eq!(running.client().exists("/").err, 0);
+    running.stop();
+}
+
+#[test]
+fn nothing_to_recover_is_no_error() {
+    let directory = golden("e-corrupt/undamaged");
+    let told = tell(directory.path(), &["log", "recover", "-r", "version-2/log.e"]);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert!(told.out.contains("there is nothing to recover"), "{}", told.out);
+    assert!(!directory.path().join("version-2/log.e.fixed").exists());
+    let told = tell(directory.path(), &["log", "recover", "version-2"]);
+    assert_eq!(told.code, Some(2));
+    assert!(told.err.contains("version-2 is a directory\nhint: oxkeeper log check version-2"), "{}", told.err);
+}
+
+/// A server's own log: what it notes as synced has to go, too, when some of it is given up.
+#[test]
+fn recovering_what_a_server_has_noted_as_synced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let site = Site::new(path, "");
+    let running = site.start();
+    let mut client = running.client();
+    for number in 0..20 {
+        client.create(&format!("/n{number}"), &[b'x'; 100]);
+    }
+    running.process.kill();
+    let log = path.join("data/version-2/log.1");
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[1500] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let told = tell(path, &["log", "recover", "-r", "-y", "data/version-2/log.1"]);
+    assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
+    assert!(
+        told.out.contains("and without oxk.synced, which notes what is dropped: a server would start"),
+        "{}",
+        told.out
+    );
+    // What it says to do is what helps.
+    assert!(told.out.contains("  rm data/version-2/oxk.synced\n"), "{}", told.out);
+    std::fs::rename(path.join("data/version-2/log.1.fixed"), &log).unwrap();
+    std::fs::remove_file(path.join("data/version-2/oxk.synced")).unwrap();
+    let running = site.start();
+    assert_eq!(running.client().exists("/n1").err, 0);
+    running.stop();
+}
