@@ -71,7 +71,7 @@ pub(crate) fn member_options(plan: &Plan, number: usize) -> MemberOptions {
 /// What a start came to.
 enum Start {
     Alone(Box<Opened>),
-    Member(Box<OpenedMember>, Space, Option<Files>),
+    Member(Box<(OpenedMember, Space, Option<Files>)>),
 }
 
 /// The configurations in the files of a server: in force, and proposed.
@@ -106,7 +106,7 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
         Some(member) => {
             let opened = Store::open_member(paced, &options, &member, &tree, seed);
             let opened = opened.and_then(|opened| Ok((opened.store.space()?, opened)));
-            let member = |(space, opened)| Ok(Start::Member(Box::new(opened), space, files?));
+            let member = |(space, opened)| Ok(Start::Member(Box::new((opened, space, files?))));
             opened.map_err(|error| error.to_string()).and_then(member)
         }
     };
@@ -117,7 +117,10 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
     world.servers[number].is_starting = false;
     match opened {
         Ok(Start::Alone(opened)) => world.serve(who, *opened),
-        Ok(Start::Member(opened, space, files)) => world.join(who, (*opened, space), files),
+        Ok(Start::Member(member)) => {
+            let (opened, space, files) = *member;
+            world.join(who, (opened, space), files);
+        }
         Err(error) => {
             let server = &world.servers[number];
             let was_injected =

@@ -347,7 +347,6 @@ fn settings(plan: &Plan) -> Settings {
         super_id: plan.is_dynamic().then(|| digest_id(SUPER)),
         is_ensemble: plan.is_ensemble(),
         has_masters: plan.observer_masters && plan.is_ensemble(),
-        ..Settings::default()
     }
 }
 
