@@ -4,12 +4,13 @@
 //! on its way.
 
 use crate::log_writer::Report;
-use crate::peers::Event as PeerEvent;
-use ox_proto::Zxid;
+use crate::peers::{Event as PeerEvent, Heard};
+use ox_proto::{ServerId, Zxid};
 use ox_replica::{Replica, Submission};
 use ox_store::Space;
 use ox_tree::State;
 use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A look at the replica, from its own thread.
@@ -29,6 +30,8 @@ pub(crate) struct Input {
     pub(crate) reports: Vec<Report>,
     /// What other servers say.
     pub(crate) peers: Vec<PeerEvent>,
+    /// The newest that each has said on the election port.
+    pub(crate) heard: BTreeMap<ServerId, Heard>,
     woken: bool,
 }
 
@@ -42,6 +45,15 @@ impl Input {
             && self.questions.is_empty()
             && self.reports.is_empty()
             && self.peers.is_empty()
+            && self.heard.is_empty()
+    }
+
+    /// What servers say takes the place of what they said before; but for a configuration, if they tell none now.
+    pub(crate) fn hear(&mut self, heard: BTreeMap<ServerId, Heard>) {
+        for (server, Heard { note, config }) in heard {
+            let before = self.heard.remove(&server).and_then(|heard| heard.config);
+            self.heard.insert(server, Heard { note, config: config.or(before) });
+        }
     }
 }
 

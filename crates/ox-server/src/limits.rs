@@ -73,6 +73,8 @@ pub(crate) const EXPIRED_LINES_AT_ONCE: i64 = 100;
 pub(crate) const ELECTION_CONNECTIONS_MAX: usize = 64;
 /// Bytes of one election connection that are not dealt with: a message of the largest size, and a little.
 pub(crate) const ELECTION_INPUT_BYTES_MAX: usize = (512 << 10) + (64 << 10);
+/// Bytes that are read from an election connection in one turn.
+pub(crate) const ELECTION_PIECE_BYTES: usize = 16 << 10;
 /// How long to wait before a server that does not answer is called again; doubles each time.
 pub(crate) const REDIAL_FIRST: std::time::Duration = std::time::Duration::from_millis(100);
 /// The longest wait.

@@ -10,6 +10,7 @@
 
 mod command;
 mod dial;
+mod doors;
 mod election;
 mod link;
 mod masters;
@@ -17,34 +18,26 @@ mod places;
 mod socket;
 
 pub(crate) use command::{Command, Event, Orders};
+pub(crate) use election::Heard;
 
+use crate::io::WAKER;
 use crate::limits::{ELECTION_CONNECTIONS_MAX, PACKET_BYTES_MIN, PEER_TURN_MS};
 use crate::shared::Shared;
 use crate::watchdog::Turns;
 use dial::{Dialed, Dialer, Target};
+use doors::{Doors, Port};
 use election::Elections;
 use link::{Arrived, End, Links};
 use masters::{Choice, Masters};
-use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble};
 use places::Places;
 use std::io;
-use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-
-const WAKER: Token = Token(0);
-const ELECTION_LISTENER: Token = Token(1);
-const QUORUM_LISTENER: Token = Token(2);
-const OBSERVER_LISTENER: Token = Token(3);
-/// Between two attempts to bind the election port, as in Apache.
-const BIND_PAUSE: Duration = Duration::from_secs(1);
-/// Tokens of connections begin here.
-const FIRST_TOKEN: usize = 16;
 
 /// What the thread works with.
 pub(crate) struct Peers {
@@ -54,18 +47,13 @@ pub(crate) struct Peers {
     orders: Arc<Orders>,
     poll: Poll,
     dialer: Dialer,
-    election_listener: Option<TcpListener>,
-    /// When to try again to listen for notifications.
-    bind_again_at: Option<Instant>,
-    quorum_listener: Option<TcpListener>,
-    /// Of a follower that serves observers.
-    observer_listener: Option<TcpListener>,
+    doors: Doors,
     elections: Elections,
     links: Links,
     masters: Masters,
     /// Who was dialled last, and for which leader.
     dialled: Option<(ServerId, ServerId)>,
-    next_token: usize,
+    tokens: Tokens,
     events: Vec<Event>,
 }
 
@@ -78,8 +66,8 @@ impl Peers {
         orders: Arc<Orders>,
     ) -> io::Result<Self> {
         let places = Places::new(&member).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let mut election_listener = bind_patiently(&places.election_binds(), member.bind_attempts)?;
-        poll.registry().register(&mut election_listener, ELECTION_LISTENER, Interest::READABLE)?;
+        let mut doors = Doors::new(Arc::clone(&orders));
+        doors.open_patiently(Port::Election, places.election_binds(), member.bind_attempts)?;
         Ok(Self {
             dialer: Dialer::new(Arc::clone(&orders), &member),
             elections: Elections::new(&member, &places, shared.config.reconfig_enabled).map_err(io::Error::other)?,
@@ -91,11 +79,8 @@ impl Peers {
             shared,
             orders,
             poll,
-            election_listener: Some(election_listener),
-            bind_again_at: None,
-            quorum_listener: None,
-            observer_listener: None,
-            next_token: FIRST_TOKEN,
+            doors,
+            tokens: Tokens(0),
             events: Vec::new(),
         })
     }
@@ -110,7 +95,8 @@ impl Peers {
         let mut events = Events::with_capacity(256);
         while !self.shared.is_stopping() {
             turns.mark();
-            let patience = if self.links.has_more() { 0 } else { PEER_TURN_MS };
+            let has_more = self.links.has_more() || self.elections.has_more() || self.doors.has_more();
+            let patience = if has_more { 0 } else { PEER_TURN_MS };
             if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(patience)))
                 && error.kind() != io::ErrorKind::Interrupted
             {
@@ -120,13 +106,14 @@ impl Peers {
             for event in &events {
                 match event.token() {
                     WAKER => (),
-                    ELECTION_LISTENER => self.accept_elections(),
-                    QUORUM_LISTENER | OBSERVER_LISTENER => self.accept_links(),
                     token => self.on_ready(token),
                 }
             }
+            self.accept();
             self.take_orders();
+            self.take_bound();
             self.take_dialed();
+            self.elections.turn(&mut self.dialer, &mut self.events);
             self.links.turn(&mut self.events);
             self.on_time();
             self.hand_over();
@@ -135,33 +122,20 @@ impl Peers {
         }
     }
 
-    fn token(&mut self) -> Token {
-        self.next_token += 1;
-        Token(self.next_token)
-    }
-
-    fn accept_elections(&mut self) {
-        while let Some(stream) = self.election_listener.as_ref().and_then(accept) {
-            if ELECTION_CONNECTIONS_MAX <= self.elections.strangers() {
-                continue; // they have their time; newcomers come again
-            }
-            let token = self.token();
-            self.elections.on_accept(stream, token, self.poll.registry());
-        }
-    }
-
-    fn accept_links(&mut self) {
-        let accepted = |listener: &Option<TcpListener>| listener.as_ref().and_then(accept);
-        while let Some(stream) = accepted(&self.quorum_listener).or_else(|| accepted(&self.observer_listener)) {
-            let token = self.token();
-            if let Some(id) = self.links.add(stream, token, End::Learner, self.poll.registry()) {
-                self.events.push(Event::Linked(id));
-            }
+    fn accept(&mut self) {
+        for (port, stream) in self.doors.accept() {
+            let token = self.tokens.next();
+            if port != Port::Election {
+                let link = self.links.add(stream, token, End::Learner, self.poll.registry());
+                self.events.extend(link.map(Event::Linked));
+            } else if self.elections.strangers() < ELECTION_CONNECTIONS_MAX {
+                self.elections.on_accept(stream, token, self.poll.registry());
+            } // else they have their time; newcomers come again
         }
     }
 
     fn on_ready(&mut self, token: Token) {
-        if !self.elections.on_ready(token, &mut self.dialer, &mut self.events) {
+        if !self.doors.on_ready(token) && !self.elections.on_ready(token) {
             self.links.on_ready(token);
         }
     }
@@ -179,7 +153,7 @@ impl Peers {
                 Command::Close(link) => self.links.close(link),
                 Command::Consumed(link, bytes) => self.links.consumed(link, bytes),
                 Command::Listen(listen) => self.listen(listen),
-                Command::ServeObservers => self.serve_observers(),
+                Command::ServeObservers => self.doors.open(Port::Observers, self.places.observer_master_binds()),
                 Command::Config(committed, proposed) => self.reconfigure(committed, proposed),
             }
         }
@@ -206,13 +180,13 @@ impl Peers {
                 (Target::Leader(_), None) => self.events.push(Event::Dialed(None)),
                 (Target::Leader(server), Some(stream)) => {
                     self.shared.stats.observed.store(server.0, Relaxed);
-                    let token = self.token();
+                    let token = self.tokens.next();
                     let options = self.shared.state.read().options().clone();
                     let link = self.links.add(stream, token, End::Leader(options), self.poll.registry());
                     self.events.push(Event::Dialed(link));
                 }
                 (Target::Election(server), stream) => {
-                    let token = self.token();
+                    let token = self.tokens.next();
                     self.elections.on_dialed(server, stream, token, self.poll.registry(), &mut self.events);
                 }
             }
@@ -220,74 +194,38 @@ impl Peers {
     }
 
     fn listen(&mut self, listen: bool) {
-        if !listen {
-            (self.quorum_listener, self.observer_listener) = (None, None);
-            return;
-        }
-        if self.quorum_listener.is_some() {
-            return;
-        }
-        let registered = bind(&self.places.quorum_binds()).and_then(|mut listener| {
-            self.poll.registry().register(&mut listener, QUORUM_LISTENER, Interest::READABLE)?;
-            Ok(listener)
-        });
-        match registered {
-            Ok(listener) => self.quorum_listener = Some(listener),
-            Err(error) => {
-                tracing::error!(%error, "cannot listen for learners");
-                self.events.push(Event::CannotListen);
-            }
+        if listen {
+            self.doors.open(Port::Quorum, self.places.quorum_binds());
+        } else {
+            self.doors.close(Port::Quorum);
+            self.doors.close(Port::Observers);
         }
     }
 
-    /// Lets observers connect. If they cannot, they go elsewhere.
-    fn serve_observers(&mut self) {
-        let registered = bind(&self.places.observer_master_binds()).and_then(|mut listener| {
-            self.poll.registry().register(&mut listener, OBSERVER_LISTENER, Interest::READABLE)?;
-            Ok(listener)
-        });
-        match registered {
-            Ok(listener) => self.observer_listener = Some(listener),
-            Err(error) => tracing::error!(%error, "cannot listen for observers"),
+    /// Takes ports that have been bound. Observers that cannot connect go elsewhere; without learners nobody leads.
+    fn take_bound(&mut self) {
+        if self.doors.take(|| self.tokens.next(), self.poll.registry()).contains(&Port::Quorum) {
+            self.events.push(Event::CannotListen);
         }
     }
 
     /// Servers are elsewhere, or others; so may this one be.
     fn reconfigure(&mut self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
-        let binds = (self.places.election_binds(), self.places.quorum_binds());
         self.places.set(self.me, committed, proposed);
         self.masters.reconfigure(&self.places);
         self.elections.reconfigure(&self.places, &mut self.events);
-        if binds.0 != self.places.election_binds() {
-            self.election_listener = None;
-            self.listen_for_notifications();
+        self.doors.open(Port::Election, self.places.election_binds());
+        if self.doors.is_open(Port::Quorum) {
+            self.doors.open(Port::Quorum, self.places.quorum_binds());
         }
-        if binds.1 != self.places.quorum_binds() && self.quorum_listener.is_some() {
-            self.listen(false);
-            self.listen(true);
-        }
-    }
-
-    fn listen_for_notifications(&mut self) {
-        self.bind_again_at = None;
-        let bound = bind(&self.places.election_binds()).and_then(|mut listener| {
-            self.poll.registry().register(&mut listener, ELECTION_LISTENER, Interest::READABLE)?;
-            Ok(listener)
-        });
-        match bound {
-            Ok(listener) => self.election_listener = Some(listener),
-            Err(error) => {
-                tracing::error!(%error, "cannot listen for notifications at the new address; it is tried again");
-                self.bind_again_at = Some(Instant::now() + BIND_PAUSE);
-            }
+        if self.doors.is_open(Port::Observers) {
+            self.doors.open(Port::Observers, self.places.observer_master_binds());
         }
     }
 
     fn on_time(&mut self) {
         let now = Instant::now();
-        if self.bind_again_at.is_some_and(|at| at <= now) {
-            self.listen_for_notifications();
-        }
+        self.doors.on_time(now);
         self.elections.on_time(now, &mut self.dialer);
         self.links.on_time(now, &mut self.events);
     }
@@ -311,9 +249,12 @@ impl Peers {
     }
 
     fn hand_over(&mut self) {
-        if !self.events.is_empty() {
-            let events = std::mem::take(&mut self.events);
-            self.shared.inbox.put(|input| input.peers.extend(events));
+        let (events, heard) = (std::mem::take(&mut self.events), self.elections.take_heard());
+        if !events.is_empty() || !heard.is_empty() {
+            self.shared.inbox.put(|input| {
+                input.peers.extend(events);
+                input.hear(heard);
+            });
         }
     }
 }
@@ -325,45 +266,12 @@ fn packet_bytes_max(shared: &Shared) -> usize {
     (record * 2).max(PACKET_BYTES_MIN)
 }
 
-fn accept(listener: &TcpListener) -> Option<TcpStream> {
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => return Some(stream),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a server");
-                return None;
-            }
-        }
-    }
-}
+/// Numbers for whatever can be ready.
+struct Tokens(usize);
 
-/// Binds the election port, which somebody may be about to leave.
-fn bind_patiently(addresses: &[Address], attempts_max: u32) -> io::Result<TcpListener> {
-    let mut attempts = 1;
-    loop {
-        match bind(addresses) {
-            Err(error) if attempts_max == 0 || attempts < attempts_max => {
-                tracing::warn!(%error, attempts, "cannot listen on the election port; trying again");
-                attempts += 1;
-                std::thread::sleep(BIND_PAUSE);
-            }
-            done => return done,
-        }
+impl Tokens {
+    fn next(&mut self) -> Token {
+        self.0 += 1;
+        Token(self.0)
     }
-}
-
-/// Binds the first of the addresses that can be.
-fn bind(addresses: &[Address]) -> io::Result<TcpListener> {
-    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for Address { host, port } in addresses {
-        for address in (host.as_str(), *port).to_socket_addrs()? {
-            match TcpListener::bind(address) {
-                Ok(listener) => return Ok(listener),
-                Err(error) => failed = error,
-            }
-        }
-    }
-    Err(failed)
 }

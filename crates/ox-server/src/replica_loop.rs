@@ -119,7 +119,7 @@ impl ReplicaLoop {
         if let Some(space) = input.space {
             self.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
         }
-        self.hear_peers(now, std::mem::take(&mut input.reports), std::mem::take(&mut input.peers));
+        self.hear_peers(now, &mut input);
         self.snapshot_due = input.snapshot_due.or(self.snapshot_due);
         let shared = Arc::clone(&self.shared);
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {

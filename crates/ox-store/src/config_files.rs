@@ -172,10 +172,10 @@ mod tests {
         assert!(text(&disk, CFG).unwrap().contains("clientPort=5\n"));
     }
 
-    /// K104, K105: whatever disk call the power goes at, the files name the old members with the new ones proposed, or
+    /// Whatever disk call the power goes at, the files name the old members with the new ones proposed, or
     /// the new ones.
     #[test]
-    fn k104_a_power_cut_leaves_the_old_members_or_the_new() {
+    fn k104_k105_a_power_cut_leaves_the_old_members_or_the_new() {
         for call in 0.. {
             let (disk, files) = files();
             files.save_committed(&ensemble(5), None).unwrap();

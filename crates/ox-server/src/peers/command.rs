@@ -35,10 +35,6 @@ pub(crate) enum Command {
 
 /// What happened.
 pub(crate) enum Event {
-    /// A server says something on the election port.
-    Notification(ServerId, Notification),
-    /// A server says which configuration is in force, and it is not the own one.
-    Config(ServerId, Arc<Ensemble>),
     /// An election connection has come up or gone down.
     Election(ServerId, ox_zab::Link),
     /// The leader was reached, or not.

@@ -1,4 +1,5 @@
-//! Connecting to servers: names are looked up anew each time, on threads that nobody waits for.
+//! Connecting to servers: names are looked up anew each time, on threads that nobody waits for. Where a server has several
+//! addresses, all are tried at once: one that swallows everything must not use up the patience for the others.
 
 use super::command::Orders;
 use mio::net::TcpStream;
@@ -9,6 +10,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// Whom to connect to, on which port.
@@ -44,7 +46,7 @@ impl Dialer {
         self.under_way.contains(&target)
     }
 
-    /// Tries all addresses, one after the other, after a pause.
+    /// Tries all addresses after a pause; the first that answers is taken.
     pub(super) fn dial(&mut self, target: Target, addresses: Vec<Address>, pause: Duration) {
         if !self.under_way.insert(target) {
             return;
@@ -77,15 +79,63 @@ impl Dialer {
 }
 
 fn connect(addresses: &[Address], timeout: Duration) -> Option<TcpStream> {
-    for Address { host, port } in addresses {
-        let Ok(resolved) = (host.as_str(), *port).to_socket_addrs() else { continue };
-        for address in resolved {
-            if let Ok(stream) = std::net::TcpStream::connect_timeout(&address, timeout)
-                && stream.set_nonblocking(true).is_ok()
-            {
-                return Some(TcpStream::from_std(stream));
+    let (answers, first) = channel();
+    for address in addresses.iter().cloned() {
+        let answers = answers.clone();
+        spawn(move || {
+            let Ok(resolved) = (address.host.as_str(), address.port).to_socket_addrs() else { return };
+            for address in resolved {
+                let answers = answers.clone();
+                spawn(move || {
+                    if let Ok(stream) = std::net::TcpStream::connect_timeout(&address, timeout)
+                        && stream.set_nonblocking(true).is_ok()
+                    {
+                        let _ = answers.send(stream); // who comes second hangs up
+                    }
+                });
             }
-        }
+        });
     }
-    None
+    drop(answers);
+    first.recv().ok().map(TcpStream::from_std) // an error when all have given up
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name("dial".to_owned()).spawn(work) {
+        tracing::error!(%error, "cannot start a thread to connect with");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Shutdown, TcpListener};
+    use std::time::Instant;
+
+    /// One address that swallows everything, one that refuses, one that nobody knows, and one that answers.
+    #[test]
+    fn k086_all_addresses_are_tried_at_once() {
+        let open = TcpListener::bind("127.0.0.1:0").unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        full.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+        full.listen(0).unwrap();
+        let swallowing = full.local_addr().unwrap().as_socket().unwrap();
+        // Its queue is full, and nobody takes anybody out of it.
+        let waiting: Vec<_> =
+            (0..4).map(|_| std::net::TcpStream::connect_timeout(&swallowing, Duration::from_millis(100))).collect();
+        if waiting.iter().all(Result::is_ok) {
+            return; // here nothing is swallowed
+        }
+        let ports = [swallowing.port(), closed, open.local_addr().unwrap().port()];
+        let mut addresses: Vec<Address> = ports.map(|port| Address::new("127.0.0.1", port)).into();
+        addresses.insert(1, Address::new("no-such-host.invalid", 1));
+        let (patience, began) = (Duration::from_secs(600), Instant::now());
+        let stream = connect(&addresses, patience).unwrap();
+        assert!(began.elapsed() < patience / 2);
+        let (accepted, _) = open.accept().unwrap();
+        assert_eq!(accepted.peer_addr().unwrap(), stream.local_addr().unwrap());
+        accepted.shutdown(Shutdown::Both).unwrap();
+        assert!(connect(&addresses[1..3], patience).is_none(), "nobody is there");
+    }
 }

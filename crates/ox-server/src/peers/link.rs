@@ -68,6 +68,8 @@ pub(super) struct Link {
     loading: Option<(Zxid, Box<SnapshotReceiver>)>,
     out: VecDeque<Out>,
     out_bytes: usize,
+    /// Bytes of states and histories that were given since there was last nothing to send.
+    given_bytes: usize,
     /// Bytes of packets that the replica has not dealt with.
     held_bytes: usize,
     /// When the replica was last told of either, and whether there is news.
@@ -116,6 +118,7 @@ impl Link {
             loading: None,
             out: VecDeque::new(),
             out_bytes: 0,
+            given_bytes: 0,
             held_bytes: 0,
             came: Movement::default(),
             went: Movement::default(),
@@ -203,7 +206,7 @@ impl Links {
             link.out_bytes += bytes.len();
         }
         link.out.push_back(out);
-        if LINK_UNSENT_BYTES_MAX < link.out_bytes {
+        if is_hopeless(link.out_bytes, link.given_bytes) {
             tracing::warn!(link = id.0, "a server does not take what it is sent");
             return self.fail(token, events);
         }
@@ -305,7 +308,10 @@ impl Links {
             }
             if socket.unsent_bytes() == 0 {
                 let chunk = match link.out.front_mut() {
-                    None | Some(Out::Bytes(_)) => return (went, true),
+                    None | Some(Out::Bytes(_)) => {
+                        link.given_bytes = 0;
+                        return (went, true);
+                    }
                     Some(Out::State(sender)) => Ok(sender.next().unwrap_or_default()),
                     Some(Out::Stored(history)) => stored_chunk(history),
                 };
@@ -313,6 +319,7 @@ impl Links {
                     Ok(chunk) if chunk.is_empty() => drop(link.out.pop_front()),
                     Ok(chunk) => {
                         link.out_bytes += chunk.len();
+                        link.given_bytes += chunk.len();
                         had_to_wait = true;
                         socket.push(chunk);
                     }
@@ -354,6 +361,12 @@ impl Links {
             }
         }
     }
+}
+
+/// Whether so much waits for a learner that it will never have it. New transactions wait behind a state, and may be
+/// more than a learner may have waiting otherwise; but not by more than it has taken meanwhile.
+fn is_hopeless(unsent_bytes: usize, given_bytes: usize) -> bool {
+    LINK_UNSENT_BYTES_MAX + given_bytes < unsent_bytes
 }
 
 /// The next transactions of a stored history, as proposals with their commits; nothing at its end.

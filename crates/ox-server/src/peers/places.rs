@@ -3,7 +3,7 @@
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble, Member, Role};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The places of all servers that may be spoken to.
@@ -54,6 +54,13 @@ impl Places {
         let proposed = self.proposed.iter().flat_map(|ensemble| ensemble.members());
         let members = proposed.chain(self.committed.members());
         members.map(|(id, member)| (*id, member.election.clone())).collect()
+    }
+
+    /// Who votes, or is about to.
+    pub(super) fn voters(&self) -> BTreeSet<ServerId> {
+        let members =
+            self.committed.members().iter().chain(self.proposed.iter().flat_map(|ensemble| ensemble.members()));
+        members.filter(|(_, member)| member.role == Role::Participant).map(|(id, _)| *id).collect()
     }
 
     /// Where this server listens for learners when it leads.

@@ -2,10 +2,11 @@
 
 use super::ReplicaLoop;
 use super::journal::Journal;
+use crate::inbox::Input;
 use crate::limits::LINK_UNSAID_BYTES;
 use crate::log_writer::{Job, Report};
 use crate::member::show_config;
-use crate::peers::{Command, Event, Orders};
+use crate::peers::{Command, Event, Heard, Orders};
 use crate::reconfig::{ConfigChange, put_in_force};
 use crate::shared::Shared;
 use ox_proto::ensemble::Ensemble;
@@ -13,7 +14,7 @@ use ox_proto::{ServerId, Zxid};
 use ox_replica::Now;
 use ox_store::StoredHistory;
 use ox_zab::{DiskJob, Effect, LinkId, Message, PeerState, Reason};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Packets of a link that are not taken yet, with the bytes that each batch holds.
@@ -27,6 +28,8 @@ struct Waiting {
 pub(super) struct PeerLines {
     orders: Arc<Orders>,
     waiting: BTreeMap<LinkId, Waiting>,
+    /// Links for which the stored log was, or is being, looked into.
+    looked_up: BTreeSet<LinkId>,
     /// Stored histories for learners.
     found: BTreeMap<LinkId, Box<StoredHistory>>,
     /// Bytes of packets that were dealt with, for the peers thread to know.
@@ -37,17 +40,17 @@ pub(super) struct PeerLines {
 impl PeerLines {
     pub(super) fn new(orders: Arc<Orders>, shared: Arc<Shared>) -> Self {
         let (waiting, found, consumed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { orders, waiting, found, consumed, journal: Journal::new(shared) }
+        Self { orders, waiting, looked_up: BTreeSet::new(), found, consumed, journal: Journal::new(shared) }
     }
 }
 
 impl ReplicaLoop {
     /// Takes in what the disk has done and what other servers say.
-    pub(super) fn hear_peers(&mut self, now: Now, reports: Vec<Report>, events: Vec<Event>) {
+    pub(super) fn hear_peers(&mut self, now: Now, input: &mut Input) {
         if self.peers.is_none() {
             return;
         }
-        for Report { done, state } in reports {
+        for Report { done, state } in std::mem::take(&mut input.reports) {
             if let Some(state) = state {
                 let mut shown = self.shared.state.write();
                 *shown = *state;
@@ -55,8 +58,12 @@ impl ReplicaLoop {
             }
             self.replica.on_done(now, done);
         }
-        for event in events {
+        for event in std::mem::take(&mut input.peers) {
             self.hear(now, event);
+        }
+        for (from, Heard { note, config }) in std::mem::take(&mut input.heard) {
+            config.into_iter().for_each(|config| self.replica.on_config(now, from, config));
+            self.replica.on_notification(now, from, note);
         }
         self.take_packets(now);
         self.settle(now);
@@ -64,8 +71,6 @@ impl ReplicaLoop {
 
     fn hear(&mut self, now: Now, event: Event) {
         match event {
-            Event::Notification(from, note) => self.replica.on_notification(now, from, note),
-            Event::Config(from, ensemble) => self.replica.on_config(now, from, ensemble),
             Event::Election(server, link) => self.replica.on_election_link(now, server, link),
             Event::Dialed(link) => self.replica.on_dialed(now, link),
             Event::Linked(link) => self.replica.on_link(now, link),
@@ -78,8 +83,9 @@ impl ReplicaLoop {
             Event::Progress(link, moved) => self.replica.on_progress(now, link, moved),
             Event::LookedUp(link, below, found) => {
                 let below = found.is_some().then_some(below);
-                if let (Some(peers), Some(found)) = (&mut self.peers, found) {
-                    peers.found.insert(link, found);
+                // Nobody takes it out for a link that is gone meanwhile.
+                if let Some(peers) = self.peers.as_mut().filter(|peers| peers.looked_up.contains(&link)) {
+                    peers.found.extend(found.map(|found| (link, found)));
                 }
                 self.replica.on_looked_up(now, link, below);
             }
@@ -103,6 +109,7 @@ impl ReplicaLoop {
     fn forget(&mut self, link: LinkId) {
         if let Some(peers) = &mut self.peers {
             peers.waiting.remove(&link);
+            peers.looked_up.remove(&link);
             peers.found.remove(&link);
             peers.consumed.remove(&link);
             peers.journal.gone(link);
@@ -239,6 +246,7 @@ impl ReplicaLoop {
 
     /// Looks into the stored log, on a thread of its own: that may take a while.
     fn look_up(&mut self, link: LinkId, peer: Zxid, below: Zxid) {
+        self.peers.iter_mut().for_each(|peers| _ = peers.looked_up.insert(link));
         let shared = Arc::clone(&self.shared);
         let factor = shared.config.member.as_ref().map_or(-1.0, |member| member.snapshot_size_factor);
         let look = move || {

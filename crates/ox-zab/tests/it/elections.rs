@@ -155,12 +155,13 @@ fn after_any_disorder_there_is_one_leader() {
 
 /// Two servers that do not vote, and have a leader, have nothing to say to each other.
 #[test]
-fn observers_do_not_answer_each_other_for_ever() {
+fn k091_observers_do_not_answer_each_other_for_ever() {
     let quorums = Quorums::of(Quorum::majority_of([ServerId(1)]));
     let nobody = Vote::nobody(Zxid(i64::MIN), i64::MIN);
     let mut observer = Election::new(ServerId(2), PeerState::Observing, ElectionSettings::default(), nobody);
     let mut out = Outgoing::new();
     observer.look(0, nobody, &quorums, &mut out);
+    assert!(out.iter().all(|(to, _)| *to == ServerId(1)), "only who votes is asked");
     out.clear();
     let vote = Vote { leader: ServerId(1), zxid: Zxid::ZERO, epoch: 1 };
     let says = |state, round| Notification { state, vote, round, has_version: true };

@@ -141,6 +141,25 @@ fn a_server_joins_changes_its_role_and_leaves() {
     assert!(!ended.status.success());
 }
 
+/// A quorum of the old and of the new members is there; who is not need not know.
+#[test]
+fn k107_a_server_joins_while_another_is_down() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start(home.path(), 3, 0, OPEN);
+    let (joiner, addresses) = ensemble.join("participant");
+    ensemble.restart(joiner);
+    wait_for_mode(&ensemble, joiner, "follower");
+    let down = (0..3).find(|at| ensemble.mode(*at).as_deref() == Some("follower")).unwrap();
+    ensemble.kill(down);
+    let spec = format!("server.4={addresses}:participant;{}", ensemble.addresses[joiner]);
+    let text = joining(&spec).make(&ensemble);
+    assert!(text.contains("server.4="), "{text}");
+    write_some(&ensemble);
+    ensemble.restart(down);
+    wait_until("it is told", || config_of(&ensemble, down) == text);
+    ensemble.check_equal();
+}
+
 #[test]
 fn a_leader_that_is_removed_hands_over() {
     let home = tempfile::tempdir().unwrap();

@@ -1,9 +1,18 @@
 //! Members whose ports are called by strangers, and who call servers that are not there.
 
-use crate::members::Ensemble;
-use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use crate::members::{Ensemble, free_port};
+use crate::process::Process;
+use ox_proto::ensemble::Address;
+use ox_proto::quorum::hello::{self, Hello, HelloVersion};
+use ox_proto::quorum::notification::{self, Notification, PeerState};
+use ox_proto::{ServerId, Zxid};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// Longer than anything here takes; a test that gets here has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where members hear each other.
 fn addresses(home: &std::path::Path) -> Vec<SocketAddr> {
@@ -75,4 +84,124 @@ fn k086_k088_servers_that_cannot_be_reached_hold_up_nobody() {
     ensemble.client().create("/served", 0);
     let took = began.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+/// Connects to an election port as a server that nobody has heard of, with a number above all others.
+fn stranger(address: SocketAddr, server: i64) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let mut hello = Vec::new();
+    let addresses = vec![Address::new("127.0.0.1", 1)];
+    Hello { version: HelloVersion::V1, server: ServerId(server), addresses }.put(&mut hello).unwrap();
+    stream.write_all(&hello).unwrap();
+    stream
+}
+
+/// What somebody says who looks for a leader.
+fn looking() -> Vec<u8> {
+    let (leader, peer_epoch) = (ServerId(i64::MIN), -1);
+    let note = Notification { state: PeerState::Looking, leader, zxid: Zxid(0), round: 1, peer_epoch };
+    let mut frame = Vec::new();
+    note.put("", &mut frame);
+    frame
+}
+
+/// Whoever says something without end costs its own connection at most.
+#[test]
+fn p68_a_flood_of_notifications_does_no_harm() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = Ensemble::start(home.path(), 3, 0, "");
+    let leader = ensemble.leader_but(&[]);
+    let process = ensemble.processes[leader].as_ref().unwrap();
+    process.forget_peak();
+    let before = process.peak_bytes();
+    let mut flood = stranger(addresses(home.path())[2 * leader + 1], 99);
+    let notes = looking().repeat(10_000);
+    let mut client = ensemble.client();
+    for number in 0..(200 << 20) / notes.len() {
+        flood.write_all(&notes).unwrap();
+        if number % 16 == 0 {
+            client.create(&format!("/n{number}"), 0);
+        }
+    }
+    let grown = process.peak_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more than {before}");
+    assert_eq!(ensemble.mode(leader).as_deref(), Some("leader"), "nobody was disturbed");
+}
+
+/// Servers in no configuration may ask who leads, however many have done so before.
+#[test]
+fn strangers_make_room_for_newcomers() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = Ensemble::start(home.path(), 3, 0, "");
+    let address = addresses(home.path())[1];
+    let mut crowd = Vec::new();
+    for server in 100..300 {
+        let mut newcomer = stranger(address, server);
+        newcomer.set_read_timeout(Some(PATIENCE)).unwrap();
+        newcomer.write_all(&looking()).unwrap();
+        let (mut input, mut desk) = (Vec::new(), [0; 4096]);
+        while notification::split(&input).unwrap().is_none() {
+            let count = newcomer.read(&mut desk).unwrap();
+            assert!(0 < count, "{server} was turned away");
+            input.extend_from_slice(&desk[..count]);
+        }
+        crowd.push(newcomer);
+    }
+    ensemble.client().create("/served", 0);
+}
+
+/// Starts a server whose line is given, beside one that the test plays.
+fn start_alone(home: &Path, own: &str, other: SocketAddr, properties: &[&str]) -> Process {
+    let text = format!(
+        "dataDir=data\nclientPort=0\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=4\n\
+         server.1=127.0.0.1:{}:{}\nserver.2={own}\n",
+        free_port(),
+        other.port()
+    );
+    std::fs::create_dir(home.join("data")).unwrap();
+    std::fs::write(home.join("data/myid"), "2\n").unwrap();
+    std::fs::write(home.join("zoo.cfg"), text).unwrap();
+    Process::start(&[&["server", "zoo.cfg"], properties].concat(), home)
+}
+
+/// Nobody can call back everywhere: others are told where this server is known.
+#[test]
+fn k089_a_wildcard_address_is_told_to_nobody() {
+    let home = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let election = free_port();
+    let own = format!("0.0.0.0:{}:{election}", free_port());
+    let _process = start_alone(home.path(), &own, listener.local_addr().unwrap(), &[]);
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (mut input, mut desk) = (Vec::new(), [0; 4096]);
+    let told = loop {
+        let count = stream.read(&mut desk).unwrap();
+        assert!(0 < count, "it hangs up after {input:?}");
+        input.extend_from_slice(&desk[..count]);
+        if let Some((hello, _)) = hello::next(&input).unwrap() {
+            break hello;
+        }
+    };
+    assert_eq!((told.server, told.addresses), (ServerId(2), vec![Address::new("127.0.0.1", election)]));
+}
+
+/// A server with several addresses is found at each of them.
+#[test]
+fn every_address_of_a_server_is_listened_on() {
+    let home = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let elections: Vec<u16> = (0..3).map(|_| free_port()).collect();
+    let line = |(at, port): (usize, &u16)| format!("127.0.0.{}:{}:{port}", at + 1, free_port());
+    let own: Vec<String> = elections.iter().enumerate().map(line).collect();
+    let multi = ["-Dzookeeper.multiAddress.enabled=true"];
+    let mut process = start_alone(home.path(), &own.join("|"), listener.local_addr().unwrap(), &multi);
+    process.wait_for("LOOKING");
+    for (at, port) in elections.into_iter().enumerate() {
+        let until = Instant::now() + PATIENCE;
+        while TcpStream::connect((format!("127.0.0.{}", at + 1), port)).is_err() {
+            assert!(Instant::now() < until, "nobody listens at address {at}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }

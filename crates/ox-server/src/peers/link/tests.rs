@@ -132,3 +132,11 @@ fn only_what_had_to_wait_tells_that_somebody_reads() {
         assert!(Instant::now() < until);
     }
 }
+
+/// Who takes less than what is written will never be done; who takes more will, however long that takes.
+#[test]
+fn only_who_falls_behind_while_it_catches_up_is_let_go() {
+    let much = LINK_UNSENT_BYTES_MAX;
+    assert!(!is_hopeless(much, 0) && is_hopeless(much + 1, 0));
+    assert!(!is_hopeless(3 * much, 2 * much) && is_hopeless(3 * much + 1, 2 * much));
+}

@@ -1,0 +1,99 @@
+//! Ports on real addresses.
+
+use super::*;
+use mio::{Poll, Waker};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Hall {
+    doors: Doors,
+    poll: Poll,
+    tokens: usize,
+    came: Vec<Port>,
+    shut: Vec<Port>,
+}
+
+impl Hall {
+    fn new() -> Self {
+        let poll = Poll::new().unwrap();
+        let orders = Orders::new(Waker::new(poll.registry(), Token(usize::MAX)).unwrap());
+        Self { doors: Doors::new(Arc::new(orders)), poll, tokens: 0, came: Vec::new(), shut: Vec::new() }
+    }
+
+    /// Looks around until something is so.
+    fn until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            assert!(Instant::now() < until, "{:?} {:?}", self.came, self.shut);
+            let mut events = mio::Events::with_capacity(16);
+            self.poll.poll(&mut events, Some(Duration::from_millis(10))).unwrap();
+            events.iter().for_each(|event| _ = self.doors.on_ready(event.token()));
+            let tokens = &mut self.tokens;
+            let token = || {
+                *tokens += 1;
+                Token(*tokens)
+            };
+            let shut = self.doors.take(token, self.poll.registry());
+            self.shut.extend(shut);
+            self.came.extend(self.doors.accept().into_iter().map(|(port, _)| port));
+            self.doors.on_time(Instant::now());
+        }
+    }
+
+    /// Somebody connects and is let in.
+    fn check_open(&mut self, address: &str, port: u16) {
+        let before = self.came.len();
+        let mut caller = None;
+        self.until(|hall| {
+            caller = caller.take().or_else(|| std::net::TcpStream::connect((address, port)).ok());
+            before < hall.came.len()
+        });
+    }
+}
+
+fn free(host: &str) -> Address {
+    Address::new(host, std::net::TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port())
+}
+
+/// A name that nobody knows and an address that somebody else has do not shut the others.
+#[test]
+fn k088_a_port_is_open_on_every_address_that_can_be_had() {
+    let mut hall = Hall::new();
+    let (first, second) = (free("127.0.0.1"), free("127.0.0.2"));
+    let holder = std::net::TcpListener::bind(("127.0.0.3", 0)).unwrap();
+    let held = Address::new("127.0.0.3", holder.local_addr().unwrap().port());
+    let nobody = Address::new("no-such-host.invalid", 1);
+    hall.doors.open(Port::Quorum, vec![nobody, held.clone(), first.clone(), second.clone()]);
+    hall.check_open("127.0.0.1", first.port);
+    hall.check_open("127.0.0.2", second.port);
+    assert_eq!(hall.came, [Port::Quorum; 2]);
+    drop(holder);
+    hall.check_open("127.0.0.3", held.port);
+    hall.doors.open(Port::Quorum, vec![second.clone()]);
+    assert!(std::net::TcpStream::connect(("127.0.0.1", first.port)).is_err(), "it has moved");
+    hall.check_open("127.0.0.2", second.port);
+    hall.doors.close(Port::Quorum);
+    assert!(std::net::TcpStream::connect(("127.0.0.2", second.port)).is_err());
+}
+
+#[test]
+fn a_port_without_any_address_is_reported() {
+    let mut hall = Hall::new();
+    hall.doors.open(Port::Quorum, vec![Address::new("no-such-host.invalid", 1)]);
+    hall.until(|hall| !hall.shut.is_empty());
+    assert_eq!(hall.shut[0], Port::Quorum);
+    let error = hall.doors.open_patiently(Port::Election, vec![Address::new("no-such-host.invalid", 1)], 1);
+    assert!(error.is_err());
+}
+
+/// Everywhere is where both kinds of addresses are.
+#[test]
+fn the_wildcard_takes_both_kinds_of_addresses() {
+    let mut hall = Hall::new();
+    let port = free("0.0.0.0").port;
+    hall.doors.open_patiently(Port::Election, vec![Address::new("0.0.0.0", port)], 1).unwrap();
+    hall.check_open("127.0.0.1", port);
+    if std::net::TcpListener::bind(("::1", 0)).is_ok() {
+        hall.check_open("::1", port);
+    }
+}
