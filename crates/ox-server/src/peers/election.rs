@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn k090_one_address_is_told_in_the_old_form() {
         let (one, other) = (Address::new("one", 5), Address::new("other", 6));
-        assert_eq!(told(&[one.clone()], "10.0.0.1").version, HelloVersion::V1);
+        assert_eq!(told(std::slice::from_ref(&one), "10.0.0.1").version, HelloVersion::V1);
         assert_eq!(told(&[one, other], "10.0.0.1").version, HelloVersion::V2);
     }
 
@@ -479,6 +479,10 @@ mod tests {
         let mine = [Address::new("0.0.0.0", 5), Address::new("::", 5), Address::new("one", 6)];
         let expected = [Address::new("10.0.0.1", 5), Address::new("one", 6)];
         assert_eq!(told(&mine, "10.0.0.1").addresses, expected);
-        assert_eq!(told(&mine[1..2], "fe80::1").addresses, [Address::new("fe80:0:0:0:0:0:0:1", 5)], "as Java writes it");
+        assert_eq!(
+            told(&mine[1..2], "fe80::1").addresses,
+            [Address::new("fe80:0:0:0:0:0:0:1", 5)],
+            "as Java writes it"
+        );
     }
 }
