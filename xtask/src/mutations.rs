@@ -1,5 +1,6 @@
 //! `cargo xtask mutations`: takes the guards of [`guards::GUARDS`] away, one at a time, and sees how soon the
-//! simulator notices. A guard whose removal goes unnoticed means that the simulation is too coarse.
+//! simulator notices, or that the test in [`guards::TESTED`] does. A guard whose removal goes unnoticed means that the
+//! simulation is too coarse, or a test is missing.
 //!
 //! The work is done on a copy of the sources; `--write` puts the outcome into `docs/testing.md`.
 
@@ -7,7 +8,7 @@ mod guards;
 
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
-use guards::{GUARDS, Guard, UNSEEN};
+use guards::{GUARDS, Guard, TESTED, UNSEEN};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,14 +22,18 @@ pub(crate) struct Args {
     /// Only guards whose file or description contains one of these.
     #[arg(long)]
     only: Vec<String>,
+    /// Ask the simulator about guards that have a test, too.
+    #[arg(long)]
+    sim: bool,
     /// Put the outcome into the table in `docs/testing.md`; rows of guards that were not tried stay as they are.
     #[arg(long)]
     write: bool,
 }
 
-/// What the simulator said about a server without a guard.
+/// What was said about a server without a guard.
 struct Verdict {
-    seeds: u64,
+    /// How many seeds the simulator needed; none if a test said it.
+    seeds: Option<u64>,
     caught_by: String,
 }
 
@@ -43,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let contains = |guard: &Guard, text: &String| guard.file.contains(text) || guard.guard.contains(text);
     let wanted = |guard: &&Guard| args.only.is_empty() || args.only.iter().any(|text| contains(guard, text));
     for guard in GUARDS.iter().filter(wanted) {
-        let verdict = bench.without(guard, args.seeds).with_context(|| format!("{}: {}", guard.file, guard.guard))?;
+        let verdict = bench.without(guard, args).with_context(|| format!("{}: {}", guard.file, guard.guard))?;
         let row = row(guard, verdict.as_ref());
         println!("{row}");
         if args.write {
@@ -64,7 +69,8 @@ fn first_cell(guard: &Guard) -> String {
 fn row(guard: &Guard, verdict: Option<&Verdict>) -> String {
     let (first, breaks) = (first_cell(guard), guard.breaks);
     match verdict {
-        Some(Verdict { seeds, caught_by }) => format!("{first} {breaks} | {caught_by} | {seeds} |"),
+        Some(Verdict { seeds: Some(seeds), caught_by }) => format!("{first} {breaks} | {caught_by} | {seeds} |"),
+        Some(Verdict { seeds: None, caught_by }) => format!("{first} {breaks} | {caught_by} | |"),
         None => {
             let why = excuse(guard).map_or_else(String::new, |why| format!(": {why}"));
             format!("{first} {breaks} | **not caught**{why} | |")
@@ -75,6 +81,11 @@ fn row(guard: &Guard, verdict: Option<&Verdict>) -> String {
 /// Why nobody expects a guard to be missed.
 fn excuse(guard: &Guard) -> Option<&'static str> {
     UNSEEN.iter().find(|(name, _)| *name == guard.guard).map(|(_, why)| *why)
+}
+
+/// The test that misses a guard.
+fn tested(guard: &Guard) -> Option<(&'static str, &'static str)> {
+    TESTED.iter().find(|(name, ..)| *name == guard.guard).map(|(_, package, test)| (*package, *test))
 }
 
 const BEGIN: &str = "<!-- mutations: cargo xtask mutations --write -->\n";
@@ -120,26 +131,46 @@ impl Bench {
         Ok(bench)
     }
 
-    /// The verdict on a server without a guard; none if no seed failed.
-    fn without(&self, guard: &Guard, seeds: u64) -> Result<Option<Verdict>> {
+    /// The verdict on a server without a guard; none if nothing failed.
+    fn without(&self, guard: &Guard, args: &Args) -> Result<Option<Verdict>> {
         let path = self.source.join(guard.file);
         let whole = fs::read_to_string(&path)?;
         fs::write(&path, without(&whole, guard)?)?;
-        let verdict = self.simulate(seeds);
+        let verdict = match tested(guard).filter(|_| !args.sim) {
+            Some((package, test)) => self.test(package, test),
+            None => self.simulate(args.seeds),
+        };
         fs::write(&path, whole)?;
         verdict
     }
 
-    fn build(&self) -> Result<()> {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--profile", "sim", "--package", "ox-sim"])
+    /// Cargo, for what is built dozens of times, and run for seconds.
+    fn cargo(&self, args: &[&str]) -> Command {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(args)
             .env("CARGO_TARGET_DIR", &self.target)
-            // Built dozens of times, and run for seconds.
             .envs([("CARGO_INCREMENTAL", "1"), ("CARGO_PROFILE_SIM_LTO", "off"), ("CARGO_PROFILE_SIM_DEBUG", "0")])
             .env("CARGO_PROFILE_SIM_CODEGEN_UNITS", "64")
             .env("RUSTFLAGS", "-A warnings")
-            .current_dir(&self.source)
-            .status()?;
+            .current_dir(&self.source);
+        cargo
+    }
+
+    /// The verdict of a test, which has to be there, and fail.
+    fn test(&self, package: &str, test: &str) -> Result<Option<Verdict>> {
+        let built = self.cargo(&["test", "--quiet", "--package", package, "--no-run"]).status()?;
+        ensure!(built.success(), "it does not compile");
+        let run = self.cargo(&["test", "--package", package, "--", "--exact", test]).output()?;
+        let told = String::from_utf8_lossy(&run.stdout);
+        let verdict = |what: &str| told.lines().any(|line| line == format!("test {test} ... {what}"));
+        ensure!(verdict("FAILED") || verdict("ok"), "{package} has no test {test}");
+        let caught_by = format!("the test `{test}` of `{package}`");
+        Ok(verdict("FAILED").then_some(Verdict { seeds: None, caught_by }))
+    }
+
+    fn build(&self) -> Result<()> {
+        let built = self.cargo(&["build", "--quiet", "--profile", "sim", "--package", "ox-sim"]).status()?;
         ensure!(built.success(), "it does not compile");
         Ok(())
     }
@@ -155,7 +186,7 @@ impl Bench {
         let failed = told.lines().filter_map(|line| line.strip_prefix("seed ")?.split_once(" failed: "));
         let first = failed.filter_map(|(seed, why)| Some((seed.parse::<u64>().ok()?, why))).min();
         let Some((seed, why)) = first else { bail!("no seed is named: {told}") };
-        Ok(Some(Verdict { seeds: seed + 1, caught_by: shortened(why) }))
+        Ok(Some(Verdict { seeds: Some(seed + 1), caught_by: shortened(why) }))
     }
 }
 
@@ -202,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn every_excuse_is_about_a_guard() {
-        for (name, _) in UNSEEN {
+    fn every_excuse_and_every_test_is_about_a_guard() {
+        for name in UNSEEN.iter().map(|(name, _)| name).chain(TESTED.iter().map(|(name, ..)| name)) {
             assert!(GUARDS.iter().any(|guard| guard.guard == *name), "{name}");
         }
     }
@@ -212,7 +243,7 @@ mod tests {
     fn a_row_replaces_the_one_before() {
         let [first, second] = [&GUARDS[0], &GUARDS[1]].map(|guard| row(guard, None));
         let table = with_row(&with_row("| gone (`x.rs`) | | | |\n", &second), &first);
-        let caught = row(&GUARDS[1], Some(&Verdict { seeds: 3, caught_by: "a panic".to_owned() }));
+        let caught = row(&GUARDS[1], Some(&Verdict { seeds: Some(3), caught_by: "a panic".to_owned() }));
         let table = with_row(&table, &caught);
         assert_eq!(table.lines().skip(2).collect::<Vec<_>>(), [first, caught]);
     }

@@ -36,8 +36,14 @@ pub struct Settings {
     pub delay_max_ms: i64,
     /// How long a leader may not hear what the clients of a learner say, and not have noticed.
     pub unheard_max_ms: i64,
+    /// The ensemble may change. The node that shows it is kept by each server.
+    pub is_dynamic: bool,
+    /// New sessions are known to their server only, until they want an ephemeral node.
+    pub local_sessions: bool,
     /// Several servers: none of them decides alone that a session is over.
     pub is_ensemble: bool,
+    /// Followers hand on what observers ask for: who has lost its session hears "bad arguments".
+    pub has_masters: bool,
 }
 
 impl Default for Settings {
@@ -51,7 +57,10 @@ impl Default for Settings {
             never_used_ms: 0,
             delay_max_ms: 0,
             unheard_max_ms: 0,
+            is_dynamic: false,
+            local_sessions: false,
             is_ensemble: false,
+            has_masters: false,
         }
     }
 }
@@ -246,7 +255,11 @@ pub enum LoggedTxn {
         data: Option<Vec<u8>>,
         version: i32,
     },
-    Reconfig,
+    /// The ensemble is another one, as the text says.
+    Reconfig {
+        /// The members and their version.
+        text: Option<Vec<u8>>,
+    },
     SetAcl {
         path: String,
         acl: Vec<Acl>,
@@ -290,7 +303,7 @@ impl LoggedTxn {
             Txn::SetData { path, data, version } => {
                 Self::SetData { path: path.to_string(), data: data.map(<[u8]>::to_vec), version: *version }
             }
-            Txn::Reconfig { .. } => Self::Reconfig,
+            Txn::Reconfig { data, .. } => Self::Reconfig { text: data.map(<[u8]>::to_vec) },
             Txn::SetAcl { path, acl, version } => {
                 Self::SetAcl { path: path.to_string(), acl: acl.to_stored(), version: *version }
             }

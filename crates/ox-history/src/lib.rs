@@ -25,7 +25,7 @@ mod violation;
 pub mod wire;
 
 pub use history::{Connection, Dump, DumpNode, Granted, History, Logged, LoggedTxn, Received, Sent, Settings, Time};
-pub use op::{Answer, Body, Create, Element, Op};
+pub use op::{Answer, Body, Create, Element, Op, Reconfig};
 pub use summary::Summary;
 pub use violation::{Place, Property, Reason, Violation};
 

@@ -21,6 +21,9 @@ use ox_proto::{Acl, SessionId, Zxid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// The node that shows the ensemble.
+pub const CONFIG: &str = "/zookeeper/config";
+
 /// A change that watches may be waiting for, in the order in which they hear of it.
 #[derive(Clone, Debug)]
 pub struct Trigger {
@@ -47,6 +50,8 @@ pub struct Model {
     settings: Settings,
     nodes: BTreeMap<String, Node>,
     sessions: BTreeMap<SessionId, i32>,
+    /// Sessions that have ended.
+    ended: BTreeSet<SessionId>,
     ephemerals: BTreeMap<SessionId, BTreeSet<String>>,
     triggers: Vec<Trigger>,
     undo: Vec<write::Undo>,
@@ -63,6 +68,7 @@ impl Model {
             settings,
             nodes: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            ended: BTreeSet::new(),
             ephemerals: BTreeMap::new(),
             triggers: Vec::new(),
             undo: Vec::new(),
@@ -77,8 +83,20 @@ impl Model {
         model.nodes.insert("/".to_owned(), root);
         model.nodes.insert("/zookeeper".to_owned(), system);
         model.nodes.insert("/zookeeper/quota".to_owned(), built_in(&open));
-        model.nodes.insert("/zookeeper/config".to_owned(), config);
+        model.nodes.insert(CONFIG.to_owned(), config);
         model
+    }
+
+    /// Whether servers keep the node of the configuration by themselves.
+    pub fn is_dynamic(&self) -> bool {
+        self.settings.is_dynamic
+    }
+
+    /// The ensemble has changed: those who watch the node that shows it hear of it.
+    pub fn reconfigure(&mut self) -> Vec<Trigger> {
+        let readers = self.nodes.get(CONFIG).map(|node| Arc::clone(&node.acl));
+        let changed = |readers| Trigger { kind: EventType::NodeDataChanged, path: CONFIG.to_owned(), readers };
+        readers.map(changed).into_iter().collect()
     }
 
     /// Whether a session is alive.
@@ -103,6 +121,7 @@ impl Model {
             self.remove(at, path);
         }
         self.sessions.remove(&at.session);
+        self.ended.insert(at.session);
         self.undo.clear();
         std::mem::take(&mut self.triggers)
     }

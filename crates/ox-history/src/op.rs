@@ -32,6 +32,26 @@ impl Create {
     }
 }
 
+/// A change of the ensemble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reconfig {
+    /// Servers that join or change, separated by commas.
+    pub joining: Option<String>,
+    /// Numbers of those that leave, separated by commas.
+    pub leaving: Option<String>,
+    /// All servers instead.
+    pub members: Option<String>,
+    /// The version it is meant for; -1 is any.
+    pub from: i64,
+}
+
+/// One that asks for nothing.
+impl Default for Reconfig {
+    fn default() -> Self {
+        Self { joining: None, leaving: None, members: None, from: -1 }
+    }
+}
+
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "operations and fields have the names and meanings of the client protocol")]
@@ -57,7 +77,7 @@ pub enum Op {
         version: i32,
     },
     Multi(Vec<Op>),
-    Reconfig,
+    Reconfig(Reconfig),
     CloseSession,
     Exists {
         path: String,
@@ -130,7 +150,7 @@ impl Op {
             Self::SetAcl { .. } => OpCode::SetAcl,
             Self::Check { .. } => OpCode::Check,
             Self::Multi(_) => OpCode::Multi,
-            Self::Reconfig => OpCode::Reconfig,
+            Self::Reconfig(_) => OpCode::Reconfig,
             Self::CloseSession => OpCode::CloseSession,
             Self::Exists { .. } => OpCode::Exists,
             Self::GetData { .. } => OpCode::GetData,
@@ -164,7 +184,7 @@ impl Op {
             | Self::SetData { .. }
             | Self::SetAcl { .. }
             | Self::Multi(_)
-            | Self::Reconfig
+            | Self::Reconfig(_)
             | Self::CloseSession => true,
             // An undecodable multi takes a zxid, any other undecodable write does not.
             Self::Broken(op) => *op == OpCode::Multi,

@@ -11,7 +11,7 @@ use crate::model::{Asker, Identities, Model, Stamp, Trigger, authenticate};
 use crate::op::{Answer, Body, Op};
 use crate::violation::{Checked, Place, Reason, Violation};
 use ox_proto::acl::perms;
-use ox_proto::{ErrorCode, SessionId, Zxid};
+use ox_proto::{ErrorCode, SessionId, Stat, Zxid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a connection has proven, and from which request on.
@@ -230,6 +230,9 @@ impl<'h> Replay<'h> {
         if reply.err == ErrorCode::ThrottledOp.code() && is_unlogged(op, reply) {
             return Ok(());
         }
+        if *op == Op::CloseSession && self.history.settings.local_sessions && reply.err == 0 {
+            return Ok(());
+        }
         if let Op::SetWatches { .. } = op {
             return self.rearm(conn, frame).map(|()| self.cursors[conn] -= 1);
         }
@@ -379,6 +382,29 @@ struct Step {
     triggers: Vec<Trigger>,
 }
 
+/// Why a change of the ensemble may be refused. Whether it is, depends on who follows at that moment.
+const RECONFIG_ERRORS: [ErrorCode; 8] = [
+    ErrorCode::ReconfigInProgress,
+    ErrorCode::NewConfigNoQuorum,
+    ErrorCode::BadVersion,
+    ErrorCode::BadArguments,
+    ErrorCode::MarshallingError,
+    ErrorCode::NoAuth,
+    ErrorCode::SessionMoved,
+    ErrorCode::SessionExpired,
+];
+
+fn is_reconfig(history: &History, conn: usize, request: usize) -> bool {
+    matches!(history.connections[conn].requests[request].op, Op::Reconfig(_))
+}
+
+/// Whether another connection had asked for the session by then.
+fn is_claimed(history: &History, conn: usize, entry: &Logged) -> bool {
+    let others = history.connections.iter().enumerate().filter(|(other, _)| *other != conn);
+    let mut claims = others.filter(|(_, other)| other.asked == entry.session && other.is_proven);
+    claims.any(|(_, other)| entry.applied.is_none_or(|applied| other.opened <= applied))
+}
+
 fn stamp(entry: &Logged) -> Stamp {
     Stamp { zxid: entry.zxid, time_ms: entry.time_ms, session: entry.session }
 }
@@ -394,6 +420,18 @@ fn step(
     let entry = &history.log[place];
     let own = |triggers| Step { txn: None, answer: None, triggers };
     Ok(match (&entry.txn, matching.requests[place]) {
+        (txn, Some((conn, request))) if history.settings.is_dynamic && is_reconfig(history, conn, request) => {
+            let (answer, triggers) = match txn {
+                LoggedTxn::Reconfig { text } => {
+                    (Answer::ok(Body::Data(text.clone(), Stat::default())), model.reconfigure())
+                }
+                LoggedTxn::Error { err } if RECONFIG_ERRORS.iter().any(|code| code.code() == *err) => {
+                    (Answer::error(*err), Vec::new())
+                }
+                _ => return Err("it is no change of the ensemble"),
+            };
+            Step { txn: None, answer: Some(answer), triggers }
+        }
         (LoggedTxn::CloseSession { paths }, whose) => {
             let triggers = model.close_session(stamp(entry), paths.as_deref());
             Step { txn: None, answer: whose.map(|_| Answer::ok(Body::Empty)), triggers }
@@ -401,6 +439,14 @@ fn step(
         (_, Some((conn, request))) => {
             let op = &history.connections[conn].requests[request].op;
             let ids = proven[conn].at(request);
+            if let LoggedTxn::Error { err } = entry.txn
+                && history.settings.has_masters
+                && [ErrorCode::BadArguments, ErrorCode::SessionMoved].map(ErrorCode::code).contains(&err)
+                && is_claimed(history, conn, entry)
+            {
+                let answer = Answer::error(err);
+                return Ok(Step { txn: Some(entry.txn.clone()), answer: Some(answer), triggers: Vec::new() });
+            }
             if entry.txn.has_moved() && *op == Op::CloseSession {
                 let answer = Answer::error(ErrorCode::SessionMoved.code());
                 return Ok(Step { txn: Some(entry.txn.clone()), answer: Some(answer), triggers: Vec::new() });

@@ -42,6 +42,7 @@ properties! {
     P41, "ephemeral iff session";
     P42, "one connection per session";
     P43, "no silent replacement";
+    P45, "local sessions";
     P47, "event before state";
     P48, "events are ordered";
     P49, "no event is lost";
@@ -122,6 +123,7 @@ reasons! {
     UnjustRemoval = P41, "the server removed a node that is not its to remove";
     MovedSessionWrote = P42, "a connection wrote for a session that it had lost to another";
     NotMoved = P42, "a connection was told that its session had moved, and it had not";
+    LocalSessionElsewhere = P45, "a session that only its server knows was given by another";
     ReplacedSession = P43, "a handshake that named a session got another one";
     StolenSession = P43, "a session was given to somebody who did not know its password";
     LiveSessionRefused = P43, "a living session was reported as gone";

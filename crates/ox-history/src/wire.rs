@@ -1,6 +1,6 @@
 //! Requests as bytes, and answers from bytes, for clients that record a history.
 
-use crate::op::{Body, Create, Element, Op};
+use crate::op::{Body, Create, Element, Op, Reconfig};
 use ox_proto::acl::put_acls;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::{put_buffer, put_count, put_text};
@@ -40,9 +40,11 @@ fn put_body(out: &mut Vec<u8>, op: &Op) {
             }
             MultiHeader::END.put(out);
         }
-        Op::Reconfig => {
-            (0..3).for_each(|_| put_buffer(out, None));
-            (-1_i64).put(out);
+        Op::Reconfig(Reconfig { joining, leaving, members, from }) => {
+            for text in [joining, leaving, members] {
+                put_buffer(out, text.as_ref().map(String::as_bytes));
+            }
+            from.put(out);
         }
         Op::Exists { path, watch }
         | Op::GetData { path, watch }
@@ -105,7 +107,7 @@ fn get_body(op: &Op, from: &mut Reader<'_>) -> Result<Body, DecodeError> {
         Op::Create(_) => Body::Created(text(from)?, from.get()?),
         Op::Sync { .. } => Body::Path(text(from)?),
         Op::Exists { .. } | Op::SetData { .. } | Op::SetAcl { .. } => Body::Stat(from.get()?),
-        Op::GetData { .. } => Body::Data(buffer(from)?, from.get()?),
+        Op::GetData { .. } | Op::Reconfig(_) => Body::Data(buffer(from)?, from.get()?),
         Op::GetChildren { .. } => Body::Children(texts(from)?),
         Op::GetChildren2 { .. } => Body::ChildrenStat(texts(from)?, from.get()?),
         Op::GetAcl { .. } => Body::Acl(from.get::<RawAcls<'_>>()?.to_stored(), from.get()?),
@@ -126,7 +128,6 @@ fn get_body(op: &Op, from: &mut Reader<'_>) -> Result<Body, DecodeError> {
         },
         Op::Delete { .. }
         | Op::Check { .. }
-        | Op::Reconfig
         | Op::CloseSession
         | Op::Ping
         | Op::CheckWatches { .. }

@@ -56,6 +56,9 @@ pub const REFUSED_MS: i64 = 1_000;
 /// Sessions that are given up in one step, so that a flood of them delays nobody's requests (K117).
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 
+/// Ended sessions that a leader of local sessions remembers. Whatever was on its way for an older one has come.
+pub const ENDED_SESSIONS_MAX: usize = 1 << 16;
+
 /// Nodes that are removed by themselves in one step, for the same reason.
 pub const SWEPT_AT_ONCE_MAX: usize = 256;
 

@@ -53,7 +53,8 @@ use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
 use read_only::ReadOnly;
 use reconfig::Changes;
-use std::collections::{BTreeMap, VecDeque};
+use relay::Relayed;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use sweep::Sweep;
 use syncs::Syncs;
@@ -143,8 +144,7 @@ pub struct Replica {
     syncs: Syncs,
     /// Sessions that have come to this learner, for which the leader is being asked.
     revalidating: VecDeque<Revalidating>,
-    /// Sessions that observers have heard of since the leader asked.
-    relayed: BTreeMap<SessionId, i32>,
+    relayed: Relayed,
     todo: VecDeque<Todo>,
     pinged_ms: i64,
     pending: Pending,
@@ -210,7 +210,7 @@ impl Replica {
             forwarded: Forwarded::default(),
             syncs: Syncs::default(),
             revalidating: VecDeque::new(),
-            relayed: BTreeMap::new(),
+            relayed: Relayed::default(),
             todo: VecDeque::new(),
             pinged_ms: now.mono_ms,
             pending: Pending::default(),
@@ -761,6 +761,8 @@ impl Replica {
     ) {
         let asked = if let Some(Origin::Request(conn)) = origin { Some(*conn) } else { None };
         let owner = self.sessions.remove(session);
+        self.relayed.homes.remove(&session);
+        self.local.note_end(session);
         self.addresses.end(session);
         for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {
             if self.conns.get(conn).is_some_and(|conn| conn.active) {

@@ -3,6 +3,7 @@
 pub(crate) mod acked_is_durable;
 pub(crate) mod apply_order;
 pub(crate) mod claims;
+pub(crate) mod configs;
 pub(crate) mod digest;
 pub(crate) mod disk_error;
 pub(crate) mod ephemerals;
@@ -10,6 +11,8 @@ pub(crate) mod equality;
 pub(crate) mod leaders;
 pub(crate) mod liveness;
 pub(crate) mod log_on_disk;
+pub(crate) mod promptness;
+pub(crate) mod quorums;
 pub(crate) mod restorable;
 pub(crate) mod unheard;
 pub(crate) mod watch_residue;

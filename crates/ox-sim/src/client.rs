@@ -172,11 +172,20 @@ impl Client {
             if self.ghost.is_none() && env.dice.chance(env.plan.take_over_per_mille) {
                 return self.take_over(env);
             }
+            if self.changes_ensemble(env) && env.dice.chance(env.plan.change_per_mille) {
+                let op = requests::change(env);
+                return self.request(env, Side::Main, op);
+            }
             if env.dice.chance(env.plan.garbage_per_mille) {
                 return self.send_garbage(env);
             }
             self.send_burst(env);
         }
+    }
+
+    /// One of the clients decides who is in the ensemble.
+    fn changes_ensemble(&self, env: &Env) -> bool {
+        self.number == 0 && env.plan.is_dynamic()
     }
 
     fn send_burst(&mut self, env: &mut Env) {
@@ -187,6 +196,9 @@ impl Client {
                 return;
             }
             self.budget -= 1;
+            if env.dice.chance(env.plan.sync_per_mille) {
+                self.request(env, Side::Main, Op::Sync { path: "/a".to_owned() });
+            }
             let op = self.draw(env);
             self.request(env, Side::Main, op);
         }

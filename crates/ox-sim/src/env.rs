@@ -1,5 +1,7 @@
 //! What everybody in the world uses: the clock, the dice, the plan of what happens next, the record of what did.
 
+use crate::checkers::promptness::Looks;
+use crate::checkers::quorums::Agreed;
 use crate::dice::Dice;
 use crate::engine::Hands;
 use crate::event::{Event, Who};
@@ -12,8 +14,10 @@ use crate::queue::Queue;
 use crate::server::Journal;
 use crate::trace::Trace;
 use ox_history::{History, Time};
+use ox_proto::ensemble::Ensemble;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// A slow disk takes no longer for one call.
 const DISK_DELAY_US_MAX: i64 = 2_000_000;
@@ -29,6 +33,12 @@ pub(crate) struct Env {
     pub(crate) links: Vec<Link>,
     pub(crate) net: Net,
     pub(crate) journal: Journal,
+    /// What was seen of servers lately.
+    pub(crate) looks: Looks,
+    /// What was said to be agreed on, and not looked at yet.
+    pub(crate) agreed: Vec<Agreed>,
+    /// Every configuration that was in force somewhere.
+    pub(crate) configs: BTreeMap<i64, Arc<Ensemble>>,
     /// Who was established as leader of which epoch.
     pub(crate) leaders: BTreeMap<i64, Who>,
     pub(crate) history: History,
@@ -52,6 +62,9 @@ impl Env {
             links: Vec::new(),
             net: Net::default(),
             journal: Journal::default(),
+            looks: Looks::default(),
+            agreed: Vec::new(),
+            configs: BTreeMap::new(),
             leaders: BTreeMap::new(),
             history: History::default(),
             trace: Trace::new(is_verbose),

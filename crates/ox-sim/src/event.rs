@@ -51,6 +51,8 @@ pub(crate) enum Event {
     Mesh,
     /// An election connection is given up because nothing gets through.
     Unmesh(usize, usize),
+    /// Servers are asked when they have heard of each other.
+    Look,
     /// All faults end for good.
     Heal,
     /// What somebody waited for has come.

@@ -7,10 +7,11 @@ mod damage;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::plan::MeanMs;
-use crate::server::Unsynced;
+use crate::server::{Server, Unsynced};
 use crate::world::{Alive, World};
 use ox_history::Time;
 use ox_store::disk::{Disk as _, Fault as DiskFault};
+use ox_zab::PeerState;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -35,6 +36,8 @@ pub(crate) enum Fault {
     Partition,
     /// They are open again.
     Mend,
+    /// The leader is cut off, and hears what was said before for a while.
+    Depose,
     /// A connection between servers breaks.
     Wire,
     /// A way between servers is slow for a while.
@@ -64,6 +67,7 @@ impl Fault {
         Self::Stop,
         Self::Cut,
         Self::Partition,
+        Self::Depose,
         Self::Wire,
         Self::SlowWay,
         Self::Hang,
@@ -88,6 +92,7 @@ impl Fault {
             Self::Full => plan.full_ms,
             Self::NotFull | Self::Mend => 0,
             Self::Partition => plan.partition_ms,
+            Self::Depose => plan.depose_ms,
             Self::Wire => plan.wire_ms,
             Self::SlowWay => plan.slow_way_ms,
             Self::Hang => plan.hang_ms,
@@ -150,6 +155,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::Cut => cut_link(world),
         Fault::Partition => partition(world),
         Fault::Mend => mend(world),
+        Fault::Depose => depose(world),
         Fault::Wire => break_wire(world),
         Fault::SlowWay => slow_way(world, server),
         Fault::Hang => hang_disk(world, server),
@@ -210,6 +216,27 @@ fn partition(world: &mut World) {
     env.plan_in(ms * 1000, Event::Fault(Fault::Mend));
 }
 
+/// Nothing of the leader reaches the others any more. What they have said before is slow, so that it believes in them
+/// for longer than they do in it.
+fn depose(world: &mut World) {
+    let leads = |server: &Server| {
+        let process = server.process.as_ref();
+        process.is_some_and(|process| process.replica.peer_state() == Some(PeerState::Leading))
+    };
+    let Some(leader) = world.servers.iter().position(leads) else { return };
+    let sync_ms = i64::from(world.env.plan.tick_ms) * world.env.plan.sync_ticks;
+    let (late_ms, ms) =
+        (world.env.dice.between(sync_ms / 2, sync_ms * 2), world.env.dice.between(sync_ms, sync_ms * 4));
+    let (now, servers) = (world.env.now, world.servers.len());
+    world.env.marks.deposed += 1;
+    world.env.note(format_args!("leader {leader} is cut off for {ms} ms, and hears others {late_ms} ms late"));
+    for other in (0..servers).filter(|other| *other != leader) {
+        world.env.net.slow.insert((other, leader), (late_ms * 1000, Time(now.0 + (ms + late_ms) * 1000)));
+        world.env.set_way(leader, other, false);
+    }
+    world.env.plan_in((ms + late_ms) * 1000, Event::Fault(Fault::Mend));
+}
+
 fn mend(world: &mut World) {
     let servers = world.servers.len();
     for from in 0..servers {
@@ -239,7 +266,9 @@ fn hang_disk(world: &mut World, number: usize) {
     let ms = world.env.dice.between(50, 20_000);
     world.env.note(format_args!("the disk of {number} hangs for {ms} ms"));
     world.env.marks.hung_disks += 1;
-    world.servers[number].hung_until = Time(world.env.now.0 + ms * 1000);
+    let server = &mut world.servers[number];
+    server.hung_until = Time(world.env.now.0 + ms * 1000);
+    server.hangs_end = server.hangs_end.max(server.hung_until);
 }
 
 fn break_wire(world: &mut World) {
@@ -318,6 +347,7 @@ fn freeze(world: &mut World, who: Who) {
 /// Ends all faults for good.
 pub(crate) fn heal(world: &mut World) {
     world.env.is_healed = true;
+    world.env.looks.healed = Some(world.env.now);
     world.env.note(format_args!("healed"));
     empty_disks(world);
     mend(world);

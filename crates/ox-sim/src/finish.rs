@@ -1,6 +1,6 @@
 //! The end of a run: faults stop, everything must come to rest, and then all that was seen is judged.
 
-use crate::checkers::{equality, liveness, log_on_disk, watch_residue};
+use crate::checkers::{configs, equality, liveness, log_on_disk, watch_residue};
 use crate::engine::{SharedWorld, pump};
 use crate::event::{End, Who};
 use crate::marks::Marks;
@@ -8,9 +8,11 @@ use crate::outcome::Kind;
 use crate::server::dump::dump;
 use crate::server::process::Process;
 use crate::world::World;
-use ox_history::model::is_kept_by_server;
+use ox_history::model::{CONFIG, is_kept_by_server};
 use ox_history::{Dump, History, LoggedTxn, Op, Time};
+use ox_proto::SessionId;
 use ox_zab::PeerState;
+use std::collections::BTreeSet;
 
 /// How long a healed world may take to come to rest.
 const REST_MS: i64 = 120_000;
@@ -89,7 +91,7 @@ fn sweep(world: &SharedWorld) -> bool {
 
 /// What can be said about servers at rest.
 fn judge(world: &mut World) {
-    if let Err(finding) = equality::check(world) {
+    if let Err(finding) = equality::check(world).and_then(|()| configs::check_rest(&world.servers)) {
         return finding.report(&mut world.env);
     }
     let World { env, servers, .. } = world;
@@ -153,7 +155,8 @@ fn difference(one: &Dump, other: &Dump) -> Option<String> {
     if one.sessions != other.sessions {
         return Some(format!("sessions {:?} and {:?}", one.sessions, other.sessions));
     }
-    let paths = one.nodes.keys().chain(other.nodes.keys()).filter(|path| !is_kept_by_server(path));
+    let is_compared = |path: &&String| !is_kept_by_server(path) && *path != CONFIG;
+    let paths = one.nodes.keys().chain(other.nodes.keys()).filter(is_compared);
     paths
         .into_iter()
         .find(|path| one.nodes.get(*path) != other.nodes.get(*path))
@@ -189,6 +192,17 @@ fn count(marks: &mut Marks, history: &History) {
             LoggedTxn::Multi(elements) => marks.multis += u64::from(!elements.is_empty()),
             _ => (),
         }
+    }
+    if history.settings.local_sessions {
+        let opened: BTreeSet<SessionId> = history
+            .log
+            .iter()
+            .filter(|entry| matches!(entry.txn, LoggedTxn::CreateSession { .. }))
+            .map(|entry| entry.session)
+            .collect();
+        let granted: BTreeSet<SessionId> = history.connections.iter().filter_map(|conn| conn.session()).collect();
+        marks.upgraded += opened.len() as u64;
+        marks.local_sessions += granted.difference(&opened).count() as u64;
     }
     for sent in history.connections.iter().flat_map(|connection| &connection.requests) {
         match sent.op {

@@ -8,6 +8,7 @@ use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::outcome::Kind;
 use crate::plan::Plan;
+use crate::server::config::{self, ConfigChange};
 use crate::server::dump::dump;
 use crate::server::log::{Log, Work};
 use crate::server::member::{PeerInput, server_id, truncated};
@@ -15,11 +16,13 @@ use crate::server::process::Process;
 use crate::server::{Report, Track, Unsynced};
 use crate::world::{Alive, World};
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_replica::LogBatch;
 use ox_store::{
     Appended, Error, LogOptions, MemberLog, MemberOptions, Opened, OpenedMember, SnapshotTaken, Space, Standing, Store,
     StoreOptions,
 };
+use ox_tree::auth::digest_id;
 use ox_tree::{Frozen, Options};
 use ox_zab::{DiskDone, DiskJob, Epoch, LinkId, Message, Txn};
 use std::sync::Arc;
@@ -28,6 +31,9 @@ use std::sync::Arc;
 const DYING_US: i64 = 50_000;
 /// How often free space is measured.
 const SPACE_CHECK_MS: i64 = 500;
+
+/// Who may change the ensemble.
+pub(crate) const SUPER: &[u8] = b"super:secret";
 
 pub(crate) fn store_options(plan: &Plan, now_ms: i64) -> StoreOptions {
     let mut options = StoreOptions::new("/data");
@@ -52,6 +58,8 @@ pub(crate) fn tree_options(plan: &Plan) -> Options {
         extended_types: plan.extended_types,
         close_session_txn: plan.close_session_txn,
         hash_seed: 7,
+        reconfig_enabled: plan.is_dynamic(),
+        super_digest: plan.is_dynamic().then(|| digest_id(SUPER)),
         ..Options::default()
     }
 }
@@ -63,12 +71,15 @@ pub(crate) fn member_options(plan: &Plan, number: usize) -> MemberOptions {
 /// What a start came to.
 enum Start {
     Alone(Box<Opened>),
-    Member(Box<OpenedMember>, Space),
+    Member(Box<(OpenedMember, Space, Option<Files>)>),
 }
+
+/// The configurations in the files of a server: in force, and proposed.
+type Files = (Ensemble, Option<Ensemble>);
 
 /// Recovers and begins to serve.
 pub(crate) fn start(world: &SharedWorld, number: usize) {
-    let (who, disk, options, tree, member, seed, calls) = {
+    let (who, disk, options, tree, member, seed, calls, is_dynamic) = {
         let world = &mut *world.lock();
         let server = &mut world.servers[number];
         if server.process.is_some() || std::mem::replace(&mut server.is_starting, true) {
@@ -83,14 +94,20 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
         world.env.note(format_args!("server {number} run {} starts", who.boot));
         let plan = &world.env.plan;
         let member = plan.is_ensemble().then(|| member_options(plan, number));
-        (who, disk, store_options(plan, now_ms), tree_options(plan), member, seed, calls)
+        (who, disk, store_options(plan, now_ms), tree_options(plan), member, seed, calls, plan.is_dynamic())
     };
     let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk.clone(), who));
+    let files = is_dynamic.then(|| config::read(&*paced)).transpose();
     let opened = match member {
-        None => Store::open(paced, &options, &tree, seed).map(|opened| Start::Alone(Box::new(opened))),
+        None => {
+            let opened = Store::open(paced, &options, &tree, seed).map(|opened| Start::Alone(Box::new(opened)));
+            opened.map_err(|error| error.to_string())
+        }
         Some(member) => {
             let opened = Store::open_member(paced, &options, &member, &tree, seed);
-            opened.and_then(|opened| opened.store.space().map(|space| Start::Member(Box::new(opened), space)))
+            let opened = opened.and_then(|opened| Ok((opened.store.space()?, opened)));
+            let member = |(space, opened)| Ok(Start::Member(Box::new((opened, space, files?))));
+            opened.map_err(|error| error.to_string()).and_then(member)
         }
     };
     let mut world = world.lock();
@@ -100,7 +117,10 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
     world.servers[number].is_starting = false;
     match opened {
         Ok(Start::Alone(opened)) => world.serve(who, *opened),
-        Ok(Start::Member(opened, space)) => world.join(who, *opened, space),
+        Ok(Start::Member(member)) => {
+            let (opened, space, files) = *member;
+            world.join(who, (opened, space), files);
+        }
         Err(error) => {
             let server = &world.servers[number];
             let was_injected =
@@ -110,7 +130,7 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
                 world.env.marks.start_errors += 1;
                 world.end(who, End::Killed);
             } else {
-                world.env.fail(Kind::Recovery, error.to_string());
+                world.env.fail(Kind::Recovery, error);
             }
         }
     }
@@ -148,7 +168,7 @@ impl World {
     }
 
     /// A member has started.
-    fn join(&mut self, who: Who, opened: OpenedMember, space: Space) {
+    fn join(&mut self, who: Who, (opened, space): (OpenedMember, Space), files: Option<Files>) {
         let server = &mut self.servers[who.server];
         let env = &mut self.env;
         env.marks.recoveries += 1;
@@ -188,6 +208,7 @@ impl World {
                     return env.fail(Kind::Recovery, format!("server {} is empty", who.server));
                 }
                 *track = Track::default();
+                server.was_lost = true;
             }
             Standing::Quarantined(quarantine) => {
                 env.note(format_args!("server {} is in quarantine: {}", who.server, quarantine.reason));
@@ -196,10 +217,11 @@ impl World {
                     return env.fail(Kind::Recovery, format!("server {}: {}", who.server, quarantine.reason));
                 }
                 *track = Track { epochs: track.epochs, ..Track::default() };
+                server.was_lost = true;
             }
         }
         (track.epochs, track.epochs_begun) = (epochs, epochs);
-        server.process = Some(Process::member(env, who, (opened, space), server.wall_ahead_ms));
+        server.process = Some(Process::member(env, who, (opened, space), files, server.wall_ahead_ms));
     }
 }
 
@@ -210,11 +232,27 @@ pub(crate) fn write_log(world: &SharedWorld, who: Who) {
         None => return give_back(world, who, log),
         Some(Work::Batch(first)) => write_group(world, who, &mut log, first),
         Some(Work::Job(job, frozen)) => do_job(world, who, &mut log, job, frozen.as_ref()),
+        Some(Work::Config(change)) => {
+            save_config(world, who, &change);
+            Ok(())
+        }
     };
     if let Err(error) = done {
         return on_log_error(world, who, &mut log, &error);
     }
     give_back(world, who, log);
+}
+
+/// Writes files of the configuration. A server that cannot goes on.
+fn save_config(world: &SharedWorld, who: Who, change: &ConfigChange) {
+    let disk = world.lock().servers[who.server].disk.clone();
+    let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk, who));
+    let saved = change.save(paced, who.server);
+    let mut world = world.lock();
+    if world.is_current(who) {
+        world.env.marks.config_files += u64::from(saved.is_ok());
+        world.env.note(format_args!("config: {change:?}: {saved:?}"));
+    }
 }
 
 fn give_back(world: &SharedWorld, who: Who, log: Log) {
@@ -254,7 +292,7 @@ fn next_batch(world: &SharedWorld, who: Who) -> Option<Arc<LogBatch>> {
     let queue = &mut world.alive(who)?.process.log_queue;
     match queue.pop_front_if(|work| matches!(work, Work::Batch(_)))? {
         Work::Batch(batch) => Some(batch),
-        Work::Job(..) => None,
+        Work::Job(..) | Work::Config(_) => None,
     }
 }
 

@@ -86,6 +86,14 @@ marks! {
     gave_way, "leaders that gave up because their disk was nearly full";
     used_up_epochs, "leaders that gave up because their epoch had no more numbers";
     wires_cut, "connections between servers that broke";
+    local_sessions, "sessions that only their server has known";
+    upgraded, "sessions that others have come to know";
+    configs, "configurations put in force";
+    config_files, "files of configurations written";
+    changes, "changes of the ensemble asked for";
+    observed_followers, "observers that came to a follower";
+    deposed, "leaders that were cut off and did not hear of it";
+    looks, "moments at which servers were asked when they had heard of each other";
     moved, "sessions that moved to another server";
     probes, "writes that succeeded after everything had healed";
 }

@@ -7,8 +7,13 @@ use crate::env::Env;
 use crate::event::{Event, Who};
 use crate::link::Pipe;
 use ox_history::Time;
+use ox_proto::ensemble::Ensemble;
 use ox_zab::Notification;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// What is said on the election port, with the configuration that is in force for who says it, if that can change.
+pub(crate) type Note = (Notification, Option<Arc<Ensemble>>);
 
 /// Place of a wire in the world.
 pub(crate) type WireId = usize;
@@ -38,7 +43,7 @@ impl Wire {
 pub(crate) struct Election {
     is_up: bool,
     /// On their way from the lower number, and from the higher.
-    notes: [VecDeque<Notification>; 2],
+    notes: [VecDeque<Note>; 2],
     last: [Time; 2],
 }
 
@@ -83,7 +88,7 @@ impl Net {
     }
 
     /// The next notification on its way, if it gets through.
-    pub(crate) fn take_note(&mut self, from: usize, to: usize) -> Option<Notification> {
+    pub(crate) fn take_note(&mut self, from: usize, to: usize) -> Option<Note> {
         if !self.is_open(from, to) {
             return None;
         }
@@ -145,7 +150,7 @@ impl Env {
     }
 
     /// Tells a server something on the election port. What is not sent yet is out of date.
-    pub(crate) fn notify(&mut self, from: usize, to: usize, note: Notification) {
+    pub(crate) fn notify(&mut self, from: usize, to: usize, note: Note) {
         let (delay, now, way) = (self.way_delay(from, to), self.now, usize::from(to < from));
         let Some(election) = self.net.elections.get_mut(&pair(from, to)).filter(|election| election.is_up) else {
             return;

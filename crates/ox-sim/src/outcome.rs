@@ -41,6 +41,8 @@ kinds! {
     Forked = 27, "two servers have different histories";
     Unequal = 28, "two servers with the same history have different states";
     Link = 29, "servers did not understand each other";
+    NoQuorum = 30, "something counts as agreed on that a quorum does not hold";
+    Late = 31, "something took longer than it may";
     NotDeterministic = 22, "the same seed gave another run";
 }
 

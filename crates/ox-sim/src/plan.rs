@@ -88,6 +88,12 @@ pub struct Plan {
     /// `commitLogCount`: how many of the newest transactions are kept for learners.
     pub commit_log: usize,
 
+    /// Followers serve observers.
+    pub observer_masters: bool,
+    /// New sessions are known to their server only, until they want an ephemeral node.
+    pub local_sessions: bool,
+    /// How often one of the clients asks for another ensemble, in a thousand actions; 0 is a fixed one.
+    pub change_per_mille: u32,
     /// How many transactions an epoch has numbers for; 0 is as many as there are.
     pub epoch_txns: u32,
     /// `snapshotSizeFactor`: how large a stored history may be beside a snapshot to be sent in its place.
@@ -103,6 +109,8 @@ pub struct Plan {
     pub disk_us: i64,
     /// A sync, at most.
     pub sync_us: i64,
+    /// How often what a peer has said is acted upon at once, in a thousand; otherwise with what comes next.
+    pub settle_per_mille: u32,
     /// Time between two actions of a client, at most.
     pub think_us: i64,
     /// Requests in one go, at most.
@@ -152,6 +160,8 @@ pub struct Plan {
     pub freeze_ms: MeanMs,
     /// Some servers do not hear some others for a while.
     pub partition_ms: MeanMs,
+    /// The leader is cut off, and hears what was said before for a while.
+    pub depose_ms: MeanMs,
     /// A connection between servers breaks, at any byte.
     pub wire_ms: MeanMs,
     /// A way between servers is slow for a while.
@@ -170,6 +180,8 @@ pub struct Plan {
     pub abandon_ms: MeanMs,
     /// How often a client takes its session to a new connection while the old one goes on, in a thousand actions.
     pub take_over_per_mille: u32,
+    /// How often a sync goes before a request, in a thousand.
+    pub sync_per_mille: u32,
     /// How often it sends what is no request, in a thousand actions.
     pub garbage_per_mille: u32,
 }
@@ -241,6 +253,9 @@ impl Plan {
             sync_ticks: 5,
             election_wait_ms: 60_000,
             commit_log: 500,
+            observer_masters: false,
+            local_sessions: false,
+            change_per_mille: 0,
             epoch_txns: 0,
             size_factor: 0.33,
             net_delay_us: 2_000,
@@ -248,6 +263,7 @@ impl Plan {
             preempt_per_mille: 50,
             disk_us: 100,
             sync_us: 2_000,
+            settle_per_mille: 500,
             think_us: 1_000_000,
             burst: 4,
             pipeline: 32,
@@ -272,6 +288,7 @@ impl Plan {
             stall_ms: 0,
             freeze_ms: 0,
             partition_ms: 0,
+            depose_ms: 0,
             wire_ms: 0,
             slow_way_ms: 0,
             hang_ms: 0,
@@ -281,6 +298,7 @@ impl Plan {
             nap_ms: 0,
             abandon_ms: 0,
             take_over_per_mille: 0,
+            sync_per_mille: 0,
             garbage_per_mille: 0,
         }
     }
@@ -300,6 +318,11 @@ impl Plan {
     /// Servers there are.
     pub fn servers(&self) -> usize {
         self.voters + self.observers
+    }
+
+    /// Whether the ensemble can change.
+    pub fn is_dynamic(&self) -> bool {
+        0 < self.change_per_mille && self.is_ensemble()
     }
 
     /// Whether servers have to agree with others.
@@ -429,7 +452,17 @@ impl Plan {
         self.hang_ms = draw(2_000, 8_000) * i64::from(dice.chance(400));
         self.damage_ms = if dice.chance(200) { dice.between(500, 5_000) } else { 0 };
         self.victim = dice.index(9);
+        self.observer_masters = dice.chance(500);
+        self.depose_ms = if dice.chance(150) { dice.between(800, 5_000) } else { 0 };
+        self.sync_per_mille = *dice.pick(&[0, 0, 100, 400]);
+        self.settle_per_mille = *dice.pick(&[0, 100, 500, 1000]);
         self.epoch_txns = *dice.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 30, 100]);
+        self.local_sessions = dice.chance(150);
+        if dice.chance(200) {
+            self.change_per_mille = *dice.pick(&[30, 150, 400]);
+            // Whoever is struck may be needed.
+            self.damage_ms = 0;
+        }
     }
 
     fn draw_faults(&mut self, dice: &mut Dice) {

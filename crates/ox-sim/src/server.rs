@@ -1,5 +1,6 @@
 //! A simulated server: a disk that outlives its processes, and what an observer knows about both.
 
+pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
@@ -15,6 +16,7 @@ pub(crate) use log::Report;
 
 use crate::event::Job;
 use ox_history::Time;
+use ox_proto::Zxid;
 use ox_store::disk::SimDisk;
 use process::Process;
 
@@ -48,8 +50,14 @@ pub(crate) struct Server {
     pub(crate) was_full: bool,
     /// Its files were damaged once.
     pub(crate) was_damaged: bool,
+    /// It has once started without what its disk had reported.
+    pub(crate) was_lost: bool,
+    /// What its disk had reported when it was last asked as leader, and since when.
+    pub(crate) stuck: Option<(Zxid, Time)>,
     /// Its disk does nothing before.
     pub(crate) hung_until: Time,
+    /// A call that was under way while it hung may end then.
+    pub(crate) hangs_end: Time,
     /// How much slower than planned its disk is, until when.
     pub(crate) slow_disk: (i64, Time),
     /// Power goes before what is written next is synced.
@@ -70,7 +78,10 @@ impl Server {
             is_full: false,
             was_full: false,
             was_damaged: false,
+            was_lost: false,
+            stuck: None,
             hung_until: Time(0),
+            hangs_end: Time(0),
             slow_disk: (1, Time(0)),
             cuts_before_sync: None,
         }

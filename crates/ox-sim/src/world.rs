@@ -1,17 +1,21 @@
 //! Servers, clients, and what lies between them.
 
+use crate::checkers::{promptness, quorums};
 use crate::client::Client;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::faults::{self, Fault};
+use crate::jobs::SUPER;
 use crate::link::{LinkId, Way};
 use crate::net::{Side, WireId};
 use crate::plan::Plan;
+use crate::server::config;
 use crate::server::member::PeerInput;
 use crate::server::process::Process;
 use crate::server::{Server, Track};
 use ox_history::{Settings, Time};
 use ox_store::disk::Keep;
+use ox_tree::auth::digest_id;
 use ox_zab::Link as ElectionLink;
 use std::path::Path;
 
@@ -44,10 +48,14 @@ impl World {
             if world.env.plan.is_ensemble() {
                 server.disk.install(Path::new("/data/initialize"), b"");
             }
+            if world.env.plan.is_dynamic() {
+                config::install(&server.disk, &world.env.plan);
+            }
             world.env.queue.plan(Time(0), Event::Job(Job::Start(number)));
         }
         if world.env.plan.is_ensemble() {
             world.env.plan_in(0, Event::Mesh);
+            promptness::plan_next(&mut world.env);
         }
         for number in 0..clients {
             let client = Client::new(number, &mut world.env);
@@ -110,6 +118,7 @@ impl World {
             }
             Event::Wake(_, who) => who.and_then(|who| self.frozen(who)),
             Event::Arrive(..) | Event::Client(..) | Event::End(..) | Event::Fault(_) | Event::Heal => None,
+            Event::Look => None,
             Event::Dialed(_) | Event::Wired(..) | Event::Noted(..) | Event::Mesh | Event::Unmesh(..) => None,
             Event::Job(Job::Start(_)) => None,
         }
@@ -127,6 +136,7 @@ impl World {
             Event::Replica(who) => {
                 if let Some(Alive { process, track, env }) = self.alive(who) {
                     process.replica_step(env, track, who);
+                    quorums::check(self);
                 }
             }
             Event::Idle(who) => {
@@ -137,12 +147,13 @@ impl World {
             Event::Client(number, token) => self.clients[number].on_time(&mut self.env, token),
             Event::End(who, end) => self.end(who, end),
             Event::Fault(fault) => faults::strike(self, fault),
+            Event::Look => promptness::look(self),
             Event::Heal => faults::heal(self),
             Event::Dialed(wire) => self.on_dialed(wire),
             Event::Wired(wire, side) => self.on_wired(wire, side),
             Event::Noted(from, to) => {
-                if let Some(note) = self.env.net.take_note(from, to) {
-                    self.tell(to, PeerInput::Note(from, note));
+                if let Some((note, config)) = self.env.net.take_note(from, to) {
+                    self.tell(to, PeerInput::Note(from, note, config));
                 }
             }
             Event::Mesh => self.mesh(),
@@ -330,8 +341,12 @@ fn settings(plan: &Plan) -> Settings {
         never_used_ms: plan.never_used_ms,
         delay_max_ms: slowest_us / 1000,
         unheard_max_ms: if plan.is_ensemble() { unheard_max_ms(plan, slowest_us) } else { 0 },
+        is_dynamic: plan.is_dynamic(),
+        local_sessions: plan.local_sessions,
+        reconfig_enabled: plan.is_dynamic(),
+        super_id: plan.is_dynamic().then(|| digest_id(SUPER)),
         is_ensemble: plan.is_ensemble(),
-        ..Settings::default()
+        has_masters: plan.observer_masters && plan.is_ensemble(),
     }
 }
 

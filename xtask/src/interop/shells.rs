@@ -15,7 +15,9 @@ const SILENCE: &str = "<configuration><root level=\"OFF\"/></configuration>";
 /// Lines of a shell, as far as they can be compared.
 #[derive(Debug, PartialEq, Eq)]
 struct Written {
+    /// Without events, whose place among the lines is chance in zkCli: it prints them from another thread.
     out: Vec<String>,
+    events: Vec<String>,
     err: Vec<String>,
     status: Option<i32>,
 }
@@ -75,10 +77,13 @@ fn ours(workspace: &Workspace, _: &Path) -> Result<Command> {
 }
 
 fn written(output: &Output, address: &str) -> Written {
-    let lines = |bytes: &[u8]| {
+    let lines = |bytes: &[u8]| -> Vec<String> {
         String::from_utf8_lossy(bytes).lines().map(|line| normal(&line.replace(address, "server"))).collect()
     };
-    Written { out: lines(&output.stdout), err: lines(&output.stderr), status: output.status.code() }
+    let around_events = |line: &String| line.is_empty() || line == "WATCHER::";
+    let out = lines(&output.stdout).into_iter().filter(|line| !around_events(line));
+    let (events, out) = out.partition(|line| line.starts_with("WatchedEvent "));
+    Written { out, events, err: lines(&output.stderr), status: output.status.code() }
 }
 
 /// A line without transactions, times and sessions.
@@ -98,6 +103,7 @@ fn compare(theirs: &Written, ours: &Written) -> Result<()> {
     let known: BTreeSet<_> = theirs.err.iter().collect();
     let err: Vec<_> = ours.err.iter().filter(|line| !line.starts_with('\t') || known.contains(line)).cloned().collect();
     same("standard output", &theirs.out, &ours.out)?;
+    same("the list of events", &theirs.events, &ours.events)?;
     same("standard error", &theirs.err, &err)?;
     if theirs.status != ours.status {
         bail!("zkCli exits with {:?}, oxkeeper cli with {:?}", theirs.status, ours.status);

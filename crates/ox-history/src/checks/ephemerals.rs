@@ -1,7 +1,7 @@
 //! Ephemeral nodes live exactly as long as their sessions (P41), and final states are what the history gives (P19).
 
 use crate::history::{Dump, DumpNode, LoggedTxn};
-use crate::model::{Model, is_kept_by_server};
+use crate::model::{CONFIG, Model, is_kept_by_server};
 use crate::op::Answer;
 use crate::violation::{Checked, Place, Reason, Violation};
 use ox_proto::{SessionId, Stat, Zxid};
@@ -38,7 +38,8 @@ pub(crate) fn check_dump(model: &Model, dump: &Dump) -> Checked {
     if expected.sessions != dump.sessions {
         return fail(Reason::DumpDiffers, format!("sessions {:?}, not {:?}", dump.sessions, expected.sessions));
     }
-    for (path, node) in &expected.nodes {
+    let is_shown = |path: &str| !(model.is_dynamic() && path == CONFIG);
+    for (path, node) in expected.nodes.iter().filter(|(path, _)| is_shown(path)) {
         let owner = SessionId(node.stat.ephemeral_owner);
         match dump.nodes.get(path) {
             None if owner != SessionId::NONE => {

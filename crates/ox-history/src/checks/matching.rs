@@ -31,6 +31,14 @@ impl Matching {
     }
 }
 
+/// Whether the session of a connection was never known to others than its server: it ends without a record.
+fn is_local(history: &History, connection: &Connection) -> bool {
+    let begins = |entry: &Logged| {
+        matches!(entry.txn, LoggedTxn::CreateSession { .. }) && Some(entry.session) == connection.session()
+    };
+    history.settings.local_sessions && !history.log.iter().any(begins)
+}
+
 /// Whether the answer was given without a record in the log.
 pub(crate) fn is_unlogged(op: &Op, reply: Reply<'_>) -> bool {
     let turned_away = reply.err == ErrorCode::ThrottledOp.code();
@@ -64,9 +72,9 @@ impl Matching {
         stream: &Stream,
     ) -> Checked {
         for (at, sent) in connection.requests.iter().enumerate() {
-            let Some(reply) = stream.answer(connection, at).filter(|reply| !is_unlogged(&sent.op, *reply)) else {
-                continue;
-            };
+            let is_local = sent.op == Op::CloseSession && is_local(history, connection);
+            let is_logged = |reply: &Reply<'_>| !is_local && !is_unlogged(&sent.op, *reply);
+            let Some(reply) = stream.answer(connection, at).filter(is_logged) else { continue };
             let fail = |reason, detail: String| Err(Violation::new(reason, Place::Request(number, at), detail));
             let Some(&place) = places.get(&reply.zxid) else {
                 return fail(Reason::LostWrite, format!("{sent:?} was answered with zxid {}", reply.zxid));

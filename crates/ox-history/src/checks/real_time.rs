@@ -25,6 +25,7 @@ fn writes(history: &History, streams: &[Stream], matching: &Matching) -> Vec<Wri
     for (number, connection) in history.connections.iter().enumerate() {
         if let (SessionId::NONE, Some(Granted::Session { at, session, .. })) = (connection.asked, connection.granted)
             && let Some(&opening) = matching.openings.get(&session)
+            && !history.settings.local_sessions
         {
             let (zxid, place) = (history.log[opening].zxid, Place::Connection(number));
             writes.push(Write { zxid, sent: connection.opened, answered: Some(at), place });

@@ -22,6 +22,7 @@ struct Session<'h> {
 pub(crate) fn check(history: &History, matching: &Matching) -> Checked {
     check_handshakes(history)?;
     check_moved(history, matching)?;
+    check_local(history, matching)?;
     let sessions = collect(history, matching);
     let known = known(history);
     for session in sessions.values() {
@@ -34,6 +35,20 @@ pub(crate) fn check(history: &History, matching: &Matching) -> Checked {
         if let Some(Granted::Refused { at }) = connection.granted {
             let session = sessions.get(&connection.asked).filter(|_| connection.is_proven);
             session.map_or(Ok(()), |session| check_refusal(history, number, at, session))?;
+        }
+    }
+    Ok(())
+}
+
+/// A session that only its server knows is given by no other (P45).
+fn check_local(history: &History, matching: &Matching) -> Checked {
+    let mut homes: BTreeMap<SessionId, u32> = BTreeMap::new();
+    for (number, connection) in history.connections.iter().enumerate() {
+        let Some(session) = connection.session() else { continue };
+        let home = *homes.entry(session).or_insert(connection.server);
+        if home != connection.server && !matching.openings.contains_key(&session) {
+            let detail = format!("session {session} of server {home} was given by server {}", connection.server);
+            return Err(Violation::new(Reason::LocalSessionElsewhere, Place::Connection(number), detail));
         }
     }
     Ok(())
@@ -282,7 +297,10 @@ fn check_late(history: &History, session: &Session<'_>) -> Checked {
 fn check_refusal(history: &History, number: usize, at: Time, session: &Session<'_>) -> Checked {
     let closed = session.closed.is_some_and(|(_, proposed, _)| proposed.is_none_or(|proposed| proposed <= at));
     let restarted = !history.settings.is_ensemble && history.starts.iter().any(|start| at <= *start);
-    if closed || restarted {
+    // Another server knows it only when it is global.
+    let asked = history.connections[number].opened;
+    let was_local = history.settings.local_sessions && session.opened.is_none_or(|opened| asked <= opened);
+    if closed || restarted || was_local {
         return Ok(());
     }
     let detail = format!("session {} was refused at {at:?}; its end: {:?}", session.id, session.closed);

@@ -117,8 +117,8 @@ impl Model {
             Op::Delete { path, version } => self.delete(at, asker, path, *version),
             Op::SetData { path, data, version } => self.set_data(at, asker, path, data.as_ref(), *version),
             Op::SetAcl { path, acl, version } => self.set_acl(at, asker, path, acl, *version),
-            Op::Reconfig if self.settings.reconfig_enabled => Err(ErrorCode::Unimplemented),
-            Op::Reconfig => Err(ErrorCode::ReconfigDisabled),
+            Op::Reconfig(_) if self.settings.reconfig_enabled => Err(ErrorCode::Unimplemented),
+            Op::Reconfig(_) => Err(ErrorCode::ReconfigDisabled),
             _ => Err(ErrorCode::MarshallingError),
         }
     }
@@ -170,6 +170,8 @@ impl Model {
         match self.has_session(session) {
             true if self.has_moved => Err(ErrorCode::SessionMoved),
             true => Ok(()),
+            // What only its server knows may write all the same.
+            false if self.settings.local_sessions && !self.ended.contains(&session) => Ok(()),
             false => Err(ErrorCode::SessionExpired),
         }
     }

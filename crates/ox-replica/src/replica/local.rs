@@ -9,11 +9,12 @@ use super::own::{Origin, Own, What};
 use super::proposals::Maker;
 use super::{Replica, Role};
 use crate::clock::Now;
-use crate::limits::EXPIRED_AT_ONCE_MAX;
+use crate::limits::{ENDED_SESSIONS_MAX, EXPIRED_AT_ONCE_MAX};
 use crate::sessions::{SessionInfo, Sessions, Touch};
 use ox_proto::{ErrorCode, OpCode, SessionId};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, State, ops};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 /// Whether new sessions are local, and what becomes of one that wants an ephemeral node.
@@ -33,6 +34,10 @@ pub enum LocalSessions {
 pub(super) struct Local {
     kind: LocalSessions,
     pub(super) sessions: Sessions,
+    /// Global sessions that have ended lately, and in which order: what is not known may be local elsewhere, but these
+    /// are not (P40).
+    ended: BTreeSet<SessionId>,
+    ends: VecDeque<SessionId>,
 }
 
 /// What a client asks for when it connects.
@@ -56,7 +61,19 @@ pub(super) enum LocalWrite {
 
 impl Local {
     pub(super) fn new(kind: LocalSessions, tick_ms: i32) -> Self {
-        Self { kind, sessions: Sessions::new(tick_ms) }
+        Self { kind, sessions: Sessions::new(tick_ms), ended: BTreeSet::new(), ends: VecDeque::new() }
+    }
+
+    /// A global session has ended. What a learner has sent for it may still be on its way.
+    pub(super) fn note_end(&mut self, session: SessionId) {
+        if self.is_on() && self.ended.insert(session) {
+            self.ends.push_back(session);
+            if ENDED_SESSIONS_MAX < self.ends.len()
+                && let Some(first) = self.ends.pop_front()
+            {
+                self.ended.remove(&first);
+            }
+        }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -168,7 +185,8 @@ impl Replica {
 
     /// Whether a session that nobody here knows may be local at the learner that writes for it.
     pub(super) fn is_local_elsewhere(&self, session: SessionId) -> bool {
-        self.local.is_on() && !self.sessions.is_known(session) && i64::from(session.server()) != self.me.0
+        let is_open = !self.sessions.is_known(session) && !self.local.ended.contains(&session);
+        self.local.is_on() && is_open && i64::from(session.server()) != self.me.0
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::own::{Own, What};
 use super::proposals::{Maker, Proposal};
+use super::relay::Relayed;
 use super::syncs::Asker;
 use super::{Replica, Role, Zab};
 use crate::clock::Now;
@@ -116,6 +117,7 @@ impl Replica {
 
     /// A connection to a peer is gone.
     pub fn on_link_gone(&mut self, now: Now, link: LinkId) {
+        self.relayed.homes.retain(|_, home| *home != link);
         self.peer(now, |peer, now_ms, out| peer.on_link_gone(now_ms, link, out));
     }
 
@@ -334,7 +336,7 @@ impl Replica {
         self.own.clear();
         self.syncs.clear();
         self.revalidating.clear();
-        self.relayed.clear();
+        self.relayed = Relayed::default();
         self.todo.clear();
         self.todo.push_back(Todo::HangUp);
     }
@@ -368,7 +370,7 @@ impl Replica {
     fn answer_ping(&mut self, now: Now, zxid: Zxid) {
         let Some(link) = self.as_peer().and_then(Peer::learner).map(ox_zab::Learner::link) else { return };
         let mut data = Vec::new();
-        let mut heard = std::mem::take(&mut self.relayed);
+        let mut heard = std::mem::take(&mut self.relayed.heard);
         heard.extend(self.sessions.heard_since(self.pinged_ms));
         for (session, timeout_ms) in heard {
             session.put(&mut data);
@@ -408,7 +410,8 @@ impl Replica {
             AskedBy::Conn { conn, address, read_only, touch } => (conn, address, read_only, touch),
             AskedBy::Observer(link) => {
                 if valid {
-                    self.relayed.insert(session, timeout_ms);
+                    self.relayed.heard.insert(session, timeout_ms);
+                    self.relayed.homes.insert(session, link);
                     // As among connections of one server: who names a session takes it.
                     self.sessions.remove(session).into_iter().for_each(|old| self.give_up(old, out));
                 }
@@ -419,6 +422,7 @@ impl Replica {
             return;
         }
         if valid {
+            self.relayed.homes.remove(&session);
             self.sessions.add(session, timeout_ms, now.mono_ms, touch, Some(conn));
             self.addresses.count(session, address);
             self.resume(conn, session, timeout_ms, read_only, out);

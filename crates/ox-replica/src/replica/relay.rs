@@ -6,18 +6,35 @@ use super::member::{AskedBy, Revalidating};
 use super::syncs::Asker;
 use crate::clock::Now;
 use crate::limits::RELAYED_MAX;
+use bytes::Bytes;
 use ox_proto::quorum::payload::Touches;
-use ox_proto::{OpCode, Reader, SessionId};
+use ox_proto::request::PathVersion;
+use ox_proto::{Jute, OpCode, Reader, SessionId};
 use ox_zab::{LinkId, Message, Reason, Request};
+use std::collections::BTreeMap;
+
+/// What a follower knows of the clients of its observers.
+#[derive(Debug, Default)]
+pub(super) struct Relayed {
+    /// Sessions that were heard of since the leader asked, with their timeouts.
+    pub(super) heard: BTreeMap<SessionId, i32>,
+    /// Where sessions are. For the leader they are all here.
+    pub(super) homes: BTreeMap<SessionId, LinkId>,
+}
 
 impl Replica {
     /// Hands a request on. Its transaction comes to the observer as everything does.
-    pub(super) fn relay_request(&mut self, now: Now, leader: LinkId, link: LinkId, request: Request) {
+    pub(super) fn relay_request(&mut self, now: Now, leader: LinkId, link: LinkId, mut request: Request) {
         if request.op == OpCode::Sync.code() {
             if RELAYED_MAX <= self.syncs.len() {
                 return self.give_up_observer(now, link);
             }
             self.syncs.push(Asker::Link(link));
+        } else if request.op == OpCode::CreateSession.code() {
+            self.relayed.homes.insert(request.session, link);
+        } else if !self.is_home(request.session, link) {
+            // The observer waits for a transaction, so there has to be one: the root cannot be deleted.
+            (request.op, request.body) = (OpCode::Delete.code(), root_deletion());
         }
         self.send(leader, Message::Request(request));
     }
@@ -40,8 +57,14 @@ impl Replica {
     /// Sessions that an observer has heard of: the leader hears of them with the own ones.
     pub(super) fn relay_touched(&mut self, touched: &[u8]) {
         if let Ok(touches) = Reader::new(touched).get::<Touches<'_>>() {
-            self.relayed.extend(touches.iter().map(|touch| (touch.session, touch.timeout_ms)));
+            self.relayed.heard.extend(touches.iter().map(|touch| (touch.session, touch.timeout_ms)));
         }
+    }
+
+    /// Whether an observer may write for a session: nobody else has taken it, neither here nor at another observer. The
+    /// leader cannot tell them apart (P42).
+    fn is_home(&self, session: SessionId, link: LinkId) -> bool {
+        !self.sessions.is_known(session) && self.relayed.homes.get(&session).is_none_or(|home| *home == link)
     }
 
     /// It asks for more than anybody can answer.
@@ -49,4 +72,11 @@ impl Replica {
         let reason = Reason::Violation("an observer asks for too much".to_owned());
         self.peer(now, |peer, now_ms, out| peer.on_violation(now_ms, link, reason, out));
     }
+}
+
+/// A request that every leader refuses.
+fn root_deletion() -> Bytes {
+    let mut body = Vec::new();
+    PathVersion { path: Some("/".into()), version: -1 }.put(&mut body);
+    body.into()
 }

@@ -218,6 +218,27 @@ fn a_leader_lets_sessions_write_that_may_be_local_elsewhere() {
     assert_eq!(world.sent.pop(), Some((LINK, Message::Revalidated(theirs, false))), "nobody takes it elsewhere");
 }
 
+/// P40: what is not known may be local elsewhere, unless it has just ended: its learner may not have heard of that yet.
+#[test]
+fn a_global_session_that_has_ended_is_not_local_elsewhere() {
+    let mut world = leading(upgrade);
+    observed(&mut world);
+    let theirs = SessionId::first(2, 77);
+    let ask = |world: &mut World, op: OpCode, cxid, body: Bytes| {
+        let ids = Bytes::from_static(RawIds::EMPTY.bytes());
+        let request = Request { session: theirs, cxid, op: op.code(), body, ids };
+        world.replica.on_message(world.now, LINK, Message::Request(request));
+        world.settle();
+    };
+    ask(&mut world, OpCode::CreateSession, 0, Bytes::copy_from_slice(&10_000_i32.to_be_bytes()));
+    ask(&mut world, OpCode::Create, 1, create_body("/e", EPHEMERAL));
+    assert!(world.state.stat("/e").is_some());
+    ask(&mut world, OpCode::CloseSession, 2, Bytes::new());
+    assert!(world.state.stat("/e").is_none() && !world.state.has_session(theirs));
+    ask(&mut world, OpCode::Create, 3, create_body("/late", 0));
+    assert!(world.state.stat("/late").is_none());
+}
+
 #[test]
 fn they_survive_the_leader_and_no_other_server_takes_them() {
     let mut world = following(stay);

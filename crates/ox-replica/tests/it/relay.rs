@@ -85,6 +85,35 @@ fn a_session_that_goes_to_an_observer_leaves_its_connection() {
     assert!(world.sides[side].is_closed);
 }
 
+/// P42: for the leader a session is still at this server, whether the observer writes for it or a client of this server
+/// does.
+#[test]
+fn a_session_that_comes_from_an_observer_is_written_for_by_its_new_connection_only() {
+    let mut world = observed_follower(|_| ());
+    world.replica.on_message(world.now, OBSERVER, Message::Revalidate(SESSION, 9_000));
+    world.settle();
+    world.replica.on_message(world.now, LINK, Message::Revalidated(SESSION, true));
+    world.settle();
+    world.sent.clear();
+    let asked = request(OpCode::SetData, 1);
+    world.replica.on_message(world.now, OBSERVER, asked.clone());
+    world.settle();
+    assert_eq!(world.sent.pop(), Some((LINK, asked)));
+    let side = world.connect(SESSION, 10_000);
+    world.settle();
+    world.replica.on_message(world.now, LINK, Message::Revalidated(SESSION, true));
+    world.settle();
+    assert_eq!(world.hello(side).session, SESSION);
+    world.sent.clear();
+    for op in [OpCode::SetData, OpCode::CloseSession, OpCode::Multi] {
+        world.replica.on_message(world.now, OBSERVER, request(op, 2));
+        world.settle();
+        let Some((LINK, Message::Request(sent))) = world.sent.pop() else { panic!("nothing is sent") };
+        let refused = [&[0, 0, 0, 1, b'/'][..], &[0xff; 4]].concat();
+        assert_eq!((sent.op, sent.cxid, &sent.body[..]), (OpCode::Delete.code(), 2, &refused[..]));
+    }
+}
+
 #[test]
 fn k151_what_waits_for_the_leader_is_bounded() {
     for message in [Message::Revalidate(SESSION, 9_000), request(OpCode::Sync, 1)] {

@@ -5,7 +5,7 @@ use crate::outcome::Kind;
 use crate::server::dump::dump;
 use crate::world::World;
 use ox_history::Dump;
-use ox_history::model::is_kept_by_server;
+use ox_history::model::{CONFIG, is_kept_by_server};
 
 pub(crate) fn check(world: &World) -> Result<(), Finding> {
     let fail = |detail: String| Err(Finding::new(Kind::Unequal, detail));
@@ -23,7 +23,9 @@ pub(crate) fn check(world: &World) -> Result<(), Finding> {
             return fail(format!("{} at {} and {} at {at} differ", other.name, other.zxid, own.0.name));
         }
         // Usage of quotas may be counted anew where a state was read.
-        let paths = other.nodes.keys().chain(own.0.nodes.keys()).filter(|path| !is_kept_by_server(path));
+        let is_compared =
+            |path: &&String| !(is_kept_by_server(path) || (world.env.plan.is_dynamic() && *path == CONFIG));
+        let paths = other.nodes.keys().chain(own.0.nodes.keys()).filter(is_compared);
         if let Some(path) = paths.into_iter().find(|path| other.nodes.get(*path) != own.0.nodes.get(*path)) {
             let (one, two) = (other.nodes.get(path), own.0.nodes.get(path));
             return fail(format!("{path} at {at}: {one:?} on {}, {two:?} on {}", other.name, own.0.name));

@@ -4,12 +4,38 @@ use super::Client;
 use super::mood::{Mood, Wish};
 use crate::dice::Dice;
 use crate::env::Env;
-use ox_history::{Create, Op};
+use crate::server::config::member;
+use ox_history::{Create, Op, Reconfig};
 use ox_proto::{Acl, OpCode};
 
 const TOPS: &[&str] = &["/a", "/b", "/c", "/d"];
 const NAMES: &[&str] = &["x", "y", "z", "käse", "..."];
-const ODD: &[&str] = &["", "/", "/a/", "//", "/a//x", "/./a", "a", "/a\u{0}b", "/zookeeper", "/zookeeper/config"];
+const CONFIG: &str = "/zookeeper/config";
+const ODD: &[&str] = &["", "/", "/a/", "//", "/a//x", "/./a", "a", "/a\u{0}b", "/zookeeper", CONFIG];
+
+/// A change of the ensemble: somebody comes, goes or changes its role, or everybody does.
+pub(super) fn change(env: &mut Env) -> Op {
+    let (servers, dice) = (env.plan.servers(), &mut env.dice);
+    env.marks.changes += 1;
+    let role = |dice: &mut Dice| *dice.pick(&["participant", "participant", "observer"]);
+    let mut change = Reconfig { from: if dice.chance(30) { 1 } else { -1 }, ..Reconfig::default() };
+    let one = dice.index(servers);
+    match dice.below(3) {
+        0 => change.leaving = Some((one + 1).to_string()),
+        1 => change.joining = Some(member(one, role(dice))),
+        _ => {
+            let others = (0..servers).filter(|other| *other != one);
+            let mut lines = vec![member(one, "participant")];
+            for other in others {
+                if dice.chance(800) {
+                    lines.push(member(other, role(dice)));
+                }
+            }
+            change.members = Some(lines.join(","));
+        }
+    }
+    Op::Reconfig(change)
+}
 
 /// What a client chooses from.
 struct Mind<'a> {
@@ -19,6 +45,7 @@ struct Mind<'a> {
     tops: &'static [&'static str],
     names: &'static [&'static str],
     large_per_mille: u32,
+    odd: &'static [&'static str],
 }
 
 fn number(dice: &mut Dice, bound: u64) -> i32 {
@@ -57,7 +84,7 @@ impl Mind<'_> {
                 self.below(&parent)
             }
             94..=97 => "/".to_owned(),
-            _ => (*self.dice.pick(ODD)).to_owned(),
+            _ => (*self.dice.pick(self.odd)).to_owned(),
         }
     }
 
@@ -211,7 +238,7 @@ impl Mind<'_> {
     fn odd(&mut self) -> Op {
         let broken = [OpCode::Create, OpCode::SetData, OpCode::Multi, OpCode::GetData, OpCode::SetWatches];
         match self.dice.below(10) {
-            0..=2 => Op::Reconfig,
+            0..=2 => Op::Reconfig(Reconfig::default()),
             3..=7 => Op::Broken(*self.dice.pick(&broken)),
             _ => Op::Unknown(*self.dice.pick(&[999, 13, 20, -10])),
         }
@@ -222,13 +249,17 @@ impl Client {
     /// The next request.
     pub(super) fn draw(&mut self, env: &mut Env) -> Op {
         let (tops, names) = (env.plan.tops.clamp(1, TOPS.len()), env.plan.names.clamp(1, NAMES.len()));
+        let is_dynamic = env.plan.is_dynamic();
         let curious = self.curious.pop_front().filter(|_| env.dice.chance(700));
+        let curious = curious.filter(|path| !is_dynamic || path != CONFIG);
         let mut mind = Mind {
             dice: &mut env.dice,
             mood: self.mood,
             known: self.known.iter().map(String::as_str).collect(),
             tops: &TOPS[..tops],
             large_per_mille: env.plan.large_per_mille,
+            // What the node of an ensemble that changes shows is each server's own.
+            odd: if is_dynamic { &ODD[..ODD.len() - 1] } else { ODD },
             names: &NAMES[..names],
         };
         if let Some(path) = curious {

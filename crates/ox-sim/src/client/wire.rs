@@ -2,6 +2,7 @@
 
 use super::{Client, Probe, Session};
 use crate::env::Env;
+use crate::jobs::SUPER;
 use crate::link::{LinkId, Way};
 use crate::outcome::Kind;
 use ox_history::{Body, Granted, Op, Received, Sent, Time, wire};
@@ -209,6 +210,9 @@ impl Client {
         }
         env.note(format_args!("client {client}: session {id} for {timeout_ms} ms"));
         self.session = Some(Session { id, timeout_ms, server });
+        if side == Side::Main && self.changes_ensemble(env) {
+            self.request(env, side, Op::Auth { scheme: "digest".to_owned(), auth: SUPER.to_vec() });
+        }
         for op in self.watches.rearm(self.last_zxid, &mut env.dice) {
             env.marks.rearmed += 1;
             self.request(env, side, op);

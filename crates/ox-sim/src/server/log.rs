@@ -1,5 +1,6 @@
 //! The log of a server that is alone, or of a member: what the log job works on.
 
+use super::config::ConfigChange;
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
 use ox_store::{Appended, Error, MemberLog, Synced, TxnLog};
@@ -12,6 +13,8 @@ pub(crate) enum Work {
     Batch(Arc<LogBatch>),
     /// The state is what an installation makes durable.
     Job(DiskJob, Option<Frozen>),
+    /// Files of the configuration.
+    Config(ConfigChange),
 }
 
 /// A job that the disk has done, and the state that the files lead to where that is another one.

@@ -3,26 +3,32 @@
 use super::log::Work;
 use super::process::Process;
 use super::{Report, Track};
-use crate::checkers::{Finding, claims, leaders};
+use crate::checkers::quorums::Agreed;
+use crate::checkers::{Finding, claims, configs, leaders};
 use crate::env::Env;
 use crate::event::{Event, Job, Who};
 use crate::net::WireId;
+use crate::server::config::ConfigChange;
 use crate::server::journal::Change;
 use bytes::Bytes;
+use ox_history::Time;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::quorum::PacketReader;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::{StoredHistory, Truncated};
 use ox_tree::State;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Epoch, Link, LinkId, Message, Moved, Notification, PeerState, Reason, ServerId, Side,
+    DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason,
+    ServerId, Side,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// What peers say and do.
 pub(crate) enum PeerInput {
-    Note(usize, Notification),
+    Note(usize, Notification, Option<Arc<Ensemble>>),
     Election(usize, Link),
     Dialed(Option<WireId>),
     Link(WireId),
@@ -61,19 +67,27 @@ pub(crate) struct Member {
     pub(crate) reports: VecDeque<Report>,
     plugs: BTreeMap<WireId, Plug>,
     pub(crate) is_listening: bool,
+    /// The configuration in force, if that can change.
+    pub(crate) ensemble: Option<Arc<Ensemble>>,
     /// Stored histories that are looked for: what learners have, and what is in memory.
     look_ups: BTreeMap<LinkId, (Zxid, Zxid)>,
     found: BTreeMap<LinkId, Box<StoredHistory>>,
+    /// The epochs that leaders have named.
+    pub(crate) asked: BTreeMap<LinkId, Epoch>,
     /// The epoch it was last seen leading.
     pub(crate) leads: Option<Epoch>,
     pub(crate) serves: bool,
+    /// Since when it does, or does not.
+    pub(crate) serves_since: Time,
+    /// When each server was last heard on a wire.
+    pub(crate) heard: BTreeMap<usize, Time>,
 }
 
 pub(crate) fn server_id(number: usize) -> ServerId {
     ServerId(i64::try_from(number).unwrap_or(0) + 1)
 }
 
-fn number(server: ServerId) -> usize {
+pub(crate) fn number(server: ServerId) -> usize {
     usize::try_from(server.0 - 1).unwrap_or(0)
 }
 
@@ -99,20 +113,23 @@ impl Process {
         env.note(format_args!("replica: the disk has done {done:?}"));
         if let Some(left) = left {
             self.state = *left;
+            self.show_config(env);
         }
         self.replica.on_done(now, done);
         let wires: Vec<WireId> = self.member.plugs.keys().copied().collect();
         self.member.peers.extend(wires.into_iter().map(PeerInput::Readable));
-        self.settle(env);
-        self.maybe_flush(env, track, who);
+        self.maybe_settle(env, track, who);
     }
 
     /// Takes one thing that a peer has said.
     pub(super) fn take_peer_input(&mut self, env: &mut Env, track: &mut Track, who: Who, input: PeerInput) {
         let now = self.now(env);
         match input {
-            PeerInput::Note(from, note) => {
+            PeerInput::Note(from, note, config) => {
                 env.note(format_args!("peer {}: {from} says {note:?}", who.server));
+                if let Some(config) = config {
+                    self.replica.on_config(now, server_id(from), config);
+                }
                 self.replica.on_notification(now, server_id(from), note);
             }
             PeerInput::Election(peer, link) => {
@@ -126,6 +143,8 @@ impl Process {
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
             PeerInput::Link(wire) => {
+                let leads = self.replica.peer_state() == Some(PeerState::Leading);
+                env.marks.observed_followers += u64::from(!leads && self.replica.is_serving());
                 self.plug(wire, Side::Learner);
                 self.replica.on_link(now, link(wire));
                 self.member.peers.push_back(PeerInput::Readable(wire));
@@ -143,8 +162,7 @@ impl Process {
                 self.replica.on_link_gone(now, link(wire));
             }
         }
-        self.settle(env);
-        self.maybe_flush(env, track, who);
+        self.maybe_settle(env, track, who);
     }
 
     fn plug(&mut self, wire: WireId, from: Side) {
@@ -162,10 +180,13 @@ impl Process {
         }
     }
 
-    /// Production ends a turn after one input, or after many.
-    fn maybe_flush(&mut self, env: &mut Env, track: &mut Track, who: Who) {
-        if env.dice.chance(500) {
-            self.flush(env, track, who);
+    /// Production acts upon one input, or upon many together.
+    fn maybe_settle(&mut self, env: &mut Env, track: &mut Track, who: Who) {
+        if env.dice.chance(env.plan.settle_per_mille) || self.replica.log_is_full() {
+            self.settle(env);
+            if env.dice.chance(500) {
+                self.flush(env, track, who);
+            }
         }
         self.look_at_role(env, track, who);
     }
@@ -179,6 +200,7 @@ impl Process {
         let bytes = env.net.wires[id].pipes[other].read(most);
         if !bytes.is_empty() {
             plug.input.extend_from_slice(&bytes);
+            self.member.heard.insert(env.net.wires[id].ends[other].server, env.now);
             self.replica.on_progress(now, link(id), Moved::Came);
             if env.net.wires[id].pipes[other].has_bytes() {
                 self.member.peers.push_back(PeerInput::Readable(id));
@@ -238,12 +260,14 @@ impl Process {
                         if let Message::Snap(zxid) = message {
                             plug.loading = Some((SnapshotReceiver::new(crate::jobs::tree_options(&env.plan)), zxid));
                         }
+                        if let Message::LeaderInfo(epoch) = message {
+                            self.member.asked.insert(link(id), epoch);
+                        }
                         if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
                             env.note(format_args!("peer {}: gets {}", who.server, short(&message)));
                         }
                         self.replica.on_message(now, link(id), message);
-                        self.settle(env);
-                        self.maybe_flush(env, track, who);
+                        self.maybe_settle(env, track, who);
                     }
                     Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),
                 }
@@ -265,7 +289,7 @@ impl Process {
                 return;
             }
             for effect in effects {
-                if let Err(finding) = claims::check(&self.replica, env, track, who, &effect) {
+                if let Err(finding) = claims::check(self, env, track, who, &effect) {
                     return finding.report(env);
                 }
                 self.perform(env, track, who, effect);
@@ -277,11 +301,12 @@ impl Process {
         match effect {
             Effect::Notify(to, note) => {
                 env.note(format_args!("peer {}: tells {to} {note:?}", who.server));
-                env.notify(who.server, number(to), note);
+                env.notify(who.server, number(to), (note, self.member.ensemble.clone()));
             }
             Effect::Dial(leader) => {
                 env.note(format_args!("peer {}: dials {leader}", who.server));
-                env.dial(who, number(leader));
+                let master = self.replica.as_peer().and_then(|peer| choose_master(env, peer, who));
+                env.dial(who, master.unwrap_or(number(leader)));
             }
             Effect::Send(link, message) => {
                 if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
@@ -311,6 +336,7 @@ impl Process {
             Effect::Disk(job) => self.give_job(env, track, who, job),
             Effect::Listen | Effect::ServeObservers => self.member.is_listening = true,
             Effect::Leave(reason) => {
+                self.member.is_listening = false;
                 env.note(format_args!("peer {}: leaves: {reason:?}", who.server));
                 env.marks.roles_left += 1;
                 env.marks.stalled_leaders += u64::from(reason == Reason::DiskStalled);
@@ -321,7 +347,17 @@ impl Process {
                 env.note(format_args!("peer {}: looks for a leader", who.server));
                 self.member.is_listening = false;
             }
-            Effect::Seen(_) | Effect::Activate(..) => unreachable!("configurations are fixed here"),
+            Effect::Seen(ensemble) => {
+                let in_force = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
+                let is_newer = in_force < ensemble.version();
+                let change = if is_newer { ConfigChange::Proposed(ensemble) } else { ConfigChange::Kept };
+                self.write_config(env, who, change);
+            }
+            Effect::Activate(ensemble, leader) => {
+                env.note(format_args!("peer {}: {:x} is in force, {leader:?} leads", who.server, ensemble.version()));
+                env.marks.configs += 1;
+                self.activate(env, who, ensemble);
+            }
             Effect::Append(_)
             | Effect::Commit(_)
             | Effect::Stage(_)
@@ -331,6 +367,33 @@ impl Process {
             | Effect::FromLeader(_)
             | Effect::Synced(_) => unreachable!("the replica does that"),
         }
+    }
+
+    /// Puts the configuration where clients can read it.
+    pub(crate) fn show_config(&mut self, env: &Env) {
+        let now = self.now(env);
+        if let Some(ensemble) = &self.member.ensemble {
+            self.state.set_config(&ensemble.to_string(), ensemble.version(), now.wall_ms);
+        }
+    }
+
+    /// A configuration is in force from now on.
+    fn activate(&mut self, env: &mut Env, who: Who, ensemble: Arc<Ensemble>) {
+        if let Err(finding) = configs::check(env, &ensemble) {
+            return finding.report(env);
+        }
+        self.member.ensemble = Some(Arc::clone(&ensemble));
+        if !self.replica.is_serving() {
+            self.show_config(env); // who serves gets it with its transaction, and its clients the event
+        }
+        let pending = self.replica.as_peer().and_then(|peer| peer.configs().pending());
+        let pending = pending.filter(|pending| ensemble.version() < pending.version()).cloned();
+        self.write_config(env, who, ConfigChange::Committed(ensemble, pending));
+    }
+
+    fn write_config(&mut self, env: &mut Env, who: Who, change: ConfigChange) {
+        self.log_queue.push_back(Work::Config(change));
+        self.wake_log(env, who);
     }
 
     fn send(&mut self, env: &mut Env, who: Who, id: WireId, bytes: &[u8]) {
@@ -401,6 +464,7 @@ impl Process {
         let mut frozen = None;
         if let DiskJob::Install(_) = job {
             self.state = self.replica.take_staged().expect("a state was staged");
+            self.show_config(env);
             frozen = Some(self.state.freeze());
         }
         track.begin(job);
@@ -420,10 +484,15 @@ impl Process {
                 if let Err(finding) = leaders::check(env, track, who, epoch) {
                     return finding.report(env);
                 }
+                env.agreed.push(Agreed::Leader(who, epoch, peer.configs().quorums().committed.clone()));
             }
         }
         let serves = self.replica.is_serving();
-        if serves != std::mem::replace(&mut self.member.serves, serves) && serves {
+        let has_changed = serves != std::mem::replace(&mut self.member.serves, serves);
+        if has_changed {
+            self.member.serves_since = env.now;
+        }
+        if has_changed && serves {
             let last = self.state.last_zxid();
             env.note(format_args!("peer {}: serves at {last} as {:?}", who.server, self.replica.peer_state()));
             // Who is established late, behind a later leader, decides about nobody.
@@ -431,12 +500,32 @@ impl Process {
             if self.replica.peer_state() == Some(PeerState::Leading) && is_last {
                 env.history.starts.push(env.now);
             }
-            let now = env.now;
-            if let Err(finding) = env.journal.show(last, now) {
-                finding.report(env);
-            }
+            self.show(env);
         }
     }
+
+    /// The state is shown to whoever asks.
+    pub(super) fn show(&self, env: &mut Env) {
+        let (last, now, before) = (self.state.last_zxid(), env.now, env.journal.shown);
+        if let Err(finding) = env.journal.show(last, now) {
+            return finding.report(env);
+        }
+        if before < last
+            && let Some(peer) = self.replica.as_peer()
+        {
+            env.agreed.push(Agreed::Shown(last, peer.configs().quorums().committed.clone()));
+        }
+    }
+}
+
+/// The server that an observer connects to in place of the leader, whether it serves observers or not.
+fn choose_master(env: &mut Env, peer: &Peer, who: Who) -> Option<usize> {
+    let observes = peer.configs().kind_of(server_id(who.server)) == LearnerKind::Observer;
+    if !observes || !env.plan.observer_masters || env.dice.chance(250) {
+        return None;
+    }
+    let voters: Vec<usize> = peer.configs().committed().voters().map(number).collect();
+    Some(*env.dice.pick(&voters))
 }
 
 fn short(message: &Message) -> String {

@@ -6,6 +6,7 @@
 //!      +------------- outboxes -----------+        +------------ durable -----------+
 //! ```
 
+use super::config;
 use super::io_thread::IoThread;
 use super::log::{Log, Work};
 use super::member::{Member, server_id};
@@ -28,6 +29,7 @@ use ox_zab::{
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How often idle connections are looked for.
 const IDLE_CHECK_US: i64 = 1_000_000;
@@ -101,7 +103,13 @@ impl Process {
     }
 
     /// A member of an ensemble, which begins to look for a leader.
-    pub(crate) fn member(env: &mut Env, who: Who, (opened, space): (OpenedMember, Space), wall_ahead_ms: i64) -> Self {
+    pub(crate) fn member(
+        env: &mut Env,
+        who: Who,
+        (opened, space): (OpenedMember, Space),
+        files: Option<(Ensemble, Option<Ensemble>)>,
+        wall_ahead_ms: i64,
+    ) -> Self {
         let settings = replica_settings(env, who, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
         let ox_store::Epochs { accepted, current } = opened.log.epochs();
@@ -125,13 +133,20 @@ impl Process {
                 (state, History::new(Zxid::ZERO, kept_max, 1 << 20), standing)
             }
         };
-        let peer = Peer::new(peer_settings(&env.plan, who), Recovered { epochs, history, standing });
+        let configs = match files {
+            Some(files) => config::configs(files, state.config()),
+            None => Configs::fixed(config::first(&env.plan)),
+        };
+        let in_force = configs.is_dynamic().then(|| Arc::clone(configs.committed()));
+        let peer = Peer::new(peer_settings(&env.plan, who, configs), Recovered { epochs, history, standing });
         let mut replica = Replica::member(settings, peer, &state, now);
         if env.plan.epoch_txns != 0 {
             replica.limit_epochs(env.plan.epoch_txns);
         }
         let log = Log::Member(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
+        process.member.ensemble = in_force;
+        process.show_config(env);
         process.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
         process.replica.start(now);
         process.begin(env, who);
@@ -200,6 +215,11 @@ impl Process {
         self.frozen_until = self.frozen_until.max(until);
     }
 
+    /// Since when nothing has kept it from running.
+    pub(crate) fn ran_since(&self) -> Time {
+        self.frozen_until.max(self.stalled.1).max(self.started)
+    }
+
     /// When it goes on, if it does not run now.
     pub(crate) fn frozen(&self, now: Time) -> Option<Time> {
         (now < self.frozen_until).then_some(self.frozen_until)
@@ -244,24 +264,26 @@ fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettin
         sweep_interval_ms: env.plan.sweep_ms,
         sweep_per_minute: env.plan.sweep_per_minute,
         sweep_never_used_ms: env.plan.never_used_ms,
-        change_rules: ox_proto::ensemble::ChangeRules::default(),
-        local_sessions: LocalSessions::Off,
+        change_rules: ox_proto::ensemble::ChangeRules { standalone_enabled: false, ..Default::default() },
+        local_sessions: if env.plan.local_sessions { LocalSessions::Upgrade } else { LocalSessions::Off },
         leader_serves: true,
         read_only_after_ms: None,
     }
 }
 
-fn peer_settings(plan: &Plan, who: Who) -> PeerSettings {
-    let (voters, others) = (0..plan.voters, plan.voters..plan.servers());
-    let ensemble = Ensemble::of_numbers(0, voters.map(server_id), others.map(server_id));
+fn peer_settings(plan: &Plan, who: Who, configs: Configs) -> PeerSettings {
     let server = server_id(who.server);
     let (tick_ms, init_ticks, sync_ticks) = (i64::from(plan.tick_ms), plan.init_ticks, plan.sync_ticks);
     PeerSettings {
         server,
-        configs: Configs::fixed(ensemble.expect("a plan has voters")),
+        configs,
         timing: Timing { tick_ms, init_ticks, sync_ticks },
         election: ElectionSettings { longest_wait_ms: plan.election_wait_ms, ..ElectionSettings::default() },
-        options: PeerOptions::default(),
+        options: PeerOptions {
+            serves_observers: plan.observer_masters,
+            observer_rest_ms: tick_ms,
+            ..PeerOptions::default()
+        },
     }
 }
 

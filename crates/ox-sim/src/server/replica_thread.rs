@@ -50,6 +50,8 @@ impl Process {
                     } else if let Some(input) = peers.pop_front() {
                         self.take_peer_input(env, track, who, input);
                     } else {
+                        self.settle(env);
+                        self.flush(env, track, who);
                         self.look_at_clock(env);
                         self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));
                     }
@@ -191,10 +193,7 @@ impl Process {
                 checkers::after_apply(self, env, track, before, applied);
             }
             if 0 < applied && self.replica.is_serving() {
-                let now = env.now;
-                if let Err(finding) = env.journal.show(self.state.last_zxid(), now) {
-                    finding.report(env);
-                }
+                self.show(env);
             }
             self.look_at_role(env, track, who);
             self.post(env, who); // while the state is held

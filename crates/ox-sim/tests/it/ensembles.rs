@@ -141,3 +141,55 @@ fn k031_histories_are_replaced() {
     };
     check(faulty, |marks| marks.installs);
 }
+
+/// K102, P20: servers come, go and change their roles, the leader too; files and histories stay one.
+#[test]
+fn k102_the_ensemble_changes() {
+    let faulty = |plan: &mut Plan| (plan.change_per_mille, plan.kill_ms) = (300, 3_000);
+    check(faulty, |marks| marks.configs.min(marks.config_files));
+}
+
+/// K104: the files of a configuration name one that was agreed on, whatever disk call the power goes at.
+#[test]
+fn k104_power_goes_while_the_ensemble_changes() {
+    let faulty = |plan: &mut Plan| (plan.change_per_mille, plan.power_at_call_ms) = (400, 500);
+    check(faulty, |marks| marks.configs.min(marks.power_cuts));
+}
+
+#[test]
+fn k026_observers_follow_followers() {
+    let faulty = |plan: &mut Plan| {
+        (plan.observer_masters, plan.observers, plan.wire_ms) = (true, 2, 1_000);
+        (plan.take_over_per_mille, plan.sync_per_mille) = (50, 200);
+    };
+    check(faulty, |marks| marks.observed_followers);
+}
+
+/// P29, K100: who still hears old answers proves nothing by them.
+#[test]
+fn k100_a_leader_is_deposed_and_hears_old_answers() {
+    let faulty = |plan: &mut Plan| {
+        (plan.depose_ms, plan.sync_per_mille, plan.sync_ticks) = (1_500, 500, 3);
+        (plan.think_us, plan.requests) = (100_000, 150);
+    };
+    check(faulty, |marks| marks.deposed);
+}
+
+/// P45: sessions that only their server knows, until they want an ephemeral node.
+#[test]
+fn k113_sessions_are_local() {
+    let faulty = |plan: &mut Plan| {
+        (plan.local_sessions, plan.cut_ms, plan.slow_way_ms, plan.nap_ms) = (true, 500, 500, 1_000);
+        (plan.tick_ms, plan.timeouts_ms, plan.think_us) = (200, (400, 800), 200_000);
+    };
+    check(faulty, |marks| marks.local_sessions.min(marks.upgraded).min(marks.expired));
+}
+
+/// What peers say is acted upon one by one, or in batches as large as can be.
+#[test]
+fn packets_are_taken_in_batches() {
+    for settle_per_mille in [0, 1000] {
+        let faulty = |plan: &mut Plan| (plan.settle_per_mille, plan.wire_ms, plan.burst) = (settle_per_mille, 500, 20);
+        check(faulty, |marks| marks.wires_cut);
+    }
+}

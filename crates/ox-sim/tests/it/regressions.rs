@@ -138,3 +138,9 @@ fn seed_3217_an_end_that_is_agreed_on_and_not_applied() {
 fn seed_3470_the_end_of_an_epoch_is_damaged() {
     survives(3470, &Plan::of(3470).with_voters(3));
 }
+
+/// An observer went on writing for a session that its follower had given to a client of its own.
+#[test]
+fn seed_7_a_session_that_left_an_observer() {
+    survives(7, &Plan::of(7));
+}

@@ -1,0 +1,157 @@
+//! How soon, in virtual time: who serves has heard of its ensemble lately (P28), a leader whose disk hangs leaves (P67),
+//! a healed ensemble serves, and what is agreed on reaches everybody (P64).
+//!
+//! Looked at every half tick. A process that did not run, or hardly did, is excused for that long.
+
+use super::Finding;
+use crate::env::Env;
+use crate::event::Event;
+use crate::outcome::Kind;
+use crate::plan::Plan;
+use crate::server::Server;
+use crate::server::member::number;
+use crate::server::process::Process;
+use crate::world::World;
+use ox_history::Time;
+use ox_proto::Zxid;
+use ox_zab::{Leader, LinkId, Peer, PeerState};
+use std::collections::VecDeque;
+
+/// What is remembered between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    /// When faults ended.
+    pub(crate) healed: Option<Time>,
+    /// Since when all servers serve.
+    whole: Option<Time>,
+    /// What leaders had applied by when, since then.
+    applied: VecDeque<(Time, Zxid)>,
+}
+
+/// Plans the next look.
+pub(crate) fn plan_next(env: &mut Env) {
+    let pause_us = i64::from(env.plan.tick_ms) * 500;
+    env.plan_in(pause_us, Event::Look);
+}
+
+pub(crate) fn look(world: &mut World) {
+    let World { env, servers, .. } = world;
+    env.marks.looks += 1;
+    let judged = servers.iter_mut().enumerate().try_for_each(|(number, server)| judge(env, number, server));
+    let judged = judged.and_then(|()| judge_healed(env, servers));
+    if let Err(finding) = judged {
+        finding.report(env);
+    }
+    plan_next(env);
+}
+
+/// How late a thread may be by itself.
+fn slack_us(plan: &Plan) -> i64 {
+    300_000 + plan.thread_delay_us * 300
+}
+
+/// After this time without a word nobody is believed to be there (P28).
+fn patience_us(plan: &Plan) -> i64 {
+    i64::from(plan.tick_ms) * 1000 * (plan.sync_ticks + 1) + slack_us(plan)
+}
+
+fn judge(env: &Env, me: usize, server: &mut Server) -> Result<(), Finding> {
+    let (last, synced) = (server.track.last, server.track.synced);
+    let Some(process) = server.process.as_ref().filter(|process| process.frozen(env.now).is_none()) else {
+        return Ok(());
+    };
+    let Some(peer) = process.replica.as_peer().filter(|_| process.replica.is_serving() && !process.is_stopping) else {
+        return Ok(());
+    };
+    let excused = process.ran_since().max(process.member.serves_since);
+    let is_late = |since: Time| patience_us(&env.plan) < env.now.0 - since.max(excused).0;
+    let heard = |other: usize| process.member.heard.get(&other).copied().unwrap_or(Time(0));
+    let fail = |what: String| Err(Finding::new(Kind::Late, format!("server {me} serves, but {what}")));
+    if let Some(learner) = peer.learner() {
+        let LinkId(wire) = learner.link();
+        let [one, other] = env.net.wires[usize::try_from(wire).unwrap_or(0)].ends.map(|who| who.server);
+        let leader = if one == me { other } else { one };
+        if is_late(heard(leader)) {
+            return fail(format!("has heard of {leader} at {:?}", heard(leader)));
+        }
+    }
+    if let Some(leader) = peer.leader().filter(|leader| leader.is_established()) {
+        judge_leader(env, (me, peer, leader), is_late, heard)?;
+        let stuck = server.stuck.filter(|(zxid, _)| *zxid == synced && synced < last);
+        let (_, since) = *server.stuck.insert(stuck.unwrap_or((synced, env.now)));
+        if synced < last && is_late(since) {
+            return fail(format!("its disk has reported nothing since {since:?}"));
+        }
+    } else {
+        server.stuck = None;
+    }
+    Ok(())
+}
+
+fn judge_leader(
+    env: &Env,
+    (me, peer, leader): (usize, &Peer, &Leader),
+    is_late: impl Fn(Time) -> bool,
+    heard: impl Fn(usize) -> Time,
+) -> Result<(), Finding> {
+    let quorums = peer.configs().quorums();
+    let is_there = |other: usize| other == me || !is_late(heard(other));
+    if leader.is_leaving() || quorums.are_reached(|server| is_there(number(server))) {
+        return Ok(());
+    }
+    let heard: Vec<(usize, Time)> = (0..env.plan.servers()).map(|other| (other, heard(other))).collect();
+    Err(Finding::new(Kind::Late, format!("server {me} leads, but has heard of others at {heard:?}")))
+}
+
+/// How long a healed ensemble may take until all of it serves: the slowest of what was under way fails, an election,
+/// and the slowest server gets its history.
+fn healing_us(plan: &Plan) -> i64 {
+    i64::from(plan.tick_ms) * 1000 * (2 * plan.init_ticks + 2 * plan.sync_ticks) + 10_000_000 + slack_us(plan)
+}
+
+/// How long it takes until what one server has applied has reached another one.
+fn reaching_us(plan: &Plan) -> i64 {
+    i64::from(plan.tick_ms) * 1000 + 3_000_000 + slack_us(plan)
+}
+
+fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
+    let Some(healed) = env.looks.healed else { return Ok(()) };
+    let processes = || servers.iter().filter_map(|server| server.process.as_ref());
+    let is_frozen = |process: &Process| process.frozen(env.now).is_some();
+    let serve = processes().all(|process| process.replica.is_serving()) && processes().count() == servers.len();
+    if !serve {
+        env.looks.applied.clear();
+        let hung = servers.iter().map(|server| server.hangs_end);
+        let since = processes().map(Process::ran_since).chain(hung).fold(healed, Time::max);
+        let since = env.looks.whole.take().map_or(since, |_| env.now);
+        env.looks.healed = Some(since);
+        if healing_us(&env.plan) < env.now.0 - since.0 {
+            let states: Vec<_> = processes().map(|process| process.replica.peer_state()).collect();
+            return Err(Finding::new(Kind::Late, format!("healed at {since:?}, and not all serve: {states:?}")));
+        }
+        return Ok(());
+    }
+    env.looks.whole.get_or_insert(env.now);
+    if processes().any(is_frozen) {
+        env.looks.applied.clear();
+    }
+    let due = Time(env.now.0 - reaching_us(&env.plan));
+    while env.looks.applied.get(1).is_some_and(|(at, _)| *at <= due) {
+        env.looks.applied.pop_front();
+    }
+    if let Some((at, zxid)) = env.looks.applied.front().copied().filter(|(at, _)| *at <= due) {
+        let behind = servers.iter().position(|server| {
+            let may_be = |process: &Process| server.hangs_end.max(process.member.serves_since) < at;
+            let is_behind = |process: &Process| process.state.last_zxid() < zxid && may_be(process);
+            server.process.as_ref().is_some_and(is_behind)
+        });
+        if let Some(behind) = behind {
+            let detail = format!("{zxid} was applied by the leader at {at:?}, and server {behind} has not got it yet");
+            return Err(Finding::new(Kind::Late, detail));
+        }
+    }
+    let leads = |process: &&Process| process.replica.peer_state() == Some(PeerState::Leading);
+    let applied = processes().filter(leads).map(|process| process.state.last_zxid()).max();
+    env.looks.applied.extend(applied.map(|zxid| (env.now, zxid)));
+    Ok(())
+}

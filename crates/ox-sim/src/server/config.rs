@@ -1,0 +1,107 @@
+//! The files that say who is in the ensemble: written by the log job, in order with everything else that the disk does,
+//! and read by each start, as production does.
+
+use crate::plan::Plan;
+use crate::server::member::server_id;
+use ox_proto::ensemble::{Addresses, Ensemble};
+use ox_proto::properties;
+use ox_store::ConfigFiles;
+use ox_store::config_files::NEXT;
+use ox_store::disk::{Disk, Open, SimDisk};
+use ox_zab::Configs;
+use std::path::Path;
+use std::sync::Arc;
+
+const FILE: &str = "/conf/zoo.cfg";
+
+/// What is written about configurations.
+#[derive(Clone, Debug)]
+pub(crate) enum ConfigChange {
+    /// This one may follow.
+    Proposed(Arc<Ensemble>),
+    /// The one in force will stay.
+    Kept,
+    /// This one is in force, and maybe another one may follow.
+    Committed(Arc<Ensemble>, Option<Arc<Ensemble>>),
+}
+
+/// The line of a server in a role.
+pub(crate) fn member(number: usize, role: &str) -> String {
+    let id = server_id(number);
+    format!("server.{id}=server{id}:2888:3888:{role};2181")
+}
+
+/// The members that a plan begins with.
+pub(crate) fn first(plan: &Plan) -> Ensemble {
+    let role = |number: usize| if number < plan.voters { "participant" } else { "observer" };
+    let lines: Vec<String> = (0..plan.servers()).map(|number| member(number, role(number))).collect();
+    Ensemble::parse(&lines.join("\n"), Addresses::One).expect("a plan has voters")
+}
+
+/// The file that a server is started with for the first time.
+pub(crate) fn install(disk: &SimDisk, plan: &Plan) {
+    let text = first(plan).to_string();
+    let members = text.lines().filter(|line| !line.starts_with("version=")).collect::<Vec<_>>().join("\n");
+    disk.install(Path::new(FILE), format!("tickTime={}\n{members}\n", plan.tick_ms).as_bytes());
+}
+
+impl ConfigChange {
+    /// Writes it. The log has what matters too, so the server goes on when that fails.
+    pub(crate) fn save(&self, disk: Arc<dyn Disk>, number: usize) -> Result<(), ox_store::Error> {
+        let files = ConfigFiles::new(disk, Path::new(FILE), server_id(number)).expect("the file has a name");
+        match self {
+            Self::Proposed(ensemble) => files.save_proposed(ensemble),
+            Self::Kept => files.forget_proposed(),
+            Self::Committed(ensemble, proposed) => files.save_committed(ensemble, proposed.as_deref()),
+        }
+    }
+}
+
+/// The members in force and those that are proposed, as far as the files say.
+pub(crate) fn read(disk: &dyn Disk) -> Result<(Ensemble, Option<Ensemble>), String> {
+    let lines = text(disk, FILE)?.ok_or("there is no configuration file")?;
+    let named = properties::parse_text(&lines).map_err(|error| format!("{error:?}"))?;
+    let named = named.into_iter().find(|pair| pair.key == "dynamicConfigFile").map(|pair| pair.value.to_string());
+    let ensemble = match named {
+        None => {
+            let members: Vec<&str> = lines.lines().filter(|line| line.starts_with("server.")).collect();
+            parse(&members.join("\n"))?
+        }
+        Some(path) => {
+            let members = text(disk, &path)?.ok_or_else(|| format!("{path} is missing"))?;
+            let version = path.rsplit('.').next().unwrap_or_default();
+            parse(&format!("{members}\nversion={version}"))?
+        }
+    };
+    let proposed = text(disk, &format!("{FILE}{}", NEXT))?;
+    Ok((ensemble, proposed.map(|text| parse(&text)).transpose()?))
+}
+
+fn parse(text: &str) -> Result<Ensemble, String> {
+    Ensemble::parse(text, Addresses::One).map_err(|error| format!("{error}: {text}"))
+}
+
+fn text(disk: &dyn Disk, path: &str) -> Result<Option<String>, String> {
+    let file = match disk.open(Path::new(path), Open::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let length = file.len().map_err(|error| error.to_string())?;
+    let (mut bytes, mut read) = (vec![0; usize::try_from(length).unwrap_or(0)], 0);
+    while read < bytes.len() {
+        match file.read_at(&mut bytes[read..], read as u64).map_err(|error| error.to_string())? {
+            0 => break,
+            count => read += count,
+        }
+    }
+    bytes.truncate(read);
+    String::from_utf8(bytes).map(Some).map_err(|error| error.to_string())
+}
+
+/// What a server begins with. One that was proposed may stand in the log and not in a file, or the other way round.
+pub(crate) fn configs((committed, proposed): (Ensemble, Option<Ensemble>), logged: Option<&[u8]>) -> Configs {
+    let logged = logged.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| parse(text).ok());
+    let proposed = logged.into_iter().chain(proposed).max_by_key(Ensemble::version);
+    Configs::dynamic(committed, proposed)
+}
