@@ -181,6 +181,10 @@ impl Model {
     }
 
     fn create(&mut self, at: Stamp, asker: Asker<'_>, make: &Make<'_>) -> Outcome {
+        // Whoever says "ephemeral" has to be known to all, whatever becomes of it.
+        if matches!(make.from.flags, 1 | 3) && !self.has_session(asker.session) {
+            return Err(ErrorCode::SessionExpired);
+        }
         self.check_session(asker.session)?;
         let asked = make.from.path.as_str();
         let (parent_path, _) = path::split(asked).ok_or(ErrorCode::BadArguments)?;

@@ -3,8 +3,9 @@
 use crate::survives;
 use ox_sim::{Marks, Plan};
 
-/// Has a test of its own among those of ensembles.
-const RARE: &str = "leaders that gave up because their disk hung";
+/// Have tests of their own among those of ensembles.
+const RARE: [&str; 2] =
+    ["leaders that gave up because their disk hung", "leaders that gave up because their disk was nearly full"];
 
 #[test]
 fn a_few_hundred_seeds_in_any_weather() {
@@ -14,7 +15,7 @@ fn a_few_hundred_seeds_in_any_weather() {
     }
     // A simulation that never gets there proves nothing.
     for (text, count) in marks.each() {
-        assert!(0 < count || text == RARE, "never reached: {text}");
+        assert!(0 < count || RARE.contains(&text), "never reached: {text}");
     }
 }
 
