@@ -271,7 +271,10 @@ impl Election {
             return None;
         } else if is_better {
             self.propose(now_ms, note.vote, quorums, out);
-        } else if note.vote != self.proposal && !self.heard.contains_key(&from) && quorums.is_voter(self.me) {
+        } else if note.vote != self.proposal
+            && !self.heard.contains_key(&from)
+            && quorums.is_voter(self.proposal.leader)
+        {
             // It has just begun to look, and has not heard what was said before. Apache lets it wait.
             out.push((from, self.current()));
         }
