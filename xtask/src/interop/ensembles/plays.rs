@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use ox_proto::OpCode;
 use ox_proto::request::SetDataRequest;
 
@@ -13,6 +13,9 @@ use super::mixed::Mixed;
 use crate::interop::peers::Software;
 use crate::interop::wire::WireClient;
 use crate::interop::workspace::Workspace;
+
+/// How often chance may have its way before it is no chance.
+const TAILS_MAX: usize = 4;
 
 /// How a learner catches up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +88,10 @@ fn finish(mixed: &Mixed, load: Load) -> Result<String> {
 
 /// A learner is away and comes back to a leader of the other software.
 pub(super) fn joins(workspace: &Workspace, home: &Path, letters: &str, catch: Catch) -> Result<String> {
-    let mut mixed = Mixed::start(workspace, home, letters)?;
-    let learner = if catch == Catch::Trunc { leave_a_tail(&mut mixed)? } else { 0 };
+    let (mut mixed, learner) = match catch {
+        Catch::Trunc => start_with_a_tail(workspace, home, letters)?,
+        Catch::Diff | Catch::Snap => (Mixed::start(workspace, home, letters)?, 0),
+    };
     if catch != Catch::Trunc {
         mixed.kill(learner)?;
         write_some(&mixed)?;
@@ -125,9 +130,23 @@ fn write_some(mixed: &Mixed) -> Result<()> {
     client.close()
 }
 
+/// Starts servers of which one has a write that no other has. Returns it.
+fn start_with_a_tail(workspace: &Workspace, home: &Path, letters: &str) -> Result<(Mixed, usize)> {
+    for attempt in 0..TAILS_MAX {
+        let home = home.join(attempt.to_string());
+        std::fs::create_dir_all(&home)?;
+        let mut mixed = Mixed::start(workspace, &home, letters)?;
+        if let Some(learner) = leave_a_tail(&mut mixed)? {
+            return Ok((mixed, learner));
+        }
+    }
+    bail!("the new leader is of the same software, each time")
+}
+
 /// A leader logs a write that nobody else gets, and is stopped; the others elect one of the other software, which writes
-/// nothing: behind a transaction of its epoch, only a snapshot would do. Returns the one that was stopped.
-fn leave_a_tail(mixed: &mut Mixed) -> Result<usize> {
+/// nothing: behind a transaction of its epoch, only a snapshot would do. Returns the one that was stopped; none if the
+/// others elected one of its own software, because Apache shows what has not got to its disk.
+fn leave_a_tail(mixed: &mut Mixed) -> Result<Option<usize>> {
     let leader = mixed.leader()?;
     let others: Vec<usize> = (0..mixed.len()).filter(|at| *at != leader).collect();
     let mut client = WireClient::connect(mixed.address(leader))?;
@@ -144,8 +163,7 @@ fn leave_a_tail(mixed: &mut Mixed) -> Result<usize> {
     others.iter().try_for_each(|at| mixed.kill(*at))?;
     mixed.launch_all(&others)?;
     let new = mixed.leader()?;
-    ensure!(mixed.software(new) != mixed.software(leader), "the new leader is of the same software");
-    Ok(leader)
+    Ok((mixed.software(new) != mixed.software(leader)).then_some(leader))
 }
 
 /// Replaces every member, one by one, by the next software on the way, while clients write.
