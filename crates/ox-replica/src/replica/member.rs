@@ -275,9 +275,8 @@ impl Replica {
                 Some(Asker::Conn(..)) | None => (),
             },
             Effect::Disk(job) => {
-                if let DiskJob::Truncate(zxid) = job {
-                    self.proposals.truncate(zxid);
-                } else if let DiskJob::Install(_) = job {
+                // What is to be cut stays until it is: if it cannot be, it is still a part of the history.
+                if let DiskJob::Install(_) = job {
                     self.proposals.truncate(Zxid(i64::MIN));
                     self.installing = self.staged.take();
                 }

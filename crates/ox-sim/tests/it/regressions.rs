@@ -144,3 +144,9 @@ fn seed_3470_the_end_of_an_epoch_is_damaged() {
 fn seed_7_a_session_that_left_an_observer() {
     survives(7, &Plan::of(7));
 }
+
+/// A history could not be cut, and was continued; what should have been cut had been forgotten, and was never applied.
+#[test]
+fn seed_31261_what_cannot_be_cut_stays() {
+    survives(31261, &Plan::of(31261));
+}
