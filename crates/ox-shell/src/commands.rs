@@ -94,7 +94,7 @@ const NODE: Command = Command {
 
 const JSON: Opt = Opt::switch("--json", "Print JSON");
 
-const YES: Opt = Opt::switch("--yes", "Do not ask");
+pub(crate) const YES: Opt = Opt::switch("--yes", "Do not ask");
 
 /// A command of `zkCli` about the session: what rows of the table begin with.
 const SESSION: Command = Command { takes: ANY, paths: &[], ..NODE };

@@ -13,13 +13,12 @@ use crate::walk::{Look, Seen, Walk};
 use ox_client::Client;
 
 /// Do not ask.
-pub(super) const YES: Opt = Opt::switch("-y", "Do not ask");
 /// Create what is missing above the new place.
 pub(super) const PARENTS: Opt = Opt::switch("-p", "Create missing parents of the new place");
 
 pub(super) const COMMAND: Command = Command {
     name: "cp",
-    syntax: "[--conflict fail|skip|overwrite] [--skip-ephemerals] [-p] [-d depth] [--dry-run] [-y] path path",
+    syntax: "[--conflict fail|skip|overwrite] [--skip-ephemerals] [-p] [-d depth] [--dry-run] [--yes] path path",
     help: "Copy a node and everything below it to another place",
     options: &[
         CONFLICT,
@@ -27,7 +26,7 @@ pub(super) const COMMAND: Command = Command {
         PARENTS,
         DEPTH,
         DRY_RUN,
-        YES,
+        super::YES,
         JSON,
     ],
     takes: 2..=2,
@@ -133,7 +132,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     if !args.has("--skip-ephemerals") {
         survey.check("a copy would not go with it; --skip-ephemerals leaves such nodes out")?;
     }
-    if conflict == Conflict::Overwrite && !dry_run && !args.has("-y") {
+    if conflict == Conflict::Overwrite && !dry_run {
         let what = survey.describe(&route.from);
         shell.confirm(args, &format!("Copy {what} over what is at {}?", route.to))?;
     }

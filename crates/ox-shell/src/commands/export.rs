@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 
 pub(super) const COMMAND: Command = Command {
     name: "export",
-    syntax: "[-o file] [--document] [-d depth] [-y] [path]",
+    syntax: "[-o file] [--document] [-d depth] [--yes] [path]",
     help: "Write a node and everything below it as JSON, one node a line",
     options: &[
         Opt::with("-o", "file", "Into a file, which appears when it is whole"),
         Opt::switch("--document", "One JSON document instead of lines"),
         DEPTH,
-        super::cp::YES,
+        super::YES,
         super::JSON,
     ],
     run: |shell, args| Box::pin(run(shell, args)),
@@ -87,7 +87,6 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let client = shell.server().await?;
     if let Some(name) = args.value("-o")
         && Path::new(name).exists()
-        && !args.has("-y")
     {
         shell.confirm(args, &format!("Write over {name}?"))?;
     }

@@ -1,6 +1,6 @@
 //! `import`: what `export` has written, into the tree.
 
-use super::cp::YES;
+use super::YES;
 use super::{Command, JSON, OURS};
 use crate::compare::{at, below, is_within};
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ use std::path::Path;
 
 pub(super) const COMMAND: Command = Command {
     name: "import",
-    syntax: "[--conflict fail|skip|overwrite] [--dry-run] [-y] [--json] file|- [path]",
+    syntax: "[--conflict fail|skip|overwrite] [--dry-run] [--yes] [--json] file|- [path]",
     help: "Create the nodes of an export, where they were or at another place",
     options: &[CONFLICT, DRY_RUN, YES, JSON],
     takes: 1..=2,
@@ -38,7 +38,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let root = header.root.clone();
     let target = target.unwrap_or_else(|| root.clone());
     let client = shell.server().await?;
-    if manner.conflict == Conflict::Overwrite && !manner.dry_run && !args.has("-y") {
+    if manner.conflict == Conflict::Overwrite && !manner.dry_run {
         shell.confirm(args, &format!("Write over what is at {target}?"))?;
     }
     if !manner.dry_run

@@ -3,7 +3,8 @@
 //! Nodes cannot be moved in one step, so others may see both places, or change the old one. Every node is deleted only in the
 //! version that was copied; one that was changed meanwhile stays, and is told.
 
-use super::cp::{self, PARENTS, Route, YES};
+use super::YES;
+use super::cp::{self, PARENTS, Route};
 use super::{Command, OURS};
 use crate::compare::{Compare, Difference};
 use crate::failure::{self, Failure};
@@ -17,7 +18,7 @@ use ox_client::{Client, Error, ErrorCode, ErrorKind, Version};
 
 pub(super) const COMMAND: Command = Command {
     name: "mv",
-    syntax: "[-p] [-y] path path",
+    syntax: "[-p] [--yes] path path",
     help: "Move a node and everything below it to another place",
     options: &[PARENTS, YES],
     takes: 2..=2,
@@ -36,9 +37,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     if client.exists(&route.to).await?.is_some() {
         return Err(Failure::told(format!("Node already exists: {}", route.to)));
     }
-    if !args.has("-y") {
-        shell.confirm(args, &format!("Move {} to {}?", survey.describe(&route.from), route.to))?;
-    }
+    shell.confirm(args, &format!("Move {} to {}?", survey.describe(&route.from), route.to))?;
     cp::prepare(&client, args, &route).await?;
     let mut copied: Vec<(String, i32)> = Vec::with_capacity(survey.nodes);
     let manner = Manner { conflict: Conflict::Fail, dry_run: false, json: false };

@@ -76,7 +76,7 @@ async fn conflicts_and_dry_runs() {
     let skipped = desk.run(&format!("import --conflict skip {file}")).await;
     assert_eq!(skipped.err, format!("Imported {file} to /a: 1 node created, 2 skipped\n"));
     assert_eq!(desk.run("grep . /a").await.lines(), ["/a:1", "/a/b:changed", "/a/c:3"]);
-    let over = desk.run(&format!("import --conflict overwrite -y {file}")).await;
+    let over = desk.run(&format!("import --conflict overwrite --yes {file}")).await;
     assert_eq!(over.err, format!("Imported {file} to /a: 0 nodes created, 3 overwritten\n"));
     assert_eq!(desk.run("grep . /a").await.lines(), ["/a:1", "/a/b:2", "/a/c:3"]);
     // A node of another kind stays what it is.
