@@ -151,11 +151,6 @@ impl Leader {
         self.order.committed()
     }
 
-    /// Learners that take part, by kind.
-    pub fn active(&self, kind: LearnerKind) -> usize {
-        self.links.values().filter(|link| link.stage == Stage::Active && link.kind == kind).count()
-    }
-
     /// Learners that have introduced themselves: who, as what, and whether they take part.
     pub fn learners(&self) -> impl Iterator<Item = (ServerId, LearnerKind, bool)> {
         let known = self.links.values().filter(|link| Stage::Unknown < link.stage);

@@ -158,7 +158,7 @@ impl Replica {
     pub fn on_done(&mut self, now: Now, done: DiskDone) {
         if let DiskDone::Installed(zxid) | DiskDone::Truncated(Some(zxid)) = done {
             (self.durable, self.committed) = (zxid, zxid);
-            self.proposals.truncate(Zxid(i64::MIN)); // the state has been read anew
+            self.proposals.clear(); // the state has been read anew
         }
         self.peer(now, |peer, now_ms, out| peer.on_done(now_ms, done, out));
     }
@@ -277,7 +277,7 @@ impl Replica {
             Effect::Disk(job) => {
                 // What is to be cut stays until it is: if it cannot be, it is still a part of the history.
                 if let DiskJob::Install(_) = job {
-                    self.proposals.truncate(Zxid(i64::MIN));
+                    self.proposals.clear();
                     self.installing = self.staged.take();
                 }
                 self.effects.push(effect);

@@ -109,9 +109,9 @@ impl Proposals {
         }
     }
 
-    /// Forgets what is behind `zxid`. Nothing is in the making.
-    pub(super) fn truncate(&mut self, zxid: Zxid) {
-        while let Some(proposal) = self.queue.pop_back_if(|proposal| zxid < proposal.zxid) {
+    /// Forgets all. Nothing is in the making.
+    pub(super) fn clear(&mut self) {
+        while let Some(proposal) = self.queue.pop_back() {
             self.load -= proposal.load;
         }
     }
