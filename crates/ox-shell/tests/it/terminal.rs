@@ -383,6 +383,18 @@ fn tab_quotes_names_with_blanks() {
     terminal.run("", "dataLength = 3", 3);
 }
 
+/// More than the line editor reads at once.
+#[test]
+fn much_can_be_pasted() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run(&format!("create /a {}", "x".repeat(3000)), "Created /a", 1);
+    terminal.press("stat /a\rls /\r");
+    terminal.wait_for("dataLength = 3000");
+    terminal.wait_for("[a, zookeeper]");
+}
+
 /// Who may use a node is told by its owner, who may be anybody.
 #[test]
 fn lists_do_not_move_the_cursor() {
