@@ -4,11 +4,22 @@ use crate::failure::Failure;
 use crate::options::Args;
 use crate::shell::Shell;
 use crate::words;
+use serde::Serialize;
 
 /// How many commands are shown, this one among them.
 const SHOWN: usize = 11;
 
-pub(super) async fn history(shell: &mut Shell, _: &Args) -> Result<(), Failure> {
+#[derive(Serialize)]
+struct LineJson<'a> {
+    number: usize,
+    line: &'a str,
+}
+
+pub(super) async fn history(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+    if shell.is_json(args) {
+        let lines: Vec<_> = shell.history.last(SHOWN).map(|(number, line)| LineJson { number, line }).collect();
+        return shell.out.json(&lines);
+    }
     shell.history.last(SHOWN).try_for_each(|(number, line)| shell.print(&format!("{number} - {line}")))
 }
 

@@ -124,9 +124,17 @@ fn json_stands_alone() {
         ("{\"path\":\"/\",\"children\":[\"a\",\"zookeeper\"]}\n".into(), String::new(), 0)
     );
     assert_eq!(call(&server, "--json get /a"), ("{\"path\":\"/a\",\"data\":\"hello\"}\n".into(), String::new(), 0));
-    for line in
-        ["stat /a", "getAcl -s /a", "listquota /a", "getEphemerals", "whoami", "config -s", "ls -R /", "get -s /a"]
-    {
+    for line in [
+        "stat /a",
+        "getAcl -s /a",
+        "listquota /a",
+        "getEphemerals",
+        "whoami",
+        "config -s",
+        "ls -R /",
+        "get -s /a",
+        "history",
+    ] {
         let (out, err, status) = call(&server, &format!("--json {line}"));
         assert!(status == 0 && err.is_empty(), "{line}: {err}");
         assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok(), "{line}: {out}");
