@@ -150,3 +150,9 @@ fn seed_7_a_session_that_left_an_observer() {
 fn seed_31261_what_cannot_be_cut_stays() {
     survives(31261, &Plan::of(31261));
 }
+
+/// The checker did not know that a leader hears of its learners' clients as late as the ways between servers are slow.
+#[test]
+fn seed_30323_a_leader_that_hears_late_of_a_client() {
+    survives(30323, &Plan::of(30323));
+}
