@@ -78,6 +78,8 @@ pub struct History {
     pub starts: Vec<Time>,
     /// When servers went on that had not been running for a while.
     pub pauses: Vec<Time>,
+    /// When the disk of a server went on that had not answered for a while. The server is named as in session ids.
+    pub hangs: Vec<(u8, Time)>,
     /// States of servers.
     pub dumps: Vec<Dump>,
     /// When the recording ended.

@@ -284,7 +284,9 @@ fn check_late(history: &History, session: &Session<'_>) -> Checked {
     // As long as something of it was on its way, it was not silent.
     let wrote = history.log.iter().filter(|entry| entry.session == session.id && !is_servers_own(entry));
     last = wrote.filter_map(|entry| entry.applied).fold(last, Time::max);
-    let anew = history.starts.iter().chain(&history.pauses).copied();
+    // Nor as long as the disk of its server kept it from beginning.
+    let hangs = history.hangs.iter().filter(|(server, _)| *server == session.id.server()).map(|(_, until)| until);
+    let anew = history.starts.iter().chain(&history.pauses).chain(hangs).copied();
     last = anew.filter(|from| *from <= ended).fold(last, Time::max);
     timeout_ms = unknown_timeouts(history, session, ended).fold(timeout_ms, i32::max);
     let patience = i64::from(timeout_ms) + 2 * history.settings.tick_ms + history.settings.delay_max_ms;
