@@ -107,6 +107,8 @@ pub struct Connection {
     pub last_zxid_seen: Zxid,
     /// What became of the handshake; none if no answer came.
     pub granted: Option<Granted>,
+    /// The answer said that the server has no leader, and lets clients only read.
+    pub is_read_only: bool,
     /// Requests in the order they were sent.
     pub requests: Vec<Sent>,
     /// Frames in the order they were received, the handshake's answer excluded.
