@@ -89,6 +89,8 @@ pub struct Leader {
     knocked_ms: Option<i64>,
     /// A configuration names somebody else.
     hand_over: Option<HandOver>,
+    /// Voters that had elected this leader, and look for another one.
+    deserters: BTreeSet<ServerId>,
 }
 
 impl Leader {
@@ -114,6 +116,7 @@ impl Leader {
             own_awaited: None,
             knocked_ms: None,
             hand_over: None,
+            deserters: BTreeSet::new(),
             me,
             configs,
         };
@@ -134,6 +137,22 @@ impl Leader {
     /// Since when hellos of a quorum are awaited, if they are.
     pub fn gathers_since_ms(&self) -> Option<i64> {
         (self.phase == Phase::Gathering).then_some(self.began_ms)
+    }
+
+    /// A voter that had elected this leader looks for another one. Returns whether too few are left to be established
+    /// with: those that have come, are connected, or can still be expected because they have elected it too.
+    pub(crate) fn is_deserted_by(&mut self, server: ServerId, has_elected: impl Fn(ServerId) -> bool) -> bool {
+        self.deserters.insert(server);
+        let has_come = match self.phase {
+            Phase::Gathering => &self.introduced,
+            Phase::Promising | Phase::Acking => &self.promised,
+            Phase::Settling | Phase::Presenting => &self.synced,
+            Phase::Established => return false,
+        };
+        let is_linked = |server| self.links.values().any(|link| link.server == server && link.is_follower());
+        let may_come = |server| !self.deserters.contains(&server) && (is_linked(server) || has_elected(server));
+        let has_or_may = |server| server == self.me.server || has_come.contains(&server) || may_come(server);
+        !self.configs.quorums().are_reached(has_or_may)
     }
 
     /// The zxid of the next proposal; none when the epoch has no more, and the leader leaves.
@@ -359,6 +378,7 @@ impl Leader {
         }
         let link = self.links.get_mut(&id).expect("it has just spoken");
         link.stage = Stage::Introduced;
+        self.deserters.remove(&server);
         if self.phase == Phase::Gathering {
             self.epoch = self.epoch.max(accepted.next());
             if self.introduced.insert(server) {
