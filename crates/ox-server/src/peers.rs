@@ -3,7 +3,7 @@
 //! ```text
 //!   replica thread ── Command ──► mailbox ─► [ peers thread ] ─► sockets
 //!         ▲                                        │
-//!         └──────────────── Event ── inbox ◄───────┘   dial threads: names and connects take their time
+//!         └──────────────── Event ── inbox ◄───────┘   threads for what takes its time: names, connects, stored logs
 //! ```
 //! Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
 //! sometimes a whole state ([`link`]). What has been read and not yet been dealt with is bounded per link.
@@ -16,6 +16,7 @@ mod link;
 mod masters;
 mod places;
 mod socket;
+mod stored;
 
 pub(crate) use command::{Command, Event, Orders};
 pub(crate) use election::Heard;
@@ -73,7 +74,12 @@ impl Peers {
             elections: Elections::new(&member, &places, shared.config.reconfig_enabled).map_err(io::Error::other)?,
             masters: Masters::new(&places, member.reconnect_delay_ms),
             dialled: None,
-            links: Links::new(packet_bytes_max(&shared), member.leader_nodelay, member.learner_nodelay),
+            links: Links::new(
+                Arc::clone(&orders),
+                packet_bytes_max(&shared),
+                member.leader_nodelay,
+                member.learner_nodelay,
+            ),
             me: member.server,
             places,
             shared,
