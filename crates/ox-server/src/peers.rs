@@ -14,6 +14,7 @@ mod doors;
 mod election;
 mod link;
 mod masters;
+mod names;
 mod places;
 mod socket;
 mod stored;
@@ -31,6 +32,7 @@ use election::Elections;
 use link::{Arrived, End, Links};
 use masters::{Choice, Masters};
 use mio::{Events, Poll, Token};
+use names::Names;
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble};
@@ -67,10 +69,10 @@ impl Peers {
         orders: Arc<Orders>,
     ) -> io::Result<Self> {
         let places = Places::new(&member).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let mut doors = Doors::new(Arc::clone(&orders));
+        let mut doors = Doors::new(Arc::clone(&orders), Names::of_system());
         doors.open_patiently(Port::Election, places.election_binds(), member.bind_attempts)?;
         Ok(Self {
-            dialer: Dialer::new(Arc::clone(&orders), &member),
+            dialer: Dialer::new(Arc::clone(&orders), Names::of_system(), &member),
             elections: Elections::new(&member, &places, shared.config.reconfig_enabled).map_err(io::Error::other)?,
             masters: Masters::new(&places, member.reconnect_delay_ms),
             dialled: None,
