@@ -172,19 +172,6 @@ impl MemberLog {
         self.job(|log| log.epochs.set_current(epoch))
     }
 
-    /// Notes that the history must not be used any more, whatever happens. Ends with the next [`MemberLog::install`]
-    /// and [`MemberLog::end_quarantine`].
-    pub fn quarantine(&mut self, reason: String, now_ms: i64) -> Result<Quarantine, Error> {
-        self.job(|log| {
-            let quarantine = Quarantine { reason, since_ms: now_ms };
-            let shared = &log.store.0;
-            quarantine.write(&*shared.disk, &shared.epochs_reserve, &shared.dirs.snapshots)?;
-            *shared.lineage.lock() = Lineage::Unusable;
-            log.has_history = false;
-            Ok(quarantine)
-        })
-    }
-
     /// Removes the note: the leader's history and both epochs are in place. Comes before the acknowledgement of
     /// NEWLEADER; fine if there is no note.
     pub fn end_quarantine(&mut self) -> Result<(), Error> {

@@ -82,7 +82,6 @@ fn read_payload(packet: &Packet<'_>) {
     let _ = payload::read::<Revalidate>(data);
     let _ = payload::read::<Revalidated>(data);
     let _ = payload::read::<Activation<'_>>(data);
-    let _ = payload::config_text(data);
     if let Ok(touches) = payload::read::<Touches<'_>>(data) {
         assert_eq!(Some(touches.iter().count() * 12), data.map(<[u8]>::len));
     }

@@ -7,14 +7,13 @@
 //! | PING, from a learner | [`Touches`] |
 //! | REVALIDATE | [`Revalidate`], and back [`Revalidated`] |
 //! | COMMITANDACTIVATE, INFORMANDACTIVATE | [`Activation`] |
-//! | NEWLEADER | the ensemble's text: [`config_text`] |
+//! | NEWLEADER | the ensemble's text; none, or a single byte, of leaders before 3.5 |
 //! | FOLLOWERINFO, OBSERVERINFO | [`LearnerInfo`] |
 //! | LEADERINFO | [`LeaderInfo`] |
 //! | ACKEPOCH | [`AckEpoch`] |
 
-use crate::jute::{DecodeError, Jute, Reader, decode_text, jute};
+use crate::jute::{DecodeError, Jute, Reader, jute};
 use crate::{ServerId, SessionId};
-use std::borrow::Cow;
 
 /// The version of the protocol that all servers since 3.4 speak.
 pub const PROTOCOL_VERSION: i32 = 0x1_0000;
@@ -22,16 +21,6 @@ pub const PROTOCOL_VERSION: i32 = 0x1_0000;
 /// Reads the data of a packet.
 pub fn read<'a, T: Jute<'a>>(data: Option<&'a [u8]>) -> Result<T, DecodeError> {
     Reader::new(data.ok_or(DecodeError::Null)?).get()
-}
-
-/// The ensemble's text in a NEWLEADER packet. Leaders before 3.5 send none; then a learner goes on with what it has.
-pub fn config_text(data: Option<&[u8]>) -> Result<Cow<'_, str>, DecodeError> {
-    match data {
-        None => Err(DecodeError::Null),
-        // Compat: a single byte counts as none.
-        Some([] | [_]) => Err(DecodeError::Truncated),
-        Some(text) => Ok(decode_text(text)),
-    }
 }
 
 /// Who a learner is. Servers before 3.5 leave out the last field, those before 3.4 the last two.
@@ -209,9 +198,6 @@ mod tests {
         assert_eq!(shortest::<Revalidated>(bytes), 9);
         assert_eq!(shortest::<Activation<'_>>(bytes), 8);
         assert_eq!(shortest::<Touches<'_>>(bytes), 0);
-        assert_eq!(config_text(None), Err(DecodeError::Null));
-        assert_eq!(config_text(Some(b"x")), Err(DecodeError::Truncated));
-        assert_eq!(config_text(Some(b"xy")).unwrap(), "xy");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::capture::{Message, Port, Stream, shown_config, streams};
 use ox_proto::quorum::payload::{
-    AckEpoch, Activation, LeaderInfo, LearnerInfo, Request, Revalidate, Revalidated, Touch, Touches, config_text, read,
+    AckEpoch, Activation, LeaderInfo, LearnerInfo, Request, Revalidate, Revalidated, Touch, Touches, read,
 };
 use ox_proto::quorum::{Packet, PacketKind, PacketReader, packet};
 use ox_proto::txn::{Record, Txn, TxnHeader};
@@ -73,7 +73,7 @@ fn shown(packet: &Packet<'_>, direction: &str) -> (String, bool) {
             let Revalidated { session, valid } = same_again(packet);
             format!("session={session} valid={}", if valid { "True" } else { "False" })
         }
-        K::NewLeader => shown_config(&config_text(data).unwrap()),
+        K::NewLeader => shown_config(std::str::from_utf8(data.unwrap()).unwrap()),
         K::FollowerInfo | K::ObserverInfo => {
             let LearnerInfo { server, protocol_version, config_version } = same_again(packet);
             let (protocol, config) = (protocol_version.unwrap(), config_version.unwrap());

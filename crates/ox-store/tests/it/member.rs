@@ -201,13 +201,6 @@ fn damage_is_a_value_for_a_member() {
     assert_eq!(names(&damaged, "oxk.quarantine"), [""; 0]);
     let standalone = Store::open(Arc::new(damaged.clone()), &options(), &Options::default(), 3);
     assert!(standalone.is_err_and(|error| error.is_damage()));
-    // While running, too.
-    let mut opened = open(&disk).unwrap();
-    opened.log.quarantine("the digest of 0x5 differs".to_owned(), 77).unwrap();
-    drop(opened);
-    disk.power_on(Keep::Nothing);
-    let Standing::Quarantined(quarantine) = open(&disk).unwrap().standing else { panic!("not quarantined") };
-    assert_eq!((quarantine.since_ms, &*quarantine.reason), (77, "the digest of 0x5 differs"));
 }
 
 /// A tail that a standalone server cuts as Apache does may have been acknowledged to a leader.
