@@ -6,11 +6,14 @@
 
 mod cases;
 mod client;
+mod faults;
 mod load;
 mod mixed;
 mod plays;
 mod reconfig;
 mod roles;
+mod small_disk;
+mod ways;
 
 use std::time::Instant;
 

@@ -98,5 +98,6 @@ pub(super) fn all() -> Vec<Case> {
     }
     super::roles::add_all(&mut cases);
     super::reconfig::add_all(&mut cases);
+    super::faults::add_all(&mut cases);
     cases
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use ox_proto::request::{CreateRequest, PathRequest, SetDataRequest};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 
@@ -85,9 +85,15 @@ impl Roamer {
 
     pub(super) fn create_with(&mut self, path: &str, data: &[u8], flags: i32) -> Result<()> {
         let body = CreateRequest { path: Some(path.into()), data: Some(data), acl: RawAcls::OPEN, flags };
-        let err = self.call(OpCode::Create, &body)?.header.err;
-        ensure!([0, -110].contains(&err), "create {path}: error {err}");
-        Ok(())
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.call(OpCode::Create, &body)?.header.err {
+                0 | -110 => return Ok(()),
+                // Whoever leads has no room, and others are about to.
+                -127 if Instant::now() < until => std::thread::sleep(PAUSE),
+                err => bail!("create {path}: error {err}"),
+            }
+        }
     }
 
     /// Returns the transaction that it became.

@@ -31,8 +31,13 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Starts writers, each with an ephemeral node `/e-<name>-<writer>`; they write below `/n`.
+    /// Starts writers, each with an ephemeral node `/e-<name>-<writer>`; they write below `/n`, as fast as they can.
     pub(super) fn start(addresses: &[SocketAddr], name: &str) -> Self {
+        Self::start_at_a_pace(addresses, name, Duration::ZERO)
+    }
+
+    /// The same with time between a writer's writes, where a play takes seconds and all that is written is read again.
+    pub(super) fn start_at_a_pace(addresses: &[SocketAddr], name: &str, pace: Duration) -> Self {
         let (stop, acknowledged): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
         let writers = (0..WRITERS).map(|writer| {
             let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
@@ -40,7 +45,7 @@ impl Load {
             let turn = writer % addresses.len();
             addresses.rotate_left(turn);
             let name = format!("{name}-{writer}");
-            std::thread::spawn(move || write(addresses, &name, &stop, &acknowledged))
+            std::thread::spawn(move || write(addresses, &name, pace, &stop, &acknowledged))
         });
         Self { writers: writers.collect(), stop, acknowledged }
     }
@@ -78,21 +83,28 @@ impl Load {
     }
 }
 
-fn write(addresses: Vec<SocketAddr>, name: &str, stop: &AtomicBool, acknowledged: &AtomicUsize) -> Result<Written> {
+fn write(
+    addresses: Vec<SocketAddr>,
+    name: &str,
+    pace: Duration,
+    stop: &AtomicBool,
+    acknowledged: &AtomicUsize,
+) -> Result<Written> {
     let mut client = Roamer::new(addresses)?;
     let session = client.session();
     client.create(&format!("/e-{name}"), 1)?;
-    let (mut paths, mut longest_pause, mut last) = (Vec::new(), Duration::ZERO, Instant::now());
+    let (mut paths, mut longest_pause) = (Vec::new(), Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
         let path = format!("/n/{name}-{}", paths.len());
+        let asked = Instant::now();
         client.create(&path, 0)?;
+        longest_pause = longest_pause.max(asked.elapsed());
         paths.push(path);
         acknowledged.fetch_add(1, Ordering::Relaxed);
-        longest_pause = longest_pause.max(last.elapsed());
-        last = Instant::now();
         if 50_000 < paths.len() {
             bail!("the case does not end");
         }
+        std::thread::sleep(pace);
     }
     Ok(Written { session, client, paths, longest_pause })
 }

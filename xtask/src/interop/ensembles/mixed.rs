@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use ox_proto::Zxid;
 
-use super::client::Roamer;
+use super::client::{CONFIG, Roamer};
+use super::small_disk::SmallDisk;
+use super::ways::{Place, Ways};
 use crate::interop::peers::{ServerSpec, ServerUnderTest, Software, free_port};
 use crate::interop::tool;
 use crate::interop::tree_walk::{Tree, differences};
@@ -23,6 +25,10 @@ const DIGEST_EVERY: i64 = 128;
 /// Differences that go into an error message.
 const DIFFERENCES_SHOWN: usize = 5;
 
+/// Roles, as configurations call them.
+const PARTICIPANT: &str = "participant";
+const OBSERVER: &str = "observer";
+
 struct Member {
     software: Software,
     dir: PathBuf,
@@ -35,6 +41,11 @@ pub(super) struct Mixed {
     lines: Vec<(String, String)>,
     properties: Vec<(String, String)>,
     members: Vec<Member>,
+    places: Vec<Place>,
+    /// The network between them, where it can fail.
+    ways: Option<Ways>,
+    /// A disk for each, where it can be full; they are unmounted behind the processes.
+    disks: Vec<SmallDisk>,
 }
 
 fn software(letter: char) -> Software {
@@ -60,30 +71,80 @@ impl Mixed {
         settings: &[(&str, &str)],
         properties: &[(&str, &str)],
     ) -> Result<Self> {
+        let mut mixed = Self::new(workspace, home, letters, settings, properties)?;
+        mixed.begin()?;
+        Ok(mixed)
+    }
+
+    /// The same, with a network that can fail.
+    pub(super) fn start_with_ways(workspace: &Workspace, home: &Path, letters: &str) -> Result<(Self, Ways)> {
+        let mut mixed = Self::new(workspace, home, letters, &[], &[])?;
+        let ways = Ways::between(&mixed.places)?;
+        mixed.ways = Some(ways.clone());
+        mixed.begin()?;
+        Ok((mixed, ways))
+    }
+
+    /// The same, with disks that can be full; none where mounting is not permitted.
+    pub(super) fn start_on_small_disks(workspace: &Workspace, home: &Path, letters: &str) -> Result<Option<Self>> {
+        let mut mixed = Self::new(workspace, home, letters, &[], &[("zookeeper.preAllocSize", "1024")])?;
+        for (id, member) in (1..).zip(&mixed.members) {
+            let data = member.dir.join("data");
+            let Some(disk) = SmallDisk::mount(&data)? else { return Ok(None) };
+            mixed.disks.push(disk);
+            fs::write(data.join("myid"), format!("{id}\n"))?;
+        }
+        mixed.begin()?;
+        Ok(Some(mixed))
+    }
+
+    fn new(
+        workspace: &Workspace,
+        home: &Path,
+        letters: &str,
+        settings: &[(&str, &str)],
+        properties: &[(&str, &str)],
+    ) -> Result<Self> {
         let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
         let (mut lines, properties, mut members) = (owned(settings), owned(properties), Vec::new());
+        let mut places = Vec::new();
         for (id, letter) in (1..).zip(letters.chars()) {
-            let role = if letter.is_lowercase() { "participant" } else { "observer" };
-            let address = format!("127.0.0.{id}:{}:{}:{role}", free_port()?, free_port()?);
-            lines.push((format!("server.{id}"), address));
+            let ip = Ipv4Addr::new(127, 0, 0, id);
+            let (quorum, election) = (free_port()?, free_port()?);
+            places.push(Place { quorum: (ip, quorum).into(), election: (ip, election).into() });
+            let role = if letter.is_lowercase() { PARTICIPANT } else { OBSERVER };
+            lines.push((format!("server.{id}"), format!("{ip}:{quorum}:{election}:{role}")));
             let dir = home.join(id.to_string());
             fs::create_dir_all(dir.join("data"))?;
             fs::write(dir.join("data/myid"), format!("{id}\n"))?;
             members.push(Member { software: software(letter), dir, port: free_port()?, process: None });
         }
-        let voters = letters.chars().filter(|letter| letter.is_lowercase()).count();
-        let mut mixed = Self { workspace: workspace.clone(), lines, properties, members };
+        let (ways, disks) = (None, Vec::new());
+        Ok(Self { workspace: workspace.clone(), lines, properties, members, places, ways, disks })
+    }
+
+    /// Starts everybody, those first with whom the last voter leads.
+    fn begin(&mut self) -> Result<()> {
+        let voters = self.lines.iter().filter(|(_, value)| value.ends_with(PARTICIPANT)).count();
         let first: Vec<usize> = (0..voters / 2).chain([voters - 1]).collect();
-        let others: Vec<usize> = (0..mixed.members.len()).filter(|at| !first.contains(at)).collect();
-        mixed.launch_all(&first)?;
-        mixed.launch_all(&others)?;
-        ensure!(mixed.leader()? == voters - 1, "another one leads");
-        let mut client = Roamer::new(mixed.addresses())?;
+        let others: Vec<usize> = (0..self.members.len()).filter(|at| !first.contains(at)).collect();
+        self.launch_all(&first)?;
+        self.launch_all(&others)?;
+        ensure!(self.leader()? == voters - 1, "another one leads");
+        let mut client = Roamer::new(self.addresses())?;
         client.create("/n", 0)?;
-        client.close()?;
-        Ok(mixed)
+        client.close()
+    }
+
+    /// How a member's configuration describes another, or itself.
+    fn description(&self, at: usize, key: &str, value: &str) -> String {
+        let id: Option<usize> = key.strip_prefix("server.").and_then(|id| id.parse().ok());
+        let other = id.map(|id| id - 1).filter(|other| *other != at);
+        let (Some(ways), Some(other)) = (&self.ways, other) else { return value.to_owned() };
+        let (door, role) = (ways.door(at, other), if value.ends_with(OBSERVER) { OBSERVER } else { PARTICIPANT });
+        format!("{}:{}:{role}", door.quorum, door.election.port())
     }
 
     fn spec(&self, at: usize) -> ServerSpec {
@@ -94,7 +155,7 @@ impl Mixed {
             .setting("syncLimit", 6)
             .setting("maxSessionTimeout", crate::interop::wire::SESSION_TIMEOUT_MS);
         for (key, value) in &self.lines {
-            spec = spec.setting(key, value);
+            spec = spec.setting(key, self.description(at, key, value));
         }
         for (name, value) in &self.properties {
             spec = spec.property(name, value);
@@ -139,6 +200,16 @@ impl Mixed {
         self.process(at)?.kill()?;
         self.members[at].process = None;
         Ok(())
+    }
+
+    /// The disk of a member that has one of its own.
+    pub(super) fn disk(&self, at: usize) -> Result<&SmallDisk> {
+        self.disks.get(at).context("the member has no disk of its own")
+    }
+
+    /// Waits until a member serves; one that has ended is started again.
+    pub(super) fn bring_back(&mut self, at: usize) -> Result<()> {
+        if self.process(at)?.is_running() { self.process(at)?.wait_until_serving() } else { self.launch_all(&[at]) }
     }
 
     /// Ends a member as an operator does, and starts other software on its files.
@@ -277,8 +348,11 @@ impl Mixed {
         let mut first: Option<Tree> = None;
         for at in 0..self.len() {
             let mut client = Roamer::new(vec![self.address(at)])?;
-            let tree = client.walk().with_context(|| format!("walk server {}", at + 1))?;
+            let mut tree = client.walk().with_context(|| format!("walk server {}", at + 1))?;
             client.close()?;
+            if self.ways.is_some() {
+                tree.remove(CONFIG); // each finds the others elsewhere
+            }
             if self.software(at) == Software::Oxkeeper {
                 self.check_mismatches(at)?;
             }

@@ -79,7 +79,8 @@ pub(super) fn kills(workspace: &Workspace, home: &Path, letters: &str) -> Result
     finish(&mixed, load)
 }
 
-fn finish(mixed: &Mixed, load: Load) -> Result<String> {
+/// Nothing is lost, and everybody has the same.
+pub(super) fn finish(mixed: &Mixed, load: Load) -> Result<String> {
     let (writes, pause) = load.check(|| mixed.check_equal())?;
     mixed.check_equal()?;
     mixed.check_digests()?;

@@ -1,6 +1,7 @@
 //! Mixed ensembles whose members change while they run.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,11 +11,16 @@ use ox_proto::request::{PathWatch, ReconfigRequest};
 use super::cases::Case;
 use super::client::{CONFIG, Roamer};
 use super::mixed::Mixed;
+use crate::interop::peers::apache;
 use crate::interop::wire::WireClient;
 use crate::interop::workspace::Workspace;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
+/// Apache's shell.
+const SHELL: &str = "org.apache.zookeeper.ZooKeeperMain";
+/// What it says before the new members.
+const COMMITTED: &str = "Committed new configuration:";
 
 /// Letters are servers, as in the other cases; the last one leads.
 pub(super) fn add_all(cases: &mut Vec<Case>) {
@@ -35,6 +41,12 @@ pub(super) fn add_all(cases: &mut Vec<Case>) {
     {
         let run = move |workspace: &_, home: &_| removes_leader(workspace, home, letters);
         add(format!("{letters}: the leader is removed"), is_short, Box::new(run));
+    }
+    for (letters, joiner, is_short) in
+        [("aao", 'o', true), ("ooa", 'a', false), ("oao", 'a', false), ("aoa", 'o', false), ("eeo", 'e', false)]
+    {
+        let run = move |workspace: &_, home: &_| obeys_shell(workspace, home, letters, joiner);
+        add(format!("{letters}: {joiner} joins and the leader leaves by zkCli"), is_short, Box::new(run));
     }
     for letters in ["ooo", "aaa"] {
         let run = move |workspace: &_, home: &_| refuses(workspace, home, letters);
@@ -192,6 +204,68 @@ fn removes_leader(workspace: &Workspace, home: &Path, letters: &str) -> Result<S
     write_some(&mixed)?;
     mixed.check_equal()?;
     Ok(format!("server {} took over in {} ms", next + 1, took.as_millis()))
+}
+
+/// Runs a command of Apache's shell on one server. Returns what it prints.
+fn shell(workspace: &Workspace, home: &Path, mixed: &Mixed, at: usize, command: &[&str]) -> Result<String> {
+    let output = Command::new("java")
+        .args([apache::ENCODING, "-cp", &apache::class_path(workspace, &home.join("shell"))?, SHELL, "-server"])
+        .arg(mixed.address(at).to_string())
+        .args(command)
+        .output()
+        .context("run zkCli")?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{command:?}: {}\n{told}", String::from_utf8_lossy(&output.stderr));
+    Ok(told)
+}
+
+/// Changes the members by Apache's shell. Returns the new configuration, when everybody has it.
+fn reconfigure(workspace: &Workspace, home: &Path, mixed: &Mixed, at: usize, options: &[&str]) -> Result<String> {
+    let before = config_of(mixed, at)?;
+    let text = match shell(workspace, home, mixed, at, &[&["reconfig"], options].concat()) {
+        Ok(told) => {
+            let told = told.split_once(COMMITTED).with_context(|| format!("{options:?}: {told}"))?.1;
+            let is_member = |line: &&str| line.starts_with("server.") || line.starts_with("version=");
+            told.lines().filter(is_member).collect::<Vec<_>>().join("\n")
+        }
+        // Where the leader leaves, Apache's followers may close their connections before they answer.
+        Err(e) if format!("{e:#}").contains("ConnectionLoss") => {
+            wait_until("the members are others", || Ok(config_of(mixed, at)? != before))?;
+            config_of(mixed, at)?
+        }
+        Err(e) => return Err(e),
+    };
+    wait_for_config(mixed, &text).with_context(|| format!("{options:?}"))?;
+    Ok(text)
+}
+
+/// Apache's shell changes the members, and is told the new ones, which everybody then has.
+fn obeys_shell(workspace: &Workspace, home: &Path, letters: &str, joiner: char) -> Result<String> {
+    let mut mixed = start(workspace, home, letters)?;
+    let (at, address) = mixed.join(home, joiner)?;
+    wait_for_mode(&mixed, at, "follower")?;
+    let leader = mixed.leader()?;
+    mixed.wait_for_figure(leader, "synced_non_voting_followers", "1")?;
+    let reconfigure = |mixed: &Mixed, at, options: &[&str]| reconfigure(workspace, home, mixed, at, options);
+    let member = format!("server.4={address}:participant;{}", mixed.address(at));
+    let text = reconfigure(&mixed, 0, &["-add", &member])?;
+    let shown = shell(workspace, home, &mixed, 1, &["config"])?;
+    ensure!(shown.contains(&text), "zkCli shows {shown}, not {text}");
+    write_some(&mixed)?;
+    // It goes by the hand of a follower; then all that are left are named at once.
+    let text = reconfigure(&mixed, 0, &["-remove", &(leader + 1).to_string()])?;
+    wait_for_mode(&mixed, leader, "follower")?;
+    ensure!(mixed.leader()? != leader, "it leads");
+    write_some(&mixed)?;
+    let (members, version) = text.rsplit_once("version=").context("a version")?;
+    let file = home.join("members");
+    std::fs::write(&file, members)?;
+    let file = file.to_str().context("a path")?;
+    let refused = shell(workspace, home, &mixed, at, &["reconfig", "-file", file, "-v", "7"]);
+    ensure!(refused.is_err(), "a change of another version is made: {refused:?}");
+    reconfigure(&mixed, at, &["-file", file, "-v", version])?;
+    write_some(&mixed)?;
+    Ok(format!("{} nodes", mixed.check_equal()?.len()))
 }
 
 /// Both kinds refuse alike.
