@@ -198,3 +198,27 @@ async fn protected_nodes_leave_no_ghosts() {
     })
     .await;
 }
+
+/// A future that was polled on a runtime may be dropped where there is none.
+#[test]
+fn a_future_dropped_outside_of_its_runtime_leaves_no_ghost() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = server();
+    let client = runtime.block_on(async {
+        let client = client(&server).await;
+        client.create("/q", b"", CreateMode::Persistent).await.unwrap();
+        client
+    });
+    let mut creating = Box::pin(client.create_protected("/q/n-", b"", CreateMode::EphemeralSequential));
+    runtime.block_on(poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx).is_pending())));
+    drop(creating);
+    runtime.block_on(async {
+        soon(client.settle()).await.unwrap();
+        soon(async {
+            while !client.children("/q").await.unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    });
+}
