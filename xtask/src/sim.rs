@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// Runs at the same time; all cores by default.
     #[arg(long)]
     threads: Option<usize>,
+    /// Only ensembles of so many voters, in place of what the seed says.
+    #[arg(long)]
+    voters: Option<usize>,
 }
 
 /// Builds the simulator and runs it.
@@ -30,7 +33,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--profile", "sim", "--package", "ox-sim", "--"]);
     command.args(["--seeds", &args.seeds.to_string(), "--from", &args.from.to_string()]);
-    for (name, value) in [("--steps", args.steps), ("--threads", args.threads.map(|threads| threads as u64))] {
+    let [threads, voters] = [args.threads, args.voters].map(|count| count.map(|count| count as u64));
+    for (name, value) in [("--steps", args.steps), ("--threads", threads), ("--voters", voters)] {
         if let Some(value) = value {
             command.args([name, &value.to_string()]);
         }
@@ -38,6 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.twice {
         command.arg("--twice");
     }
+    eprintln!("building the simulator, which takes some minutes the first time");
     let status = command.status().context("run cargo")?;
     if !status.success() {
         bail!("some seeds failed");

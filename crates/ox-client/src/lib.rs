@@ -36,6 +36,7 @@ mod feed;
 mod limits;
 mod multi;
 mod notice;
+pub mod path;
 mod retry;
 mod servers;
 mod state;

@@ -6,8 +6,7 @@ use ox_proto::ensemble::EnsembleError;
 use std::fmt;
 
 /// A configuration that the server does not start with.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}{cause}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Where it is wrong.
     pub place: Place,
@@ -187,6 +186,20 @@ pub enum Cause {
         feature: &'static str,
     },
 }
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, cause } = self;
+        // A file that cannot be read is the place and the reason.
+        let names_it = matches!(
+            cause,
+            Cause::FileMissing(path) | Cause::Unreadable { path, .. } if place.file() == Some(path)
+        );
+        if names_it { cause.fmt(f) } else { write!(f, "{place}{cause}") }
+    }
+}
+
+impl std::error::Error for ConfigError {}
 
 impl ConfigError {
     /// Exit code of the process.

@@ -5,6 +5,7 @@ pub(crate) mod fifo;
 pub(crate) mod log;
 pub(crate) mod matching;
 pub(crate) mod multis;
+pub(crate) mod read_only;
 pub(crate) mod real_time;
 pub(crate) mod results;
 pub(crate) mod session_view;
@@ -20,6 +21,7 @@ use crate::violation::Checked;
 pub(crate) fn run(history: &History) -> Checked<Summary> {
     let streams = streams::check(history)?;
     log::check(history)?;
+    read_only::check(history, &streams)?;
     let matching = matching::check(history, &streams)?;
     sessions::check(history, &matching)?;
     fifo::check(history, &streams, &matching)?;

@@ -78,6 +78,8 @@ pub struct History {
     pub starts: Vec<Time>,
     /// When servers went on that had not been running for a while.
     pub pauses: Vec<Time>,
+    /// When the disk of a server went on that had not answered for a while. The server is named as in session ids.
+    pub hangs: Vec<(u8, Time)>,
     /// States of servers.
     pub dumps: Vec<Dump>,
     /// When the recording ended.
@@ -105,6 +107,8 @@ pub struct Connection {
     pub last_zxid_seen: Zxid,
     /// What became of the handshake; none if no answer came.
     pub granted: Option<Granted>,
+    /// The answer said that the server has no leader, and lets clients only read.
+    pub is_read_only: bool,
     /// Requests in the order they were sent.
     pub requests: Vec<Sent>,
     /// Frames in the order they were received, the handshake's answer excluded.

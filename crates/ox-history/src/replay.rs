@@ -3,6 +3,7 @@
 use crate::checks::ephemerals::{check_close, check_dump, ends, shows_dead_owner};
 use crate::checks::matching::{Matching, is_unlogged};
 use crate::checks::multis::inner_states;
+use crate::checks::read_only::needs_leader;
 use crate::checks::results::{differs_in_stat_only, is_same, judge_txn, judge_write};
 use crate::checks::streams::{Stream, reply};
 use crate::checks::watches::{Due, Expected, Watches, compare};
@@ -228,6 +229,9 @@ impl<'h> Replay<'h> {
             return Ok(());
         }
         if reply.err == ErrorCode::ThrottledOp.code() && is_unlogged(op, reply) {
+            return Ok(());
+        }
+        if reply.err == ErrorCode::NotReadOnly.code() && needs_leader(op) {
             return Ok(());
         }
         if *op == Op::CloseSession && self.history.settings.local_sessions && reply.err == 0 {

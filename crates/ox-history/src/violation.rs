@@ -23,11 +23,13 @@ macro_rules! properties {
 properties! {
     P16, "contiguity";
     P19, "replica equality";
+    P22, "no split service";
     P23, "linearizable writes";
     P24, "FIFO per client";
     P25, "read your writes";
     P26, "monotonic session view";
     P27, "honest reply zxid";
+    P28, "bounded staleness";
     P29, "strong sync";
     P30, "multi is atomic";
     P31, "definite errors are definite";
@@ -80,6 +82,7 @@ macro_rules! reasons {
 reasons! {
     Hole = P16, "the log skips or repeats a zxid";
     DumpDiffers = P19, "a server's state is not what its history gives";
+    ReadOnlyTook = P22, "a server without a leader took what only a leader can do";
     OutOfRealTime = P23, "a write that was answered before another was sent comes after it";
     WrongResult = P23, "the answer is not what the order of writes gives";
     WrongTransaction = P23, "the log holds something else than the request asked for";
@@ -98,6 +101,7 @@ reasons! {
     ReplyAheadOfHistory = P27, "a reply zxid that the history never reaches";
     ReadFromTheFuture = P27, "an answer shows a later state than its zxid says";
     ReplyBeforeCause = P27, "a reply zxid covers a write that was sent later";
+    ReadOnlyUnsaid = P28, "a server that had not said that it has no leader refused something for that";
     SyncMissedWrite = P29, "a sync does not cover a write that was answered before it was sent";
     PartialMulti = P30, "an answer shows a part of a multi";
     MultiResults = P30, "the results of a multi do not match its operations";

@@ -32,6 +32,7 @@ use crate::tallies::Tallies;
 use bytes::BytesMut;
 use conns::{ConnState, Conns, waited_ms};
 use learners::Forwarded;
+use lifetimes::Granted;
 pub use local::LocalSessions;
 use local::{Local, LocalWrite, Newcomer};
 use log_room::LogRoom;
@@ -485,7 +486,12 @@ impl Replica {
         }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
             self.addresses.count(*session, *address);
-            self.resume(conn, *session, *timeout_ms, *read_only, out);
+            let granted = Granted { session: *session, timeout_ms: *timeout_ms, read_only: *read_only };
+            if self.is_member() && !state.has_session(*session) {
+                self.prove(syncs::Asker::Lives(conn, granted));
+            } else {
+                self.resume(conn, granted, out);
+            }
         } else if *proven && self.is_member() && !self.is_read_only() {
             self.prove(syncs::Asker::Gone(conn, *read_only));
         } else {
@@ -672,8 +678,8 @@ impl Replica {
 
     fn answer_waiting(&mut self, waiting: Waiting, state: &State, out: &mut Outboxes) {
         let Waiting { conn, ids, what } = waiting;
-        if let What::Resumed { session, timeout_ms, read_only } = what {
-            return self.attach(conn, session, timeout_ms, read_only, out);
+        if let What::Resumed(granted) = what {
+            return self.attach(conn, granted, out);
         }
         let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
         let outbox = out.of(conn);
@@ -681,7 +687,7 @@ impl Replica {
             What::Refused(xid, code) => outbox.answer(conn, |bytes| {
                 put_bare_reply(bytes, ReplyHeader { xid, zxid: state.last_zxid(), err: code.code() });
             }),
-            What::Resumed { .. } => (),
+            What::Resumed(_) => (),
             What::Closed(xid) => {
                 asker.active = false;
                 let header = ReplyHeader { xid, zxid: state.last_zxid(), err: 0 };
@@ -729,7 +735,8 @@ impl Replica {
                 if alive || !matches!(self.role, Role::Learner(_)) {
                     self.sessions.add(session, *timeout_ms, now.mono_ms, touch.clone(), alive.then_some(*conn));
                 }
-                self.attach(*conn, session, *timeout_ms, *read_only, out);
+                let (timeout_ms, read_only) = (*timeout_ms, *read_only);
+                self.attach(*conn, Granted { session, timeout_ms, read_only }, out);
             }
             Origin::Request(conn) => {
                 if matches!(self.role, Role::Learner(_)) {

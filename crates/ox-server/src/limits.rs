@@ -87,6 +87,8 @@ pub(crate) const LINKS_MAX: usize = 256;
 pub(crate) const FIRST_PACKET_BYTES_MAX: usize = 4 << 10;
 /// Bytes that are read from a link in one turn, and sent to it.
 pub(crate) const LINK_PIECE_BYTES: usize = 256 << 10;
+/// Pieces of a stored history that are read before the ones before them are sent: enough that the disk is not waited for.
+pub(crate) const STORED_PIECES_MAX: usize = 4;
 /// Bytes that all links move in one turn, about; then everything else has its turn.
 pub(crate) const LINK_TURN_BYTES_MAX: usize = 4 << 20;
 /// Bytes of packets that the replica has dealt with before it says so.

@@ -3,7 +3,7 @@
 //! ```text
 //!   replica thread ── Command ──► mailbox ─► [ peers thread ] ─► sockets
 //!         ▲                                        │
-//!         └──────────────── Event ── inbox ◄───────┘   dial threads: names and connects take their time
+//!         └──────────────── Event ── inbox ◄───────┘   threads for what takes its time: names, connects, stored logs
 //! ```
 //! Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
 //! sometimes a whole state ([`link`]). What has been read and not yet been dealt with is bounded per link.
@@ -14,8 +14,10 @@ mod doors;
 mod election;
 mod link;
 mod masters;
+mod names;
 mod places;
 mod socket;
+mod stored;
 
 pub(crate) use command::{Command, Event, Orders};
 pub(crate) use election::Heard;
@@ -30,6 +32,7 @@ use election::Elections;
 use link::{Arrived, End, Links};
 use masters::{Choice, Masters};
 use mio::{Events, Poll, Token};
+use names::Names;
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble};
@@ -66,14 +69,19 @@ impl Peers {
         orders: Arc<Orders>,
     ) -> io::Result<Self> {
         let places = Places::new(&member).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let mut doors = Doors::new(Arc::clone(&orders));
+        let mut doors = Doors::new(Arc::clone(&orders), Names::of_system());
         doors.open_patiently(Port::Election, places.election_binds(), member.bind_attempts)?;
         Ok(Self {
-            dialer: Dialer::new(Arc::clone(&orders), &member),
+            dialer: Dialer::new(Arc::clone(&orders), Names::of_system(), &member),
             elections: Elections::new(&member, &places, shared.config.reconfig_enabled).map_err(io::Error::other)?,
             masters: Masters::new(&places, member.reconnect_delay_ms),
             dialled: None,
-            links: Links::new(packet_bytes_max(&shared), member.leader_nodelay, member.learner_nodelay),
+            links: Links::new(
+                Arc::clone(&orders),
+                packet_bytes_max(&shared),
+                member.leader_nodelay,
+                member.learner_nodelay,
+            ),
             me: member.server,
             places,
             shared,

@@ -2,6 +2,7 @@
 
 mod journal;
 mod latency;
+mod lookups;
 mod member;
 
 use crate::clock::thread_worked_ms;

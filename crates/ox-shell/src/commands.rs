@@ -56,6 +56,8 @@ pub struct Command {
     pub options: &'static [Opt],
     /// Whether nothing behind its name is an option.
     pub is_plain: bool,
+    /// Whether it goes on until Ctrl-C, which is then no failure.
+    pub is_endless: bool,
     /// How many operands it takes.
     pub takes: RangeInclusive<usize>,
     /// Whether the options are listed below the syntax when it is used wrongly.
@@ -83,6 +85,7 @@ const NODE: Command = Command {
     help: "",
     options: &[],
     is_plain: false,
+    is_endless: false,
     takes: 1..=usize::MAX,
     explains_options: false,
     needs_session: true,

@@ -48,7 +48,7 @@ struct Offer {
 impl Completer for ShellCompleter {
     fn complete(&mut self, line: &str, pos: usize) -> CompletionResult {
         let before = line.get(..pos).unwrap_or(line);
-        let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let start = words::last(before);
         let word = &before[start..];
         let offers = match kind(&before[..start], word) {
             Wanted::Fixed(offers) => offers,
@@ -78,6 +78,8 @@ impl ShellCompleter {
             (inner.client.clone(), inner.directory.clone())
         };
         let Some(client) = client else { return Vec::new() };
+        // An open quote holds blanks, and whatever is offered closes it.
+        let word = word.strip_prefix(['"', '\'']).unwrap_or(word);
         let (above, begun) = word.rsplit_once('/').map_or(("", word), |(above, begun)| (above, begun));
         let typed = &word[..word.len() - begun.len()];
         let parent = match typed {
@@ -87,9 +89,13 @@ impl ShellCompleter {
         };
         let asked = async { tokio::time::timeout(PATIENCE, client.children(&parent)).await };
         let Ok(Ok(mut names)) = self.runtime.block_on(asked) else { return Vec::new() };
-        names.retain(|name| name.starts_with(begun) && !name.contains(char::is_whitespace));
+        names.retain(|name| name.starts_with(begun));
         names.sort_unstable();
-        names.into_iter().map(|name| Offer { text: format!("{typed}{name}"), about: None, is_whole: false }).collect()
+        let offer = |name: &String| {
+            let text = words::quote(&format!("{typed}{name}"))?;
+            Some(Offer { text, about: None, is_whole: false })
+        };
+        names.iter().filter_map(offer).collect()
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `commands/` | one small file per command or family |
 //! | [`shell`], [`history`] | the state that commands share, and how a line is run; what was typed |
 //! | [`words`], [`options`] | a line into words, words into options and operands |
-//! | [`paths`], [`subtree`] | what a user types into the path of a node; everything below one |
+//! | [`paths`] | what a user types into the path of a node |
 //! | [`output`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; metadata, access control lists, quotas |
 //! | [`events`] | lines about watches and the connection |
 //! | [`failure`] | what goes wrong, its text and its exit code |
@@ -18,7 +18,7 @@
 //! | `listing`, `pattern`, `progress`, `record` | what commands over subtrees share; nodes as JSON |
 //! | `four_letters` | what servers tell without a session |
 //! | [`script`] | one command, or commands from standard input |
-//! | `repl`, `completion`, `past`, `question` | somebody at a terminal: line editor, Tab, history that stays, questions |
+//! | `repl`, `completion`, `past`, `question`, `interrupts` | somebody at a terminal: line editor, Tab, history that stays, questions, Ctrl-C |
 //!
 //! A new command is a file in `commands/`, a row in the table, and a test.
 
@@ -32,6 +32,7 @@ pub mod failure;
 mod four_letters;
 mod graft;
 pub mod history;
+mod interrupts;
 pub mod invocation;
 mod listing;
 pub mod options;
@@ -48,7 +49,6 @@ mod repl;
 pub mod script;
 pub mod shell;
 pub mod stat_text;
-pub mod subtree;
 mod walk;
 pub mod words;
 

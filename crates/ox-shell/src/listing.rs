@@ -48,6 +48,15 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
+/// A subtree of so many nodes in words, for a question.
+pub(crate) fn subtree(root: &str, nodes: usize) -> String {
+    match nodes.saturating_sub(1) {
+        0 => root.to_owned(),
+        1 => format!("{root} and the node below it"),
+        below => format!("{root} and the {below} nodes below it"),
+    }
+}
+
 /// Nodes with which something is wrong. They are told, and the rest goes on.
 #[derive(Debug)]
 pub(crate) struct Troubles {

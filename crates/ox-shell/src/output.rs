@@ -97,15 +97,7 @@ impl Output {
 
     /// Text of somebody else. At a terminal, what could move the cursor or worse is shown instead of done.
     pub fn foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let is_harmful = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-        if !self.is_terminal || !text.contains(is_harmful) {
-            return Cow::Borrowed(text);
-        }
-        let shown = |letter: char| match is_harmful(letter) {
-            true => letter.escape_default().to_string(),
-            false => letter.to_string(),
-        };
-        Cow::Owned(text.chars().map(shown).collect())
+        if self.is_terminal { harmless(text) } else { Cow::Borrowed(text) }
     }
 
     /// A line of data.
@@ -116,7 +108,7 @@ impl Output {
 
     /// Data as it is. It is seen at the end of the line, or when the command is done.
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
-        self.streams.lock().out.write_all(bytes).map_err(|_| Failure::Silent(FAILED))
+        self.streams.lock().out.write_all(bytes).map_err(|error| unwritten(&error))
     }
 
     /// A value as JSON, on one line, or laid out for a terminal.
@@ -126,8 +118,8 @@ impl Output {
     }
 
     /// Everything so far is seen.
-    pub fn flush(&self) {
-        let _ = self.streams.lock().out.flush(); // whoever writes next learns of it
+    pub fn flush(&self) -> Result<(), Failure> {
+        self.streams.lock().out.flush().map_err(|error| unwritten(&error))
     }
 
     /// A line of talk.
@@ -141,6 +133,7 @@ impl Output {
     }
 
     fn talk(&self, paint: Option<Paint>, text: &str) {
+        let text = if self.err_is_terminal { harmless(text) } else { Cow::Borrowed(text) };
         let text = match paint {
             Some(paint) if self.err_colours => format!("{}{text}\x1b[0m\n", paint.code()),
             _ => format!("{text}\n"),
@@ -177,6 +170,26 @@ impl Output {
     }
 }
 
+fn harmless(text: &str) -> Cow<'_, str> {
+    let is_harmful = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    if !text.contains(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |letter: char| match is_harmful(letter) {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// A reader that has seen enough goes away, which is nothing to complain about. A disk that is full is.
+fn unwritten(error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::Silent(FAILED);
+    }
+    Failure::told(format!("Standard output: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,5 +201,24 @@ mod tests {
         assert_eq!(out.foreign(text), text, "whoever reads a pipe wants the bytes");
         out.is_terminal = true;
         assert_eq!(out.foreign(text), "a\\u{1b}[2J\\u{9b}b\tc\nd");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_and_a_reader_who_left_is_not() {
+        struct Broken(io::ErrorKind);
+        impl Write for Broken {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Err(self.0.into())
+            }
+        }
+        let out = |kind| Output::new(Box::new(Broken(kind)), Box::new(io::sink()));
+        let gone = out(io::ErrorKind::BrokenPipe);
+        assert_eq!((gone.line("x"), gone.flush()), (Err(Failure::Silent(FAILED)), Err(Failure::Silent(FAILED))));
+        let full = out(io::ErrorKind::StorageFull);
+        let told = Err(Failure::told("Standard output: no storage space"));
+        assert_eq!((full.line("x"), full.flush()), (told.clone(), told));
     }
 }

@@ -54,20 +54,6 @@ pub fn resolve(directory: &str, typed: &str) -> String {
     format!("/{}", names.join("/"))
 }
 
-/// The path of a child.
-pub fn child(path: &str, name: &str) -> String {
-    if path == "/" { format!("/{name}") } else { format!("{path}/{name}") }
-}
-
-/// The node above; `None` for the root.
-pub fn parent(path: &str) -> Option<&str> {
-    match path.rsplit_once('/') {
-        Some(("", "")) | None => None,
-        Some(("", _)) => Some("/"),
-        Some((above, _)) => Some(above),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,8 @@
 //! line that is being typed. Commands run on the main thread; Ctrl-C drops the command, never the shell.
 
 use crate::completion::{Knowledge, ShellCompleter};
-use crate::failure::{self, Failure};
+use crate::failure;
+use crate::interrupts::Interrupts;
 use crate::invocation::Invocation;
 use crate::output::Output;
 use crate::past::Past;
@@ -15,6 +16,7 @@ use reedline::{
     PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
 };
 use std::borrow::Cow;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use tokio::runtime::Runtime;
 
@@ -27,11 +29,12 @@ const TRIES_MAX: usize = 10;
 /// Runs a shell for somebody, and gives what it exits with.
 pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 {
     let mut shell = Shell::new(invocation, Place::Terminal, out);
+    let mut interrupts = runtime.block_on(async { Interrupts::listen() });
     let begun = runtime.block_on(async {
         script::begin(&mut shell).await?;
         tokio::select! {
             _ = shell.await_connection() => (),
-            _ = tokio::signal::ctrl_c() => (),
+            () = interrupts.next() => (),
         }
         Ok::<(), u8>(())
     });
@@ -46,8 +49,9 @@ pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 
     let mut editor = editor(&shell, printer, completer);
     while !shell.is_done {
         knowledge.learn(shell.client().ok(), shell.directory());
+        interrupts.has_come(); // it was for the command before
         match read(&mut editor, &shell, &events) {
-            Ok(Signal::Success(line)) => runtime.block_on(run_line(&mut shell, &line)),
+            Ok(Signal::Success(line)) => runtime.block_on(run_line(&mut shell, &line, &mut interrupts)),
             Ok(Signal::CtrlD) => break,
             Ok(_) => (),
             Err(error) => {
@@ -102,15 +106,24 @@ fn read(editor: &mut Reedline, shell: &Shell, events: &SyncSender<String>) -> st
     signal
 }
 
-async fn run_line(shell: &mut Shell, line: &str) {
-    let interrupted = tokio::select! {
-        _ = shell.run_line(line) => false, // what went wrong is told
-        _ = tokio::signal::ctrl_c() => true,
+async fn run_line(shell: &mut Shell, line: &str, interrupts: &mut Interrupts) {
+    let was_for_editor = shell.was_for_editor();
+    let meant_for_us = async {
+        loop {
+            interrupts.next().await;
+            if !was_for_editor.swap(false, Ordering::Relaxed) {
+                return;
+            }
+        }
     };
-    if interrupted {
-        shell.out.flush();
-        shell.out.complain(&Failure::Interrupted.to_string());
-        shell.set_status(Failure::Interrupted.status());
+    let is_interrupted = tokio::select! {
+        biased;
+        _ = shell.run_line(line) => false, // what went wrong is told
+        () = meant_for_us => true,
+    };
+    was_for_editor.store(false, Ordering::Relaxed);
+    if is_interrupted {
+        shell.interrupted();
     }
 }
 

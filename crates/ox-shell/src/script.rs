@@ -31,7 +31,7 @@ pub(crate) async fn begin(shell: &mut Shell) -> Result<(), u8> {
         shell.set_prints_events(false);
     } else if !shell.invocation.json {
         let _ = shell.out.line(&format!("Connecting to {}", shell.invocation.server));
-        shell.out.flush();
+        let _ = shell.out.flush(); // the command learns of it
     }
     for note in &shell.invocation.notes {
         shell.out.complain(note);
@@ -65,7 +65,7 @@ fn is_ours(shell: &Shell) -> bool {
 fn greet(shell: &Shell) {
     if !shell.invocation.json {
         let _ = shell.out.line("Welcome to ZooKeeper!\nJLine support is disabled");
-        shell.out.flush();
+        let _ = shell.out.flush(); // the command learns of it
     }
 }
 

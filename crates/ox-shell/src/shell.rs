@@ -4,6 +4,7 @@ use crate::commands::{self, Command};
 use crate::events::{Events, Standing};
 use crate::failure::{self, Failure};
 use crate::history::History;
+use crate::interrupts::Interrupts;
 use crate::invocation::Invocation;
 use crate::options::Args;
 use crate::output::Output;
@@ -47,6 +48,9 @@ pub struct Shell {
     has_moved: bool,
     prints_events: Arc<AtomicBool>,
     status: u8,
+    /// A command runs that has no other end than Ctrl-C.
+    is_endless: bool,
+    was_for_editor: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -130,6 +134,8 @@ impl Shell {
             has_moved: false,
             prints_events,
             status: failure::OK,
+            is_endless: false,
+            was_for_editor: Arc::default(),
         }
     }
 
@@ -292,11 +298,6 @@ impl Shell {
         self.status
     }
 
-    /// The status of a command that did not come to its end.
-    pub fn set_status(&mut self, status: u8) {
-        self.status = status;
-    }
-
     /// Runs a line as it was typed.
     pub async fn run_line(&mut self, line: &str) -> Result<(), Failure> {
         let words = words::split(line);
@@ -317,7 +318,7 @@ impl Shell {
         };
         self.watches.retain_mut(|held| !held.is_over());
         self.catch_up();
-        self.out.flush();
+        let result = result.and(self.out.flush());
         if let Err(failure) = &result {
             self.tell(failure, found);
         }
@@ -339,7 +340,45 @@ impl Shell {
         if !command.takes.contains(&args.operands().len()) {
             return Err(Failure::Usage);
         }
-        (command.run)(self, &args).await
+        if !command.is_endless {
+            return (command.run)(self, &args).await;
+        }
+        self.is_endless = true;
+        let mut interrupts = Interrupts::listen();
+        let done = tokio::select! {
+            biased;
+            done = (command.run)(self, &args) => done,
+            () = interrupts.next() => {
+                self.end_line();
+                Ok(())
+            }
+        };
+        self.is_endless = false;
+        done
+    }
+
+    /// The user has stopped the command that runs, whose future is gone.
+    pub fn interrupted(&mut self) {
+        let _ = self.out.flush(); // the next command learns of it
+        self.end_line();
+        if std::mem::take(&mut self.is_endless) {
+            self.status = failure::OK;
+            return;
+        }
+        self.out.complain(&Failure::Interrupted.to_string());
+        self.status = Failure::Interrupted.status();
+    }
+
+    /// Set when a Ctrl-C that was heard was not meant for the shell but for an editor that it ran.
+    pub fn was_for_editor(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.was_for_editor)
+    }
+
+    /// Terminals show a Ctrl-C where the cursor is.
+    fn end_line(&self) {
+        if self.out.talks_to_terminal() {
+            self.out.ask("\n");
+        }
     }
 
     fn tell(&self, failure: &Failure, command: Option<&Command>) {
@@ -360,7 +399,7 @@ impl Shell {
                 self.out.complain(&failure.to_string());
             }
         }
-        self.out.flush();
+        let _ = self.out.flush(); // it is told already
     }
 
     /// The session's client, connected. A command that needs a server begins with this.

@@ -5,13 +5,16 @@
 //! little as its shape allows.
 //!
 //! A node that goes in between is left out. One that may not be read is told with its reason, and what is below it is not seen.
+//!
+//! A walk may take long, so it outlives its connection: once the root was seen, it waits for another connection as long as the
+//! session may last, and goes on.
 
-use crate::failure;
-use crate::paths;
+use crate::failure::{self, Failure};
 use ox_client::acl::Acl;
-use ox_client::{Client, Error, ErrorCode, Node, Stat};
+use ox_client::{Client, Error, ErrorCode, Node, RetryPolicy, Stat, Watch, path};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -27,6 +30,8 @@ pub(crate) enum Look {
     Data,
     /// Its data and who may do what with it.
     Whole,
+    /// Its children only, and a watch for them stays.
+    Watch,
 }
 
 /// A node on the way.
@@ -71,12 +76,16 @@ impl Seen {
 /// A walk.
 pub(crate) struct Walk {
     client: Client,
+    /// The same, for what is below the root.
+    patient: Client,
     look: Look,
     depth_max: usize,
     left_out: Option<String>,
     /// From the root to where the walk is.
     levels: Vec<Level>,
     permits: Arc<Semaphore>,
+    /// Left at nodes that were seen.
+    watches: Vec<(String, Watch)>,
 }
 
 /// Siblings whose turn is still to come.
@@ -107,6 +116,7 @@ struct Answer {
     node: Node,
     acl: Vec<Acl>,
     children: Vec<String>,
+    watch: Option<Watch>,
     denied: Option<String>,
 }
 
@@ -114,14 +124,30 @@ impl Walk {
     pub(crate) fn new(client: &Client, root: &str, look: Look) -> Self {
         let names = vec![root.to_owned()].into_iter();
         let top = Level { parent: None, ahead: VecDeque::new(), names };
+        let lasts = client.session().map_or(Duration::ZERO, |session| session.timeout);
         Self {
             client: client.clone(),
+            patient: client.with_retry(RetryPolicy::until_elapsed(lasts)),
             look,
             depth_max: usize::MAX,
             left_out: None,
             levels: vec![top],
             permits: Arc::new(Semaphore::new(IN_FLIGHT)),
+            watches: Vec::new(),
         }
+    }
+
+    /// A node and all below it, parents before children. All of it must be open to this session.
+    pub(crate) async fn paths(client: &Client, root: &str) -> Result<Vec<String>, Failure> {
+        let mut walk = Self::new(client, root, Look::Stat);
+        let mut paths = Vec::new();
+        while let Some(seen) = walk.next().await? {
+            if let Some(reason) = seen.denied {
+                return Err(Failure::Told(reason));
+            }
+            paths.push(seen.path);
+        }
+        Ok(paths)
     }
 
     /// Goes no deeper.
@@ -165,11 +191,22 @@ impl Walk {
         self.levels.pop();
     }
 
+    /// The names of what is below the node that was seen last.
+    pub(crate) fn names_below(&self) -> &[String] {
+        self.levels.last().map_or(&[], |level| level.names.as_slice())
+    }
+
+    /// The watches that were left since this was asked.
+    pub(crate) fn take_watches(&mut self) -> Vec<(String, Watch)> {
+        std::mem::take(&mut self.watches)
+    }
+
     fn arrive(&mut self, path: String, is_last: bool, answer: Answer) -> Seen {
-        let Answer { node, acl, children: mut names, denied } = answer;
+        let Answer { node, acl, children: mut names, watch, denied } = answer;
         let depth = self.levels.len() - 1;
+        self.watches.extend(watch.map(|watch| (path.clone(), watch)));
         if let Some(left_out) = &self.left_out {
-            names.retain(|name| paths::child(&path, name) != *left_out);
+            names.retain(|name| path::child(&path, name) != *left_out);
         }
         names.sort_unstable();
         self.levels.push(Level { parent: Some(path.clone()), ahead: VecDeque::new(), names: names.into_iter() });
@@ -185,10 +222,11 @@ impl Walk {
                 && let Some(name) = level.names.next()
             {
                 let path = match &level.parent {
-                    Some(parent) => paths::child(parent, &name),
+                    Some(parent) => path::child(parent, &name),
                     None => name,
                 };
-                let (client, permits, look) = (self.client.clone(), Arc::clone(&self.permits), self.look);
+                let client = if depth == 0 { &self.client } else { &self.patient }.clone();
+                let (permits, look) = (Arc::clone(&self.permits), self.look);
                 let (asked, goes_on) = (path.clone(), depth < self.depth_max);
                 let answer = Task(tokio::spawn(async move {
                     let _permit = permits.acquire().await;
@@ -217,6 +255,11 @@ async fn ask(client: &Client, path: &str, look: Look, goes_on: bool) -> Result<A
 }
 
 async fn ask_openly(client: &Client, path: &str, look: Look, goes_on: bool, answer: &mut Answer) -> Result<(), Error> {
+    if look == Look::Watch {
+        let (names, watch) = client.children_and_watch(path).await?;
+        (answer.children, answer.watch) = (names, Some(watch));
+        return Ok(());
+    }
     if look == Look::Stat {
         if !goes_on && let Some(stat) = client.exists(path).await? {
             answer.node.stat = stat;

@@ -20,6 +20,22 @@ pub fn split(line: &str) -> Vec<String> {
     words
 }
 
+/// Where the word begins that stands at the end of a line and may go on: behind the last blank, or at a quote that is open.
+pub fn last(line: &str) -> usize {
+    let mut rest = line.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let behind = match first {
+            '"' | '\'' => rest[1..].split_once(first).map(|(_, behind)| behind),
+            _ => rest.find(char::is_whitespace).map(|at| &rest[at..]),
+        };
+        match behind {
+            Some(behind) if behind.starts_with(char::is_whitespace) => rest = behind.trim_start(),
+            Some(_) | None => break,
+        }
+    }
+    line.len() - rest.len()
+}
+
 /// Writes a word so that [`split`] reads it back as one. A word with blanks and both kinds of quotes cannot be written.
 pub fn quote(word: &str) -> Option<String> {
     let is_plain = !word.is_empty() && !word.starts_with(['"', '\'']) && !word.contains(char::is_whitespace);
@@ -49,6 +65,23 @@ mod tests {
         ];
         for (line, words) in cases {
             assert_eq!(split(line), words, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_word_that_is_being_typed() {
+        for (line, word) in [
+            ("", ""),
+            ("ls", "ls"),
+            ("ls ", ""),
+            ("ls /a", "/a"),
+            ("get \"/two wo", "\"/two wo"),
+            ("get 'it is' x", "x"),
+            ("get x\"y z", "z"),
+            ("get 'open \"quote", "'open \"quote"),
+            ("get 'done'", "'done'"),
+        ] {
+            assert_eq!(&line[last(line)..], word, "{line}");
         }
     }
 

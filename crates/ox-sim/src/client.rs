@@ -252,12 +252,13 @@ impl Client {
         let link = env.links.len();
         let server = env.dice.index(env.plan.servers());
         env.links.push(Link::new(self.number, server));
+        let asks_read_only = env.plan.read_only && env.dice.chance(600);
         let request = ConnectRequest {
             last_zxid_seen,
             timeout_ms,
             session: asked,
             password: Some(&password),
-            read_only: if env.dice.chance(800) { Some(false) } else { None },
+            read_only: if asks_read_only || env.dice.chance(800) { Some(asks_read_only) } else { None },
         };
         let mut bytes = Vec::new();
         request.put_frame(&mut bytes);
@@ -275,11 +276,12 @@ impl Client {
             is_proven: password == session_password(asked),
             last_zxid_seen,
             granted: None,
+            is_read_only: false,
             requests: Vec::new(),
             received: Vec::new(),
             closed: None,
         });
-        self.wire = Some(Wire::new(link, record, env.now));
+        self.wire = Some(Wire::new(link, record, asks_read_only, env.now));
     }
 
     /// Closes its end, politely or not.

@@ -269,6 +269,8 @@ fn hang_disk(world: &mut World, number: usize) {
     let server = &mut world.servers[number];
     server.hung_until = Time(world.env.now.0 + ms * 1000);
     server.hangs_end = server.hangs_end.max(server.hung_until);
+    let id = u8::try_from(number + 1).unwrap_or(u8::MAX);
+    world.env.history.hangs.push((id, server.hangs_end));
 }
 
 fn break_wire(world: &mut World) {

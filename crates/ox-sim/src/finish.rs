@@ -2,6 +2,7 @@
 
 use crate::checkers::{configs, equality, liveness, log_on_disk, watch_residue};
 use crate::engine::{SharedWorld, pump};
+use crate::env::Env;
 use crate::event::{End, Who};
 use crate::marks::Marks;
 use crate::outcome::Kind;
@@ -9,8 +10,8 @@ use crate::server::dump::dump;
 use crate::server::process::Process;
 use crate::world::World;
 use ox_history::model::{CONFIG, is_kept_by_server};
-use ox_history::{Dump, History, LoggedTxn, Op, Time};
-use ox_proto::SessionId;
+use ox_history::{Dump, History, LoggedTxn, Op, Received, Time};
+use ox_proto::{SessionId, Zxid};
 use ox_zab::PeerState;
 use std::collections::BTreeSet;
 
@@ -169,6 +170,7 @@ fn check_history(world: &mut World) {
     }
     world.env.history.log = world.env.journal.shown().map(|entry| entry.logged.clone()).collect();
     let World { env, .. } = world;
+    forget_unagreed(env);
     match ox_history::check(&env.history) {
         Ok(summary) => {
             env.marks.unanswered_but_done += summary.unanswered_but_done as u64;
@@ -176,6 +178,24 @@ fn check_history(world: &mut World) {
             env.note(format_args!("history of {} requests is good", summary.requests));
         }
         Err(violation) => env.fail(Kind::History, violation.to_string()),
+    }
+}
+
+/// Leaves out what servers without a leader have shown that was never agreed on. After a start, or with the history of
+/// somebody who was about to lead, a server cannot know how much of its log was: as with Apache, it shows all.
+fn forget_unagreed(env: &mut Env) {
+    let agreed: BTreeSet<Zxid> = env.history.log.iter().map(|entry| entry.zxid).collect();
+    let is_agreed = |zxid: Zxid| zxid.counter() == 0 || agreed.contains(&zxid);
+    for connection in env.history.connections.iter_mut().filter(|connection| connection.is_read_only) {
+        let shown = connection.received.iter().filter_map(|frame| match frame {
+            Received::Reply { zxid, .. } => Some(*zxid),
+            Received::Event { .. } => None,
+        });
+        if !shown.chain([connection.last_zxid_seen]).all(is_agreed) {
+            env.marks.unagreed += 1;
+            connection.received.clear();
+            connection.last_zxid_seen = Zxid::ZERO;
+        }
     }
 }
 

@@ -88,6 +88,9 @@ marks! {
     wires_cut, "connections between servers that broke";
     local_sessions, "sessions that only their server has known";
     upgraded, "sessions that others have come to know";
+    read_only_sessions, "sessions at a server without a leader";
+    read_only_refusals, "requests refused for want of a leader";
+    unagreed, "connections that were shown what was never agreed on, by a server without a leader";
     configs, "configurations put in force";
     config_files, "files of configurations written";
     changes, "changes of the ensemble asked for";

@@ -92,6 +92,8 @@ pub struct Plan {
     pub observer_masters: bool,
     /// New sessions are known to their server only, until they want an ephemeral node.
     pub local_sessions: bool,
+    /// `readonlymode.enabled`: who has had no leader for a tick lets clients read that asked for no more.
+    pub read_only: bool,
     /// How often one of the clients asks for another ensemble, in a thousand actions; 0 is a fixed one.
     pub change_per_mille: u32,
     /// How many transactions an epoch has numbers for; 0 is as many as there are.
@@ -201,6 +203,9 @@ impl Plan {
             15..=29 => plan.tear_logs(dice),
             _ => (),
         }
+        if plan.is_ensemble() && dice.chance(120) {
+            plan.serve_readers(dice);
+        }
         plan
     }
 
@@ -255,6 +260,7 @@ impl Plan {
             commit_log: 500,
             observer_masters: false,
             local_sessions: false,
+            read_only: false,
             change_per_mille: 0,
             epoch_txns: 0,
             size_factor: 0.33,
@@ -427,6 +433,14 @@ impl Plan {
         self.batch_records = 1_000;
         (self.burst, self.pipeline) = (20, 50);
         self.think_us = self.pause_us(80);
+    }
+
+    /// Servers lose their quorum, and clients could do with reads. Without local sessions there is none for them.
+    fn serve_readers(&mut self, dice: &mut Dice) {
+        (self.read_only, self.local_sessions) = (true, !dice.chance(100));
+        if self.partition_ms == 0 {
+            self.partition_ms = dice.between(1_000, 4_000);
+        }
     }
 
     fn draw_ensemble(&mut self, dice: &mut Dice) {

@@ -339,7 +339,7 @@ fn settings(plan: &Plan) -> Settings {
         tick_ms: i64::from(plan.tick_ms),
         may_refuse_writes: plan.full_ms != 0 || plan.throttled_wait_ms != 0,
         never_used_ms: plan.never_used_ms,
-        delay_max_ms: slowest_us / 1000,
+        delay_max_ms: slowest_us / 1000 + report_max_ms(plan),
         unheard_max_ms: if plan.is_ensemble() { unheard_max_ms(plan, slowest_us) } else { 0 },
         is_dynamic: plan.is_dynamic(),
         local_sessions: plan.local_sessions,
@@ -353,6 +353,14 @@ fn settings(plan: &Plan) -> Settings {
 /// A learner reports its clients when it is pinged, and is given up when that takes too long.
 fn unheard_max_ms(plan: &Plan, slowest_us: i64) -> i64 {
     i64::from(plan.tick_ms) * (plan.sync_ticks + 2) + slowest_us / 1000
+}
+
+/// How late a leader may hear of a learner's clients where ways between servers are slow or cut for a while: it counts from
+/// then on, since it cannot know when they spoke, and gives up who is later. What observers of followers say goes two ways.
+fn report_max_ms(plan: &Plan) -> i64 {
+    let ways_suffer = plan.is_ensemble() && [plan.slow_way_ms, plan.depose_ms, plan.partition_ms] != [0; 3];
+    let ways = i64::from(ways_suffer) * if plan.observer_masters { 2 } else { 1 };
+    ways * i64::from(plan.tick_ms) * (plan.sync_ticks + 1)
 }
 
 fn draw_keep(env: &mut Env, pieces: usize) -> Keep {

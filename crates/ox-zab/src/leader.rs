@@ -16,7 +16,7 @@ use crate::configs::Configs;
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
-use crate::history::Catch;
+use crate::giving::{Given, Lack, Reach};
 use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::options::PeerOptions;
 use crate::progress::Moved;
@@ -89,6 +89,8 @@ pub struct Leader {
     knocked_ms: Option<i64>,
     /// A configuration names somebody else.
     hand_over: Option<HandOver>,
+    /// Voters that had elected this leader, and look for another one.
+    deserters: BTreeSet<ServerId>,
 }
 
 impl Leader {
@@ -114,6 +116,7 @@ impl Leader {
             own_awaited: None,
             knocked_ms: None,
             hand_over: None,
+            deserters: BTreeSet::new(),
             me,
             configs,
         };
@@ -134,6 +137,22 @@ impl Leader {
     /// Since when hellos of a quorum are awaited, if they are.
     pub fn gathers_since_ms(&self) -> Option<i64> {
         (self.phase == Phase::Gathering).then_some(self.began_ms)
+    }
+
+    /// A voter that had elected this leader looks for another one. Returns whether too few are left to be established
+    /// with: those that have come, are connected, or can still be expected because they have elected it too.
+    pub(crate) fn is_deserted_by(&mut self, server: ServerId, has_elected: impl Fn(ServerId) -> bool) -> bool {
+        self.deserters.insert(server);
+        let has_come = match self.phase {
+            Phase::Gathering => &self.introduced,
+            Phase::Promising | Phase::Acking => &self.promised,
+            Phase::Settling | Phase::Presenting => &self.synced,
+            Phase::Established => return false,
+        };
+        let is_linked = |server| self.links.values().any(|link| link.server == server && link.is_follower());
+        let may_come = |server| !self.deserters.contains(&server) && (is_linked(server) || has_elected(server));
+        let has_or_may = |server| server == self.me.server || has_come.contains(&server) || may_come(server);
+        !self.configs.quorums().are_reached(has_or_may)
     }
 
     /// The zxid of the next proposal; none when the epoch has no more, and the leader leaves.
@@ -359,6 +378,7 @@ impl Leader {
         }
         let link = self.links.get_mut(&id).expect("it has just spoken");
         link.stage = Stage::Introduced;
+        self.deserters.remove(&server);
         if self.phase == Phase::Gathering {
             self.epoch = self.epoch.max(accepted.next());
             if self.introduced.insert(server) {
@@ -429,84 +449,41 @@ impl Leader {
             link.stage = Stage::Promised;
             return;
         }
-        // Meanwhile the memory may have moved on.
-        let is_found = below.is_some() && cx.history.first().is_some_and(|first| Some(first) <= below);
-        let stored = below.filter(|_| is_found);
-        self.give(cx, id, stored.map_or(Given::State, |below| Given::Stored(Zxid(below.0 - 1))));
+        self.give(cx, id, Given::looked_up(below, cx.history));
+    }
+
+    fn reach(&self) -> Reach {
+        let processed = if self.phase == Phase::Established { self.order.committed() } else { self.initial };
+        Reach { processed, agreed: self.agreed(), applied: self.applied }
     }
 
     /// Finds out what a learner lacks.
     fn sync(&mut self, cx: &mut Context<'_>, id: LinkId) {
-        let agreed = self.agreed();
-        let processed = if self.phase == Phase::Established { self.order.committed() } else { self.initial };
-        if self.me.options.always_snap {
-            return self.give(cx, id, Given::State);
-        }
+        let reach = self.reach();
         let link = self.links.get_mut(&id).expect("it has just spoken");
-        let given = match cx.history.catch_up(link.last, processed, agreed) {
-            Catch::Diff { told, after } => Given::Diff(told, after),
-            Catch::Trunc(zxid) => Given::Trunc(zxid),
-            Catch::Snap => match cx.history.first().filter(|first| Zxid::ZERO < link.last && link.last < *first) {
-                Some(first) => {
-                    link.stage = Stage::LookingUp;
-                    cx.out.push(Effect::LookUp(id, link.last, first));
-                    return;
-                }
-                None => Given::State,
-            },
-        };
-        self.give(cx, id, given);
+        match Lack::of(link.last, cx.history, reach, &self.me.options) {
+            Lack::Known(given) => self.give(cx, id, given),
+            Lack::MayBeStored(below) => {
+                link.stage = Stage::LookingUp;
+                cx.out.push(Effect::LookUp(id, link.last, below));
+            }
+        }
     }
 
-    /// Gives a learner what it lacks, and everything new from now on.
+    /// Gives a learner what it lacks, and everything new from now on. Followers are never kept waiting.
     fn give(&mut self, cx: &mut Context<'_>, id: LinkId, given: Given) {
-        let agreed = self.agreed();
-        let gets_state = matches!(given, Given::State);
-        if self.is_busy(id, gets_state) {
-            return self.close(cx, id); // it comes again
+        let reach = self.reach();
+        let to_follower = self.links.get(&id).is_some_and(Link::is_follower);
+        let observers = self.links.values().filter(|link| link.stage == Stage::Syncing && !link.is_follower());
+        if !to_follower && given.is_full(observers.map(|link| link.gets_state), &self.me.options) {
+            return self.close(cx, id);
         }
         let link = self.links.get_mut(&id).expect("it has just spoken");
-        (link.stage, link.synced_to, link.gets_state) = (Stage::Syncing, agreed, gets_state);
+        (link.stage, link.synced_to, link.gets_state) = (Stage::Syncing, reach.agreed, given.is_state());
         // It may have to cut, or replace, what it had acknowledged.
-        self.order.retract(link.server, agreed);
-        let after = match given {
-            Given::Diff(told, after) => {
-                cx.out.push(Effect::Send(id, Message::Diff(told)));
-                after
-            }
-            Given::Stored(after) => {
-                cx.out.extend([Effect::Send(id, Message::Diff(agreed)), Effect::SendStored(id)]);
-                after
-            }
-            Given::Trunc(zxid) => {
-                cx.out.push(Effect::Send(id, Message::Trunc(zxid)));
-                zxid
-            }
-            Given::State => {
-                cx.out.push(Effect::SendSnapshot(id));
-                self.applied
-            }
-        };
-        for txn in cx.history.after(after) {
-            if txn.zxid <= agreed {
-                cx.out.push(Effect::Send(id, Message::Proposal(txn.clone())));
-                cx.out.push(Effect::Send(id, Message::Commit(txn.zxid)));
-            } else if link.is_follower() {
-                cx.out.push(Effect::Send(id, Message::Proposal(txn.clone())));
-            }
-        }
+        self.order.retract(link.server, reach.agreed);
         let config = Bytes::from(self.configs.latest().to_string());
-        cx.send(id, Message::NewLeader { epoch: self.epoch, config });
-    }
-
-    /// Whether so many observers get the same that another one has to wait. Followers are never kept waiting.
-    fn is_busy(&self, id: LinkId, gets_state: bool) -> bool {
-        let PeerOptions { snaps_max, diffs_max, .. } = self.me.options;
-        let gets_it =
-            |link: &&Link| link.stage == Stage::Syncing && !link.is_follower() && link.gets_state == gets_state;
-        let is_follower = self.links.get(&id).is_some_and(Link::is_follower);
-        let max = if gets_state { snaps_max } else { diffs_max };
-        !is_follower && max <= self.links.values().filter(gets_it).count()
+        given.send(cx, id, reach, to_follower, Message::NewLeader { epoch: self.epoch, config });
     }
 
     fn on_ack(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid) {
@@ -654,18 +631,6 @@ fn tell_observer(cx: &mut Context<'_>, id: LinkId, run: Run, leader: Option<Serv
         };
         cx.out.push(Effect::Send(id, message));
     }
-}
-
-/// What a learner gets first.
-enum Given {
-    /// The leader's last transaction; what follows continues behind the second.
-    Diff(Zxid, Zxid),
-    /// What the stored log has; what follows continues behind this.
-    Stored(Zxid),
-    /// An order to cut.
-    Trunc(Zxid),
-    /// The state.
-    State,
 }
 
 /// What is waited for now that everything up to `reached` has come.

@@ -12,6 +12,7 @@ mod context;
 mod effect;
 mod election;
 mod epoch;
+mod giving;
 mod history;
 mod leader;
 mod learner;

@@ -6,7 +6,7 @@
 use crate::context::Context;
 use crate::effect::{Effect, LinkId};
 use crate::epoch::Epoch;
-use crate::history::Catch;
+use crate::giving::{Given, Lack, Reach};
 use crate::message::{LearnerKind, Message};
 use crate::options::PeerOptions;
 use crate::progress::Moved;
@@ -25,17 +25,10 @@ enum Stage {
     Asked,
     /// Its history is looked for in the stored log.
     LookingUp,
-    /// Gets the history: the state, or what it lacks.
-    Syncing(Given),
+    /// Gets the history.
+    Syncing,
     /// Takes part.
     Active,
-}
-
-/// What an observer gets first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Given {
-    Diff,
-    State,
 }
 
 #[derive(Debug)]
@@ -44,13 +37,15 @@ struct Link {
     stage: Stage,
     /// The end of its history when it came.
     last: Zxid,
+    /// Whether it gets the state, while it gets the history.
+    gets_state: bool,
     heard_ms: i64,
 }
 
 impl Link {
     /// Whether it hears of everything new.
     fn is_told(&self) -> bool {
-        matches!(self.stage, Stage::Syncing(_) | Stage::Active)
+        Stage::Syncing <= self.stage
     }
 }
 
@@ -118,8 +113,8 @@ impl Master {
 
     /// An observer has connected.
     pub fn on_link(&mut self, now_ms: i64, id: LinkId) {
-        let server = ServerId(i64::MIN);
-        self.links.insert(id, Link { server, stage: Stage::Unknown, last: Zxid::ZERO, heard_ms: now_ms });
+        let (server, stage, last) = (ServerId(i64::MIN), Stage::Unknown, Zxid::ZERO);
+        self.links.insert(id, Link { server, stage, last, gets_state: false, heard_ms: now_ms });
     }
 
     /// An observer is gone.
@@ -130,7 +125,7 @@ impl Master {
     /// Bytes have gone to an observer, or come from it.
     pub fn on_progress(&mut self, now_ms: i64, id: LinkId, moved: Moved) {
         if let Some(link) = self.links.get_mut(&id)
-            && moved.is_sign_of_life(matches!(link.stage, Stage::Syncing(_)))
+            && moved.is_sign_of_life(link.stage == Stage::Syncing)
         {
             link.heard_ms = now_ms;
         }
@@ -155,35 +150,24 @@ impl Master {
                 link.last = last;
                 self.sync(cx, id);
             }
-            (Stage::Syncing(_), Message::Ack(zxid)) if zxid == self.epoch.start() => {
+            (Stage::Syncing, Message::Ack(zxid)) if zxid == self.epoch.start() => {
                 link.stage = Stage::Active;
                 cx.send(id, Message::UpToDate);
             }
             // Observers have no vote; what they acknowledge is of no interest.
-            (Stage::Syncing(_) | Stage::Active, Message::Ack(_) | Message::Acks(_)) => (),
+            (Stage::Syncing | Stage::Active, Message::Ack(_) | Message::Acks(_)) => (),
             (Stage::Active, message @ (Message::Request(_) | Message::Revalidate(..) | Message::Pong(..))) => {
                 cx.out.push(Effect::FromLearner(id, link.server, message));
             }
-            (Stage::Syncing(_) | Stage::Active, Message::Pong(..) | Message::Other(_)) => (),
+            (Stage::Syncing | Stage::Active, Message::Pong(..) | Message::Other(_)) => (),
             _ => self.close(cx, id),
         }
     }
 
     /// The stored log has what an observer lacks before `below`, or not.
     pub fn on_looked_up(&mut self, cx: &mut Context<'_>, id: LinkId, below: Option<Zxid>) {
-        if self.links.get(&id).is_none_or(|link| link.stage != Stage::LookingUp) {
-            return;
-        }
-        // Meanwhile the memory may have moved on.
-        let stored = below.filter(|below| cx.history.first().is_some_and(|first| first <= *below));
-        if self.begins(cx, id, if stored.is_some() { Given::Diff } else { Given::State }) {
-            match stored {
-                Some(below) => {
-                    cx.out.extend([Effect::Send(id, Message::Diff(self.committed)), Effect::SendStored(id)]);
-                    self.give_after(cx, id, Zxid(below.0 - 1));
-                }
-                None => self.give_state(cx, id),
-            }
+        if self.links.get(&id).is_some_and(|link| link.stage == Stage::LookingUp) {
+            self.give(cx, id, Given::looked_up(below, cx.history));
         }
     }
 
@@ -235,65 +219,40 @@ impl Master {
 
     /// Finds out what an observer lacks.
     fn sync(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        let reach = self.reach();
         let link = self.links.get_mut(&id).expect("it has just spoken");
         if self.committed < link.last && Epoch::of(link.last) == self.epoch && link.last.counter() != 0 {
             // What it has is agreed on, only not heard of here. To cut it would take it back from clients.
             return self.close(cx, id);
         }
         // Who has nothing, or has lost it, cannot do with an empty difference.
-        let catch = match self.options.always_snap || link.last <= Zxid::ZERO {
-            true => Catch::Snap,
-            false => cx.history.catch_up(link.last, self.committed, self.committed),
+        let lack = match link.last <= Zxid::ZERO {
+            true => Lack::Known(Given::State),
+            false => Lack::of(link.last, cx.history, reach, &self.options),
         };
-        match catch {
-            Catch::Diff { told, after } => {
-                if self.begins(cx, id, Given::Diff) {
-                    cx.send(id, Message::Diff(told));
-                    self.give_after(cx, id, after);
-                }
+        match lack {
+            Lack::Known(given) => self.give(cx, id, given),
+            Lack::MayBeStored(below) => {
+                link.stage = Stage::LookingUp;
+                cx.out.push(Effect::LookUp(id, link.last, below));
             }
-            Catch::Trunc(zxid) => {
-                if self.begins(cx, id, Given::Diff) {
-                    cx.send(id, Message::Trunc(zxid));
-                    self.give_after(cx, id, zxid);
-                }
-            }
-            Catch::Snap => match cx.history.first().filter(|first| Zxid::ZERO < link.last && link.last < *first) {
-                Some(first) => {
-                    link.stage = Stage::LookingUp;
-                    cx.out.push(Effect::LookUp(id, link.last, first));
-                }
-                None if self.begins(cx, id, Given::State) => self.give_state(cx, id),
-                None => (),
-            },
         }
     }
 
-    /// Begins to give an observer what it lacks, unless there are too many already; then it comes again.
-    fn begins(&mut self, cx: &mut Context<'_>, id: LinkId, given: Given) -> bool {
-        let max = if given == Given::State { self.options.snaps_max } else { self.options.diffs_max };
-        if max <= self.links.values().filter(|link| link.stage == Stage::Syncing(given)).count() {
-            self.close(cx, id);
-            return false;
+    /// Gives an observer what it lacks, and everything new from now on.
+    fn give(&mut self, cx: &mut Context<'_>, id: LinkId, given: Given) {
+        let others = self.links.values().filter(|link| link.stage == Stage::Syncing);
+        if given.is_full(others.map(|link| link.gets_state), &self.options) {
+            return self.close(cx, id);
         }
-        if let Some(link) = self.links.get_mut(&id) {
-            link.stage = Stage::Syncing(given);
-        }
-        true
+        let link = self.links.get_mut(&id).expect("it has just spoken");
+        (link.stage, link.gets_state) = (Stage::Syncing, given.is_state());
+        let new_leader = Message::NewLeader { epoch: self.epoch, config: self.config.clone() };
+        given.send(cx, id, self.reach(), false, new_leader);
     }
 
-    fn give_state(&mut self, cx: &mut Context<'_>, id: LinkId) {
-        cx.out.push(Effect::SendSnapshot(id));
-        self.give_after(cx, id, self.applied);
-    }
-
-    fn give_after(&mut self, cx: &mut Context<'_>, id: LinkId, after: Zxid) {
-        for txn in cx.history.after(after).take_while(|txn| txn.zxid <= self.committed) {
-            cx.out.push(Effect::Send(id, Message::Proposal(txn.clone())));
-            cx.out.push(Effect::Send(id, Message::Commit(txn.zxid)));
-        }
-        let config = self.config.clone();
-        cx.send(id, Message::NewLeader { epoch: self.epoch, config });
+    fn reach(&self) -> Reach {
+        Reach { processed: self.committed, agreed: self.committed, applied: self.applied }
     }
 
     fn close(&mut self, cx: &mut Context<'_>, id: LinkId) {

@@ -580,12 +580,17 @@ impl Peer {
         }
     }
 
-    /// Whether a leader that waits for others has waited long enough, and hears that one who voted for it looks again.
-    fn is_deserted(&self, now_ms: i64, from: ServerId, note: &Notification) -> bool {
-        let waits_since_ms = self.leader().and_then(Leader::gathers_since_ms);
-        let is_long =
-            |since_ms| self.settings.options.epoch_wait_ms.is_some_and(|wait_ms| wait_ms <= now_ms - since_ms);
-        note.state == PeerState::Looking && waits_since_ms.is_some_and(is_long) && self.election.was_elected_by(from)
+    /// Whether a leader that is not established hears that one who voted for it has another mind, and too few are left;
+    /// or that it only looks again, after as long as the configuration says.
+    fn is_deserted(&mut self, now_ms: i64, from: ServerId, note: &Notification) -> bool {
+        let (Role::Leading(leader), election) = (&mut self.role, &self.election) else { return false };
+        if note.state != PeerState::Looking || !election.was_elected_by(from) {
+            return false;
+        }
+        let wait_ms = self.settings.options.epoch_wait_ms.unwrap_or(i64::MAX);
+        let is_long = leader.gathers_since_ms().is_some_and(|since_ms| wait_ms <= now_ms - since_ms);
+        let is_other = note.vote.leader != self.settings.server;
+        is_long || (is_other && leader.is_deserted_by(from, |server| election.was_elected_by(server)))
     }
 
     /// Notes what a configuration changes for this member. False if it changes nothing.

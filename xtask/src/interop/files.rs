@@ -6,10 +6,13 @@
 //! writer opens it     -> session resumed -> same walk -> session closed: its ephemerals go
 //! ```
 //!
+//! A log that was damaged and recovered is opened, too (`recovered.rs`).
+//!
 //! Data, ACLs and every field of every stat must be equal, so a zxid or time lost on the way shows.
 
 mod content;
 mod directory;
+mod recovered;
 
 use std::path::Path;
 use std::time::Instant;
@@ -101,6 +104,21 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             }
         }
     }
+    if matches!(args.server, Target::Start(Software::Oxkeeper)) {
+        for (writer, reader) in pairs {
+            let start = Instant::now();
+            match recovered::recover(workspace, *writer, *reader) {
+                Ok(nodes) => {
+                    let seconds = start.elapsed().as_secs_f64();
+                    println!("ok   {writer} -> log recover -> {reader}: {nodes} nodes, {seconds:.1} s");
+                }
+                Err(e) => {
+                    failures += 1;
+                    println!("fail {writer} -> log recover -> {reader}: {e:#}");
+                }
+            }
+        }
+    }
     ensure!(failures == 0, "{failures} ways to hand over a data directory failed");
     Ok(())
 }
@@ -154,14 +172,19 @@ fn resume(server: &ServerUnderTest, before: &Left) -> Result<WireClient> {
     ensure!(client.ticket().session == before.ticket.session, "the session has another id");
     content::authenticate(&mut client)?;
     let tree = walk(&mut client)?;
-    let different = differences(&before.tree, &tree);
-    if !different.is_empty() {
-        let shown = different.iter().take(DIFFERENCES_SHOWN).map(String::as_str).collect::<Vec<_>>().join("\n");
-        bail!("{} nodes differ\n{shown}", different.len());
-    }
+    compare(&before.tree, &tree)?;
     let (was, is): (Zxid, Zxid) = (before.ticket.last_zxid, client.ticket().last_zxid);
     ensure!(was == is, "the last zxid was {was:?}, is {is:?}");
     Ok(client)
+}
+
+fn compare(before: &Tree, after: &Tree) -> Result<()> {
+    let different = differences(before, after);
+    if different.is_empty() {
+        return Ok(());
+    }
+    let shown = different.iter().take(DIFFERENCES_SHOWN).map(String::as_str).collect::<Vec<_>>().join("\n");
+    bail!("{} nodes differ\n{shown}", different.len())
 }
 
 /// The server has compared its tree with the digests in the files and found no difference.

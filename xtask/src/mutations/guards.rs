@@ -540,11 +540,11 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        if false && self.own_awaited.is_some_and(|(_, since)| sync_ms < now_ms - since) {\n",
     },
     Guard {
-        file: "crates/ox-zab/src/leader.rs",
+        file: "crates/ox-zab/src/giving.rs",
         guard: "what is not applied is sent behind the state",
         breaks: "a learner misses transactions",
-        with: "                self.applied\n            }\n",
-        without: "                self.order.last_proposed()\n            }\n",
+        with: "                applied\n            }\n",
+        without: "                cx.history.last()\n            }\n",
     },
     Guard {
         file: "crates/ox-zab/src/broadcast.rs",

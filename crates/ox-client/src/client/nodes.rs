@@ -1,9 +1,10 @@
 //! Operations on nodes.
 
 use super::call::{Kind, decode};
-use super::{Call, Client, paths};
+use super::{Call, Client};
 use crate::error::Error;
 use crate::limits::DELETES_AT_ONCE;
+use crate::path;
 use crate::types::{CreateOptions, Created, Data, Node, Version};
 use ox_proto::acl::{Acl, put_acls};
 use ox_proto::jute::{Jute, put_buffer, put_text};
@@ -341,7 +342,7 @@ impl Client {
                 Err(error) if error.code() == Some(ErrorCode::NoNode) => error,
                 done => return done,
             };
-            match paths::parent(path) {
+            match path::parent(path) {
                 Some(parent) if parent != "/" => self.ensure_path(parent).await?,
                 _ => return Err(error),
             }
@@ -422,7 +423,7 @@ impl Client {
             for names in names.chunks(DELETES_AT_ONCE) {
                 let mut deletes = JoinSet::new(); // they end with this future
                 for name in names {
-                    let (client, path) = (self.clone(), paths::child(&node, name));
+                    let (client, path) = (self.clone(), path::child(&node, name));
                     deletes.spawn(async move { client.delete_if_there(&path).await.map(|is_gone| (is_gone, path)) });
                 }
                 while let Some(Ok(deleted)) = deletes.join_next().await {

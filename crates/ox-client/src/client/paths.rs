@@ -43,20 +43,6 @@ impl Client {
     }
 }
 
-/// The path above; the root has none.
-pub(crate) fn parent(path: &str) -> Option<&str> {
-    match path.rsplit_once('/') {
-        Some(("", "")) | None => None,
-        Some(("", _)) => Some("/"),
-        Some((above, _)) => Some(above),
-    }
-}
-
-/// The path of a child.
-pub(crate) fn child(path: &str, name: &str) -> String {
-    if path == "/" { format!("/{name}") } else { format!("{path}/{name}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,11 +53,5 @@ mod tests {
         assert_eq!(chroot("/").unwrap(), "");
         assert_eq!(chroot("/a/b/").unwrap(), "/a/b");
         assert!(chroot("a").is_err() && chroot("/a//b").is_err());
-    }
-
-    #[test]
-    fn neighbours() {
-        assert_eq!([parent("/a/b"), parent("/a"), parent("/")], [Some("/a"), Some("/"), None]);
-        assert_eq!([child("/", "a"), child("/a", "b")], ["/a", "/a/b"]);
     }
 }

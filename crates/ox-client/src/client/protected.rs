@@ -1,7 +1,8 @@
 //! Creating a node for certain, although answers may be lost.
 
-use super::{Call, Client, Kind, paths};
+use super::{Call, Client, Kind};
 use crate::error::{Error, ErrorKind, Outcome};
+use crate::path::child;
 use crate::retry::RetryPolicy;
 use crate::types::{CreateOptions, Created, Data, Version};
 use ox_proto::jute::Jute;
@@ -59,7 +60,7 @@ impl Client {
         };
         let parent = if parent.is_empty() { "/" } else { parent };
         let mark = mark();
-        let path = paths::child(parent, &format!("{mark}{name}"));
+        let path = child(parent, &format!("{mark}{name}"));
         let runtime = Handle::try_current().ok();
         let mut ghost = Ghost { client: self, parent, mark: &mark, may_be: false, runtime };
         loop {
@@ -126,7 +127,7 @@ impl Client {
             names => names?,
         };
         let Some(name) = names.into_iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
-        let path = paths::child(parent, &name);
+        let path = child(parent, &name);
         Ok(self.exists(&path).await?.map(|stat| Created { path, stat }))
     }
 }

@@ -3,6 +3,7 @@
 //! Several local watchers share one watch of the server. Paths are those of the server, chroot included.
 
 use crate::limits::REARM_BYTES_MAX;
+use crate::path::parent;
 use ox_proto::event::EventType;
 use ox_proto::request::SetWatches;
 use ox_proto::{OpCode, Zxid};
@@ -213,15 +214,6 @@ impl<'a> Chunk<'a> {
         let mut body = Vec::new();
         request.put(lists, &mut body);
         bodies.push((op, body));
-    }
-}
-
-/// The path above, `None` above the root.
-fn parent(path: &str) -> Option<&str> {
-    match path.rsplit_once('/') {
-        Some(("", "")) | None => None,
-        Some(("", _)) => Some("/"),
-        Some((above, _)) => Some(above),
     }
 }
 

@@ -41,7 +41,7 @@ fn is_local(history: &History, connection: &Connection) -> bool {
 
 /// Whether the answer was given without a record in the log.
 pub(crate) fn is_unlogged(op: &Op, reply: Reply<'_>) -> bool {
-    let turned_away = reply.err == ErrorCode::ThrottledOp.code();
+    let turned_away = [ErrorCode::ThrottledOp, ErrorCode::NotReadOnly].map(ErrorCode::code).contains(&reply.err);
     let undecodable = matches!(op, Op::Broken(op) if *op != OpCode::Multi);
     !op.is_write() || turned_away || undecodable
 }
@@ -127,7 +127,7 @@ impl Matching {
             }
         }
         for (number, connection) in history.connections.iter().enumerate() {
-            let Some(session) = self.sessions[number] else { continue };
+            let Some(session) = self.sessions[number].filter(|_| !connection.is_read_only) else { continue };
             for (at, sent) in connection.requests.iter().enumerate() {
                 if !sent.op.is_write() || streams[number].answers[at].is_some() {
                     continue;

@@ -4,7 +4,6 @@
 use super::matching::{Matching, is_servers_own};
 use super::streams::reply;
 use crate::history::{Connection, Granted, History, LoggedTxn, Time};
-use crate::op::Op;
 use crate::violation::{Checked, Place, Reason, Violation};
 use ox_proto::{SessionId, Zxid};
 use std::collections::BTreeMap;
@@ -41,34 +40,22 @@ pub(crate) fn check(history: &History, matching: &Matching) -> Checked {
     Ok(())
 }
 
-/// A session that only its server knows is given by no other (P45).
+/// A session that only its server knows is given by no other (P45), nor one whose beginning is only proposed (P44).
 fn check_local(history: &History, matching: &Matching) -> Checked {
     let mut homes: BTreeMap<SessionId, u32> = BTreeMap::new();
     for (number, connection) in history.connections.iter().enumerate() {
         let Some(session) = connection.session() else { continue };
         let home = *homes.entry(session).or_insert(connection.server);
-        let is_global = matching.openings.contains_key(&session) || may_be_global(history, session, connection.opened);
+        let is_global = matching.openings.get(&session).is_some_and(|place| {
+            let proposed = history.log[*place].at;
+            proposed.is_none_or(|proposed| grant(connection).is_some_and(|given| proposed <= given))
+        });
         if home != connection.server && !is_global {
             let detail = format!("session {session} of server {home} was given by server {}", connection.server);
             return Err(Violation::new(Reason::LocalSessionElsewhere, Place::Connection(number), detail));
         }
     }
     Ok(())
-}
-
-/// Whether a session has asked for an ephemeral node by then. A leader that has proposed to make it global gives it to
-/// others before that is agreed on.
-fn may_be_global(history: &History, session: SessionId, until: Time) -> bool {
-    let own = history.connections.iter().filter(|connection| connection.session() == Some(session));
-    let sent = own.flat_map(|connection| &connection.requests).filter(|sent| sent.at <= until);
-    sent.map(|sent| &sent.op).any(|op| match op {
-        Op::Multi(elements) => elements.iter().any(is_ephemeral),
-        op => is_ephemeral(op),
-    })
-}
-
-fn is_ephemeral(op: &Op) -> bool {
-    matches!(op, Op::Create(create) if matches!(create.flags, 1 | 3))
 }
 
 fn check_handshakes(history: &History) -> Checked {
@@ -297,7 +284,9 @@ fn check_late(history: &History, session: &Session<'_>) -> Checked {
     // As long as something of it was on its way, it was not silent.
     let wrote = history.log.iter().filter(|entry| entry.session == session.id && !is_servers_own(entry));
     last = wrote.filter_map(|entry| entry.applied).fold(last, Time::max);
-    let anew = history.starts.iter().chain(&history.pauses).copied();
+    // Nor as long as the disk of its server kept it from beginning.
+    let hangs = history.hangs.iter().filter(|(server, _)| *server == session.id.server()).map(|(_, until)| until);
+    let anew = history.starts.iter().chain(&history.pauses).chain(hangs).copied();
     last = anew.filter(|from| *from <= ended).fold(last, Time::max);
     timeout_ms = unknown_timeouts(history, session, ended).fold(timeout_ms, i32::max);
     let patience = i64::from(timeout_ms) + 2 * history.settings.tick_ms + history.settings.delay_max_ms;

@@ -64,6 +64,7 @@ impl Story {
             is_proven: true,
             last_zxid_seen: Zxid::ZERO,
             granted: Some(granted),
+            is_read_only: false,
             requests: Vec::new(),
             received: Vec::new(),
             closed: None,

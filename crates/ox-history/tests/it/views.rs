@@ -1,4 +1,4 @@
-//! Reads that show what they must not (P25, P26, P27, P29, P30, P35, P41).
+//! Reads that show what they must not (P22, P25, P26, P27, P28, P29, P30, P35, P41).
 
 use crate::story::{Story, create, delete, ephemeral, get, set};
 use ox_history::{Answer, Body, Op, Reason, Received};
@@ -242,4 +242,24 @@ fn p25_a_deleted_node_is_back() {
     let read = story.send(a, get("/a"));
     story.reply(a, read, story.zxid(), alive);
     story.is_bad(Reason::StaleOwnWrite);
+}
+
+/// A server without a leader shows what it has, and refuses the rest.
+#[test]
+fn k027_a_server_without_a_leader() {
+    let read_only = |err: ErrorCode, is_said: bool| {
+        let mut story = Story::new();
+        let a = story.connect();
+        story.write(a, create("/a"));
+        story.hang_up(a);
+        let b = story.reconnect(story.session(a));
+        story.history.connections[b].is_read_only = is_said;
+        story.read(b, get("/a"));
+        let write = story.send(b, set("/a", "2", 0));
+        story.reply(b, write, story.zxid(), Answer::error(err.code()));
+        story
+    };
+    read_only(ErrorCode::NotReadOnly, true).is_good();
+    read_only(ErrorCode::NotReadOnly, false).is_bad(Reason::ReadOnlyUnsaid);
+    read_only(ErrorCode::BadVersion, true).is_bad(Reason::ReadOnlyTook);
 }

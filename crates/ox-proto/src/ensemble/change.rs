@@ -153,6 +153,29 @@ mod tests {
         );
     }
 
+    /// A line describes a member completely, so one that names no role asks for a participant, as everywhere. Nothing
+    /// else makes one: not another address, not a change that is about others.
+    #[test]
+    fn k106_an_address_is_changed_without_the_role() {
+        let voters = |ensemble: &Ensemble| ensemble.voters().collect::<Vec<_>>();
+        let changes = [
+            Change { joining: Some("server.3=d:1:2:observer;5"), ..Change::default() },
+            Change { joining: Some("server.3=c:3:4:observer;6"), ..Change::default() },
+            Change { joining: Some("server.3=c:1:2:observer;other:5"), ..Change::default() },
+            Change { joining: Some("server.1=d:1:2;5,server.2=e:1:2;6"), ..Change::default() },
+            Change { joining: Some("server.4=d:1:2:observer;5"), leaving: Some("77"), members: None },
+        ];
+        for change in changes {
+            let changed = ensemble().changed(&change, 9, RULES).unwrap();
+            assert_eq!(voters(&changed), voters(&ensemble()), "{change:?}");
+            assert_eq!(changed.members()[&ServerId(3)].role, Role::Observer, "{change:?}");
+            let read = Ensemble::parse(&changed.to_string(), Addresses::One).unwrap();
+            assert_eq!(voters(&read), voters(&changed), "whoever hears of it reads the same");
+        }
+        let promoted = Change { joining: Some("server.3=c:1:2;5"), ..Change::default() };
+        assert_eq!(voters(&ensemble().changed(&promoted, 9, RULES).unwrap()).len(), 3, "it was asked for");
+    }
+
     #[test]
     fn what_is_refused_with_which_code() {
         let joining = |spec| Change { joining: Some(spec), ..Change::default() };

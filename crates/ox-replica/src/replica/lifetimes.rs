@@ -11,6 +11,15 @@ use ox_tree::outbox::{Note, Outboxes};
 use ox_tree::{ConnId, State, ops};
 use std::sync::Arc;
 
+/// What a client is told about its session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Granted {
+    pub(super) session: SessionId,
+    pub(super) timeout_ms: i32,
+    /// What it said about read-only servers.
+    pub(super) read_only: Option<bool>,
+}
+
 impl Replica {
     pub(super) fn propose_create_session(
         &mut self,
@@ -42,33 +51,20 @@ impl Replica {
 
     /// Gives a session to another connection, behind everything that was asked for here before: what the old one has
     /// sent is there when the client looks, or never will be.
-    pub(super) fn resume(
-        &mut self,
-        conn: ConnId,
-        session: SessionId,
-        timeout_ms: i32,
-        read_only: Option<bool>,
-        out: &mut Outboxes,
-    ) {
+    pub(super) fn resume(&mut self, conn: ConnId, granted: Granted, out: &mut Outboxes) {
         let Some(asker) = self.conns.get(conn) else { return };
         match self.own.last_mut() {
             Some(last) => {
-                let (ids, what) = (Arc::clone(&asker.ids), What::Resumed { session, timeout_ms, read_only });
+                let (ids, what) = (Arc::clone(&asker.ids), What::Resumed(granted));
                 last.waiting.push(Waiting { conn, ids, what });
             }
-            None => self.attach(conn, session, timeout_ms, read_only, out),
+            None => self.attach(conn, granted, out),
         }
     }
 
     /// Tells a client its session.
-    pub(super) fn attach(
-        &mut self,
-        conn: ConnId,
-        session: SessionId,
-        timeout_ms: i32,
-        read_only: Option<bool>,
-        out: &mut Outboxes,
-    ) {
+    pub(super) fn attach(&mut self, conn: ConnId, granted: Granted, out: &mut Outboxes) {
+        let Granted { session, timeout_ms, read_only } = granted;
         let read_only = self.told_read_only(read_only);
         if let Some(state) = self.conns.get_mut(conn).filter(|conn| conn.active) {
             state.session = session;

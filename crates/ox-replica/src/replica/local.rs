@@ -4,6 +4,7 @@
 //! the session's transaction is ordered right before the write that needs it (P45).
 
 use super::conns::{ConnState, waited_ms};
+use super::lifetimes::Granted;
 use super::member::{NO_IDS, Todo};
 use super::own::{Origin, Own, What};
 use super::proposals::Maker;
@@ -98,7 +99,7 @@ impl Replica {
         let id = self.new_session_id(state);
         self.local.sessions.add(id, timeout_ms, now.mono_ms, touch.clone(), Some(conn));
         self.addresses.count(id, address);
-        self.attach(conn, id, timeout_ms, read_only, out);
+        self.attach(conn, Granted { session: id, timeout_ms, read_only }, out);
     }
 
     /// Gives a client its session back, if it is one of these.
@@ -113,7 +114,7 @@ impl Replica {
         let is_here = self.local.sessions.attach(session, timeout_ms, now.mono_ms, touch.clone(), conn);
         if is_here {
             self.addresses.count(session, address);
-            self.resume(conn, session, timeout_ms, read_only, out);
+            self.resume(conn, Granted { session, timeout_ms, read_only }, out);
         }
         is_here
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "what ox-zab hands on is a few of two dozen messages")]
 
+use super::lifetimes::Granted;
 use super::own::{Own, What};
 use super::proposals::{Maker, Proposal};
 use super::relay::Relayed;
@@ -54,6 +55,8 @@ pub(super) enum Todo {
     Revalidated(SessionId, bool),
     /// A client's session is gone, and this server leads.
     Refuse(ConnId, Option<bool>),
+    /// A client's session is agreed on, and this server leads.
+    Resume(ConnId, Granted),
     /// The role is over: all clients are sent away.
     HangUp,
     /// One of them is.
@@ -217,7 +220,7 @@ impl Replica {
                     // As among connections of one server: who names a session takes it.
                     old.filter(|_| valid).into_iter().for_each(|old| self.give_up(old, out));
                     // Compat: Apache's followers expect the answers to their observers' questions in order.
-                    let waits = !valid || self.syncs.has_lives_at(link);
+                    let waits = !valid || !state.has_session(session) || self.syncs.has_lives_at(link);
                     if self.role == Role::Leader && waits {
                         self.prove(Asker::LivesAt(link, session, valid));
                     } else {
@@ -225,6 +228,7 @@ impl Replica {
                     }
                 }
                 Todo::Refuse(conn, read_only) => self.refuse(conn, read_only, out),
+                Todo::Resume(conn, granted) => self.resume(conn, granted, out),
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
                 Todo::GiveUp(conn) => self.give_up(conn, out),
                 Todo::HangUp => {
@@ -272,6 +276,7 @@ impl Replica {
                 Some(Asker::Link(link)) => self.send(link, Message::Sync),
                 Some(Asker::LivesAt(link, session, valid)) => self.send(link, Message::Revalidated(session, valid)),
                 Some(Asker::Gone(conn, read_only)) => self.todo.push_back(Todo::Refuse(conn, read_only)),
+                Some(Asker::Lives(conn, granted)) => self.todo.push_back(Todo::Resume(conn, granted)),
                 Some(Asker::Conn(..)) | None => (),
             },
             Effect::Disk(job) => {
@@ -424,14 +429,15 @@ impl Replica {
             self.relayed.homes.remove(&session);
             self.sessions.add(session, timeout_ms, now.mono_ms, touch, Some(conn));
             self.addresses.count(session, address);
-            self.resume(conn, session, timeout_ms, read_only, out);
+            self.resume(conn, Granted { session, timeout_ms, read_only }, out);
         } else {
             self.refuse(conn, read_only, out);
         }
     }
 
     /// Answers when it is proven that this server still leads, and all that it has proposed is committed: nobody is told
-    /// that a session is gone because its end was proposed, or because somebody else has led meanwhile.
+    /// that a session is gone because its end was proposed, or because somebody else has led meanwhile; nor that it lives
+    /// because its beginning was proposed (P44).
     pub(super) fn prove(&mut self, asker: Asker) {
         let id = self.syncs.push(asker);
         if let Zab::Member(peer) = &mut self.zab {

@@ -1,5 +1,6 @@
 //! Writes that clients of this server asked for, in the order they are applied, and what waits behind them.
 
+use super::lifetimes::Granted;
 use crate::sessions::Touch;
 use crate::submission::{Load, Submission};
 use ox_proto::{ErrorCode, SessionId};
@@ -45,7 +46,7 @@ pub(super) enum What {
     /// The end of a local session.
     Closed(i32),
     /// A handshake with a session that was here before.
-    Resumed { session: SessionId, timeout_ms: i32, read_only: Option<bool> },
+    Resumed(Granted),
 }
 
 /// One of them.

@@ -3,6 +3,7 @@
 //! Everything behind a sync waits until it is answered, writes too: so its answer comes first whatever the leader
 //! does in between.
 
+use super::lifetimes::Granted;
 use crate::submission::Submission;
 use ox_proto::{SessionId, Zxid};
 use ox_tree::ConnId;
@@ -22,6 +23,8 @@ pub(super) enum Asker {
     Link(LinkId),
     /// A client of this server whose session is gone, if this server still leads.
     Gone(ConnId, Option<bool>),
+    /// A client of this server whose session lives, if what was proposed is agreed on.
+    Lives(ConnId, Granted),
     /// A learner, for a session that its client has come with: whether that lives.
     LivesAt(LinkId, SessionId, bool),
 }
@@ -78,7 +81,7 @@ impl Syncs {
                 self.confirmed.push_back((after, conn, place));
                 None
             }
-            other @ (Asker::Link(_) | Asker::Gone(..) | Asker::LivesAt(..)) => Some(other),
+            other @ (Asker::Link(_) | Asker::Gone(..) | Asker::Lives(..) | Asker::LivesAt(..)) => Some(other),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use crate::leading::{Leading, SYNC_MS};
 use crate::world::World;
+use ox_proto::quorum::identities::RawIds;
 use ox_proto::{OpCode, SessionId};
-use ox_zab::Message;
+use ox_zab::{Message, Request};
 
 /// The end of a session is the ensemble's to decide. Who is followed by nobody neither ends sessions nor tells anybody
 /// that one has ended.
@@ -145,4 +146,23 @@ fn k123_a_session_ends_a_timeout_after_the_last_change_of_leaders() {
     assert!(next.world.state.has_session(session), "its time began anew");
     next.pass(2_000);
     assert!(!next.world.state.has_session(session));
+}
+
+/// P44: a session that a learner's client makes global lives when that is agreed on, not when it is proposed.
+#[test]
+fn a_session_that_is_only_proposed_is_given_to_nobody() {
+    let mut leading = Leading::new();
+    let session = SessionId::first(2, 77);
+    leading.is_followed = false;
+    let (body, ids) = (10_000_i32.to_be_bytes().to_vec().into(), RawIds::NULL.bytes().into());
+    leading.hears(Message::Request(Request { session, cxid: 0, op: OpCode::CreateSession.code(), body, ids }));
+    leading.hears(Message::Revalidate(session, 10_000));
+    let side = leading.world.connect(session, 10_000);
+    leading.settle();
+    let is_told = |leading: &Leading| leading.told.contains(&Message::Revalidated(session, true));
+    assert!(!is_told(&leading) && leading.world.sides[side].output.is_empty(), "nothing is certain");
+    leading.is_followed = true;
+    leading.settle();
+    assert!(is_told(&leading) && leading.world.state.has_session(session));
+    assert_eq!(leading.world.hello(side).session, session);
 }

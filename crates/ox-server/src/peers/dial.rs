@@ -2,13 +2,13 @@
 //! addresses, all are tried at once: one that swallows everything must not use up the patience for the others.
 
 use super::command::Orders;
+use super::names::Names;
 use mio::net::TcpStream;
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::Address;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -29,6 +29,7 @@ pub(super) struct Dialed {
 /// At most one attempt per target is under way.
 pub(super) struct Dialer {
     orders: Arc<Orders>,
+    names: Names,
     election_timeout: Duration,
     leader_timeout: Duration,
     under_way: BTreeSet<Target>,
@@ -36,10 +37,10 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    pub(super) fn new(orders: Arc<Orders>, member: &MemberConfig) -> Self {
+    pub(super) fn new(orders: Arc<Orders>, names: Names, member: &MemberConfig) -> Self {
         let election_timeout = Duration::from_millis(member.cnx_timeout_ms.unsigned_abs());
         let leader_timeout = Duration::from_millis(member.connect_ms.max(1).unsigned_abs());
-        Self { orders, election_timeout, leader_timeout, under_way: BTreeSet::new(), done: Arc::default() }
+        Self { orders, names, election_timeout, leader_timeout, under_way: BTreeSet::new(), done: Arc::default() }
     }
 
     pub(super) fn is_dialing(&self, target: Target) -> bool {
@@ -55,10 +56,10 @@ impl Dialer {
             Target::Election(_) => self.election_timeout,
             Target::Leader(_) => self.leader_timeout,
         };
-        let (done, orders) = (Arc::clone(&self.done), Arc::clone(&self.orders));
+        let (done, orders, names) = (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone());
         let work = move || {
             std::thread::sleep(pause);
-            let stream = connect(&addresses, timeout);
+            let stream = connect(addresses, timeout, &names);
             done.lock().push(Dialed { target, stream });
             orders.wake();
         };
@@ -78,12 +79,12 @@ impl Dialer {
     }
 }
 
-fn connect(addresses: &[Address], timeout: Duration) -> Option<TcpStream> {
+fn connect(addresses: Vec<Address>, timeout: Duration, names: &Names) -> Option<TcpStream> {
     let (answers, first) = channel();
-    for address in addresses.iter().cloned() {
-        let answers = answers.clone();
+    for address in addresses {
+        let (answers, names) = (answers.clone(), names.clone());
         spawn(move || {
-            let Ok(resolved) = (address.host.as_str(), address.port).to_socket_addrs() else { return };
+            let Ok(resolved) = names.look_up(&address) else { return };
             for address in resolved {
                 let answers = answers.clone();
                 spawn(move || {
@@ -131,11 +132,40 @@ mod tests {
         let mut addresses: Vec<Address> = ports.map(|port| Address::new("127.0.0.1", port)).into();
         addresses.insert(1, Address::new("no-such-host.invalid", 1));
         let (patience, began) = (Duration::from_secs(600), Instant::now());
-        let stream = connect(&addresses, patience).unwrap();
+        let stream = connect(addresses.clone(), patience, &Names::of_system()).unwrap();
         assert!(began.elapsed() < patience / 2);
         let (accepted, _) = open.accept().unwrap();
         assert_eq!(accepted.peer_addr().unwrap(), stream.local_addr().unwrap());
         accepted.shutdown(Shutdown::Both).unwrap();
-        assert!(connect(&addresses[1..3], patience).is_none(), "nobody is there");
+        assert!(connect(addresses[1..3].to_vec(), patience, &Names::of_system()).is_none(), "nobody is there");
+    }
+
+    #[test]
+    fn a_name_that_takes_long_delays_nobody_else() {
+        let patience = Duration::from_secs(60);
+        let open = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = open.local_addr().unwrap();
+        let poll = mio::Poll::new().unwrap();
+        let orders = Arc::new(Orders::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap()));
+        let (names, tell) = Names::slow(at);
+        let (under_way, done) = (BTreeSet::new(), Arc::default());
+        let mut dialer =
+            Dialer { orders, names, election_timeout: patience, leader_timeout: patience, under_way, done };
+        let until = Instant::now() + patience;
+        let next = |dialer: &mut Dialer| loop {
+            if let Some(dialed) = dialer.take().pop() {
+                return (dialed.target, dialed.stream.is_some());
+            }
+            assert!(Instant::now() < until);
+            std::thread::yield_now();
+        };
+        let (slow, fast) = (Target::Leader(ServerId(1)), Target::Election(ServerId(2)));
+        for (target, host) in [(slow, "slow"), (fast, "fast"), (slow, "slow")] {
+            dialer.dial(target, vec![Address::new(host, at.port())], Duration::ZERO);
+        }
+        assert_eq!(next(&mut dialer), (fast, true));
+        assert!(dialer.is_dialing(slow) && !dialer.is_dialing(fast));
+        tell.send(()).unwrap();
+        assert_eq!(next(&mut dialer), (slow, true), "once, though asked for twice");
     }
 }

@@ -4,6 +4,7 @@
 //! again, while the others are of use.
 
 use super::command::Orders;
+use super::names::Names;
 use crate::limits::ACCEPTED_AT_ONCE_MAX;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,7 @@ struct Door {
 /// All ports.
 pub(super) struct Doors {
     orders: Arc<Orders>,
+    names: Names,
     doors: BTreeMap<Port, Door>,
     /// At most one attempt for an address.
     under_way: Vec<(Port, Address)>,
@@ -61,9 +63,9 @@ pub(super) struct Doors {
 }
 
 impl Doors {
-    pub(super) fn new(orders: Arc<Orders>) -> Self {
+    pub(super) fn new(orders: Arc<Orders>, names: Names) -> Self {
         let (doors, under_way, knocked) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Self { orders, doors, under_way, done: Arc::default(), knocked, has_more: false }
+        Self { orders, names, doors, under_way, done: Arc::default(), knocked, has_more: false }
     }
 
     /// Opens a port and waits for that, before the server runs: somebody may be about to leave it.
@@ -72,7 +74,7 @@ impl Doors {
         loop {
             let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
             for address in &wanted {
-                match bind(address) {
+                match bind(address, &self.names) {
                     Ok(listener) => {
                         self.done.lock().push(Bound { port, address: address.clone(), listener: Ok(listener) })
                     }
@@ -119,10 +121,10 @@ impl Doors {
                 continue;
             }
             self.under_way.push((port, address.clone()));
-            let (done, orders) = (Arc::clone(&self.done), Arc::clone(&self.orders));
+            let (done, orders, names) = (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone());
             let tried = address.clone();
             let work = move || {
-                let listener = bind(&tried);
+                let listener = bind(&tried, &names);
                 done.lock().push(Bound { port, address: tried, listener });
                 orders.wake();
             };
@@ -228,9 +230,9 @@ impl Doors {
 }
 
 /// Binds an address: the first that can be, where a name stands for several.
-fn bind(address: &Address) -> io::Result<std::net::TcpListener> {
+fn bind(address: &Address, names: &Names) -> io::Result<std::net::TcpListener> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in (address.host.as_str(), address.port).to_socket_addrs()? {
+    for address in names.look_up(address)? {
         // Compat: Java's wildcard takes both kinds of addresses, where the system knows both.
         let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
         let first = address.ip().is_unspecified().then(|| listen(everywhere).ok()).flatten();

@@ -485,4 +485,43 @@ mod tests {
             "as Java writes it"
         );
     }
+
+    /// Whoever comes, and whoever is called.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_not_answered_for_long_ends_a_connection() {
+        let patience = Duration::from_millis(4_321);
+        let mut elections = Elections {
+            me: ServerId(3),
+            mine: vec![Address::new("127.0.0.1", 1)],
+            config: String::new(),
+            version: 0,
+            is_dynamic: false,
+            configured: BTreeMap::new(),
+            voters: BTreeSet::new(),
+            handshake: patience,
+            keep_alive: true,
+            patience,
+            others: BTreeMap::new(),
+            conns: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            heard: BTreeMap::new(),
+        };
+        let poll = mio::Poll::new().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let called = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (came, _) = listener.accept().unwrap();
+        let sockets = [&called, &came].map(|stream| stream.try_clone().unwrap());
+        let [called, came] = [called, came].map(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            TcpStream::from_std(stream)
+        });
+        elections.on_accept(came, Token(1), poll.registry());
+        elections.on_dialed(ServerId(1), Some(called), Token(2), poll.registry(), &mut Vec::new());
+        for socket in &sockets {
+            let socket = SockRef::from(socket);
+            assert_eq!(socket.tcp_user_timeout().unwrap(), Some(patience));
+            assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());
+        }
+    }
 }

@@ -3,20 +3,22 @@
 //! Each link moves one piece per turn, and all together not many: a state takes long, at both ends, and whoever is
 //! given one delays nobody else.
 
-use super::command::Event;
+use super::command::{Event, Orders};
 use super::socket::Socket;
+use super::stored::{Piece, Pieces};
 use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_PIECE_BYTES, LINK_UNSENT_BYTES_MAX};
 use crate::limits::{LINK_TURN_BYTES_MAX, LINKS_MAX};
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_proto::Zxid;
-use ox_proto::quorum::packet::{PacketKind, PacketReader, put_bare, put_with_data};
-use ox_store::StoredHistory;
+use ox_proto::quorum::packet::PacketReader;
+use ox_store::Logged;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{Frozen, Options, State};
 use ox_zab::{LinkId, Message, Moved, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often the replica is told that bytes move.
@@ -26,7 +28,7 @@ const PROGRESS: Duration = Duration::from_millis(200);
 enum Out {
     Bytes(Vec<u8>),
     State(Box<SnapshotSender>),
-    Stored(Box<StoredHistory>),
+    Stored(Pieces),
 }
 
 /// Bytes that are received at once.
@@ -133,6 +135,7 @@ impl Link {
 
 /// All of them.
 pub(super) struct Links {
+    orders: Arc<Orders>,
     packet_bytes_max: usize,
     leader_nodelay: bool,
     learner_nodelay: bool,
@@ -142,6 +145,8 @@ pub(super) struct Links {
     /// Links that may have something to read or to send, each once, in the order of their turns.
     waiting: VecDeque<Token>,
     is_waiting: BTreeSet<Token>,
+    /// Links that the disk has nothing for yet; it wakes the thread.
+    reading: BTreeSet<Token>,
     /// States that have come completely, and have not been taken.
     states: Vec<Arrived>,
     /// Where bytes come in.
@@ -149,8 +154,14 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn new(packet_bytes_max: usize, leader_nodelay: bool, learner_nodelay: bool) -> Self {
+    pub(super) fn new(
+        orders: Arc<Orders>,
+        packet_bytes_max: usize,
+        leader_nodelay: bool,
+        learner_nodelay: bool,
+    ) -> Self {
         Self {
+            orders,
             packet_bytes_max,
             leader_nodelay,
             learner_nodelay,
@@ -159,6 +170,7 @@ impl Links {
             next: 0,
             waiting: VecDeque::new(),
             is_waiting: BTreeSet::new(),
+            reading: BTreeSet::new(),
             states: Vec::new(),
             desk: vec![0; DESK_BYTES].into(),
         }
@@ -195,8 +207,18 @@ impl Links {
     }
 
     /// Sends what the log holds.
-    pub(super) fn send_stored(&mut self, id: LinkId, history: Box<StoredHistory>, events: &mut Vec<Event>) {
-        self.push(id, Out::Stored(history), events);
+    pub(super) fn send_stored<H>(&mut self, id: LinkId, history: H, events: &mut Vec<Event>)
+    where
+        H: Iterator<Item = Result<Logged, ox_store::Error>> + Send + 'static,
+    {
+        let Some(token) = self.tokens.get(&id).copied() else { return };
+        match Pieces::read(history, Arc::clone(&self.orders)) {
+            Ok(pieces) => self.push(id, Out::Stored(pieces), events),
+            Err(error) => {
+                tracing::error!(%error, "cannot start a thread to read the log with");
+                self.fail(token, events);
+            }
+        }
     }
 
     fn push(&mut self, id: LinkId, out: Out, events: &mut Vec<Event>) {
@@ -234,6 +256,9 @@ impl Links {
 
     /// Moves a piece of each link that is ready, as far as the turn goes; the others are the first in the next one.
     pub(super) fn turn(&mut self, events: &mut Vec<Event>) {
+        for token in std::mem::take(&mut self.reading) {
+            self.wants_turn(token);
+        }
         let mut left = LINK_TURN_BYTES_MAX;
         for _ in 0..self.waiting.len() {
             let Some(token) = self.waiting.pop_front_if(|_| 0 < left) else { return };
@@ -307,24 +332,27 @@ impl Links {
                 }
             }
             if socket.unsent_bytes() == 0 {
-                let chunk = match link.out.front_mut() {
+                let piece = match link.out.front_mut() {
                     None | Some(Out::Bytes(_)) => {
                         link.given_bytes = 0;
                         return (went, true);
                     }
-                    Some(Out::State(sender)) => Ok(sender.next().unwrap_or_default()),
-                    Some(Out::Stored(history)) => stored_chunk(history),
+                    Some(Out::State(sender)) => sender.next().unwrap_or_default().into(),
+                    Some(Out::Stored(pieces)) => pieces.next(),
                 };
-                match chunk {
-                    Ok(chunk) if chunk.is_empty() => drop(link.out.pop_front()),
-                    Ok(chunk) => {
-                        link.out_bytes += chunk.len();
-                        link.given_bytes += chunk.len();
+                match piece {
+                    Piece::End => drop(link.out.pop_front()),
+                    Piece::Bytes(bytes) => {
+                        link.out_bytes += bytes.len();
+                        link.given_bytes += bytes.len();
                         had_to_wait = true;
-                        socket.push(chunk);
+                        socket.push(bytes);
                     }
-                    Err(error) => {
-                        tracing::error!(%error, "the stored log cannot be read for a learner");
+                    Piece::NotYet => {
+                        self.reading.insert(token);
+                        return (went, true);
+                    }
+                    Piece::Broken => {
                         self.fail(token, events);
                         return (went, true);
                     }
@@ -367,18 +395,6 @@ impl Links {
 /// more than a learner may have waiting otherwise; but not by more than it has taken meanwhile.
 fn is_hopeless(unsent_bytes: usize, given_bytes: usize) -> bool {
     LINK_UNSENT_BYTES_MAX + given_bytes < unsent_bytes
-}
-
-/// The next transactions of a stored history, as proposals with their commits; nothing at its end.
-fn stored_chunk(history: &mut StoredHistory) -> Result<Vec<u8>, ox_store::Error> {
-    let mut chunk = Vec::new();
-    while chunk.len() < LINK_PIECE_BYTES
-        && let Some(logged) = history.next().transpose()?
-    {
-        put_with_data(&mut chunk, PacketKind::Proposal, logged.zxid, &logged.record);
-        put_bare(&mut chunk, PacketKind::Commit, logged.zxid);
-    }
-    Ok(chunk)
 }
 
 /// Takes everything complete out of the input.

@@ -2,6 +2,7 @@
 
 use super::ReplicaLoop;
 use super::journal::Journal;
+use super::lookups::Lookups;
 use crate::inbox::Input;
 use crate::limits::LINK_UNSAID_BYTES;
 use crate::log_writer::{Job, Report};
@@ -14,7 +15,7 @@ use ox_proto::{ServerId, Zxid};
 use ox_replica::Now;
 use ox_store::StoredHistory;
 use ox_zab::{DiskJob, Effect, LinkId, Message, PeerState, Reason};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Packets of a link that are not taken yet, with the bytes that each batch holds.
@@ -28,10 +29,7 @@ struct Waiting {
 pub(super) struct PeerLines {
     orders: Arc<Orders>,
     waiting: BTreeMap<LinkId, Waiting>,
-    /// Links for which the stored log was, or is being, looked into.
-    looked_up: BTreeSet<LinkId>,
-    /// Stored histories for learners.
-    found: BTreeMap<LinkId, Box<StoredHistory>>,
+    lookups: Lookups<Box<StoredHistory>>,
     /// Bytes of packets that were dealt with, for the peers thread to know.
     consumed: BTreeMap<LinkId, usize>,
     journal: Journal,
@@ -39,8 +37,8 @@ pub(super) struct PeerLines {
 
 impl PeerLines {
     pub(super) fn new(orders: Arc<Orders>, shared: Arc<Shared>) -> Self {
-        let (waiting, found, consumed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { orders, waiting, looked_up: BTreeSet::new(), found, consumed, journal: Journal::new(shared) }
+        let (waiting, consumed) = (BTreeMap::new(), BTreeMap::new());
+        Self { orders, waiting, lookups: Lookups::default(), consumed, journal: Journal::new(shared) }
     }
 }
 
@@ -81,12 +79,9 @@ impl ReplicaLoop {
                 self.replica.on_link_gone(now, link);
             }
             Event::Progress(link, moved) => self.replica.on_progress(now, link, moved),
-            Event::LookedUp(link, below, found) => {
+            Event::LookedUp(link, below, mut found) => {
                 let below = found.is_some().then_some(below);
-                // Nobody takes it out for a link that is gone meanwhile.
-                if let Some(peers) = self.peers.as_mut().filter(|peers| peers.looked_up.contains(&link)) {
-                    peers.found.extend(found.map(|found| (link, found)));
-                }
+                self.peers.iter_mut().for_each(|peers| peers.lookups.end(link, found.take()));
                 self.replica.on_looked_up(now, link, below);
             }
             Event::Loaded(link, state) => {
@@ -109,8 +104,7 @@ impl ReplicaLoop {
     fn forget(&mut self, link: LinkId) {
         if let Some(peers) = &mut self.peers {
             peers.waiting.remove(&link);
-            peers.looked_up.remove(&link);
-            peers.found.remove(&link);
+            peers.lookups.forget(link);
             peers.consumed.remove(&link);
             peers.journal.gone(link);
         }
@@ -186,11 +180,12 @@ impl ReplicaLoop {
                 }
                 Effect::SendSnapshot(link) => {
                     journal.sends_state(link);
+                    self.peers.iter_mut().for_each(|peers| peers.lookups.forget(link));
                     orders.push(Command::Snapshot(link, self.shared.state.read().freeze()));
                 }
                 Effect::LookUp(link, peer, below) => self.look_up(link, peer, below),
                 Effect::SendStored(link) => {
-                    let found = self.peers.as_mut().and_then(|peers| peers.found.remove(&link));
+                    let found = self.peers.as_mut().and_then(|peers| peers.lookups.take(link));
                     found.into_iter().for_each(|found| orders.push(Command::Stored(link, found)));
                 }
                 Effect::Close(link) => {
@@ -246,7 +241,7 @@ impl ReplicaLoop {
 
     /// Looks into the stored log, on a thread of its own: that may take a while.
     fn look_up(&mut self, link: LinkId, peer: Zxid, below: Zxid) {
-        self.peers.iter_mut().for_each(|peers| _ = peers.looked_up.insert(link));
+        self.peers.iter_mut().for_each(|peers| peers.lookups.begin(link));
         let shared = Arc::clone(&self.shared);
         let factor = shared.config.member.as_ref().map_or(-1.0, |member| member.snapshot_size_factor);
         let look = move || {

@@ -2,12 +2,15 @@
 
 use crate::acl_text;
 use crate::failure::{self, Failure};
+use crate::listing;
 use crate::options::Args;
 use crate::output::Paint;
+use crate::pipeline::Pipeline;
 use crate::shell::Shell;
 use crate::stat_text::{self, StatJson};
-use crate::subtree;
+use crate::walk::{IN_FLIGHT, Walk};
 use ox_client::acl::Acl;
+use ox_client::{Error, Stat};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -40,7 +43,8 @@ pub(super) async fn get(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         return shell.out.json(&AclsJson { path, acl: acl.collect(), stat });
     }
     for entry in &list {
-        shell.out.line(&format!("'{},'{}", shell.out.paint(Paint::Label, &entry.scheme), entry.id))?;
+        let id = shell.out.foreign(&entry.id);
+        shell.out.line(&format!("'{},'{id}", shell.out.paint(Paint::Label, &entry.scheme)))?;
         shell.out.line(&format!(": {}", acl_text::letters(entry.perms)))?;
     }
     if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) }
@@ -59,18 +63,25 @@ pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         shell.catch_up();
         return if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) };
     }
-    let paths = subtree::list(&client, &path).await?;
-    shell.confirm(args, &format!("Change who may use {}?", subtree::describe(&path, &paths)))?;
+    let paths = Walk::paths(&client, &path).await?;
+    shell.confirm(args, &format!("Change who may use {}?", listing::subtree(&path, paths.len())))?;
     let list: Arc<[Acl]> = list.into();
-    let done = subtree::each(&paths, |path| {
+    let mut changes: Pipeline<Result<Stat, Error>> = Pipeline::new(IN_FLIGHT);
+    for path in paths {
         let (client, list) = (client.clone(), Arc::clone(&list));
-        async move { client.set_acl(&path, &list, version).await }
-    });
-    for (_, done) in done.await {
-        if let Err(error) = done {
-            // Compat: on standard output, and without an end of line.
-            shell.out.bytes(failure::coded(&error).as_bytes())?;
-        }
+        let changed = changes.push(async move { client.set_acl(&path, &list, version).await }).await;
+        changed.map_or(Ok(()), |changed| note(shell, changed))?;
+    }
+    while let Some(changed) = changes.next().await {
+        note(shell, changed)?;
     }
     Ok(())
+}
+
+/// Compat: what goes wrong with one node of many is on standard output, without an end of line, and no failure.
+fn note(shell: &Shell, changed: Result<Stat, Error>) -> Result<(), Failure> {
+    match changed {
+        Ok(_) => Ok(()),
+        Err(error) => shell.out.bytes(failure::coded(&error).as_bytes()),
+    }
 }

@@ -6,13 +6,11 @@ use crate::failure::Failure;
 use crate::graft::{CONFLICT, Conflict, DRY_RUN, Graft, Manner, Payload, Planned, Tally};
 use crate::listing::{self, DEPTH, Troubles};
 use crate::options::{Args, Opt};
-use crate::paths;
 use crate::progress::Progress;
 use crate::shell::Shell;
 use crate::walk::{Look, Seen, Walk};
-use ox_client::Client;
+use ox_client::{Client, path};
 
-/// Do not ask.
 /// Create what is missing above the new place.
 pub(super) const PARENTS: Opt = Opt::switch("-p", "Create missing parents of the new place");
 
@@ -66,15 +64,6 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// In words, for a question.
-    pub(super) fn describe(&self, root: &str) -> String {
-        match self.nodes.saturating_sub(1) {
-            0 => root.to_owned(),
-            1 => format!("{root} and the node below it"),
-            below => format!("{root} and the {below} nodes below it"),
-        }
-    }
-
     /// Whether there is something that a copy cannot be.
     pub(super) fn check(&self, hint: &str) -> Result<(), Failure> {
         let Some((path, owner)) = &self.example else { return Ok(()) };
@@ -133,7 +122,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         survey.check("a copy would not go with it; --skip-ephemerals leaves such nodes out")?;
     }
     if conflict == Conflict::Overwrite && !dry_run {
-        let what = survey.describe(&route.from);
+        let what = listing::subtree(&route.from, survey.nodes);
         shell.confirm(args, &format!("Copy {what} over what is at {}?", route.to))?;
     }
     if !dry_run {
@@ -148,7 +137,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
 
 /// Creates what is missing above the new place, or says that it is.
 pub(super) async fn prepare(client: &Client, args: &Args, route: &Route) -> Result<(), Failure> {
-    let Some(parent) = paths::parent(&route.to).filter(|parent| *parent != "/") else { return Ok(()) };
+    let Some(parent) = path::parent(&route.to).filter(|parent| *parent != "/") else { return Ok(()) };
     if args.has("-p") {
         client.ensure_path(parent).await?;
     } else if client.exists(parent).await?.is_none() {

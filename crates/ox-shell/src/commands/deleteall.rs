@@ -1,9 +1,10 @@
 //! `deleteall`: a node and everything below it.
 
 use crate::failure::Failure;
+use crate::listing;
 use crate::options::Args;
 use crate::shell::Shell;
-use crate::subtree;
+use crate::walk::Walk;
 use ox_client::{Client, Version};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -24,8 +25,8 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     };
     let path = shell.path(args.required(0)?)?;
     let client = shell.server().await?;
-    let paths = subtree::list(&client, &path).await?;
-    shell.confirm(args, &format!("Delete {}?", subtree::describe(&path, &paths)))?;
+    let paths = Walk::paths(&client, &path).await?;
+    shell.confirm(args, &format!("Delete {}?", listing::subtree(&path, paths.len())))?;
     let is_whole = match usize::try_from(batch) {
         Ok(batch) if 0 < batch => delete_in_batches(&client, paths, batch).await,
         _ => {

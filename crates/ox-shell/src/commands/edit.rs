@@ -5,10 +5,12 @@
 
 use super::{Command, OURS};
 use crate::failure::Failure;
+use crate::interrupts::Interrupts;
 use crate::listing;
 use crate::options::{Args, Opt};
 use crate::output::Output;
 use crate::shell::Shell;
+use crate::words;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ox_client::{ErrorCode, Version};
@@ -16,6 +18,8 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) const COMMAND: Command = Command {
     name: "edit",
@@ -35,6 +39,9 @@ pub(super) const COMMAND: Command = Command {
 struct Draft {
     file: PathBuf,
     out: Output,
+    /// What the node holds: an edit that leaves it so is none.
+    known: Vec<u8>,
+    was_for_editor: Arc<AtomicBool>,
     /// Whether there is something in it that is nowhere else.
     is_precious: bool,
 }
@@ -50,7 +57,8 @@ impl Drop for Draft {
 }
 
 impl Draft {
-    fn new(out: &Output, path: &str, data: &[u8]) -> Result<Self, Failure> {
+    fn new(shell: &Shell, path: &str, data: &[u8], known: Vec<u8>) -> Result<Self, Failure> {
+        let (out, was_for_editor) = (shell.out.clone(), shell.was_for_editor());
         // The name ends as the node's, so that editors know what it is.
         let name: String = path.chars().rev().take_while(|letter| *letter != '/').collect();
         let name: String =
@@ -58,7 +66,7 @@ impl Draft {
         for number in 0..1000 {
             let file = std::env::temp_dir().join(format!("oxkeeper-{}-{number}-{name}", std::process::id()));
             match create(&file, data) {
-                Ok(()) => return Ok(Self { file, out: out.clone(), is_precious: false }),
+                Ok(()) => return Ok(Self { file, out, known, was_for_editor, is_precious: false }),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => (),
                 Err(error) => return Err(super::export::trouble(&file, &error)),
             }
@@ -68,19 +76,20 @@ impl Draft {
 
     /// Lets the user edit, and gives what the file holds then.
     fn edit(&mut self, editor: &str) -> Result<Vec<u8>, Failure> {
-        let mut words = editor.split_whitespace();
-        let program = words.next().unwrap_or("vi");
-        self.is_precious = true;
-        let status = Program::new(program).args(words).arg(&self.file).status();
+        let words = words::split(editor);
+        let (program, rest) = words.split_first().map_or(("vi", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let mut interrupts = Interrupts::listen();
+        let status = Program::new(program).args(rest).arg(&self.file).status();
+        if interrupts.has_come() {
+            self.was_for_editor.store(true, Ordering::Relaxed);
+        }
+        self.is_precious = fs::read(&self.file).map_or(true, |edited| edited != self.known);
         match status {
             Ok(status) if status.success() => {
                 fs::read(&self.file).map_err(|error| super::export::trouble(&self.file, &error))
             }
             Ok(status) => Err(Failure::told(format!("{program} ended with {status}: nothing is changed"))),
-            Err(error) => {
-                self.is_precious = false;
-                Err(Failure::told(format!("{program} cannot be run: {error}\nhint: set EDITOR")))
-            }
+            Err(error) => Err(Failure::told(format!("{program} cannot be run: {error}\nhint: set EDITOR"))),
         }
     }
 }
@@ -114,11 +123,11 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let shown = if is_base64 { BASE64_STANDARD.encode(&node.data).into_bytes() } else { node.data.clone() };
     let begin = match args.value("--from") {
         Some(file) => fs::read(file).map_err(|error| super::export::trouble(Path::new(file), &error))?,
-        None => shown,
+        None => shown.clone(),
     };
     shell.catch_up();
-    shell.out.flush();
-    let mut draft = Draft::new(&shell.out, &path, &begin)?;
+    shell.out.flush()?;
+    let mut draft = Draft::new(shell, &path, &begin, shown)?;
     let edited = draft.edit(&editor(args))?;
     let data = match is_base64 {
         true => {

@@ -32,49 +32,83 @@ pub(super) const COMMAND: Command = Command {
 /// Where the text goes.
 enum Target {
     Standard(Output),
-    /// Under another name until it is whole.
-    File {
-        writer: BufWriter<File>,
-        part: PathBuf,
-        name: PathBuf,
-    },
+    File(Draft),
+}
+
+/// A file that has another name until it is whole.
+struct Draft {
+    writer: BufWriter<File>,
+    /// None for what is no plain file, such as a pipe: nothing else may take its place.
+    part: Option<PathBuf>,
+    name: PathBuf,
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(part) = self.part.take() {
+            let _ = fs::remove_file(part); // a temporary file at worst
+        }
+    }
+}
+
+impl Draft {
+    fn new(name: PathBuf) -> Result<Self, Failure> {
+        let name = fs::canonicalize(&name).unwrap_or(name); // a link stays one
+        if fs::metadata(&name).is_ok_and(|found| !found.is_file()) {
+            let file = fs::OpenOptions::new().write(true).open(&name).map_err(|error| trouble(&name, &error))?;
+            return Ok(Self { writer: BufWriter::new(file), part: None, name });
+        }
+        let mut part = name.clone().into_os_string();
+        part.push(format!(".{}.part", std::process::id()));
+        let part = PathBuf::from(part);
+        let _ = fs::remove_file(&part); // of a program that had this number before
+        let file = private(&part).map_err(|error| trouble(&part, &error))?;
+        Ok(Self { writer: BufWriter::new(file), part: Some(part), name })
+    }
+
+    fn end(mut self) -> Result<(), Failure> {
+        self.writer.flush().map_err(|error| trouble(&self.name, &error))?;
+        let Some(part) = &self.part else { return Ok(()) };
+        self.writer.get_ref().sync_all().map_err(|error| trouble(&self.name, &error))?;
+        fs::rename(part, &self.name).map_err(|error| trouble(&self.name, &error))?;
+        self.part = None;
+        Ok(())
+    }
 }
 
 impl Target {
     fn open(out: &Output, name: Option<&str>) -> Result<Self, Failure> {
-        let Some(name) = name.map(PathBuf::from) else { return Ok(Self::Standard(out.clone())) };
-        let mut part = name.clone().into_os_string();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let file = private(&part).map_err(|error| trouble(&part, &error))?;
-        Ok(Self::File { writer: BufWriter::new(file), part, name })
+        match name {
+            Some(name) => Ok(Self::File(Draft::new(PathBuf::from(name))?)),
+            None => Ok(Self::Standard(out.clone())),
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Standard(out) => out.bytes(bytes),
-            Self::File { writer, part, .. } => writer.write_all(bytes).map_err(|error| trouble(part, &error)),
+            Self::File(draft) => draft.writer.write_all(bytes).map_err(|error| trouble(&draft.name, &error)),
         }
     }
 
     fn end(self) -> Result<(), Failure> {
-        let Self::File { writer, part, name } = self else { return Ok(()) };
-        let file = writer.into_inner().map_err(|error| trouble(&part, error.error()))?;
-        file.sync_all().map_err(|error| trouble(&part, &error))?;
-        fs::rename(&part, &name).map_err(|error| trouble(&name, &error))
+        match self {
+            Self::Standard(_) => Ok(()),
+            Self::File(draft) => draft.end(),
+        }
     }
 }
 
 /// Access control lists hold hashes of passwords, and data may be secret: a file of its owner only.
 #[cfg(unix)]
-pub(super) fn private(path: &Path) -> std::io::Result<File> {
+fn private(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 #[cfg(not(unix))]
-pub(super) fn private(path: &Path) -> std::io::Result<File> {
-    File::create(path)
+fn private(path: &Path) -> std::io::Result<File> {
+    File::create_new(path)
 }
 
 pub(super) fn trouble(path: &Path, error: &std::io::Error) -> Failure {
@@ -86,7 +120,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let depth_max = listing::depth(args)?.unwrap_or(usize::MAX);
     let client = shell.server().await?;
     if let Some(name) = args.value("-o")
-        && Path::new(name).exists()
+        && Path::new(name).is_file()
     {
         shell.confirm(args, &format!("Write over {name}?"))?;
     }

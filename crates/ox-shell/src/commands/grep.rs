@@ -134,9 +134,9 @@ impl Search {
         let mut next = 0; // the first line that is not printed yet
         for at in found {
             let from = at.saturating_sub(self.before).max(next);
-            let to = (at + self.behind + 1).min(lines.len());
+            let to = at.saturating_add(self.behind).saturating_add(1).min(lines.len());
             let is_apart = next < from || next == 0;
-            if is_apart && self.has_printed && 0 < self.before + self.behind {
+            if is_apart && self.has_printed && (0 < self.before || 0 < self.behind) {
                 self.out.line("--")?;
             }
             for (line, text) in lines.iter().enumerate().take(to).skip(from) {

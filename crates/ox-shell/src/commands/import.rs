@@ -11,6 +11,7 @@ use crate::paths;
 use crate::progress::Progress;
 use crate::record::{FORMAT, Header, Record, VERSION};
 use crate::shell::{Place, Shell};
+use ox_client::path;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -42,7 +43,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         shell.confirm(args, &format!("Write over what is at {target}?"))?;
     }
     if !manner.dry_run
-        && let Some(parent) = paths::parent(&target).filter(|parent| *parent != "/")
+        && let Some(parent) = path::parent(&target).filter(|parent| *parent != "/")
     {
         client.ensure_path(parent).await?;
     }

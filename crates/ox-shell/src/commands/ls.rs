@@ -4,11 +4,10 @@ use crate::commands;
 use crate::failure::Failure;
 use crate::options::Args;
 use crate::output::Paint;
-use crate::paths;
 use crate::shell::{Held, HeldWatch, Shell};
 use crate::stat_text::{self, StatJson};
-use crate::subtree;
-use ox_client::{Client, Error, ErrorCode};
+use crate::walk::{Look, Walk};
+use ox_client::{Client, path};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -66,54 +65,27 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
 
 /// Compat: a node, all its children, then what is below the first child: siblings before grandchildren.
 async fn recurse(shell: &mut Shell, client: &Client, path: String, watches: bool, json: bool) -> Result<(), Failure> {
+    let mut walk = Walk::new(client, &path, if watches { Look::Watch } else { Look::Stat });
     let mut all = Vec::new();
-    let first = match watches {
-        true => watch(shell, client, &path).await?,
-        false => sorted(client.children(&path).await?),
-    };
-    if !json {
-        shell.print(&path)?;
-    }
-    all.push(path.clone());
-    let mut left = vec![(path, first)];
-    while let Some((path, names)) = left.pop() {
-        let below: Vec<_> = names.iter().map(|name| paths::child(&path, name)).collect();
-        if !json {
-            below.iter().try_for_each(|path| shell.print(path))?;
+    let mut is_begun = false;
+    while let Some(seen) = walk.next().await? {
+        let left = walk.take_watches().into_iter();
+        shell.watches.extend(left.map(|(path, watch)| Held { path, watch: HeldWatch::Children(watch) }));
+        if let Some(reason) = seen.denied {
+            return Err(Failure::Told(reason));
         }
-        all.extend(below.iter().filter(|_| json).cloned());
-        let next = match watches {
-            true => watched(shell, client, below).await?,
-            false => subtree::children(client, &below).await?,
-        };
-        let next = next.into_iter().filter_map(|(path, names)| Some((path, names?))); // others are gone meanwhile
-        left.extend(next.collect::<Vec<_>>().into_iter().rev());
+        let root = (!is_begun).then(|| seen.path.clone());
+        is_begun = true;
+        let below = walk.names_below().iter().map(|name| path::child(&seen.path, name));
+        for path in root.into_iter().chain(below) {
+            if json {
+                all.push(path);
+            } else {
+                shell.print(&path)?;
+            }
+        }
     }
     if json { shell.out.json(&all) } else { Ok(()) }
-}
-
-/// The children of a node, and a watch for them.
-async fn watch(shell: &mut Shell, client: &Client, path: &str) -> Result<Vec<String>, Error> {
-    let (names, watch) = client.children_and_watch(path).await?;
-    shell.watches.push(Held { path: path.to_owned(), watch: HeldWatch::Children(watch) });
-    Ok(sorted(names))
-}
-
-/// The children of some nodes, and watches for them; `None` for a node that is not there.
-async fn watched(
-    shell: &mut Shell,
-    client: &Client,
-    nodes: Vec<String>,
-) -> Result<Vec<(String, Option<Vec<String>>)>, Error> {
-    let mut found = Vec::with_capacity(nodes.len());
-    for path in nodes {
-        match watch(shell, client, &path).await {
-            Ok(names) => found.push((path, Some(names))),
-            Err(error) if error.code() == Some(ErrorCode::NoNode) => found.push((path, None)),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(found)
 }
 
 /// Compat: by UTF-16 units, as Java sorts.

@@ -11,6 +11,7 @@ use crate::failure::{self, Failure};
 use crate::graft::{Conflict, Manner};
 use crate::listing::{self, Troubles};
 use crate::options::Args;
+use crate::output::Output;
 use crate::pipeline::Pipeline;
 use crate::shell::Shell;
 use crate::walk::{IN_FLIGHT, Look};
@@ -27,6 +28,20 @@ pub(super) const COMMAND: Command = Command {
     ..OURS
 };
 
+/// Says where everything is when this command ends before its end: by an error, or by Ctrl-C.
+struct Halfway {
+    out: Output,
+    text: Option<String>,
+}
+
+impl Drop for Halfway {
+    fn drop(&mut self) {
+        if let Some(text) = &self.text {
+            self.out.complain(text);
+        }
+    }
+}
+
 async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let route = Route::new(shell, args)?;
     let client = shell.server().await?;
@@ -37,21 +52,24 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     if client.exists(&route.to).await?.is_some() {
         return Err(Failure::told(format!("Node already exists: {}", route.to)));
     }
-    shell.confirm(args, &format!("Move {} to {}?", survey.describe(&route.from), route.to))?;
+    shell.confirm(args, &format!("Move {} to {}?", listing::subtree(&route.from, survey.nodes), route.to))?;
     cp::prepare(&client, args, &route).await?;
+    let text = format!("Nothing was deleted; what was copied is at {}", route.to);
+    let mut halfway = Halfway { out: shell.out.clone(), text: Some(text) };
     let mut copied: Vec<(String, i32)> = Vec::with_capacity(survey.nodes);
     let manner = Manner { conflict: Conflict::Fail, dry_run: false, json: false };
     let (tally, troubles) = cp::copy(shell, &client, &route, usize::MAX, manner, |seen| {
         copied.push((seen.path.clone(), seen.stat().version))
     })
     .await?;
-    let keeps = format!("nothing was deleted; what was copied is at {}", route.to);
     if 0 < tally.failed + troubles.count() {
-        return Err(Failure::told(format!("Not everything could be copied: {keeps}")));
+        return Err(Failure::told("Not everything could be copied"));
     }
-    verify(&client, &route, &keeps).await?;
+    verify(&client, &route).await?;
+    halfway.text = Some(format!("Everything is at {}; what was not deleted yet is at {}, too", route.to, route.from));
     let moved = copied.len();
     let left = delete(shell, &client, copied).await?;
+    halfway.text = None;
     if 0 < left {
         let left = listing::count(left, "node");
         return Err(Failure::told(format!(
@@ -64,7 +82,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
 }
 
 /// Both places must hold the same before one of them goes.
-async fn verify(client: &Client, route: &Route, keeps: &str) -> Result<(), Failure> {
+async fn verify(client: &Client, route: &Route) -> Result<(), Failure> {
     let mut compare = Compare::new(client, (&route.from, &route.to), Look::Whole, (None, None));
     let reason = match compare.next().await? {
         None => return Ok(()),
@@ -75,7 +93,7 @@ async fn verify(client: &Client, route: &Route, keeps: &str) -> Result<(), Failu
         }
         Some(Difference::Denied(reason)) => reason,
     };
-    Err(Failure::told(format!("{reason}: {keeps}")))
+    Err(Failure::Told(reason))
 }
 
 /// Leaves first, each in the version that was copied. Gives how many are left.

@@ -4,10 +4,9 @@
 
 use crate::failure::Failure;
 use crate::options::Args;
-use crate::paths;
 use crate::quota_text::Quota;
 use crate::shell::Shell;
-use ox_client::{Client, CreateMode, Error, ErrorCode, Null, Version};
+use ox_client::{Client, CreateMode, Error, ErrorCode, Null, Version, path};
 use serde::Serialize;
 
 const QUOTAS: &str = "/zookeeper/quota";
@@ -109,12 +108,12 @@ async fn check_neighbours(client: &Client, path: &str) -> Result<(), Failure> {
     if let Some(below) = quota_below(client, path).await? {
         return Err(Failure::told(format!("{path} has a child {below} which has a quota")));
     }
-    let mut above = paths::parent(path);
+    let mut above = path::parent(path);
     while let Some(node) = above.filter(|node| *node != "/") {
         if client.exists(&limits_path(node)).await?.is_some() {
             return Err(Failure::told(format!("{path} has a parent {node} which has a quota")));
         }
-        above = paths::parent(node);
+        above = path::parent(node);
     }
     Ok(())
 }
@@ -130,9 +129,7 @@ async fn quota_below(client: &Client, path: &str) -> Result<Option<String>, Erro
         if node != quota_path(path) && names.iter().any(|name| name == LIMITS) {
             return Ok(Some(node[QUOTAS.len()..].to_owned()));
         }
-        left.extend(
-            names.iter().filter(|name| *name != LIMITS && *name != STATS).map(|name| paths::child(&node, name)),
-        );
+        left.extend(names.iter().filter(|name| *name != LIMITS && *name != STATS).map(|name| path::child(&node, name)));
     }
     Ok(None)
 }
@@ -141,7 +138,7 @@ async fn quota_below(client: &Client, path: &str) -> Result<Option<String>, Erro
 async fn write(client: &Client, path: &str, kind: &str, value: i64) -> Result<(Quota, Quota), Error> {
     let mut node = QUOTAS.to_owned();
     for name in path.split('/').skip(1) {
-        node = paths::child(&node, name);
+        node = path::child(&node, name);
         unless_exists(client.create(&node, Null, CreateMode::Persistent).await.map(drop))?;
     }
     let limits = match client.get(&limits_path(path)).await {

@@ -81,7 +81,11 @@ pub(super) async fn whoami(shell: &mut Shell, args: &Args) -> Result<(), Failure
     }
     shell.print("Auth scheme: User")?;
     for identity in identities {
-        shell.print(&format!("{}: {}", shell.out.paint(Paint::Label, &identity.scheme), identity.id))?;
+        shell.print(&format!(
+            "{}: {}",
+            shell.out.paint(Paint::Label, &identity.scheme),
+            shell.out.foreign(&identity.id)
+        ))?;
     }
     Ok(())
 }

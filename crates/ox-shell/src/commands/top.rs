@@ -33,6 +33,7 @@ pub(super) const COMMAND: Command = Command {
     ],
     takes: 0..=0,
     needs_session: false,
+    is_endless: true,
     paths: &[],
     run: |shell, args| Box::pin(run(shell, args)),
     ..OURS
@@ -122,16 +123,13 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
             true => listing::json_line(&shell.out, &view)?,
             false => print(&shell.out, &view)?,
         }
-        shell.out.flush();
+        shell.out.flush()?;
         if number == count && samples.iter().any(|sample| sample.told.is_err()) {
             return Err(Failure::Silent(FAILED));
         }
         before = samples;
         if number < count {
-            tokio::select! {
-                () = tokio::time::sleep(interval) => (),
-                _ = tokio::signal::ctrl_c() => break,
-            }
+            tokio::time::sleep(interval).await;
         }
     }
     Ok(())

@@ -22,6 +22,7 @@ pub(super) const COMMAND: Command = Command {
         Opt::with("--count", "number", "End behind so many changes"),
         JSON,
     ],
+    is_endless: true,
     run: |shell, args| Box::pin(run(shell, args)),
     ..OURS
 };
@@ -75,17 +76,13 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     }
     let mut count = 0;
     while count < count_max {
-        let event = tokio::select! {
-            event = events.next() => event,
-            _ = tokio::signal::ctrl_c() => return Ok(()),
-        };
-        let Some(event) = event else { break };
+        let Some(event) = events.next().await else { break };
         let node = match args.has("--data") {
             true => data_of(&client, &event).await?,
             false => None,
         };
         print(quiet.shell, json, &event, node.as_ref())?;
-        quiet.shell.out.flush();
+        quiet.shell.out.flush()?;
         if event.kind == EventKind::SessionEnded {
             return Err(Failure::told("KeeperErrorCode = Session expired"));
         }

@@ -105,6 +105,8 @@ async fn an_editor_that_fails() {
     let file = kept(&done);
     assert_eq!(fs::read(&file).unwrap(), b"half\n");
     fs::remove_file(file).unwrap();
+    let done = Editor::new("exit 3\n").edit(&mut desk, "/a").await;
+    assert!(done.status == 1 && !done.err.contains("kept"), "there is nothing to keep: {}", done.err);
     let done = desk.run("edit --editor /no/such/editor /a").await;
     assert!(done.status == 1 && done.err.contains("cannot be run") && !done.err.contains("kept"), "{}", done.err);
 }

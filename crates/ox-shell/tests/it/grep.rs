@@ -45,3 +45,12 @@ async fn odd_data_and_locked_nodes() {
     assert_eq!((found.status, found.out.as_str()), (1, "/odd/two words:b\n"));
     assert_eq!(found.err, "Insufficient permission : /odd/locked\n1 node could not be read\n");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_many_lines_around_as_there_are() {
+    let mut desk = Desk::new().await;
+    desk.plant_odd_ones().await;
+    let line = format!("grep -B {0} -A {0} b \"/odd/two words\"", usize::MAX);
+    let expected = ["/odd/two words-a", "/odd/two words:b", "/odd/two words-c"];
+    assert_eq!(desk.run(&line).await.lines(), expected);
+}

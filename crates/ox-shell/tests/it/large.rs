@@ -6,9 +6,9 @@ use tokio::task::JoinSet;
 
 const PARENTS: usize = 50;
 const CHILDREN: usize = 99;
-const NODES: usize = 1 + PARENTS * (1 + CHILDREN);
+pub(crate) const NODES: usize = 1 + PARENTS * (1 + CHILDREN);
 
-async fn plant(desk: &Desk) {
+pub(crate) async fn plant(desk: &Desk) {
     desk.plant("/large").await;
     let mut planted = JoinSet::new();
     for parent in 0..PARENTS {

@@ -104,6 +104,18 @@ async fn what_may_not_be_read_is_not_copied_and_stops_a_move() {
     assert!(desk.other.exists("/y").await.unwrap().is_none());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_fails_says_where_everything_is() {
+    let mut desk = Desk::new().await;
+    desk.plant("/a /a/b=1").await;
+    desk.run("setAcl /a world:anyone:rdwa").await; // so that nothing can be created below a copy
+    let moved = desk.run("mv /a /x").await;
+    let text = "Insufficient permission : /x/b\nNothing was deleted; what was copied is at /x\n\
+                Not everything could be copied\n";
+    assert_eq!((moved.status, moved.err.as_str()), (1, text));
+    assert_eq!(desk.run("find /a").await.lines(), ["/a", "/a/b"]);
+}
+
 /// Servers show others a list without its hashes. A copy with such a list would lock its owner out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_that_is_shown_in_part_is_not_copied() {

@@ -1,5 +1,6 @@
 //! The shell in a real terminal: a pseudo terminal with the program on one side and the test on the other.
 
+use crate::gate::Gate;
 use ox_server::{Ephemeral, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -94,6 +95,11 @@ impl Terminal {
         self.press(&format!("{line}\r"));
         self.wait_for(shown);
         self.wait_for(&format!(" {prompt}] "));
+    }
+
+    /// Ctrl-C, as a terminal sends it to a program that does not read keys.
+    fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
     }
 
     fn exit_code(mut self) -> Option<i32> {
@@ -199,8 +205,7 @@ fn ctrl_c_stops_a_line_or_a_command_but_not_the_shell() {
     terminal.wait_for(" 0] ");
     terminal.press(&format!("connect {}\r", silent.local_addr().unwrap()));
     terminal.wait_for("state:Closed"); // the old session is over, the new one hangs
-    let pid = Pid::from_child(&terminal.child);
-    kill_process(pid, Signal::INT).unwrap();
+    terminal.interrupt();
     terminal.wait_for("Interrupted");
     terminal.wait_for("(CONNECTING) 1] ");
     terminal.run(&format!("connect {}", server.address()), "SyncConnected", 2);
@@ -256,4 +261,135 @@ fn an_unknown_command_gets_a_hint() {
     let mut terminal = Terminal::start(&server, &history);
     terminal.run("getacl /", "did you mean getAcl", 1);
     terminal.run("frobnicate", "`help` lists the commands", 2);
+}
+
+/// Ctrl-C is how they end, so it is no failure.
+#[test]
+fn ctrl_c_ends_watch_and_top() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.press("watch -r /\r");
+    terminal.wait_for("Watching /");
+    terminal.interrupt();
+    terminal.wait_for(" 1] ");
+    terminal.press("top --interval 1000\r");
+    terminal.wait_for("standalone");
+    terminal.interrupt();
+    terminal.wait_for(" 2] ");
+    terminal.press("redo 0\r");
+    terminal.wait_for("Watching /");
+    terminal.interrupt();
+    terminal.wait_for(" 3] ");
+    terminal.press("\x04");
+    assert_eq!(terminal.exit_code(), Some(0));
+}
+
+#[test]
+fn ctrl_c_stops_commands_that_hang() {
+    let server = Server::ephemeral().unwrap();
+    let (dir, history) = history();
+    let gate = Gate::to(server.address());
+    let file = dir.path().join("export");
+    let mut other = crate::capture::Session::with(&server);
+    for line in ["create /a 1", "create /a/b 2", &format!("export -o {} /a", file.display())] {
+        other.ok(line);
+    }
+    let mut terminal = Terminal::launch(&gate.address.to_string(), &history);
+    terminal.wait_for("(CONNECTED) 0] ");
+    let import = format!("import {} /c", file.display());
+    let lines = ["deleteall --yes /a", "cp /a /c", "mv /a /c", &import, "find /", "setAcl -R /a world:anyone:r"];
+    for (number, line) in lines.into_iter().enumerate() {
+        gate.set_shut(true);
+        terminal.press(&format!("{line}\r"));
+        terminal.wait_for(line); // typed; whether it has begun does not matter
+        terminal.wait_for("\n");
+        terminal.interrupt();
+        terminal.wait_for("Interrupted");
+        terminal.wait_for(&format!(" {}] ", number + 1));
+        gate.set_shut(false);
+    }
+    // The shell goes on, and nothing was done.
+    terminal.run("ls -R /a", "/a/b", 7);
+    assert_eq!(other.ok("find --name c /"), "");
+}
+
+#[test]
+fn questions() {
+    let server = Server::ephemeral().unwrap();
+    let (dir, history) = history();
+    let file = dir.path().join("export");
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("create /a new", "Created /a", 1);
+    terminal.run("create /b old", "Created /b", 2);
+    terminal.run(&format!("export -o {} /a", file.display()), "Exported 1 node of /a", 3);
+    let mut number = 4;
+    for (line, question, done) in [
+        (format!("export -o {} /a", file.display()), "Write over ", "Exported 1 node"),
+        ("cp --conflict overwrite /a /b".to_owned(), "Copy /a over what is at /b? ", "1 overwritten"),
+        (format!("import --conflict overwrite {} /b", file.display()), "Write over what is at /b? ", "1 overwritten"),
+        ("mv /a /c".to_owned(), "Move /a to /c? ", "Moved /a to /c: 1 node"),
+        ("deleteall /c".to_owned(), "Delete /c? ", ""),
+    ] {
+        // No by a letter, by the key alone, by Ctrl-C, Ctrl-D and Escape, and by a yes that was taken back.
+        for no in ["n\r", "\r", "\x03", "\x04", "\x1b", "y\x7f\r"] {
+            terminal.press(&format!("{line}\r"));
+            terminal.wait_for(question);
+            terminal.wait_for("[y/N] ");
+            terminal.press(no);
+            terminal.wait_for("Not done.");
+            terminal.wait_for(&format!(" {number}] "));
+            number += 1;
+        }
+        terminal.press(&format!("{line}\r"));
+        terminal.wait_for("[y/N] ");
+        terminal.run("yes", done, number);
+        number += 1;
+    }
+    terminal.run("ls /", "[b, zookeeper]", number);
+    terminal.run("get /b", "new", number + 1);
+}
+
+/// Ctrl-C while an editor runs is for the editor.
+#[test]
+fn the_shell_survives_what_is_typed_into_an_editor() {
+    let server = Server::ephemeral().unwrap();
+    let (dir, history) = history();
+    let go = dir.path().join("go");
+    let script = dir.path().join("editor");
+    let text = format!("echo edited > \"$1\"; echo at work; while [ ! -e {} ]; do sleep 0.05; done\n", go.display());
+    std::fs::write(&script, text).unwrap();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("create /a 1", "Created /a", 1);
+    terminal.press(&format!("edit --editor \"sh {}\" /a\r", script.display()));
+    terminal.wait_for("at work");
+    terminal.interrupt();
+    std::fs::write(&go, "").unwrap();
+    terminal.wait_for("(CONNECTED) 2] ");
+    terminal.run("ls /", "[a, zookeeper]", 3);
+}
+
+#[test]
+fn tab_quotes_names_with_blanks() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("create '/two words' one", "Created /two words", 1);
+    terminal.press("get /tw\t");
+    terminal.wait_for("get \"/two words\"");
+    terminal.run("", "one", 2);
+    terminal.press("stat \"/two wo\t");
+    terminal.wait_for("stat \"/two words\"");
+    terminal.run("", "dataLength = 3", 3);
+}
+
+/// Who may use a node is told by its owner, who may be anybody.
+#[test]
+fn lists_do_not_move_the_cursor() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut other = crate::capture::Session::with(&server);
+    other.ok("create /a 1 digest:\x1b[2Jbob:hash=:cdrwa,world:anyone:ra");
+    let mut terminal = Terminal::start(&server, &history);
+    terminal.run("getAcl /a", "'digest,'\\u{1b}[2Jbob:", 1);
 }

@@ -138,6 +138,31 @@ async fn what_may_not_be_read_or_written_is_told() {
     assert_eq!((imported.status, imported.err), (1, text));
 }
 
+/// What is no plain file stays what it is: as root, a device would be gone for everybody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn into_a_pipe_or_through_a_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut desk = Desk::new().await;
+    desk.plant("/a=1 /a/b=2").await;
+    let pipe = file_in(&directory, "pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).unwrap()
+    });
+    assert_eq!(desk.run(&format!("export -o {pipe} /a")).await.status, 0);
+    assert_eq!(reader.join().unwrap().lines().count(), 3);
+    assert!(!fs::metadata(&pipe).unwrap().is_file());
+    let (file, link) = (file_in(&directory, "file"), file_in(&directory, "link"));
+    fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert_eq!(desk.run(&format!("export -o {link} /a")).await.status, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 3);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    let refused = desk.run(&format!("export -o {} /a", directory.path().display())).await;
+    assert!(refused.status == 1 && refused.err.contains("Is a directory"), "{}", refused.err);
+}
+
 /// The output of a program is what another one reads: no word of the session is in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_the_one_command_of_a_program() {

@@ -28,6 +28,8 @@ pub(super) struct Wire {
     /// Its place in the history.
     pub(super) record: usize,
     pub(super) is_up: bool,
+    /// It can do with a server that has no leader.
+    pub(super) asks_read_only: bool,
     pub(super) pending: VecDeque<(i32, Op)>,
     input: Vec<u8>,
     pub(super) last_sent: Time,
@@ -35,9 +37,9 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(link: LinkId, record: usize, now: Time) -> Self {
+    pub(super) fn new(link: LinkId, record: usize, asks_read_only: bool, now: Time) -> Self {
         let (pending, input) = (VecDeque::new(), Vec::new());
-        Self { link, record, is_up: false, pending, input, last_sent: now, last_heard: now }
+        Self { link, record, is_up: false, asks_read_only, pending, input, last_sent: now, last_heard: now }
     }
 }
 
@@ -152,6 +154,7 @@ impl Client {
         env.marks.answers += 1;
         env.note(format_args!("client {}: {xid} is {err} at {zxid}", self.number));
         env.marks.refused_writes += u64::from(err == ErrorCode::ThrottledOp.code());
+        env.marks.read_only_refusals += u64::from(err == ErrorCode::NotReadOnly.code());
         self.last_zxid = self.last_zxid.max(zxid);
         let Some(wire) = self.side(side) else { return Body::Empty };
         // An answer out of turn is written down as it is; the history will tell.
@@ -170,7 +173,7 @@ impl Client {
             }
             if self.probe == Probe::Sent(xid) {
                 // Whatever else it is answered with: it was taken.
-                let was_refused = err == ErrorCode::ThrottledOp.code();
+                let was_refused = [ErrorCode::ThrottledOp, ErrorCode::NotReadOnly].map(ErrorCode::code).contains(&err);
                 self.probe = if was_refused { Probe::Due } else { Probe::Done };
                 env.marks.probes += u64::from(!was_refused);
             }
@@ -200,6 +203,11 @@ impl Client {
         }
         let (id, timeout_ms, server) = (answer.session, answer.timeout_ms, record.server);
         record.granted = Some(Granted::Session { at, session: id, timeout_ms });
+        record.is_read_only = answer.read_only == Some(true);
+        if record.is_read_only && !wire.asks_read_only {
+            return env.fail(Kind::History, "who wants to write was let in by a server without a leader");
+        }
+        env.marks.read_only_sessions += u64::from(record.is_read_only);
         wire.is_up = true;
         match self.session {
             Some(before) => {

@@ -267,7 +267,7 @@ fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettin
         change_rules: ox_proto::ensemble::ChangeRules { standalone_enabled: false, ..Default::default() },
         local_sessions: if env.plan.local_sessions { LocalSessions::Upgrade } else { LocalSessions::Off },
         leader_serves: true,
-        read_only_after_ms: None,
+        read_only_after_ms: env.plan.read_only.then(|| i64::from(env.plan.tick_ms)),
     }
 }
 

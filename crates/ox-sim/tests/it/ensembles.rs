@@ -185,6 +185,17 @@ fn k113_sessions_are_local() {
     check(faulty, |marks| marks.local_sessions.min(marks.upgraded).min(marks.expired));
 }
 
+/// K27, K124: who has lost its quorum shows what it has to those who asked for no more, takes nothing, and sends
+/// everybody away when there is a leader again.
+#[test]
+fn k027_servers_without_a_leader_are_read() {
+    let faulty = |plan: &mut Plan| {
+        (plan.read_only, plan.local_sessions, plan.partition_ms) = (true, true, 500);
+        (plan.tick_ms, plan.timeouts_ms, plan.think_us, plan.requests) = (200, (400, 2_000), 100_000, 150);
+    };
+    check(faulty, |marks| marks.read_only_sessions.min(marks.read_only_refusals));
+}
+
 /// What peers say is acted upon one by one, or in batches as large as can be.
 #[test]
 fn packets_are_taken_in_batches() {

@@ -150,3 +150,15 @@ fn seed_7_a_session_that_left_an_observer() {
 fn seed_31261_what_cannot_be_cut_stays() {
     survives(31261, &Plan::of(31261));
 }
+
+/// The checker did not know that a leader hears of its learners' clients as late as the ways between servers are slow.
+#[test]
+fn seed_30323_a_leader_that_hears_late_of_a_client() {
+    survives(30323, &Plan::of(30323));
+}
+
+/// The checker did not know that a session begins late whose server waits for its disk, whether its client does or not.
+#[test]
+fn seed_101574_a_session_that_begins_behind_a_hung_disk() {
+    survives(101574, &Plan::of(101574));
+}

@@ -7,6 +7,7 @@ mod agreement;
 mod dialling;
 mod elections;
 mod emptiness;
+mod endings;
 mod hall;
 mod leader_rules;
 mod learner_rules;

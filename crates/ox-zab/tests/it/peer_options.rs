@@ -90,25 +90,61 @@ fn an_observer_rests_before_it_looks_again() {
     assert!(out.contains(&Effect::Looking), "voters do not rest");
 }
 
+/// Server 3, elected by some of the others, which waits for their hellos. Returns since when.
+fn elected_by(voters: &[i64], options: PeerOptions) -> (Peer, i64) {
+    let mut peer = of_kind(LearnerKind::Follower, options);
+    let mut out = Effects::new();
+    for from in voters {
+        peer.on_notification(0, ServerId(*from), vote_for(ME, PeerState::Looking), &mut out);
+    }
+    while let Some(at_ms) = peer.deadline().filter(|_| peer.leader().is_none()) {
+        peer.on_time(at_ms, &mut out);
+    }
+    assert!(out.contains(&Effect::Listen), "{out:?}");
+    let began_ms = peer.leader().and_then(|leader| leader.gathers_since_ms()).expect("it waits");
+    (peer, began_ms)
+}
+
+/// Whether it gives up when it hears this.
+fn gives_up(peer: &mut Peer, now_ms: i64, from: i64, note: Notification) -> bool {
+    let mut out = Effects::new();
+    peer.on_notification(now_ms, ServerId(from), note, &mut out);
+    out.contains(&Effect::Leave(Reason::Deserted))
+}
+
+/// Whoever has elected it may be won over by somebody else before it has come to an end itself.
+#[test]
+fn k082_a_leader_gives_up_when_too_few_of_its_voters_are_left() {
+    let other = |round| Notification { round, ..vote_for(ServerId(2), PeerState::Looking) };
+    for round in [1, 2] {
+        let (mut peer, now_ms) = elected_by(&[1], PeerOptions::default());
+        assert!(!gives_up(&mut peer, now_ms, 2, other(round)), "nobody has counted on it");
+        assert!(!gives_up(&mut peer, now_ms, 1, vote_for(ME, PeerState::Looking)), "it says the same again");
+        assert!(gives_up(&mut peer, now_ms, 1, other(round)), "round {round}");
+        let (mut peer, now_ms) = elected_by(&[1, 2], PeerOptions::default());
+        assert!(!gives_up(&mut peer, now_ms, 1, other(round)), "the other one may come");
+        assert!(gives_up(&mut peer, now_ms, 2, other(round)), "round {round}");
+    }
+    // Who has come counts, until it is a promise that is waited for.
+    let (mut peer, now_ms) = elected_by(&[1, 2], PeerOptions::default());
+    let hello =
+        Message::Hello { server: ServerId(1), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
+    let mut out = Effects::new();
+    peer.on_link(now_ms, LinkId(1), &mut out);
+    peer.on_message(now_ms, LinkId(1), hello, &mut out);
+    assert!(!gives_up(&mut peer, now_ms, 2, other(1)), "it is connected");
+    peer.on_link_gone(now_ms, LinkId(1), &mut out);
+    assert!(gives_up(&mut peer, now_ms, 1, other(1)));
+}
+
 /// A leader that waits for hellos, and hears from one of its voters that it looks for a leader again.
 #[test]
 fn a_leader_that_is_deserted_gives_up_where_that_is_asked_for() {
     for (epoch_wait_ms, after_ms, leaves) in
         [(None, 900, false), (Some(300), 299, false), (Some(300), 300, true), (Some(0), 0, true)]
     {
-        let mut peer = of_kind(LearnerKind::Follower, PeerOptions { epoch_wait_ms, ..PeerOptions::default() });
-        let mut out = Effects::new();
-        for from in [ServerId(1), ServerId(2)] {
-            peer.on_notification(0, from, vote_for(ME, PeerState::Looking), &mut out);
-        }
-        while let Some(at_ms) = peer.deadline().filter(|_| peer.leader().is_none()) {
-            peer.on_time(at_ms, &mut out);
-        }
-        assert!(out.contains(&Effect::Listen), "{out:?}");
-        let began_ms = peer.leader().and_then(|leader| leader.gathers_since_ms()).expect("it waits");
-        let mut out = Effects::new();
+        let (mut peer, began_ms) = elected_by(&[1, 2], PeerOptions { epoch_wait_ms, ..PeerOptions::default() });
         let note = Notification { round: 2, ..vote_for(ServerId(1), PeerState::Looking) };
-        peer.on_notification(began_ms + after_ms, ServerId(1), note, &mut out);
-        assert_eq!(out.contains(&Effect::Leave(Reason::Deserted)), leaves, "{epoch_wait_ms:?} {after_ms}");
+        assert_eq!(gives_up(&mut peer, began_ms + after_ms, 1, note), leaves, "{epoch_wait_ms:?} {after_ms}");
     }
 }

@@ -22,7 +22,7 @@ pub(crate) enum LogCommand {
 /// Runs a log command.
 pub(crate) fn run(command: &LogCommand) -> ExitCode {
     match command {
-        LogCommand::Dump(args) => crate::report(dump::run(args)),
+        LogCommand::Dump(args) => dump::run(args),
         LogCommand::Check(args) => check::run(args),
         LogCommand::Recover(args) => recover::run(args),
     }

@@ -55,15 +55,3 @@ pub(crate) fn count(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
-
-/// Prints through a buffer; what is there before an error, too. `None` when the reader has seen enough.
-pub(crate) fn print<T>(body: impl FnOnce(&mut dyn Write) -> Result<T, ox_store::Error>) -> Result<Option<T>> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    let result = body(&mut out);
-    match (result, out.flush()) {
-        (Err(ox_store::Error::Io { source, .. }), _) if is_enough(&source) => Ok(None),
-        (_, Err(error)) if is_enough(&error) => Ok(None),
-        (Ok(_), Err(error)) => Err(error).context("print"),
-        (result, _) => Ok(result.map(Some)?),
-    }
-}

@@ -25,7 +25,7 @@ pub(crate) enum SnapshotCommand {
 /// Runs a snapshot command.
 pub(crate) fn run(command: &SnapshotCommand) -> ExitCode {
     match command {
-        SnapshotCommand::Dump(args) => crate::report(dump::run(args)),
+        SnapshotCommand::Dump(args) => dump::run(args),
         SnapshotCommand::Check(args) => check::run(args),
         SnapshotCommand::Summary(args) => summary::run(args),
         SnapshotCommand::Compare(args) => compare::run(args),

@@ -24,3 +24,4 @@ mod tools;
 mod tools_config;
 mod tools_log;
 mod tools_snapshot;
+mod transcript;

@@ -198,6 +198,18 @@ fn an_ensemble_as_a_whole() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_named_once() {
+    let root = tempfile::tempdir().unwrap();
+    for (name, text) in
+        [("./nowhere.cfg", "./nowhere.cfg file is missing\n"), ("./", "./ (Is a directory (os error 21))\n")]
+    {
+        let told = tell(root.path(), &["check-config", name]);
+        assert_eq!(told.code, Some(1));
+        assert_eq!(told.out + &told.err, format!("The server would not start: {text}"));
+    }
+}
+
+#[test]
 fn directories_that_cannot_be_used() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("data"), "").unwrap();

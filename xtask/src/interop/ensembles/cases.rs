@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::plays::{Catch, joins, kills, migrates, serves};
+use super::plays::{Catch, joins, joins_from_the_log, kills, migrates, serves};
 use crate::interop::workspace::Workspace;
 
 /// Runs a case in a folder, and tells what is worth telling.
@@ -61,6 +61,9 @@ const JOINING: [&[(&str, Catch)]; 2] = [
     ],
 ];
 
+/// The same, behind what the leader keeps in memory.
+const READING: [&[&str]; 2] = [&["oaa", "aoo"], &["oee", "eoo"]];
+
 /// How many, and what they become one after the other.
 const MIGRATING: [&[(usize, &str)]; 2] = [&[(3, "aoa")], &[(3, "oao"), (3, "eoe"), (3, "eoa"), (5, "aoa")]];
 
@@ -82,6 +85,10 @@ pub(super) fn all() -> Vec<Case> {
         for (letters, catch) in JOINING[at] {
             let run = |workspace: &_, home: &_| joins(workspace, home, letters, *catch);
             add(format!("{letters}: joins by {catch:?}"), is_short, Box::new(run));
+        }
+        for letters in READING[at] {
+            let run = |workspace: &_, home: &_| joins_from_the_log(workspace, home, letters);
+            add(format!("{letters}: joins from the log"), is_short, Box::new(run));
         }
         for (count, path) in MIGRATING[at] {
             let steps: Vec<String> = path.chars().map(String::from).collect();

@@ -80,7 +80,11 @@ impl Roamer {
 
     /// Creates a node; it may be there because an earlier attempt was not answered.
     pub(super) fn create(&mut self, path: &str, flags: i32) -> Result<()> {
-        let body = CreateRequest { path: Some(path.into()), data: Some(b"data"), acl: RawAcls::OPEN, flags };
+        self.create_with(path, b"data", flags)
+    }
+
+    pub(super) fn create_with(&mut self, path: &str, data: &[u8], flags: i32) -> Result<()> {
+        let body = CreateRequest { path: Some(path.into()), data: Some(data), acl: RawAcls::OPEN, flags };
         let err = self.call(OpCode::Create, &body)?.header.err;
         ensure!([0, -110].contains(&err), "create {path}: error {err}");
         Ok(())

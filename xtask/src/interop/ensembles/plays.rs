@@ -130,6 +130,52 @@ fn write_some(mixed: &Mixed) -> Result<()> {
     client.close()
 }
 
+/// So much in each node that a snapshot is larger than the log of what a learner misses.
+const LARGE_BYTES: usize = 4 << 10;
+const LARGE_COUNT: usize = 900;
+/// More than servers keep in memory for learners.
+const MISSED_COUNT: usize = 600;
+
+/// A learner has missed more than its leader keeps in memory, which has all of it in its log, and reads that; one that
+/// has nothing at all gets the state.
+// Compat: Apache takes 1 for the largest factor, and anything above it for its default.
+pub(super) fn joins_from_the_log(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let properties =
+        [("zookeeper.snapshotSizeFactor", "1.0"), ("zookeeper.snapCount", "300"), ("zookeeper.preAllocSize", "64")];
+    let mut mixed = Mixed::start_with(workspace, home, letters, &[], &properties)?;
+    let (learner, leader) = (0, mixed.leader()?);
+    let ours = [learner, leader].into_iter().find(|at| mixed.software(*at) == Software::Oxkeeper);
+    let ours = ours.context("nobody tells how it went")?;
+    let large = vec![b'x'; LARGE_BYTES];
+    let mut client = Roamer::new(mixed.addresses())?;
+    (0..LARGE_COUNT).try_for_each(|at| client.create_with(&format!("/n/large-{at}"), &large, 0))?;
+    let mut told = Vec::new();
+    for is_empty in [false, true] {
+        mixed.wait_until_level()?;
+        mixed.kill(learner)?;
+        (0..MISSED_COUNT).try_for_each(|at| client.create(&format!("/n/{is_empty}-{at}"), 0))?;
+        if is_empty {
+            mixed.wipe(learner)?;
+        }
+        let mark = mixed.log_mark(ours);
+        mixed.launch_all(&[learner])?;
+        mixed.check_equal()?;
+        let said = mixed.log_since(ours, mark);
+        let words = match (is_empty, ours == leader) {
+            (false, true) => "Sending DIFF",
+            (false, false) => "Getting a diff",
+            (true, true) => "Sending snapshot",
+            (true, false) => "Getting a snapshot",
+        };
+        ensure!(said.contains(words), "`{words}` is not in the log of server {}\n{said}", ours + 1);
+        told.push(words);
+    }
+    client.close()?;
+    mixed.check_digests()?;
+    (0..mixed.len()).try_for_each(|at| mixed.check_mismatches(at))?;
+    Ok(format!("{} led, {}", mixed.software(leader), told.join(", then ")))
+}
+
 /// Starts servers of which one has a write that no other has. Returns it.
 fn start_with_a_tail(workspace: &Workspace, home: &Path, letters: &str) -> Result<(Mixed, usize)> {
     for attempt in 0..TAILS_MAX {

@@ -53,6 +53,14 @@ pub(super) fn write_more(client: &mut WireClient) -> Result<()> {
     (0..MANY / 3).try_for_each(|i| create(client, &format!("/many/after-{i}"), Some(b""), mode::PERSISTENT).map(drop))
 }
 
+/// What the names of nodes that a damage takes begin with.
+pub(super) const DOOMED: &str = "/doomed-";
+
+/// Writes what shall be lost.
+pub(super) fn write_doomed(client: &mut WireClient) -> Result<()> {
+    (0..5).try_for_each(|i| create(client, &format!("{DOOMED}{i}"), Some(b"soon gone"), mode::PERSISTENT).map(drop))
+}
+
 /// Checks that the session owns its ephemeral nodes and that they go with it.
 pub(super) fn check_ephemerals(mut client: WireClient, server: SocketAddr) -> Result<()> {
     let paths = ["/kinds/ephemeral", "/kinds/second-ephemeral"];

@@ -28,6 +28,13 @@ pub(super) fn keep_newest_snapshot(data: &Path, suffix: &str) -> Result<()> {
     Ok(())
 }
 
+/// The log that was written last.
+pub(super) fn newest_log(data: &Path) -> Result<PathBuf> {
+    let folder = data.join("version-2");
+    let newest = numbered(&folder, "log.", "")?.pop().with_context(|| format!("no log in {}", folder.display()))?;
+    Ok(newest.path)
+}
+
 /// The files of one kind, oldest first.
 fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Result<Vec<Numbered>> {
     let mut found = Vec::new();

@@ -15,9 +15,13 @@ struct Hall {
 
 impl Hall {
     fn new() -> Self {
+        Self::with(Names::of_system())
+    }
+
+    fn with(names: Names) -> Self {
         let poll = Poll::new().unwrap();
         let orders = Orders::new(Waker::new(poll.registry(), Token(usize::MAX)).unwrap());
-        Self { doors: Doors::new(Arc::new(orders)), poll, tokens: 0, came: Vec::new(), shut: Vec::new() }
+        Self { doors: Doors::new(Arc::new(orders), names), poll, tokens: 0, came: Vec::new(), shut: Vec::new() }
     }
 
     /// Looks around until something is so.
@@ -96,4 +100,18 @@ fn the_wildcard_takes_both_kinds_of_addresses() {
     if std::net::TcpListener::bind(("::1", 0)).is_ok() {
         hall.check_open("::1", port);
     }
+}
+
+#[test]
+fn a_name_that_takes_long_delays_no_other_port() {
+    let held = [0; 2].map(|port| std::net::TcpListener::bind(("127.0.0.1", port)).unwrap());
+    let [slow, fast] = held.map(|listener| listener.local_addr().unwrap().port());
+    let (names, tell) = Names::slow("127.0.0.1:0".parse().unwrap());
+    let mut hall = Hall::with(names);
+    hall.doors.open(Port::Quorum, vec![Address::new("slow", slow)]);
+    hall.doors.open(Port::Election, vec![Address::new("fast", fast)]);
+    hall.check_open("127.0.0.1", fast);
+    tell.send(()).unwrap();
+    hall.check_open("127.0.0.1", slow);
+    assert_eq!((hall.came, hall.shut), (vec![Port::Election, Port::Quorum], vec![]));
 }

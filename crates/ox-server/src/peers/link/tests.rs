@@ -4,6 +4,7 @@ use super::*;
 use mio::{Events, Poll};
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
 use ox_proto::{RawAcls, SessionId};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -16,7 +17,9 @@ struct Side {
 
 impl Side {
     fn new() -> Self {
-        Self { links: Links::new(1 << 20, true, true), poll: Poll::new().unwrap(), events: Vec::new() }
+        let poll = Poll::new().unwrap();
+        let orders = Arc::new(Orders::new(mio::Waker::new(poll.registry(), crate::io::WAKER).unwrap()));
+        Self { links: Links::new(orders, 1 << 20, true, true), poll, events: Vec::new() }
     }
 
     fn add(&mut self, stream: std::net::TcpStream, token: usize, end: End) -> LinkId {
@@ -139,4 +142,113 @@ fn only_who_falls_behind_while_it_catches_up_is_let_go() {
     let much = LINK_UNSENT_BYTES_MAX;
     assert!(!is_hopeless(much, 0) && is_hopeless(much + 1, 0));
     assert!(!is_hopeless(3 * much, 2 * much) && is_hopeless(3 * much + 1, 2 * much));
+}
+
+/// A stored log of which one transaction can be read for each word.
+struct Disk {
+    words: Receiver<()>,
+    left: i64,
+    /// Told of when it is let go.
+    freed: Sender<()>,
+}
+
+impl Iterator for Disk {
+    type Item = Result<Logged, ox_store::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1).filter(|left| 0 <= *left)?;
+        self.words.recv_timeout(PATIENCE).expect("somebody says so");
+        let zxid = Zxid(1_000_000 - self.left);
+        Some(Ok(Logged { zxid, record: vec![0; LINK_PIECE_BYTES] }))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = self.freed.send(());
+    }
+}
+
+/// A log of so many transactions, how to make one readable, and how to hear that it is let go.
+fn disk(left: i64) -> (Disk, Sender<()>, Receiver<()>) {
+    let ((word, words), (freed, is_free)) = (channel(), channel());
+    (Disk { words, left, freed }, word, is_free)
+}
+
+/// Commits that have come on a link.
+fn commits(side: &mut Side, link: LinkId) -> usize {
+    let of_link = |event| {
+        if let Event::Messages(from, messages, _) = event
+            && from == link
+        {
+            return messages;
+        }
+        Vec::new()
+    };
+    let messages = side.events.drain(..).flat_map(of_link);
+    messages.filter(|message| matches!(message, Message::Commit(_) | Message::Commits(_))).count()
+}
+
+#[test]
+fn a_slow_disk_delays_only_who_is_given_what_it_reads() {
+    let (mut leader, mut learner, [bulk, small], [far_bulk, _]) = linked();
+    let (disk, word, is_free) = disk(3);
+    let mut diff = Vec::new();
+    Message::Diff(Zxid(1_000_000)).put(&mut diff);
+    leader.links.send(bulk, diff, &mut leader.events);
+    leader.links.send_stored(bulk, disk, &mut leader.events);
+    let until = Instant::now() + PATIENCE;
+    let (mut pinged, mut came) = (0, 0);
+    for read in 1..=3 {
+        for _ in 0..10 {
+            let mut ping = Vec::new();
+            Message::Ping(Zxid(1)).put(&mut ping);
+            leader.links.send(small, ping, &mut leader.events);
+            leader.turn();
+            pinged += usize::from(leader.link(2).out.is_empty() && leader.link(2).socket.unsent_bytes() == 0);
+        }
+        assert!(!leader.links.has_more(), "nobody turns round and round for a disk");
+        word.send(()).unwrap();
+        while came < read {
+            leader.turn();
+            learner.turn();
+            came += commits(&mut learner, far_bulk);
+            learner.links.consumed(far_bulk, usize::MAX);
+            assert!(Instant::now() < until, "{came} of {read}");
+        }
+    }
+    assert_eq!(pinged, 30, "the other link has its turns");
+    is_free.recv_timeout(PATIENCE).expect("it is read to its end");
+    while !leader.link(1).out.is_empty() {
+        leader.turn();
+        assert!(Instant::now() < until, "its end is not noticed");
+    }
+}
+
+/// Whether it is waited for, or the disk is, or there is too much of it.
+#[test]
+fn a_log_is_let_go_when_the_learner_is_gone() {
+    for words in [0, 1, 100] {
+        let (mut leader, _learner, [bulk, _], _) = linked();
+        let (disk, word, is_free) = disk(100);
+        (0..words).for_each(|_| word.send(()).unwrap());
+        leader.links.send_stored(bulk, disk, &mut leader.events);
+        leader.turn();
+        leader.links.close(bulk);
+        let _ = word.send(()); // the disk answers in the end
+        is_free.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it is kept after {words}"));
+    }
+}
+
+/// What cannot be read is not taken for the end.
+#[test]
+fn a_log_that_cannot_be_read_ends_the_link() {
+    let (mut leader, _learner, [bulk, _], _) = linked();
+    let history = std::iter::once(Err(ox_store::Error::HistoryChanged(Zxid(1))));
+    leader.links.send_stored(bulk, history, &mut leader.events);
+    let until = Instant::now() + PATIENCE;
+    while !leader.events.iter().any(|event| matches!(event, Event::Gone(link) if *link == bulk)) {
+        leader.turn();
+        assert!(Instant::now() < until);
+    }
 }

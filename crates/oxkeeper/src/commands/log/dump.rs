@@ -1,10 +1,11 @@
 //! `oxkeeper log dump`: every transaction as a line.
 
-use crate::commands::output::print;
-use anyhow::{Result, bail};
+use crate::commands::output::{BAD, GOOD, complain, conclude};
+use anyhow::anyhow;
 use ox_store::disk::RealDisk;
 use ox_store::dump::log::{LogFormat, dump_log};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]
@@ -17,15 +18,19 @@ pub(crate) struct Args {
 }
 
 /// Prints the log; of a damaged one as much as can be read.
-pub(super) fn run(Args { file, json }: &Args) -> Result<()> {
+pub(super) fn run(Args { file, json }: &Args) -> ExitCode {
     let format = if *json { LogFormat::Json } else { LogFormat::Text };
-    let Some(summary) = print(|out| dump_log(&RealDisk, file, format, out))? else { return Ok(()) };
-    if summary.damaged != 0 || summary.is_partial {
+    conclude(|out| {
+        let summary = dump_log(&RealDisk, file, format, out)?;
+        if summary.damaged == 0 && !summary.is_partial {
+            return Ok(GOOD);
+        }
+        out.flush()?;
         let (damaged, end) = (summary.damaged, summary.end);
-        bail!(
+        complain(&anyhow!(
             "{0} is damaged: {damaged} bad checksums, in order up to byte {end}\nhint: oxkeeper log check {0} tells more",
             file.display()
-        );
-    }
-    Ok(())
+        ));
+        Ok(BAD)
+    })
 }

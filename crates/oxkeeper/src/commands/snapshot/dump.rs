@@ -1,11 +1,11 @@
 //! `oxkeeper snapshot dump`: every node with its metadata, then the sessions.
 
 use super::source::snapshot_file;
-use crate::commands::output::print;
-use anyhow::Result;
+use crate::commands::output::{BAD, GOOD, complain, conclude};
 use ox_store::disk::RealDisk;
 use ox_store::dump::snapshot::{SnapshotFormat, dump_snapshot};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Arguments of the command.
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 }
 
 /// Prints the snapshot; of a damaged one as much as can be read.
-pub(super) fn run(Args { file, data, json, ncdu }: &Args) -> Result<()> {
+pub(super) fn run(Args { file, data, json, ncdu }: &Args) -> ExitCode {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let format = match (data, json, ncdu) {
         (true, ..) => SnapshotFormat::TextWithData,
@@ -33,7 +33,13 @@ pub(super) fn run(Args { file, data, json, ncdu }: &Args) -> Result<()> {
         (.., true) => SnapshotFormat::Ncdu { now_ms: i64::try_from(now_ms).unwrap_or(i64::MAX) },
         _ => SnapshotFormat::Text,
     };
-    let file = snapshot_file(file)?;
-    print(|out| dump_snapshot(&RealDisk, &file, format, out))?;
-    Ok(())
+    conclude(|out| match dump_snapshot(&RealDisk, &snapshot_file(file)?, format, out) {
+        Ok(_) => Ok(GOOD),
+        Err(error @ ox_store::Error::Io { .. }) => Err(error.into()),
+        Err(damage) => {
+            out.flush()?;
+            complain(&damage.into());
+            Ok(BAD)
+        }
+    })
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 /// A snapshot by its name.
 pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
     let Some(file) = source::snapshot_file(path) else {
+        path.metadata().with_context(|| format!("open {}", path.display()))?;
         bail!("{} is not named like a snapshot\nhint: snapshot.<zxid in hex>[.gz|.snappy]", path.display())
     };
     Ok(file)

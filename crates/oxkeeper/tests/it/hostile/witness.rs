@@ -157,6 +157,7 @@ impl Witness {
             is_proven: true,
             last_zxid_seen: Zxid(self.hello.last_zxid_seen),
             granted: None,
+            is_read_only: false,
             requests: Vec::new(),
             received: Vec::new(),
             closed: None,
