@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 /// Requests by their numbers in the protocol.
-pub(crate) const CREATE: i32 = 15;
 pub(crate) const DELETE: i32 = 2;
+pub(crate) const SET: i32 = 5;
 pub(crate) const MULTI: i32 = 14;
 
 /// Its threads live as long as the process.
