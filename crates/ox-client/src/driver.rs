@@ -63,7 +63,7 @@ impl Connection {
             Ok(never) => match never {},
             Err(end) => end,
         };
-        shared.change(|session, _, effects| session.on_lost(effects));
+        shared.change(|session, now_ms, effects| session.on_lost(now_ms, effects));
         end
     }
 

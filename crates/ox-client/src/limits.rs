@@ -33,6 +33,12 @@ pub(crate) const PING_MS_MAX: i64 = 10_000;
 /// Pauses between rounds over servers of which none answers.
 pub(crate) const ROUND_PAUSE_MS: std::ops::RangeInclusive<u64> = 50..=1000;
 
+/// A connection that is lost so soon after the session was given, without an answer to any request, was of no use.
+pub(crate) const SHORT_LIFE_MS: i64 = 1000;
+
+/// Pauses between rounds over servers that give the session and lose the connection again.
+pub(crate) const SHORT_LIFE_PAUSE_MS: std::ops::RangeInclusive<u64> = 10..=100;
+
 /// Pauses between looks for a server that takes writes.
 pub(crate) const SEARCH_PAUSE_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 

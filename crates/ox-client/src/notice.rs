@@ -11,6 +11,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// What a session has learned.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_client::Notice;
+/// let mut notices = client.notices();
+/// while let Some(notice) = notices.next().await {
+///     match notice {
+///         Notice::State(state) => println!("{state:?}"),
+///         Notice::Event(event) => println!("{:?} {}", event.kind, event.path),
+///         notice => println!("{notice:?}"),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
@@ -26,6 +41,21 @@ pub enum Notice {
 /// [`Client::notices`](crate::Client::notices) was called. It ends behind a final state.
 ///
 /// A reader that lets 4096 notices wait misses some: an event [`EventKind::Missed`] stands in their place.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ox_server::Server::ephemeral()?;
+/// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+/// use ox_client::{Notice, State};
+/// let mut notices = client.notices();
+/// client.close().await?;
+/// assert_eq!(notices.next().await, Some(Notice::State(State::Connected)));
+/// assert_eq!(notices.next().await, Some(Notice::State(State::Closed)));
+/// assert_eq!(notices.next().await, None);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Notices {
     shared: Arc<Shared>,
@@ -40,6 +70,13 @@ impl Notices {
     }
 
     /// The next one, `None` behind a final state.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// println!("{:?}", client.notices().next().await);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next(&mut self) -> Option<Notice> {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }

@@ -69,6 +69,7 @@ pub struct Cache {
     copy: Arc<Mutex<Copy>>,
     changes: watch::Receiver<u64>,
     task: JoinHandle<Error>,
+    ended: Option<Error>,
 }
 
 impl Cache {
@@ -125,7 +126,7 @@ impl Cache {
         follower.read_all().await?;
         let changes = follower.tell.subscribe();
         let task = tokio::spawn(async move { follower.follow(events).await });
-        Ok(Self { root: path.to_owned(), copy, changes, task })
+        Ok(Self { root: path.to_owned(), copy, changes, task, ended: None })
     }
 
     /// Where it begins.
@@ -188,10 +189,12 @@ impl Cache {
         if self.changes.changed().await.is_ok() {
             return Ok(());
         }
-        Err(match (&mut self.task).await {
-            Ok(error) => error,
-            Err(_) => Error::Lost { path: self.root.clone() },
-        })
+        let error = match &self.ended {
+            Some(error) => error.clone(),
+            None => (&mut self.task).await.unwrap_or_else(|_| Error::Lost { path: self.root.clone() }),
+        };
+        self.ended = Some(error.clone());
+        Err(error)
     }
 }
 
@@ -230,31 +233,29 @@ impl Follower {
     }
 
     async fn on_event(&mut self, event: &Event) -> Result<(), Error> {
-        if event.kind == EventKind::Missed {
-            return self.read_all().await;
-        }
         let kinds = [EventKind::NodeCreated, EventKind::NodeDataChanged, EventKind::NodeDeleted];
-        if kinds.contains(&event.kind) && self.scope.covers(&self.root, &event.path) {
+        if event.kind == EventKind::Missed {
+            self.read_all().await?;
+        } else if kinds.contains(&event.kind) && self.scope.covers(&self.root, &event.path) {
             self.read(&event.path).await?;
+        } else {
+            return Ok(());
         }
+        // Also when the copy is as before: a node that came and went between two looks may be what somebody waits for.
+        self.tell.send_modify(|count| *count += 1);
         Ok(())
     }
 
     /// Reads one node. What is read is never older than the event that asked for it.
     async fn read(&mut self, path: &str) -> Result<bool, Error> {
         let node = self.client.get(path).await;
-        let node = if says(&node, ErrorCode::NoNode) { None } else { Some(Arc::new(node?)) };
-        let is_there = node.is_some();
-        let mut copy = self.copy.lock();
-        let before = match &node {
-            Some(node) => copy.insert(path.to_owned(), Arc::clone(node)),
-            None => copy.remove(path),
-        };
-        drop(copy);
-        if before.as_ref().map(|node| node.stat.mzxid) != node.map(|node| node.stat.mzxid) {
-            self.tell.send_modify(|count| *count += 1);
+        let is_hidden = says(&node, ErrorCode::NoAuth) && path != self.root;
+        if is_hidden || says(&node, ErrorCode::NoNode) {
+            self.copy.lock().remove(path);
+            return Ok(false);
         }
-        Ok(is_there)
+        self.copy.lock().insert(path.to_owned(), Arc::new(node?));
+        Ok(true)
     }
 
     /// Reads everything that is covered, and forgets what is gone.

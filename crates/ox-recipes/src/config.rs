@@ -40,7 +40,7 @@ pub struct Revision<T> {
 
 /// A typed value for many readers, kept as JSON, with all its earlier versions.
 ///
-/// **Limits.** A value must fit into a node, about a megabyte. Versions are kept until [`Config::forget_before`].
+/// **Limits.** A value and the one before it must fit into one request, so keep values below half a megabyte. Versions are kept until [`Config::forget_before`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -139,11 +139,15 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     /// # }
     /// ```
     pub async fn publish_after(&self, seen: u32, value: &T) -> Result<Option<u32>, Error> {
-        let now = self.read().await?;
-        if now.as_ref().map_or(0, |(now, _)| now.version) != seen {
-            return Ok(None);
+        loop {
+            let now = self.read().await?;
+            if now.as_ref().map_or(0, |(now, _)| now.version) != seen {
+                return Ok(None);
+            }
+            if self.replace(now, Revision { version: seen + 1, value }).await? {
+                return Ok(Some(seen + 1));
+            }
         }
-        Ok(self.replace(now, Revision { version: seen + 1, value }).await?.then_some(seen + 1))
     }
 
     /// Publishes an earlier version again, as a new one.
@@ -276,7 +280,7 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
         match written {
             Ok(()) => Ok(true),
             // The version was the right one, so nobody was faster.
-            Err(error) if error.failed_at() == Some(1) => {
+            Err(error) if error.failed_at() == Some(1) && error.code() == Some(ErrorCode::NodeExists) => {
                 let taken = error.path().unwrap_or(&self.path).to_owned();
                 Err(Error::bad_data(&taken, "a version that is not over has a copy already"))
             }

@@ -3,7 +3,7 @@
 //! ```text
 //! /count     four bytes: the number, the highest byte first     (SharedCount)
 //! /total     eight bytes: the number, the highest byte first    (AtomicLong)
-//! /ids       a container, empty but for moments                 (UniqueIds)
+//! /ids       persistent, empty but for moments                  (UniqueIds)
 //!  └─ _c_<uuid>-id-0000000042
 //! ```
 
@@ -279,8 +279,8 @@ impl AtomicLong {
 
 /// Numbers and names that no other client gets, by sequence nodes: each is larger than those before.
 ///
-/// **Limits.** A parent counts to 2147483647. A number that a client asked for and never got is skipped. When the container has
-/// been empty for long, servers remove it, and the numbers begin again: keep it by [`Client::ensure_path`] where they must not.
+/// **Limits.** A parent counts to 2147483647. A number that a client asked for and never got is skipped. The numbers
+/// begin again when somebody deletes the node at the path.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -288,7 +288,6 @@ impl AtomicLong {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
 /// use ox_recipes::counter::UniqueIds;
-/// client.ensure_path("/orders").await?;
 /// let ids = UniqueIds::new(&client, "/orders");
 /// assert_eq!(ids.next().await?, 0);
 /// assert_eq!(ids.next_name("order-").await?, "order-0000000001");
@@ -309,7 +308,7 @@ impl UniqueIds {
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str) -> Self {
-        Self(Line::new(client, path, &["id-"]))
+        Self(Line::lasting(client, path, &["id-"]))
     }
 
     /// The next number.

@@ -14,7 +14,7 @@
 //! client re-arms watches over lost connections.
 
 use crate::error::{Error, says};
-use crate::nodes::{Owned, child, in_container, name_of, patient};
+use crate::nodes::{Owned, below, child, name_of, patient};
 use ox_client::{Client, CreateMode, ErrorCode, EventKind, Zxid};
 
 /// Which of those ahead a node has to wait for. They come in order.
@@ -32,11 +32,18 @@ pub(crate) struct Line {
     pub(crate) path: String,
     /// What stands before the numbers, all of the same length.
     names: &'static [&'static str],
+    /// What the parent is when it has to be made.
+    parent: CreateMode,
 }
 
 impl Line {
     pub(crate) fn new(client: &Client, path: &str, names: &'static [&'static str]) -> Self {
-        Self { client: patient(client), path: path.to_owned(), names }
+        Self { client: patient(client), path: path.to_owned(), names, parent: CreateMode::Container }
+    }
+
+    /// One whose numbers never begin again, because servers do not remove its parent when it is empty.
+    pub(crate) fn lasting(client: &Client, path: &str, names: &'static [&'static str]) -> Self {
+        Self { parent: CreateMode::Persistent, ..Self::new(client, path, names) }
     }
 
     /// Takes the next number.
@@ -48,7 +55,7 @@ impl Line {
     pub(crate) async fn join_as(&self, name: &str, data: &[u8], mode: CreateMode) -> Result<Seat, Error> {
         let path = child(&self.path, name);
         let create = || self.client.create_protected(&path, data, mode);
-        let created = in_container(&self.client, &self.path, create).await?;
+        let created = below(&self.client, &self.path, self.parent, create).await?;
         let node = Owned::new(self.client.clone(), created.path);
         Ok(Seat { line: self.clone(), node, token: created.stat.czxid })
     }
@@ -59,19 +66,28 @@ impl Line {
         if says(&names, ErrorCode::NoNode) {
             return Ok(Vec::new());
         }
-        let mut names = names?;
-        names.retain(|name| self.number(name).is_some());
-        names.sort_by(|a, b| self.number(a).cmp(&self.number(b)).then_with(|| a.cmp(b)));
-        Ok(names)
+        Ok(in_order(names?, |name| self.place(name)))
     }
 
-    /// The number of a node, as text: all are equally long.
+    /// The number of a node, as it stands in the name.
     pub(crate) fn number<'a>(&self, name: &'a str) -> Option<&'a str> {
         let number = |prefix: &&str| name.rfind(*prefix).map(|at| &name[at + prefix.len()..]);
         let number = self.names.iter().find_map(number)?;
-        let is_number = 10 <= number.len() && number.bytes().all(|byte| byte.is_ascii_digit());
-        is_number.then_some(number)
+        (10 <= number.len() && number.parse::<i32>().is_ok()).then_some(number)
     }
+
+    fn place(&self, name: &str) -> Option<i32> {
+        self.number(name)?.parse().ok()
+    }
+}
+
+/// Those with a number, in its order. Servers count to 2147483647 and go on with -2147483648: what is less than half of all numbers
+/// away comes later.
+fn in_order(mut names: Vec<String>, place: impl Fn(&str) -> Option<i32>) -> Vec<String> {
+    let Some(middle) = names.iter().find_map(|name| place(name)) else { return Vec::new() };
+    names.retain(|name| place(name).is_some());
+    names.sort_by_cached_key(|name| (place(name).map(|place| place.wrapping_sub(middle)), name.clone()));
+    names
 }
 
 /// A node of this session in a [`Line`]. Dropping it leaves the line in the background.
@@ -130,4 +146,20 @@ pub(crate) async fn await_end(client: &Client, path: &str) -> Result<(), Error> 
         client.exists(path).await?; // fails with the reason
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_on_behind_the_last_one() {
+        let names = ["lock--2147483648", "lock-2147483647", "lock--000000005", "lock-0000000007", "other", "lock-7"];
+        let place = |name: &str| name.strip_prefix("lock-").filter(|number| 10 <= number.len())?.parse().ok();
+        let order = |at: &[usize]| in_order(at.iter().map(|at| names[*at].to_owned()).collect(), place);
+        assert_eq!(order(&[0, 1, 4]), ["lock-2147483647", "lock--2147483648"]);
+        assert_eq!(order(&[1, 0, 5]), ["lock-2147483647", "lock--2147483648"]);
+        assert_eq!(order(&[3, 2]), ["lock--000000005", "lock-0000000007"]);
+        assert_eq!(order(&[4]), [] as [&str; 0]);
+    }
 }

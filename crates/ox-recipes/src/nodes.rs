@@ -58,18 +58,19 @@ pub(crate) async fn ensure(client: &Client, path: &str, last: CreateMode) -> Res
     let mut above = CreateMode::Container;
     let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).skip(1).collect();
     ends.push(path.len());
-    for end in ends {
-        loop {
-            let mode = if end == path.len() && last == CreateMode::Persistent { last } else { above };
-            let made = client.create(&path[..end], b"", mode).await;
-            if says(&made, ErrorCode::Unimplemented) && mode == CreateMode::Container {
-                above = CreateMode::Persistent;
-            } else if says(&made, ErrorCode::NodeExists) {
-                break;
-            } else if !is_worth_another_try(&made) {
-                made?;
-                break;
-            }
+    let mut at = 0;
+    while let Some(end) = ends.get(at) {
+        let mode = if *end == path.len() && last == CreateMode::Persistent { last } else { above };
+        let made = client.create(&path[..*end], b"", mode).await;
+        if says(&made, ErrorCode::Unimplemented) && mode == CreateMode::Container {
+            above = CreateMode::Persistent;
+        } else if says(&made, ErrorCode::NoNode) && 0 < at {
+            at = 0; // an empty container above it was removed meanwhile
+        } else if says(&made, ErrorCode::NodeExists) {
+            at += 1;
+        } else if !is_worth_another_try(&made) {
+            made?;
+            at += 1;
         }
     }
     Ok(())
@@ -177,10 +178,15 @@ impl Drop for Owned {
 
 /// Deletes a node for certain, if it is the one with the mark.
 async fn remove(client: &Client, path: &str, mark: Option<&str>) -> Result<(), Error> {
-    match mark {
-        Some(mark) if !is_marked(client, path, mark).await? => Ok(()),
-        Some(_) | None => delete(client, path).await,
+    let Some(mark) = mark else { return delete(client, path).await };
+    while is_marked(client, path, mark).await? {
+        let deleted = client.delete(path, Version::Any).await;
+        if !is_worth_another_try(&deleted) {
+            return if says(&deleted, ErrorCode::NoNode) { Ok(()) } else { deleted };
+        }
+        client.settle().await?; // it may have happened, and somebody else may have the name now
     }
+    Ok(())
 }
 
 /// Does something below a container, making the container when it is missing: servers may remove an empty one at any time.

@@ -10,8 +10,8 @@
 
 use crate::cache::Cache;
 use crate::error::{Error, says};
-use crate::nodes::{child, delete, in_container, name_of, parent_of, patient};
-use ox_client::{Client, CreateMode, ErrorCode, EventKind, Version};
+use crate::nodes::{child, in_container, name_of, parent_of, patient};
+use ox_client::{Client, CreateMode, ErrorCode, EventKind, Stat, Version};
 use std::collections::BTreeMap;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -19,6 +19,9 @@ use tokio::task::JoinHandle;
 
 /// An ephemeral node that is there as long as this value and the session: when somebody deletes it, it is made again, and a node that
 /// an earlier session of this program left behind is taken over.
+///
+/// **Limits.** Names are for one program each. Who starts takes the node from whoever has it, and that one's
+/// [`Presence::ended`] says that it is lost.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -45,7 +48,9 @@ pub struct Presence {
     path: String,
     data: watch::Sender<Vec<u8>>,
     task: Option<JoinHandle<Error>>,
+    ended: Option<Error>,
     runtime: Handle,
+    is_gone: bool,
 }
 
 impl Presence {
@@ -61,9 +66,14 @@ impl Presence {
     pub async fn start(client: &Client, path: &str, data: impl AsRef<[u8]>) -> Result<Self, Error> {
         let client = patient(client);
         let (data, wanted) = watch::channel(data.as_ref().to_vec());
-        make(&client, path, &data.borrow().clone()).await?;
-        let task = tokio::spawn(keep(client.clone(), path.to_owned(), wanted));
-        Ok(Self { client, path: path.to_owned(), data, task: Some(task), runtime: Handle::current() })
+        let (task, ended) = (None, None);
+        let (path_text, runtime) = (path.to_owned(), Handle::current());
+        // Should this future be dropped on the way, the node is deleted in the background.
+        let mut presence = Self { client, path: path_text, data, task, ended, runtime, is_gone: false };
+        let first = presence.data.borrow().clone();
+        make(&presence.client, path, &first, Foreign::IsReplaced).await?;
+        presence.task = Some(tokio::spawn(keep(presence.client.clone(), path.to_owned(), wanted)));
+        Ok(presence)
     }
 
     /// The node.
@@ -105,10 +115,11 @@ impl Presence {
     /// # }
     /// ```
     pub async fn ended(&mut self) -> Error {
-        match &mut self.task {
-            Some(task) => task.await.unwrap_or_else(|_| Error::Lost { path: self.path.clone() }),
-            None => Error::Lost { path: self.path.clone() },
+        if let Some(task) = &mut self.task {
+            self.ended = task.await.ok();
+            self.task = None;
         }
+        self.ended.clone().unwrap_or_else(|| Error::Lost { path: self.path.clone() })
     }
 
     /// Removes the node, and returns when that is certain.
@@ -126,29 +137,63 @@ impl Presence {
             task.abort();
             let _ = task.await; // nothing is made behind this
         }
-        Ok(delete(&self.client, &self.path).await?)
+        unmake(&self.client, &self.path).await?;
+        self.is_gone = true;
+        Ok(())
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        let Some(task) = self.task.take() else { return };
-        task.abort();
-        if self.client.state().is_final() {
+        let task = self.task.take();
+        if let Some(task) = &task {
+            task.abort();
+        }
+        if self.is_gone || self.client.state().is_final() {
             return;
         }
         let (client, path) = (self.client.clone(), self.path.clone());
         drop(self.runtime.spawn(async move {
-            let _ = task.await; // nothing is made behind this
-            if let Err(error) = delete(&client, &path).await {
+            if let Some(task) = task {
+                let _ = task.await; // nothing is made behind this
+            }
+            if let Err(error) = unmake(&client, &path).await {
                 tracing::debug!(%error, path, "a node is left to the end of its session");
             }
         }));
     }
 }
 
+fn is_own(client: &Client, stat: &Stat) -> bool {
+    client.session().is_some_and(|own| own.id.0 == stat.ephemeral_owner)
+}
+
+/// Deletes the node for certain, if it belongs to this session.
+async fn unmake(client: &Client, path: &str) -> Result<(), ox_client::Error> {
+    loop {
+        client.settle().await?; // it may be about to be made, or gone and another's already
+        let stat = client.exists(path).await?;
+        if !stat.is_some_and(|stat| is_own(client, &stat)) {
+            return Ok(());
+        }
+        match client.delete(path, Version::Any).await {
+            Err(error) if error.is_retriable() => (),
+            Err(error) if error.code() == Some(ErrorCode::NoNode) => return Ok(()),
+            deleted => return deleted,
+        }
+    }
+}
+
+/// What to do about a node of another session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Foreign {
+    IsReplaced,
+    /// Two who replace each other's nodes would never end.
+    IsLeft,
+}
+
 /// Makes the node until it belongs to this session and has the data.
-async fn make(client: &Client, path: &str, data: &[u8]) -> Result<(), Error> {
+async fn make(client: &Client, path: &str, data: &[u8], foreign: Foreign) -> Result<(), Error> {
     let create = || client.create(path, data, CreateMode::Ephemeral);
     loop {
         match in_container(client, parent_of(path), create).await {
@@ -157,13 +202,21 @@ async fn make(client: &Client, path: &str, data: &[u8]) -> Result<(), Error> {
             made => return Ok(made.map(drop)?),
         }
         let Some(stat) = client.exists(path).await? else { continue };
-        if client.session().is_some_and(|own| own.id.0 == stat.ephemeral_owner) {
-            match client.set(path, data, Version::Any).await {
-                Err(error) if error.is_retriable() || error.code() == Some(ErrorCode::NoNode) => continue,
-                set => return Ok(set.map(drop)?),
-            }
+        let written = if is_own(client, &stat) {
+            client.set(path, data, Version::Any).await.map(drop)
+        } else if foreign == Foreign::IsReplaced {
+            // At once, so that its owner has no time to make it again.
+            let mut multi = client.multi();
+            multi.delete(path, Version::Any);
+            multi.create(path, data, CreateMode::Ephemeral);
+            multi.commit().await.map(drop)
+        } else {
+            return Err(Error::Lost { path: path.to_owned() });
+        };
+        match written {
+            Err(error) if error.is_retriable() || error.code() == Some(ErrorCode::NoNode) => (),
+            written => return Ok(written?),
         }
-        delete(client, path).await?; // of an earlier session
     }
 }
 
@@ -174,8 +227,7 @@ async fn keep(client: Client, path: String, mut wanted: watch::Receiver<Vec<u8>>
             Ok(found) => found,
             Err(error) => return error.into(),
         };
-        let is_own = stat.is_some_and(|stat| client.session().is_some_and(|own| own.id.0 == stat.ephemeral_owner));
-        if is_own {
+        if stat.is_some_and(|stat| is_own(&client, &stat)) {
             let is_wanted = tokio::select! {
                 event = changed => event.kind == EventKind::NodeDeleted,
                 news = wanted.changed() => news.is_ok(),
@@ -188,7 +240,7 @@ async fn keep(client: Client, path: String, mut wanted: watch::Receiver<Vec<u8>>
             }
         }
         let data = wanted.borrow_and_update().clone();
-        if let Err(error) = make(&client, &path, &data).await {
+        if let Err(error) = make(&client, &path, &data, Foreign::IsLeft).await {
             return error;
         }
     }

@@ -183,7 +183,8 @@ impl RwLock {
     pub async fn downgrade(&self, writer: Held) -> Result<Held, Error> {
         let lost = || Error::Lost { path: writer.path().to_owned() };
         let number = self.line.number(name_of(writer.path())).ok_or_else(lost)?;
-        let reader = self.line.join_as(&format!("{READ}{number}"), &self.label, CreateMode::Ephemeral).await?;
+        let mut reader = self.line.join_as(&format!("{READ}{number}"), &self.label, CreateMode::Ephemeral).await?;
+        reader.token = writer.token(); // those who wait have larger ones, although their nodes are older
         writer.release().await?;
         Ok(Held::new(reader))
     }

@@ -77,9 +77,15 @@ impl Semaphore {
     /// ```
     pub async fn acquire(&self) -> Result<Held, Error> {
         let turn = self.lock.acquire().await?;
+        let lease = self.next().await?;
+        turn.release().await?;
+        Ok(lease)
+    }
+
+    /// One more lease, for the owner of the lock.
+    async fn next(&self) -> Result<Held, Error> {
         let seat = self.leases.join(LEASE, b"").await?;
         self.await_room(&seat).await?;
-        turn.release().await?;
         Ok(Held::new(seat))
     }
 
@@ -97,7 +103,8 @@ impl Semaphore {
         timeout(limit, self.acquire()).await.ok().transpose()
     }
 
-    /// Waits for several leases, and takes all or none.
+    /// Waits for several leases, and takes all or none. The others wait meanwhile, so that two clients that want many do not
+    /// wait for each other's. Whoever asks for more leases than there are waits for ever.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -108,10 +115,12 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Held>, Error> {
+        let turn = self.lock.acquire().await?;
         let mut leases = Vec::new();
         for _ in 0..count {
-            leases.push(self.acquire().await?);
+            leases.push(self.next().await?);
         }
+        turn.release().await?;
         Ok(leases)
     }
 

@@ -11,8 +11,8 @@ const MARGIN: u32 = 10;
 /// The pause before another look for a server.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Does some work in a session, and again in a new one when the session ends on the way, until the work is done or fails for
-/// another reason.
+/// Does some work in a session, and again in a new one when the session ends on the way or what is held in it is
+/// [lost](Error::Lost), until the work is done or fails for another reason.
 ///
 /// This is how a program takes part for as long as it runs: what it sets up with one client goes with that client's session,
 /// and is set up again with the next.
@@ -55,35 +55,34 @@ pub async fn in_sessions<T, F: Future<Output = Result<T, Error>>>(
         let done = work(client.clone()).await;
         let is_expired = client.state() == State::Expired;
         match done {
-            Err(Error::Client(_) | Error::Lost { .. }) if is_expired => tracing::debug!("a new session is needed"),
+            Err(Error::Client(_)) if is_expired => tracing::debug!("a new session is needed"),
+            Err(error @ Error::Lost { .. }) => {
+                tracing::debug!(%error, "a new session is needed");
+                tokio::time::sleep(PAUSE).await;
+            }
             done => return done,
         }
     }
 }
 
-/// Waits until the session must be assumed lost soon.
+/// Waits until the session must be assumed lost soon. That can be while there is a connection, too: to a server that lost the
+/// others, or one on which events come and requests do not arrive.
 pub(crate) async fn session_lost(client: &Client) {
     let mut states = client.states();
-    let mut deadline = None;
     loop {
-        let state = match deadline {
-            None => states.next().await,
-            Some(deadline) => tokio::select! {
-                state = states.next() => state,
-                () = sleep_until(deadline) => return,
+        tokio::select! {
+            state = states.next() => if state.is_none_or(State::is_final) {
+                return;
             },
-        };
-        deadline = match state {
-            Some(State::Suspended { lost_after }) => Some(stop_before(client, lost_after).into()),
-            // The ensemble does not hear of this client, as long as that lasts.
-            Some(State::ConnectedReadOnly) => Some(stop_before(client, client.session_lost_after()).into()),
-            Some(state) if !state.is_final() => None,
-            Some(_) | None => return,
-        };
+            () = sleep_until(stop_before(client).into()) => if stop_before(client) <= Instant::now() {
+                return;
+            },
+        }
     }
 }
 
-fn stop_before(client: &Client, lost_after: Instant) -> Instant {
+fn stop_before(client: &Client) -> Instant {
+    let lost_after = client.session_lost_after();
     let margin = client.session().map_or(Duration::ZERO, |session| session.timeout / MARGIN);
     lost_after.checked_sub(margin).unwrap_or(lost_after)
 }

@@ -22,7 +22,7 @@
 use crate::cache::Cache;
 use crate::error::{Error, says};
 use crate::line::{Line, Seat};
-use crate::nodes::{Owned, child, ensure_containers, in_container, name_of, patient};
+use crate::nodes::{Owned, child, ensure_containers, in_container, name_of, parent_of, patient};
 use ox_client::{Client, CreateMode, ErrorCode, Version};
 use std::collections::BTreeMap;
 
@@ -151,6 +151,10 @@ pub struct Worker {
     /// What makes workers look again: tasks, workers and owners.
     views: [Cache; 3],
     own: BTreeMap<String, Owned>,
+    /// Given up, but not given back before the next look: the application may still be at it.
+    leaving: BTreeMap<String, Owned>,
+    /// A call has returned since: the application knows what it has to leave.
+    is_told: bool,
     /// Nothing is left to do since the last change.
     is_settled: bool,
 }
@@ -178,7 +182,8 @@ impl Worker {
             Cache::children(client, &paths[1]).await?,
             Cache::children(client, &paths[2]).await?,
         ];
-        let mut worker = Self { tasks, seat, line, views, own: BTreeMap::new(), is_settled: false };
+        let (own, leaving) = (BTreeMap::new(), BTreeMap::new());
+        let mut worker = Self { tasks, seat, line, views, own, leaving, is_told: false, is_settled: false };
         worker.settle().await?;
         Ok(worker)
     }
@@ -214,8 +219,10 @@ impl Worker {
         self.views[0].get(&path).map(|node| node.data.clone())
     }
 
-    /// Waits for tasks or workers that come or go, and gives back and claims tasks so that all have their share. Stop
-    /// working on what is not in [`Worker::tasks`] any more.
+    /// Waits for tasks or workers that come or go, and gives up and claims tasks so that all have their share.
+    ///
+    /// Stop working on what is not in [`Worker::tasks`] any more, [commit](Worker::commit) how far it got, and call again: only then
+    /// others get it. So nobody begins with a task before this worker has stopped.
     ///
     /// Errors are final: the session is over, or somebody has deleted this worker's node.
     ///
@@ -251,7 +258,7 @@ impl Worker {
     /// ```
     pub async fn commit(&self, task: &str, progress: impl AsRef<[u8]>) -> Result<(), Error> {
         let lost = || Error::Lost { path: child(&child(&self.tasks.path, "owners"), task) };
-        let claim = self.own.get(task).ok_or_else(lost)?;
+        let claim = self.own.get(task).or_else(|| self.leaving.get(task)).ok_or_else(lost)?;
         let progress = progress.as_ref();
         let (client, path) = (&self.tasks.client, child(&child(&self.tasks.path, "progress"), task));
         loop {
@@ -271,6 +278,9 @@ impl Worker {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_retriable() || error.code() == Some(ErrorCode::NodeExists) => (),
                 Err(error) if error.failed_at() == Some(0) => return Err(lost()),
+                Err(error) if error.code() == Some(ErrorCode::NoNode) => {
+                    ensure_containers(client, parent_of(&path)).await?
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -287,17 +297,31 @@ impl Worker {
     /// # }
     /// ```
     pub async fn leave(mut self) -> Result<(), Error> {
-        while let Some((_, claim)) = self.own.pop_first() {
-            claim.delete().await?;
-        }
+        self.leaving.append(&mut self.own);
+        self.give_back().await?;
         self.seat.leave().await
     }
 
-    /// Gives back what is too much, and claims what is free up to the quota.
+    /// Lets others have what was given up.
+    async fn give_back(&mut self) -> Result<(), Error> {
+        // Should this future be dropped, the claim is deleted in the background.
+        while let Some((_, claim)) = self.leaving.pop_first() {
+            claim.delete().await?;
+        }
+        Ok(())
+    }
+
+    /// Gives up what is too much, and claims what is free up to the quota.
     async fn settle(&mut self) -> Result<(), Error> {
         // Should this future be dropped, the next one goes on.
         self.is_settled = false;
-        let mut tasks = self.tasks.client.children(&child(&self.tasks.path, "tasks")).await?;
+        if self.is_told {
+            self.give_back().await?;
+            self.is_told = false;
+        }
+        let tasks = self.tasks.client.children(&child(&self.tasks.path, "tasks")).await;
+        // Servers remove the list some time after the last task.
+        let mut tasks = if says(&tasks, ErrorCode::NoNode) { Vec::new() } else { tasks? };
         tasks.sort();
         let workers = self.line.members().await?;
         let Some(at) = workers.iter().position(|name| name == name_of(self.seat.path())) else {
@@ -308,9 +332,7 @@ impl Worker {
         let surplus = self.own.keys().filter(|task| tasks.contains(task)).skip(quota).cloned();
         let surplus: Vec<String> = surplus.chain(gone).collect();
         for task in surplus {
-            if let Some(claim) = self.own.remove(&task) {
-                claim.delete().await?;
-            }
+            self.leaving.extend(self.own.remove_entry(&task));
         }
         for task in tasks {
             if quota <= self.own.len() {
@@ -324,7 +346,8 @@ impl Worker {
                 self.own.insert(task, claim);
             }
         }
-        self.is_settled = true;
+        self.is_settled = self.leaving.is_empty();
+        self.is_told = true;
         Ok(())
     }
 }

@@ -8,9 +8,14 @@ use crate::types::{CreateOptions, Created, Data, Version};
 use ox_proto::jute::Jute;
 use ox_proto::multi::MultiHeader;
 use ox_proto::{ErrorCode, OpCode};
+use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// What Curator puts before the names of protected nodes.
 const MARK: &str = "_c_";
+
+/// Between looks whether the server takes writes.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// A name that nobody else has: Curator's mark with a random UUID.
 fn mark() -> String {
@@ -56,7 +61,8 @@ impl Client {
         let parent = if parent.is_empty() { "/" } else { parent };
         let mark = mark();
         let path = child(parent, &format!("{mark}{name}"));
-        let mut ghost = Ghost { client: self, parent, mark: &mark, may_be: false };
+        let runtime = Handle::try_current().ok();
+        let mut ghost = Ghost { client: self, parent, mark: &mark, may_be: false, runtime };
         loop {
             ghost.may_be = true;
             let error = match self.create_bytes(&path, data.bytes(), &options).await {
@@ -132,11 +138,13 @@ struct Ghost<'a> {
     parent: &'a str,
     mark: &'a str,
     may_be: bool,
+    /// Where the request was sent: the future may be dropped somewhere else.
+    runtime: Option<Handle>,
 }
 
 impl Drop for Ghost<'_> {
     fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Some(runtime) = self.runtime.take() else { return };
         if !self.may_be || self.client.state().is_final() {
             return;
         }
@@ -145,7 +153,9 @@ impl Drop for Ghost<'_> {
         drop(runtime.spawn(async move {
             // What is still under way is ahead of this in the session's order.
             while let Err(error) = client.lay(&parent, &mark).await {
-                if error.is_final() || !error.is_retriable() {
+                if error.code() == Some(ErrorCode::NotReadOnly) {
+                    tokio::time::sleep(PAUSE).await; // a server that takes writes is looked for
+                } else if !error.is_retriable() {
                     return tracing::warn!(%error, parent, "a node may be left behind");
                 }
             }

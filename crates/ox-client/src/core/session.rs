@@ -11,7 +11,9 @@ mod tests;
 use super::watches::{Class, WatchId, Watches};
 use super::{Effect, Phase};
 use crate::event::{Event, EventKind};
-use crate::limits::{CLOSE_MS_MAX, PING_MS_MAX, REQUESTS_MAX, ROUND_PAUSE_MS, UNSENT_BYTES_MAX};
+use crate::limits::{
+    CLOSE_MS_MAX, PING_MS_MAX, REQUESTS_MAX, ROUND_PAUSE_MS, SHORT_LIFE_MS, SHORT_LIFE_PAUSE_MS, UNSENT_BYTES_MAX,
+};
 use crate::servers::{Server, Servers};
 use bytes::Bytes;
 use ox_proto::connect::ConnectRequest;
@@ -218,8 +220,15 @@ pub(crate) struct Session<W, S> {
     last_heard_ms: i64,
     /// When the newest request was sent that is known to have reached the server.
     proven_ms: i64,
+    /// Bytes of a frame that has not come as a whole yet.
+    unread: usize,
     /// Attempts without a session since the last one.
     attempts: usize,
+    opened_ms: i64,
+    /// A request was answered on this connection.
+    has_served: bool,
+    /// Connections in a row that were lost at once, and of no use.
+    short_lives: usize,
     wants_to_move: bool,
     /// Whether somebody listens to all notifications.
     pub(crate) is_heard: bool,
@@ -254,7 +263,11 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             last_sent_ms: 0,
             last_heard_ms: 0,
             proven_ms: 0,
+            unread: 0,
             attempts: 0,
+            opened_ms: 0,
+            has_served: false,
+            short_lives: 0,
             wants_to_move: false,
             is_heard: false,
             closing: None,
@@ -294,13 +307,14 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     /// The server to try next, and how long to wait before.
     pub(crate) fn next_server(&mut self) -> (Server, u64) {
         let round = self.servers.len();
-        let pause = match self.attempts / round {
+        let (rounds, pauses) = match self.attempts {
+            0 => (self.short_lives / round, SHORT_LIFE_PAUSE_MS),
+            attempts if attempts.is_multiple_of(round) => (attempts / round, ROUND_PAUSE_MS),
+            _ => (0, ROUND_PAUSE_MS),
+        };
+        let pause = match rounds {
             0 => 0,
-            _ if !self.attempts.is_multiple_of(round) => 0,
-            rounds => {
-                let longest = ROUND_PAUSE_MS.start() << (rounds - 1).min(16);
-                self.servers.jitter(longest.min(*ROUND_PAUSE_MS.end()))
-            }
+            _ => self.servers.jitter((pauses.start() << (rounds - 1).min(16)).min(*pauses.end())),
         };
         self.attempts += 1;
         (self.servers.next(), pause)
@@ -354,6 +368,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     pub(crate) fn on_open(&mut self, now_ms: i64) {
         self.link = Link::Greeting { since_ms: now_ms };
         self.last_heard_ms = now_ms;
+        self.unread = 0;
         let (session, password) = if self.is_known { (self.id, self.password) } else { Default::default() };
         let hello = ConnectRequest {
             last_zxid_seen: self.last_zxid,
@@ -367,7 +382,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     }
 
     /// The connection is gone. What was sent fails, what was not waits, if it may.
-    pub(crate) fn on_lost(&mut self, effects: &mut Vec<Effect<W, S>>) {
+    pub(crate) fn on_lost(&mut self, now_ms: i64, effects: &mut Vec<Effect<W, S>>) {
         let was_open = matches!(self.link, Link::Open { .. });
         if self.is_over() {
             return;
@@ -378,6 +393,8 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         self.proving.clear();
         self.pings.clear();
         if was_open {
+            let is_short = !self.has_served && now_ms < self.opened_ms + SHORT_LIFE_MS;
+            self.short_lives = if is_short { self.short_lives + 1 } else { 0 };
             self.watched_zxid.get_or_insert(self.last_zxid);
             self.rearming = 0;
             effects.push(Effect::State(Phase::Suspended { lost_after_ms: self.lost_after_ms() }));

@@ -1,5 +1,6 @@
 //! Random requests while connections are dropped at random: what the client promises holds all the same.
 
+use crate::proxy::{Part, Proxy, SET};
 use crate::stage::Stage;
 use crate::{builder, client, server, soon};
 use ox_client::{Client, CreateMode, EventKind, Outcome, RetryPolicy, Version, WatchMode, WatchStream, Zxid};
@@ -99,7 +100,25 @@ async fn events_come_before_the_state_they_announce() {
         let lost = play(seed).await;
         (unknown, happened) = (unknown + lost.0, happened + lost.1);
     }
-    assert!(0 < happened && happened < unknown, "{happened} of {unknown}: writes are lost, and answers");
+    println!("{happened} of {unknown} unanswered writes happened"); // how many depends on the machine
+    assert!(0 < unknown && happened <= unknown);
+}
+
+#[tokio::test]
+async fn a_lost_request_and_a_lost_answer_are_unknown() {
+    let server = server();
+    let proxy = Proxy::start(server.address());
+    let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
+    let client = builder.connect().await.unwrap();
+    client.create("/n", b"", CreateMode::Persistent).await.unwrap();
+    for (part, version) in [(Part::Request, 0), (Part::Answer, 1)] {
+        proxy.lose(SET, part);
+        let error = soon(client.set("/n", b"x", Version::Any)).await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown, "{part:?}");
+        proxy.open();
+        soon(client.settle()).await.unwrap();
+        assert_eq!(soon(client.get("/n")).await.unwrap().stat.version, version, "{part:?}");
+    }
 }
 
 /// Pipelines of writes and reads: each read sees the write before it, answers come in order, and a dropped future
@@ -197,4 +216,28 @@ async fn protected_nodes_leave_no_ghosts() {
         }
     })
     .await;
+}
+
+/// A future that was polled on a runtime may be dropped where there is none.
+#[test]
+fn a_future_dropped_outside_of_its_runtime_leaves_no_ghost() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = server();
+    let client = runtime.block_on(async {
+        let client = client(&server).await;
+        client.create("/q", b"", CreateMode::Persistent).await.unwrap();
+        client
+    });
+    let mut creating = Box::pin(client.create_protected("/q/n-", b"", CreateMode::EphemeralSequential));
+    runtime.block_on(poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx).is_pending())));
+    drop(creating);
+    runtime.block_on(async {
+        soon(client.settle()).await.unwrap();
+        soon(async {
+            while !client.children("/q").await.unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    });
 }

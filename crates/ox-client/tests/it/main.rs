@@ -6,6 +6,8 @@ mod blocking;
 mod chaos;
 mod limits;
 mod nodes;
+#[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
+mod proxy;
 mod servers;
 mod sessions;
 #[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]

@@ -78,6 +78,43 @@ async fn a_copy_of_a_tree_ends_up_as_the_tree() {
     })
     .await;
     assert!(ended.is_session_over(), "{ended}");
+    assert_eq!(tree.changed().await, Err(ended), "whoever asks again hears it again");
+}
+
+/// A node that was there between two looks is news, although the copy is as before.
+#[tokio::test]
+async fn what_came_and_went_is_told() {
+    let server = server();
+    let (writer, reader) = (client(&server).await, client(&server).await);
+    writer.create("/list", b"", CreateMode::Persistent).await.unwrap();
+    let mut list = Cache::children(&reader, "/list").await.unwrap();
+    let mut multi = writer.multi();
+    multi.create("/list/a", b"", CreateMode::Persistent);
+    multi.delete("/list/a", Version::Any);
+    multi.commit().await.unwrap();
+    soon(list.changed()).await.unwrap();
+    assert!(list.nodes().is_empty());
+}
+
+#[tokio::test]
+async fn what_must_not_be_read_is_left_out() {
+    let server = server();
+    let (writer, reader) = (client(&server).await, client(&server).await);
+    writer.add_auth("digest", "bob:secret").await.unwrap();
+    writer.ensure_path("/tree/open").await.unwrap();
+    let hidden = ox_client::CreateOptions::new(CreateMode::Persistent).with_acl(ox_client::acl::creator());
+    writer.create("/tree/hidden", b"", hidden).await.unwrap();
+    writer.create("/tree/hidden/below", b"", CreateMode::Persistent).await.unwrap();
+    let mut tree = Cache::tree(&reader, "/tree").await.unwrap();
+    assert_eq!(tree.nodes().into_keys().collect::<Vec<_>>(), ["/tree", "/tree/open"]);
+    writer.set("/tree/hidden", b"x", Version::Any).await.unwrap();
+    writer.set("/tree/open", b"x", Version::Any).await.unwrap();
+    soon(async {
+        while tree.get("/tree/open").unwrap().data != b"x" {
+            tree.changed().await.unwrap();
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -98,6 +135,19 @@ async fn a_presence_is_made_again_and_taken_over() {
         }
     })
     .await;
+}
+
+/// Two programs with one name: the last one has it, and the other one hears that.
+#[tokio::test]
+async fn presences_do_not_fight() {
+    let server = server();
+    let (first, second) = (client(&server).await, client(&server).await);
+    let mut old = Presence::start(&first, "/hosts/a", "1").await.unwrap();
+    let _new = Presence::start(&second, "/hosts/a", "2").await.unwrap();
+    let lost = ox_recipes::Error::Lost { path: "/hosts/a".to_owned() };
+    assert_eq!((soon(old.ended()).await, old.ended().await), (lost.clone(), lost));
+    old.stop().await.unwrap();
+    assert_eq!(second.get("/hosts/a").await.unwrap().data, b"2");
 }
 
 #[tokio::test]

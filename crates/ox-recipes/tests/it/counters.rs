@@ -2,7 +2,7 @@
 
 use crate::chaos::{Trouble, disturb};
 use crate::{client, server, soon};
-use ox_client::Outcome;
+use ox_client::{CreateMode, EventKind, Outcome, Version};
 use ox_recipes::Error;
 use ox_recipes::counter::{AtomicLong, UniqueIds};
 use parking_lot::Mutex;
@@ -37,8 +37,6 @@ async fn no_number_is_given_out_twice() {
     let given = Mutex::new(BTreeSet::new());
     let count = AtomicUsize::new(0);
     disturb(Trouble::Expiries, 4, 100, async |client, book, _| {
-        // A container that is empty for long would begin again.
-        client.ensure_path("/ids").await.or_else(|error| if error.is_retriable() { Ok(()) } else { Err(error) })?;
         let number = UniqueIds::new(client, "/ids").next().await?;
         count.fetch_add(1, Ordering::Relaxed);
         book.turns.fetch_add(1, Ordering::Relaxed);
@@ -47,6 +45,21 @@ async fn no_number_is_given_out_twice() {
     })
     .await;
     assert!(100 <= count.into_inner());
+}
+
+/// A container would be removed when it is empty, and its successor would count from the beginning.
+#[tokio::test]
+async fn numbers_outlive_those_who_asked_for_them() {
+    let server = ox_server::Ephemeral::start(|config| config.containers.check_interval_ms = 10).unwrap();
+    let client = ox_client::Client::connect(&server.address().to_string()).await.unwrap();
+    let ids = UniqueIds::new(&client, "/ids");
+    assert_eq!(ids.next().await.unwrap(), 0);
+    client.create("/container", b"", CreateMode::Container).await.unwrap();
+    let (_, swept) = client.exists_and_watch("/container").await.unwrap();
+    client.create("/container/a", b"", CreateMode::Persistent).await.unwrap();
+    client.delete("/container/a", Version::Any).await.unwrap();
+    assert_eq!(soon(swept).await.kind, EventKind::NodeDeleted);
+    assert_eq!(ids.next().await.unwrap(), 1);
 }
 
 #[tokio::test]

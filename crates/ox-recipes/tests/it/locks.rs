@@ -104,9 +104,20 @@ async fn readers_share_and_writers_do_not_over_expired_sessions() {
 async fn a_semaphore_gives_out_no_more_than_it_has() {
     for trouble in [Trouble::Drops, Trouble::Expiries] {
         disturb(trouble, WORKERS, TURNS, async |client, book, random| {
-            let lease = Semaphore::new(client, "/test/pool", 2).acquire().await?;
-            hold(client, book, random, 1, |live| live.len() <= 2).await;
-            lease.release().await
+            let pool = Semaphore::new(client, "/test/pool", 2);
+            let may = |live: &[usize]| live.iter().sum::<usize>() <= 2;
+            if random.random_ratio(1, 4) {
+                let leases = pool.acquire_many(2).await?;
+                hold(client, book, random, 2, may).await;
+                drop(leases);
+                return Ok(());
+            }
+            let limit = Duration::from_millis(random.random_range(0..40));
+            if let Some(lease) = pool.acquire_within(limit).await? {
+                hold(client, book, random, 1, may).await;
+                lease.release().await?;
+            }
+            Ok(())
         })
         .await;
     }
@@ -305,4 +316,61 @@ async fn curators_nodes_count() {
     let (mark, number) = held.path().rsplit_once("-lock-").unwrap();
     assert!(mark.starts_with("/lock/_c_") && mark.len() == "/lock/_c_".len() + 36, "{mark}");
     assert_eq!(number, "0000000002");
+}
+
+#[tokio::test]
+async fn clients_that_want_many_leases_do_not_wait_for_each_other() {
+    let server = server();
+    let (one, other) = (client(&server).await, client(&server).await);
+    let many = async |client: &Client| {
+        for _ in 0..10 {
+            drop(Semaphore::new(client, "/pool", 2).acquire_many(2).await.unwrap());
+        }
+    };
+    soon(async { tokio::join!(many(&one), many(&other)) }).await;
+}
+
+/// Who waits behind a writer that becomes a reader is a later owner.
+#[tokio::test]
+async fn a_writer_that_becomes_a_reader_keeps_its_token() {
+    let server = server();
+    let (one, other) = (client(&server).await, client(&server).await);
+    let (lock, waiting) = (RwLock::new(&one, "/rw"), RwLock::new(&other, "/rw"));
+    let writer = lock.write().await.unwrap();
+    let next = tokio::spawn(async move { waiting.write().await });
+    soon(async {
+        while nodes(&one).await.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let reader = lock.downgrade(writer).await.unwrap();
+    let token = reader.token();
+    reader.release().await.unwrap();
+    assert!(token < soon(next).await.unwrap().unwrap().token());
+}
+
+/// Servers remove empty containers at any time, also while somebody is about to make a node in one.
+#[tokio::test]
+async fn containers_may_go_at_any_time() {
+    let server = server();
+    let sweeper = client(&server).await;
+    let sweep = async {
+        loop {
+            for path in ["/a/b/c", "/a/b", "/a"] {
+                _ = sweeper.delete(path, ox_client::Version::Any).await; // it may have children, or be gone
+            }
+        }
+    };
+    let clients = [client(&server).await, client(&server).await];
+    let work = async |client: &Client| {
+        for _ in 0..100 {
+            Lock::new(client, "/a/b/c").acquire().await.unwrap().release().await.unwrap();
+        }
+    };
+    let work = soon(async { tokio::join!(work(&clients[0]), work(&clients[1])) });
+    tokio::select! {
+        _ = work => (),
+        () = sweep => unreachable!("it goes on for ever"),
+    }
 }

@@ -8,6 +8,10 @@ mod chaos;
 mod counters;
 mod leaders;
 mod locks;
+mod lost_answers;
+#[path = "../../../ox-client/tests/it/proxy.rs"]
+#[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
+mod proxy;
 mod queues;
 #[path = "../../../ox-client/tests/it/stage.rs"]
 #[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]

@@ -112,3 +112,47 @@ async fn a_dropped_item_and_that_of_a_dead_consumer_come_back() {
     expired.unwrap();
     assert_eq!(again.unwrap().data(), item.data());
 }
+
+/// Items with a time, put and taken in disturbed sessions.
+#[tokio::test]
+async fn delayed_items_are_neither_early_nor_lost() {
+    let millis = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    let (next, put, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let finish = async |item: Item| -> Result<(), Error> {
+        let name = text(&item);
+        let due: u128 = name.split_once(' ').unwrap().0.parse().unwrap();
+        assert!(due <= millis(), "too early");
+        done.lock().push(name);
+        item.done().await
+    };
+    let (_, server) = disturb(Trouble::Expiries, 4, 60, async |client, book, random| {
+        let queue = Queue::delayed(client, "/test/later");
+        if random.random_ratio(1, 2) {
+            let wait = random.random_range(0..60_u32);
+            let name = format!("{} {}", millis() + u128::from(wait), next.fetch_add(1, Ordering::Relaxed));
+            let due = name.split_once(' ').unwrap().0.parse().unwrap();
+            match queue.put_due(&name, SystemTime::UNIX_EPOCH + Duration::from_millis(due)).await {
+                Err(Error::Client(error)) if error.is_retriable() => (), // it may be there
+                other => {
+                    other?;
+                    put.lock().push(name);
+                }
+            }
+        } else if let Some(item) = queue.take_within(Duration::from_millis(100)).await? {
+            if random.random_ratio(1, 4) {
+                return Ok(()); // dropped: it comes back
+            }
+            finish(item).await?;
+        }
+        book.turns.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+    .await;
+    let client = client(&server).await;
+    let queue = Queue::delayed(&client, "/test/later");
+    while 0 < queue.count().await.unwrap() {
+        finish(soon(queue.take()).await.unwrap()).await.unwrap();
+    }
+    let done = done.lock();
+    assert!(put.lock().iter().all(|name| done.contains(name)), "an item is lost");
+}

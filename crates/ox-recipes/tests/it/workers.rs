@@ -4,7 +4,8 @@ use crate::chaos::{Trouble, disturb};
 use crate::{client, server, soon};
 use ox_recipes::Error;
 use ox_recipes::tasks::{Tasks, Worker};
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ async fn a_spare_takes_over() {
         }
     })
     .await;
+    bob.rebalance().await.unwrap();
     assert!(matches!(bob.commit("t", "19").await, Err(Error::Lost { .. })));
 }
 
@@ -95,4 +97,109 @@ async fn no_task_has_two_workers() {
         worker.leave().await
     })
     .await;
+}
+
+/// A worker that has too much stops first, and others begin then.
+#[tokio::test]
+async fn nobody_begins_before_the_last_one_has_stopped() {
+    let server = server();
+    let (first, second) = (client(&server).await, client(&server).await);
+    let tasks = Tasks::new(&first, "/work");
+    tasks.add("a", "").await.unwrap();
+    tasks.add("b", "").await.unwrap();
+    let mut alice = Worker::join(&first, "/work", "alice").await.unwrap();
+    let mut bob = Worker::join(&second, "/work", "bob").await.unwrap();
+    soon(async {
+        while alice.tasks().len() == 2 {
+            alice.rebalance().await.unwrap();
+        }
+    })
+    .await;
+    assert_eq!(alice.tasks(), ["a"]);
+    assert!(second.exists("/work/owners/b").await.unwrap().is_some(), "alice may still be at it");
+    alice.commit("b", "9").await.unwrap();
+    alice.rebalance().await.unwrap();
+    soon(async {
+        while bob.tasks() != ["b"] {
+            bob.rebalance().await.unwrap();
+        }
+    })
+    .await;
+    assert!(matches!(alice.commit("b", "8").await, Err(Error::Lost { .. })));
+}
+
+/// Servers remove containers that have been empty for a while.
+#[tokio::test]
+async fn empty_lists_may_go() {
+    let server = server();
+    let (first, second) = (client(&server).await, client(&server).await);
+    let mut alice = Worker::join(&first, "/work", "alice").await.unwrap();
+    let bob = Worker::join(&second, "/work", "bob").await.unwrap();
+    for list in ["tasks", "owners", "progress"] {
+        first.delete(&format!("/work/{list}"), ox_client::Version::Any).await.unwrap();
+    }
+    bob.leave().await.unwrap();
+    soon(alice.rebalance()).await.unwrap();
+    Tasks::new(&second, "/work").add("t", "").await.unwrap();
+    soon(async {
+        while alice.tasks().is_empty() {
+            alice.rebalance().await.unwrap();
+        }
+    })
+    .await;
+    alice.commit("t", "1").await.unwrap();
+}
+
+/// Workers come and go in disturbed sessions; those who stay have all tasks in the end, each its share.
+#[tokio::test]
+async fn no_task_is_forgotten() {
+    const TASKS: usize = 7;
+    const WORKERS: usize = 3;
+    let seed = crate::chaos::seed();
+    let server = server();
+    let mut staying = Vec::new();
+    let count = std::sync::Arc::<[std::sync::atomic::AtomicUsize; WORKERS]>::default();
+    let tasks = Tasks::new(&client(&server).await, "/work");
+    for number in 0..WORKERS {
+        let (client, count, mut random) =
+            (client(&server).await, std::sync::Arc::clone(&count), Pcg32::seed_from_u64(seed ^ number as u64));
+        staying.push(tokio::spawn(async move {
+            for _ in 0..random.random_range(0..4) {
+                let mut worker = Worker::join(&client, "/work", "w").await.unwrap();
+                for _ in 0..random.random_range(0..4) {
+                    let limit = Duration::from_millis(random.random_range(0..30));
+                    if let Ok(done) = tokio::time::timeout(limit, worker.rebalance()).await {
+                        done.unwrap();
+                    }
+                }
+                if random.random_ratio(1, 2) {
+                    worker.leave().await.unwrap();
+                }
+            }
+            let mut worker = Worker::join(&client, "/work", "w").await.unwrap();
+            loop {
+                count[number].store(worker.tasks().len(), Ordering::SeqCst);
+                worker.rebalance().await.unwrap();
+            }
+        }));
+    }
+    let mut random = Pcg32::seed_from_u64(seed);
+    for number in 0..TASKS {
+        tasks.add(&number.to_string(), "").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..20))).await;
+        server.drop_connections();
+    }
+    soon(async {
+        loop {
+            let mut shares: Vec<_> = count.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+            shares.sort_unstable();
+            if shares == [2, 2, 3] {
+                return;
+            }
+            assert!(staying.iter().all(|task| !task.is_finished()));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    staying.iter().for_each(|task| task.abort());
 }

@@ -24,14 +24,17 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         buffer: &mut BytesMut,
         effects: &mut Vec<Effect<W, S>>,
     ) -> Result<(), Lost> {
+        if self.unread < buffer.len() {
+            self.last_heard_ms = now_ms; // a long answer on a slow line is no silence
+        }
         let mut end = 0;
         while let Some((payload, _)) = split_frame(&buffer[end..], REPLY_BYTES_MAX).map_err(|_| Lost::Garbage)? {
             end += 4 + payload.len();
         }
+        self.unread = buffer.len() - end;
         if end == 0 {
             return Ok(());
         }
-        self.last_heard_ms = now_ms;
         let mut frames = buffer.split_to(end).freeze();
         while 4 <= frames.len() {
             let length = frames.get_i32();
@@ -67,6 +70,8 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         self.is_known |= !read_only;
         self.last_sent_ms = now_ms;
         self.attempts = 0;
+        self.opened_ms = now_ms;
+        self.has_served = false;
         self.servers.on_connected();
         self.link = Link::Open { read_only };
         self.prove_life(since_ms);
@@ -160,6 +165,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     ) -> Result<(), Lost> {
         match what {
             What::Request { waiter, watch, op } => {
+                self.has_served = true;
                 if let Some(watch) = watch {
                     self.on_watch_reply(now_ms, op, *watch, reply.err, waiter.is_gone());
                 }

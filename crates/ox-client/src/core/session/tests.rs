@@ -134,7 +134,7 @@ impl Play {
     }
 
     fn lose(&mut self) {
-        self.session.on_lost(&mut self.effects);
+        self.session.on_lost(self.now_ms, &mut self.effects);
         self.input.clear();
     }
 
@@ -445,4 +445,48 @@ fn a_server_that_asks_for_proof_ends_everything() {
     let mut play = Play::connected();
     play.pass(3000).unwrap();
     assert_eq!(play.reply(xid::PING, 0, code), Err(Lost::Over));
+}
+
+#[test]
+fn a_long_answer_on_a_slow_line_is_no_silence() {
+    let mut play = Play::connected();
+    play.ask("long").unwrap();
+    play.sent();
+    let mut answer = Vec::new();
+    put_reply(&mut answer, ReplyHeader { xid: 1, zxid: Zxid(1), err: 0 }, |out| put_text(out, "a long text"));
+    let (last, pieces) = answer.split_last().unwrap();
+    for piece in pieces.chunks(10) {
+        play.hear(piece).unwrap();
+        play.pass(5000).unwrap();
+    }
+    assert_eq!(play.pass(1000), Err(Lost::Silence), "nothing more has come");
+    play.hear(&[*last]).unwrap();
+    assert_eq!(play.told(), ["connected", "long: 0"]);
+}
+
+#[test]
+fn servers_that_lose_every_connection_are_not_called_without_a_pause() {
+    let mut play = Play::connected();
+    let mut pauses = Vec::new();
+    for _ in 0..20 {
+        play.lose();
+        pauses.push(play.session.next_server().1);
+        play.open();
+        play.welcome(ID, false).unwrap();
+    }
+    assert_eq!(pauses[0], 0, "the other server may be better");
+    assert!(pauses[1..].iter().all(|pause| (5..=100).contains(pause)), "{pauses:?}");
+    assert!(50 <= pauses[19]);
+    play.now_ms += 1000;
+    play.lose();
+    assert_eq!(play.session.next_server().1, 0, "that was a good one");
+    for _ in 0..20 {
+        play.open();
+        play.welcome(ID, false).unwrap();
+        play.ask("one").unwrap();
+        let (xid, _) = play.sent().pop().unwrap();
+        play.reply(xid, 1, 0).unwrap();
+        play.lose();
+        assert_eq!(play.session.next_server().1, 0, "so was that");
+    }
 }

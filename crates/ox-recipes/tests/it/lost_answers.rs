@@ -1,0 +1,148 @@
+//! Single requests or answers are lost on purpose, at the place where that hurts.
+
+use crate::proxy::{DELETE, MULTI, Part, Proxy};
+use crate::stage::Stage;
+use crate::{builder, client, server, soon};
+use ox_client::{Client, CreateMode, Version};
+use ox_recipes::Error;
+use ox_recipes::config::Config;
+use ox_recipes::lock::Lock;
+use ox_recipes::presence::Presence;
+use ox_recipes::queue::Queue;
+use ox_recipes::tasks::{Tasks, Worker};
+use std::time::Duration;
+
+/// A client whose way to the server can be disturbed.
+async fn disturbed(server: &Stage) -> (Proxy, Client) {
+    let proxy = Proxy::start(server.address());
+    let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
+    let client = builder.session_timeout(Duration::from_secs(20)).connect().await.unwrap();
+    (proxy, client)
+}
+
+/// Everything that the client does by itself is done: it is ahead of this in its session.
+async fn at_rest(client: &Client) {
+    for _ in 0..10 {
+        soon(client.settle()).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn an_item_given_back_twice_is_not_taken_from_the_next_consumer() {
+    let server = server();
+    let (proxy, first) = disturbed(&server).await;
+    let (second, third) = (client(&server).await, client(&server).await);
+    let queue = Queue::new(&second, "/queue");
+    queue.put("x").await.unwrap();
+    let item = soon(Queue::new(&first, "/queue").take()).await.unwrap();
+    proxy.lose(DELETE, Part::Answer);
+    drop(item);
+    soon(proxy.lost(1)).await;
+    let item = soon(queue.take()).await.unwrap();
+    proxy.open();
+    at_rest(&first).await;
+    let locks = third.children("/queue-locks").await.unwrap();
+    assert_eq!(locks.len(), 1, "the second consumer still has it");
+    item.done().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_task_given_back_twice_is_not_taken_from_the_next_worker() {
+    let server = server();
+    let (proxy, first) = disturbed(&server).await;
+    let second = client(&server).await;
+    Tasks::new(&second, "/work").add("t", "").await.unwrap();
+    let alice = soon(Worker::join(&first, "/work", "alice")).await.unwrap();
+    let mut bob = soon(Worker::join(&second, "/work", "bob")).await.unwrap();
+    proxy.lose(DELETE, Part::Answer);
+    let leaving = tokio::spawn(alice.leave());
+    soon(proxy.lost(1)).await;
+    let tasks = Tasks::new(&second, "/work");
+    tasks.add("u", "").await.unwrap(); // bob's share becomes one
+    soon(async {
+        while bob.tasks() != ["t"] {
+            bob.rebalance().await.unwrap();
+        }
+    })
+    .await;
+    proxy.open();
+    soon(leaving).await.unwrap().unwrap();
+    bob.commit("t", "1").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_name_given_back_twice_is_not_taken_from_the_next_owner() {
+    let server = server();
+    let (proxy, first) = disturbed(&server).await;
+    let second = client(&server).await;
+    let here = soon(Presence::start(&first, "/hosts/a", "1")).await.unwrap();
+    proxy.lose(DELETE, Part::Answer);
+    let stopping = tokio::spawn(here.stop());
+    soon(proxy.lost(1)).await;
+    let _here = soon(Presence::start(&second, "/hosts/a", "2")).await.unwrap();
+    let before = second.exists("/hosts/a").await.unwrap().unwrap();
+    proxy.open();
+    soon(stopping).await.unwrap().unwrap();
+    assert_eq!(second.exists("/hosts/a").await.unwrap().map(|stat| stat.czxid), Some(before.czxid));
+}
+
+#[tokio::test]
+async fn a_publication_that_got_lost_is_sent_again() {
+    let server = server();
+    let (proxy, client) = disturbed(&server).await;
+    let config = Config::<String>::new(&client, "/config");
+    assert_eq!(config.publish(&"one".to_owned()).await.unwrap(), 1);
+    proxy.lose(MULTI, Part::Request);
+    let publishing = tokio::spawn({
+        let config = Config::<String>::new(&client, "/config");
+        async move { config.publish_after(1, &"two".to_owned()).await }
+    });
+    soon(proxy.lost(1)).await;
+    proxy.open();
+    assert_eq!(soon(publishing).await.unwrap().unwrap(), Some(2), "nobody was faster");
+}
+
+/// Events come, so the connection seems alive, but what the client sends does not arrive.
+#[tokio::test]
+async fn who_is_not_heard_stops_although_events_come() {
+    let server = server();
+    let proxy = Proxy::start(server.address());
+    let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
+    let silent = builder.session_timeout(Duration::from_secs(4)).connect().await.unwrap();
+    let other = client(&server).await;
+    other.create("/n", b"", CreateMode::Persistent).await.unwrap();
+    let _events = silent.watch("/n", ox_client::WatchMode::Persistent).await.unwrap();
+    let held = Lock::new(&silent, "/lock").acquire().await.unwrap();
+    proxy.be_deaf();
+    let work = async {
+        loop {
+            other.set("/n", b"", Version::Any).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ended: Result<(), Error> = soon(held.run(work)).await;
+    assert!(matches!(ended, Err(Error::Lost { .. })), "{ended:?}");
+    assert!(other.exists(held.path()).await.unwrap().is_some(), "nobody else could have it before");
+}
+
+#[tokio::test]
+async fn work_that_lost_what_it_held_begins_again() {
+    let server = server();
+    let other = client(&server).await;
+    let times = std::sync::atomic::AtomicUsize::new(0);
+    let builder = builder(&server);
+    let done = ox_recipes::sessions::in_sessions(&builder, async |client| {
+        let client: Client = client;
+        let held = Lock::new(&client, "/lock").acquire().await?;
+        if 0 < times.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (lost, deleted) =
+            tokio::join!(held.run(std::future::pending::<()>()), other.delete(held.path(), Version::Any));
+        deleted?;
+        lost
+    });
+    soon(done).await.unwrap();
+    assert_eq!(times.into_inner(), 2);
+}
