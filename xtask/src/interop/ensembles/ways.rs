@@ -14,6 +14,8 @@ use anyhow::{Context, Result};
 
 /// Between two looks at a way that is silent.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Where nobody else listens, so that no port is taken that a member is about to open.
+const DOORS: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 /// As long as Apache tries to reach a leader.
 const REACH_FOR: Duration = Duration::from_secs(5);
 /// What a caller on the election port begins with when it gives its address, with one or with many.
@@ -40,7 +42,7 @@ pub(super) struct Ways {
 impl Ways {
     pub(super) fn between(places: &[Place]) -> Result<Self> {
         let count = places.len();
-        let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen between members");
+        let listen = || TcpListener::bind((DOORS, 0)).context("listen between members");
         let (mut listeners, mut doors) = (Vec::new(), Vec::new());
         for _ in 0..count * count {
             let (quorum, election) = (listen()?, listen()?);
