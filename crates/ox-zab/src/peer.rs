@@ -679,12 +679,12 @@ impl Peer {
         self.count_empty(now_ms);
     }
 
-    /// A member that has nothing waits until it knows enough others that have nothing: then there is nothing to lose.
+    /// A voter that has nothing waits until it knows enough others that have nothing: then there is nothing to lose.
     /// Apache begins a connection with what it said last, however old; the truth follows at once, so it is waited for.
     fn note_emptiness(&mut self, now_ms: i64, from: ServerId, note: &Notification, out: &mut Effects) {
         let quorums = self.settings.configs.quorums();
         let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. }) && self.standing == Standing::Empty;
-        if !is_open || !quorums.is_voter(from) {
+        if !is_open || ![self.settings.server, from].iter().all(|server| quorums.is_voter(*server)) {
             return;
         }
         if Zxid::ZERO < note.vote.zxid || 0 < note.vote.epoch {

@@ -3,9 +3,10 @@
 use crate::member::{member, settings, three};
 use bytes::Bytes;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, Epoch, LinkId, Message, Notification, Peer, PeerState, ServerId, Standing, Txn,
-    Vote,
+    Configs, DiskDone, DiskJob, Effect, Effects, Epoch, LinkId, Message, Notification, Peer, PeerState, ServerId,
+    Standing, Txn, Vote,
 };
 
 /// Longer than a contradiction takes.
@@ -152,4 +153,22 @@ fn no_history_is_begun_while_a_leaders_is_taken_over() {
     out.clear();
     peer.on_time(LATER_MS, &mut out);
     assert!(!founds(&out), "{out:?}");
+}
+
+/// An observer has no history to lose, whatever the voters say. A follower that has none either gives it nothing.
+#[test]
+fn an_observer_takes_nothing_from_who_has_nothing() {
+    let ensemble = Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), [ServerId(4)]).unwrap();
+    let mut peer = member(settings(4, Configs::fixed(ensemble)), Zxid::ZERO, Standing::Empty);
+    let mut out = Effects::new();
+    peer.start(0, &mut out);
+    out.extend(hears(&mut peer, &[(3, note(PeerState::Leading, 1, 0)), (2, note(PeerState::Following, 1, 0))]));
+    assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
+    peer.on_dialed(LATER_MS, Some(LinkId(7)), &mut out);
+    out.clear();
+    let new_leader = Message::NewLeader { epoch: Epoch(1), config: Bytes::new() };
+    for message in [Message::LeaderInfo(Epoch(1)), Message::Diff(Zxid::ZERO), new_leader] {
+        peer.on_message(LATER_MS, LinkId(7), message, &mut out);
+    }
+    assert!(founds(&out), "{out:?}");
 }
