@@ -28,27 +28,24 @@ impl Store {
     /// be had from the logs. `size_factor` is `snapshotSizeFactor`: they may be as large as this part of the newest
     /// snapshot; negative forbids it. Takes no lock that anybody holds for long.
     pub fn history(&self, peer: Zxid, below: Zxid, size_factor: f64) -> Result<Option<StoredHistory>, Error> {
-        let Lineage::Member(history) = *self.0.lineage.lock() else { return Ok(None) };
         // Whoever asks from zero wants a snapshot: it has none, or must not use it.
-        if size_factor < 0.0 || peer <= Zxid::ZERO || peer < history.floor || below <= peer {
+        if size_factor < 0.0 || peer <= Zxid::ZERO || below <= peer {
             return Ok(None);
         }
-        match self.check(&history, peer, below, size_factor) {
+        match self.check(peer, below, size_factor) {
             // Purged meanwhile.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             checked => checked,
         }
     }
 
-    fn check(
-        &self,
-        history: &History,
-        peer: Zxid,
-        below: Zxid,
-        size_factor: f64,
-    ) -> Result<Option<StoredHistory>, Error> {
+    fn check(&self, peer: Zxid, below: Zxid, size_factor: f64) -> Result<Option<StoredHistory>, Error> {
         let shared = &self.0;
+        let Some(before) = shared.member_history() else { return Ok(None) };
         let listing = names::list(&*shared.disk, &shared.dirs)?;
+        // Whatever is missing in the list, the floor is above it by now.
+        let is_listed = |history: &History| history.number == before.number && history.floor <= peer;
+        let Some(history) = shared.member_history().filter(is_listed) else { return Ok(None) };
         let bytes_max = bytes_max(&*shared.disk, listing.snapshots.first(), size_factor)?;
         let start = listing.logs.iter().rposition(|log| log.first <= peer).unwrap_or(0);
         let logs = &listing.logs[start.min(listing.logs.len())..];
@@ -79,6 +76,12 @@ impl Store {
         let number = history.number;
         let chain = Chain::new(shared, history.floor, logs);
         Ok(Some(StoredHistory { chain, number, peer, below, last: peer, is_first: true }))
+    }
+}
+
+impl Shared {
+    fn member_history(&self) -> Option<History> {
+        if let Lineage::Member(history) = *self.lineage.lock() { Some(history) } else { None }
     }
 }
 

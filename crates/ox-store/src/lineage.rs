@@ -22,7 +22,7 @@ pub(crate) enum Lineage {
 pub(crate) struct History {
     /// Told from those before it.
     pub(crate) number: u64,
-    /// The snapshot that an unbroken chain of records starts from; the logs before it prove nothing.
+    /// The snapshot that an unbroken chain of records starts from; the logs before it prove nothing, or may be gone.
     pub(crate) floor: Zxid,
     /// Everything up to here is durable.
     pub(crate) synced: Zxid,
@@ -31,6 +31,13 @@ pub(crate) struct History {
 }
 
 impl Lineage {
+    /// The logs of what is before a snapshot go. Between epochs nobody could tell that something is missing.
+    pub(crate) fn begins_at(&mut self, snapshot: Zxid) {
+        if let Self::Member(history) = self {
+            history.floor = history.floor.max(snapshot);
+        }
+    }
+
     /// Whether a snapshot of the state at `last` may be written.
     pub(crate) fn check_snapshot(&self, last: Zxid) -> Result<(), Error> {
         match self {

@@ -3,16 +3,19 @@
 //! Kept are the newest good snapshots and every log that holds a record behind the oldest of them. Before anything
 //! goes: each kept snapshot was read in full, and the logs from the oldest of them on have no hole. Snapshots go
 //! first, oldest first, and are durably gone before the first log goes; so a crash leaves a superset of what is
-//! kept, never a snapshot without its logs. The log being written is the newest one, and is always kept.
+//! kept, never a snapshot without its logs. The log being written is the newest one, and is always kept. Whoever
+//! reads old logs is told first that the history begins later now.
 
 use crate::disk::Disk;
 use crate::error::{Error, IoContext};
+use crate::lineage::Lineage;
 use crate::log_reader::{LogHeader, LogReader};
 use crate::names::{self, Dirs, Listing, LogFile};
 use crate::snapshot::read::{Sink, StoredNode, read_snapshot};
 use crate::snapshot::write::Structure;
 use ox_proto::txn::TxnHeader;
 use ox_proto::{RawAcls, Reader, SessionId, Zxid};
+use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +31,13 @@ pub struct Purged {
     pub failed: Vec<(PathBuf, io::Error)>,
 }
 
-pub(crate) fn purge(disk: &dyn Disk, dirs: &Dirs, retain: usize, stop: &dyn Fn() -> bool) -> Result<Purged, Error> {
+pub(crate) fn purge(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    retain: usize,
+    lineage: &Mutex<Lineage>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Purged, Error> {
     let listing = names::list(disk, dirs)?;
     let Some(oldest) = oldest_kept(disk, &listing, retain, stop)? else { return Ok(Purged::default()) };
     check_chain(disk, &listing.logs, oldest, stop)?;
@@ -36,6 +45,7 @@ pub(crate) fn purge(disk: &dyn Disk, dirs: &Dirs, retain: usize, stop: &dyn Fn()
     let mut purged = Purged::default();
     let old_snapshots = listing.snapshots.iter().rev().filter(|file| file.last < oldest).map(|file| &*file.path);
     remove_all(disk, &dirs.snapshots, old_snapshots, &mut purged)?;
+    lineage.lock().begins_at(oldest);
     let first_kept = listing.logs.iter().rposition(|log| log.first <= oldest).unwrap_or(0);
     remove_all(disk, &dirs.logs, listing.logs[..first_kept].iter().map(|log| &*log.path), &mut purged)?;
     Ok(purged)

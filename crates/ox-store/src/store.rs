@@ -315,7 +315,7 @@ impl Store {
         if *shared.lineage.lock() == Lineage::Unusable {
             return Ok(Purged::default());
         }
-        purge::purge(&*shared.disk, &shared.dirs, retain, stop)
+        purge::purge(&*shared.disk, &shared.dirs, retain, &shared.lineage, stop)
     }
 
     /// Free space where logs and snapshots go.

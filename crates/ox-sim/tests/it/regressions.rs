@@ -162,3 +162,9 @@ fn seed_30323_a_leader_that_hears_late_of_a_client() {
 fn seed_101574_a_session_that_begins_behind_a_hung_disk() {
     survives(101574, &Plan::of(101574));
 }
+
+/// A leader gave an observer what its log held, without what had been purged at the end of an epoch.
+#[test]
+fn seed_141493_what_was_purged_is_not_passed_over() {
+    survives(141493, &Plan::of(141493));
+}

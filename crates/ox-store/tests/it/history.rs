@@ -99,6 +99,26 @@ fn k015_a_range_with_a_hole_is_not_served() {
     assert!(matches!(rest.last(), Some(Err(Error::HistoryChanged(_)))));
 }
 
+/// The last records of an epoch are purged, and nothing in the next epoch tells that they are missing.
+#[test]
+fn what_was_purged_is_not_passed_over() {
+    let (mut life, opened) = with_logs(&[zx(3, 4)]);
+    drop(opened);
+    life.disk.restart_process();
+    let mut opened = open_with(&life.disk, &life.options, &MemberOptions::new(1)).unwrap();
+    life.accept(&mut opened, 4).unwrap();
+    life.take_over(&mut opened, 4).unwrap();
+    opened.log.roll();
+    for counter in 1..=3 {
+        assert_eq!(served(&opened.store, zx(3, 4), zx(4, 1), NO_LIMIT), Some(vec![zx(3, 5), zx(3, 6)]));
+        life.append(&mut opened, &[txns(4, counter..=counter, 0)]).unwrap();
+        opened.store.write_snapshot(&state_of(&life.txns).freeze()).unwrap();
+    }
+    assert!(!opened.store.purge(3, &|| false).unwrap().removed.is_empty());
+    assert_eq!(served(&opened.store, zx(3, 4), zx(4, 4), NO_LIMIT), None);
+    assert_eq!(served(&opened.store, zx(4, 1), zx(4, 4), NO_LIMIT), Some(vec![zx(4, 2), zx(4, 3)]));
+}
+
 /// K16: logs of a history that was given up, as Apache leaves them beside a leader's snapshot.
 #[test]
 fn k016_stale_logs_are_not_served() {
