@@ -162,3 +162,10 @@ fn seed_30323_a_leader_that_hears_late_of_a_client() {
 fn seed_101574_a_session_that_begins_behind_a_hung_disk() {
     survives(101574, &Plan::of(101574));
 }
+
+/// A client of a follower had lost its session elsewhere, and wrote for it again while an observer behind the same follower
+/// was asking for it.
+#[test]
+fn seed_150109_a_session_that_comes_to_an_observer_behind_its_old_server() {
+    survives(150109, &Plan::of(150109).with_voters(3));
+}
