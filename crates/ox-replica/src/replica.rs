@@ -482,7 +482,7 @@ impl Replica {
         {
             let (address, read_only, touch) = (*address, *read_only, touch.clone());
             let by = AskedBy::Conn { conn, address, read_only, touch };
-            return self.revalidate(link, Revalidating { session: *session, timeout_ms: *timeout_ms, by });
+            return self.revalidate(link, Revalidating { session: *session, timeout_ms: *timeout_ms, by }, out);
         }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
             self.addresses.count(*session, *address);

@@ -631,6 +631,13 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        } else if false {\n",
     },
     Guard {
+        file: "crates/ox-replica/src/replica/member.rs",
+        guard: "who names a session at a follower takes it at once",
+        breaks: "two connections write for one session",
+        with: "        self.take_away(asked.session, out);\n",
+        without: "",
+    },
+    Guard {
         file: "crates/ox-store/src/member.rs",
         guard: "a failed job is followed by none",
         breaks: "a member acknowledges behind an error",

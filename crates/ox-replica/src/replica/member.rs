@@ -120,7 +120,7 @@ impl Replica {
 
     /// A connection to a peer is gone.
     pub fn on_link_gone(&mut self, now: Now, link: LinkId) {
-        self.relayed.homes.retain(|_, home| *home != link);
+        self.relayed.forget(link);
         self.peer(now, |peer, now_ms, out| peer.on_link_gone(now_ms, link, out));
     }
 
@@ -211,7 +211,7 @@ impl Replica {
                 },
                 Todo::Revalidate(link, session, timeout_ms) => {
                     if let Role::Learner(leader) = self.role {
-                        self.relay_revalidate(now, leader, link, session, timeout_ms);
+                        self.relay_revalidate(now, leader, link, session, timeout_ms, out);
                         continue;
                     }
                     let old = self.sessions.conn(session);
@@ -401,7 +401,8 @@ impl Replica {
         self.send(link, Message::Request(Request { session, cxid, op: op.code(), body, ids }));
     }
 
-    pub(super) fn revalidate(&mut self, link: LinkId, asked: Revalidating) {
+    pub(super) fn revalidate(&mut self, link: LinkId, asked: Revalidating, out: &mut Outboxes) {
+        self.take_away(asked.session, out);
         self.send(link, Message::Revalidate(asked.session, asked.timeout_ms));
         self.revalidating.push_back(asked);
     }
@@ -414,10 +415,9 @@ impl Replica {
             AskedBy::Conn { conn, address, read_only, touch } => (conn, address, read_only, touch),
             AskedBy::Observer(link) => {
                 if valid {
+                    self.take_away(session, out);
                     self.relayed.heard.insert(session, timeout_ms);
-                    self.relayed.homes.insert(session, link);
-                    // As among connections of one server: who names a session takes it.
-                    self.sessions.remove(session).into_iter().for_each(|old| self.give_up(old, out));
+                    self.relayed.homes.insert(session, Some(link));
                 }
                 return self.send(link, Message::Revalidated(session, valid));
             }
@@ -426,7 +426,7 @@ impl Replica {
             return;
         }
         if valid {
-            self.relayed.homes.remove(&session);
+            self.take_away(session, out); // several may ask at the same time
             self.sessions.add(session, timeout_ms, now.mono_ms, touch, Some(conn));
             self.addresses.count(session, address);
             self.resume(conn, Granted { session, timeout_ms, read_only }, out);

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use ox_proto::quorum::payload::Touches;
 use ox_proto::request::PathVersion;
 use ox_proto::{Jute, OpCode, Reader, SessionId};
+use ox_tree::outbox::Outboxes;
 use ox_zab::{LinkId, Message, Reason, Request};
 use std::collections::BTreeMap;
 
@@ -18,8 +19,15 @@ use std::collections::BTreeMap;
 pub(super) struct Relayed {
     /// Sessions that were heard of since the leader asked, with their timeouts.
     pub(super) heard: BTreeMap<SessionId, i32>,
-    /// Where sessions are. For the leader they are all here.
-    pub(super) homes: BTreeMap<SessionId, LinkId>,
+    /// At which observers sessions are; none for those that have left one. For the leader they are all here.
+    pub(super) homes: BTreeMap<SessionId, Option<LinkId>>,
+}
+
+impl Relayed {
+    /// An observer is gone. Who has lost a session to it has lost it.
+    pub(super) fn forget(&mut self, link: LinkId) {
+        self.homes.values_mut().filter(|home| **home == Some(link)).for_each(|home| *home = None);
+    }
 }
 
 impl Replica {
@@ -31,7 +39,7 @@ impl Replica {
             }
             self.syncs.push(Asker::Link(link));
         } else if request.op == OpCode::CreateSession.code() {
-            self.relayed.homes.insert(request.session, link);
+            self.relayed.homes.insert(request.session, Some(link));
         } else if !self.is_home(request.session, link) {
             // The observer waits for a transaction, so there has to be one: the root cannot be deleted.
             (request.op, request.body) = (OpCode::Delete.code(), root_deletion());
@@ -47,11 +55,12 @@ impl Replica {
         link: LinkId,
         session: SessionId,
         timeout_ms: i32,
+        out: &mut Outboxes,
     ) {
         if RELAYED_MAX <= self.revalidating.len() {
             return self.give_up_observer(now, link);
         }
-        self.revalidate(leader, Revalidating { session, timeout_ms, by: AskedBy::Observer(link) });
+        self.revalidate(leader, Revalidating { session, timeout_ms, by: AskedBy::Observer(link) }, out);
     }
 
     /// Sessions that an observer has heard of: the leader hears of them with the own ones.
@@ -61,10 +70,18 @@ impl Replica {
         }
     }
 
+    /// Who names a session takes it, from a connection of this server and from an observer alike. They may have lost it
+    /// long ago without hearing of it; but as soon as the leader is asked, it is here again, and the leader cannot tell
+    /// them from the one that asks (P42).
+    pub(super) fn take_away(&mut self, session: SessionId, out: &mut Outboxes) {
+        self.relayed.homes.get_mut(&session).into_iter().for_each(|home| *home = None);
+        self.sessions.remove(session).into_iter().for_each(|old| self.give_up(old, out));
+    }
+
     /// Whether an observer may write for a session: nobody else has taken it, neither here nor at another observer. The
     /// leader cannot tell them apart (P42).
     fn is_home(&self, session: SessionId, link: LinkId) -> bool {
-        !self.sessions.is_known(session) && self.relayed.homes.get(&session).is_none_or(|home| *home == link)
+        !self.sessions.is_known(session) && self.relayed.homes.get(&session).is_none_or(|home| *home == Some(link))
     }
 
     /// It asks for more than anybody can answer.

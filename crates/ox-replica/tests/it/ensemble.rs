@@ -125,16 +125,20 @@ pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> Wo
     let mut world =
         member(2, Standing::History, change, PeerOptions { serves_observers: true, ..PeerOptions::default() });
     follow(&mut world, 1);
+    observe(&mut world, OBSERVER, ServerId(3));
+    world
+}
+
+/// An observer comes to a follower.
+pub(crate) fn observe(world: &mut World, link: LinkId, server: ServerId) {
     let last = world.state.last_zxid();
-    world.replica.on_link(world.now, OBSERVER);
-    let hello =
-        Message::Hello { server: ServerId(3), kind: LearnerKind::Observer, accepted: Epoch(1), config_version: 0 };
+    world.replica.on_link(world.now, link);
+    let hello = Message::Hello { server, kind: LearnerKind::Observer, accepted: Epoch(1), config_version: 0 };
     let ack_epoch = Message::AckEpoch { last, current: None };
     for message in [hello, ack_epoch, Message::Ack(Zxid::new(1, 0))] {
-        world.replica.on_message(world.now, OBSERVER, message);
+        world.replica.on_message(world.now, link, message);
         world.settle();
     }
-    assert_eq!(world.sent.last(), Some(&(OBSERVER, Message::UpToDate)));
+    assert_eq!(world.sent.last(), Some(&(link, Message::UpToDate)));
     world.sent.clear();
-    world
 }

@@ -1,19 +1,51 @@
 //! A follower between its leader and an observer.
 
-use crate::ensemble::{LINK, OBSERVER, observed_follower, ordered};
+use crate::ensemble::{LINK, OBSERVER, observe, observed_follower, ordered};
+use crate::world::World;
 use bytes::Bytes;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::limits::RELAYED_MAX;
 use ox_tree::outbox::Outboxes;
-use ox_zab::{Effect, Message, Request};
+use ox_zab::{Effect, LinkId, Message, Request, ServerId};
 
 const SESSION: SessionId = SessionId(0x0300_0000_0000_0001);
 
 fn request(op: OpCode, cxid: i32) -> Message {
     let ids = Bytes::from_static(RawIds::EMPTY.bytes());
     Message::Request(Request { session: SESSION, cxid, op: op.code(), body: Bytes::from_static(b"body"), ids })
+}
+
+fn hears(world: &mut World, link: LinkId, message: Message) {
+    world.replica.on_message(world.now, link, message);
+    world.settle();
+}
+
+/// Whether an observer's write goes to the leader; if it does not, something else does that every leader refuses.
+fn may_write(world: &mut World, link: LinkId, op: OpCode) -> bool {
+    hears(world, link, request(op, 2));
+    let Some((LINK, Message::Request(sent))) = world.sent.pop() else { panic!("nothing is sent") };
+    let refused = [&[0, 0, 0, 1, b'/'][..], &[0xff; 4]].concat();
+    let is_refused = (sent.op, sent.cxid, &sent.body[..]) == (OpCode::Delete.code(), 2, &refused[..]);
+    assert!(is_refused || Message::Request(sent) == request(op, 2));
+    !is_refused
+}
+
+/// A client that comes to this server with the session, which the leader knows.
+fn comes_here(world: &mut World) -> usize {
+    let side = world.connect(SESSION, 10_000);
+    world.settle();
+    hears(world, LINK, Message::Revalidated(SESSION, true));
+    assert_eq!(world.hello(side).session, SESSION);
+    side
+}
+
+/// One that comes to an observer.
+fn comes_to(world: &mut World, link: LinkId) {
+    hears(world, link, Message::Revalidate(SESSION, 9_000));
+    hears(world, LINK, Message::Revalidated(SESSION, true));
+    assert_eq!(world.sent.pop(), Some((link, Message::Revalidated(SESSION, true))));
 }
 
 #[test]
@@ -68,20 +100,20 @@ fn sessions_are_asked_for_and_heard_of_at_the_leader() {
     assert_eq!(world.sent.pop(), Some((LINK, Message::Pong(Zxid::ZERO, Bytes::new()))), "each sign of life once");
 }
 
-/// Whoever names a session takes it, also from a client of this server.
+/// P42: whoever names a session takes it, also from a client of this server. That one may have lost it elsewhere before;
+/// when the leader is asked for it, it is here again for the leader.
 #[test]
-fn a_session_that_goes_to_an_observer_leaves_its_connection() {
+fn a_session_that_goes_to_an_observer_leaves_its_connection_before_the_leader_is_asked() {
     let mut world = observed_follower(|_| ());
-    let side = world.connect(SESSION, 10_000);
-    world.settle();
-    world.replica.on_message(world.now, LINK, Message::Revalidated(SESSION, true));
-    world.settle();
-    assert_eq!(world.hello(side).session, SESSION);
-    world.replica.on_message(world.now, OBSERVER, Message::Revalidate(SESSION, 9_000));
-    world.settle();
-    world.replica.on_message(world.now, LINK, Message::Revalidated(SESSION, true));
-    world.settle();
+    let side = comes_here(&mut world);
+    world.sent.clear();
+    world.set(side, 1, "/", b"");
     world.serve(side);
+    hears(&mut world, OBSERVER, Message::Revalidate(SESSION, 9_000));
+    world.set(side, 2, "/", b"");
+    world.settle();
+    let told: Vec<_> = world.sent.iter().map(|(_, message)| message).collect();
+    assert!(matches!(told[..], [Message::Request(_), Message::Revalidate(..)]), "{told:?}");
     assert!(world.sides[side].is_closed);
 }
 
@@ -90,28 +122,56 @@ fn a_session_that_goes_to_an_observer_leaves_its_connection() {
 #[test]
 fn a_session_that_comes_from_an_observer_is_written_for_by_its_new_connection_only() {
     let mut world = observed_follower(|_| ());
-    world.replica.on_message(world.now, OBSERVER, Message::Revalidate(SESSION, 9_000));
-    world.settle();
-    world.replica.on_message(world.now, LINK, Message::Revalidated(SESSION, true));
-    world.settle();
-    world.sent.clear();
-    let asked = request(OpCode::SetData, 1);
-    world.replica.on_message(world.now, OBSERVER, asked.clone());
-    world.settle();
-    assert_eq!(world.sent.pop(), Some((LINK, asked)));
+    comes_to(&mut world, OBSERVER);
+    assert!(may_write(&mut world, OBSERVER, OpCode::SetData));
     let side = world.connect(SESSION, 10_000);
     world.settle();
-    world.replica.on_message(world.now, LINK, Message::Revalidated(SESSION, true));
-    world.settle();
+    assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "the leader is asked");
+    hears(&mut world, LINK, Message::Revalidated(SESSION, true));
     assert_eq!(world.hello(side).session, SESSION);
-    world.sent.clear();
     for op in [OpCode::SetData, OpCode::CloseSession, OpCode::Multi] {
-        world.replica.on_message(world.now, OBSERVER, request(op, 2));
-        world.settle();
-        let Some((LINK, Message::Request(sent))) = world.sent.pop() else { panic!("nothing is sent") };
-        let refused = [&[0, 0, 0, 1, b'/'][..], &[0xff; 4]].concat();
-        assert_eq!((sent.op, sent.cxid, &sent.body[..]), (OpCode::Delete.code(), 2, &refused[..]));
+        assert!(!may_write(&mut world, OBSERVER, op));
     }
+    world.cut(side);
+    world.settle();
+    assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "who has lost it has lost it");
+}
+
+/// P42: the same between two observers, and when the one that has it is gone.
+#[test]
+fn a_session_that_goes_to_another_observer_is_written_for_there_only() {
+    let mut world = observed_follower(|_| ());
+    let other = LinkId(3);
+    observe(&mut world, other, ServerId(4));
+    comes_to(&mut world, OBSERVER);
+    hears(&mut world, other, Message::Revalidate(SESSION, 9_000));
+    assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "the leader is asked");
+    hears(&mut world, LINK, Message::Revalidated(SESSION, true));
+    assert!(!may_write(&mut world, OBSERVER, OpCode::SetData));
+    assert!(may_write(&mut world, other, OpCode::SetData));
+    world.replica.on_link_gone(world.now, other);
+    world.settle();
+    assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "who has lost it has lost it");
+    comes_to(&mut world, OBSERVER);
+    assert!(may_write(&mut world, OBSERVER, OpCode::SetData));
+}
+
+/// P42: two that ask at the same time get it one after the other.
+#[test]
+fn the_last_one_to_ask_for_a_session_keeps_it() {
+    let mut world = observed_follower(|_| ());
+    let sides = [world.connect(SESSION, 10_000), world.connect(SESSION, 10_000)];
+    world.settle();
+    hears(&mut world, OBSERVER, Message::Revalidate(SESSION, 9_000));
+    for side in sides {
+        hears(&mut world, LINK, Message::Revalidated(SESSION, true));
+        assert_eq!(world.hello(side).session, SESSION);
+    }
+    assert_eq!(sides.map(|side| world.sides[side].is_closed), [true, false]);
+    assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "it has not got it");
+    hears(&mut world, LINK, Message::Revalidated(SESSION, true));
+    assert!(world.sides[sides[1]].is_closed);
+    assert!(may_write(&mut world, OBSERVER, OpCode::SetData));
 }
 
 #[test]

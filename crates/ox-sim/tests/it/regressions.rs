@@ -168,3 +168,10 @@ fn seed_101574_a_session_that_begins_behind_a_hung_disk() {
 fn seed_141493_what_was_purged_is_not_passed_over() {
     survives(141493, &Plan::of(141493));
 }
+
+/// A client of a follower had lost its session elsewhere, and wrote for it again while an observer behind the same follower
+/// was asking for it.
+#[test]
+fn seed_150109_a_session_that_comes_to_an_observer_behind_its_old_server() {
+    survives(150109, &Plan::of(150109).with_voters(3));
+}
