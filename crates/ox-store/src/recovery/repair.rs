@@ -125,6 +125,8 @@ fn rewrite_tail(files: &Files<'_>, last: &LastLog) -> Result<(), Error> {
             copy_bytes(&*file, path, synced.max(LOG_HEADER_BYTES)..last.end, |bytes, at| {
                 file.write_all_at(bytes, at).context("write", path)
             })?;
+            // It is not written to any more: what was set aside for it is free again.
+            file.set_len(last.end).context("cut", path)?;
             file.sync_all().context("sync", path)
         }
         None => {

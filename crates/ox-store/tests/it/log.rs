@@ -47,6 +47,26 @@ fn a_store_remembers() {
     assert_eq!(nodes_of(&open(dir.path()).state), nodes_of(&model(Zxid(84))));
 }
 
+/// A process that is killed leaves a log with space set aside; the next start gives it back.
+#[test]
+fn space_that_was_set_aside_does_not_outlive_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut history = History::default();
+    let mut opened = open(dir.path());
+    run(&mut opened, &[1, 5], &mut history).unwrap();
+    let length = || {
+        let files = std::fs::read_dir(dir.path().join("version-2")).unwrap().map(Result::unwrap);
+        let logs = files.filter(|file| file.file_name().to_string_lossy().starts_with("log."));
+        logs.map(|log| log.metadata().unwrap().len()).sum::<u64>()
+    };
+    assert!(64 << 10 <= length());
+    drop(opened);
+    assert!(64 << 10 <= length(), "as if it were killed");
+    let opened = open(dir.path());
+    assert_eq!(nodes_of(&opened.state), nodes_of(&model(history.acked)));
+    assert!(length() < 8 << 10, "{}", length());
+}
+
 #[test]
 #[should_panic(expected = "does not follow")]
 fn a_hole_is_not_written() {
