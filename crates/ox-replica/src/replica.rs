@@ -438,7 +438,7 @@ impl Replica {
         let Ask::Connect { session, proven, timeout_ms, read_only, address, ids, touch } = ask else { return };
         state.watches().lock().add_conn(conn, *address);
         self.conns.insert(ConnState::new(conn, Arc::clone(ids)));
-        if !(self.takes_clients() || self.is_read_only()) || !self.may_come_in(*session, *read_only, state) {
+        if !(self.takes_clients() || self.is_read_only()) || !self.may_come_in(*session, *read_only) {
             return self.give_up(conn, out);
         }
         let newcomer = Newcomer { conn, address: *address, timeout_ms: *timeout_ms, read_only: *read_only, touch };

@@ -7,7 +7,6 @@ use super::member::Todo;
 use super::{Replica, Role};
 use crate::clock::Now;
 use ox_proto::SessionId;
-use ox_tree::State;
 use ox_zab::{Peer, Standing};
 
 /// When clients may read.
@@ -65,10 +64,11 @@ impl Replica {
         asked.map(|_| self.role == Role::ReadOnly)
     }
 
-    /// Whether a client is let in, if only reads are served.
+    /// Whether a client is let in, if only reads are served. A session that is not known here may have become global
+    /// since the leader was lost: nobody is told that it is over (P43).
     // Compat: there are no sessions here without local ones.
-    pub(super) fn may_come_in(&self, session: SessionId, asks_read_only: Option<bool>, state: &State) -> bool {
-        self.role != Role::ReadOnly
-            || (asks_read_only == Some(true) && self.local.is_on() && !state.has_session(session))
+    pub(super) fn may_come_in(&self, session: SessionId, asks_read_only: Option<bool>) -> bool {
+        let is_ours = session == SessionId::NONE || self.local.sessions.is_known(session);
+        self.role != Role::ReadOnly || (asks_read_only == Some(true) && self.local.is_on() && is_ours)
     }
 }

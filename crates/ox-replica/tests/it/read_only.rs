@@ -117,6 +117,16 @@ fn k124_global_sessions_are_left_alone() {
     }
 }
 
+/// P43: it may have become global since the leader was lost.
+#[test]
+fn a_session_that_is_not_known_is_not_said_to_be_over() {
+    let mut world = alone(with_local);
+    for server in [1, 2] {
+        let side = world.connect_as(SessionId::first(server, 77), 10_000, Some(true));
+        assert!(is_turned_away(&mut world, side));
+    }
+}
+
 #[test]
 fn it_ends_with_a_leader() {
     let mut world = alone(with_local);
