@@ -6,13 +6,14 @@
 //! What nobody could notice is left alone: the digits of epoch files, which Apache's format protects by nothing; the
 //! small files that say whose directory this is and what was being done to it; and the newest records together with the
 //! marker that vouches for them, which a power cut may take back to an earlier moment. So the marker is on the medium
-//! when something is damaged. Nor can the end of a log be missed whose successor begins an epoch, except by digests,
-//! which do not cover everything: such logs are left alone too.
+//! when something is damaged, and the newest log is left alone if the marker is old by then. Nor can the end of a log be
+//! missed whose successor begins an epoch, except by digests, which do not cover everything: such logs are left alone too.
 
 use crate::event::{End, Who};
 use crate::world::World;
 use ox_proto::Zxid;
-use ox_store::marker::MARKER_NAME;
+use ox_store::disk::SimDisk;
+use ox_store::marker::{MARKER_NAME, Marker};
 use std::path::{Path, PathBuf};
 
 /// The member that is struck, if any may be.
@@ -32,7 +33,11 @@ pub(super) fn strike(world: &mut World) {
     let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !name(path).ends_with("Epoch"));
     let mut files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
     let all = files.clone();
-    files.retain(|path| successor(path, &all).is_none_or(|next| next.counter() != 1));
+    let is_vouched_for = world.servers[number].track.synced <= marked(&world.servers[number].disk);
+    files.retain(|path| match successor(path, &all) {
+        Some(next) => next.counter() != 1,
+        None => is_vouched_for || !name(path).starts_with("log."),
+    });
     if files.is_empty() {
         return;
     }
@@ -90,6 +95,13 @@ fn is_struck(path: &Path) -> bool {
     let name = name(path);
     !name.starts_with("oxk.")
         && ["log.", "snapshot.", "acceptedEpoch", "currentEpoch"].iter().any(|kind| name.starts_with(kind))
+}
+
+/// The last record that the marker vouches for.
+fn marked(disk: &SimDisk) -> Zxid {
+    let files = disk.files();
+    let marker = files.iter().find(|path| name(path) == MARKER_NAME).and_then(|path| disk.content(path));
+    marker.and_then(|bytes| Marker::decode(&bytes)).map_or(Zxid::ZERO, |marker| marker.last)
 }
 
 /// The log behind a log, by its first record.
