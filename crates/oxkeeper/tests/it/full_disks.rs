@@ -63,14 +63,15 @@ fn p63_a_leader_whose_disk_is_full_hands_over() {
     assert_eq!(ensemble.mode(first).as_deref(), Some("follower"));
     // It takes writes for others, as long as it can keep them.
     write(&mut ensemble.client_of(first), 1);
-    // And does not lead again while somebody else can.
-    ensemble.kill(second);
+    // And does not lead again while somebody else can, who needs to have all of it for that.
     let third = 3 - first - second;
+    write(&mut ensemble.client_of(third), 2);
+    ensemble.kill(second);
     assert_eq!(ensemble.leader_but(&[second]), third);
-    write(&mut ensemble.client(), 2);
+    write(&mut ensemble.client(), 3);
     ensemble.restart(second);
     std::fs::remove_file(filler).unwrap();
-    check_all(&ensemble, 3);
+    check_all(&ensemble, 4);
 }
 
 #[test]
