@@ -1,12 +1,15 @@
 //! What an operation costs the client: ox-client and the crate zookeeper-client on one connection each to the same server,
 //! in one run, in turns.
 //!
-//! The server runs in threads of its own. Each client lives on a runtime of one thread, and the CPU time of that thread is what it costs.
+//! The server runs in threads of its own. Each client lives on a runtime of one thread, and the CPU time of that thread, with that of
+//! the threads that the client has started itself, is what it costs.
 //! `cargo run --release [-- OPERATIONS]`
 
 use ox_client::{CreateMode, Version};
 use ox_server::Server;
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 7;
@@ -41,21 +44,60 @@ impl Either {
     }
 }
 
-/// Nanoseconds per operation: of the thread's CPU, and of the clock.
+/// Nanoseconds per operation: of CPU, and of the clock.
 #[derive(Clone, Copy)]
 struct Cost {
     cpu: f64,
     wall: f64,
 }
 
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
+/// The CPU time of every thread of this process, in nanoseconds.
+fn threads() -> BTreeMap<PathBuf, u64> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(|task| Some(task.ok()?.path()));
+    tasks.filter_map(|task| Some((task.clone(), ran(&task)?))).collect()
+}
+
+/// None if the thread has ended.
+fn ran(task: &PathBuf) -> Option<u64> {
+    std::fs::read_to_string(task.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
+}
+
+/// One of the two clients, where it lives, and the threads that it has started.
+struct Subject {
+    client: Either,
+    runtime: tokio::runtime::Runtime,
+    threads: Vec<PathBuf>,
+}
+
+impl Subject {
+    fn new(connect: impl AsyncFnOnce() -> Either) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let before = threads();
+        let client = runtime.block_on(connect());
+        let threads = threads().into_keys().filter(|thread| !before.contains_key(thread)).collect();
+        Self { client, runtime, threads }
+    }
+
+    fn cpu(&self) -> Vec<u64> {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        let own = Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap());
+        let others = self.threads.iter().map(|thread| ran(thread).unwrap_or_default());
+        std::iter::once(u64::try_from(own.as_nanos()).unwrap()).chain(others).collect()
+    }
+
+    /// `count` operations, of which `depth` are under way.
+    fn measure(&self, work: Work, depth: usize, count: usize) -> Cost {
+        let (began, cpu) = (Instant::now(), self.cpu());
+        self.runtime.block_on(run(&self.client, work, depth, count));
+        let done = (count / depth * depth) as f64;
+        // A thread that has ended meanwhile was idle.
+        let spent: u64 = self.cpu().iter().zip(cpu).map(|(now, then)| now.saturating_sub(then)).sum();
+        Cost { cpu: spent as f64 / done, wall: began.elapsed().as_nanos() as f64 / done }
+    }
 }
 
 /// `depth` tasks, each with one operation under way.
-async fn measure(client: &Either, work: Work, depth: usize, count: usize) -> Cost {
-    let (began, cpu) = (Instant::now(), thread_cpu());
+async fn run(client: &Either, work: Work, depth: usize, count: usize) {
     let tasks: Vec<_> = (0..depth)
         .map(|_| {
             let client = client.clone();
@@ -69,9 +111,6 @@ async fn measure(client: &Either, work: Work, depth: usize, count: usize) -> Cos
     for task in tasks {
         task.await.unwrap();
     }
-    let done = (count / depth * depth) as f64;
-    let per = |time: Duration| time.as_nanos() as f64 / done;
-    Cost { cpu: per(thread_cpu() - cpu), wall: per(began.elapsed()) }
 }
 
 fn median(mut costs: Vec<f64>) -> f64 {
@@ -83,22 +122,26 @@ fn main() {
     let count: usize = std::env::args().nth(1).map_or(100_000, |count| count.parse().expect("a number of operations"));
     let server = Server::ephemeral().unwrap();
     let address = server.address().to_string();
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (first, second) = (runtime(), runtime());
-    let ox = Either::Ox(first.block_on(ox_client::Client::connect(&address)).unwrap());
-    let other = Either::Other(second.block_on(zookeeper_client::Client::connect(&address)).unwrap());
-    if let Either::Ox(client) = &ox {
-        first.block_on(client.create(PATH, &DATA, CreateMode::Persistent)).unwrap();
-    }
-    println!("Nanoseconds of the client's CPU per operation, and operations per second of the clock; medians of {ROUNDS}.");
-    println!("{:<8}{:>6} {:>12}{:>18}{:>8} {:>14}{:>18}", "", "depth", "ox-client", "zookeeper-client", "ratio", "ox-client", "zookeeper-client");
+    let ox = Subject::new(async || {
+        let client = ox_client::Client::connect(&address).await.unwrap();
+        client.create(PATH, &DATA, CreateMode::Persistent).await.unwrap();
+        Either::Ox(client)
+    });
+    let other = Subject::new(async || Either::Other(zookeeper_client::Client::connect(&address).await.unwrap()));
+    println!(
+        "Nanoseconds of the client's CPU per operation, and operations per second of the clock; medians of {ROUNDS}."
+    );
+    println!(
+        "{:<8}{:>6} {:>12}{:>18}{:>8} {:>14}{:>18}",
+        "", "depth", "ox-client", "zookeeper-client", "ratio", "ox-client", "zookeeper-client"
+    );
     for work in [Work::Get, Work::Exists, Work::Set] {
         for depth in [1, 16, 256, 4096] {
             let count = if depth == 1 { count / 10 } else { count };
             let (mut ours, mut others) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
-                ours.push(first.block_on(measure(&ox, work, depth, count)));
-                others.push(second.block_on(measure(&other, work, depth, count)));
+                ours.push(ox.measure(work, depth, count));
+                others.push(other.measure(work, depth, count));
             }
             let cpu = |costs: &[Cost]| median(costs.iter().map(|cost| cost.cpu).collect());
             let rate = |costs: &[Cost]| 1e9 / median(costs.iter().map(|cost| cost.wall).collect());
