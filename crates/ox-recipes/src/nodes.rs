@@ -1,6 +1,8 @@
 //! Writes that are repeated until it is certain that they happened.
 
 use crate::error::says;
+pub(crate) use ox_client::path::child;
+use ox_client::path::parent;
 use ox_client::{Client, CreateMode, Error, ErrorCode, RetryPolicy, Version};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -13,11 +15,6 @@ pub(crate) fn patient(client: &Client) -> Client {
     client.with_retry(RetryPolicy::Times { retries: u32::MAX, pause: PAUSE })
 }
 
-/// The path of a child.
-pub(crate) fn child(parent: &str, name: &str) -> String {
-    if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") }
-}
-
 /// The last part of a path.
 pub(crate) fn name_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
@@ -25,10 +22,7 @@ pub(crate) fn name_of(path: &str) -> &str {
 
 /// Everything before the last part of a path.
 pub(crate) fn parent_of(path: &str) -> &str {
-    match path.rsplit_once('/') {
-        None | Some(("", _)) => "/",
-        Some((parent, _)) => parent,
-    }
+    parent(path).unwrap_or("/")
 }
 
 /// A random UUID, as Curator names things.

@@ -1,7 +1,8 @@
 //! A way to a server that loses exactly what a test says: the answer to the next request of a kind, or everything that a client sends.
 
+use crate::stage::read_frame;
 use parking_lot::{Condvar, Mutex};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
@@ -152,13 +153,4 @@ fn answer(plan: &Plan, fatal: &Mutex<Option<i32>>, mut from: TcpStream, mut to: 
     }
     _ = to.shutdown(Shutdown::Both);
     _ = from.shutdown(Shutdown::Both);
-}
-
-fn read_frame(from: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut frame = vec![0; 4];
-    from.read_exact(&mut frame)?;
-    let length = u32::from_be_bytes([frame[0], frame[1], frame[2], frame[3]]) as usize;
-    frame.resize(4 + length, 0);
-    from.read_exact(&mut frame[4..])?;
-    Ok(frame)
 }

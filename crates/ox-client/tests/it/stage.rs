@@ -241,7 +241,8 @@ fn read_welcome(from: &mut TcpStream) -> io::Result<(Vec<u8>, SessionId, [u8; PA
     Ok((frame.clone(), SessionId(i64::from_be_bytes(*session)), *password))
 }
 
-fn read_frame(from: &mut TcpStream) -> io::Result<Vec<u8>> {
+/// A frame with its length.
+pub(crate) fn read_frame(from: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; 4];
     from.read_exact(&mut frame)?;
     let length = u32::from_be_bytes([frame[0], frame[1], frame[2], frame[3]]) as usize;

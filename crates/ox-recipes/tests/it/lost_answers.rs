@@ -52,13 +52,13 @@ async fn a_task_given_back_twice_is_not_taken_from_the_next_worker() {
     let server = server();
     let (proxy, first) = disturbed(&server).await;
     let second = client(&server).await;
-    Tasks::new(&second, "/work").add("t", "").await.unwrap();
-    let alice = soon(Worker::join(&first, "/work", "alice")).await.unwrap();
-    let mut bob = soon(Worker::join(&second, "/work", "bob")).await.unwrap();
+    Tasks::new(&second, "/crew").add("t", "").await.unwrap();
+    let alice = soon(Worker::join(&first, "/crew", "alice")).await.unwrap();
+    let mut bob = soon(Worker::join(&second, "/crew", "bob")).await.unwrap();
     proxy.lose(DELETE, Part::Answer);
     let leaving = tokio::spawn(alice.leave());
     soon(proxy.lost(1)).await;
-    let tasks = Tasks::new(&second, "/work");
+    let tasks = Tasks::new(&second, "/crew");
     tasks.add("u", "").await.unwrap(); // bob's share becomes one
     soon(async {
         while bob.tasks() != ["t"] {

@@ -13,11 +13,11 @@ use std::time::Duration;
 async fn a_spare_takes_over() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let tasks = Tasks::new(&second, "/work");
+    let tasks = Tasks::new(&second, "/crew");
     assert!(tasks.add("t", "do it").await.unwrap());
     assert!(!tasks.add("t", "do it").await.unwrap());
-    let alice = Worker::join(&first, "/work", "alice").await.unwrap();
-    let mut bob = Worker::join(&second, "/work", "bob").await.unwrap();
+    let alice = Worker::join(&first, "/crew", "alice").await.unwrap();
+    let mut bob = Worker::join(&second, "/crew", "bob").await.unwrap();
     assert_eq!((alice.tasks(), bob.tasks()), (vec!["t".to_owned()], vec![]));
     alice.commit("t", "17").await.unwrap();
     server.expire(first.session().unwrap().id).unwrap();
@@ -45,13 +45,13 @@ async fn a_spare_takes_over() {
 async fn a_new_worker_gets_its_share() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let tasks = Tasks::new(&first, "/work");
+    let tasks = Tasks::new(&first, "/crew");
     for number in 0..5 {
         tasks.add(&number.to_string(), "").await.unwrap();
     }
-    let mut alice = Worker::join(&first, "/work", "alice").await.unwrap();
+    let mut alice = Worker::join(&first, "/crew", "alice").await.unwrap();
     assert_eq!(alice.tasks().len(), 5);
-    let mut bob = Worker::join(&second, "/work", "bob").await.unwrap();
+    let mut bob = Worker::join(&second, "/crew", "bob").await.unwrap();
     soon(async {
         while (alice.tasks().len(), bob.tasks().len()) != (3, 2) {
             tokio::select! {
@@ -74,11 +74,11 @@ async fn a_new_worker_gets_its_share() {
 #[tokio::test]
 async fn no_task_has_two_workers() {
     disturb(Trouble::Expiries, 4, 60, async |client, book, random| {
-        let tasks = Tasks::new(client, "/work");
+        let tasks = Tasks::new(client, "/crew");
         tasks.add("a", "").await?;
         tasks.add("b", "").await?;
         let session = client.session().unwrap().id;
-        let mut worker = Worker::join(client, "/work", "w").await?;
+        let mut worker = Worker::join(client, "/crew", "w").await?;
         for _ in 0..3 {
             let own = worker.tasks();
             for task in &own {
@@ -104,11 +104,11 @@ async fn no_task_has_two_workers() {
 async fn nobody_begins_before_the_last_one_has_stopped() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let tasks = Tasks::new(&first, "/work");
+    let tasks = Tasks::new(&first, "/crew");
     tasks.add("a", "").await.unwrap();
     tasks.add("b", "").await.unwrap();
-    let mut alice = Worker::join(&first, "/work", "alice").await.unwrap();
-    let mut bob = Worker::join(&second, "/work", "bob").await.unwrap();
+    let mut alice = Worker::join(&first, "/crew", "alice").await.unwrap();
+    let mut bob = Worker::join(&second, "/crew", "bob").await.unwrap();
     soon(async {
         while alice.tasks().len() == 2 {
             alice.rebalance().await.unwrap();
@@ -116,7 +116,7 @@ async fn nobody_begins_before_the_last_one_has_stopped() {
     })
     .await;
     assert_eq!(alice.tasks(), ["a"]);
-    assert!(second.exists("/work/owners/b").await.unwrap().is_some(), "alice may still be at it");
+    assert!(second.exists("/crew/owners/b").await.unwrap().is_some(), "alice may still be at it");
     alice.commit("b", "9").await.unwrap();
     alice.rebalance().await.unwrap();
     soon(async {
@@ -133,14 +133,14 @@ async fn nobody_begins_before_the_last_one_has_stopped() {
 async fn empty_lists_may_go() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let mut alice = Worker::join(&first, "/work", "alice").await.unwrap();
-    let bob = Worker::join(&second, "/work", "bob").await.unwrap();
+    let mut alice = Worker::join(&first, "/crew", "alice").await.unwrap();
+    let bob = Worker::join(&second, "/crew", "bob").await.unwrap();
     for list in ["tasks", "owners", "progress"] {
-        first.delete(&format!("/work/{list}"), ox_client::Version::Any).await.unwrap();
+        first.delete(&format!("/crew/{list}"), ox_client::Version::Any).await.unwrap();
     }
     bob.leave().await.unwrap();
     soon(alice.rebalance()).await.unwrap();
-    Tasks::new(&second, "/work").add("t", "").await.unwrap();
+    Tasks::new(&second, "/crew").add("t", "").await.unwrap();
     soon(async {
         while alice.tasks().is_empty() {
             alice.rebalance().await.unwrap();
@@ -159,13 +159,13 @@ async fn no_task_is_forgotten() {
     let server = server();
     let mut staying = Vec::new();
     let count = std::sync::Arc::<[std::sync::atomic::AtomicUsize; WORKERS]>::default();
-    let tasks = Tasks::new(&client(&server).await, "/work");
+    let tasks = Tasks::new(&client(&server).await, "/crew");
     for number in 0..WORKERS {
         let (client, count, mut random) =
             (client(&server).await, std::sync::Arc::clone(&count), Pcg32::seed_from_u64(seed ^ number as u64));
         staying.push(tokio::spawn(async move {
             for _ in 0..random.random_range(0..4) {
-                let mut worker = Worker::join(&client, "/work", "w").await.unwrap();
+                let mut worker = Worker::join(&client, "/crew", "w").await.unwrap();
                 for _ in 0..random.random_range(0..4) {
                     let limit = Duration::from_millis(random.random_range(0..30));
                     if let Ok(done) = tokio::time::timeout(limit, worker.rebalance()).await {
@@ -176,7 +176,7 @@ async fn no_task_is_forgotten() {
                     worker.leave().await.unwrap();
                 }
             }
-            let mut worker = Worker::join(&client, "/work", "w").await.unwrap();
+            let mut worker = Worker::join(&client, "/crew", "w").await.unwrap();
             loop {
                 count[number].store(worker.tasks().len(), Ordering::SeqCst);
                 worker.rebalance().await.unwrap();

@@ -38,14 +38,16 @@ impl Pieces {
         let (give, pieces) = sync_channel(STORED_PIECES_MAX);
         let work = move || {
             loop {
-                let piece = next_piece(&mut history).unwrap_or_else(|error| {
-                    tracing::error!(%error, "the stored log cannot be read for a learner");
-                    None
-                });
-                let is_last = piece.as_ref().is_none_or(Vec::is_empty);
+                let piece = match next_piece(&mut history) {
+                    Ok(piece) => piece,
+                    Err(error) => {
+                        tracing::error!(%error, "the stored log cannot be read for a learner");
+                        break;
+                    }
+                };
+                let is_last = piece.is_empty();
                 // Nobody takes it when the learner is gone.
-                let is_taken = piece.is_some_and(|piece| give.send(piece).is_ok());
-                if is_last || !is_taken {
+                if give.send(piece).is_err() || is_last {
                     break;
                 }
                 orders.wake();
@@ -67,7 +69,7 @@ impl Pieces {
 }
 
 /// The next transactions of a stored history, as proposals with their commits; nothing at its end.
-fn next_piece(history: &mut impl Iterator<Item = Result<Logged, Error>>) -> Result<Option<Vec<u8>>, Error> {
+fn next_piece(history: &mut impl Iterator<Item = Result<Logged, Error>>) -> Result<Vec<u8>, Error> {
     let mut piece = Vec::new();
     while piece.len() < LINK_PIECE_BYTES
         && let Some(logged) = history.next().transpose()?
@@ -75,5 +77,5 @@ fn next_piece(history: &mut impl Iterator<Item = Result<Logged, Error>>) -> Resu
         put_with_data(&mut piece, PacketKind::Proposal, logged.zxid, &logged.record);
         put_bare(&mut piece, PacketKind::Commit, logged.zxid);
     }
-    Ok(Some(piece))
+    Ok(piece)
 }
