@@ -51,6 +51,8 @@ pub(super) enum Todo {
     Request(LinkId, Request),
     /// A learner asks for a session.
     Revalidate(LinkId, SessionId, i32),
+    /// A learner is gone. What it has asked for before that still stands.
+    Gone(LinkId),
     /// A session's fate, from the leader.
     Revalidated(SessionId, bool),
     /// A client's session is gone, and this server leads.
@@ -118,9 +120,9 @@ impl Replica {
         self.peer(now, |peer, now_ms, out| peer.on_link(now_ms, link, out));
     }
 
-    /// A connection to a peer is gone.
+    /// A connection to a peer is gone. [`Self::settle`] follows.
     pub fn on_link_gone(&mut self, now: Now, link: LinkId) {
-        self.relayed.forget(link);
+        self.todo.push_back(Todo::Gone(link));
         self.peer(now, |peer, now_ms, out| peer.on_link_gone(now_ms, link, out));
     }
 
@@ -227,6 +229,7 @@ impl Replica {
                         self.send(link, Message::Revalidated(session, valid));
                     }
                 }
+                Todo::Gone(link) => self.relayed.forget(link),
                 Todo::Refuse(conn, read_only) => self.refuse(conn, read_only, out),
                 Todo::Resume(conn, granted) => self.resume(conn, granted, out),
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),

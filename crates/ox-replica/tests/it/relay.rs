@@ -156,6 +156,16 @@ fn a_session_that_goes_to_another_observer_is_written_for_there_only() {
     assert!(may_write(&mut world, OBSERVER, OpCode::SetData));
 }
 
+#[test]
+fn what_an_observer_has_asked_for_stands_when_it_is_gone() {
+    let mut world = observed_follower(|_| ());
+    comes_to(&mut world, OBSERVER);
+    world.replica.on_message(world.now, OBSERVER, request(OpCode::SetData, 2));
+    world.replica.on_link_gone(world.now, OBSERVER);
+    world.settle();
+    assert_eq!(world.sent.pop(), Some((LINK, request(OpCode::SetData, 2))));
+}
+
 /// P42: two that ask at the same time get it one after the other.
 #[test]
 fn the_last_one_to_ask_for_a_session_keeps_it() {

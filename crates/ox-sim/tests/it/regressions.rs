@@ -175,3 +175,9 @@ fn seed_141493_what_was_purged_is_not_passed_over() {
 fn seed_150109_a_session_that_comes_to_an_observer_behind_its_old_server() {
     survives(150109, &Plan::of(150109).with_voters(3));
 }
+
+/// A follower refused what an observer had asked for before it was gone, as if the session were somebody else's.
+#[test]
+fn seed_402253_an_observer_that_asks_and_goes() {
+    survives(402253, &Plan::of(402253));
+}
