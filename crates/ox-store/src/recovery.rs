@@ -212,6 +212,19 @@ impl Recovered {
         self.replay.last < self.replay.reach
     }
 
+    /// Whether older snapshots lead to the one that was loaded. The start of an epoch has no record: nobody can tell.
+    pub(crate) fn leads_to_base(&self) -> bool {
+        let Some((base, _)) = &self.snapshot else { return true };
+        let Replay { covered_to, torn, .. } = &self.replay;
+        let is_reached = base.last <= *covered_to || (base.last.counter() == 0 && torn.is_none());
+        is_reached && self.unused_and_damaged().next().is_none()
+    }
+
+    /// Damaged logs that nothing was taken from.
+    pub(crate) fn unused_and_damaged(&self) -> impl Iterator<Item = &LogFile> {
+        self.replay.damaged_but_covered.iter().filter(|log| !self.replay.used.contains(&log.path))
+    }
+
     fn raised(mut self) -> Self {
         let reach = self.replay.reach;
         self.state.set_last_zxid(reach);

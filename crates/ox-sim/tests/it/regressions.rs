@@ -181,3 +181,10 @@ fn seed_150109_a_session_that_comes_to_an_observer_behind_its_old_server() {
 fn seed_402253_an_observer_that_asks_and_goes() {
     survives(402253, &Plan::of(402253));
 }
+
+/// A member had moved a damaged log aside that a snapshot covered. Without that snapshot it began with an older one, and the
+/// next epoch seemed to follow it.
+#[test]
+fn seed_400640_a_log_that_was_moved_aside() {
+    survives(400640, &Plan::of(400640));
+}

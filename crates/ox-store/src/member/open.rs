@@ -17,7 +17,7 @@ use crate::error::{Error, IoContext};
 use crate::lineage::Lineage;
 use crate::marker::Marker;
 use crate::names::{Dirs, Listing};
-use crate::recovery::repair::{move_aside, repair, secure};
+use crate::recovery::repair::{move_aside, repair, retire, secure};
 use crate::recovery::{Files, MemberRules, Recovered, Rules, recover};
 use crate::snapshot::write::Terms;
 use crate::store::{StartSnapshot, Store, StoreOptions, report, tidy};
@@ -200,12 +200,11 @@ impl MemberLog {
         let shared = Arc::clone(&self.store.0);
         let marker = Marker::load(&*shared.disk, &shared.dirs.logs)?;
         let files = Files { disk: &*shared.disk, dirs: &shared.dirs, listing, marker };
+        retire(&files, &mut recovered)?;
         let dropped = repair(&files, &recovered, self.options.now_ms)?;
         secure(&files, &recovered)?;
-        for log in &recovered.replay.damaged_but_covered {
-            if !recovered.replay.used.contains(&log.path) {
-                move_aside(&*shared.disk, &log.path, self.options.now_ms)?;
-            }
+        for log in recovered.unused_and_damaged() {
+            move_aside(&*shared.disk, &log.path, self.options.now_ms)?;
         }
         self.epochs.store()?;
         tidy(&files, &self.options)?;

@@ -2,6 +2,7 @@
 //!
 //! Each step is durable before the next, and a crash in between leads the next start to the same state:
 //!
+//! 0. a member moves snapshots aside that are no way to its state any more;
 //! 1. what is cut from a torn log is saved as `damaged.*`, then the log ends with its last good record;
 //! 2. logs without a record go, because Apache would stumble over them;
 //! 3. snapshots that the history leaves behind are moved aside;
@@ -16,7 +17,7 @@ use crate::error::{Error, IoContext};
 use crate::limits::READ_CHUNK_BYTES;
 use crate::log_reader::LOG_HEADER_BYTES;
 use crate::marker::{Marker, MarkerFile, write_durably};
-use crate::names::unfinished_name;
+use crate::names::{SnapshotFile, old_name, unfinished_name};
 use ox_proto::Zxid;
 use std::path::{Path, PathBuf};
 
@@ -77,6 +78,20 @@ pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Err
     let Some(LastLog { log, end, identity, .. }) = last_log else { return Ok(()) };
     let marker = Marker { log: log.first, position: *end, identity: *identity, last: replay.last };
     MarkerFile::open(disk, &files.dirs.logs)?.write(&marker)
+}
+
+/// Moves snapshots aside from which the logs do not lead to the one that was loaded, because something was lost between
+/// them. Where an epoch begins, a start from one of them could not tell. They go when another snapshot is durable.
+pub(crate) fn retire(files: &Files<'_>, recovered: &mut Recovered) -> Result<(), Error> {
+    let Some((base, _)) = recovered.snapshot.as_ref().filter(|_| !recovered.leads_to_base()) else { return Ok(()) };
+    let (disk, dir) = (files.disk, &files.dirs.snapshots);
+    for SnapshotFile { path, .. } in files.listing.snapshots.iter().filter(|file| file.last < base.last) {
+        let (_, name) = split(path);
+        disk.rename(path, &dir.join(old_name(base.last, name))).context("rename", path)?;
+        let warning = format!("the logs do not lead from {} to {}; it was moved aside", path.display(), base.last);
+        recovered.replay.warnings.push(warning);
+    }
+    disk.sync_dir(dir).context("sync directory", dir)
 }
 
 /// Renames a file so that neither we nor Apache look at it again.

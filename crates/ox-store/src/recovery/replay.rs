@@ -8,6 +8,7 @@
 //! |---|---|
 //! | in records that the snapshot covers | skipped |
 //! | in an earlier log, and the next one continues with the missing zxid | harmless: the run before ended here |
+//! | in an earlier log, torn, and the next one begins an epoch | the same, unless a digest tells otherwise |
 //! | in an earlier log otherwise | refused |
 //! | in the last log | torn: cut; in doubt: cut, or refused by a member; corrupt: refused ([`crate::damage`]) |
 //!
@@ -88,6 +89,8 @@ pub(crate) struct Replay {
     pub(crate) last: Zxid,
     /// As in [`Base`].
     pub(crate) reach: Zxid,
+    /// Last record met of those that the base contains. Logs that it makes superfluous count as read.
+    pub(crate) covered_to: Zxid,
     /// Records applied.
     pub(crate) records: u64,
     /// Logs they came from.
@@ -154,7 +157,8 @@ impl<'a> Chain<'a> {
         let start = self.logs.iter().rposition(|log| log.first <= next).unwrap_or(0);
         let digests = Digests::new(state, base.last, base.reach, base.digest);
         let window = Window::new(self.rules.member.map_or(0, |member| member.window));
-        let found = Replay { last: base.last, reach: base.reach, digests, window, ..Replay::default() };
+        let covered_to = self.logs.get(start).map_or(Zxid::ZERO, |log| Zxid(log.first.0.min(next.0) - 1));
+        let found = Replay { last: base.last, reach: base.reach, covered_to, digests, window, ..Replay::default() };
         let mut run = Run {
             chain: self,
             base,
@@ -168,10 +172,10 @@ impl<'a> Chain<'a> {
         for (index, log) in self.logs.iter().enumerate().skip(start) {
             run.log(log, index + 1 == self.logs.len())?;
         }
-        if let Some(error) = run.pending
+        if let Some(pending) = run.pending
             && !self.rules.allow_gaps
         {
-            return Err(error);
+            return Err(pending.error);
         }
         Ok(run.found)
     }
@@ -246,6 +250,13 @@ pub(crate) fn is_empty(disk: &dyn Disk, log: &LogFile) -> Result<bool, Error> {
     })
 }
 
+/// Damage at the end of a log that is not the last one.
+struct Pending {
+    error: Error,
+    /// Nothing that it hides was ever acknowledged, so that an epoch may begin behind it.
+    was_torn: bool,
+}
+
 /// A replay in progress.
 struct Run<'a> {
     chain: &'a Chain<'a>,
@@ -255,7 +266,7 @@ struct Run<'a> {
     /// Last record met, covered ones included.
     seen: Zxid,
     /// Damage at the end of a log that is harmless if the next record continues the history.
-    pending: Option<Error>,
+    pending: Option<Pending>,
     /// An epoch that has begun and was not proven to continue the one before: the records on both sides.
     entered: Option<(Zxid, Zxid)>,
     lookback: Lookback<'a>,
@@ -272,8 +283,12 @@ impl Run<'_> {
             }
             LogHeader::BadMagic(_) => return Err(self.corrupt(log, 0, Damage::BadMagic)),
             LogHeader::Missing => {
-                self.pending = Some(self.corrupt(log, 0, Damage::NoHeader));
-                return if is_last { Err(self.corrupt(log, 0, Damage::NoHeader)) } else { Ok(()) };
+                let error = self.corrupt(log, 0, Damage::NoHeader);
+                if is_last {
+                    return Err(error);
+                }
+                self.pending = Some(Pending { error, was_torn: is_empty(self.chain.disk, log)? });
+                return Ok(());
             }
         }
         self.seen = self.seen.max(Zxid(log.first.0 - 1));
@@ -316,16 +331,16 @@ impl Run<'_> {
     fn damage(&mut self, log: &LogFile, damaged: &Damaged, synced: Option<u64>, is_last: bool) -> Result<(), Error> {
         let rules = self.chain.rules;
         let error = self.corrupt(log, damaged.offset, damaged.damage(synced));
+        let was_torn = match damaged.verdict(synced, rules.batch_max) {
+            Verdict::Torn => true,
+            Verdict::InDoubt => rules.member.is_none_or(|member| member.accept_doubt),
+            Verdict::Corrupt => false,
+        };
         if !is_last {
-            self.pending = Some(error);
+            self.pending = Some(Pending { error, was_torn });
             return Ok(());
         }
-        let refused = match damaged.verdict(synced, rules.batch_max) {
-            Verdict::Corrupt => true,
-            Verdict::InDoubt if rules.member.is_some_and(|member| !member.accept_doubt) => true,
-            Verdict::Torn | Verdict::InDoubt => rules.torn_tail == TornTail::Refuse && !damaged.ends_for_apache,
-        };
-        if refused {
+        if !was_torn || (rules.torn_tail == TornTail::Refuse && !damaged.ends_for_apache) {
             if !rules.allow_gaps {
                 return Err(error);
             }
@@ -346,6 +361,7 @@ impl Run<'_> {
             && header.zxid <= self.base.last
         {
             self.seen = self.seen.max(header.zxid);
+            self.found.covered_to = self.seen;
             return Ok(());
         }
         let record = Record::decode(bytes).map_err(|error| self.corrupt(log, offset, Damage::BadRecord(error)))?;
@@ -407,12 +423,13 @@ impl Run<'_> {
 
     fn check_order(&mut self, log: &LogFile, zxid: Zxid) -> Result<(), Error> {
         let after = self.found.met();
-        if zxid.follows(after) {
-            self.pending = None;
+        let goes_on = zxid.0 == after.0.wrapping_add(1);
+        let pending = self.pending.take();
+        if goes_on || (zxid.follows(after) && pending.as_ref().is_none_or(|pending| pending.was_torn)) {
             return Ok(());
         }
         let gap = Error::Gap { after, found: zxid, path: log.path.clone() };
-        let error = self.pending.take().unwrap_or(gap);
+        let error = pending.map_or(gap, |pending| pending.error);
         if self.chain.rules.allow_gaps {
             self.found.warnings.push(format!("allowGaps: {error}"));
             return Ok(());

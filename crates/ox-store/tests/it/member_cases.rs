@@ -1,7 +1,7 @@
 //! Known cases of members' files.
 
 use crate::life::{Life, loaded, open, quarantined, state_of, txns, with_logs, worked, zx};
-use crate::sim::{names, remove};
+use crate::sim::{damage, names, remove};
 use crate::workload::{SESSION, make};
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{Record, Txn, TxnHeader};
@@ -154,6 +154,71 @@ fn the_end_of_an_epoch_that_is_lost() {
         remove(&life.disk, "log.100000005");
         quarantined(&life.disk, &MemberOptions::new(1), &format!("{refused} refused"));
     }
+}
+
+/// Records behind a damaged place show that something is missing there, although the next epoch follows anything.
+#[test]
+fn damage_before_an_epoch_that_no_digest_tells_of() {
+    let mut life = Life::new();
+    life.options.log.snap_count = 1_000_000;
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 3).unwrap();
+    life.take_over(&mut opened, 3).unwrap();
+    life.append(&mut opened, &[txns(1, 1..=8, 0)]).unwrap();
+    opened.log.roll();
+    let mut frames = Vec::new();
+    refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
+    _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
+    opened.log.sync().unwrap();
+    drop(opened);
+    life.disk.restart_process();
+    assert_eq!(loaded(open(&life.disk.fork()).unwrap().standing).state.last_zxid(), zx(3, 1));
+    damage(&life.disk, "log.100000001", |bytes| bytes[60] ^= 1);
+    quarantined(&life.disk, &MemberOptions::new(1), "a bit");
+}
+
+/// A start that goes on from a snapshot which the logs do not reach leaves no older one: behind it the next epoch would seem
+/// to follow.
+#[test]
+fn damage_to_a_covered_log_takes_older_snapshots_along() {
+    type Harm = fn(&mut Vec<u8>);
+    let harms: [(&str, Harm); 3] = [
+        ("a bit", |bytes| bytes[60] ^= 1),
+        ("a tail that looks torn", |bytes| bytes[200..].fill(0)),
+        ("a whole record", |bytes| bytes.truncate(whole_records(bytes, 3))),
+    ];
+    for (harm, damages) in harms {
+        let mut life = Life::new();
+        life.options.log.snap_count = 1_000_000;
+        let mut opened = life.open().unwrap();
+        life.accept(&mut opened, 3).unwrap();
+        life.take_over(&mut opened, 3).unwrap();
+        life.append(&mut opened, &[txns(1, 1..=8, 0)]).unwrap();
+        let state = state_of(&life.txns);
+        opened.store.write_snapshot(&state.freeze()).unwrap();
+        drop(opened);
+        life.disk.restart_process();
+        remove(&life.disk, "oxk.synced");
+        damage(&life.disk, "log.100000001", damages);
+        let mut opened = life.open().unwrap();
+        let Standing::Loaded(loaded) = &opened.standing else { panic!("{harm}: it is covered") };
+        assert!(loaded.report.warnings.iter().any(|warning| warning.contains("snapshot.0")), "{harm}");
+        let mut frames = Vec::new();
+        refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
+        _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
+        opened.log.sync().unwrap();
+        drop(opened);
+        life.disk.restart_process();
+        assert_eq!(crate::life::loaded(open(&life.disk.fork()).unwrap().standing).state.digest(), state.digest());
+        remove(&life.disk, "snapshot.100000008");
+        quarantined(&life.disk, &MemberOptions::new(1), harm);
+    }
+}
+
+/// Where the record `count` of a log ends.
+fn whole_records(log: &[u8], count: usize) -> usize {
+    (0..count)
+        .fold(16, |at, _| at + 13 + usize::try_from(u32::from_be_bytes(*log[at + 8..].first_chunk().unwrap())).unwrap())
 }
 
 /// A record as it is made for a request that was refused.
