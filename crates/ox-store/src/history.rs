@@ -10,6 +10,7 @@
 //!
 //! All of that is checked before the first record is handed out. Otherwise the learner gets a snapshot.
 
+use crate::damage::{Stop, inspect};
 use crate::disk::Disk;
 use crate::error::{Error, IoContext};
 use crate::lineage::{History, Lineage};
@@ -108,6 +109,10 @@ fn bytes_max(disk: &dyn Disk, newest: Option<&SnapshotFile>, size_factor: f64) -
     Ok(if bytes == 0 { u64::MAX } else { bytes })
 }
 
+fn ends_cleanly(reader: &LogReader) -> Result<bool, Error> {
+    Ok(inspect(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)? == Stop::Clean)
+}
+
 /// Records from the logs, oldest first.
 pub struct StoredHistory {
     chain: Chain,
@@ -135,7 +140,9 @@ impl StoredHistory {
                     (self.last, self.is_first) = (zxid, false);
                     return Ok(Some(Logged { zxid, record: self.chain.record.clone() }));
                 }
-                Step::Record(_) | Step::End if self.below.follows(self.last) => return Ok(None),
+                Step::Record(_) | Step::End if !self.chain.is_broken && self.below.follows(self.last) => {
+                    return Ok(None);
+                }
                 Step::Record(_) | Step::End => return Err(Error::HistoryChanged(self.last)),
             }
         }
@@ -185,6 +192,8 @@ impl Chain {
                 continue;
             };
             let Some(frame) = reader.next_frame()? else {
+                // What cannot be read may hide records, and the first one of an epoch would seem to follow all the same.
+                self.is_broken = !self.logs.is_empty() && !ends_cleanly(reader)?;
                 self.reader = None;
                 continue;
             };
