@@ -7,7 +7,7 @@
 //! small files that say whose directory this is and what was being done to it; and the newest records together with the
 //! marker that vouches for them, which a power cut may take back to an earlier moment. So the marker is on the medium
 //! when something is damaged, and the newest log is left alone if the marker is old by then. Nor can the end of a log be
-//! missed whose successor begins an epoch, except by digests, which do not cover everything: such logs are left alone too.
+//! missed whose successor begins an epoch, except by digests, which do not cover everything: in such logs only bits change.
 
 use crate::event::{End, Who};
 use crate::world::World;
@@ -34,8 +34,9 @@ pub(super) fn strike(world: &mut World) {
     let mut files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
     let all = files.clone();
     let is_vouched_for = world.servers[number].track.synced <= marked(&world.servers[number].disk);
+    let kind = world.env.dice.below(10);
     files.retain(|path| match successor(path, &all) {
-        Some(next) => next.counter() != 1,
+        Some(next) => next.counter() != 1 || 7 <= kind,
         None => is_vouched_for || !name(path).starts_with("log."),
     });
     if files.is_empty() {
@@ -47,7 +48,6 @@ pub(super) fn strike(world: &mut World) {
     env.marks.damages += 1;
     // With everything else the note is gone of where session ids go on: then only the clock keeps them apart.
     let has_clock = !env.plan.resets_clock && env.plan.clock_ms == 0;
-    let kind = env.dice.below(10);
     if kind < 2 && has_clock {
         env.note(format_args!("everything of {number} is lost"));
         server.disk.files().iter().for_each(|path| server.disk.lose(path));
