@@ -42,13 +42,16 @@ pub(super) fn strike(world: &mut World) {
     if files.is_empty() {
         return;
     }
+    // Two that have nothing are taken for a new ensemble.
+    let mut others = world.servers.iter().enumerate().filter(|(other, _)| *other != number);
+    let others_began = others.all(|(_, server)| 0 < server.track.epochs.current);
     let env = &mut world.env;
     let server = &mut world.servers[number];
     server.was_damaged = true;
     env.marks.damages += 1;
     // With everything else the note is gone of where session ids go on: then only the clock keeps them apart.
     let has_clock = !env.plan.resets_clock && env.plan.clock_ms == 0;
-    if kind < 2 && has_clock {
+    if kind < 2 && has_clock && others_began {
         env.note(format_args!("everything of {number} is lost"));
         server.disk.files().iter().for_each(|path| server.disk.lose(path));
         // Whoever goes on with files that nobody can see leaves some that look complete.
