@@ -6,14 +6,15 @@
 //! What nobody could notice is left alone: the digits of epoch files, which Apache's format protects by nothing; the
 //! small files that say whose directory this is and what was being done to it; and the newest records together with the
 //! marker that vouches for them, which a power cut may take back to an earlier moment. So the marker is on the medium
-//! when something is damaged, and the newest log is left alone if the marker is old by then. Nor can the end of a log be
-//! missed whose successor begins an epoch, except by digests, which do not cover everything: in such logs only bits change.
+//! when something is damaged, and the newest log is left alone if the marker is old by then. Nor can the end of a log always
+//! be missed whose successor begins an epoch and does not say what it comes behind: in such logs only bits change.
 
 use crate::event::{End, Who};
 use crate::world::World;
 use ox_proto::Zxid;
 use ox_store::disk::SimDisk;
 use ox_store::marker::{MARKER_NAME, Marker};
+use ox_store::names::log_name;
 use std::path::{Path, PathBuf};
 
 /// The member that is struck, if any may be.
@@ -35,8 +36,9 @@ pub(super) fn strike(world: &mut World) {
     let all = files.clone();
     let is_vouched_for = world.servers[number].track.synced <= marked(&world.servers[number].disk);
     let kind = world.env.dice.below(10);
+    let disk = &world.servers[number].disk;
     files.retain(|path| match successor(path, &all) {
-        Some(next) => next.counter() != 1 || 7 <= kind,
+        Some(next) => next.counter() != 1 || 7 <= kind || says_what_it_follows(disk, path, next),
         None => is_vouched_for || !name(path).starts_with("log."),
     });
     if files.is_empty() {
@@ -105,6 +107,13 @@ fn marked(disk: &SimDisk) -> Zxid {
     let files = disk.files();
     let marker = files.iter().find(|path| name(path) == MARKER_NAME).and_then(|path| disk.content(path));
     marker.and_then(|bytes| Marker::decode(&bytes)).map_or(Zxid::ZERO, |marker| marker.last)
+}
+
+/// Whether the log `next`, beside another one, names a record that comes before it.
+fn says_what_it_follows(disk: &SimDisk, beside: &Path, next: Zxid) -> bool {
+    let bytes = disk.content(&beside.with_file_name(log_name(next)));
+    let predecessor = bytes.and_then(|bytes| bytes.get(8..).and_then(|rest| rest.first_chunk().copied()));
+    predecessor.is_some_and(|word| Zxid(i64::from_be_bytes(word)).counter() != 0)
 }
 
 /// The log behind a log, by its first record.
