@@ -29,6 +29,10 @@ pub(super) fn strike(world: &mut World) {
     if world.servers[number].is_starting {
         return; // what is gone while it is read is trouble, not damage
     }
+    let mut others = (0..world.env.plan.voters).filter(|other| *other != number);
+    if !others.all(|other| 0 < world.servers[other].track.epochs.current) {
+        return; // two that have nothing are taken for a new ensemble
+    }
     // A directory without promises looks like one that Apache has just begun.
     let has_epochs = 0 < world.servers[number].track.epochs.current;
     let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !name(path).ends_with("Epoch"));
@@ -44,16 +48,13 @@ pub(super) fn strike(world: &mut World) {
     if files.is_empty() {
         return;
     }
-    // Two that have nothing are taken for a new ensemble.
-    let mut others = world.servers.iter().enumerate().filter(|(other, _)| *other != number);
-    let others_began = others.all(|(_, server)| 0 < server.track.epochs.current);
     let env = &mut world.env;
     let server = &mut world.servers[number];
     server.was_damaged = true;
     env.marks.damages += 1;
     // With everything else the note is gone of where session ids go on: then only the clock keeps them apart.
     let has_clock = !env.plan.resets_clock && env.plan.clock_ms == 0;
-    if kind < 2 && has_clock && others_began {
+    if kind < 2 && has_clock {
         env.note(format_args!("everything of {number} is lost"));
         server.disk.files().iter().for_each(|path| server.disk.lose(path));
         // Whoever goes on with files that nobody can see leaves some that look complete.
