@@ -16,6 +16,7 @@ mod process;
 #[allow(dead_code, reason = "shared with the tests of the server, which use all of it")]
 mod raw;
 mod read_only;
+mod recipes;
 mod reconfig;
 mod resources;
 mod start;
