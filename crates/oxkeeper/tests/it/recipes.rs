@@ -3,6 +3,7 @@
 //! No session is to end here, so what is promised "as long as the session lasts" is promised without an exception.
 
 use crate::clients::{Progress, connect, kill_servers, number, servers, soon};
+use crate::hostile::ways::{Way, Ways};
 use crate::members::Ensemble;
 use ox_client::{Client, Outcome, Version, Zxid};
 use ox_recipes::Error;
@@ -350,4 +351,27 @@ fn tasks_have_one_worker_while_servers_are_killed() {
             assert_eq!(progress.map_or(0, |text| number(&text)), commits.load(Ordering::SeqCst));
         }
     });
+}
+
+/// A server that has not heard of its leader for a while shows what was before.
+#[test]
+fn a_closed_gate_is_closed_for_those_whose_server_is_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let ways = Ways::new(3);
+    let ensemble = Ensemble::start_on(home.path(), (3, 0), "", &[], |from, to, port| ways.lead(from, to, port));
+    let leader = ensemble.leader_but(&[]);
+    let behind = (leader + 1) % 3;
+    let runtime = Runtime::new().unwrap();
+    let [keeper, comer] = [leader, behind].map(|at| runtime.block_on(connect(&ensemble.addresses[at].to_string())));
+    ways.set(leader, behind, Way::Silent);
+    let gate = Barrier::new(&keeper, "/gate");
+    runtime.block_on(gate.close()).unwrap();
+    let waiting = runtime.spawn(async move { Barrier::new(&comer, "/gate").wait().await.unwrap() });
+    ensemble.wait_until(|| ensemble.mode(behind).is_none(), "a server that hears nothing gives up");
+    assert!(!waiting.is_finished(), "nobody comes through a closed gate");
+    ways.heal();
+    runtime.block_on(soon(async {
+        gate.open().await.unwrap();
+        waiting.await.unwrap();
+    }));
 }
