@@ -259,7 +259,8 @@ pub static SECTIONS: &[Section] = sections! {
         "snapshot.trust.empty", Passed, Bool, "false", "", M, Built;
         /// Create missing data directories.
         "datadir.autocreate", Passed, Bool, "true", "", M, Built;
-        /// Let an empty database vote without the file `initialize`.
+        /// Let members with empty databases begin together where a quorum has nothing; otherwise each of them needs the
+        /// file `initialize` to vote.
         "db.autocreate", Passed, Bool, "true", "", M, Ensemble;
         /// Keep a digest of the tree in transactions and snapshots.
         "digest.enabled", Passed, Bool, "true", "", M, Built;

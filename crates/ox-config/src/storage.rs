@@ -31,6 +31,8 @@ pub struct Storage {
     pub trust_empty: bool,
     /// Create missing data directories.
     pub datadir_autocreate: bool,
+    /// Members that have nothing may begin a history together.
+    pub db_autocreate: bool,
     /// Keep a digest of the tree in transactions and snapshots.
     pub digest_enabled: bool,
     /// List the ephemeral nodes in the transaction that closes a session.
@@ -97,6 +99,7 @@ impl Storage {
             snapshot_compression: compression(settings, notices),
             trust_empty: settings.flag("snapshot.trust.empty"),
             datadir_autocreate: settings.flag("datadir.autocreate"),
+            db_autocreate: settings.flag("db.autocreate"),
             digest_enabled: settings.flag("digest.enabled"),
             close_session_txn: settings.flag("closeSessionTxn.enabled"),
             serialize_last_zxid: settings.flag("serializeLastProcessedZxid.enabled"),

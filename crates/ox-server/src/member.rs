@@ -125,6 +125,7 @@ fn peer_settings(config: &Config, member: &MemberConfig, configs: Configs) -> Pe
             dial_ms: member.connect_ms,
             dial_pause_ms: member.connect_pause_ms,
             observer_rest_ms: member.observer_rest_ms,
+            founds: config.storage.db_autocreate,
         },
     }
 }
