@@ -106,7 +106,8 @@ impl Journal {
         tracing::info!(leader, %epoch, sync_ms, unserved_ms, "Peer state changed: {state} - broadcast");
     }
 
-    pub(super) fn left(&self, reason: &Reason) {
+    pub(super) fn left(&mut self, reason: &Reason) {
+        self.elected_at = Instant::now(); // the next leader need not be elected: a configuration may name it
         let why = match reason {
             Reason::LinkLost => "the connection to the leader is gone".to_owned(),
             Reason::Silence => "the leader was silent for too long".to_owned(),
