@@ -59,6 +59,19 @@ pub struct Recovery {
     pub torn_tail: TornTail,
     /// Replay logs with gaps between zxids.
     pub allow_gaps: bool,
+    /// A member's history that is damaged or in doubt.
+    pub on_damage: OnDamage,
+}
+
+/// What a member does about a history that is damaged or in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDamage {
+    /// Start without it and get it from the others.
+    Quarantine,
+    /// Do not start.
+    Exit,
+    /// Use it where it is only in doubt.
+    Accept,
 }
 
 /// What to do with a torn last record whose checksum fails.
@@ -144,6 +157,11 @@ impl Recovery {
                 _ => TornTail::Truncate,
             },
             allow_gaps: settings.flag("oxkeeper.recovery.allowGaps"),
+            on_damage: match settings.text("oxkeeper.recovery.onDamage").as_deref() {
+                Some("exit") => OnDamage::Exit,
+                Some("accept") => OnDamage::Accept,
+                _ => OnDamage::Quarantine,
+            },
         }
     }
 }

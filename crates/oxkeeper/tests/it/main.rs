@@ -6,6 +6,7 @@ mod clients;
 mod crash;
 mod disk;
 mod ensemble;
+mod founding;
 mod full_disks;
 mod hostile;
 mod local_sessions;
