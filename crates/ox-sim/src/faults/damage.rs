@@ -35,7 +35,7 @@ pub(super) fn strike(world: &mut World) {
     }
     // A directory without promises looks like one that Apache has just begun.
     let has_epochs = 0 < world.servers[number].track.epochs.current;
-    let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !name(path).ends_with("Epoch"));
+    let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !is_epoch(path));
     let mut files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
     let all = files.clone();
     let is_vouched_for = world.servers[number].track.synced <= marked(&world.servers[number].disk);
@@ -65,7 +65,7 @@ pub(super) fn strike(world: &mut World) {
         server.disk.settle(path);
     }
     let path = env.dice.pick(&files).clone();
-    let is_epoch = name(&path).ends_with("Epoch");
+    let is_epoch = is_epoch(&path);
     let (at, bit) = (env.dice.next(), env.dice.below(8));
     env.note(format_args!("damage of {number}, kind {kind}: {}", path.display()));
     let place = |length: usize| usize::try_from(at % length.max(1) as u64).unwrap_or(0);
@@ -101,6 +101,11 @@ fn is_struck(path: &Path) -> bool {
     let name = name(path);
     !name.starts_with("oxk.")
         && ["log.", "snapshot.", "acceptedEpoch", "currentEpoch"].iter().any(|kind| name.starts_with(kind))
+}
+
+/// Whether a file holds an epoch, or will when it gets its name.
+fn is_epoch(path: &Path) -> bool {
+    ["acceptedEpoch", "currentEpoch"].iter().any(|kind| name(path).starts_with(kind))
 }
 
 /// The last record that the marker vouches for.
