@@ -2,10 +2,9 @@
 
 use super::{Peer, Role, Standing};
 use crate::effect::{Effect, Effects};
-use crate::vote::Notification;
-use ox_proto::ServerId;
-use ox_proto::Zxid;
+use crate::vote::{Notification, Vote};
 use ox_proto::quorum::notification::PeerState;
+use ox_proto::{ServerId, Zxid};
 
 /// How long nobody may contradict before servers are believed to have nothing.
 const DOUBT_MS: i64 = 400;
@@ -19,7 +18,9 @@ impl Peer {
         if !is_open || ![self.settings.server, from].iter().all(|server| quorums.is_voter(*server)) {
             return;
         }
-        if Zxid::ZERO < note.vote.zxid || 0 < note.vote.epoch {
+        let Vote { zxid, epoch, .. } = note.vote;
+        let is_in_doubt = zxid < Zxid::ZERO && epoch == 0;
+        if Zxid::ZERO < zxid || 0 < epoch || is_in_doubt {
             self.standing = Standing::Quarantined;
             if let (Role::Dialing { leader, .. }, Some(_)) = (&self.role, self.found_at_ms.take()) {
                 out.push(Effect::Dial(*leader));
