@@ -201,3 +201,9 @@ fn seed_870484_a_learner_that_goes_before_it_gets_what_was_found() {
 fn seed_910196_a_pause_that_hid_in_a_wait() {
     survives(910196, &Plan::of(910196).with_voters(1));
 }
+
+/// The checker did not know that a multi may make a node twice, first for somebody else and then for everybody.
+#[test]
+fn seed_920774_a_node_that_is_made_twice_in_a_multi() {
+    survives(920774, &Plan::of(920774).with_voters(1));
+}
