@@ -20,6 +20,8 @@ pub struct Plan {
     pub voters: usize,
     /// Servers that do not.
     pub observers: usize,
+    /// Voters are in three groups and do not weigh the same, where there are enough of them and they stay.
+    pub groups: bool,
     /// Clients.
     pub clients: usize,
     /// Requests that each client sends while faults strike.
@@ -209,6 +211,7 @@ impl Plan {
         if plan.is_ensemble() && dice.chance(120) {
             plan.serve_readers(dice);
         }
+        plan.groups = dice.chance(100);
         plan
     }
 
@@ -227,6 +230,7 @@ impl Plan {
         Self {
             voters: 1,
             observers: 0,
+            groups: false,
             clients: 3,
             requests: 60,
             active_ms: 10_000,

@@ -123,6 +123,7 @@ fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn(
         if !matches!(reader.header(), LogHeader::Log { .. }) {
             continue;
         }
+        let predecessor = reader.predecessor();
         while let Some(frame) = reader.next_frame().map_err(refused)? {
             if stop() {
                 return Err(Error::PurgeStopped);
@@ -131,7 +132,8 @@ fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn(
             if header.zxid <= last {
                 continue;
             }
-            if !header.zxid.follows(last) {
+            let lacks = header.zxid.0 != last.0 + 1 && predecessor.is_some_and(|before| last < before);
+            if lacks || !header.zxid.follows(last) {
                 return Err(refused(Error::Gap { after: last, found: header.zxid, path: log.path.clone() }));
             }
             last = header.zxid;

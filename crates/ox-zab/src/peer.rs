@@ -10,6 +10,8 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a role takes what concerns it, the others take nothing")]
 
+mod emptiness;
+
 use crate::configs::Configs;
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
@@ -34,9 +36,6 @@ use std::sync::Arc;
 
 /// How often a leader that does not answer yet is dialled.
 const DIALS_MAX: u32 = 10;
-
-/// How long nobody may contradict before servers are believed to have nothing.
-const DOUBT_MS: i64 = 400;
 
 /// What the configuration says about a member.
 #[derive(Clone, Debug)]
@@ -125,6 +124,8 @@ pub struct Peer {
     /// A leader did not want this history, which may be longer than its own.
     is_turned_away: bool,
     standing: Standing,
+    /// There are files of a history, which is in doubt.
+    has_doubts: bool,
     /// Voters that have nothing.
     empty: BTreeSet<ServerId>,
     /// When that is believed.
@@ -158,6 +159,7 @@ impl Peer {
             wants_snapshot: false,
             is_turned_away: false,
             standing,
+            has_doubts: standing == Standing::Quarantined,
             empty: BTreeSet::new(),
             found_at_ms: None,
             room: Room::default(),
@@ -210,6 +212,16 @@ impl Peer {
     /// What it may claim.
     pub fn standing(&self) -> Standing {
         self.standing
+    }
+
+    /// What it is when somebody else leads.
+    pub fn kind(&self) -> LearnerKind {
+        self.kind
+    }
+
+    /// Whether there are files of a history which is in doubt.
+    pub fn has_doubts(&self) -> bool {
+        self.has_doubts && self.standing == Standing::Quarantined
     }
 
     /// What its disk remembers.
@@ -679,37 +691,6 @@ impl Peer {
         self.count_empty(now_ms);
     }
 
-    /// A voter that has nothing waits until it knows enough others that have nothing: then there is nothing to lose.
-    /// Apache begins a connection with what it said last, however old; the truth follows at once, so it is waited for.
-    fn note_emptiness(&mut self, now_ms: i64, from: ServerId, note: &Notification, out: &mut Effects) {
-        let quorums = self.settings.configs.quorums();
-        let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. }) && self.standing == Standing::Empty;
-        if !is_open || ![self.settings.server, from].iter().all(|server| quorums.is_voter(*server)) {
-            return;
-        }
-        if Zxid::ZERO < note.vote.zxid || 0 < note.vote.epoch {
-            self.standing = Standing::Quarantined;
-            if let (Role::Dialing { leader, .. }, Some(_)) = (&self.role, self.found_at_ms.take()) {
-                out.push(Effect::Dial(*leader));
-            }
-            return;
-        }
-        if note.state == PeerState::Looking {
-            self.empty.insert(from);
-        }
-        self.count_empty(now_ms);
-    }
-
-    /// Begins a history, in a while, when a quorum, this member among it, has none.
-    fn count_empty(&mut self, now_ms: i64) {
-        let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
-        let is_voter = quorums.committed.is_voter(me);
-        let has_nothing = |server: ServerId| server == me || self.empty.contains(&server);
-        if self.standing == Standing::Empty && self.jobs == 0 && is_voter && quorums.are_reached(has_nothing) {
-            self.found_at_ms.get_or_insert(now_ms + DOUBT_MS);
-        }
-    }
-
     /// Whether others should lead: it has no room, or is a voter only in a configuration which is not in force. Where
     /// nothing can be agreed on without it, that its disk is full concerns everybody.
     fn stands_back(&self) -> bool {
@@ -731,7 +712,9 @@ impl Peer {
         if self.kind == LearnerKind::Observer {
             Vote::nobody(Zxid(i64::MIN), i64::MIN)
         } else if self.standing != Standing::History {
-            Vote { leader: server, zxid: Zxid(-1), epoch: -1 }
+            // Nobody counts a vote without an end. But those who have nothing see by the epoch that there was a history.
+            let epoch = if self.has_doubts { 0 } else { -1 };
+            Vote { leader: server, zxid: Zxid(-1), epoch }
         } else if !self.stands_back() {
             Vote { leader: server, zxid, epoch }
         } else {

@@ -31,6 +31,7 @@ impl Plan {
         let mut plan = Self::of(seed);
         let pick = |some: &[u32]| some[usize::try_from(seed).unwrap_or(usize::MAX) % some.len()];
         plan.voters = if seed.is_multiple_of(4) { 5 } else { 3 };
+        plan.groups = seed.is_multiple_of(3);
         match storm {
             Storm::Damage => {
                 // Whoever is struck may be needed.

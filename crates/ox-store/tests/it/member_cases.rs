@@ -6,7 +6,7 @@ use crate::workload::{SESSION, make};
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{Record, Txn, TxnHeader};
 use ox_proto::{OpCode, Zxid};
-use ox_store::disk::Keep;
+use ox_store::disk::{Keep, SimDisk};
 use ox_store::{Error, MemberOptions, Standing};
 use ox_tree::State;
 
@@ -156,25 +156,36 @@ fn the_end_of_an_epoch_that_is_lost() {
     }
 }
 
-/// Records behind a damaged place show that something is missing there, although the next epoch follows anything.
+/// The end of an epoch is missed although no digest tells: a log says what it comes behind, and records behind a damaged
+/// place show that something is missing there.
 #[test]
-fn damage_before_an_epoch_that_no_digest_tells_of() {
-    let mut life = Life::new();
-    life.options.log.snap_count = 1_000_000;
-    let mut opened = life.open().unwrap();
-    life.accept(&mut opened, 3).unwrap();
-    life.take_over(&mut opened, 3).unwrap();
-    life.append(&mut opened, &[txns(1, 1..=8, 0)]).unwrap();
-    opened.log.roll();
-    let mut frames = Vec::new();
-    refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
-    _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
-    opened.log.sync().unwrap();
-    drop(opened);
-    life.disk.restart_process();
-    assert_eq!(loaded(open(&life.disk.fork()).unwrap().standing).state.last_zxid(), zx(3, 1));
-    damage(&life.disk, "log.100000001", |bytes| bytes[60] ^= 1);
-    quarantined(&life.disk, &MemberOptions::new(1), "a bit");
+fn the_end_of_an_epoch_that_no_digest_tells_of() {
+    type Harm = fn(&SimDisk);
+    let harms: [(&str, Harm); 3] = [
+        ("a bit", |disk| damage(disk, "log.100000001", |bytes| bytes[60] ^= 1)),
+        ("the last records", |disk| damage(disk, "log.100000005", |bytes| bytes.truncate(whole_records(bytes, 2)))),
+        ("a log", |disk| remove(disk, "log.100000005")),
+    ];
+    for (harm, damages) in harms {
+        let mut life = Life::new();
+        life.options.log.snap_count = 1_000_000;
+        let mut opened = life.open().unwrap();
+        life.accept(&mut opened, 3).unwrap();
+        life.take_over(&mut opened, 3).unwrap();
+        for counters in [1..=4, 5..=8] {
+            life.append(&mut opened, &[txns(1, counters, 0)]).unwrap();
+            opened.log.roll();
+        }
+        let mut frames = Vec::new();
+        refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
+        _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
+        opened.log.sync().unwrap();
+        drop(opened);
+        life.disk.restart_process();
+        assert_eq!(loaded(open(&life.disk.fork()).unwrap().standing).state.last_zxid(), zx(3, 1));
+        damages(&life.disk);
+        quarantined(&life.disk, &MemberOptions::new(1), harm);
+    }
 }
 
 /// A start that goes on from a snapshot which the logs do not reach leaves no older one: behind it the next epoch would seem
