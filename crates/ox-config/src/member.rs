@@ -1,7 +1,7 @@
 //! What a member of an ensemble needs to know beside what every server does.
 
-use ox_proto::ServerId;
 use ox_proto::ensemble::{Addresses, ChangeRules, Ensemble, Role};
+use ox_proto::{ServerId, Zxid};
 use std::path::PathBuf;
 
 use crate::config::{long_not_negative, not_negative};
@@ -75,6 +75,8 @@ pub struct MemberConfig {
     pub read_only_after_ms: Option<i64>,
     /// The largest stored log, relative to the snapshot, that a learner is sent; negative is none.
     pub snapshot_size_factor: f64,
+    /// Transactions of an epoch, at most.
+    pub epoch_txns: u32,
 }
 
 /// Where members stand.
@@ -135,6 +137,7 @@ impl MemberConfig {
             local_sessions_upgrading: settings.flag("localSessionsUpgradingEnabled"),
             read_only_after_ms: settings.flag("readonlymode.enabled").then_some(tick_ms.max(READ_ONLY_AFTER_MS)),
             snapshot_size_factor: snapshot_size_factor(settings),
+            epoch_txns: epoch_txns(settings.optional_long("testingonly.initialZxid")),
             commit_log_count: usize::try_from(settings.int("commitLogCount")).unwrap_or(0).max(500),
         }
     }
@@ -145,8 +148,27 @@ impl MemberConfig {
     }
 }
 
+/// So many follow a counter that begins at `initial`, of which only the lower half counts.
+fn epoch_txns(initial: Option<i64>) -> u32 {
+    let initial = initial.map_or(0, |zxid| Zxid(zxid).counter());
+    (u32::MAX - 1).saturating_sub(initial)
+}
+
 /// A part that is more than the whole counts as the default, as for Apache.
 fn snapshot_size_factor(settings: &Settings) -> f64 {
     const DEFAULT: f64 = 0.33;
     Some(settings.double("snapshotSizeFactor")).filter(|factor| *factor <= 1.0).unwrap_or(DEFAULT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_ends_as_early_as_it_would_have_begun_late() {
+        assert_eq!(epoch_txns(None), 0xffff_fffe);
+        assert_eq!(epoch_txns(Some(0xffff_fffa)), 4);
+        assert_eq!(epoch_txns(Some(0x7_ffff_fffa)), 4);
+        assert_eq!(epoch_txns(Some(-1)), 0);
+    }
 }

@@ -176,6 +176,7 @@ impl Server {
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
         start_log::listening(&member, &peers.election_binds());
         let mut replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
+        replica.limit_epochs(member.epoch_txns);
         // Known before it looks for a leader: who has no room stands back.
         replica.on_space(shared.clock.now(), space.usable_bytes(), space.low_water_bytes);
         let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders), peers: Some(peers) };

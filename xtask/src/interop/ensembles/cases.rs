@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::plays::{Catch, joins, joins_from_the_log, kills, migrates, serves};
+use super::plays::{Catch, joins, joins_from_the_log, kills, migrates, rolls_over, serves};
 use crate::interop::workspace::Workspace;
 
 /// Runs a case in a folder, and tells what is worth telling.
@@ -67,6 +67,9 @@ const READING: [&[&str]; 2] = [&["oaa", "aoo"], &["oee", "eoo"]];
 /// How many, and what they become one after the other.
 const MIGRATING: [&[(usize, &str)]; 2] = [&[(3, "aoa")], &[(3, "oao"), (3, "eoe"), (3, "eoa"), (5, "aoa")]];
 
+/// Epochs that end. Where Apache leads, enough of its kind follow.
+const ROLLING: [&[&str]; 2] = [&[], &["aao", "aoa", "oao", "aoaO"]];
+
 /// All of them.
 pub(super) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -89,6 +92,10 @@ pub(super) fn all() -> Vec<Case> {
         for letters in READING[at] {
             let run = |workspace: &_, home: &_| joins_from_the_log(workspace, home, letters);
             add(format!("{letters}: joins from the log"), is_short, Box::new(run));
+        }
+        for letters in ROLLING[at] {
+            let run = |workspace: &_, home: &_| rolls_over(workspace, home, letters);
+            add(format!("{letters}: counters are used up"), is_short, Box::new(run));
         }
         for (count, path) in MIGRATING[at] {
             let steps: Vec<String> = path.chars().map(String::from).collect();

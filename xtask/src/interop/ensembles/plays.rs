@@ -232,3 +232,31 @@ pub(super) fn migrates(workspace: &Workspace, home: &Path, count: usize, path: &
     let told = finish(&mixed, load)?;
     Ok(format!("{told}, {steps} steps in {} s", begun.elapsed().as_secs()))
 }
+
+/// Transactions of an epoch whose counter is used up: so many that all that is checked in the end fits into one.
+const EPOCH_TXNS: u32 = 1000;
+/// How many epochs end.
+const EPOCHS: u32 = 3;
+
+/// Leaders use up their counters under load, and everybody goes on in the next epoch. Apache's leaders begin with a
+/// hole, behind which ours ask for the whole state: a majority of the others has to be Apache's.
+pub(super) fn rolls_over(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let initial = (u32::MAX - 1 - EPOCH_TXNS).to_string();
+    let properties = [("zookeeper.testingonly.initialZxid", &*initial)];
+    let mixed = Mixed::start_with(workspace, home, letters, &[], &properties)?;
+    let load = Load::start(&mixed.addresses(), "rolls");
+    let mut client = Roamer::new(mixed.addresses())?;
+    let first = client.set("/n", b"")?.epoch();
+    let (mut epoch, mut leaders) = (first, vec![mixed.software(mixed.leader()?).to_string()]);
+    while epoch < first + EPOCHS {
+        load.wait_for_more(20)?;
+        let now = client.set("/n", b"")?.epoch();
+        if epoch < now {
+            epoch = now;
+            leaders.push(mixed.software(mixed.leader()?).to_string());
+        }
+    }
+    client.close()?;
+    let told = finish(&mixed, load)?;
+    Ok(format!("{told}; led by {}", leaders.join(", ")))
+}
