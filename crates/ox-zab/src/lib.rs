@@ -12,6 +12,7 @@ mod context;
 mod effect;
 mod election;
 mod epoch;
+mod founding;
 mod giving;
 mod history;
 mod leader;

@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
 use crate::election::{Election, ElectionSettings, Link, Outgoing};
 use crate::epoch::{Epoch, Epochs};
+use crate::founding::Founding;
 use crate::history::History;
 use crate::leader::{Candidate, Leader};
 use crate::learner::{Claim, Learner};
@@ -29,14 +30,10 @@ use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::notification::PeerState;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How often a leader that does not answer yet is dialled.
 const DIALS_MAX: u32 = 10;
-
-/// How long nobody may contradict before servers are believed to have nothing.
-const DOUBT_MS: i64 = 400;
 
 /// What the configuration says about a member.
 #[derive(Clone, Debug)]
@@ -125,10 +122,7 @@ pub struct Peer {
     /// A leader did not want this history, which may be longer than its own.
     is_turned_away: bool,
     standing: Standing,
-    /// Voters that have nothing.
-    empty: BTreeSet<ServerId>,
-    /// When that is believed.
-    found_at_ms: Option<i64>,
+    founding: Founding,
     room: Room,
 }
 
@@ -158,8 +152,7 @@ impl Peer {
             wants_snapshot: false,
             is_turned_away: false,
             standing,
-            empty: BTreeSet::new(),
-            found_at_ms: None,
+            founding: Founding::default(),
             room: Room::default(),
         }
     }
@@ -220,9 +213,9 @@ impl Peer {
     /// When [`Self::on_time`] wants to be called.
     pub fn deadline(&self) -> Option<i64> {
         match &self.role {
-            Role::Looking => self.election.deadline().into_iter().chain(self.found_at_ms).min(),
+            Role::Looking => self.election.deadline().into_iter().chain(self.founding.at_ms()).min(),
             Role::Leading(leader) => Some(leader.deadline()),
-            Role::Dialing { again_at_ms, .. } => again_at_ms.or(self.found_at_ms),
+            Role::Dialing { again_at_ms, .. } => again_at_ms.or(self.founding.at_ms()),
             Role::Learning(learner) => {
                 let of_observers = self.master.as_ref().and_then(|master| master.deadline());
                 learner.deadline().into_iter().chain(of_observers).min()
@@ -234,7 +227,7 @@ impl Peer {
     /// Does what is due.
     pub fn on_time(&mut self, now_ms: i64, out: &mut Effects) {
         let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. });
-        if is_open && self.found_at_ms.take_if(|at| *at <= now_ms).is_some() {
+        if is_open && self.founding.is_due(now_ms) {
             self.jobs += 1;
             out.push(Effect::Disk(DiskJob::Found));
         }
@@ -323,7 +316,7 @@ impl Peer {
             return;
         };
         let Some(link) = link else { return self.dial_again(now_ms, leader, out) };
-        self.found_at_ms = None; // the leader knows better
+        self.founding.give_up(); // the leader knows better
         let claim = Claim {
             server: self.settings.server,
             kind: self.kind,
@@ -679,8 +672,7 @@ impl Peer {
         self.count_empty(now_ms);
     }
 
-    /// A voter that has nothing waits until it knows enough others that have nothing: then there is nothing to lose.
-    /// Apache begins a connection with what it said last, however old; the truth follows at once, so it is waited for.
+    /// Notes whether another voter has nothing either.
     fn note_emptiness(&mut self, now_ms: i64, from: ServerId, note: &Notification, out: &mut Effects) {
         let quorums = self.settings.configs.quorums();
         let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. }) && self.standing == Standing::Empty;
@@ -689,24 +681,21 @@ impl Peer {
         }
         if Zxid::ZERO < note.vote.zxid || 0 < note.vote.epoch {
             self.standing = Standing::Quarantined;
-            if let (Role::Dialing { leader, .. }, Some(_)) = (&self.role, self.found_at_ms.take()) {
+            if let (Role::Dialing { leader, .. }, true) = (&self.role, self.founding.give_up()) {
                 out.push(Effect::Dial(*leader));
             }
             return;
         }
         if note.state == PeerState::Looking {
-            self.empty.insert(from);
+            self.founding.add(from);
         }
         self.count_empty(now_ms);
     }
 
     /// Begins a history, in a while, when a quorum, this member among it, has none.
     fn count_empty(&mut self, now_ms: i64) {
-        let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
-        let is_voter = quorums.committed.is_voter(me);
-        let has_nothing = |server: ServerId| server == me || self.empty.contains(&server);
-        if self.standing == Standing::Empty && self.jobs == 0 && is_voter && quorums.are_reached(has_nothing) {
-            self.found_at_ms.get_or_insert(now_ms + DOUBT_MS);
+        if self.standing == Standing::Empty && self.jobs == 0 {
+            self.founding.count(now_ms, self.settings.server, self.settings.configs.quorums());
         }
     }
 
@@ -746,7 +735,7 @@ impl Peer {
         if leader != self.settings.server {
             (self.role, self.dials, self.dials_since_ms) = (Role::Dialing { leader, again_at_ms: None }, 0, now_ms);
             // Who has nothing knows first whether that is right: the leader is told, and the disk is prepared.
-            if self.jobs == 0 && self.found_at_ms.is_none() {
+            if self.jobs == 0 && self.founding.at_ms().is_none() {
                 out.push(Effect::Dial(leader));
             }
             return;
@@ -783,18 +772,4 @@ fn is_found_alike(leader: ServerId, before: &Ensemble, after: &Ensemble) -> bool
         votes.then(|| ensemble.members()[&leader].quorum.clone())
     };
     at(before).is_some() && at(before) == at(after)
-}
-
-/// What a finished job reports.
-impl DiskJob {
-    /// The report that everything went well.
-    pub fn done(self) -> DiskDone {
-        match self {
-            Self::AcceptedEpoch(epoch) => DiskDone::AcceptedEpoch(epoch),
-            Self::CurrentEpoch(epoch) => DiskDone::CurrentEpoch(epoch),
-            Self::Truncate(zxid) => DiskDone::Truncated(Some(zxid)),
-            Self::Install(zxid) => DiskDone::Installed(zxid),
-            Self::Found => DiskDone::Founded,
-        }
-    }
 }
