@@ -1,12 +1,13 @@
 //! Known cases of members' files.
 
 use crate::life::{Life, loaded, open, quarantined, state_of, txns, with_logs, worked, zx};
-use crate::sim::{damage, names, remove};
+use crate::sim::{damage, file, names, remove};
 use crate::workload::{SESSION, make};
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{Record, Txn, TxnHeader};
 use ox_proto::{OpCode, Zxid};
 use ox_store::disk::Keep;
+use ox_store::marker::Marker;
 use ox_store::{Error, MemberOptions, Standing};
 use ox_tree::State;
 
@@ -212,6 +213,26 @@ fn damage_to_a_covered_log_takes_older_snapshots_along() {
         assert_eq!(crate::life::loaded(open(&life.disk.fork()).unwrap().standing).state.digest(), state.digest());
         remove(&life.disk, "snapshot.100000008");
         quarantined(&life.disk, &MemberOptions::new(1), harm);
+    }
+}
+
+/// A power cut before the first record of a log: the next start removes the log and leaves the marker, which is no reason
+/// for a later one to miss anything.
+#[test]
+fn a_marker_may_name_a_log_that_is_gone() {
+    let (life, mut opened) = with_logs(&[zx(3, 6)]);
+    let mut frames = Vec::new();
+    opened.log.roll();
+    make(&mut state_of(&life.txns), zx(3, 7), 0, &mut frames);
+    _ = opened.log.append(&frames, zx(3, 7), zx(3, 7), 1).unwrap();
+    drop(opened);
+    life.disk.power_on(Keep::Nothing);
+    for start in ["first", "second"] {
+        assert_eq!(loaded(life.open().unwrap().standing).state.last_zxid(), zx(3, 6), "{start}");
+        life.disk.restart_process();
+        let marker = Marker::decode(&life.disk.content(&file("oxk.synced")).unwrap()).unwrap();
+        assert_eq!((marker.log, marker.last), (zx(3, 7), zx(3, 6)), "{start}");
+        assert_eq!(names(&life.disk, "log.300000007"), [""; 0], "{start}");
     }
 }
 
