@@ -75,6 +75,8 @@ pub struct MemberConfig {
     pub read_only_after_ms: Option<i64>,
     /// The largest stored log, relative to the snapshot, that a learner is sent; negative is none.
     pub snapshot_size_factor: f64,
+    /// One proposal in so many has its acknowledgements timed; 0 is none.
+    pub acks_timed_every: u32,
 }
 
 /// Where members stand.
@@ -135,6 +137,7 @@ impl MemberConfig {
             local_sessions_upgrading: settings.flag("localSessionsUpgradingEnabled"),
             read_only_after_ms: settings.flag("readonlymode.enabled").then_some(tick_ms.max(READ_ONLY_AFTER_MS)),
             snapshot_size_factor: snapshot_size_factor(settings),
+            acks_timed_every: not_negative(settings.int("leader.ackLoggingFrequency")),
             commit_log_count: usize::try_from(settings.int("commitLogCount")).unwrap_or(0).max(500),
         }
     }
