@@ -26,6 +26,9 @@ pub(crate) struct Args {
     /// Only ensembles of so many voters, in place of what the seed says.
     #[arg(long)]
     voters: Option<usize>,
+    /// Ensembles with more of one kind of trouble: damage, sessions, read-only, epochs, changes, disks or ways.
+    #[arg(long)]
+    storm: Option<String>,
 }
 
 /// Builds the simulator and runs it.
@@ -38,6 +41,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if let Some(value) = value {
             command.args([name, &value.to_string()]);
         }
+    }
+    if let Some(storm) = &args.storm {
+        command.args(["--storm", storm]);
     }
     if args.twice {
         command.arg("--twice");

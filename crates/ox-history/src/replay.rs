@@ -402,6 +402,9 @@ fn is_reconfig(history: &History, conn: usize, request: usize) -> bool {
     matches!(history.connections[conn].requests[request].op, Op::Reconfig(_))
 }
 
+/// What a follower makes of the write of a session that is somebody else's behind it, or what the leader makes of that.
+const CLAIMED_ERRORS: [ErrorCode; 3] = [ErrorCode::BadArguments, ErrorCode::SessionMoved, ErrorCode::SessionExpired];
+
 /// Whether another connection had asked for the session by then.
 fn is_claimed(history: &History, conn: usize, entry: &Logged) -> bool {
     let others = history.connections.iter().enumerate().filter(|(other, _)| *other != conn);
@@ -445,7 +448,7 @@ fn step(
             let ids = proven[conn].at(request);
             if let LoggedTxn::Error { err } = entry.txn
                 && history.settings.has_masters
-                && [ErrorCode::BadArguments, ErrorCode::SessionMoved].map(ErrorCode::code).contains(&err)
+                && CLAIMED_ERRORS.iter().any(|code| code.code() == err)
                 && is_claimed(history, conn, entry)
             {
                 let answer = Answer::error(err);

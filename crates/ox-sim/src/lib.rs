@@ -36,7 +36,7 @@ mod world;
 pub use engine::running_seed;
 pub use marks::Marks;
 pub use outcome::{Failure, Kind, Outcome};
-pub use plan::{MeanMs, Plan};
+pub use plan::{MeanMs, Plan, Storm};
 
 use engine::{SharedWorld, pump};
 use ox_history::Time;

@@ -3,8 +3,11 @@
 //! Every fault is enabled or not, and every knob drawn anew, for each seed: rare combinations occur, and a fault
 //! that would drown all others is absent from many runs.
 
+mod storm;
+
 use crate::dice::Dice;
 use ox_store::names::Compression;
+pub use storm::Storm;
 
 /// How often a kind of fault strikes, on average; 0 never.
 pub type MeanMs = i64;
@@ -17,6 +20,8 @@ pub struct Plan {
     pub voters: usize,
     /// Servers that do not.
     pub observers: usize,
+    /// Voters are in three groups and do not weigh the same, where there are enough of them and they stay.
+    pub groups: bool,
     /// Clients.
     pub clients: usize,
     /// Requests that each client sends while faults strike.
@@ -206,6 +211,7 @@ impl Plan {
         if plan.is_ensemble() && dice.chance(120) {
             plan.serve_readers(dice);
         }
+        plan.groups = dice.chance(100);
         plan
     }
 
@@ -224,6 +230,7 @@ impl Plan {
         Self {
             voters: 1,
             observers: 0,
+            groups: false,
             clients: 3,
             requests: 60,
             active_ms: 10_000,

@@ -10,6 +10,7 @@
 //!
 //! All of that is checked before the first record is handed out. Otherwise the learner gets a snapshot.
 
+use crate::damage::{Stop, inspect};
 use crate::disk::Disk;
 use crate::error::{Error, IoContext};
 use crate::lineage::{History, Lineage};
@@ -49,7 +50,7 @@ impl Store {
         let bytes_max = bytes_max(&*shared.disk, listing.snapshots.first(), size_factor)?;
         let start = listing.logs.iter().rposition(|log| log.first <= peer).unwrap_or(0);
         let logs = &listing.logs[start.min(listing.logs.len())..];
-        let mut chain = Chain::new(shared, history.floor, logs);
+        let mut chain = Chain::new(shared, (history.floor, peer), logs);
         let (mut last, mut bytes) = (None, 0);
         while let Step::Record(zxid) = chain.step()? {
             if below <= zxid || history.synced < zxid {
@@ -74,8 +75,8 @@ impl Store {
             return Ok(None);
         }
         let number = history.number;
-        let chain = Chain::new(shared, history.floor, logs);
-        Ok(Some(StoredHistory { chain, number, peer, below, last: peer, is_first: true }))
+        let chain = Chain::new(shared, (history.floor, peer), logs);
+        Ok(Some(StoredHistory { chain, number, below, last: peer, is_first: true }))
     }
 }
 
@@ -108,12 +109,15 @@ fn bytes_max(disk: &dyn Disk, newest: Option<&SnapshotFile>, size_factor: f64) -
     Ok(if bytes == 0 { u64::MAX } else { bytes })
 }
 
+fn ends_cleanly(reader: &LogReader) -> Result<bool, Error> {
+    Ok(inspect(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)? == Stop::Clean)
+}
+
 /// Records from the logs, oldest first.
 pub struct StoredHistory {
     chain: Chain,
     /// Of the history that was checked.
     number: u64,
-    peer: Zxid,
     below: Zxid,
     last: Zxid,
     is_first: bool,
@@ -127,7 +131,7 @@ impl StoredHistory {
         }
         loop {
             match self.chain.step()? {
-                Step::Record(zxid) if zxid <= self.peer => (),
+                Step::Record(zxid) if zxid <= self.chain.peer => (),
                 Step::Record(zxid) if zxid < self.below => {
                     if !self.is_first && !zxid.follows(self.last) {
                         return Err(Error::HistoryChanged(self.last));
@@ -135,7 +139,9 @@ impl StoredHistory {
                     (self.last, self.is_first) = (zxid, false);
                     return Ok(Some(Logged { zxid, record: self.chain.record.clone() }));
                 }
-                Step::Record(_) | Step::End if self.below.follows(self.last) => return Ok(None),
+                Step::Record(_) | Step::End if !self.chain.is_broken && self.below.follows(self.last) => {
+                    return Ok(None);
+                }
                 Step::Record(_) | Step::End => return Err(Error::HistoryChanged(self.last)),
             }
         }
@@ -155,6 +161,8 @@ impl Iterator for StoredHistory {
 struct Chain {
     shared: Arc<Shared>,
     floor: Zxid,
+    /// What the learner has.
+    peer: Zxid,
     logs: VecDeque<LogFile>,
     reader: Option<LogReader>,
     last: Option<Zxid>,
@@ -170,9 +178,9 @@ enum Step {
 }
 
 impl Chain {
-    fn new(shared: &Arc<Shared>, floor: Zxid, logs: &[LogFile]) -> Self {
+    fn new(shared: &Arc<Shared>, (floor, peer): (Zxid, Zxid), logs: &[LogFile]) -> Self {
         let (shared, logs) = (Arc::clone(shared), logs.iter().cloned().collect());
-        Self { shared, floor, logs, reader: None, last: None, record: Vec::new(), is_broken: false }
+        Self { shared, floor, peer, logs, reader: None, last: None, record: Vec::new(), is_broken: false }
     }
 
     fn step(&mut self) -> Result<Step, Error> {
@@ -180,11 +188,15 @@ impl Chain {
             let Some(reader) = &mut self.reader else {
                 let Some(log) = self.logs.pop_front() else { break };
                 let reader = LogReader::open(&*self.shared.disk, &log.path)?;
-                self.is_broken = !matches!(reader.header(), LogHeader::Log { .. });
+                let lacks = |before| self.last.unwrap_or(self.peer) < before;
+                self.is_broken =
+                    !matches!(reader.header(), LogHeader::Log { .. }) || reader.predecessor().is_some_and(lacks);
                 self.reader = Some(reader);
                 continue;
             };
             let Some(frame) = reader.next_frame()? else {
+                // What cannot be read may hide records, and the first one of an epoch would seem to follow all the same.
+                self.is_broken = !self.logs.is_empty() && !ends_cleanly(reader)?;
                 self.reader = None;
                 continue;
             };

@@ -2,16 +2,19 @@
 //!
 //! | offset | bytes | content |
 //! |---|---|---|
-//! | 0 | 16 | magic `ZKLG`, version 2, dbid 0 |
+//! | 0 | 8 | magic `ZKLG`, version 2 |
+//! | 8 | 8 | dbid: the last zxid before the first record, which may be of an earlier epoch; 0 if Apache wrote it |
 //! | 16 | | frames (`ox_proto::log_frame`), zxids ascending |
 //! | | | zeros up to the end of the file, or nothing |
 //!
 //! The reader stops at the first place where no intact frame starts and has no opinion on why:
-//! `damage.rs` judges that. Memory grows with bytes that are there, never with an announced length.
+//! `damage.rs` judges that. Apache ignores the dbid; we use it because the first record of an epoch seems to follow anything,
+//! so that the end of the epoch before it could be missing and nobody would know. Memory grows with bytes that are there, never with an announced length.
 
 use crate::disk::{Disk, DiskFile, Open, read_full};
 use crate::error::{Error, IoContext};
 use crate::limits::READ_CHUNK_BYTES;
+use ox_proto::Zxid;
 use ox_proto::log_frame::{Framed, HEAD_BYTES, OVERHEAD_BYTES, read_log_frame};
 use std::path::{Path, PathBuf};
 
@@ -22,11 +25,12 @@ pub const LOG_MAGIC: u32 = 0x5a4b_4c47;
 /// The one version there is.
 pub const LOG_VERSION: u32 = 2;
 
-/// The header of a new log.
-pub fn log_header() -> [u8; 16] {
+/// The header of a new log, whose first record comes behind `before`.
+pub fn log_header(before: Zxid) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&LOG_MAGIC.to_be_bytes());
     bytes[4..8].copy_from_slice(&LOG_VERSION.to_be_bytes());
+    bytes[8..].copy_from_slice(&before.0.to_be_bytes());
     bytes
 }
 
@@ -37,7 +41,7 @@ pub enum LogHeader {
     Log {
         /// 2.
         version: u32,
-        /// 0.
+        /// The last zxid before the first record; 0 if it is not told.
         dbid: i64,
     },
     /// Fewer than 16 bytes, or 16 zeros: the crash came before the header.
@@ -87,6 +91,14 @@ impl LogReader {
     /// The header found.
     pub fn header(&self) -> LogHeader {
         self.header
+    }
+
+    /// The record that the first one here comes behind, should it begin an epoch. The start of an epoch has none.
+    pub fn predecessor(&self) -> Option<Zxid> {
+        match self.header {
+            LogHeader::Log { dbid, .. } if 0 < dbid => Some(Zxid(dbid)).filter(|before| before.counter() != 0),
+            LogHeader::Log { .. } | LogHeader::Missing | LogHeader::BadMagic(_) => None,
+        }
     }
 
     /// The file's name.

@@ -6,6 +6,7 @@
 //! kept, never a snapshot without its logs. The log being written is the newest one, and is always kept. Whoever
 //! reads old logs is told first that the history begins later now.
 
+use crate::damage::{Stop, Verdict, inspect};
 use crate::disk::Disk;
 use crate::error::{Error, IoContext};
 use crate::lineage::Lineage;
@@ -117,11 +118,12 @@ fn remove_all<'a>(
 fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn() -> bool) -> Result<(), Error> {
     let refused = |error| Error::PurgeRefused(Box::new(error));
     let start = logs.iter().rposition(|log| log.first.0 <= last.0.saturating_add(1)).unwrap_or(0);
-    for log in &logs[start..] {
+    for (index, log) in logs.iter().enumerate().skip(start) {
         let mut reader = LogReader::open(disk, &log.path).map_err(refused)?;
         if !matches!(reader.header(), LogHeader::Log { .. }) {
             continue;
         }
+        let predecessor = reader.predecessor();
         while let Some(frame) = reader.next_frame().map_err(refused)? {
             if stop() {
                 return Err(Error::PurgeStopped);
@@ -130,11 +132,27 @@ fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn(
             if header.zxid <= last {
                 continue;
             }
-            if !header.zxid.follows(last) {
+            let lacks = header.zxid.0 != last.0 + 1 && predecessor.is_some_and(|before| last < before);
+            if lacks || !header.zxid.follows(last) {
                 return Err(refused(Error::Gap { after: last, found: header.zxid, path: log.path.clone() }));
             }
             last = header.zxid;
         }
+        if index + 1 < logs.len() {
+            check_end(&reader, last).map_err(refused)?;
+        }
     }
     Ok(())
+}
+
+/// What cannot be read at the end of a log was never acknowledged. The first record of an epoch seems to follow anything.
+fn check_end(reader: &LogReader, last: Zxid) -> Result<(), Error> {
+    let Stop::Damaged(damaged) = inspect(reader.file(), reader.path(), reader.offset(), last, 0)? else {
+        return Ok(());
+    };
+    if damaged.verdict(None, 0) == Verdict::Torn {
+        return Ok(());
+    }
+    let (path, offset, damage) = (reader.path().to_owned(), damaged.offset, damaged.damage(None));
+    Err(Error::Corrupt { path, offset, after: last, damage })
 }

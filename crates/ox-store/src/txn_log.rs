@@ -261,7 +261,7 @@ impl TxnLog {
         let (position, allocated, reserved, filled, unsynced) = (0, 0, 0, 0, true);
         let current = Current { file, path, first, identity, position, allocated, reserved, filled, unsynced };
         let current = self.current.insert(current);
-        current.append(&log_header(), self.options.preallocate_bytes, &self.reserve)?;
+        current.append(&log_header(self.last), self.options.preallocate_bytes, &self.reserve)?;
         current.make_durable()?;
         self.disk.sync_dir(&self.dir).context("sync directory", &self.dir)?;
         self.mark()?;

@@ -118,7 +118,12 @@ pub(super) const TESTED: &[(&str, &str, &str)] = &[
         "ox-store",
         "member_cases::the_end_of_an_epoch_that_is_lost",
     ),
-    ("damage before an epoch is damage", "ox-store", "member_cases::damage_before_an_epoch_that_no_digest_tells_of"),
+    ("damage before an epoch is damage", "ox-store", "member_cases::damage_before_an_epoch_that_nothing_else_tells_of"),
+    (
+        "a log comes behind the record that it names",
+        "ox-store",
+        "member_cases::the_end_of_an_epoch_that_no_digest_tells_of",
+    ),
     (
         "nothing is left that leads past a hole",
         "ox-store",
@@ -673,8 +678,15 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-store/src/recovery/replay.rs",
         guard: "damage before an epoch is damage",
         breaks: "the end of an epoch is lost, and nobody notices",
-        with: "zxid.follows(after) && pending.as_ref().is_none_or(|pending| pending.was_torn)",
-        without: "zxid.follows(after)",
+        with: "pending.as_ref().is_none_or(|pending| pending.was_torn) && predecessor",
+        without: "predecessor",
+    },
+    Guard {
+        file: "crates/ox-store/src/recovery/replay.rs",
+        guard: "a log comes behind the record that it names",
+        breaks: "the end of an epoch is lost, and nobody notices",
+        with: "predecessor.is_none_or(|before| before <= after)",
+        without: "true",
     },
     Guard {
         file: "crates/ox-store/src/member/open.rs",

@@ -190,7 +190,8 @@ impl ReplicaLoop {
                 Effect::LookUp(link, peer, below) => self.look_up(link, peer, below),
                 Effect::SendStored(link) => {
                     let found = self.peers.as_mut().and_then(|peers| peers.lookups.take(link));
-                    found.into_iter().for_each(|found| orders.push(Command::Stored(link, found)));
+                    // Without it the link is gone, or has to go: what was announced must not be left out.
+                    orders.push(found.map_or(Command::Close(link), |found| Command::Stored(link, found)));
                 }
                 Effect::Close(link) => {
                     self.forget(link);

@@ -118,7 +118,11 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
     let Some(healed) = env.looks.healed else { return Ok(()) };
     let processes = || servers.iter().filter_map(|server| server.process.as_ref());
     let is_frozen = |process: &Process| process.frozen(env.now).is_some();
-    let serve = processes().all(|process| process.replica.is_serving()) && processes().count() == servers.len();
+    let leads = |process: &&Process| process.replica.peer_state() == Some(PeerState::Leading);
+    // A leader that has been deposed may learn of it late.
+    let serve = processes().all(|process| process.replica.is_serving())
+        && processes().count() == servers.len()
+        && processes().filter(leads).count() <= 1;
     if !serve {
         env.looks.applied.clear();
         let hung = servers.iter().map(|server| server.hangs_end);
@@ -150,7 +154,6 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
             return Err(Finding::new(Kind::Late, detail));
         }
     }
-    let leads = |process: &&Process| process.replica.peer_state() == Some(PeerState::Leading);
     let applied = processes().filter(leads).map(|process| process.state.last_zxid()).max();
     env.looks.applied.extend(applied.map(|zxid| (env.now, zxid)));
     Ok(())

@@ -6,14 +6,15 @@
 //! What nobody could notice is left alone: the digits of epoch files, which Apache's format protects by nothing; the
 //! small files that say whose directory this is and what was being done to it; and the newest records together with the
 //! marker that vouches for them, which a power cut may take back to an earlier moment. So the marker is on the medium
-//! when something is damaged, and the newest log is left alone if the marker is old by then. Nor can the end of a log be
-//! missed whose successor begins an epoch, except by digests, which do not cover everything: such logs are left alone too.
+//! when something is damaged, and the newest log is left alone if the marker is old by then. Nor can the end of a log always
+//! be missed whose successor begins an epoch and does not say what it comes behind: in such logs only bits change.
 
 use crate::event::{End, Who};
 use crate::world::World;
 use ox_proto::Zxid;
 use ox_store::disk::SimDisk;
 use ox_store::marker::{MARKER_NAME, Marker};
+use ox_store::names::log_name;
 use std::path::{Path, PathBuf};
 
 /// The member that is struck, if any may be.
@@ -28,14 +29,20 @@ pub(super) fn strike(world: &mut World) {
     if world.servers[number].is_starting {
         return; // what is gone while it is read is trouble, not damage
     }
+    let mut others = (0..world.env.plan.voters).filter(|other| *other != number);
+    if !others.all(|other| 0 < world.servers[other].track.epochs.current) {
+        return; // two that have nothing are taken for a new ensemble
+    }
     // A directory without promises looks like one that Apache has just begun.
     let has_epochs = 0 < world.servers[number].track.epochs.current;
-    let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !name(path).ends_with("Epoch"));
+    let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !is_epoch(path));
     let mut files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
     let all = files.clone();
     let is_vouched_for = world.servers[number].track.synced <= marked(&world.servers[number].disk);
+    let kind = world.env.dice.below(10);
+    let disk = &world.servers[number].disk;
     files.retain(|path| match successor(path, &all) {
-        Some(next) => next.counter() != 1,
+        Some(next) => next.counter() != 1 || 7 <= kind || says_what_it_follows(disk, path, next),
         None => is_vouched_for || !name(path).starts_with("log."),
     });
     if files.is_empty() {
@@ -47,7 +54,6 @@ pub(super) fn strike(world: &mut World) {
     env.marks.damages += 1;
     // With everything else the note is gone of where session ids go on: then only the clock keeps them apart.
     let has_clock = !env.plan.resets_clock && env.plan.clock_ms == 0;
-    let kind = env.dice.below(10);
     if kind < 2 && has_clock {
         env.note(format_args!("everything of {number} is lost"));
         server.disk.files().iter().for_each(|path| server.disk.lose(path));
@@ -59,7 +65,7 @@ pub(super) fn strike(world: &mut World) {
         server.disk.settle(path);
     }
     let path = env.dice.pick(&files).clone();
-    let is_epoch = name(&path).ends_with("Epoch");
+    let is_epoch = is_epoch(&path);
     let (at, bit) = (env.dice.next(), env.dice.below(8));
     env.note(format_args!("damage of {number}, kind {kind}: {}", path.display()));
     let place = |length: usize| usize::try_from(at % length.max(1) as u64).unwrap_or(0);
@@ -97,11 +103,23 @@ fn is_struck(path: &Path) -> bool {
         && ["log.", "snapshot.", "acceptedEpoch", "currentEpoch"].iter().any(|kind| name.starts_with(kind))
 }
 
+/// Whether a file holds an epoch, or will when it gets its name.
+fn is_epoch(path: &Path) -> bool {
+    ["acceptedEpoch", "currentEpoch"].iter().any(|kind| name(path).starts_with(kind))
+}
+
 /// The last record that the marker vouches for.
 fn marked(disk: &SimDisk) -> Zxid {
     let files = disk.files();
     let marker = files.iter().find(|path| name(path) == MARKER_NAME).and_then(|path| disk.content(path));
     marker.and_then(|bytes| Marker::decode(&bytes)).map_or(Zxid::ZERO, |marker| marker.last)
+}
+
+/// Whether the log `next`, beside another one, names a record that comes before it.
+fn says_what_it_follows(disk: &SimDisk, beside: &Path, next: Zxid) -> bool {
+    let bytes = disk.content(&beside.with_file_name(log_name(next)));
+    let predecessor = bytes.and_then(|bytes| bytes.get(8..).and_then(|rest| rest.first_chunk().copied()));
+    predecessor.is_some_and(|word| Zxid(i64::from_be_bytes(word)).counter() != 0)
 }
 
 /// The log behind a log, by its first record.

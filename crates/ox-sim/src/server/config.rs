@@ -34,8 +34,26 @@ pub(crate) fn member(number: usize, role: &str) -> String {
 /// The members that a plan begins with.
 pub(crate) fn first(plan: &Plan) -> Ensemble {
     let role = |number: usize| if number < plan.voters { "participant" } else { "observer" };
-    let lines: Vec<String> = (0..plan.servers()).map(|number| member(number, role(number))).collect();
+    let mut lines: Vec<String> = (0..plan.servers()).map(|number| member(number, role(number))).collect();
+    if plan.groups && 3 <= plan.voters && !plan.is_dynamic() {
+        lines.extend(groups(plan.voters));
+    }
     Ensemble::parse(&lines.join("\n"), Addresses::One).expect("a plan has voters")
+}
+
+/// Three groups, of which any two decide; in one of them a voter counts for nothing, in another one for two.
+fn groups(voters: usize) -> impl Iterator<Item = String> {
+    let members = move |group: usize| {
+        let ids: Vec<String> = (group..voters).step_by(3).map(|number| server_id(number).to_string()).collect();
+        format!("group.{}={}", group + 1, ids.join(":"))
+    };
+    let weight = |number: usize| match number {
+        3 => 0,
+        4 => 2,
+        _ => 1,
+    };
+    let weights = (0..voters).map(move |number| format!("weight.{}={}", server_id(number), weight(number)));
+    (0..3).map(members).chain(weights)
 }
 
 /// The file that a server is started with for the first time.
@@ -64,7 +82,8 @@ pub(crate) fn read(disk: &dyn Disk) -> Result<(Ensemble, Option<Ensemble>), Stri
     let named = named.into_iter().find(|pair| pair.key == "dynamicConfigFile").map(|pair| pair.value.to_string());
     let ensemble = match named {
         None => {
-            let members: Vec<&str> = lines.lines().filter(|line| line.starts_with("server.")).collect();
+            let is_member = |line: &&str| ["server.", "group.", "weight."].iter().any(|key| line.starts_with(key));
+            let members: Vec<&str> = lines.lines().filter(is_member).collect();
             parse(&members.join("\n"))?
         }
         Some(path) => {

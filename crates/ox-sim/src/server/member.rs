@@ -405,7 +405,7 @@ impl Process {
     }
 
     fn send_stored(&mut self, env: &mut Env, who: Who, link: LinkId) {
-        let found = self.member.found.remove(&link).expect("it was found");
+        let Some(found) = self.member.found.remove(&link) else { return }; // the link is gone
         env.note(format_args!("peer {}: sends what is stored on {}", who.server, link.0));
         env.marks.stored_histories += 1;
         if let Some(plug) = self.member.plugs.get_mut(&wire(link)) {

@@ -188,3 +188,9 @@ fn seed_402253_an_observer_that_asks_and_goes() {
 fn seed_400640_a_log_that_was_moved_aside() {
     survives(400640, &Plan::of(400640));
 }
+
+/// The simulation did not know that a learner may be gone before what was found for it is sent.
+#[test]
+fn seed_870484_a_learner_that_goes_before_it_gets_what_was_found() {
+    survives(870484, &Plan::of(870484));
+}

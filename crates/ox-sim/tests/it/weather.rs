@@ -1,7 +1,8 @@
 //! Seeds with the plans that belong to them.
 
 use crate::survives;
-use ox_sim::{Marks, Plan};
+use clap::ValueEnum;
+use ox_sim::{Marks, Plan, Storm, run};
 
 /// Have tests of their own among those of ensembles, but for the last: it is an excuse, which need not be met.
 const RARE: [&str; 3] = [
@@ -19,6 +20,17 @@ fn a_few_hundred_seeds_in_any_weather() {
     // A simulation that never gets there proves nothing.
     for (text, count) in marks.each() {
         assert!(0 < count || RARE.contains(&text), "never reached: {text}");
+    }
+}
+
+/// More of them: `cargo xtask sim --storm NAME`.
+#[test]
+fn some_seeds_in_every_storm() {
+    for storm in Storm::value_variants() {
+        for seed in 0..6 {
+            let outcome = run(seed, &Plan::in_storm(seed, *storm));
+            assert!(outcome.failure.is_none(), "seed {seed} in {storm:?}: {:?}", outcome.failure);
+        }
     }
 }
 

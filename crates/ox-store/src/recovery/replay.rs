@@ -10,6 +10,7 @@
 //! | in an earlier log, and the next one continues with the missing zxid | harmless: the run before ended here |
 //! | in an earlier log, torn, and the next one begins an epoch | the same, unless a digest tells otherwise |
 //! | in an earlier log otherwise | refused |
+//! | a log is gone, and the next one begins an epoch | refused if that one says what it comes behind |
 //! | in the last log | torn: cut; in doubt: cut, or refused by a member; corrupt: refused ([`crate::damage`]) |
 //!
 //! For a truncation replay stops at a limit; what lies behind it is only checked to be one chain.
@@ -166,6 +167,7 @@ impl<'a> Chain<'a> {
             found,
             seen: Zxid(i64::MIN),
             pending: None,
+            predecessor: None,
             entered: None,
             lookback: Lookback::new(self),
         };
@@ -267,6 +269,8 @@ struct Run<'a> {
     seen: Zxid,
     /// Damage at the end of a log that is harmless if the next record continues the history.
     pending: Option<Pending>,
+    /// What the log at hand says that it comes behind.
+    predecessor: Option<Zxid>,
     /// An epoch that has begun and was not proven to continue the one before: the records on both sides.
     entered: Option<(Zxid, Zxid)>,
     lookback: Lookback<'a>,
@@ -292,6 +296,7 @@ impl Run<'_> {
             }
         }
         self.seen = self.seen.max(Zxid(log.first.0 - 1));
+        self.predecessor = reader.predecessor();
         let mut identity = 0;
         loop {
             while let Some(frame) = reader.next_frame()? {
@@ -423,9 +428,11 @@ impl Run<'_> {
 
     fn check_order(&mut self, log: &LogFile, zxid: Zxid) -> Result<(), Error> {
         let after = self.found.met();
-        let goes_on = zxid.0 == after.0.wrapping_add(1);
-        let pending = self.pending.take();
-        if goes_on || (zxid.follows(after) && pending.as_ref().is_none_or(|pending| pending.was_torn)) {
+        let (pending, predecessor) = (self.pending.take(), self.predecessor.take());
+        let is_next = zxid.0 == after.0.wrapping_add(1);
+        let may_begin_epoch =
+            pending.as_ref().is_none_or(|pending| pending.was_torn) && predecessor.is_none_or(|before| before <= after);
+        if is_next || (zxid.follows(after) && may_begin_epoch) {
             return Ok(());
         }
         let gap = Error::Gap { after, found: zxid, path: log.path.clone() };

@@ -141,7 +141,7 @@ impl Plan {
         let path = &self.check.path;
         let source = disk.open(path, Open::Read).context("open", path)?;
         let mut view = View { source, parts: Vec::new(), length: 0 };
-        view.push(Part::Bytes(log_header().to_vec()));
+        view.push(Part::Bytes(log_header(Zxid::ZERO).to_vec()));
         for step in &self.steps {
             match step.fate {
                 Fate::Dropped => (),

@@ -99,6 +99,41 @@ fn k015_a_range_with_a_hole_is_not_served() {
     assert!(matches!(rest.last(), Some(Err(Error::HistoryChanged(_)))));
 }
 
+/// K15: damage in the last log of an epoch is not passed over, neither by who serves the next epoch nor by a purge.
+#[test]
+fn k015_damage_before_an_epoch_is_not_passed_over() {
+    let with_epoch = || {
+        let (mut life, mut opened) = with_logs(&[]);
+        life.accept(&mut opened, 4).unwrap();
+        life.take_over(&mut opened, 4).unwrap();
+        opened.log.roll();
+        for counter in 1..=3 {
+            life.append(&mut opened, &[txns(4, counter..=counter, 0)]).unwrap();
+            opened.log.roll();
+        }
+        (life, opened)
+    };
+    for is_gone in [false, true] {
+        let harm = |disk: &SimDisk, log: &str| match is_gone {
+            true => remove(disk, log),
+            false => damage(disk, log, |bytes| bytes[40] ^= 1),
+        };
+        let (life, opened) = with_epoch();
+        let last_of_epoch = names(&life.disk, "log.3").pop().unwrap();
+        let mut history = opened.store.history(zx(1, 1), zx(4, 3), NO_LIMIT).unwrap().unwrap();
+        assert!(history.next().unwrap().is_ok());
+        harm(&life.disk, &last_of_epoch);
+        let rest: Vec<_> = history.take(100).collect();
+        assert!(matches!(rest.last(), Some(Err(_))), "while it is read");
+        assert_eq!(served(&opened.store, zx(1, 1), zx(4, 3), NO_LIMIT), None);
+        let (life, opened) = with_epoch();
+        harm(&life.disk, &last_of_epoch);
+        let before = names(&life.disk, "");
+        assert!(matches!(opened.store.purge(3, &|| false), Err(Error::PurgeRefused(_))));
+        assert_eq!(names(&life.disk, ""), before);
+    }
+}
+
 /// The last records of an epoch are purged, and nothing in the next epoch tells that they are missing.
 #[test]
 fn what_was_purged_is_not_passed_over() {

@@ -6,7 +6,7 @@ use crate::workload::{SESSION, make};
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{Record, Txn, TxnHeader};
 use ox_proto::{OpCode, Zxid};
-use ox_store::disk::Keep;
+use ox_store::disk::{Keep, SimDisk};
 use ox_store::marker::Marker;
 use ox_store::{Error, MemberOptions, Standing};
 use ox_tree::State;
@@ -152,14 +152,47 @@ fn the_end_of_an_epoch_that_is_lost() {
         life.disk.restart_process();
         assert_eq!(loaded(life.open().unwrap().standing).state.digest(), state.digest());
         life.disk.restart_process();
+        as_apache_writes(&life.disk);
         remove(&life.disk, "log.100000005");
         quarantined(&life.disk, &MemberOptions::new(1), &format!("{refused} refused"));
     }
 }
 
-/// Records behind a damaged place show that something is missing there, although the next epoch follows anything.
+/// The end of an epoch is missed although no digest tells: a log says what it comes behind, and records behind a damaged
+/// place show that something is missing there.
 #[test]
-fn damage_before_an_epoch_that_no_digest_tells_of() {
+fn the_end_of_an_epoch_that_no_digest_tells_of() {
+    type Harm = fn(&SimDisk);
+    let harms: [(&str, Harm); 3] = [
+        ("a bit", |disk| damage(disk, "log.100000001", |bytes| bytes[60] ^= 1)),
+        ("the last records", |disk| damage(disk, "log.100000005", |bytes| bytes.truncate(whole_records(bytes, 2)))),
+        ("a log", |disk| remove(disk, "log.100000005")),
+    ];
+    for (harm, damages) in harms {
+        let mut life = Life::new();
+        life.options.log.snap_count = 1_000_000;
+        let mut opened = life.open().unwrap();
+        life.accept(&mut opened, 3).unwrap();
+        life.take_over(&mut opened, 3).unwrap();
+        for counters in [1..=4, 5..=8] {
+            life.append(&mut opened, &[txns(1, counters, 0)]).unwrap();
+            opened.log.roll();
+        }
+        let mut frames = Vec::new();
+        refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
+        _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
+        opened.log.sync().unwrap();
+        drop(opened);
+        life.disk.restart_process();
+        assert_eq!(loaded(open(&life.disk.fork()).unwrap().standing).state.last_zxid(), zx(3, 1));
+        damages(&life.disk);
+        quarantined(&life.disk, &MemberOptions::new(1), harm);
+    }
+}
+
+/// A log of Apache's does not say what it comes behind. Records that cannot be read before it tell that something is missing.
+#[test]
+fn damage_before_an_epoch_that_nothing_else_tells_of() {
     let mut life = Life::new();
     life.options.log.snap_count = 1_000_000;
     let mut opened = life.open().unwrap();
@@ -173,6 +206,7 @@ fn damage_before_an_epoch_that_no_digest_tells_of() {
     opened.log.sync().unwrap();
     drop(opened);
     life.disk.restart_process();
+    as_apache_writes(&life.disk);
     assert_eq!(loaded(open(&life.disk.fork()).unwrap().standing).state.last_zxid(), zx(3, 1));
     damage(&life.disk, "log.100000001", |bytes| bytes[60] ^= 1);
     quarantined(&life.disk, &MemberOptions::new(1), "a bit");
@@ -211,6 +245,7 @@ fn damage_to_a_covered_log_takes_older_snapshots_along() {
         drop(opened);
         life.disk.restart_process();
         assert_eq!(crate::life::loaded(open(&life.disk.fork()).unwrap().standing).state.digest(), state.digest());
+        as_apache_writes(&life.disk);
         remove(&life.disk, "snapshot.100000008");
         quarantined(&life.disk, &MemberOptions::new(1), harm);
     }
@@ -233,6 +268,13 @@ fn a_marker_may_name_a_log_that_is_gone() {
         let marker = Marker::decode(&life.disk.content(&file("oxk.synced")).unwrap()).unwrap();
         assert_eq!((marker.log, marker.last), (zx(3, 7), zx(3, 6)), "{start}");
         assert_eq!(names(&life.disk, "log.300000007"), [""; 0], "{start}");
+    }
+}
+
+/// Makes logs say nothing of what they come behind.
+fn as_apache_writes(disk: &SimDisk) {
+    for name in names(disk, "log.") {
+        damage(disk, &name, |bytes| bytes[8..16].fill(0));
     }
 }
 

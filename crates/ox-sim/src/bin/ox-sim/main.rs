@@ -3,9 +3,9 @@
 mod many;
 mod panics;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use many::Batch;
-use ox_sim::{Marks, Outcome, Plan, Told, run_told};
+use ox_sim::{Marks, Outcome, Plan, Storm, Told, run_told};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -32,8 +32,11 @@ struct Cli {
     /// Only ensembles of so many voters, in place of what the seed says.
     #[arg(long)]
     voters: Option<usize>,
-    /// Nothing goes wrong.
+    /// Ensembles with more of one kind of trouble than the seed says.
     #[arg(long)]
+    storm: Option<Storm>,
+    /// Nothing goes wrong.
+    #[arg(long, conflicts_with = "storm")]
     calm: bool,
     /// Stop at the first failure.
     #[arg(long)]
@@ -60,7 +63,11 @@ fn main() -> ExitCode {
 
 /// The plan of a seed, with the steps that were asked for.
 fn plan(seed: u64, wish: Wish) -> Plan {
-    let mut plan = if wish.calm { Plan::calm() } else { Plan::of(seed) };
+    let mut plan = match wish.storm {
+        Some(storm) => Plan::in_storm(seed, storm),
+        None if wish.calm => Plan::calm(),
+        None => Plan::of(seed),
+    };
     if let Some(voters) = wish.voters {
         plan = plan.with_voters(voters);
     }
@@ -75,12 +82,13 @@ fn plan(seed: u64, wish: Wish) -> Plan {
 struct Wish {
     steps: Option<u64>,
     voters: Option<usize>,
+    storm: Option<Storm>,
     calm: bool,
 }
 
 impl Cli {
     fn wish(&self) -> Wish {
-        Wish { steps: self.steps, voters: self.voters, calm: self.calm }
+        Wish { steps: self.steps, voters: self.voters, storm: self.storm, calm: self.calm }
     }
 }
 
@@ -88,8 +96,10 @@ impl Cli {
 fn replay(seed: u64, wish: Wish) -> String {
     let steps = wish.steps.map_or_else(String::new, |steps| format!(" --steps {steps}"));
     let voters = wish.voters.map_or_else(String::new, |voters| format!(" --voters {voters}"));
+    let storm = wish.storm.and_then(|storm| storm.to_possible_value());
+    let storm = storm.map_or_else(String::new, |storm| format!(" --storm {}", storm.get_name()));
     let calm = if wish.calm { " --calm" } else { "" };
-    format!("replay: cargo run -p ox-sim -- {seed}{steps}{voters}{calm}")
+    format!("replay: cargo run -p ox-sim -- {seed}{steps}{voters}{storm}{calm}")
 }
 
 fn single(seed: u64, cli: &Cli) -> ExitCode {
