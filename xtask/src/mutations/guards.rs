@@ -41,7 +41,7 @@ pub(super) const TESTED: &[(&str, &str, &str)] = &[
     (
         "a proposal is acknowledged when the disk has it",
         "ox-zab",
-        "learner_rules::acknowledgements_are_in_order_and_one_by_one",
+        "learner_rules::acknowledgements_are_in_order_and_complete",
     ),
     ("a transaction follows the one before", "ox-zab", "learner_rules::k009_a_hole_in_the_history_is_refused"),
     (
