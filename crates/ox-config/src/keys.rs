@@ -259,7 +259,8 @@ pub static SECTIONS: &[Section] = sections! {
         "snapshot.trust.empty", Passed, Bool, "false", "", M, Built;
         /// Create missing data directories.
         "datadir.autocreate", Passed, Bool, "true", "", M, Built;
-        /// Let an empty database vote without the file `initialize`.
+        /// Let members with empty databases begin together where a quorum has nothing; otherwise each of them needs the
+        /// file `initialize` to vote.
         "db.autocreate", Passed, Bool, "true", "", M, Ensemble;
         /// Keep a digest of the tree in transactions and snapshots.
         "digest.enabled", Passed, Bool, "true", "", M, Built;
@@ -528,8 +529,8 @@ pub static SECTIONS: &[Section] = sections! {
         "oxkeeper.txnlog.tornTail", Own, OneOf(&["truncate", "refuse"]), "truncate", "", O, Built;
         /// Replay logs with gaps between zxids, for rescue work.
         "oxkeeper.recovery.allowGaps", Own, TrueFalse, "false", "", O, Built;
-        /// What a member with damaged history does: end, join quarantined, or accept what is in doubt. Unset: it joins
-        /// quarantined. A single server always ends.
+        /// What a member with damaged history does: end, join quarantined, or accept what is in doubt, also if it was
+        /// quarantined before. Unset: it joins quarantined. A single server always ends.
         "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
         /// Sessions that clients of one address may have at a time, with or without a connection; 0 is no limit. Further
         /// ones are refused by closing the connection, as `maxClientCnxns` does. The default is three times the ports an

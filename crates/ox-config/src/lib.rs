@@ -54,5 +54,5 @@ pub use member::{MemberConfig, MemberFiles};
 pub use notice::{Level, Notice};
 pub use settings::{Effective, Settings};
 pub use start::{Outside, Start};
-pub use storage::{Compression, Containers, Recovery, Storage, TornTail};
+pub use storage::{Compression, Containers, OnDamage, Recovery, Storage, TornTail};
 pub use system::SystemProperties;

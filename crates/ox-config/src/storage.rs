@@ -31,6 +31,8 @@ pub struct Storage {
     pub trust_empty: bool,
     /// Create missing data directories.
     pub datadir_autocreate: bool,
+    /// Members that have nothing may begin a history together.
+    pub db_autocreate: bool,
     /// Keep a digest of the tree in transactions and snapshots.
     pub digest_enabled: bool,
     /// List the ephemeral nodes in the transaction that closes a session.
@@ -57,6 +59,19 @@ pub struct Recovery {
     pub torn_tail: TornTail,
     /// Replay logs with gaps between zxids.
     pub allow_gaps: bool,
+    /// A member's history that is damaged or in doubt.
+    pub on_damage: OnDamage,
+}
+
+/// What a member does about a history that is damaged or in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDamage {
+    /// Start without it and get it from the others.
+    Quarantine,
+    /// Do not start.
+    Exit,
+    /// Use it where it is only in doubt.
+    Accept,
 }
 
 /// What to do with a torn last record whose checksum fails.
@@ -97,6 +112,7 @@ impl Storage {
             snapshot_compression: compression(settings, notices),
             trust_empty: settings.flag("snapshot.trust.empty"),
             datadir_autocreate: settings.flag("datadir.autocreate"),
+            db_autocreate: settings.flag("db.autocreate"),
             digest_enabled: settings.flag("digest.enabled"),
             close_session_txn: settings.flag("closeSessionTxn.enabled"),
             serialize_last_zxid: settings.flag("serializeLastProcessedZxid.enabled"),
@@ -141,6 +157,11 @@ impl Recovery {
                 _ => TornTail::Truncate,
             },
             allow_gaps: settings.flag("oxkeeper.recovery.allowGaps"),
+            on_damage: match settings.text("oxkeeper.recovery.onDamage").as_deref() {
+                Some("exit") => OnDamage::Exit,
+                Some("accept") => OnDamage::Accept,
+                _ => OnDamage::Quarantine,
+            },
         }
     }
 }

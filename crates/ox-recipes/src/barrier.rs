@@ -92,6 +92,7 @@ impl Barrier {
     /// # }
     /// ```
     pub async fn wait(&self) -> Result<(), Error> {
+        self.client.sync(&self.path).await?; // a server that is behind may not know that it is closed
         let mut waits_for = None;
         loop {
             let (stat, changed) = self.client.exists_and_watch(&self.path).await?;
@@ -169,6 +170,7 @@ impl DoubleBarrier {
     /// ```
     pub async fn enter(&self) -> Result<Entered, Error> {
         ensure_containers(&self.client, &self.path).await?;
+        self.client.sync(&self.path).await?; // a server that is behind may show the meeting before
         let ready = child(&self.path, READY);
         if self.members().await?.is_empty() {
             delete(&self.client, &ready).await?; // left by those who all died inside

@@ -251,6 +251,12 @@ impl Replica {
         own.into_iter().flatten().chain(local).chain(self.read_only_at_ms()).chain(peer).min()
     }
 
+    /// How long the driver may wait at a time, so that [`Self::on_turn`] notices every pause that could end a session.
+    pub fn rest_ms(&self) -> Option<i64> {
+        let has_sessions = [&self.sessions, &self.local.sessions].iter().any(|sessions| sessions.deadline().is_some());
+        has_sessions.then(|| self.pulse.rest_ms())
+    }
+
     /// Takes what connections sent.
     pub fn step(&mut self, now: Now, submission: Submission, state: &State, out: &mut Outboxes) {
         let submission = Arc::new(submission);

@@ -7,7 +7,7 @@ use ox_config::{Config, MemberConfig};
 use ox_proto::Zxid;
 use ox_proto::ensemble::{Addresses, Ensemble};
 use ox_store::disk::Disk;
-use ox_store::{ConfigFiles, Loaded, MemberLog, MemberOptions, OpenedMember, Standing, Store};
+use ox_store::{ConfigFiles, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Standing, Store};
 use ox_tree::State;
 use ox_zab::{
     Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerOptions, PeerSettings, Recovered, Timing, Txn,
@@ -31,7 +31,7 @@ pub(crate) struct Member {
 pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) -> Result<Member, ox_store::Error> {
     let (hash_seed, log_seed) = (rand::random(), rand::random());
     let tree_options = tree_options(config, hash_seed);
-    let options = MemberOptions { window: member.commit_log_count, ..MemberOptions::new(member.server.0) };
+    let options = member_options(config, member);
     let opened = Store::open_member(disk, &store_options(config), &options, &tree_options, log_seed)?;
     let OpenedMember { store, log, standing, session_clock_ms } = opened;
     let (loaded, standing) = match standing {
@@ -66,6 +66,15 @@ pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) 
     let configs = configs(config, member, &state);
     let peer = Peer::new(peer_settings(config, member, configs), Recovered { epochs, history, standing });
     Ok(Member { store, log, state, peer, session_clock_ms, loaded: report })
+}
+
+fn member_options(config: &Config, member: &MemberConfig) -> MemberOptions {
+    let on_damage = match config.recovery.on_damage {
+        ox_config::OnDamage::Quarantine => OnDamage::Quarantine,
+        ox_config::OnDamage::Exit => OnDamage::Exit,
+        ox_config::OnDamage::Accept => OnDamage::Accept,
+    };
+    MemberOptions { server: member.server.0, on_damage, window: member.commit_log_count }
 }
 
 /// Puts the configuration where clients can read it.
@@ -125,6 +134,7 @@ fn peer_settings(config: &Config, member: &MemberConfig, configs: Configs) -> Pe
             dial_ms: member.connect_ms,
             dial_pause_ms: member.connect_pause_ms,
             observer_rest_ms: member.observer_rest_ms,
+            founds: config.storage.db_autocreate,
         },
     }
 }

@@ -107,9 +107,9 @@ impl ReplicaLoop {
         if self.replica.has_committed() {
             return Duration::ZERO;
         }
-        let Some(deadline_ms) = self.replica.deadline() else { return LOOK };
-        let rest = (deadline_ms - self.shared.clock.mono_ms()).max(0);
-        LOOK.min(Duration::from_millis(rest.unsigned_abs()))
+        let until = self.replica.deadline().map(|deadline_ms| (deadline_ms - self.shared.clock.mono_ms()).max(0));
+        let rest = until.into_iter().chain(self.replica.rest_ms()).min();
+        rest.map_or(LOOK, |rest| LOOK.min(Duration::from_millis(rest.unsigned_abs())))
     }
 
     fn step(&mut self, mut input: Input) {

@@ -12,7 +12,6 @@ mod context;
 mod effect;
 mod election;
 mod epoch;
-mod founding;
 mod giving;
 mod history;
 mod leader;

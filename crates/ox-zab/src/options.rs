@@ -19,6 +19,8 @@ pub struct PeerOptions {
     pub dial_pause_ms: i64,
     /// The longest time that an observer which has lost its leader waits before it looks for another.
     pub observer_rest_ms: i64,
+    /// Voters that have nothing begin a history when a quorum of them has nothing.
+    pub founds: bool,
 }
 
 impl Default for PeerOptions {
@@ -32,6 +34,7 @@ impl Default for PeerOptions {
             dial_ms: 10_000,
             dial_pause_ms: 100,
             observer_rest_ms: 0,
+            founds: true,
         }
     }
 }

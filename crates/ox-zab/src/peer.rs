@@ -10,12 +10,13 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a role takes what concerns it, the others take nothing")]
 
+mod emptiness;
+
 use crate::configs::Configs;
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
 use crate::election::{Election, ElectionSettings, Link, Outgoing};
 use crate::epoch::{Epoch, Epochs};
-use crate::founding::Founding;
 use crate::history::History;
 use crate::leader::{Candidate, Leader};
 use crate::learner::{Claim, Learner};
@@ -30,6 +31,7 @@ use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::notification::PeerState;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How often a leader that does not answer yet is dialled.
@@ -122,7 +124,12 @@ pub struct Peer {
     /// A leader did not want this history, which may be longer than its own.
     is_turned_away: bool,
     standing: Standing,
-    founding: Founding,
+    /// There are files of a history, which is in doubt.
+    has_doubts: bool,
+    /// Voters that have nothing.
+    empty: BTreeSet<ServerId>,
+    /// When that is believed.
+    found_at_ms: Option<i64>,
     room: Room,
 }
 
@@ -152,7 +159,9 @@ impl Peer {
             wants_snapshot: false,
             is_turned_away: false,
             standing,
-            founding: Founding::default(),
+            has_doubts: standing == Standing::Quarantined,
+            empty: BTreeSet::new(),
+            found_at_ms: None,
             room: Room::default(),
         }
     }
@@ -205,6 +214,16 @@ impl Peer {
         self.standing
     }
 
+    /// What it is when somebody else leads.
+    pub fn kind(&self) -> LearnerKind {
+        self.kind
+    }
+
+    /// Whether there are files of a history which is in doubt.
+    pub fn has_doubts(&self) -> bool {
+        self.has_doubts && self.standing == Standing::Quarantined
+    }
+
     /// What its disk remembers.
     pub fn epochs(&self) -> Epochs {
         self.epochs
@@ -213,9 +232,9 @@ impl Peer {
     /// When [`Self::on_time`] wants to be called.
     pub fn deadline(&self) -> Option<i64> {
         match &self.role {
-            Role::Looking => self.election.deadline().into_iter().chain(self.founding.at_ms()).min(),
+            Role::Looking => self.election.deadline().into_iter().chain(self.found_at_ms).min(),
             Role::Leading(leader) => Some(leader.deadline()),
-            Role::Dialing { again_at_ms, .. } => again_at_ms.or(self.founding.at_ms()),
+            Role::Dialing { again_at_ms, .. } => again_at_ms.or(self.found_at_ms),
             Role::Learning(learner) => {
                 let of_observers = self.master.as_ref().and_then(|master| master.deadline());
                 learner.deadline().into_iter().chain(of_observers).min()
@@ -227,7 +246,7 @@ impl Peer {
     /// Does what is due.
     pub fn on_time(&mut self, now_ms: i64, out: &mut Effects) {
         let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. });
-        if is_open && self.founding.is_due(now_ms) {
+        if is_open && self.found_at_ms.take_if(|at| *at <= now_ms).is_some() {
             self.jobs += 1;
             out.push(Effect::Disk(DiskJob::Found));
         }
@@ -316,7 +335,7 @@ impl Peer {
             return;
         };
         let Some(link) = link else { return self.dial_again(now_ms, leader, out) };
-        self.founding.give_up(); // the leader knows better
+        self.found_at_ms = None; // the leader knows better
         let claim = Claim {
             server: self.settings.server,
             kind: self.kind,
@@ -672,33 +691,6 @@ impl Peer {
         self.count_empty(now_ms);
     }
 
-    /// Notes whether another voter has nothing either.
-    fn note_emptiness(&mut self, now_ms: i64, from: ServerId, note: &Notification, out: &mut Effects) {
-        let quorums = self.settings.configs.quorums();
-        let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. }) && self.standing == Standing::Empty;
-        if !is_open || ![self.settings.server, from].iter().all(|server| quorums.is_voter(*server)) {
-            return;
-        }
-        if Zxid::ZERO < note.vote.zxid || 0 < note.vote.epoch {
-            self.standing = Standing::Quarantined;
-            if let (Role::Dialing { leader, .. }, true) = (&self.role, self.founding.give_up()) {
-                out.push(Effect::Dial(*leader));
-            }
-            return;
-        }
-        if note.state == PeerState::Looking {
-            self.founding.add(from);
-        }
-        self.count_empty(now_ms);
-    }
-
-    /// Begins a history, in a while, when a quorum, this member among it, has none.
-    fn count_empty(&mut self, now_ms: i64) {
-        if self.standing == Standing::Empty && self.jobs == 0 {
-            self.founding.count(now_ms, self.settings.server, self.settings.configs.quorums());
-        }
-    }
-
     /// Whether others should lead: it has no room, or is a voter only in a configuration which is not in force. Where
     /// nothing can be agreed on without it, that its disk is full concerns everybody.
     fn stands_back(&self) -> bool {
@@ -720,7 +712,9 @@ impl Peer {
         if self.kind == LearnerKind::Observer {
             Vote::nobody(Zxid(i64::MIN), i64::MIN)
         } else if self.standing != Standing::History {
-            Vote { leader: server, zxid: Zxid(-1), epoch: -1 }
+            // Nobody counts a vote without an end. But those who have nothing see by the epoch that there was a history.
+            let epoch = if self.has_doubts { 0 } else { -1 };
+            Vote { leader: server, zxid: Zxid(-1), epoch }
         } else if !self.stands_back() {
             Vote { leader: server, zxid, epoch }
         } else {
@@ -735,7 +729,7 @@ impl Peer {
         if leader != self.settings.server {
             (self.role, self.dials, self.dials_since_ms) = (Role::Dialing { leader, again_at_ms: None }, 0, now_ms);
             // Who has nothing knows first whether that is right: the leader is told, and the disk is prepared.
-            if self.jobs == 0 && self.founding.at_ms().is_none() {
+            if self.jobs == 0 && self.found_at_ms.is_none() {
                 out.push(Effect::Dial(leader));
             }
             return;

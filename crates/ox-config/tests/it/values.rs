@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use ox_config::{
-    Class, Compression, Config, FourLetterWords, OnBadText, Outside, Settings, Start, Status, SystemProperties,
-    TornTail,
+    Class, Compression, Config, FourLetterWords, OnBadText, OnDamage, Outside, Settings, Start, Status,
+    SystemProperties, TornTail,
 };
 
 use crate::world::{FILE, World};
@@ -94,6 +94,9 @@ fn own_keys_by_line_or_property() {
     assert_eq!((default.torn_tail, default.allow_gaps), (TornTail::Truncate, false));
     assert_eq!(recovery("oxkeeper.txnlog.tornTail=refuse\n", "").torn_tail, TornTail::Refuse);
     assert!(recovery("", "-Doxkeeper.recovery.allowGaps=true").allow_gaps);
+    assert_eq!(default.on_damage, OnDamage::Quarantine);
+    assert_eq!(recovery("", "-Doxkeeper.recovery.onDamage=accept").on_damage, OnDamage::Accept);
+    assert_eq!(recovery("oxkeeper.recovery.onDamage=exit\n", "").on_damage, OnDamage::Exit);
     for flags in ["-Doxkeeper.recovery.onDamage=maybe", "-Doxkeeper.recovery.allowGaps=yes"] {
         let outcome = World::with_config("dataDir=/d\n").and_flags(flags).start();
         assert!(outcome.error().starts_with("-Doxkeeper.recovery."), "{flags}");

@@ -6,11 +6,16 @@ use super::latency::Latency;
 use crate::shared::Shared;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::Replica;
-use ox_zab::{LearnerKind, LinkId, Message, PeerState, Reason, Run};
+use ox_zab::{LearnerKind, LinkId, Message, Peer, PeerState, Reason, Run, Standing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// An election that takes so long does not end by itself.
+const LONG: Duration = Duration::from_secs(10);
+/// Between two reminders of that.
+const REMIND_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct Journal {
     shared: Arc<Shared>,
@@ -18,6 +23,7 @@ pub(super) struct Journal {
     unserved_since: Instant,
     /// Since when one is looked for.
     looking_since: Option<Instant>,
+    reminded_at: Option<Instant>,
     elected_at: Instant,
     is_serving: bool,
     is_read_only: bool,
@@ -36,6 +42,7 @@ impl Journal {
             shared,
             unserved_since: now,
             looking_since: None,
+            reminded_at: None,
             elected_at: now,
             is_serving: false,
             is_read_only: false,
@@ -48,7 +55,7 @@ impl Journal {
     pub(super) fn looking(&mut self) {
         tracing::info!("LOOKING");
         self.shared.metrics.looking_count.add(1);
-        self.looking_since = Some(Instant::now());
+        (self.looking_since, self.reminded_at) = (Some(Instant::now()), None);
         self.learners.clear();
         self.syncing.clear();
         self.latency.forget();
@@ -75,6 +82,9 @@ impl Journal {
             self.is_read_only = !self.is_read_only;
             let what = if self.is_read_only { "started" } else { "stopped" };
             tracing::info!("Read-only server {what}");
+        }
+        if let Some(peer) = replica.as_peer() {
+            self.remind(peer);
         }
         if replica.is_serving() == self.is_serving {
             return;
@@ -107,7 +117,36 @@ impl Journal {
         tracing::info!(leader, %epoch, sync_ms, unserved_ms, "Peer state changed: {state} - broadcast");
     }
 
-    pub(super) fn left(&self, reason: &Reason) {
+    /// Says what an election that does not end is waiting for, and what an operator can do about it.
+    fn remind(&mut self, peer: &Peer) {
+        let Some(looking) = self.looking_since.map(|since| since.elapsed()).filter(|looking| LONG <= *looking) else {
+            return;
+        };
+        if self.reminded_at.is_some_and(|at| at.elapsed() < REMIND_EVERY) {
+            return;
+        }
+        self.reminded_at = Some(Instant::now());
+        let looking_s = looking.as_secs();
+        if peer.standing() == Standing::History || peer.kind() == LearnerKind::Observer {
+            tracing::warn!(looking_s, "no leader yet: too few servers can be reached and vote");
+        } else if peer.has_doubts() {
+            tracing::warn!(
+                looking_s,
+                "no leader yet, and this server does not vote: its history is in doubt, and another server's is waited \
+                 for. If none has a better one, -Doxkeeper.recovery.onDamage=accept makes this one vote"
+            );
+        } else {
+            tracing::warn!(
+                looking_s,
+                "no leader yet, and this server does not vote: it has no files, and may have lost them. It waits for a \
+                 leader, or for a quorum without files. If it is new and others are not, an empty file named initialize in \
+                 its dataDir makes it vote when it is started again"
+            );
+        }
+    }
+
+    pub(super) fn left(&mut self, reason: &Reason) {
+        self.elected_at = Instant::now(); // the next leader need not be elected: a configuration may name it
         let why = match reason {
             Reason::LinkLost => "the connection to the leader is gone".to_owned(),
             Reason::Silence => "the leader was silent for too long".to_owned(),

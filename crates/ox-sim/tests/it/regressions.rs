@@ -194,3 +194,16 @@ fn seed_400640_a_log_that_was_moved_aside() {
 fn seed_870484_a_learner_that_goes_before_it_gets_what_was_found() {
     survives(870484, &Plan::of(870484));
 }
+
+/// A server that had not run for a while did not notice, because it had meant to sleep, and ended a session whose client it
+/// had not listened to.
+#[test]
+fn seed_910196_a_pause_that_hid_in_a_wait() {
+    survives(910196, &Plan::of(910196).with_voters(1));
+}
+
+/// The checker did not know that a multi may make a node twice, first for somebody else and then for everybody.
+#[test]
+fn seed_920774_a_node_that_is_made_twice_in_a_multi() {
+    survives(920774, &Plan::of(920774).with_voters(1));
+}

@@ -44,9 +44,14 @@ impl Store {
             Err(error) if error.is_damage() => Found::UNREADABLE,
             found => found?,
         };
-        let judged = match Quarantine::read(&**disk, &dirs.snapshots)? {
-            Some(quarantine) => Judged::Quarantined(quarantine),
-            None => judge(&store, options, member, tree_options, &found)?,
+        let note = Quarantine::read(&**disk, &dirs.snapshots)?;
+        let was_quarantined = note.is_some();
+        let judged = match note {
+            Some(quarantine) if member.on_damage != OnDamage::Accept => Judged::Quarantined(quarantine),
+            note => match (judge(&store, options, member, tree_options, &found)?, note) {
+                (Judged::Empty { .. }, Some(quarantine)) => Judged::Quarantined(quarantine),
+                (judged, _) => judged,
+            },
         };
         identity::claim(&**disk, dirs, member.server)?;
         let session_clock_ms = store.get_ready(options)?;
@@ -81,7 +86,11 @@ impl Store {
             Judged::Empty { initialize: false } => Standing::Empty,
             Judged::Empty { initialize: true } => Standing::Loaded(Box::new(opened.log.found()?)),
             Judged::Good { recovered, listing, .. } => {
-                Standing::Loaded(Box::new(opened.log.settle(*recovered, &listing)?))
+                let loaded = opened.log.settle(*recovered, &listing)?;
+                if was_quarantined {
+                    opened.log.end_quarantine()?; // somebody vouches for it
+                }
+                Standing::Loaded(Box::new(loaded))
             }
         };
         Ok(opened)

@@ -186,6 +186,14 @@ fn k049_epoch_files_that_do_not_fit() {
         assert_eq!(matches!(accepted.standing, Standing::Loaded(_)), in_doubt, "{what}");
         let before: Vec<_> = names(&disk, "").into_iter().filter(|name| !name.starts_with("oxk.")).collect();
         quarantined(&disk, &MemberOptions::new(1), what);
+        // Who vouches for it does so also later, once.
+        let noted = disk.fork();
+        let accepted = open_with(&noted, &options(), &accept).unwrap();
+        assert_eq!(matches!(accepted.standing, Standing::Loaded(_)), in_doubt, "{what}");
+        drop(accepted);
+        let again = open(&noted).unwrap();
+        assert_eq!(matches!(again.standing, Standing::Loaded(_)), in_doubt, "{what}");
+        drop(again);
         // The note counts, also when the damage cannot be seen any more.
         ["acceptedEpoch", "currentEpoch"].iter().for_each(|name| set(&disk, name, "4"));
         disk.power_on(Keep::Nothing);

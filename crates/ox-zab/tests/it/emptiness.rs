@@ -60,6 +60,30 @@ fn old_votes_do_not_make_an_ensemble_empty() {
     assert!(!founds(&hears(&mut newcomer(), &[(3, before), (2, note(PeerState::Looking, 1, 9))])));
 }
 
+/// A history that is in doubt is one that can be lost.
+#[test]
+fn who_doubts_its_history_contradicts_those_who_have_none() {
+    let mut damaged = member(settings(2, three()), Zxid::ZERO, Standing::Quarantined);
+    let mut out = Effects::new();
+    damaged.start(0, &mut out);
+    let said = out.iter().find_map(|effect| match effect {
+        Effect::Notify(ServerId(1), note) => Some(*note),
+        _ => None,
+    });
+    let (said, before) = (said.expect("it tells everybody"), note(PeerState::Looking, 0, 0));
+    assert!(!founds(&hears(&mut newcomer(), &[(3, before), (2, said)])));
+    assert!(founds(&hears(&mut newcomer(), &[(3, before)])));
+}
+
+#[test]
+fn nobody_begins_who_is_not_to() {
+    let mut settings = settings(1, three());
+    settings.options.founds = false;
+    let mut peer = member(settings, Zxid::ZERO, Standing::Empty);
+    peer.start(0, &mut Effects::new());
+    assert!(!founds(&hears(&mut peer, &[(2, note(PeerState::Looking, 0, 0)), (3, note(PeerState::Looking, 0, 0))])));
+}
+
 /// Otherwise its report would come while a leader's state is being taken over.
 #[test]
 fn nobody_is_dialled_while_the_disk_is_prepared() {

@@ -27,17 +27,17 @@ const KILLS: usize = 4;
 
 /// Work that goes on until it is told to stop.
 #[derive(Clone, Default)]
-struct Progress {
+pub(crate) struct Progress {
     done: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
 }
 
 impl Progress {
-    fn step(&self) {
+    pub(crate) fn step(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }
 
@@ -51,21 +51,21 @@ impl Progress {
     }
 }
 
-fn servers(ensemble: &Ensemble) -> String {
+pub(crate) fn servers(ensemble: &Ensemble) -> String {
     ensemble.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-async fn connect(servers: &str) -> Client {
+pub(crate) async fn connect(servers: &str) -> Client {
     let builder = Client::builder().servers(servers).unwrap().session_timeout(SESSION);
     builder.retry(RetryPolicy::times(u32::MAX)).connect().await.unwrap()
 }
 
-async fn soon<T>(work: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("it takes too long")
 }
 
 /// Kills servers while the work goes on, and lets it end.
-fn kill_servers<T>(
+pub(crate) fn kill_servers<T>(
     ensemble: &mut Ensemble,
     runtime: &Runtime,
     progress: &Progress,
@@ -104,7 +104,7 @@ async fn set(client: &Client, path: &str, value: usize) {
     }
 }
 
-fn number(data: &[u8]) -> usize {
+pub(crate) fn number(data: &[u8]) -> usize {
     std::str::from_utf8(data).unwrap().parse().unwrap()
 }
 

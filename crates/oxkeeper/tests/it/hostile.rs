@@ -6,7 +6,7 @@
 
 mod dice;
 mod logs;
-mod ways;
+pub(crate) mod ways;
 mod witness;
 
 use crate::disk::SmallDisk;

@@ -6,6 +6,7 @@ mod clients;
 mod crash;
 mod disk;
 mod ensemble;
+mod founding;
 mod full_disks;
 mod hostile;
 mod local_sessions;
@@ -16,6 +17,7 @@ mod process;
 #[allow(dead_code, reason = "shared with the tests of the server, which use all of it")]
 mod raw;
 mod read_only;
+mod recipes;
 mod reconfig;
 mod resources;
 mod start;
