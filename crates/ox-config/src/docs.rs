@@ -44,7 +44,7 @@ the property does.
 |---|---|
 | yes | a single server honours it |
 | hint | accepted; there is nothing to set here |
-| ensemble | accepted; it means something in an ensemble only, and these are not built yet |
+| ensemble | a member of an ensemble honours it |
 | later | accepted with a warning; the feature is not built yet |
 | stops | asks for protection that is not built yet; the server does not start with less than asked for |
 | java | accepted with a note; it concerns a Java virtual machine |

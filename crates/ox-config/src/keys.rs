@@ -188,8 +188,8 @@ pub static SECTIONS: &[Section] = sections! {
         "fastleader.maxNotificationInterval", Passed, LenientInt, "60000", "ms", M, Ensemble;
         /// Time after which a new leader gives up when a voter that has elected it looks for a leader again; -1 is off.
         "leader.maxTimeToWaitForEpoch", Passed, LenientInt, "-1", "ms", M, Ensemble;
-        /// Acks per latency sample.
-        "leader.ackLoggingFrequency", Passed, LenientInt, "1000", "acks", P, Hint;
+        /// One proposal in so many has its acknowledgements timed; 0 is none.
+        "leader.ackLoggingFrequency", Passed, LenientInt, "1000", "", P, Ensemble;
         /// Observers that get a snapshot at a time; a further one comes again.
         "leader.maxConcurrentSnapSyncs", Passed, LenientInt, "10", "", M, Ensemble;
         /// Observers that get a diff at a time; a further one comes again.

@@ -77,6 +77,8 @@ pub struct MemberConfig {
     pub snapshot_size_factor: f64,
     /// Transactions of an epoch, at most.
     pub epoch_txns: u32,
+    /// One proposal in so many has its acknowledgements timed; 0 is none.
+    pub acks_timed_every: u32,
 }
 
 /// Where members stand.
@@ -138,6 +140,7 @@ impl MemberConfig {
             read_only_after_ms: settings.flag("readonlymode.enabled").then_some(tick_ms.max(READ_ONLY_AFTER_MS)),
             snapshot_size_factor: snapshot_size_factor(settings),
             epoch_txns: epoch_txns(settings.optional_long("testingonly.initialZxid")),
+            acks_timed_every: not_negative(settings.int("leader.ackLoggingFrequency")),
             commit_log_count: usize::try_from(settings.int("commitLogCount")).unwrap_or(0).max(500),
         }
     }

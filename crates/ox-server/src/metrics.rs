@@ -2,7 +2,8 @@
 //!
 //! Names and meanings are ZooKeeper's, because dashboards and alerts depend on them. `mntr` prints the table in its
 //! order, `docs/metrics.md` is written from it. Threads count in plain fields and add here once per batch; nothing
-//! here allocates or waits, except that traffic by the first name of the path sits behind a mutex of its own.
+//! here allocates or waits, except that traffic by the first name of the path sits behind a mutex of its own, and so do the
+//! figures by server, which are looked up once per connection or seldom.
 //!
 //! A metric is a line in the table below and a call where the thing happens.
 
@@ -11,7 +12,7 @@ mod figures;
 mod idle;
 
 pub use docs::metrics_page;
-pub(crate) use figures::{Counter, Namespaces, Number, Percentiles, Summary};
+pub(crate) use figures::{ByServer, Counter, Namespaces, Number, Percentiles, Summary};
 pub(crate) use idle::IDLE;
 use ox_tree::Tally;
 
@@ -32,6 +33,10 @@ pub(crate) enum Kind {
     Percentiles,
     /// A summary for each of several things.
     SummarySet,
+    /// A summary for each of several servers.
+    ServerSummary,
+    /// The same with percentiles.
+    ServerPercentiles,
 }
 
 /// A line of the table.
@@ -63,6 +68,8 @@ macro_rules! metrics {
         summaries { $(#[doc = $summary_help:literal] $summary:ident;)* }
         percentiles { $(#[doc = $percentiles_help:literal] $percentiles:ident;)* }
         summary_sets { $(#[doc = $set_help:literal] $set:ident;)* }
+        server_summaries { $(#[doc = $server_help:literal] $server:ident;)* }
+        server_percentiles { $(#[doc = $timed_help:literal] $timed:ident;)* }
     ) => {
         /// Figures that are read off the server when somebody asks.
         #[derive(Clone, Debug, Default)]
@@ -79,6 +86,8 @@ macro_rules! metrics {
             $(#[doc = $summary_help] pub(crate) $summary: Summary,)*
             $(#[doc = $percentiles_help] pub(crate) $percentiles: Percentiles,)*
             $(#[doc = $set_help] pub(crate) $set: Namespaces,)*
+            $(#[doc = $server_help] pub(crate) $server: ByServer<Summary>,)*
+            $(#[doc = $timed_help] pub(crate) $timed: ByServer<Percentiles>,)*
         }
 
         /// Everything that is measured.
@@ -90,6 +99,8 @@ macro_rules! metrics {
             $(Metric { name: stringify!($summary), kind: Kind::Summary, help: $summary_help },)*
             $(Metric { name: stringify!($percentiles), kind: Kind::Percentiles, help: $percentiles_help },)*
             $(Metric { name: stringify!($set), kind: Kind::SummarySet, help: $set_help },)*
+            $(Metric { name: stringify!($server), kind: Kind::ServerSummary, help: $server_help },)*
+            $(Metric { name: stringify!($timed), kind: Kind::ServerPercentiles, help: $timed_help },)*
         ];
 
         impl Gauges {
@@ -112,6 +123,10 @@ macro_rules! metrics {
                 $(show(stringify!($summary), None, Reading::Summary(self.$summary.tally()));)*
                 $(show(stringify!($percentiles), None, self.$percentiles.reading());)*
                 $(self.$set.show(&mut |key, tally| show(stringify!($set), Some(key), Reading::Summary(tally)));)*
+                $(self.$server.each(|key, summary| {
+                    show(stringify!($server), Some(key), Reading::Summary(summary.tally()));
+                });)*
+                $(self.$timed.each(|key, timed| show(stringify!($timed), Some(key), timed.reading()));)*
             }
 
             /// Sets everything back to 0, as `srst` does.
@@ -121,6 +136,8 @@ macro_rules! metrics {
                 $(self.$summary.reset();)*
                 $(self.$percentiles.reset();)*
                 $(self.$set.reset();)*
+                $(self.$server.each(|_, summary| summary.reset());)*
+                $(self.$timed.each(|_, timed| timed.reset());)*
             }
         }
     };
@@ -339,11 +356,22 @@ metrics! {
         /// Bytes of one write (path and data) below a top-level node.
         write_per_namespace;
     }
+    server_summaries {
+        /// Packets that wait for a learner when one is taken to be sent.
+        learner_handler_qp_size;
+    }
+    server_percentiles {
+        /// How long a packet has waited for a learner, ms; one in a thousand is looked at.
+        learner_handler_qp_time_ms;
+        /// From a proposal's timestamp to a voter's acknowledgement, ms, on the leader; of one proposal in a thousand.
+        ack_latency;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ox_proto::ServerId;
     use std::collections::BTreeSet;
 
     /// Without what depends on the data: the namespaces.
@@ -356,6 +384,7 @@ mod tests {
         let parts: &[&str] = match metric.kind {
             Kind::Gauge | Kind::Counter => return vec![metric.name.to_owned()],
             Kind::GaugeSet | Kind::CounterSet | Kind::SummarySet => return Vec::new(),
+            Kind::ServerSummary | Kind::ServerPercentiles => return Vec::new(),
             Kind::Summary => &["avg", "min", "max", "cnt", "sum"],
             Kind::Percentiles => &["avg", "min", "max", "cnt", "sum", "p50", "p95", "p99", "p999"],
         };
@@ -386,11 +415,14 @@ mod tests {
         let mut traffic = ox_replica::Traffic::default();
         traffic.note_write(&ox_proto::txn::Txn::Delete { path: "/app".into() });
         metrics.read_per_namespace.merge(&mut traffic);
+        metrics.learner_handler_qp_size.of(ServerId(2)).unwrap().note(3, 1);
+        metrics.ack_latency.of(ServerId(2)).unwrap().note(3, 1);
         metrics.reset();
         let mut shown = 0;
         metrics.show(&mut |name, key, reading| {
             shown += 1;
-            assert!(key.is_none() || name == "read_per_namespace");
+            let of_several = ["read_per_namespace", "learner_handler_qp_size", "ack_latency"];
+            assert!(key.is_none() || of_several.contains(&name));
             let zero = [
                 Reading::Number(Number::Int(0)),
                 Reading::Summary(Tally::default()),
@@ -399,6 +431,6 @@ mod tests {
             assert!(zero.contains(&reading), "{name} {reading:?}");
         });
         let is_one = |metric: &&Metric| matches!(metric.kind, Kind::Counter | Kind::Summary | Kind::Percentiles);
-        assert_eq!(shown, TABLE.iter().filter(is_one).count() + 1);
+        assert_eq!(shown, TABLE.iter().filter(is_one).count() + 3);
     }
 }

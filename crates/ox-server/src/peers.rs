@@ -78,6 +78,7 @@ impl Peers {
             dialled: None,
             links: Links::new(
                 Arc::clone(&orders),
+                Arc::clone(&shared.metrics),
                 packet_bytes_max(&shared),
                 member.leader_nodelay,
                 member.learner_nodelay,
@@ -155,7 +156,7 @@ impl Peers {
                 Command::Dial(leader) => {
                     self.dial(leader);
                 }
-                Command::Send(link, bytes) => self.links.send(link, bytes, &mut self.events),
+                Command::Send(link, bytes, packets) => self.links.send(link, bytes, packets, &mut self.events),
                 Command::Snapshot(link, frozen) => self.links.send_state(link, frozen, &mut self.events),
                 Command::Stored(link, history) => self.links.send_stored(link, history, &mut self.events),
                 Command::Close(link) => self.links.close(link),

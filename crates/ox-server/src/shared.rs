@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) totals: Totals,
     /// Tokens for new sessions, where the configuration asks for them.
     throttle: Option<Mutex<Throttle>>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
     /// Of the client port.
     pub(crate) address: Mutex<Option<SocketAddr>>,
@@ -90,7 +90,7 @@ impl Shared {
             mailboxes,
             register: Register::default(),
             stats: Stats::default(),
-            metrics: Metrics::default(),
+            metrics: Arc::default(),
             store,
             address: Mutex::new(None),
             ensemble: RwLock::new(ensemble),

@@ -17,6 +17,10 @@
 //! | 40 | 8 | Adler-32 of bytes 0 to 39, zero-extended |
 //!
 //! Apache ignores the file, and may have written logs since; `damage.rs` says when a marker counts.
+//!
+//! That the log it names is missing is no damage by itself, as long as a snapshot has everything up to its last record:
+//! Apache's purge removes such logs and leaves the marker, and so does a start of ours that finds the newest log without
+//! a record, or damaged where a snapshot covers it.
 
 use crate::disk::{Disk, DiskFile, Open, read_full};
 use crate::error::{Error, IoContext};

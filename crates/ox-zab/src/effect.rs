@@ -42,6 +42,19 @@ pub enum DiskDone {
     Truncated(Option<Zxid>),
 }
 
+impl DiskJob {
+    /// The report that everything went well.
+    pub fn done(self) -> DiskDone {
+        match self {
+            Self::AcceptedEpoch(epoch) => DiskDone::AcceptedEpoch(epoch),
+            Self::CurrentEpoch(epoch) => DiskDone::CurrentEpoch(epoch),
+            Self::Truncate(zxid) => DiskDone::Truncated(Some(zxid)),
+            Self::Install(zxid) => DiskDone::Installed(zxid),
+            Self::Found => DiskDone::Founded,
+        }
+    }
+}
+
 /// Why a role ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {

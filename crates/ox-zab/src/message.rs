@@ -152,6 +152,11 @@ impl Message {
         if run.first == run.last { Self::Commit(run.last) } else { Self::Commits(run) }
     }
 
+    /// How many packets say it.
+    pub fn packets(&self) -> u64 {
+        if let Self::Commits(run) | Self::Acks(run) = self { run.count() } else { 1 }
+    }
+
     /// Takes in the next packet if it goes on with what this one says. Transactions come and are agreed on by the
     /// hundred; each would be dealt with for itself.
     pub fn join(&mut self, next: &Self) -> bool {

@@ -767,17 +767,3 @@ fn is_found_alike(leader: ServerId, before: &Ensemble, after: &Ensemble) -> bool
     };
     at(before).is_some() && at(before) == at(after)
 }
-
-/// What a finished job reports.
-impl DiskJob {
-    /// The report that everything went well.
-    pub fn done(self) -> DiskDone {
-        match self {
-            Self::AcceptedEpoch(epoch) => DiskDone::AcceptedEpoch(epoch),
-            Self::CurrentEpoch(epoch) => DiskDone::CurrentEpoch(epoch),
-            Self::Truncate(zxid) => DiskDone::Truncated(Some(zxid)),
-            Self::Install(zxid) => DiskDone::Installed(zxid),
-            Self::Found => DiskDone::Founded,
-        }
-    }
-}

@@ -25,7 +25,7 @@ pub(super) const UNSEEN: &[(&str, &str)] = &[
     ),
 ];
 
-/// Guards of ensembles that a test of the protocol misses at once: the package and the test. Most seeds never come to
+/// Guards of ensembles that a test misses at once: the package and the test. Most seeds never come to
 /// where such a guard matters, so the test is run in place of the simulator.
 pub(super) const TESTED: &[(&str, &str, &str)] = &[
     (
@@ -41,7 +41,7 @@ pub(super) const TESTED: &[(&str, &str, &str)] = &[
     (
         "a proposal is acknowledged when the disk has it",
         "ox-zab",
-        "learner_rules::acknowledgements_are_in_order_and_one_by_one",
+        "learner_rules::acknowledgements_are_in_order_and_complete",
     ),
     ("a transaction follows the one before", "ox-zab", "learner_rules::k009_a_hole_in_the_history_is_refused"),
     (
@@ -112,6 +112,29 @@ pub(super) const TESTED: &[(&str, &str, &str)] = &[
         "ox-replica",
         "relay::a_session_that_comes_from_an_observer_is_written_for_by_its_new_connection_only",
     ),
+    ("a failed job is followed by none", "ox-store", "member::a_failed_job_is_followed_by_none"),
+    (
+        "an epoch that does not continue the one before is damage",
+        "ox-store",
+        "member_cases::the_end_of_an_epoch_that_is_lost",
+    ),
+    ("damage before an epoch is damage", "ox-store", "member_cases::damage_before_an_epoch_that_nothing_else_tells_of"),
+    (
+        "a log comes behind the record that it names",
+        "ox-store",
+        "member_cases::the_end_of_an_epoch_that_no_digest_tells_of",
+    ),
+    (
+        "nothing is left that leads past a hole",
+        "ox-store",
+        "member_cases::damage_to_a_covered_log_takes_older_snapshots_along",
+    ),
+    (
+        "no snapshot is ahead of the log",
+        "ox-store",
+        "member_cases::k024_a_start_makes_nothing_permanent_that_may_have_to_go",
+    ),
+    ("what cannot be unpacked is damage", "ox-store", "snapshot::compress::tests::damage_is_told_from_trouble"),
 ];
 
 pub(super) const GUARDS: &[Guard] = &[
@@ -650,6 +673,27 @@ pub(super) const GUARDS: &[Guard] = &[
         breaks: "a lost log goes unnoticed",
         with: "        if record.digest.is_some() {\n            self.entered = None;\n        }\n",
         without: "        self.entered = None;\n",
+    },
+    Guard {
+        file: "crates/ox-store/src/recovery/replay.rs",
+        guard: "damage before an epoch is damage",
+        breaks: "the end of an epoch is lost, and nobody notices",
+        with: "pending.as_ref().is_none_or(|pending| pending.was_torn) && predecessor",
+        without: "predecessor",
+    },
+    Guard {
+        file: "crates/ox-store/src/recovery/replay.rs",
+        guard: "a log comes behind the record that it names",
+        breaks: "the end of an epoch is lost, and nobody notices",
+        with: "predecessor.is_none_or(|before| before <= after)",
+        without: "true",
+    },
+    Guard {
+        file: "crates/ox-store/src/member/open.rs",
+        guard: "nothing is left that leads past a hole",
+        breaks: "a later start takes an older snapshot, and the records behind the hole",
+        with: "        retire(&files, &mut recovered)?;\n",
+        without: "",
     },
     Guard {
         file: "crates/ox-store/src/lineage.rs",

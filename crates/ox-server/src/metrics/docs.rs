@@ -18,8 +18,8 @@ pub fn metrics_page() -> String {
         let kind = match metric.kind {
             Kind::Gauge | Kind::GaugeSet => "gauge",
             Kind::Counter | Kind::CounterSet => "counter",
-            Kind::Summary | Kind::SummarySet => "summary",
-            Kind::Percentiles => "percentiles",
+            Kind::Summary | Kind::SummarySet | Kind::ServerSummary => "summary",
+            Kind::Percentiles | Kind::ServerPercentiles => "percentiles",
         };
         writeln!(page, "| `{}` | {kind} | {} |", metric.name, metric.help).expect("a string takes every write");
     }
@@ -52,6 +52,8 @@ const SECTIONS: &[(Kind, &str)] = &[
     (Kind::Summary, "Summaries"),
     (Kind::Percentiles, "Summaries with percentiles"),
     (Kind::SummarySet, "Summaries by top-level node"),
+    (Kind::ServerSummary, "Summaries by server"),
+    (Kind::ServerPercentiles, "Summaries with percentiles by server"),
 ];
 
 const HEAD: &str = "\
@@ -68,6 +70,7 @@ The four-letter word `mntr` prints them, each with `zk_` before its name. Names 
 | summary | `zk_avg_<name>`, `zk_min_`, `zk_max_`, `zk_cnt_`, `zk_sum_` |
 | summary with percentiles | the same and `zk_p50_`, `zk_p95_`, `zk_p99_`, `zk_p999_` |
 | summary by top-level node | `zk_avg_<node>_<name>`, and so on |
+| summary by server | `zk_avg_<id>_<name>`, and so on; shown once the server is known |
 
 `srst` sets counters and summaries back to 0, and the gauges of packets, latencies and response sizes with them.
 Percentiles are of everything since then; beyond 64 they are right within 3 %. A top-level node's name with other

@@ -1,11 +1,14 @@
 //! Counters and summaries that many threads add to without waiting for each other.
 
 use super::Reading;
+use crate::limits::LINKS_MAX;
+use ox_proto::ServerId;
 use ox_replica::Traffic;
 use ox_replica::limits::NAMESPACES_MAX;
 use ox_tree::Tally;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// Where percentiles are taken.
@@ -225,6 +228,33 @@ impl Namespaces {
     }
 }
 
+/// A figure of each of several servers. Strangers cannot make more of them than there may be connections.
+#[derive(Debug)]
+pub(crate) struct ByServer<T>(Mutex<BTreeMap<ServerId, Arc<T>>>);
+
+impl<T> Default for ByServer<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Default> ByServer<T> {
+    /// That of a server, to be kept by who adds to it often; none if there are too many.
+    pub(crate) fn of(&self, server: ServerId) -> Option<Arc<T>> {
+        let mut figures = self.0.lock();
+        if LINKS_MAX <= figures.len() && !figures.contains_key(&server) {
+            return None;
+        }
+        Some(Arc::clone(figures.entry(server).or_default()))
+    }
+
+    /// Each, with the server's number.
+    pub(crate) fn each(&self, mut take: impl FnMut(&str, &T)) {
+        let figures = self.0.lock().clone();
+        figures.iter().for_each(|(server, figure)| take(&server.to_string(), figure));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,6 +288,18 @@ mod tests {
         check(&(1..=1000).collect::<Vec<_>>(), [503, 959, 991, 1000]);
         check(&[-5, 0], [0; 4]);
         check(&[100_000], [100_000; 4]);
+    }
+
+    #[test]
+    fn strangers_are_not_counted_without_end() {
+        let figures = ByServer::<Counter>::default();
+        for server in 0..10_000 {
+            figures.of(ServerId(server)).iter().for_each(|figure| figure.add(1));
+        }
+        figures.of(ServerId(0)).unwrap().add(1);
+        let mut shown = Vec::new();
+        figures.each(|server, figure| shown.push((server.to_owned(), figure.get())));
+        assert_eq!((shown.len(), &shown[0]), (LINKS_MAX, &("0".to_owned(), 2)));
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub(crate) enum Command {
     Notify(ServerId, Notification),
     /// Connect to a leader.
     Dial(ServerId),
-    /// Send packets.
-    Send(LinkId, Vec<u8>),
+    /// Send packets, so many.
+    Send(LinkId, Vec<u8>, u64),
     /// Send a state, and say where it is.
     Snapshot(LinkId, Frozen),
     /// Send stored transactions, with their commits.

@@ -3,11 +3,14 @@
 //! Each link moves one piece per turn, and all together not many: a state takes long, at both ends, and whoever is
 //! given one delays nobody else.
 
+mod queue;
+
 use super::command::{Event, Orders};
 use super::socket::Socket;
 use super::stored::{Piece, Pieces};
 use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_PIECE_BYTES, LINK_UNSENT_BYTES_MAX};
 use crate::limits::{LINK_TURN_BYTES_MAX, LINKS_MAX};
+use crate::metrics::Metrics;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -17,6 +20,7 @@ use ox_store::Logged;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{Frozen, Options, State};
 use ox_zab::{LinkId, Message, Moved, Side};
+use queue::{Batch, Queue};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +30,7 @@ const PROGRESS: Duration = Duration::from_millis(200);
 
 /// What is to be sent, in order.
 enum Out {
-    Bytes(Vec<u8>),
+    Bytes(Vec<u8>, Batch),
     State(Box<SnapshotSender>),
     Stored(Pieces),
 }
@@ -69,6 +73,7 @@ pub(super) struct Link {
     may_read: bool,
     loading: Option<(Zxid, Box<SnapshotReceiver>)>,
     out: VecDeque<Out>,
+    queue: Queue,
     out_bytes: usize,
     /// Bytes of states and histories that were given since there was last nothing to send.
     given_bytes: usize,
@@ -102,7 +107,7 @@ pub(super) enum End {
 }
 
 impl Link {
-    fn new(id: LinkId, stream: TcpStream, end: End, packet_bytes_max: usize) -> Self {
+    fn new(id: LinkId, stream: TcpStream, end: End, packet_bytes_max: usize, metrics: Arc<Metrics>) -> Self {
         let (side, options) = match end {
             End::Learner => (Side::Learner, None),
             End::Leader(options) => (Side::Leader, Some(options)),
@@ -119,6 +124,7 @@ impl Link {
             may_read: true,
             loading: None,
             out: VecDeque::new(),
+            queue: Queue::new(metrics),
             out_bytes: 0,
             given_bytes: 0,
             held_bytes: 0,
@@ -136,6 +142,7 @@ impl Link {
 /// All of them.
 pub(super) struct Links {
     orders: Arc<Orders>,
+    metrics: Arc<Metrics>,
     packet_bytes_max: usize,
     leader_nodelay: bool,
     learner_nodelay: bool,
@@ -156,12 +163,14 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn new(
         orders: Arc<Orders>,
+        metrics: Arc<Metrics>,
         packet_bytes_max: usize,
         leader_nodelay: bool,
         learner_nodelay: bool,
     ) -> Self {
         Self {
             orders,
+            metrics,
             packet_bytes_max,
             leader_nodelay,
             learner_nodelay,
@@ -189,12 +198,13 @@ impl Links {
         self.next += 1;
         let id = LinkId(self.next);
         self.tokens.insert(id, token);
-        self.links.insert(token, Link::new(id, stream, end, self.packet_bytes_max));
+        self.links.insert(token, Link::new(id, stream, end, self.packet_bytes_max, Arc::clone(&self.metrics)));
         Some(id)
     }
 
-    pub(super) fn send(&mut self, id: LinkId, bytes: Vec<u8>, events: &mut Vec<Event>) {
-        self.push(id, Out::Bytes(bytes), events);
+    /// Sends so many packets.
+    pub(super) fn send(&mut self, id: LinkId, bytes: Vec<u8>, packets: u64, events: &mut Vec<Event>) {
+        self.push(id, |queue| Out::Bytes(bytes, queue.comes(packets)), events);
     }
 
     /// Says SNAP and sends the state.
@@ -202,8 +212,8 @@ impl Links {
         let sender = SnapshotSender::new(frozen);
         let mut head = Vec::new();
         Message::Snap(sender.last_zxid()).put(&mut head);
-        self.push(id, Out::Bytes(head), events);
-        self.push(id, Out::State(Box::new(sender)), events);
+        self.send(id, head, 1, events);
+        self.push(id, |_| Out::State(Box::new(sender)), events);
     }
 
     /// Sends what the log holds.
@@ -213,7 +223,7 @@ impl Links {
     {
         let Some(token) = self.tokens.get(&id).copied() else { return };
         match Pieces::read(history, Arc::clone(&self.orders)) {
-            Ok(pieces) => self.push(id, Out::Stored(pieces), events),
+            Ok(pieces) => self.push(id, |_| Out::Stored(pieces), events),
             Err(error) => {
                 tracing::error!(%error, "cannot start a thread to read the log with");
                 self.fail(token, events);
@@ -221,10 +231,11 @@ impl Links {
         }
     }
 
-    fn push(&mut self, id: LinkId, out: Out, events: &mut Vec<Event>) {
+    fn push(&mut self, id: LinkId, out: impl FnOnce(&mut Queue) -> Out, events: &mut Vec<Event>) {
         let Some(token) = self.tokens.get(&id).copied() else { return };
         let Some(link) = self.links.get_mut(&token) else { return };
-        if let Out::Bytes(bytes) = &out {
+        let out = out(&mut link.queue);
+        if let Out::Bytes(bytes, _) = &out {
             link.out_bytes += bytes.len();
         }
         link.out.push_back(out);
@@ -327,13 +338,14 @@ impl Links {
         let mut went = 0;
         while went < LINK_PIECE_BYTES {
             if socket.unsent_bytes() == 0 {
-                while let Some(Out::Bytes(bytes)) = link.out.pop_front_if(|out| matches!(out, Out::Bytes(_))) {
+                while let Some(Out::Bytes(bytes, batch)) = link.out.pop_front_if(|out| matches!(out, Out::Bytes(..))) {
+                    link.queue.goes(&batch);
                     socket.push(bytes);
                 }
             }
             if socket.unsent_bytes() == 0 {
                 let piece = match link.out.front_mut() {
-                    None | Some(Out::Bytes(_)) => {
+                    None | Some(Out::Bytes(..)) => {
                         link.given_bytes = 0;
                         return (went, true);
                     }
@@ -430,6 +442,9 @@ fn take_packets(link: &mut Link, events: &mut Vec<Event>) -> Result<(), &'static
         let message = Message::read(&packet, &chunk, link.side).map_err(|_| "a packet is broken")?;
         at += length;
         link.has_spoken = true;
+        if let Message::Hello { server, .. } = message {
+            link.queue.is_of(server);
+        }
         let snap = if let Message::Snap(zxid) = message { Some(zxid) } else { None };
         if !messages.last_mut().is_some_and(|last: &mut Message| last.join(&message)) {
             messages.push(message);

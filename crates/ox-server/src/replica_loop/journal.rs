@@ -4,7 +4,7 @@
 
 use super::latency::Latency;
 use crate::shared::Shared;
-use ox_proto::ServerId;
+use ox_proto::{ServerId, Zxid};
 use ox_replica::Replica;
 use ox_zab::{LearnerKind, LinkId, Message, Peer, PeerState, Reason, Run, Standing};
 use std::collections::BTreeMap;
@@ -37,6 +37,7 @@ pub(super) struct Journal {
 impl Journal {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let now = Instant::now();
+        let acks_timed_every = shared.config.member.as_ref().map_or(0, |member| member.acks_timed_every);
         Self {
             shared,
             unserved_since: now,
@@ -47,7 +48,7 @@ impl Journal {
             is_read_only: false,
             learners: BTreeMap::new(),
             syncing: BTreeMap::new(),
-            latency: Latency::default(),
+            latency: Latency::new(acks_timed_every),
         }
     }
 
@@ -57,7 +58,7 @@ impl Journal {
         (self.looking_since, self.reminded_at) = (Some(Instant::now()), None);
         self.learners.clear();
         self.syncing.clear();
-        self.latency = Latency::default();
+        self.latency.forget();
     }
 
     /// Somebody was elected. A leader is dialled more than once; that is no news.
@@ -195,9 +196,26 @@ impl Journal {
                 metrics.learner_commit_received_count.add(1);
                 self.latency.is_informed(txn, wall_ms, metrics);
             }
-            Message::Ack(_) | Message::Acks(_) => _ = self.syncing.remove(&link),
+            Message::Ack(zxid) => self.acked(link, Run::from(*zxid), wall_ms),
+            Message::Acks(run) => self.acked(link, *run, wall_ms),
             Message::Revalidate(..) => metrics.revalidate_count.add(1),
             _ => (),
+        }
+    }
+
+    /// These are durable at a learner.
+    fn acked(&mut self, link: LinkId, run: Run, wall_ms: i64) {
+        self.syncing.remove(&link);
+        for ms in self.latency.are_acked(run, wall_ms) {
+            let figure = self.learners.get(&link).and_then(|(server, _)| self.shared.metrics.ack_latency.of(*server));
+            figure.iter().for_each(|figure| figure.note(ms, 1));
+        }
+    }
+
+    /// Everything up to here is durable here.
+    pub(super) fn durable(&mut self, me: ServerId, zxid: Zxid, wall_ms: i64) {
+        for ms in self.latency.are_durable(zxid, wall_ms) {
+            self.shared.metrics.ack_latency.of(me).iter().for_each(|figure| figure.note(ms, 1));
         }
     }
 

@@ -4,11 +4,14 @@ use crate::metrics::Metrics;
 use ox_proto::Reader;
 use ox_proto::Zxid;
 use ox_proto::txn::TxnHeader;
-use ox_zab::Txn;
+use ox_zab::{Run, Txn};
 use std::collections::VecDeque;
 
 /// Transactions on their way. More than this many are not followed; there are never as many unless something is stuck.
 const FOLLOWED_MAX: usize = 64 << 10;
+
+/// Proposals that are picked, to have the acknowledgement of each voter timed. Who is behind by more is not timed.
+const PICKED_MAX: usize = 1_024;
 
 /// Some, with the time of each.
 #[derive(Default)]
@@ -48,16 +51,49 @@ pub(super) struct Latency {
     unacked: OnTheirWay,
     /// Heard of, and not known to be agreed on.
     uncommitted: OnTheirWay,
+    /// The newest that were picked, agreed on or not.
+    picked: VecDeque<(Zxid, i64)>,
+    /// One in so many; 0 is none.
+    pick_every: u32,
+    /// What the own disk has.
+    durable: Zxid,
 }
 
 impl Latency {
+    pub(super) fn new(pick_every: u32) -> Self {
+        Self { pick_every, ..Self::default() }
+    }
+
+    /// Begins anew, with another leader.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new(self.pick_every);
+    }
+
     /// A leader proposes, to one follower after the other.
     pub(super) fn proposes(&mut self, txn: &Txn) {
         if !self.proposed.has(txn.zxid)
             && let Some(time_ms) = made_at_ms(txn)
         {
             self.proposed.add(txn.zxid, time_ms);
+            if txn.zxid.0.checked_rem(self.pick_every.into()) == Some(0) {
+                self.picked.truncate(PICKED_MAX - 1);
+                self.picked.push_front((txn.zxid, time_ms));
+            }
         }
+    }
+
+    /// A leader hears that these are durable somewhere: tells how old those are that were picked.
+    pub(super) fn are_acked(&self, run: Run, wall_ms: i64) -> impl Iterator<Item = i64> {
+        let newest_first = self.picked.iter().skip_while(move |(zxid, _)| run.last < *zxid);
+        let acked = newest_first.take_while(move |(zxid, _)| run.first <= *zxid);
+        acked.map(move |(_, time_ms)| wall_ms.saturating_sub(*time_ms))
+    }
+
+    /// A leader's own disk has everything up to here: tells the same.
+    pub(super) fn are_durable(&mut self, zxid: Zxid, wall_ms: i64) -> impl Iterator<Item = i64> {
+        let first = Zxid(self.durable.0.saturating_add(1));
+        self.durable = self.durable.max(zxid);
+        self.are_acked(Run { first, last: zxid }, wall_ms)
     }
 
     /// A leader tells that everything up to here is agreed on.
@@ -105,6 +141,24 @@ mod tests {
         let (zxid, mut record) = (Zxid::new(1, counter), Vec::new());
         TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms, kind: 1 }.put(&mut record);
         Txn { zxid, record: record.into() }
+    }
+
+    #[test]
+    fn some_proposals_have_their_acknowledgements_timed() {
+        let mut latency = Latency::new(2);
+        (1..=5).for_each(|counter| latency.proposes(&txn(counter, 100 + i64::from(counter))));
+        let run = |first, last| Run { first: Zxid::new(1, first), last: Zxid::new(1, last) };
+        let acked = |latency: &Latency, run| latency.are_acked(run, 200).collect::<Vec<_>>();
+        assert_eq!(acked(&latency, run(1, 4)), [96, 98], "by one voter");
+        assert_eq!(acked(&latency, run(2, 2)), [98], "by another");
+        assert_eq!(acked(&latency, run(3, 3)), [0; 0]);
+        assert_eq!(latency.are_durable(Zxid::new(1, 3), 200).collect::<Vec<_>>(), [98], "by the leader itself");
+        assert_eq!(latency.are_durable(Zxid::new(1, 5), 200).collect::<Vec<_>>(), [96]);
+        (1..=3_000).for_each(|counter| latency.proposes(&txn(counter, 0)));
+        assert_eq!(acked(&latency, run(1, 3_000)).len(), PICKED_MAX, "nobody is waited for without end");
+        latency.forget();
+        assert_eq!(acked(&latency, run(1, 3_000)), [0; 0]);
+        assert_eq!(acked(&Latency::new(0), run(1, 3_000)), [0; 0]);
     }
 
     #[test]

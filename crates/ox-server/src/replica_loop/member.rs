@@ -45,9 +45,9 @@ impl PeerLines {
 impl ReplicaLoop {
     /// Takes in what the disk has done and what other servers say.
     pub(super) fn hear_peers(&mut self, now: Now, input: &mut Input) {
-        if self.peers.is_none() {
-            return;
-        }
+        let me = self.me();
+        let Some(peers) = &mut self.peers else { return };
+        input.durable.into_iter().for_each(|zxid| peers.journal.durable(me, zxid, now.wall_ms));
         for Report { done, state } in std::mem::take(&mut input.reports) {
             if let Some(state) = state {
                 let mut shown = self.shared.state.write();
@@ -65,6 +65,10 @@ impl ReplicaLoop {
         }
         self.take_packets(now);
         self.settle(now);
+    }
+
+    fn me(&self) -> ServerId {
+        self.shared.config.member.as_ref().map_or(ServerId(0), |member| member.server)
     }
 
     fn hear(&mut self, now: Now, event: Event) {
@@ -164,7 +168,7 @@ impl ReplicaLoop {
         if effects.is_empty() && unsaid < LINK_UNSAID_BYTES {
             return;
         }
-        let me = self.shared.config.member.as_ref().map_or(ServerId(0), |member| member.server);
+        let me = self.me();
         let mut orders = Gathered::default();
         for effect in effects {
             let Some(PeerLines { journal, .. }) = &mut self.peers else { return };
@@ -290,10 +294,11 @@ impl Gathered {
         let at = open.map_or(self.commands.len(), |(_, at)| *at);
         if at == self.commands.len() {
             self.open.push((link, at));
-            self.commands.push(Command::Send(link, Vec::new()));
+            self.commands.push(Command::Send(link, Vec::new(), 0));
         }
-        if let Command::Send(_, bytes) = &mut self.commands[at] {
+        if let Command::Send(_, bytes, packets) = &mut self.commands[at] {
             message.put(bytes);
+            *packets += message.packets();
         }
     }
 

@@ -20,8 +20,8 @@ pub(super) fn mntr(shared: &Shared, standing: Standing) -> String {
     for metric in IDLE {
         let reading = match metric.kind {
             Kind::Gauge | Kind::GaugeSet | Kind::Counter | Kind::CounterSet => Reading::Number(Number::Int(0)),
-            Kind::Summary | Kind::SummarySet => Reading::Summary(Tally::default()),
-            Kind::Percentiles => Reading::Percentiles(Tally::default(), [0; 4]),
+            Kind::Summary | Kind::SummarySet | Kind::ServerSummary => Reading::Summary(Tally::default()),
+            Kind::Percentiles | Kind::ServerPercentiles => Reading::Percentiles(Tally::default(), [0; 4]),
         };
         show(metric.name, None, reading);
     }

@@ -2,14 +2,15 @@
 
 use crate::life::{
     Life, Txns, cut_power_everywhere, cut_power_twice, fail_everywhere, loaded, open, open_with, quarantined, state_of,
-    txns, worked, zx,
+    txns, with_logs, worked, zx,
 };
 use crate::sim::{damage, file, golden, names, options, remove};
 use crate::workload::make;
 use ox_proto::Zxid;
-use ox_store::disk::{Keep, SimDisk};
-use ox_store::{Epochs, Error, Loaded, MemberOptions, OnDamage, Standing, Store};
+use ox_store::disk::{Fault, Keep, SimDisk};
+use ox_store::{Epochs, Error, Loaded, MemberLog, MemberOptions, OnDamage, Standing, Store};
 use ox_tree::Options;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +23,38 @@ fn k004_following_survives_power_cuts_and_failing_calls() {
     let mut split = Life::new();
     split.options.log_dir = Some("/logs/zk".into());
     fail_everywhere(&split, Life::follow);
+}
+
+/// What the files hold behind an error is not known: nothing more is promised, taken over, cut or replaced.
+#[test]
+fn a_failed_job_is_followed_by_none() {
+    type Job = fn(&mut MemberLog) -> Result<(), Error>;
+    let jobs: [(&str, Job); 4] = [
+        ("a promise", |log| log.set_accepted(6)),
+        ("an epoch", |log| log.set_current(5)),
+        ("a cut", |log| log.truncate(zx(1, 6)).map(drop)),
+        ("a leader's state", |log| log.install(&state_of(&txns(5, 1..=2, 7)).freeze()).map(drop)),
+    ];
+    for (job, work) in jobs {
+        for call in 1.. {
+            let (mut life, mut opened) = with_logs(&[zx(1, 5)]);
+            life.accept(&mut opened, 5).unwrap();
+            let reached = life.disk.calls() + call;
+            life.disk.set_fault(reached, Fault::Error(ErrorKind::PermissionDenied));
+            if work(&mut opened.log).is_ok() {
+                assert!(1 < call, "{job} asks the disk");
+                if life.disk.calls() < reached {
+                    break;
+                }
+                continue; // a file that can be done without
+            }
+            life.disk.clear_faults();
+            for (next, work) in jobs {
+                assert!(matches!(work(&mut opened.log), Err(Error::LogFailed)), "{next} behind {job}, call {call}");
+            }
+            assert!(matches!(opened.log.sync(), Err(Error::LogFailed)), "{job}, call {call}");
+        }
+    }
 }
 
 fn set(disk: &SimDisk, name: &str, content: &str) {

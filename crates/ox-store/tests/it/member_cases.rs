@@ -1,12 +1,13 @@
 //! Known cases of members' files.
 
 use crate::life::{Life, loaded, open, quarantined, state_of, txns, with_logs, worked, zx};
-use crate::sim::{damage, names, remove};
+use crate::sim::{damage, file, names, remove};
 use crate::workload::{SESSION, make};
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{Record, Txn, TxnHeader};
 use ox_proto::{OpCode, Zxid};
 use ox_store::disk::{Keep, SimDisk};
+use ox_store::marker::Marker;
 use ox_store::{Error, MemberOptions, Standing};
 use ox_tree::State;
 
@@ -151,6 +152,7 @@ fn the_end_of_an_epoch_that_is_lost() {
         life.disk.restart_process();
         assert_eq!(loaded(life.open().unwrap().standing).state.digest(), state.digest());
         life.disk.restart_process();
+        as_apache_writes(&life.disk);
         remove(&life.disk, "log.100000005");
         quarantined(&life.disk, &MemberOptions::new(1), &format!("{refused} refused"));
     }
@@ -188,6 +190,28 @@ fn the_end_of_an_epoch_that_no_digest_tells_of() {
     }
 }
 
+/// A log of Apache's does not say what it comes behind. Records that cannot be read before it tell that something is missing.
+#[test]
+fn damage_before_an_epoch_that_nothing_else_tells_of() {
+    let mut life = Life::new();
+    life.options.log.snap_count = 1_000_000;
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 3).unwrap();
+    life.take_over(&mut opened, 3).unwrap();
+    life.append(&mut opened, &[txns(1, 1..=8, 0)]).unwrap();
+    opened.log.roll();
+    let mut frames = Vec::new();
+    refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
+    _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
+    opened.log.sync().unwrap();
+    drop(opened);
+    life.disk.restart_process();
+    as_apache_writes(&life.disk);
+    assert_eq!(loaded(open(&life.disk.fork()).unwrap().standing).state.last_zxid(), zx(3, 1));
+    damage(&life.disk, "log.100000001", |bytes| bytes[60] ^= 1);
+    quarantined(&life.disk, &MemberOptions::new(1), "a bit");
+}
+
 /// A start that goes on from a snapshot which the logs do not reach leaves no older one: behind it the next epoch would seem
 /// to follow.
 #[test]
@@ -221,8 +245,36 @@ fn damage_to_a_covered_log_takes_older_snapshots_along() {
         drop(opened);
         life.disk.restart_process();
         assert_eq!(crate::life::loaded(open(&life.disk.fork()).unwrap().standing).state.digest(), state.digest());
+        as_apache_writes(&life.disk);
         remove(&life.disk, "snapshot.100000008");
         quarantined(&life.disk, &MemberOptions::new(1), harm);
+    }
+}
+
+/// A power cut before the first record of a log: the next start removes the log and leaves the marker, which is no reason
+/// for a later one to miss anything.
+#[test]
+fn a_marker_may_name_a_log_that_is_gone() {
+    let (life, mut opened) = with_logs(&[zx(3, 6)]);
+    let mut frames = Vec::new();
+    opened.log.roll();
+    make(&mut state_of(&life.txns), zx(3, 7), 0, &mut frames);
+    _ = opened.log.append(&frames, zx(3, 7), zx(3, 7), 1).unwrap();
+    drop(opened);
+    life.disk.power_on(Keep::Nothing);
+    for start in ["first", "second"] {
+        assert_eq!(loaded(life.open().unwrap().standing).state.last_zxid(), zx(3, 6), "{start}");
+        life.disk.restart_process();
+        let marker = Marker::decode(&life.disk.content(&file("oxk.synced")).unwrap()).unwrap();
+        assert_eq!((marker.log, marker.last), (zx(3, 7), zx(3, 6)), "{start}");
+        assert_eq!(names(&life.disk, "log.300000007"), [""; 0], "{start}");
+    }
+}
+
+/// Makes logs say nothing of what they come behind.
+fn as_apache_writes(disk: &SimDisk) {
+    for name in names(disk, "log.") {
+        damage(disk, &name, |bytes| bytes[8..16].fill(0));
     }
 }
 

@@ -180,6 +180,38 @@ fn p65_a_leader_that_stands_still_is_left_while_clients_ask() {
     ensemble.processes[leader].as_ref().unwrap().signal("CONT");
 }
 
+/// What a leader tells of each server, under the names that Apache has for it.
+#[test]
+fn a_leader_tells_how_the_others_keep_up() {
+    const SUMMARY: &[&str] = &["avg", "min", "max", "cnt", "sum"];
+    const PERCENTILES: &[&str] = &["p50", "p95", "p99", "p999"];
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = start(&home, 1, "leader.ackLoggingFrequency=1\n");
+    let leader = ensemble.leader_but(&[]);
+    ensemble.client().create("/n/one", 0);
+    let mut expected = BTreeSet::new();
+    let mut expect = |parts: &[&str], at: usize, name: &str| {
+        expected.extend(parts.iter().map(|part| format!("zk_{part}_{}_{name}", at + 1)));
+    };
+    for at in (0..4).filter(|at| *at != leader) {
+        expect(SUMMARY, at, "learner_handler_qp_size");
+        expect(&[SUMMARY, PERCENTILES].concat(), at, "learner_handler_qp_time_ms");
+    }
+    (0..3).for_each(|at| expect(&[SUMMARY, PERCENTILES].concat(), at, "ack_latency")); // an observer is not asked
+    let of_servers = |at| {
+        let mntr = ensemble.word(at, "mntr");
+        let names = mntr.lines().filter_map(|line| line.split_once('\t')).map(|(name, _)| name);
+        let is_one = |name: &&str| name.contains("_learner_handler_qp_") || name.ends_with("_ack_latency");
+        names.filter(is_one).filter(|name| !name.contains("quorum")).map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    ensemble.wait_until(|| of_servers(leader) == expected, "not all servers are told of");
+    for at in (0..4).filter(|at| *at != leader) {
+        assert_eq!(of_servers(at), BTreeSet::new(), "server {} leads nobody", at + 1);
+        let packets = ensemble.figure(leader, &format!("cnt_{}_learner_handler_qp_size", at + 1)).unwrap();
+        assert!(1 < packets.parse::<u64>().unwrap(), "{packets}");
+    }
+}
+
 #[test]
 fn members_tell_what_they_are() {
     let home = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ impl Side {
     fn new() -> Self {
         let poll = Poll::new().unwrap();
         let orders = Arc::new(Orders::new(mio::Waker::new(poll.registry(), crate::io::WAKER).unwrap()));
-        Self { links: Links::new(orders, 1 << 20, true, true), poll, events: Vec::new() }
+        Self { links: Links::new(orders, Arc::default(), 1 << 20, true, true), poll, events: Vec::new() }
     }
 
     fn add(&mut self, stream: std::net::TcpStream, token: usize, end: End) -> LinkId {
@@ -80,7 +80,7 @@ fn k093_a_state_goes_in_pieces_and_leaves_room_for_others() {
         assert!(Instant::now() < until, "{turns:?}");
         let mut ping = Vec::new();
         Message::Ping(Zxid(1)).put(&mut ping);
-        leader.links.send(small, ping, &mut leader.events);
+        leader.links.send(small, ping, 1, &mut leader.events);
         leader.turn();
         assert_eq!(leader.link(2).out.len() + leader.link(2).socket.unsent_bytes(), 0, "the other link has its turn");
         learner.turn();
@@ -110,14 +110,14 @@ fn only_what_had_to_wait_tells_that_somebody_reads() {
     for _ in 0..5 {
         let mut ping = Vec::new();
         Message::Ping(Zxid(1)).put(&mut ping);
-        leader.links.send(link, ping, &mut leader.events);
+        leader.links.send(link, ping, 1, &mut leader.events);
         leader.turn();
         at += PROGRESS;
         assert!(!went(&mut leader, at), "nobody has read it");
     }
     let mut pings = Vec::new();
     (0..1_000_000).for_each(|_| Message::Ping(Zxid(1)).put(&mut pings));
-    leader.links.send(link, pings, &mut leader.events);
+    leader.links.send(link, pings, 1_000_000, &mut leader.events);
     let until = Instant::now() + PATIENCE;
     while leader.link(1).socket.unsent_bytes() == 0 || leader.links.has_more() {
         leader.turn();
@@ -195,7 +195,7 @@ fn a_slow_disk_delays_only_who_is_given_what_it_reads() {
     let (disk, word, is_free) = disk(3);
     let mut diff = Vec::new();
     Message::Diff(Zxid(1_000_000)).put(&mut diff);
-    leader.links.send(bulk, diff, &mut leader.events);
+    leader.links.send(bulk, diff, 1, &mut leader.events);
     leader.links.send_stored(bulk, disk, &mut leader.events);
     let until = Instant::now() + PATIENCE;
     let (mut pinged, mut came) = (0, 0);
@@ -203,7 +203,7 @@ fn a_slow_disk_delays_only_who_is_given_what_it_reads() {
         for _ in 0..10 {
             let mut ping = Vec::new();
             Message::Ping(Zxid(1)).put(&mut ping);
-            leader.links.send(small, ping, &mut leader.events);
+            leader.links.send(small, ping, 1, &mut leader.events);
             leader.turn();
             pinged += usize::from(leader.link(2).out.is_empty() && leader.link(2).socket.unsent_bytes() == 0);
         }
