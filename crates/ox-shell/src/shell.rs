@@ -154,22 +154,23 @@ impl Shell {
 
     /// Waits for the connection until every server was tried, or for the session timeout.
     pub async fn await_connection(&self) -> Standing {
-        let Some(Session { events, .. }) = &self.session else { return Standing::Over };
-        let mut standing = events.standing();
-        let known = standing.wait_for(|standing| *standing != Standing::Unknown);
-        match tokio::time::timeout(self.invocation.timeout, known).await {
-            Ok(Ok(standing)) => *standing,
-            Ok(Err(_)) => Standing::Over,
-            Err(_) => Standing::NoServer,
-        }
+        self.await_standing(|standing| *standing != Standing::Unknown).await
     }
 
     /// Waits for the connection for the session timeout, whatever the servers say.
     pub async fn await_session(&self) -> Standing {
+        self.await_standing(|standing| matches!(standing, Standing::Connected | Standing::Over)).await
+    }
+
+    /// Waits until it was told that the session is over.
+    pub async fn await_end(&self) -> Standing {
+        self.await_standing(|standing| *standing == Standing::Over).await
+    }
+
+    async fn await_standing(&self, is_enough: impl FnMut(&Standing) -> bool) -> Standing {
         let Some(Session { events, .. }) = &self.session else { return Standing::Over };
         let mut standing = events.standing();
-        let known = standing.wait_for(|standing| matches!(standing, Standing::Connected | Standing::Over));
-        match tokio::time::timeout(self.invocation.timeout, known).await {
+        match tokio::time::timeout(self.invocation.timeout, standing.wait_for(is_enough)).await {
             Ok(Ok(standing)) => *standing,
             Ok(Err(_)) => Standing::Over,
             Err(_) => Standing::NoServer,

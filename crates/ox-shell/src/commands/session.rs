@@ -17,7 +17,10 @@ pub(super) async fn addauth(shell: &mut Shell, args: &Args) -> Result<(), Failur
     };
     match proven {
         // Compat: the event tells it.
-        Err(error) if *error.kind() == ErrorKind::AuthFailed => Ok(()),
+        Err(error) if *error.kind() == ErrorKind::AuthFailed => {
+            shell.await_end().await;
+            Ok(())
+        }
         done => Ok(done?),
     }
 }
