@@ -104,6 +104,11 @@ impl Roamer {
         Ok(reply.header.zxid)
     }
 
+    /// Says that it is there.
+    pub(super) fn touch(&mut self) -> Result<()> {
+        self.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body().map(drop)
+    }
+
     /// Everything that was acknowledged anywhere, as this server shows it.
     pub(super) fn walk(&mut self) -> Result<Tree> {
         self.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body()?;

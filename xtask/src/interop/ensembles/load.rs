@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,9 @@ use crate::interop::tree_walk::Tree;
 const WRITERS: usize = 3;
 /// Longer than any pause in the service.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often a session says that it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// What a writer has to show for.
 struct Written {
@@ -68,7 +72,7 @@ impl Load {
         for writer in self.writers {
             all.push(writer.join().map_err(|_| anyhow!("a writer has failed"))?.context("a writer")?);
         }
-        let tree = walk()?;
+        let tree = keep_alive(&mut all, walk)?;
         let (mut count, mut pause) = (0, Duration::ZERO);
         for Written { session, client, paths, longest_pause } in all {
             ensure!(client.session() == session, "a session has another number");
@@ -81,6 +85,23 @@ impl Load {
         }
         Ok((count, pause))
     }
+}
+
+/// Does something that may take longer than sessions live.
+fn keep_alive<T>(writers: &mut [Written], work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let (end, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let keeper = scope.spawn(move || -> Result<()> {
+            while ended.recv_timeout(KEEP_ALIVE) == Err(RecvTimeoutError::Timeout) {
+                writers.iter_mut().try_for_each(|writer| writer.client.touch())?;
+            }
+            Ok(())
+        });
+        let done = work();
+        drop(end);
+        keeper.join().map_err(|_| anyhow!("a session was not kept alive"))??;
+        done
+    })
 }
 
 fn write(
