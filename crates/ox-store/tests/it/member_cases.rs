@@ -8,7 +8,7 @@ use ox_proto::txn::{Record, Txn, TxnHeader};
 use ox_proto::{OpCode, Zxid};
 use ox_store::disk::{Keep, SimDisk};
 use ox_store::marker::Marker;
-use ox_store::{Error, MemberOptions, Standing};
+use ox_store::{Error, MemberOptions, OpenedMember, Standing};
 use ox_tree::State;
 
 /// A start applies the whole log, agreed on or not; nothing of that becomes a snapshot, so that the end can still go.
@@ -128,11 +128,7 @@ fn k110_two_processes_on_one_directory() {
 #[test]
 fn the_end_of_an_epoch_that_is_lost() {
     for refused in 0..3 {
-        let mut life = Life::new();
-        life.options.log.snap_count = 1_000_000;
-        let mut opened = life.open().unwrap();
-        life.accept(&mut opened, 3).unwrap();
-        life.take_over(&mut opened, 3).unwrap();
+        let (mut life, mut opened) = in_epoch_3();
         life.append(&mut opened, &[txns(1, 1..=4, 0)]).unwrap();
         opened.log.roll();
         life.append(&mut opened, &[txns(1, 5..=8, 0)]).unwrap();
@@ -169,19 +165,12 @@ fn the_end_of_an_epoch_that_no_digest_tells_of() {
         ("a log", |disk| remove(disk, "log.100000005")),
     ];
     for (harm, damages) in harms {
-        let mut life = Life::new();
-        life.options.log.snap_count = 1_000_000;
-        let mut opened = life.open().unwrap();
-        life.accept(&mut opened, 3).unwrap();
-        life.take_over(&mut opened, 3).unwrap();
+        let (mut life, mut opened) = in_epoch_3();
         for counters in [1..=4, 5..=8] {
             life.append(&mut opened, &[txns(1, counters, 0)]).unwrap();
             opened.log.roll();
         }
-        let mut frames = Vec::new();
-        refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
-        _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
-        opened.log.sync().unwrap();
+        begin_with_refused(&life, &mut opened);
         drop(opened);
         life.disk.restart_process();
         assert_eq!(loaded(open(&life.disk.fork()).unwrap().standing).state.last_zxid(), zx(3, 1));
@@ -193,17 +182,10 @@ fn the_end_of_an_epoch_that_no_digest_tells_of() {
 /// A log of Apache's does not say what it comes behind. Records that cannot be read before it tell that something is missing.
 #[test]
 fn damage_before_an_epoch_that_nothing_else_tells_of() {
-    let mut life = Life::new();
-    life.options.log.snap_count = 1_000_000;
-    let mut opened = life.open().unwrap();
-    life.accept(&mut opened, 3).unwrap();
-    life.take_over(&mut opened, 3).unwrap();
+    let (mut life, mut opened) = in_epoch_3();
     life.append(&mut opened, &[txns(1, 1..=8, 0)]).unwrap();
     opened.log.roll();
-    let mut frames = Vec::new();
-    refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
-    _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
-    opened.log.sync().unwrap();
+    begin_with_refused(&life, &mut opened);
     drop(opened);
     life.disk.restart_process();
     as_apache_writes(&life.disk);
@@ -223,11 +205,7 @@ fn damage_to_a_covered_log_takes_older_snapshots_along() {
         ("a whole record", |bytes| bytes.truncate(whole_records(bytes, 3))),
     ];
     for (harm, damages) in harms {
-        let mut life = Life::new();
-        life.options.log.snap_count = 1_000_000;
-        let mut opened = life.open().unwrap();
-        life.accept(&mut opened, 3).unwrap();
-        life.take_over(&mut opened, 3).unwrap();
+        let (mut life, mut opened) = in_epoch_3();
         life.append(&mut opened, &[txns(1, 1..=8, 0)]).unwrap();
         let state = state_of(&life.txns);
         opened.store.write_snapshot(&state.freeze()).unwrap();
@@ -238,10 +216,7 @@ fn damage_to_a_covered_log_takes_older_snapshots_along() {
         let mut opened = life.open().unwrap();
         let Standing::Loaded(loaded) = &opened.standing else { panic!("{harm}: it is covered") };
         assert!(loaded.report.warnings.iter().any(|warning| warning.contains("snapshot.0")), "{harm}");
-        let mut frames = Vec::new();
-        refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
-        _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
-        opened.log.sync().unwrap();
+        begin_with_refused(&life, &mut opened);
         drop(opened);
         life.disk.restart_process();
         assert_eq!(crate::life::loaded(open(&life.disk.fork()).unwrap().standing).state.digest(), state.digest());
@@ -269,6 +244,24 @@ fn a_marker_may_name_a_log_that_is_gone() {
         assert_eq!((marker.log, marker.last), (zx(3, 7), zx(3, 6)), "{start}");
         assert_eq!(names(&life.disk, "log.300000007"), [""; 0], "{start}");
     }
+}
+
+/// A member that has taken over epoch 3, and makes no snapshots by itself.
+fn in_epoch_3() -> (Life, OpenedMember) {
+    let mut life = Life::new();
+    life.options.log.snap_count = 1_000_000;
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 3).unwrap();
+    life.take_over(&mut opened, 3).unwrap();
+    (life, opened)
+}
+
+/// Begins the records of epoch 3 with one that has no digest.
+fn begin_with_refused(life: &Life, opened: &mut OpenedMember) {
+    let mut frames = Vec::new();
+    refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
+    _ = opened.log.append(&frames, zx(3, 1), zx(3, 1), 1).unwrap();
+    opened.log.sync().unwrap();
 }
 
 /// Makes logs say nothing of what they come behind.
