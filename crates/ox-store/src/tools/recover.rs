@@ -141,7 +141,8 @@ impl Plan {
         let path = &self.check.path;
         let source = disk.open(path, Open::Read).context("open", path)?;
         let mut view = View { source, parts: Vec::new(), length: 0 };
-        view.push(Part::Bytes(log_header(Zxid::ZERO).to_vec()));
+        let before = if let LogHeader::Log { dbid, .. } = self.check.header { Zxid(dbid) } else { Zxid::ZERO };
+        view.push(Part::Bytes(log_header(before).to_vec()));
         for step in &self.steps {
             match step.fate {
                 Fate::Dropped => (),
