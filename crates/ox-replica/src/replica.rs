@@ -251,10 +251,11 @@ impl Replica {
         own.into_iter().flatten().chain(local).chain(self.read_only_at_ms()).chain(peer).min()
     }
 
-    /// How long the driver may wait at a time, so that [`Self::on_turn`] notices every pause that could end a session.
-    pub fn rest_ms(&self) -> Option<i64> {
-        let has_sessions = [&self.sessions, &self.local.sessions].iter().any(|sessions| sessions.deadline().is_some());
-        has_sessions.then(|| self.pulse.rest_ms())
+    /// How long the driver may wait: something may be due then, or a pause could hide from [`Self::on_turn`].
+    pub fn rest_ms(&self, now: Now) -> Option<i64> {
+        let has_sessions = self.sessions.deadline().or(self.local.sessions.deadline()).is_some();
+        let until_ms = self.deadline().map(|deadline_ms| (deadline_ms - now.mono_ms).max(0));
+        until_ms.into_iter().chain(has_sessions.then(|| self.pulse.rest_ms())).min()
     }
 
     /// Takes what connections sent.

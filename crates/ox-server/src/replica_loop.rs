@@ -107,8 +107,7 @@ impl ReplicaLoop {
         if self.replica.has_committed() {
             return Duration::ZERO;
         }
-        let until = self.replica.deadline().map(|deadline_ms| (deadline_ms - self.shared.clock.mono_ms()).max(0));
-        let rest = until.into_iter().chain(self.replica.rest_ms()).min();
+        let rest = self.replica.rest_ms(self.shared.clock.now());
         rest.map_or(LOOK, |rest| LOOK.min(Duration::from_millis(rest.unsigned_abs())))
     }
 

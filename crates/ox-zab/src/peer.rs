@@ -713,7 +713,7 @@ impl Peer {
             Vote::nobody(Zxid(i64::MIN), i64::MIN)
         } else if self.standing != Standing::History {
             // Nobody counts a vote without an end. But those who have nothing see by the epoch that there was a history.
-            let epoch = if self.has_doubts { 0 } else { -1 };
+            let epoch = if self.has_doubts() { 0 } else { -1 };
             Vote { leader: server, zxid: Zxid(-1), epoch }
         } else if !self.stands_back() {
             Vote { leader: server, zxid, epoch }

@@ -106,9 +106,7 @@ impl Process {
 
     /// Waits for input, and for the next deadline, but not too long.
     fn sleep(&mut self, env: &mut Env, now: Now, who: Who) {
-        let until_ms = self.replica.deadline().map(|deadline_ms| deadline_ms - now.mono_ms);
-        let rests = until_ms.into_iter().chain(self.replica.rest_ms());
-        self.patience_ms = rests.fold(PATIENCE_MS, i64::min);
+        self.patience_ms = self.replica.rest_ms(now).map_or(PATIENCE_MS, |rest_ms| rest_ms.min(PATIENCE_MS));
         let wakes_at = Time(env.now.0 + self.patience_ms * 1000);
         if self.timer != Some(wakes_at) {
             self.timer = Some(wakes_at);
