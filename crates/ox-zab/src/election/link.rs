@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The election connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// Being tried: nobody knows whether the server is there.
+    /// Being tried: it is not known whether the server is there.
     Trying,
     /// The server can be heard.
     Up,
@@ -19,8 +19,11 @@ pub enum Link {
 pub(super) struct Links(BTreeMap<ServerId, Link>);
 
 impl Links {
+    /// A server that is gone stays so while it is tried again: the next election must not wait for it.
     pub(super) fn set(&mut self, server: ServerId, link: Link) {
-        self.0.insert(server, link);
+        if link != Link::Trying || !self.is_down(server) {
+            self.0.insert(server, link);
+        }
     }
 
     pub(super) fn is_down(&self, server: ServerId) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::hall::Hall;
 use ox_proto::Zxid;
-use ox_zab::{Election, ElectionSettings, Notification, Outgoing, PeerState, Quorum, Quorums, ServerId, Vote};
+use ox_zab::{Election, ElectionSettings, Link, Notification, Outgoing, PeerState, Quorum, Quorums, ServerId, Vote};
 
 /// The time in which an election ends when nothing stands in its way: a settling time and a few messages.
 const BOUND_MS: i64 = 500;
@@ -29,6 +29,20 @@ fn when_everybody_has_spoken_nobody_waits() {
     hall.kill(3);
     hall.run(1_100); // until they notice
     assert_eq!(hall.leader(), Some(2));
+}
+
+/// A killed process may accept a connection after it has closed another one. To dial it again tells nothing.
+#[test]
+fn voter_that_is_gone_and_dialled_again_delays_no_election() {
+    let quorums = Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId)));
+    let vote = |leader| Vote { leader: ServerId(leader), zxid: Zxid::new(1, 9), epoch: 1 };
+    let mut election = Election::new(ServerId(1), PeerState::Following, ElectionSettings::default(), vote(1));
+    let mut out = Outgoing::new();
+    election.on_link(0, ServerId(3), Link::Down, &quorums, &mut out);
+    assert_eq!(election.look(0, vote(1), &quorums, &mut out), None);
+    election.on_link(0, ServerId(3), Link::Trying, &quorums, &mut out);
+    let note = Notification { state: PeerState::Looking, vote: vote(2), round: 1, has_version: true };
+    assert_eq!(election.on_notification(0, ServerId(2), note, &quorums, &mut out), Some(ServerId(2)));
 }
 
 #[test]
