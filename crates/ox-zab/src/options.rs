@@ -15,7 +15,7 @@ pub struct PeerOptions {
     pub epoch_wait_ms: Option<i64>,
     /// How long a learner tries to reach its leader.
     pub dial_ms: i64,
-    /// Time between two attempts.
+    /// The longest time between two attempts.
     pub dial_pause_ms: i64,
     /// The longest time that an observer which has lost its leader waits before it looks for another.
     pub observer_rest_ms: i64,

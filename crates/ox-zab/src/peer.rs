@@ -35,7 +35,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How often a leader that does not answer yet is dialled.
-const DIALS_MAX: u32 = 10;
+const DIALS_MAX: u32 = 14;
+/// The pause before the second dial, which doubles each time: an elected leader opens its port about when it is dialled.
+const DIAL_PAUSE_FIRST_MS: i64 = 5;
 
 /// What the configuration says about a member.
 #[derive(Clone, Debug)]
@@ -385,7 +387,8 @@ impl Peer {
         if DIALS_MAX <= self.dials || is_long || self.election.knows_gone(leader) {
             return self.leave(now_ms, Reason::LinkLost, out);
         }
-        self.role = Role::Dialing { leader, again_at_ms: Some(now_ms + dial_pause_ms) };
+        let pause_ms = dial_pause_ms.min(DIAL_PAUSE_FIRST_MS << (self.dials - 1));
+        self.role = Role::Dialing { leader, again_at_ms: Some(now_ms + pause_ms) };
     }
 
     /// Bytes have come or gone, also less than a packet.
