@@ -9,6 +9,7 @@ use ox_proto::ServerId;
 use ox_proto::ensemble::Address;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -80,6 +81,12 @@ impl Dialer {
 }
 
 fn connect(addresses: Vec<Address>, timeout: Duration, names: &Names) -> Option<TcpStream> {
+    if let [Address { host, port }] = &*addresses
+        && let Ok(ip) = host.parse::<IpAddr>()
+    {
+        // One address without a name: this thread can wait for it, and a busy machine need not start two more.
+        return connect_to(SocketAddr::new(ip, *port), timeout).map(TcpStream::from_std);
+    }
     let (answers, first) = channel();
     for address in addresses {
         let (answers, names) = (answers.clone(), names.clone());
@@ -88,9 +95,7 @@ fn connect(addresses: Vec<Address>, timeout: Duration, names: &Names) -> Option<
             for address in resolved {
                 let answers = answers.clone();
                 spawn(move || {
-                    if let Ok(stream) = std::net::TcpStream::connect_timeout(&address, timeout)
-                        && stream.set_nonblocking(true).is_ok()
-                    {
+                    if let Some(stream) = connect_to(address, timeout) {
                         let _ = answers.send(stream); // who comes second hangs up
                     }
                 });
@@ -99,6 +104,11 @@ fn connect(addresses: Vec<Address>, timeout: Duration, names: &Names) -> Option<
     }
     drop(answers);
     first.recv().ok().map(TcpStream::from_std) // an error when all have given up
+}
+
+fn connect_to(address: SocketAddr, timeout: Duration) -> Option<std::net::TcpStream> {
+    let stream = std::net::TcpStream::connect_timeout(&address, timeout).ok()?;
+    stream.set_nonblocking(true).is_ok().then_some(stream)
 }
 
 fn spawn(work: impl FnOnce() + Send + 'static) {

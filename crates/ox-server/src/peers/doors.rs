@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -128,7 +128,9 @@ impl Doors {
                 done.lock().push(Bound { port, address: tried, listener });
                 orders.wake();
             };
-            if let Err(error) = std::thread::Builder::new().name("bind".to_owned()).spawn(work) {
+            if address.host.parse::<IpAddr>().is_ok() {
+                work(); // there is no name to look up, and learners may be dialling already
+            } else if let Err(error) = std::thread::Builder::new().name("bind".to_owned()).spawn(work) {
                 self.done.lock().push(Bound { port, address, listener: Err(error) });
             }
         }

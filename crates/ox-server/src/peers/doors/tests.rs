@@ -115,3 +115,12 @@ fn a_name_that_takes_long_delays_no_other_port() {
     hall.check_open("127.0.0.1", slow);
     assert_eq!((hall.came, hall.shut), (vec![Port::Election, Port::Quorum], vec![]));
 }
+
+/// An elected leader's followers dial it when they have decided, which may be the same moment.
+#[test]
+fn port_at_an_address_without_a_name_is_bound_when_open_returns() {
+    let mut hall = Hall::new();
+    let address = free("127.0.0.1");
+    hall.doors.open(Port::Quorum, vec![address.clone()]);
+    std::net::TcpStream::connect((address.host.as_str(), address.port)).unwrap();
+}
