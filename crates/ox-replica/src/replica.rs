@@ -53,7 +53,7 @@ use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
 use read_only::ReadOnly;
-use reconfig::Changes;
+use reconfig::{Changes, ConfigReply};
 use relay::Relayed;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -123,6 +123,7 @@ pub struct Replica {
     counter_max: u32,
     /// The last transaction made here that changes the ensemble.
     reconfigures_at: Option<Zxid>,
+    config_reply: ConfigReply,
     change_rules: ChangeRules,
     /// Everything up to here is agreed on.
     committed: Zxid,
@@ -199,6 +200,7 @@ impl Replica {
             last_made: last,
             counter_max: u32::MAX,
             reconfigures_at: None,
+            config_reply: ConfigReply::default(),
             change_rules: settings.change_rules,
             committed: last,
             durable: last,
@@ -370,7 +372,8 @@ impl Replica {
     }
 
     fn has_applicable(&self) -> bool {
-        self.proposals.first_zxid().is_some_and(|zxid| zxid <= self.committed.min(self.durable))
+        let first = self.proposals.first_zxid().filter(|_| !self.config_reply.is_held());
+        first.is_some_and(|zxid| zxid <= self.committed.min(self.durable))
     }
 
     /// Brings committed transactions into the state, in order, and answers them. Returns how many; call again
@@ -392,8 +395,10 @@ impl Replica {
                 Maker::Server | Maker::Learner(_) => None,
             };
             if let Some(own) = own {
-                self.answer(now, &own, &record, &outcome.applied, out);
-                self.answer_all(own.waiting, state, out);
+                if let Some(own) = self.hold_reply(own, &record, &outcome.applied) {
+                    self.answer(now, &own, &record, &outcome.applied, out);
+                    self.answer_all(own.waiting, state, out);
+                }
             } else if record.header.kind == OpCode::CloseSession.code() {
                 self.on_closed(session, None, &record, &outcome.applied, out);
             }
@@ -517,20 +522,6 @@ impl Replica {
     fn give_up(&mut self, conn: ConnId, out: &mut Outboxes) {
         self.conns.deactivate(conn);
         out.of(conn).push(conn, Note::Close, |_| ());
-    }
-
-    fn new_session_id(&mut self, state: &State) -> SessionId {
-        loop {
-            let id = self.next_session;
-            self.next_session = SessionId(id.0.wrapping_add(1));
-            let taken = self.sessions.is_known(id)
-                || self.local.sessions.is_known(id)
-                || state.has_session(id)
-                || state.ephemerals_of(id).next().is_some();
-            if !taken && id != SessionId::NONE {
-                return id;
-            }
-        }
     }
 
     fn on_gone(&mut self, conn: ConnId, state: &State) {
@@ -666,8 +657,9 @@ impl Replica {
     fn in_turn(&mut self, conn: ConnId, what: What, state: &State, out: &mut Outboxes) {
         let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
         let waiting = Waiting { conn, ids: Arc::clone(&asker.ids), what };
-        match asker.last_write.and_then(|number| self.own.get_mut(number)) {
-            Some(write) => write.waiting.push(waiting),
+        let last_write = asker.last_write.and_then(|number| self.own.get_mut(number));
+        match last_write.map(|own| &mut own.waiting).or_else(|| self.config_reply.queue_of(conn)) {
+            Some(behind) => behind.push(waiting),
             None => self.answer_waiting(waiting, state, out),
         }
     }

@@ -28,6 +28,8 @@ pub(crate) struct Input {
     pub(crate) questions: Vec<Question>,
     /// What the disk of a member has finished.
     pub(crate) reports: Vec<Report>,
+    /// The version of the newest configuration whose files are written.
+    pub(crate) config_stored: Option<i64>,
     /// What other servers say.
     pub(crate) peers: Vec<PeerEvent>,
     /// The newest that each has said on the election port.
@@ -44,6 +46,7 @@ impl Input {
             && self.space.is_none()
             && self.questions.is_empty()
             && self.reports.is_empty()
+            && self.config_stored.is_none()
             && self.peers.is_empty()
             && self.heard.is_empty()
     }

@@ -195,6 +195,9 @@ pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, turns: &Turns
             Work::Batch(first) => write_group(shared, queue, &mut log, first, &mut group),
             Work::Config(change) => {
                 change.save(shared);
+                if let Some(version) = change.active_version() {
+                    shared.inbox.put(|input| input.config_stored = Some(version));
+                }
                 Ok(())
             }
             Work::Job(job) => log.work(&job).map(|report| shared.inbox.put(|input| input.reports.push(report))),

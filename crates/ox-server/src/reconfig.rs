@@ -29,6 +29,11 @@ impl ConfigChange {
             tracing::error!(%error, "Error writing next dynamic config file to disk");
         }
     }
+
+    /// The version of a configuration that is active.
+    pub(crate) fn active_version(&self) -> Option<i64> {
+        if let Self::Committed(ensemble, _) = self { Some(ensemble.version()) } else { None }
+    }
 }
 
 /// A configuration is in force from now on.

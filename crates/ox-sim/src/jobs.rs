@@ -249,9 +249,12 @@ fn save_config(world: &SharedWorld, who: Who, change: &ConfigChange) {
     let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk, who));
     let saved = change.save(paced, who.server);
     let mut world = world.lock();
-    if world.is_current(who) {
-        world.env.marks.config_files += u64::from(saved.is_ok());
-        world.env.note(format_args!("config: {change:?}: {saved:?}"));
+    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    env.marks.config_files += u64::from(saved.is_ok());
+    env.note(format_args!("config: {change:?}: {saved:?}"));
+    if let ConfigChange::Committed(ensemble, _) = change {
+        process.inbox.config_stored = Some(ensemble.version());
+        process.wake_replica(env, who);
     }
 }
 

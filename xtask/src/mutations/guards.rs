@@ -221,7 +221,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica.rs",
         guard: "what follows a write is answered behind it",
         breaks: "answers in another order than the requests",
-        with: "            Some(write) => write.waiting.push(waiting),\n",
+        with: "            Some(behind) => behind.push(waiting),\n",
         without: "            Some(_) => self.answer_waiting(waiting, state, out),\n",
     },
     Guard {

@@ -21,6 +21,20 @@ pub(super) struct Granted {
 }
 
 impl Replica {
+    pub(super) fn new_session_id(&mut self, state: &State) -> SessionId {
+        loop {
+            let id = self.next_session;
+            self.next_session = SessionId(id.0.wrapping_add(1));
+            let taken = self.sessions.is_known(id)
+                || self.local.sessions.is_known(id)
+                || state.has_session(id)
+                || state.ephemerals_of(id).next().is_some();
+            if !taken && id != SessionId::NONE {
+                return id;
+            }
+        }
+    }
+
     pub(super) fn propose_create_session(
         &mut self,
         now: Now,

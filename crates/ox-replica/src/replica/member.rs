@@ -59,6 +59,8 @@ pub(super) enum Todo {
     Refuse(ConnId, Option<bool>),
     /// A client's session is agreed on, and this server leads.
     Resume(ConnId, Granted),
+    /// The reply to a change of the ensemble need not wait any longer.
+    ConfigReply,
     /// The role is over: all clients are sent away.
     HangUp,
     /// One of them is.
@@ -234,6 +236,7 @@ impl Replica {
                 Todo::Resume(conn, granted) => self.resume(conn, granted, out),
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
                 Todo::GiveUp(conn) => self.give_up(conn, out),
+                Todo::ConfigReply => self.release_reply(now, state, out),
                 Todo::HangUp => {
                     // Their watches go when they do: until then they may be asked for.
                     for conn in self.conns.all() {
@@ -305,8 +308,11 @@ impl Replica {
             | Effect::LookUp(..)
             | Effect::SendStored(_)
             | Effect::Close(_)
-            | Effect::Seen(_)
-            | Effect::Activate(..) => self.effects.push(effect),
+            | Effect::Seen(_) => self.effects.push(effect),
+            Effect::Activate(ref ensemble, _) => {
+                self.config_reply.on_activate(ensemble.version());
+                self.effects.push(effect);
+            }
         }
     }
 
@@ -345,6 +351,9 @@ impl Replica {
         self.revalidating.clear();
         self.relayed = Relayed::default();
         self.todo.clear();
+        if self.config_reply.on_leave() {
+            self.todo.push_back(Todo::ConfigReply);
+        }
         self.todo.push_back(Todo::HangUp);
     }
 

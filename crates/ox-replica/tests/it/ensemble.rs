@@ -17,12 +17,22 @@ pub(crate) const LINK: LinkId = LinkId(1);
 pub(crate) const OBSERVER: LinkId = LinkId(2);
 
 fn member(voters: i64, standing: Standing, change: impl FnOnce(&mut ReplicaSettings), options: PeerOptions) -> World {
+    let ensemble = Ensemble::of_numbers(0, (1..=voters).map(ServerId), []).unwrap();
+    member_of(Configs::fixed(ensemble), standing, change, options)
+}
+
+fn member_of(
+    configs: Configs,
+    standing: Standing,
+    change: impl FnOnce(&mut ReplicaSettings),
+    options: PeerOptions,
+) -> World {
     let mut world = World::new();
     let mut settings = replica_settings(1, 5);
     change(&mut settings);
     let peer_settings = PeerSettings {
         server: ServerId(1),
-        configs: Configs::fixed(Ensemble::of_numbers(0, (1..=voters).map(ServerId), []).unwrap()),
+        configs,
         timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options,
@@ -57,6 +67,14 @@ pub(crate) fn looking(standing: Standing, change: impl FnOnce(&mut ReplicaSettin
 /// One of two voters, whose leader is the test.
 pub(crate) fn following(change: impl FnOnce(&mut ReplicaSettings)) -> World {
     let mut world = looking(Standing::History, change);
+    follow(&mut world, 1);
+    world
+}
+
+/// The same, in an ensemble that can be reconfigured.
+pub(crate) fn following_with_reconfig() -> World {
+    let configs = Configs::dynamic(Ensemble::of_numbers(0, [1, 2].map(ServerId), []).unwrap(), None);
+    let mut world = member_of(configs, Standing::History, |_| (), PeerOptions::default());
     follow(&mut world, 1);
     world
 }

@@ -12,6 +12,7 @@ mod office;
 mod order;
 mod overload;
 mod read_only;
+mod reconfig_reply;
 mod relay;
 mod sessions;
 mod world;

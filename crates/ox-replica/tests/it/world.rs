@@ -4,7 +4,9 @@ use ox_proto::connect::{ConnectRequest, ConnectResponse};
 use ox_proto::frame::split_frame;
 use ox_proto::password::session_password;
 use ox_proto::reply::ReplyHeader;
-use ox_proto::request::{CreateRequest, PathRequest, PathWatch, SetDataRequest, put_bare_request, put_request};
+use ox_proto::request::{
+    CreateRequest, PathRequest, PathWatch, ReconfigRequest, SetDataRequest, put_bare_request, put_request,
+};
 use ox_proto::{OpCode, RawAcls, Reader, SessionId, Zxid};
 use ox_replica::{
     Ask, Conn, ConnSettings, LocalSessions, LogBatch, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
@@ -318,6 +320,11 @@ impl World {
     pub(crate) fn sync_path(&mut self, side: usize, xid: i32, path: &str) {
         let body = PathRequest { path: Some(path.into()) };
         put_request(&mut self.sides[side].input, xid, OpCode::Sync.code(), &body);
+    }
+
+    pub(crate) fn reconfig(&mut self, side: usize, xid: i32, joining: &str) {
+        let body = ReconfigRequest { joining: Some(joining.into()), leaving: None, members: None, config: -1 };
+        put_request(&mut self.sides[side].input, xid, OpCode::Reconfig.code(), &body);
     }
 
     pub(crate) fn bare(&mut self, side: usize, xid: i32, op: OpCode) {

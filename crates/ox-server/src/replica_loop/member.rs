@@ -56,6 +56,7 @@ impl ReplicaLoop {
             }
             self.replica.on_done(now, done);
         }
+        input.config_stored.into_iter().for_each(|version| self.replica.on_config_stored(version));
         for event in std::mem::take(&mut input.peers) {
             self.hear(now, event);
         }

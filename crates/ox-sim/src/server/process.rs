@@ -41,11 +41,14 @@ pub(crate) struct Inbox {
     pub(crate) durable: Option<Zxid>,
     pub(crate) snapshot_due: Option<Zxid>,
     pub(crate) space: Option<Space>,
+    /// The version of the newest configuration whose files are written.
+    pub(crate) config_stored: Option<i64>,
 }
 
 impl Inbox {
     pub(crate) fn is_empty(&self) -> bool {
-        self.submissions.is_empty() && self.durable.is_none() && self.snapshot_due.is_none() && self.space.is_none()
+        let has_report = self.durable.is_some() || self.snapshot_due.is_some() || self.space.is_some();
+        self.submissions.is_empty() && !has_report && self.config_stored.is_none()
     }
 }
 

@@ -93,6 +93,9 @@ impl Process {
                 env.note(format_args!("replica: {usable_bytes} bytes left, writes {:?}", self.replica.writes()));
             }
         }
+        if let Some(version) = self.inbox.config_stored.take() {
+            self.replica.on_config_stored(version);
+        }
         self.snapshot_due = self.inbox.snapshot_due.take().or(self.snapshot_due);
         let Member { reports, peers, .. } = &mut self.member;
         self.phase = Phase::Hearing(std::mem::take(reports), std::mem::take(peers));
