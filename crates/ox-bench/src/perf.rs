@@ -4,6 +4,7 @@
 //! fails costs only its own rows. After each section the report so far is written.
 
 pub mod ensemble;
+pub mod failover;
 pub mod goal;
 pub mod report;
 pub mod sections;

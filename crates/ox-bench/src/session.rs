@@ -27,17 +27,28 @@ pub struct Target {
 impl Target {
     /// The frame that opens a session.
     pub fn connect_frame(&self) -> Vec<u8> {
+        self.resume_frame(Resumable { session: SessionId::NONE, password: [0; PASSWORD_BYTES] })
+    }
+
+    fn resume_frame(&self, Resumable { session, password }: Resumable) -> Vec<u8> {
         let mut out = Vec::new();
         ConnectRequest {
             last_zxid_seen: Zxid::ZERO,
             timeout_ms: i32::try_from(self.session_timeout_ms).unwrap_or(i32::MAX),
-            session: SessionId::NONE,
-            password: Some(&[0; PASSWORD_BYTES]),
+            session,
+            password: Some(&password),
             read_only: Some(false),
         }
         .put_frame(&mut out);
         out
     }
+}
+
+/// What a client shows to resume its session on another connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Resumable {
+    session: SessionId,
+    password: [u8; PASSWORD_BYTES],
 }
 
 /// One reply, header and body.
@@ -69,9 +80,17 @@ impl Session {
 
     /// Opens a session with a server that may be silent, and gives up each wait after `limit`.
     pub fn open_within(target: Target, limit: Duration) -> Result<Self> {
-        let mut session = Self::begin(target, limit)?;
+        let mut session = Self::begin(target, limit, &target.connect_frame())?;
         session.finish()?;
         Ok(session)
+    }
+
+    /// Opens a session, or resumes one. An expired one is an error.
+    pub fn resume(target: Target, limit: Duration, resumed: Option<Resumable>) -> Result<(Self, Resumable)> {
+        let frame = resumed.map_or_else(|| target.connect_frame(), |resumed| target.resume_frame(resumed));
+        let mut session = Self::begin(target, limit, &frame)?;
+        let granted = session.finish()?;
+        Ok((session, granted))
     }
 
     /// Opens `count` sessions with servers in turn, some handshakes at a time; `each` hears how many are open.
@@ -81,16 +100,16 @@ impl Session {
             let open = sessions.len();
             let next = targets.iter().cycle().skip(open % targets.len());
             for target in next.take(HANDSHAKES_MAX.min(count - open)) {
-                sessions.push(Self::begin(*target, ANSWER_TIMEOUT)?);
+                sessions.push(Self::begin(*target, ANSWER_TIMEOUT, &target.connect_frame())?);
             }
-            sessions[open..].iter_mut().try_for_each(Self::finish)?;
+            sessions[open..].iter_mut().try_for_each(|session| session.finish().map(drop))?;
             each(sessions.len());
         }
         Ok(sessions)
     }
 
     /// Connects and asks for a session.
-    fn begin(target: Target, limit: Duration) -> Result<Self> {
+    fn begin(target: Target, limit: Duration, handshake: &[u8]) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&target.address, limit)
             .map_err(|error| failure::cannot_connect(target.address, &error))?;
         stream.set_nodelay(true)?;
@@ -98,12 +117,12 @@ impl Session {
         stream.set_write_timeout(Some(limit))?;
         let mut session =
             Self { target, stream, input: Vec::new(), used: 0, next_xid: 1, timeout: Duration::default() };
-        session.send(&target.connect_frame())?;
+        session.send(handshake)?;
         Ok(session)
     }
 
     /// Reads the answer to the handshake.
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self) -> Result<Resumable> {
         let server = self.target.address;
         let payload = self.frame("opening a session")?;
         let response = ConnectResponse::decode(&payload).with_context(|| {
@@ -113,7 +132,7 @@ impl Session {
             bail!("the server at {server} refused a session\nhint: its log says why");
         }
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
-        Ok(())
+        Ok(Resumable { session: response.session, password: response.password })
     }
 
     /// The server.

@@ -6,6 +6,7 @@ use crate::session::{Session, Target};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,7 +47,34 @@ impl Ensemble {
         self.members.iter().flatten().map(Running::server).collect()
     }
 
-    fn leader(&self) -> Result<usize> {
+    /// How many members it has, running or not.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether it has no members.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Where the members' logs are.
+    pub fn logs(&self) -> Vec<PathBuf> {
+        self.commands.iter().map(ServerCommand::log).collect()
+    }
+
+    /// Kills a member's process.
+    pub fn kill(&mut self, member: usize) -> Result<()> {
+        self.members[member].take().context("the member runs")?.kill()
+    }
+
+    /// Starts a killed member with its data, and waits until it serves.
+    pub fn restart(&mut self, member: usize) -> Result<()> {
+        self.members[member] = Some(Running::start(&self.commands[member], Data::Kept)?);
+        Ok(())
+    }
+
+    /// The place of the member that leads.
+    pub fn leader(&self) -> Result<usize> {
         let begin = Instant::now();
         while begin.elapsed() < PATIENCE {
             let leads = |member: &Option<Running>| {

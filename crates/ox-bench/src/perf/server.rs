@@ -72,6 +72,11 @@ impl ServerCommand {
         self.dir.join("data")
     }
 
+    /// The log of its last run.
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("server.log")
+    }
+
     /// Deletes all data of its runs.
     pub fn delete_data(&self) -> Result<()> {
         match self.data().exists() {
@@ -147,7 +152,7 @@ impl Running {
         }
         let config = command.dir.join("zoo.cfg");
         fs::write(&config, command.config()).with_context(|| format!("write {}", config.display()))?;
-        let log = command.dir.join("server.log");
+        let log = command.log();
         let out = File::create(&log).with_context(|| format!("create {}", log.display()))?;
         let fill_in = |arg: &String| {
             arg.replace("{config}", &config.display().to_string())
@@ -176,7 +181,7 @@ impl Running {
     }
 
     fn await_reply(&mut self, begin: Instant) -> Result<()> {
-        let (name, log) = (self.command.name.clone(), self.command.dir.join("server.log"));
+        let (name, log) = (self.command.name.clone(), self.command.log());
         loop {
             // Any failure means that it is not ready yet: refused, or accepted and closed again.
             let answer = Session::open_within(self.command.target(), TRY_LIMIT)

@@ -1,0 +1,257 @@
+//! What writers notice when members of an ensemble are killed and started again, one after another, and where the
+//! time goes.
+//!
+//! Every client writes one value after another and resumes its session elsewhere when its connection breaks. A pause
+//! is the time between two successful writes of one client.
+
+use crate::perf::ensemble::Ensemble;
+use crate::perf::server::ServerCommand;
+use crate::session::{Resumable, Session, Target};
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long the ensemble is left alone before it is watched.
+const CALM: Duration = Duration::from_millis(400);
+/// How long clients are watched after a kill, and after a restarted member serves again.
+const WATCHED: Duration = Duration::from_millis(1500);
+/// How long a reply may take before the client connects elsewhere.
+const REPLY_LIMIT: Duration = Duration::from_secs(5);
+/// The wait of a client between two attempts to connect: short, but not so that the attempts load the machine.
+const CONNECT_PAUSE: Duration = Duration::from_millis(10);
+
+/// Which member is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// The leader.
+    Leader,
+    /// One of the followers.
+    Follower,
+}
+
+/// The longest pauses of one kill and the restart after it, in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// Which member was killed.
+    pub victim: Victim,
+    /// Of any client, in as much time without a kill: what the machine itself costs.
+    pub calm_ms: f64,
+    /// Of any client of the other members, from the kill to the restart.
+    pub survivors_ms: f64,
+    /// Of any client of the killed member.
+    pub victims_ms: f64,
+    /// Time without a successful write of any client.
+    pub total_ms: f64,
+    /// Of any client, from the restart until the member serves again and a while longer.
+    pub restart_ms: f64,
+    /// Milestones in the members' logs after the kill.
+    pub parts: Vec<Part>,
+}
+
+/// A line of a member's log.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Milliseconds after the kill.
+    pub at_ms: f64,
+    /// The member's place in the list, and the beginning of the line.
+    pub text: String,
+}
+
+struct Client {
+    home: usize,
+    /// The member it is connected to.
+    at: AtomicUsize,
+    /// When its writes succeeded.
+    successes: Mutex<Vec<Instant>>,
+    goes_home: AtomicBool,
+}
+
+/// Kills a follower, the leader, a follower and so on, `kills` times, under the load of `connections` clients.
+pub fn measure(command: &ServerCommand, kills: usize, connections: usize, each: impl Fn(&Round)) -> Result<Vec<Round>> {
+    let mut ensemble = Ensemble::start(command)?;
+    let targets: Vec<Target> = ensemble.servers().iter().map(|server| server.target).collect();
+    let mut session = Session::open(targets[0])?;
+    let client = |index: usize| Client {
+        home: index % targets.len(),
+        at: AtomicUsize::new(index % targets.len()),
+        successes: Mutex::default(),
+        goes_home: AtomicBool::new(false),
+    };
+    let clients: Vec<Client> = (0..connections).map(client).collect();
+    for index in 0..connections {
+        session.create(&path(index), b"")?;
+    }
+    let is_over = AtomicBool::new(false);
+    let rounds = thread::scope(|scope| {
+        for (index, client) in clients.iter().enumerate() {
+            let (targets, is_over) = (&targets, &is_over);
+            scope.spawn(move || client.run(&path(index), targets, is_over));
+        }
+        let rounds = (0..kills).map(|kill| {
+            let victim = if kill % 2 == 0 { Victim::Follower } else { Victim::Leader };
+            let round = one_kill(&mut ensemble, victim, &clients)?;
+            each(&round);
+            Ok(round)
+        });
+        let rounds = rounds.collect::<Result<Vec<_>>>();
+        is_over.store(true, Ordering::Release);
+        rounds
+    });
+    ensemble.stop()?;
+    rounds
+}
+
+fn path(client: usize) -> String {
+    format!("/oxbench-failover-{client}")
+}
+
+fn one_kill(ensemble: &mut Ensemble, victim: Victim, clients: &[Client]) -> Result<Round> {
+    for client in clients {
+        client.goes_home.store(client.at.load(Ordering::Acquire) != client.home, Ordering::Release);
+    }
+    let begin = Instant::now();
+    while clients.iter().any(|client| client.at.load(Ordering::Acquire) != client.home) {
+        ensure!(begin.elapsed() < REPLY_LIMIT * 4, "clients do not get back to their members");
+        thread::sleep(CONNECT_PAUSE);
+    }
+    thread::sleep(CALM);
+    let leader = ensemble.leader()?;
+    let killed = if victim == Victim::Leader { leader } else { (leader + 1) % ensemble.len() };
+    clients.iter().for_each(|client| client.forget());
+    let calm_at = Instant::now();
+    thread::sleep(WATCHED);
+    let longest = |from, to| clients.iter().map(|client| client.longest_gap(from, to)).max().unwrap_or_default();
+    let calm = longest(calm_at, Instant::now());
+    let (killed_at, killed_wall) = (Instant::now(), wall_ms());
+    ensemble.kill(killed)?;
+    thread::sleep(WATCHED);
+    let restarted_at = Instant::now();
+    let gaps = |group: fn(usize, usize) -> bool| {
+        let of = clients.iter().filter(|client| group(client.home, killed));
+        of.map(|client| client.longest_gap(killed_at, restarted_at)).max().unwrap_or_default()
+    };
+    let (survivors, victims) = (gaps(|home, killed| home != killed), gaps(|home, killed| home == killed));
+    let total = longest_gap(clients.iter().flat_map(Client::times).collect(), killed_at, restarted_at);
+    let logs = ensemble.logs();
+    let parts = logs.iter().enumerate().filter(|(member, _)| *member != killed);
+    let mut parts: Vec<Part> = parts.flat_map(|(member, log)| milestones(member, log, killed_wall)).collect();
+    parts.sort_by(|a, b| a.at_ms.total_cmp(&b.at_ms));
+    ensemble.restart(killed)?;
+    thread::sleep(WATCHED);
+    let restart = longest(restarted_at, Instant::now());
+    let ms = |gap: Duration| gap.as_secs_f64() * 1e3;
+    Ok(Round {
+        victim,
+        calm_ms: ms(calm),
+        survivors_ms: ms(survivors),
+        victims_ms: ms(victims),
+        total_ms: ms(total),
+        restart_ms: ms(restart),
+        parts,
+    })
+}
+
+impl Client {
+    fn run(&self, path: &str, targets: &[Target], is_over: &AtomicBool) {
+        let (mut resumable, mut session, mut next) = (None::<Resumable>, None::<Session>, self.home);
+        while !is_over.load(Ordering::Acquire) {
+            if self.goes_home.swap(false, Ordering::AcqRel) && next != self.home {
+                (session, next) = (None, self.home);
+            }
+            let wrote = match &mut session {
+                Some(session) => session.set(path, b"value"),
+                None => match Session::resume(targets[next], REPLY_LIMIT, resumable) {
+                    Ok((opened, granted)) => {
+                        resumable = Some(granted);
+                        session = Some(opened);
+                        self.at.store(next, Ordering::Release);
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            if matches!(wrote, Ok(0)) {
+                self.successes.lock().expect("no client panics").push(Instant::now());
+            } else {
+                (session, next) = (None, (next + 1) % targets.len());
+                thread::sleep(CONNECT_PAUSE);
+            }
+        }
+    }
+
+    fn forget(&self) {
+        self.successes.lock().expect("no client panics").clear();
+    }
+
+    fn times(&self) -> Vec<Instant> {
+        self.successes.lock().expect("no client panics").clone()
+    }
+
+    fn longest_gap(&self, from: Instant, to: Instant) -> Duration {
+        longest_gap(self.times(), from, to)
+    }
+}
+
+/// The longest time without a success that touches the time from `from` to `to`.
+fn longest_gap(mut times: Vec<Instant>, from: Instant, to: Instant) -> Duration {
+    times.sort_unstable();
+    times.push(to.max(times.last().copied().unwrap_or(to)));
+    let gaps = times.windows(2).filter(|gap| from < gap[1] && gap[0] < to);
+    gaps.map(|gap| gap[1] - gap[0]).max().unwrap_or(to - from)
+}
+
+fn wall_ms() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() * 1e3
+}
+
+/// Lines of a log from a moment on.
+fn milestones(member: usize, log: &Path, from_wall_ms: f64) -> Vec<Part> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let part = |line: &str| {
+        let (time, rest) = line.split_once(' ')?;
+        let at_ms = of_day_ms(time)? - from_wall_ms % 86_400_000.0;
+        (0.0 <= at_ms).then(|| Part { at_ms, text: format!("{} {}", member + 1, rest.trim()) })
+    };
+    text.lines().filter_map(part).collect()
+}
+
+/// Milliseconds since midnight of `2026-01-02T03:04:05.678901Z`.
+fn of_day_ms(time: &str) -> Option<f64> {
+    let (_, clock) = time.trim_end_matches('Z').split_once('T')?;
+    let mut parts = clock.split(':').map(|part| part.parse::<f64>().ok());
+    Some(((parts.next()?? * 60.0 + parts.next()??) * 60.0 + parts.next()??) * 1e3)
+}
+
+/// The largest of some figures, and the middle one.
+pub fn max_and_median(figures: impl Iterator<Item = f64>) -> Result<(f64, f64)> {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    let last = figures.last().copied().context("nothing was measured")?;
+    Ok((last, figures[figures.len() / 2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_gap_of_a_window_includes_its_borders() {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let times = vec![at(0), at(90), at(130), at(400)];
+        assert_eq!(longest_gap(times.clone(), at(100), at(120)), Duration::from_millis(40), "around the window");
+        assert_eq!(longest_gap(times.clone(), at(100), at(200)), Duration::from_millis(270));
+        assert_eq!(longest_gap(times, at(410), at(450)), Duration::from_millis(50), "still without a success");
+        assert_eq!(longest_gap(vec![], at(0), at(7)), Duration::from_millis(7));
+    }
+
+    #[test]
+    fn log_time_is_read_as_milliseconds_of_the_day() {
+        assert_eq!(of_day_ms("2026-01-02T01:00:02.500000Z"), Some(3_602_500.0));
+        assert_eq!(of_day_ms("hint:"), None);
+    }
+}
