@@ -30,7 +30,8 @@ use std::sync::Arc;
 pub(crate) enum PeerInput {
     Note(usize, Notification, Option<Arc<Ensemble>>),
     Election(usize, Link),
-    Dialed(Option<WireId>),
+    /// A dial for the leader of this number has succeeded or failed.
+    Dialed(usize, Option<WireId>),
     Link(WireId),
     Readable(WireId),
     /// A stored history was looked for.
@@ -136,10 +137,10 @@ impl Process {
                 env.note(format_args!("peer {}: {peer} is {link:?}", who.server));
                 self.replica.on_election_link(now, server_id(peer), link);
             }
-            PeerInput::Dialed(None) => self.replica.on_dialed(now, None),
-            PeerInput::Dialed(Some(wire)) => {
+            PeerInput::Dialed(leader, None) => self.replica.on_dialed(now, server_id(leader), None),
+            PeerInput::Dialed(leader, Some(wire)) => {
                 self.plug(wire, Side::Leader);
-                self.replica.on_dialed(now, Some(link(wire)));
+                self.replica.on_dialed(now, server_id(leader), Some(link(wire)));
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
             PeerInput::Link(wire) => {
@@ -306,7 +307,7 @@ impl Process {
             Effect::Dial(leader) => {
                 env.note(format_args!("peer {}: dials {leader}", who.server));
                 let master = self.replica.as_peer().and_then(|peer| choose_master(env, peer, who));
-                env.dial(who, master.unwrap_or(number(leader)));
+                env.dial(who, number(leader), master);
             }
             Effect::Send(link, message) => {
                 if !matches!(message, Message::Ping(_) | Message::Pong(..)) {

@@ -6,6 +6,7 @@
 
 mod changes;
 mod rooms;
+mod ways;
 
 use crate::hall::Dice;
 use bytes::Bytes;
@@ -17,11 +18,14 @@ use ox_zab::{
     Message, Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing,
     Txn, Vote,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// How many transactions peers keep in memory: few, so that snapshots are needed.
 const KEPT_MAX: usize = 8;
+
+/// How long a connection is tried when nothing comes back.
+const CONNECT_MS: i64 = 3_000;
 
 /// What outlives a process.
 #[derive(Clone, Debug)]
@@ -82,6 +86,8 @@ enum Event {
     Note(ServerId, Notification, Arc<Ensemble>),
     ElectionLink(ServerId, Link),
     Dial(ServerId),
+    /// A dial has failed because nothing came back.
+    NotReached(ServerId),
     Packet(LinkId, Packet),
     Worked,
     LookedUp(LinkId, Option<Zxid>),
@@ -93,6 +99,8 @@ enum Event {
 struct Wire {
     ends: [(ServerId, u64); 2],
     is_cut: bool,
+    /// Servers that do not receive what the other end sends any more.
+    cut_ways: Vec<ServerId>,
 }
 
 pub(crate) struct Realm {
@@ -104,6 +112,8 @@ pub(crate) struct Realm {
     events: BTreeMap<(i64, u64), (ServerId, u64, Event)>,
     last: BTreeMap<(u64, ServerId), i64>,
     cut_pairs: Vec<(ServerId, ServerId)>,
+    /// Ways on which everything is lost, from the first to the second.
+    cut_ways: BTreeSet<(ServerId, ServerId)>,
     next: u64,
     pub(crate) delay_ms: i64,
     pub(crate) disk_ms: i64,
@@ -156,6 +166,7 @@ impl Realm {
             events: BTreeMap::new(),
             last: BTreeMap::new(),
             cut_pairs: Vec::new(),
+            cut_ways: BTreeSet::new(),
             next: 0,
             delay_ms: 5,
             disk_ms: 5,
@@ -298,7 +309,8 @@ impl Realm {
     }
 
     fn join(&mut self, a: ServerId, b: ServerId) {
-        if self.works(a, b) && self.servers[&a].process.is_some() && self.servers[&b].process.is_some() {
+        let is_cut = [(a, b), (b, a)].iter().any(|way| self.cut_ways.contains(way));
+        if !is_cut && self.works(a, b) && self.servers[&a].process.is_some() && self.servers[&b].process.is_some() {
             self.post(u64::MAX, a, Event::ElectionLink(b, Link::Up));
             self.post(u64::MAX, b, Event::ElectionLink(a, Link::Up));
         }
@@ -370,6 +382,7 @@ impl Realm {
             self.say(id, &effect);
         }
         match effect {
+            Effect::Notify(to, _) if self.cut_ways.contains(&(id, to)) => (),
             Effect::Notify(to, note) if self.works(id, to) && self.servers[&to].process.is_some() => {
                 let config = Arc::clone(self.process(id).peer.configs().committed());
                 self.post(u64::MAX, to, Event::Note(id, note, config));
@@ -615,7 +628,7 @@ impl Realm {
             assert_eq!(*current, disk.epochs.current);
         }
         let (to, boot) = if wire.ends[0].0 == id { wire.ends[1] } else { wire.ends[0] };
-        if !wire.is_cut && self.servers[&to].boot == boot {
+        if !wire.is_cut && !wire.cut_ways.contains(&to) && self.servers[&to].boot == boot {
             self.post(link.0, to, Event::Packet(link, packet));
         }
     }
@@ -636,18 +649,21 @@ impl Realm {
         if master.is_some() {
             self.mark("observed followers");
         }
-        let leader = master.unwrap_or(leader);
-        let leads = self.servers[&leader].process.as_ref();
+        let to = master.unwrap_or(leader);
+        if self.cut_ways.contains(&(id, to)) || self.cut_ways.contains(&(to, id)) {
+            return self.plan(CONNECT_MS, id, Event::NotReached(leader));
+        }
+        let leads = self.servers[&to].process.as_ref();
         let leads = leads.is_some_and(|process| process.peer.leader().is_some() || process.peer.master().is_some());
-        if !leads || !self.works(id, leader) {
-            return self.step(id, |peer, now, out| peer.on_dialed(now, None, out));
+        if !leads || !self.works(id, to) {
+            return self.step(id, |peer, now, out| peer.on_dialed(now, leader, None, out));
         }
         self.next += 1;
         let link = LinkId(self.next);
-        let ends = [(id, self.servers[&id].boot), (leader, self.servers[&leader].boot)];
-        self.wires.insert(link, Wire { ends, is_cut: false });
-        self.step(leader, |peer, now, out| peer.on_link(now, link, out));
-        self.step(id, |peer, now, out| peer.on_dialed(now, Some(link), out));
+        let ends = [(id, self.servers[&id].boot), (to, self.servers[&to].boot)];
+        self.wires.insert(link, Wire { ends, is_cut: false, cut_ways: Vec::new() });
+        self.step(to, |peer, now, out| peer.on_link(now, link, out));
+        self.step(id, |peer, now, out| peer.on_dialed(now, leader, Some(link), out));
     }
 
     /// Gives a peer the packets that it takes.
@@ -745,6 +761,7 @@ impl Realm {
                 self.step(id, |peer, now, out| peer.on_election_link(now, server, link, out));
             }
             Event::Dial(leader) => self.dial(id, leader),
+            Event::NotReached(leader) => self.step(id, |peer, now, out| peer.on_dialed(now, leader, None, out)),
             Event::Packet(link, packet) => {
                 if !self.wires.get(&link).is_some_and(|wire| wire.is_cut) {
                     self.process(id).waiting.push_back((link, packet));
