@@ -4,14 +4,12 @@ use super::Realm;
 use ox_zab::ServerId;
 
 impl Realm {
-    /// Cuts or opens the way from one server to another. Connections that were open when it was cut stay broken in that
-    /// direction, and new ones cannot be made.
+    /// Cuts or opens the way from one server to another. Election connections survive it. Connections to a leader that
+    /// were open stay broken in that direction, and new ones cannot be made meanwhile.
     pub(crate) fn set_way(&mut self, from: i64, to: i64, is_open: bool) {
         let (from, to) = (ServerId(from), ServerId(to));
         if is_open {
-            if self.cut_ways.remove(&(from, to)) {
-                self.join(from, to);
-            }
+            self.cut_ways.remove(&(from, to));
             return;
         }
         self.cut_ways.insert((from, to));
