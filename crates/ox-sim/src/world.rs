@@ -359,7 +359,8 @@ fn unheard_max_ms(plan: &Plan, slowest_us: i64) -> i64 {
 /// How late a leader may hear of a learner's clients where ways between servers are slow or cut for a while: it counts from
 /// then on, since it cannot know when they spoke, and gives up who is later. What observers of followers say goes two ways.
 fn report_max_ms(plan: &Plan) -> i64 {
-    let ways_suffer = plan.is_ensemble() && [plan.slow_way_ms, plan.depose_ms, plan.partition_ms] != [0; 3];
+    let ways_suffer =
+        plan.is_ensemble() && [plan.slow_way_ms, plan.depose_ms, plan.partition_ms, plan.one_way_ms] != [0; 4];
     let ways = i64::from(ways_suffer) * if plan.observer_masters { 2 } else { 1 };
     ways * i64::from(plan.tick_ms) * (plan.sync_ticks + 1)
 }

@@ -7,6 +7,7 @@ use crate::checkers::quorums::Agreed;
 use crate::checkers::{Finding, claims, configs, leaders};
 use crate::env::Env;
 use crate::event::{Event, Job, Who};
+use crate::faults::Fault;
 use crate::net::WireId;
 use crate::server::config::ConfigChange;
 use crate::server::journal::Change;
@@ -351,6 +352,11 @@ impl Process {
             Effect::Seen(ensemble) => {
                 let in_force = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
                 let is_newer = in_force < ensemble.version();
+                let leads = self.replica.peer_state() == Some(PeerState::Leading);
+                if is_newer && leads && env.dice.chance(env.plan.empty_joiner_per_mille) && !env.is_healed {
+                    let delay = env.dice.between(0, 50_000);
+                    env.plan_in(delay, Event::Fault(Fault::EmptyJoiner));
+                }
                 let change = if is_newer { ConfigChange::Proposed(ensemble) } else { ConfigChange::Kept };
                 self.write_config(env, who, change);
             }

@@ -67,10 +67,10 @@ impl Election {
         }
     }
 
-    /// The election's vote once more, as a LOOKING server sends it: servers that have a leader reply with it, and
-    /// servers in a later round reply with their vote.
-    pub(crate) fn probe(&self) -> Notification {
-        let (vote, round) = self.outcome;
+    /// A vote of the last round, as a LOOKING server sends it: servers that have a leader reply with it, and servers in
+    /// a later round reply with their vote.
+    pub(crate) fn probe(&self, vote: Vote) -> Notification {
+        let (_, round) = self.outcome;
         Notification { state: PeerState::Looking, vote, round, has_version: true }
     }
 

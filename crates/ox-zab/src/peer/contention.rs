@@ -2,7 +2,7 @@
 
 use super::{Peer, Role};
 use crate::effect::{Effect, Effects, Reason};
-use crate::vote::Notification;
+use crate::vote::{Notification, Vote};
 use ox_proto::ServerId;
 use ox_proto::quorum::notification::PeerState;
 
@@ -14,7 +14,8 @@ impl Peer {
         if leader.is_established() || now_ms < leader.deadline() {
             return;
         }
-        let (me, probe) = (self.settings.server, self.election.probe());
+        let me = self.settings.server;
+        let probe = self.election.probe(Vote { leader: me, zxid: self.durable, epoch: self.epochs.current.0 });
         let voters = self.settings.configs.quorums().voters().into_iter();
         let missing = voters.filter(|voter| *voter != me && !leader.has_follower(*voter));
         out.extend(missing.map(|voter| Effect::Notify(voter, probe)));
