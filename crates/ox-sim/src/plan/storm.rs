@@ -60,7 +60,7 @@ impl Plan {
                 (plan.damage_ms, plan.change_per_mille) = (0, 150);
                 plan.observers = plan.observers.max(1);
                 (plan.kill_ms, plan.partition_ms) = (900, 1_000);
-                plan.empty_joiner_per_mille = pick(&[0, 300]);
+                plan.empty_joiner_per_mille = pick(&[0, 1_000]);
             }
             Storm::Disks => {
                 (plan.power_ms, plan.power_at_call_ms, plan.power_before_sync_ms) = (700, 700, 700);

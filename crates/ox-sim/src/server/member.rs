@@ -354,7 +354,7 @@ impl Process {
                 let is_newer = in_force < ensemble.version();
                 let leads = self.replica.peer_state() == Some(PeerState::Leading);
                 if is_newer && leads && env.dice.chance(env.plan.empty_joiner_per_mille) && !env.is_healed {
-                    let delay = env.dice.between(0, 50_000);
+                    let delay = env.dice.between(0, 20_000);
                     env.plan_in(delay, Event::Fault(Fault::EmptyJoiner));
                 }
                 let change = if is_newer { ConfigChange::Proposed(ensemble) } else { ConfigChange::Kept };

@@ -44,11 +44,13 @@ impl Election {
         self.left_out.0.insert(candidate, until_ms);
     }
 
-    /// Whether enough other voters took part in the election to elect another leader.
+    /// Whether enough other voters took part in the election to elect another leader. A leader that a configuration has
+    /// named was not elected.
     pub(crate) fn can_spare(&self, leader: ServerId, quorums: &Quorums) -> bool {
+        let (_, round) = self.outcome;
         let is_known = |server| self.heard.contains_key(&server) || self.established.contains_key(&server);
         let is_there = |server| server != leader && is_known(server) && !self.left_out.0.contains_key(&server);
-        quorums.may_elect(|server| is_there(server) && !self.links.is_down(server))
+        round != super::APPOINTED && quorums.may_elect(|server| is_there(server) && !self.links.is_down(server))
     }
 
     /// Whether votes for a candidate are ignored: only while the others can be enough.
