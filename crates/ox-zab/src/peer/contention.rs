@@ -14,6 +14,9 @@ impl Peer {
         if leader.is_established() || now_ms < leader.deadline() {
             return;
         }
+        if self.jobs != 0 {
+            return; // the vote names an epoch that the disk is about to replace
+        }
         let me = self.settings.server;
         let probe = self.election.probe(Vote { leader: me, zxid: self.durable, epoch: self.epochs.current.0 });
         let voters = self.settings.configs.quorums().voters().into_iter();
