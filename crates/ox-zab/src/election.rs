@@ -168,6 +168,9 @@ impl Election {
         if self.tell_at_ms <= now_ms {
             self.join_earlier(now_ms, quorums, out);
             if STAND_AFTER <= self.wait_ms / self.settings.first_wait_ms.max(1) {
+                // Voters may disagree about who is left out, so that no candidate gets a quorum.
+                self.left_out.clear();
+                self.reconsider(now_ms, quorums, out);
                 self.stand(now_ms, quorums, out);
             }
             self.tell_all(now_ms, quorums, out);

@@ -21,7 +21,7 @@ const LEFT_OUT_FACTOR: i64 = 4;
 const DOUBLINGS_MAX: u32 = 16;
 
 /// Attempts to reach a leader.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reach {
     dials: u32,
     since_ms: i64,
@@ -29,6 +29,8 @@ pub(super) struct Reach {
     patience_ms: Option<i64>,
     /// Leaders that did not answer since the last one that was established.
     failures: u32,
+    /// The last of them.
+    failed: Option<ServerId>,
 }
 
 impl Reach {
@@ -47,7 +49,7 @@ impl Peer {
         let first_ms = (timing.sync_ms() / 4).max(timing.ping_ms()) + 2 * self.settings.election.settle_ms;
         let doubled_ms = first_ms.saturating_mul(1 << self.reach.failures.min(DOUBLINGS_MAX));
         let patience_ms = is_spare.then_some(doubled_ms.min(timing.init_ms()));
-        self.reach = Reach { dials: 0, since_ms: now_ms, patience_ms, failures: self.reach.failures };
+        self.reach = Reach { dials: 0, since_ms: now_ms, patience_ms, ..self.reach };
     }
 
     /// The leader that has not sent LEADERINFO yet.
@@ -65,11 +67,14 @@ impl Peer {
         self.reach.patience_ms.map(|patience_ms| self.reach.since_ms + patience_ms)
     }
 
-    /// The role ends. A leader that has not answered is left out of the next rounds.
+    /// The role ends. A leader that has not answered in time is left out of the next rounds. One that has refused
+    /// connections receives packets, and may have stepped down just then: it is left out the second time.
     pub(super) fn note_unreached(&mut self, now_ms: i64) {
         let Some(leader) = self.unreached() else { return };
         self.reach.failures += 1;
-        if let Some(patience_ms) = self.reach.patience_ms {
+        let is_silent = self.reach_deadline().is_some_and(|at_ms| at_ms <= now_ms);
+        let has_failed_before = self.reach.failed.replace(leader) == Some(leader);
+        if let Some(patience_ms) = self.reach.patience_ms.filter(|_| is_silent || has_failed_before) {
             self.election.leave_out(leader, now_ms + LEFT_OUT_FACTOR * patience_ms);
         }
     }

@@ -4,8 +4,8 @@ use crate::member::{TIMING, member, settings, three};
 use crate::realm::Realm;
 use ox_proto::Zxid;
 use ox_zab::{
-    Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerState, Reason, ServerId, Standing,
-    Vote,
+    DiskDone, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerState, Reason, ServerId,
+    Standing, Vote,
 };
 
 const ME: ServerId = ServerId(3);
@@ -46,6 +46,9 @@ fn unestablished_leader_asks_missing_voters_who_leads() {
     peer.on_link(since_ms + 60, LinkId(1), &mut out);
     peer.on_message(since_ms + 60, LinkId(1), hello, &mut out);
     out.clear();
+    peer.on_time(since_ms + TIMING.tick_ms + 10, &mut out);
+    assert!(!out.iter().any(|effect| matches!(effect, Effect::Notify(..))), "its epoch is about to change: {out:?}");
+    peer.on_done(since_ms + TIMING.tick_ms + 20, DiskDone::AcceptedEpoch(Epoch(1)), &mut out);
     peer.on_time(since_ms + 2 * TIMING.tick_ms, &mut out);
     let asked: Vec<&Effect> = out.iter().filter(|effect| matches!(effect, Effect::Notify(..))).collect();
     assert_eq!(asked, [&Effect::Notify(ServerId(2), probe)]);

@@ -14,18 +14,14 @@ use ox_proto::ensemble::{Addresses, Change, ChangeRules, Ensemble};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId,
-    Message, Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing,
-    Txn, Vote,
+    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, Link, LinkId, Message,
+    Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// How many transactions peers keep in memory: few, so that snapshots are needed.
 const KEPT_MAX: usize = 8;
-
-/// How long a connection is tried when nothing comes back.
-const CONNECT_MS: i64 = 3_000;
 
 /// What outlives a process.
 #[derive(Clone, Debug)]
@@ -640,30 +636,6 @@ impl Realm {
             self.servers.iter().filter(|(_, server)| serves(server)).map(|(id, _)| *id).collect();
         let at = usize::try_from(self.dice.below(2 * masters.len() as i64 + 1)).unwrap();
         masters.get(at).copied()
-    }
-
-    fn dial(&mut self, id: ServerId, leader: ServerId) {
-        let process = self.servers[&id].process.as_ref();
-        let observes = process.is_some_and(|process| process.peer.configs().kind_of(id) == LearnerKind::Observer);
-        let master = if observes { self.master() } else { None };
-        if master.is_some() {
-            self.mark("observed followers");
-        }
-        let to = master.unwrap_or(leader);
-        if self.cut_ways.contains(&(id, to)) || self.cut_ways.contains(&(to, id)) {
-            return self.plan(CONNECT_MS, id, Event::NotReached(leader));
-        }
-        let leads = self.servers[&to].process.as_ref();
-        let leads = leads.is_some_and(|process| process.peer.leader().is_some() || process.peer.master().is_some());
-        if !leads || !self.works(id, to) {
-            return self.step(id, |peer, now, out| peer.on_dialed(now, leader, None, out));
-        }
-        self.next += 1;
-        let link = LinkId(self.next);
-        let ends = [(id, self.servers[&id].boot), (to, self.servers[&to].boot)];
-        self.wires.insert(link, Wire { ends, is_cut: false, cut_ways: Vec::new() });
-        self.step(to, |peer, now, out| peer.on_link(now, link, out));
-        self.step(id, |peer, now, out| peer.on_dialed(now, leader, Some(link), out));
     }
 
     /// Gives a peer the packets that it takes.
