@@ -176,23 +176,26 @@ impl Peers {
             }
             None => {
                 self.dialled = None;
-                self.events.push(Event::Dialed(None));
+                self.events.push(Event::Dialed(leader, None));
             }
         }
     }
 
     fn take_dialed(&mut self) {
         for Dialed { target, stream } in self.dialer.take() {
+            let wanted = |server| self.dialled.filter(|(dialled, _)| *dialled == server).map(|(_, leader)| leader);
             match (target, stream) {
-                // It is not wanted any more.
-                (Target::Leader(server), _) if self.dialled.is_none_or(|(dialled, _)| dialled != server) => (),
-                (Target::Leader(_), None) => self.events.push(Event::Dialed(None)),
-                (Target::Leader(server), Some(stream)) => {
+                (Target::Leader(server), stream) => {
+                    let Some(leader) = wanted(server) else { continue };
+                    let Some(stream) = stream else {
+                        self.events.push(Event::Dialed(leader, None));
+                        continue;
+                    };
                     self.shared.stats.observed.store(server.0, Relaxed);
                     let token = self.tokens.next();
                     let options = self.shared.state.read().options().clone();
                     let link = self.links.add(stream, token, End::Leader(options), self.poll.registry());
-                    self.events.push(Event::Dialed(link));
+                    self.events.push(Event::Dialed(leader, link));
                 }
                 (Target::Election(server), stream) => {
                     let token = self.tokens.next();

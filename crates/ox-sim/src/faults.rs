@@ -3,6 +3,8 @@
 //! To add one: a variant, its interval in the plan, and an arm in `strike`.
 
 mod damage;
+mod joiner;
+mod one_way;
 
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
@@ -38,6 +40,10 @@ pub(crate) enum Fault {
     Mend,
     /// The leader is cut off, and hears what was said before for a while.
     Depose,
+    /// A server is deaf or mute.
+    OneWay,
+    /// A voter of a proposed configuration loses everything, and all servers restart.
+    EmptyJoiner,
     /// A connection between servers breaks.
     Wire,
     /// A way between servers is slow for a while.
@@ -68,6 +74,7 @@ impl Fault {
         Self::Cut,
         Self::Partition,
         Self::Depose,
+        Self::OneWay,
         Self::Wire,
         Self::SlowWay,
         Self::Hang,
@@ -90,9 +97,10 @@ impl Fault {
             Self::DiskError => plan.disk_error_ms,
             Self::LostSync => plan.lost_sync_ms,
             Self::Full => plan.full_ms,
-            Self::NotFull | Self::Mend => 0,
+            Self::NotFull | Self::Mend | Self::EmptyJoiner => 0,
             Self::Partition => plan.partition_ms,
             Self::Depose => plan.depose_ms,
+            Self::OneWay => plan.one_way_ms,
             Self::Wire => plan.wire_ms,
             Self::SlowWay => plan.slow_way_ms,
             Self::Hang => plan.hang_ms,
@@ -156,6 +164,8 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::Partition => partition(world),
         Fault::Mend => mend(world),
         Fault::Depose => depose(world),
+        Fault::OneWay => one_way::strike(world),
+        Fault::EmptyJoiner => joiner::strike(world),
         Fault::Wire => break_wire(world),
         Fault::SlowWay => slow_way(world, server),
         Fault::Hang => hang_disk(world, server),
@@ -219,11 +229,7 @@ fn partition(world: &mut World) {
 /// Nothing of the leader reaches the others any more. What they have said before is slow, so that it believes in them
 /// for longer than they do in it.
 fn depose(world: &mut World) {
-    let leads = |server: &Server| {
-        let process = server.process.as_ref();
-        process.is_some_and(|process| process.replica.peer_state() == Some(PeerState::Leading))
-    };
-    let Some(leader) = world.servers.iter().position(leads) else { return };
+    let Some(leader) = leader(world) else { return };
     let sync_ms = i64::from(world.env.plan.tick_ms) * world.env.plan.sync_ticks;
     let (late_ms, ms) =
         (world.env.dice.between(sync_ms / 2, sync_ms * 2), world.env.dice.between(sync_ms, sync_ms * 4));
@@ -237,7 +243,16 @@ fn depose(world: &mut World) {
     world.env.plan_in((ms + late_ms) * 1000, Event::Fault(Fault::Mend));
 }
 
+fn leader(world: &World) -> Option<usize> {
+    let leads = |server: &Server| {
+        let process = server.process.as_ref();
+        process.is_some_and(|process| process.replica.peer_state() == Some(PeerState::Leading))
+    };
+    world.servers.iter().position(leads)
+}
+
 fn mend(world: &mut World) {
+    world.env.looks.ways_changed = world.env.now;
     let servers = world.servers.len();
     for from in 0..servers {
         for to in 0..servers {

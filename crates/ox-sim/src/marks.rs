@@ -96,6 +96,8 @@ marks! {
     changes, "changes of the ensemble asked for";
     observed_followers, "observers that came to a follower";
     deposed, "leaders that were cut off and did not hear of it";
+    one_way, "servers that were deaf or mute";
+    empty_joiners, "voters of a proposed configuration that lost everything";
     looks, "moments at which servers were asked when they had heard of each other";
     moved, "sessions that moved to another server";
     probes, "writes that succeeded after everything had healed";

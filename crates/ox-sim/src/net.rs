@@ -30,6 +30,8 @@ pub(crate) struct Wire {
     held: [usize; 2],
     pub(crate) is_up: bool,
     pub(crate) has_waited: bool,
+    /// The leader that the learner wants, if only through an observer master.
+    pub(crate) leader: usize,
 }
 
 impl Wire {
@@ -98,9 +100,9 @@ impl Net {
 
 impl Env {
     /// A server wants to be connected to another one.
-    pub(crate) fn dial(&mut self, from: Who, to: usize) {
-        let ends = [from, Who { server: to, boot: 0 }];
-        let wire = Wire { ends, pipes: Default::default(), held: [0; 2], is_up: false, has_waited: false };
+    pub(crate) fn dial(&mut self, from: Who, leader: usize, master: Option<usize>) {
+        let ends = [from, Who { server: master.unwrap_or(leader), boot: 0 }];
+        let wire = Wire { ends, pipes: Default::default(), held: [0; 2], is_up: false, has_waited: false, leader };
         self.net.wires.push(wire);
         let delay = self.dice.skewed(self.plan.net_delay_us);
         self.plan_in(delay, Event::Dialed(self.net.wires.len() - 1));

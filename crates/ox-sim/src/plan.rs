@@ -169,6 +169,11 @@ pub struct Plan {
     pub partition_ms: MeanMs,
     /// The leader is cut off, and hears what was said before for a while.
     pub depose_ms: MeanMs,
+    /// A server, mostly the leader, is deaf or mute for longer than `syncLimit`.
+    pub one_way_ms: MeanMs,
+    /// A voter of a configuration that has just been proposed loses everything, and all servers restart, in a thousand
+    /// proposals.
+    pub empty_joiner_per_mille: u32,
     /// A connection between servers breaks, at any byte.
     pub wire_ms: MeanMs,
     /// A way between servers is slow for a while.
@@ -212,6 +217,13 @@ impl Plan {
             plan.serve_readers(dice);
         }
         plan.groups = dice.chance(100);
+        match dice.below(10) {
+            _ if !plan.is_ensemble() => (),
+            0 => plan.one_way_ms = dice.between(2_000, 8_000),
+            1 => plan.only_one_way(),
+            _ => (),
+        }
+        plan.empty_joiner_per_mille = *dice.pick(&[0, 0, 200]);
         plan
     }
 
@@ -302,6 +314,8 @@ impl Plan {
             freeze_ms: 0,
             partition_ms: 0,
             depose_ms: 0,
+            one_way_ms: 0,
+            empty_joiner_per_mille: 0,
             wire_ms: 0,
             slow_way_ms: 0,
             hang_ms: 0,
@@ -440,6 +454,41 @@ impl Plan {
         self.batch_records = 1_000;
         (self.burst, self.pipeline) = (20, 50);
         self.think_us = self.pause_us(80);
+    }
+
+    /// Servers are deaf or mute, and nothing else happens to an ensemble: how long writes pause is judged then.
+    fn only_one_way(&mut self) {
+        let Self { voters, observers, tick_ms, init_ticks, sync_ticks, .. } = *self;
+        let Self { clients, requests, net_delay_us, thread_delay_us, sync_us, .. } = *self;
+        let sync_ms = i64::from(tick_ms) * sync_ticks;
+        *self = Self {
+            voters: voters.max(3),
+            clients,
+            requests,
+            observers,
+            tick_ms,
+            init_ticks,
+            sync_ticks,
+            net_delay_us,
+            thread_delay_us,
+            sync_us,
+            one_way_ms: sync_ms * 8,
+            active_ms: sync_ms * 30,
+            timeouts_ms: self.timeouts_ms,
+            ..Self::calm()
+        };
+        self.think_us = self.pause_us(90);
+    }
+
+    /// Whether deaf and mute servers are all that happens.
+    pub(crate) fn has_only_one_way_faults(&self) -> bool {
+        let ends = [self.kill_ms, self.power_ms, self.power_at_call_ms, self.power_before_sync_ms, self.stop_ms];
+        let disks = [self.disk_error_ms, self.lost_sync_ms, self.full_ms, self.slow_disk_ms, self.hang_ms];
+        let pauses = [self.stall_ms, self.freeze_ms, self.slow_net_ms, self.slow_way_ms, self.damage_ms];
+        let ways = [self.partition_ms, self.depose_ms, self.wire_ms];
+        let changes = [i64::from(self.change_per_mille), i64::from(self.epoch_txns)];
+        let mut others = ends.iter().chain(&disks).chain(&pauses).chain(&ways).chain(&changes);
+        0 < self.one_way_ms && others.all(|other| *other == 0)
     }
 
     /// Servers lose their quorum, and clients could do with reads. Without local sessions there is none for them.

@@ -177,6 +177,7 @@ impl World {
     /// A learner's connection reaches the server it wants, or not.
     fn on_dialed(&mut self, wire: WireId) {
         let [from, Who { server, .. }] = self.env.net.wires[wire].ends;
+        let leader = self.env.net.wires[wire].leader;
         let is_open = self.env.net.is_open_both_ways(from.server, server);
         if !is_open && !std::mem::replace(&mut self.env.net.wires[wire].has_waited, true) {
             let patience_us = self.env.dice.between(100_000, 3_000_000);
@@ -188,12 +189,12 @@ impl World {
         let to = Who { server, boot: self.servers[server].boot };
         let listens = self.alive(to).is_some_and(|alive| alive.process.member.is_listening);
         if !listens || !is_open {
-            return self.tell(from.server, PeerInput::Dialed(None));
+            return self.tell(from.server, PeerInput::Dialed(leader, None));
         }
         let wired = &mut self.env.net.wires[wire];
         (wired.ends[1], wired.is_up) = (to, true);
         self.tell(server, PeerInput::Link(wire));
-        self.tell(from.server, PeerInput::Dialed(Some(wire)));
+        self.tell(from.server, PeerInput::Dialed(leader, Some(wire)));
     }
 
     /// Bytes, or the end, of one side of a wire arrive at the other.
@@ -358,7 +359,8 @@ fn unheard_max_ms(plan: &Plan, slowest_us: i64) -> i64 {
 /// How late a leader may hear of a learner's clients where ways between servers are slow or cut for a while: it counts from
 /// then on, since it cannot know when they spoke, and gives up who is later. What observers of followers say goes two ways.
 fn report_max_ms(plan: &Plan) -> i64 {
-    let ways_suffer = plan.is_ensemble() && [plan.slow_way_ms, plan.depose_ms, plan.partition_ms] != [0; 3];
+    let ways_suffer =
+        plan.is_ensemble() && [plan.slow_way_ms, plan.depose_ms, plan.partition_ms, plan.one_way_ms] != [0; 4];
     let ways = i64::from(ways_suffer) * if plan.observer_masters { 2 } else { 1 };
     ways * i64::from(plan.tick_ms) * (plan.sync_ticks + 1)
 }

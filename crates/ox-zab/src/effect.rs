@@ -80,6 +80,8 @@ pub enum Reason {
     NoRoom,
     /// A voter that had elected this leader looks for one again.
     Deserted,
+    /// This leader is not established, and a quorum follows another one.
+    OtherLeader(ServerId),
     /// A new configuration names another leader.
     HandedOver(ServerId),
     /// A new configuration changes who leads, or what this server is.

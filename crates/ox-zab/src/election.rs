@@ -10,12 +10,14 @@
 //! A server that is not looking answers those who are, so that they find the leader it has. Rounds number elections;
 //! they are forgotten when a process ends, so the higher round always wins, whoever starts it.
 
+mod left_out;
 mod link;
 
 pub use link::Link;
 
 use crate::quorum::Quorums;
 use crate::vote::{Notification, Vote};
+use left_out::LeftOut;
 use link::Links;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
@@ -74,6 +76,7 @@ pub struct Election {
     /// The latest of the earlier rounds that voters are in.
     earlier: Option<i64>,
     links: Links,
+    left_out: LeftOut,
     wait_ms: i64,
     tell_at_ms: i64,
     settled_at_ms: Option<i64>,
@@ -96,6 +99,7 @@ impl Election {
             outcome: (Vote { leader: me, ..own }, APPOINTED),
             earlier: None,
             links: Links::default(),
+            left_out: LeftOut::default(),
             wait_ms: settings.first_wait_ms,
             tell_at_ms: i64::MAX,
             settled_at_ms: None,
@@ -146,7 +150,8 @@ impl Election {
     /// When [`Self::on_time`] wants to be called.
     pub fn deadline(&self) -> Option<i64> {
         let looks = self.state == PeerState::Looking;
-        looks.then(|| self.settled_at_ms.map_or(self.tell_at_ms, |settled| settled.min(self.tell_at_ms)))
+        let others = self.settled_at_ms.into_iter().chain(self.left_out.next_end_ms());
+        looks.then(|| others.fold(self.tell_at_ms, i64::min))
     }
 
     /// Repeats its vote when nobody answers; decides when nobody objects. Returns who is elected.
@@ -157,9 +162,15 @@ impl Election {
         if self.settled_at_ms.is_some_and(|settled| settled <= now_ms) {
             return Some(self.decide(self.proposal));
         }
+        if self.left_out.end(now_ms) {
+            self.reconsider(now_ms, quorums, out);
+        }
         if self.tell_at_ms <= now_ms {
             self.join_earlier(now_ms, quorums, out);
             if STAND_AFTER <= self.wait_ms / self.settings.first_wait_ms.max(1) {
+                // Voters may disagree about who is left out, so that no candidate gets a quorum.
+                self.left_out.clear();
+                self.reconsider(now_ms, quorums, out);
                 self.stand(now_ms, quorums, out);
             }
             self.tell_all(now_ms, quorums, out);
@@ -180,9 +191,14 @@ impl Election {
     ) -> Option<ServerId> {
         self.links.set(server, link);
         if link == Link::Up {
+            self.left_out.remove(server); // connecting takes packets in both directions
             out.push((server, self.current()));
         }
-        if self.state == PeerState::Looking { self.count(now_ms, quorums) } else { None }
+        if self.state != PeerState::Looking {
+            return None;
+        }
+        self.reconsider(now_ms, quorums, out);
+        self.count(now_ms, quorums)
     }
 
     /// A server says something. Returns who is elected.
@@ -206,6 +222,8 @@ impl Election {
         if !is_looking {
             if note.state == PeerState::Looking {
                 out.push((from, self.current()));
+            } else {
+                self.established.insert(from, note);
             }
             return None;
         }
@@ -244,6 +262,7 @@ impl Election {
     /// The leader is established for `epoch`: from now on the vote says so.
     pub fn on_epoch(&mut self, epoch: i64) {
         self.outcome.0.epoch = epoch;
+        self.left_out.clear();
     }
 
     fn on_looking(
@@ -255,16 +274,22 @@ impl Election {
         out: &mut Outgoing,
     ) -> Option<ServerId> {
         if self.own.zxid == UNKNOWN || note.vote.zxid == UNKNOWN {
+            // A server that does not vote only asks who leads: soon, when an election goes on.
+            if self.own.zxid == UNKNOWN && self.heard.insert(from, note) != Some(note) {
+                self.wait_ms = self.settings.first_wait_ms;
+                self.tell_at_ms = self.tell_at_ms.min(now_ms + self.wait_ms);
+            }
             return None;
         }
-        let is_better = note.vote.beats(&self.proposal, quorums);
+        let may_lead = !self.is_left_out(note.vote.leader, quorums);
+        let is_better = may_lead && note.vote.beats(&self.proposal, quorums);
         if self.settled_at_ms.is_some() && !is_better && note.round != self.round {
             return None;
         }
         if self.round < note.round {
             self.round = note.round;
             self.heard.clear();
-            let best = if note.vote.beats(&self.own, quorums) { note.vote } else { self.own };
+            let best = if may_lead && note.vote.beats(&self.own, quorums) { note.vote } else { self.own };
             self.propose(now_ms, best, quorums, out);
         } else if note.round < self.round {
             self.earlier = self.earlier.max(Some(note.round));
@@ -346,13 +371,13 @@ impl Election {
     fn count(&mut self, now_ms: i64, quorums: &Quorums) -> Option<ServerId> {
         let mine = self.current();
         let agrees = |server: ServerId| self.heard.get(&server).is_some_and(|note| note.agrees_with(&mine));
-        if !quorums.are_reached(agrees) {
+        if !quorums.may_elect(agrees) {
             self.settled_at_ms = None;
             return None;
         }
         // Nobody who could object is still to be heard.
-        let is_unanimous =
-            quorums.voters().into_iter().all(|voter| agrees(voter) || (voter != self.me && self.links.is_down(voter)));
+        let is_gone = |voter| voter != self.me && (self.links.is_down(voter) || self.is_left_out(voter, quorums));
+        let is_unanimous = quorums.voters().into_iter().all(|voter| agrees(voter) || is_gone(voter));
         if is_unanimous {
             return Some(self.decide(self.proposal));
         }
@@ -379,6 +404,9 @@ impl Election {
         self.outcome = (vote, self.round);
         self.state = self.state_under(vote.leader);
         self.settled_at_ms = None;
+        if self.state == PeerState::Leading {
+            self.established.clear();
+        }
         vote.leader
     }
 

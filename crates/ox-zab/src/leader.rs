@@ -152,7 +152,12 @@ impl Leader {
         let is_linked = |server| self.links.values().any(|link| link.server == server && link.is_follower());
         let may_come = |server| !self.deserters.contains(&server) && (is_linked(server) || has_elected(server));
         let has_or_may = |server| server == self.me.server || has_come.contains(&server) || may_come(server);
-        !self.configs.quorums().are_reached(has_or_may)
+        !self.configs.quorums().may_elect(has_or_may)
+    }
+
+    /// Whether a server is connected as a follower.
+    pub(crate) fn has_follower(&self, server: ServerId) -> bool {
+        self.links.values().any(|link| link.server == server && Stage::Unknown < link.stage && link.is_follower())
     }
 
     /// The zxid of the next proposal; none when the epoch has no more, and the leader leaves.
@@ -331,6 +336,9 @@ impl Leader {
         }
         self.ping_at_ms = cx.now_ms + self.timing.ping_ms();
         self.ping(cx);
+        if self.phase == Phase::Gathering {
+            self.count_introduced(cx);
+        }
         let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
         let is_late = |link: &Link| {
             let patience_ms = if Stage::Synced <= link.stage { sync_ms } else { init_ms };
@@ -396,9 +404,12 @@ impl Leader {
     }
 
     fn count_introduced(&mut self, cx: &mut Context<'_>) {
-        // A configuration that somebody may have agreed on under the one before has a say too: what was agreed on under it
-        // may be known to its quorums alone. Apache asks the one in force only.
-        if self.configs.quorums().are_reached(|server| self.introduced.contains(&server)) {
+        // What was committed under a configuration that is only proposed here may be known to its voters alone. Apache
+        // asks those of the committed one. A quorum of the proposed one has a moment to come, since it may have
+        // accepted later epochs; it is not waited for any longer, since some of it may be empty.
+        let (quorums, has) = (self.configs.quorums(), |server| self.introduced.contains(&server));
+        let is_early = cx.now_ms < self.began_ms + self.timing.ping_ms();
+        if quorums.are_reached(has) || (!is_early && quorums.may_elect(has)) {
             if Epoch::LAST < self.epoch {
                 return cx.out.push(Effect::Leave(Reason::EpochUsedUp));
             }
@@ -425,7 +436,7 @@ impl Leader {
     }
 
     fn count_promised(&mut self, cx: &mut Context<'_>) {
-        if self.configs.quorums().are_reached(|server| self.promised.contains(&server)) {
+        if self.configs.quorums().may_elect(|server| self.promised.contains(&server)) {
             self.phase = Phase::Settling;
             self.number_config(cx);
             cx.out.push(Effect::Disk(DiskJob::CurrentEpoch(self.epoch)));

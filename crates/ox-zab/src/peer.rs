@@ -10,7 +10,9 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a role takes what concerns it, the others take nothing")]
 
+mod contention;
 mod emptiness;
+mod reach;
 
 use crate::configs::Configs;
 use crate::context::Context;
@@ -31,13 +33,9 @@ use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::notification::PeerState;
+use reach::Reach;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// How often a leader that does not answer yet is dialled.
-const DIALS_MAX: u32 = 14;
-/// The pause before the second dial, which doubles each time: an elected leader opens its port about when it is dialled.
-const DIAL_PAUSE_FIRST_MS: i64 = 5;
 
 /// What the configuration says about a member.
 #[derive(Clone, Debug)]
@@ -119,9 +117,7 @@ pub struct Peer {
     /// Until then an observer does not look for a leader.
     rests_until_ms: i64,
     jobs: usize,
-    /// Attempts to reach the leader, and when the first was made.
-    dials: u32,
-    dials_since_ms: i64,
+    reach: Reach,
     wants_snapshot: bool,
     /// A leader did not want this history, which may be longer than its own.
     is_turned_away: bool,
@@ -156,8 +152,7 @@ impl Peer {
             master: None,
             rests_until_ms: i64::MIN,
             jobs: 0,
-            dials: 0,
-            dials_since_ms: 0,
+            reach: Reach::default(),
             wants_snapshot: false,
             is_turned_away: false,
             standing,
@@ -236,10 +231,12 @@ impl Peer {
         match &self.role {
             Role::Looking => self.election.deadline().into_iter().chain(self.found_at_ms).min(),
             Role::Leading(leader) => Some(leader.deadline()),
-            Role::Dialing { again_at_ms, .. } => again_at_ms.or(self.found_at_ms),
+            Role::Dialing { again_at_ms, .. } => {
+                again_at_ms.or(self.found_at_ms).into_iter().chain(self.reach_deadline()).min()
+            }
             Role::Learning(learner) => {
                 let of_observers = self.master.as_ref().and_then(|master| master.deadline());
-                learner.deadline().into_iter().chain(of_observers).min()
+                learner.deadline().into_iter().chain(of_observers).chain(self.reach_deadline()).min()
             }
             Role::Leaving { .. } => Some(self.rests_until_ms).filter(|_| self.is_idle()),
         }
@@ -251,6 +248,9 @@ impl Peer {
         if is_open && self.found_at_ms.take_if(|at| *at <= now_ms).is_some() {
             self.jobs += 1;
             out.push(Effect::Disk(DiskJob::Found));
+        }
+        if self.reach_deadline().is_some_and(|at| at <= now_ms) {
+            return self.leave(now_ms, Reason::Silence, out);
         }
         match &mut self.role {
             Role::Looking => {
@@ -264,6 +264,7 @@ impl Peer {
                 }
             }
             Role::Leading(_) => {
+                self.probe_others(now_ms, out);
                 self.lead(now_ms, out, |leader, cx| leader.on_time(cx));
                 self.give_way(now_ms, out);
             }
@@ -301,6 +302,7 @@ impl Peer {
         let mut notes = Outgoing::new();
         let elected = self.election.on_notification(now_ms, from, note, self.settings.configs.quorums(), &mut notes);
         self.after_election(now_ms, elected, notes, out);
+        self.yield_to_other_leader(now_ms, out);
     }
 
     /// A server says which configuration is in force. It counts if it is newer, and comes from a server that is known
@@ -330,12 +332,12 @@ impl Peer {
         }
     }
 
-    /// The leader was reached, or not.
-    pub fn on_dialed(&mut self, now_ms: i64, link: Option<LinkId>, out: &mut Effects) {
-        let Role::Dialing { leader, .. } = self.role else {
+    /// A dial to `leader` has succeeded or failed. It may have been given up meanwhile.
+    pub fn on_dialed(&mut self, now_ms: i64, leader: ServerId, link: Option<LinkId>, out: &mut Effects) {
+        if !matches!(self.role, Role::Dialing { leader: dialled, .. } if dialled == leader) {
             out.extend(link.map(Effect::Close));
             return;
-        };
+        }
         let Some(link) = link else { return self.dial_again(now_ms, leader, out) };
         self.found_at_ms = None; // the leader knows better
         let claim = Claim {
@@ -377,18 +379,6 @@ impl Peer {
             }
             _ => self.serve(now_ms, out, |master, _| master.on_link_gone(link)),
         }
-    }
-
-    /// The leader was not reached, or has said nothing.
-    fn dial_again(&mut self, now_ms: i64, leader: ServerId, out: &mut Effects) {
-        self.dials += 1;
-        let PeerOptions { dial_ms, dial_pause_ms, .. } = self.settings.options;
-        let is_long = dial_ms <= now_ms - self.dials_since_ms;
-        if DIALS_MAX <= self.dials || is_long || self.election.knows_gone(leader) {
-            return self.leave(now_ms, Reason::LinkLost, out);
-        }
-        let pause_ms = dial_pause_ms.min(DIAL_PAUSE_FIRST_MS << (self.dials - 1));
-        self.role = Role::Dialing { leader, again_at_ms: Some(now_ms + pause_ms) };
     }
 
     /// Bytes have come or gone, also less than a packet.
@@ -550,9 +540,13 @@ impl Peer {
         for effect in &out[from..] {
             match effect {
                 Effect::Disk(_) => self.jobs += 1,
-                Effect::Established(epoch) => self.election.on_epoch(epoch.0),
+                Effect::Established(epoch) => {
+                    self.election.on_epoch(epoch.0);
+                    self.reach.reset();
+                }
                 Effect::UpToDate(epoch) => {
                     self.election.on_epoch(epoch.0);
+                    self.reach.reset();
                     up_to_date = Some(*epoch);
                 }
                 Effect::Commit(zxid) => self.committed = self.committed.max(*zxid),
@@ -595,19 +589,6 @@ impl Peer {
         }
     }
 
-    /// Whether a leader that is not established hears that one who voted for it has another mind, and too few are left;
-    /// or that it only looks again, after as long as the configuration says.
-    fn is_deserted(&mut self, now_ms: i64, from: ServerId, note: &Notification) -> bool {
-        let (Role::Leading(leader), election) = (&mut self.role, &self.election) else { return false };
-        if note.state != PeerState::Looking || !election.was_elected_by(from) {
-            return false;
-        }
-        let wait_ms = self.settings.options.epoch_wait_ms.unwrap_or(i64::MAX);
-        let is_long = leader.gathers_since_ms().is_some_and(|since_ms| wait_ms <= now_ms - since_ms);
-        let is_other = note.vote.leader != self.settings.server;
-        is_long || (is_other && leader.is_deserted_by(from, |server| election.was_elected_by(server)))
-    }
-
     /// Notes what a configuration changes for this member. False if it changes nothing.
     fn takes_config(&mut self, effect: &Effect) -> bool {
         let configs = &mut self.settings.configs;
@@ -644,6 +625,7 @@ impl Peer {
     }
 
     fn leave(&mut self, now_ms: i64, reason: Reason, out: &mut Effects) {
+        self.note_unreached(now_ms);
         self.wants_snapshot |= reason == Reason::NeedsSnapshot;
         let moving = self.moving.take().and_then(|moving| moving.next);
         let next = if let Reason::HandedOver(next) = reason { Some(next) } else { moving };
@@ -730,7 +712,8 @@ impl Peer {
         out.extend(notes.into_iter().map(|(to, note)| Effect::Notify(to, note)));
         let Some(leader) = elected else { return };
         if leader != self.settings.server {
-            (self.role, self.dials, self.dials_since_ms) = (Role::Dialing { leader, again_at_ms: None }, 0, now_ms);
+            self.role = Role::Dialing { leader, again_at_ms: None };
+            self.begin_to_reach(now_ms, leader);
             // Who has nothing knows first whether that is right: the leader is told, and the disk is prepared.
             if self.jobs == 0 && self.found_at_ms.is_none() {
                 out.push(Effect::Dial(leader));

@@ -117,6 +117,15 @@ impl Quorums {
         self.all().map(|quorum| quorum.weight(server)).max().unwrap_or(0)
     }
 
+    /// Whether these servers may elect a leader and accept an epoch: a quorum of the committed configuration, and so
+    /// many of the proposed one that its other voters are no quorum. Nothing can have been committed, or can be
+    /// committed by an older leader, without one of these servers. To establish the leader and to commit takes quorums
+    /// of both ([`Self::are_reached`]), which may include voters that were empty and have been synchronised since.
+    pub fn may_elect(&self, has: impl Fn(ServerId) -> bool) -> bool {
+        let blocks = |proposed: &Quorum| !proposed.is_reached(|server| !has(server));
+        self.committed.is_reached(&has) && self.proposed.as_ref().is_none_or(blocks)
+    }
+
     /// Whether those of whom `agrees` is true decide in each of them.
     pub fn are_reached(&self, agrees: impl Fn(ServerId) -> bool) -> bool {
         self.all().all(|quorum| quorum.is_reached(&agrees))
@@ -176,5 +185,21 @@ mod tests {
         assert!(!has(&[1, 2, 3]));
         assert!(!has(&[3, 4, 5]));
         assert!(quorums.is_voter(ServerId(5)) && !quorums.is_voter(ServerId(6)));
+    }
+
+    #[test]
+    fn proposed_configuration_without_quorum_elsewhere_may_elect() {
+        let majority = |voters: &[i64]| Quorum::majority_of(voters.iter().copied().map(ServerId));
+        let check = |proposed: &[i64], servers: &[i64], expected| {
+            let quorums = Quorums { committed: majority(&[1, 2, 3]), proposed: Some(majority(proposed)) };
+            assert_eq!(quorums.may_elect(|server| servers.contains(&server.0)), expected, "{proposed:?} {servers:?}");
+        };
+        check(&[3, 4], &[1, 3], true);
+        check(&[3, 4], &[1, 2], false);
+        check(&[3, 4], &[3, 4], false);
+        check(&[3, 4, 5], &[1, 3], false);
+        check(&[3, 4, 5], &[1, 3, 5], true);
+        check(&[3, 4, 5, 6], &[1, 2, 3], false);
+        check(&[3, 4, 5, 6], &[1, 3, 4], true);
     }
 }

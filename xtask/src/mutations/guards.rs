@@ -87,6 +87,21 @@ pub(super) const TESTED: &[(&str, &str, &str)] = &[
     ),
     ("who is in quarantine does not vote", "ox-zab", "peer_rules::k041_who_is_in_quarantine_does_not_vote"),
     (
+        "a candidate that does not answer is left out",
+        "ox-zab",
+        "deaf_members::leader_deaf_to_a_quorum_is_replaced_within_two_sync_limits",
+    ),
+    (
+        "an unestablished leader asks who leads",
+        "ox-zab",
+        "contention::restarted_server_elected_by_old_votes_joins_the_leader_soon",
+    ),
+    (
+        "an epoch needs one of every quorum of a proposed configuration",
+        "ox-zab",
+        "quorum::tests::proposed_configuration_without_quorum_elsewhere_may_elect",
+    ),
+    (
         "nobody is told that a session is gone before that is agreed on",
         "ox-replica",
         "office::k122_who_comes_too_late_is_told_so_when_it_is_certain",
@@ -610,6 +625,27 @@ pub(super) const GUARDS: &[Guard] = &[
         breaks: "a damaged member helps to elect a leader",
         with: "        } else if self.standing != Standing::History {\n",
         without: "        } else if false {\n",
+    },
+    Guard {
+        file: "crates/ox-zab/src/peer/reach.rs",
+        guard: "a candidate that does not answer is left out",
+        breaks: "a deaf leader is elected as long as it is deaf",
+        with: "            self.election.leave_out(leader, now_ms + LEFT_OUT_FACTOR * patience_ms);\n",
+        without: "            let _ = (leader, now_ms + LEFT_OUT_FACTOR * patience_ms);\n",
+    },
+    Guard {
+        file: "crates/ox-zab/src/peer/contention.rs",
+        guard: "an unestablished leader asks who leads",
+        breaks: "it waits for initLimit while a quorum follows another one",
+        with: "        if leader.is_established() || now_ms < leader.deadline() {\n",
+        without: "        if leader.is_established() || now_ms < i64::MAX {\n",
+    },
+    Guard {
+        file: "crates/ox-zab/src/quorum.rs",
+        guard: "an epoch needs one of every quorum of a proposed configuration",
+        breaks: "what was committed under a proposed configuration is lost",
+        with: "        self.committed.is_reached(&has) && self.proposed.as_ref().is_none_or(blocks)\n",
+        without: "        self.committed.is_reached(&has) && self.proposed.as_ref().is_none_or(|_| true || blocks(&self.committed))\n",
     },
     Guard {
         file: "crates/ox-replica/src/replica/member.rs",

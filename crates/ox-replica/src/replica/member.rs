@@ -112,9 +112,9 @@ impl Replica {
         self.peer(now, |peer, now_ms, out| peer.on_election_link(now_ms, server, link, out));
     }
 
-    /// The leader was reached, or not.
-    pub fn on_dialed(&mut self, now: Now, link: Option<LinkId>) {
-        self.peer(now, |peer, now_ms, out| peer.on_dialed(now_ms, link, out));
+    /// A dial to `leader` has succeeded or failed.
+    pub fn on_dialed(&mut self, now: Now, leader: ServerId, link: Option<LinkId>) {
+        self.peer(now, |peer, now_ms, out| peer.on_dialed(now_ms, leader, link, out));
     }
 
     /// A learner has connected.

@@ -86,7 +86,7 @@ pub(crate) fn follow(world: &mut World, epoch: i64) {
     let note = Notification { state: PeerState::Looking, vote, round: epoch, has_version: true };
     world.replica.on_notification(now, ServerId(2), note);
     world.settle();
-    world.replica.on_dialed(now, Some(LINK));
+    world.replica.on_dialed(now, ServerId(2), Some(LINK));
     let new_leader = Message::NewLeader { epoch: Epoch(epoch), config: Bytes::new() };
     for message in [Message::LeaderInfo(Epoch(epoch)), Message::Diff(last), new_leader, Message::UpToDate] {
         world.replica.on_message(now, LINK, message);

@@ -33,7 +33,7 @@ fn syncing() -> Replica {
     let note = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
     replica.on_notification(NOW, ServerId(2), note);
     assert!(replica.take_effects().contains(&Effect::Dial(ServerId(2))));
-    replica.on_dialed(NOW, Some(LINK));
+    replica.on_dialed(NOW, ServerId(2), Some(LINK));
     replica.on_message(NOW, LINK, Message::LeaderInfo(Epoch(1)));
     replica.on_done(NOW, DiskJob::AcceptedEpoch(Epoch(1)).done());
     replica.on_message(NOW, LINK, Message::Diff(Zxid::ZERO));

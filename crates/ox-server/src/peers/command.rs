@@ -38,7 +38,7 @@ pub(crate) enum Event {
     /// An election connection has come up or gone down.
     Election(ServerId, ox_zab::Link),
     /// The leader was reached, or not.
-    Dialed(Option<LinkId>),
+    Dialed(ServerId, Option<LinkId>),
     /// A learner has connected.
     Linked(LinkId),
     /// Nobody can connect.

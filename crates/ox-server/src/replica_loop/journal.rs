@@ -162,6 +162,7 @@ impl Journal {
                 self.shared.metrics.quit_leading_due_to_disloyal_voter.add(1);
                 "a voter that has elected this leader looks for one again".to_owned()
             }
+            Reason::OtherLeader(leader) => format!("a quorum follows server {leader}"),
             Reason::HandedOver(leader) => format!("server {leader} leads under the new configuration"),
             Reason::Reconfigured => "changes proposed in reconfig".to_owned(),
             Reason::HigherPromise => "a voter has promised a higher epoch".to_owned(),

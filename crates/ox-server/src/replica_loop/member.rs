@@ -75,7 +75,7 @@ impl ReplicaLoop {
     fn hear(&mut self, now: Now, event: Event) {
         match event {
             Event::Election(server, link) => self.replica.on_election_link(now, server, link),
-            Event::Dialed(link) => self.replica.on_dialed(now, link),
+            Event::Dialed(leader, link) => self.replica.on_dialed(now, leader, link),
             Event::Linked(link) => self.replica.on_link(now, link),
             Event::CannotListen => self.replica.step_down(now, Reason::CannotListen),
             Event::Gone(link) => {

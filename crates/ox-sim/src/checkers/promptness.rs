@@ -3,7 +3,7 @@
 //!
 //! Looked at every half tick. A process that did not run, or hardly did, is excused for that long.
 
-use super::Finding;
+use super::{Finding, outage};
 use crate::env::Env;
 use crate::event::Event;
 use crate::outcome::Kind;
@@ -22,6 +22,10 @@ use std::collections::VecDeque;
 pub(crate) struct Looks {
     /// When faults ended.
     pub(crate) healed: Option<Time>,
+    /// When ways between servers were last cut or opened.
+    pub(crate) ways_changed: Time,
+    /// When a leader could last commit.
+    pub(super) could_commit: Option<Time>,
     /// Since when all servers serve.
     whole: Option<Time>,
     /// What leaders had applied by when, since then.
@@ -39,6 +43,7 @@ pub(crate) fn look(world: &mut World) {
     env.marks.looks += 1;
     let judged = servers.iter_mut().enumerate().try_for_each(|(number, server)| judge(env, number, server));
     let judged = judged.and_then(|()| judge_healed(env, servers));
+    let judged = judged.and_then(|()| outage::judge(env, servers));
     if let Err(finding) = judged {
         finding.report(env);
     }
@@ -46,7 +51,7 @@ pub(crate) fn look(world: &mut World) {
 }
 
 /// How late a thread may be by itself.
-fn slack_us(plan: &Plan) -> i64 {
+pub(super) fn slack_us(plan: &Plan) -> i64 {
     300_000 + plan.thread_delay_us * 300
 }
 

@@ -23,6 +23,8 @@ pub enum Storm {
     Disks,
     /// The ways between servers are cut, slow, or open in one direction only.
     Ways,
+    /// Servers, mostly leaders, are deaf or mute, and nothing else happens.
+    OneWay,
 }
 
 impl Plan {
@@ -58,6 +60,7 @@ impl Plan {
                 (plan.damage_ms, plan.change_per_mille) = (0, 150);
                 plan.observers = plan.observers.max(1);
                 (plan.kill_ms, plan.partition_ms) = (900, 1_000);
+                plan.empty_joiner_per_mille = pick(&[0, 1_000]);
             }
             Storm::Disks => {
                 (plan.power_ms, plan.power_at_call_ms, plan.power_before_sync_ms) = (700, 700, 700);
@@ -66,8 +69,9 @@ impl Plan {
             }
             Storm::Ways => {
                 (plan.partition_ms, plan.depose_ms, plan.wire_ms) = (500, 700, 500);
-                (plan.slow_way_ms, plan.stop_ms) = (800, 1_500);
+                (plan.slow_way_ms, plan.stop_ms, plan.one_way_ms) = (800, 1_500, 2_500);
             }
+            Storm::OneWay => plan.only_one_way(),
         }
         plan
     }

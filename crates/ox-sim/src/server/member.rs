@@ -7,6 +7,7 @@ use crate::checkers::quorums::Agreed;
 use crate::checkers::{Finding, claims, configs, leaders};
 use crate::env::Env;
 use crate::event::{Event, Job, Who};
+use crate::faults::Fault;
 use crate::net::WireId;
 use crate::server::config::ConfigChange;
 use crate::server::journal::Change;
@@ -30,7 +31,8 @@ use std::sync::Arc;
 pub(crate) enum PeerInput {
     Note(usize, Notification, Option<Arc<Ensemble>>),
     Election(usize, Link),
-    Dialed(Option<WireId>),
+    /// A dial for the leader of this number has succeeded or failed.
+    Dialed(usize, Option<WireId>),
     Link(WireId),
     Readable(WireId),
     /// A stored history was looked for.
@@ -136,10 +138,10 @@ impl Process {
                 env.note(format_args!("peer {}: {peer} is {link:?}", who.server));
                 self.replica.on_election_link(now, server_id(peer), link);
             }
-            PeerInput::Dialed(None) => self.replica.on_dialed(now, None),
-            PeerInput::Dialed(Some(wire)) => {
+            PeerInput::Dialed(leader, None) => self.replica.on_dialed(now, server_id(leader), None),
+            PeerInput::Dialed(leader, Some(wire)) => {
                 self.plug(wire, Side::Leader);
-                self.replica.on_dialed(now, Some(link(wire)));
+                self.replica.on_dialed(now, server_id(leader), Some(link(wire)));
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
             PeerInput::Link(wire) => {
@@ -306,7 +308,7 @@ impl Process {
             Effect::Dial(leader) => {
                 env.note(format_args!("peer {}: dials {leader}", who.server));
                 let master = self.replica.as_peer().and_then(|peer| choose_master(env, peer, who));
-                env.dial(who, master.unwrap_or(number(leader)));
+                env.dial(who, number(leader), master);
             }
             Effect::Send(link, message) => {
                 if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
@@ -350,6 +352,11 @@ impl Process {
             Effect::Seen(ensemble) => {
                 let in_force = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
                 let is_newer = in_force < ensemble.version();
+                let leads = self.replica.peer_state() == Some(PeerState::Leading);
+                if is_newer && leads && env.dice.chance(env.plan.empty_joiner_per_mille) && !env.is_healed {
+                    let delay = env.dice.between(0, 20_000);
+                    env.plan_in(delay, Event::Fault(Fault::EmptyJoiner));
+                }
                 let change = if is_newer { ConfigChange::Proposed(ensemble) } else { ConfigChange::Kept };
                 self.write_config(env, who, change);
             }

@@ -118,6 +118,27 @@ fn f25_servers_do_not_hear_each_other() {
     check(|plan| plan.partition_ms = 1_000, |marks| marks.partitions);
 }
 
+/// How long writes pause is judged by the checker of outages.
+#[test]
+fn f25_deaf_or_mute_servers_do_not_stop_writes() {
+    let faulty = |plan: &mut Plan| {
+        (plan.tick_ms, plan.sync_ticks) = (200, 3);
+        (plan.one_way_ms, plan.active_ms) = (4_000, 30_000);
+    };
+    check(faulty, |marks| marks.one_way);
+}
+
+#[test]
+fn empty_voter_of_proposed_configuration_does_not_stop_the_ensemble() {
+    let mut struck = 0;
+    for seed in 0..12 {
+        let mut plan = Plan::calm_ensemble(3, 2);
+        (plan.change_per_mille, plan.empty_joiner_per_mille) = (400, 1_000);
+        struck += survives(seed, &plan).marks.empty_joiners;
+    }
+    assert!(0 < struck, "no voter lost anything");
+}
+
 #[test]
 fn k029_connections_of_servers_break_in_the_middle_of_a_packet() {
     check(|plan| plan.wire_ms = 300, |marks| marks.wires_cut);

@@ -17,7 +17,7 @@ fn follower() -> Peer {
         peer.on_notification(0, ServerId(from), Notification { state, vote, round: 7, has_version: true }, &mut out);
     }
     assert!(out.contains(&Effect::Dial(LEADER)));
-    peer.on_dialed(0, Some(LinkId(1)), &mut out);
+    peer.on_dialed(0, LEADER, Some(LinkId(1)), &mut out);
     peer
 }
 
@@ -31,7 +31,7 @@ fn a_connection_that_ends_before_the_leader_speaks_is_tried_again() {
     let at = peer.deadline().unwrap();
     peer.on_time(at, &mut out);
     assert_eq!(out, [Effect::Dial(LEADER)]);
-    peer.on_dialed(at, Some(LinkId(2)), &mut out);
+    peer.on_dialed(at, LEADER, Some(LinkId(2)), &mut out);
     peer.on_message(at, LinkId(2), Message::LeaderInfo(Epoch(1)), &mut out);
     out.clear();
     peer.on_link_gone(at, LinkId(2), &mut out);
@@ -57,7 +57,7 @@ fn a_leader_that_never_speaks_is_given_up() {
             return;
         }
         peer.on_time(1_000 * number, &mut out);
-        peer.on_dialed(1_000 * number, Some(LinkId(1)), &mut out);
+        peer.on_dialed(1_000 * number, LEADER, Some(LinkId(1)), &mut out);
     }
     panic!("it dials for ever");
 }

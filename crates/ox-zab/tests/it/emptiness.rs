@@ -149,7 +149,7 @@ fn nothing_is_appended_to_files_that_are_not_there() {
     let mut peer = newcomer();
     let mut out = hears(&mut peer, &[(3, note(PeerState::Leading, 0, 0)), (2, note(PeerState::Following, 0, 0))]);
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
-    peer.on_dialed(2_000, Some(LinkId(7)), &mut out);
+    peer.on_dialed(2_000, ServerId(3), Some(LinkId(7)), &mut out);
     out.clear();
     let zxid = Zxid::new(1, 1);
     for message in [
@@ -173,7 +173,7 @@ fn no_history_is_begun_while_a_leaders_is_taken_over() {
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
     // While it is dialled, server 2 looks again, or an old word of it comes late.
     peer.on_notification(2, ServerId(2), note(PeerState::Looking, 0, 0), &mut out);
-    peer.on_dialed(3, Some(LinkId(7)), &mut out);
+    peer.on_dialed(3, ServerId(3), Some(LinkId(7)), &mut out);
     out.clear();
     peer.on_time(LATER_MS, &mut out);
     assert!(!founds(&out), "{out:?}");
@@ -188,7 +188,7 @@ fn an_observer_takes_nothing_from_who_has_nothing() {
     peer.start(0, &mut out);
     out.extend(hears(&mut peer, &[(3, note(PeerState::Leading, 1, 0)), (2, note(PeerState::Following, 1, 0))]));
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
-    peer.on_dialed(LATER_MS, Some(LinkId(7)), &mut out);
+    peer.on_dialed(LATER_MS, ServerId(3), Some(LinkId(7)), &mut out);
     out.clear();
     let new_leader = Message::NewLeader { epoch: Epoch(1), config: Bytes::new() };
     for message in [Message::LeaderInfo(Epoch(1)), Message::Diff(Zxid::ZERO), new_leader] {

@@ -4,6 +4,8 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
 
 mod agreement;
+mod contention;
+mod deaf_members;
 mod dialling;
 mod elections;
 mod emptiness;
@@ -16,5 +18,6 @@ mod member;
 mod membership;
 mod peer_options;
 mod peer_rules;
+mod pending_config;
 mod realm;
 mod rooms;

@@ -67,7 +67,7 @@ impl Member {
             let note = Notification { state, vote, round: 1, has_version: true };
             member.step(|peer, out| peer.on_notification(10, ServerId(from), note, out));
         }
-        member.step(|peer, out| peer.on_dialed(10, Some(LINK), out));
+        member.step(|peer, out| peer.on_dialed(10, ServerId(3), Some(LINK), out));
         member.hears(Message::LeaderInfo(Epoch(1)));
         member.step(|peer, out| peer.on_done(10, DiskJob::AcceptedEpoch(Epoch(1)).done(), out));
         member.hears(Message::Diff(Zxid::ZERO));
@@ -139,7 +139,7 @@ fn a_role_changes_when_the_change_is_applied() {
     assert!(!member.peer.takes_packets(LINK), "what comes next is for its next role");
     let told = member.applies();
     assert_eq!(told, [Effect::Close(LINK), Effect::Leave(Reason::Reconfigured), Effect::Dial(ServerId(3))]);
-    let told = member.step(|peer, out| peer.on_dialed(20, Some(LinkId(8)), out));
+    let told = member.step(|peer, out| peer.on_dialed(20, ServerId(3), Some(LinkId(8)), out));
     let hello = Message::Hello {
         server: ServerId(1),
         kind: LearnerKind::Observer,
@@ -167,7 +167,7 @@ fn who_is_named_is_dialled_though_its_election_connection_is_gone() {
     member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(2)));
     member.step(|peer, out| peer.on_election_link(15, ServerId(2), Link::Down, out));
     assert!(member.applies().contains(&Effect::Dial(ServerId(2))));
-    assert_eq!(member.step(|peer, out| peer.on_dialed(20, None, out)), []);
+    assert_eq!(member.step(|peer, out| peer.on_dialed(20, ServerId(2), None, out)), []);
     let later_ms = member.peer.deadline().unwrap();
     assert_eq!(member.step(|peer, out| peer.on_time(later_ms, out)), [Effect::Dial(ServerId(2))]);
 }

@@ -44,7 +44,7 @@ fn a_leader_is_dialled_for_as_long_as_the_limit_says() {
     let (mut now_ms, mut dials, mut pause_ms) = (0, 1, 5);
     loop {
         let mut out = Effects::new();
-        peer.on_dialed(now_ms, None, &mut out);
+        peer.on_dialed(now_ms, ServerId(2), None, &mut out);
         if out.contains(&Effect::Leave(Reason::LinkLost)) {
             break;
         }
@@ -65,7 +65,7 @@ fn an_observer_rests_before_it_looks_again() {
         let mut peer = of_kind(LearnerKind::Observer, options);
         finds_a_leader(&mut peer, now_ms);
         let mut out = Effects::new();
-        peer.on_dialed(now_ms, Some(LinkId(1)), &mut out);
+        peer.on_dialed(now_ms, ServerId(2), Some(LinkId(1)), &mut out);
         peer.on_message(now_ms, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);
         peer.on_link_gone(now_ms, LinkId(1), &mut out);
         assert!(out.contains(&Effect::Leave(Reason::LinkLost)), "{out:?}");
@@ -84,7 +84,7 @@ fn an_observer_rests_before_it_looks_again() {
     let mut peer = of_kind(LearnerKind::Follower, options);
     finds_a_leader(&mut peer, 0);
     let mut out = Effects::new();
-    peer.on_dialed(0, Some(LinkId(1)), &mut out);
+    peer.on_dialed(0, ServerId(2), Some(LinkId(1)), &mut out);
     peer.on_message(0, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);
     peer.on_link_gone(0, LinkId(1), &mut out);
     assert!(out.contains(&Effect::Looking), "voters do not rest");

@@ -53,7 +53,7 @@ impl Script {
         script.told(2, PeerState::Looking, 3, Zxid::ZERO, 1);
         let elected = script.told(3, PeerState::Looking, 3, Zxid::ZERO, 1);
         assert!(elected.contains(&Effect::Dial(ServerId(3))), "{elected:?}");
-        script.step(|peer, now, out| peer.on_dialed(now, Some(LINK), out));
+        script.step(|peer, now, out| peer.on_dialed(now, ServerId(3), Some(LINK), out));
         script.hears(Message::LeaderInfo(Epoch(1)));
         script.done(DiskDone::AcceptedEpoch(Epoch(1)));
         script.hears(Message::Diff(Zxid::ZERO));
@@ -84,7 +84,7 @@ fn k001_claims_are_made_of_the_log() {
     script.told(3, PeerState::Looking, 2, zxid(1, 2), 2);
     script.now_ms += 300;
     script.step(|peer, now, out| peer.on_time(now, out));
-    script.step(|peer, now, out| peer.on_dialed(now, Some(LINK), out));
+    script.step(|peer, now, out| peer.on_dialed(now, ServerId(2), Some(LINK), out));
     script.hears(Message::LeaderInfo(Epoch(2)));
     let promise = script.done(DiskDone::AcceptedEpoch(Epoch(2)));
     let claim = Message::AckEpoch { last: zxid(1, 1), current: Some(Epoch(1)) };
@@ -141,7 +141,7 @@ fn k041_who_is_in_quarantine_does_not_vote() {
     script.told(2, PeerState::Following, 3, zxid(1, 9), 1);
     let joins = script.told(3, PeerState::Leading, 3, zxid(1, 9), 1);
     assert!(joins.contains(&Effect::Dial(ServerId(3))));
-    script.step(|peer, now, out| peer.on_dialed(now, Some(LINK), out));
+    script.step(|peer, now, out| peer.on_dialed(now, ServerId(3), Some(LINK), out));
     let uncounted = Message::AckEpoch { last: Zxid::ZERO, current: None };
     assert_eq!(script.hears(Message::LeaderInfo(Epoch(4))), [Effect::Send(LINK, uncounted)]);
 }

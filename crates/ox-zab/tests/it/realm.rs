@@ -6,6 +6,7 @@
 
 mod changes;
 mod rooms;
+mod ways;
 
 use crate::hall::Dice;
 use bytes::Bytes;
@@ -13,11 +14,10 @@ use ox_proto::ensemble::{Addresses, Change, ChangeRules, Ensemble};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId,
-    Message, Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing,
-    Txn, Vote,
+    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, Link, LinkId, Message,
+    Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// How many transactions peers keep in memory: few, so that snapshots are needed.
@@ -82,6 +82,8 @@ enum Event {
     Note(ServerId, Notification, Arc<Ensemble>),
     ElectionLink(ServerId, Link),
     Dial(ServerId),
+    /// A dial has failed because nothing came back.
+    NotReached(ServerId),
     Packet(LinkId, Packet),
     Worked,
     LookedUp(LinkId, Option<Zxid>),
@@ -93,6 +95,8 @@ enum Event {
 struct Wire {
     ends: [(ServerId, u64); 2],
     is_cut: bool,
+    /// Servers that do not receive what the other end sends any more.
+    cut_ways: Vec<ServerId>,
 }
 
 pub(crate) struct Realm {
@@ -104,6 +108,8 @@ pub(crate) struct Realm {
     events: BTreeMap<(i64, u64), (ServerId, u64, Event)>,
     last: BTreeMap<(u64, ServerId), i64>,
     cut_pairs: Vec<(ServerId, ServerId)>,
+    /// Ways on which everything is lost, from the first to the second.
+    cut_ways: BTreeSet<(ServerId, ServerId)>,
     next: u64,
     pub(crate) delay_ms: i64,
     pub(crate) disk_ms: i64,
@@ -156,6 +162,7 @@ impl Realm {
             events: BTreeMap::new(),
             last: BTreeMap::new(),
             cut_pairs: Vec::new(),
+            cut_ways: BTreeSet::new(),
             next: 0,
             delay_ms: 5,
             disk_ms: 5,
@@ -298,7 +305,8 @@ impl Realm {
     }
 
     fn join(&mut self, a: ServerId, b: ServerId) {
-        if self.works(a, b) && self.servers[&a].process.is_some() && self.servers[&b].process.is_some() {
+        let is_cut = [(a, b), (b, a)].iter().any(|way| self.cut_ways.contains(way));
+        if !is_cut && self.works(a, b) && self.servers[&a].process.is_some() && self.servers[&b].process.is_some() {
             self.post(u64::MAX, a, Event::ElectionLink(b, Link::Up));
             self.post(u64::MAX, b, Event::ElectionLink(a, Link::Up));
         }
@@ -370,6 +378,7 @@ impl Realm {
             self.say(id, &effect);
         }
         match effect {
+            Effect::Notify(to, _) if self.cut_ways.contains(&(id, to)) => (),
             Effect::Notify(to, note) if self.works(id, to) && self.servers[&to].process.is_some() => {
                 let config = Arc::clone(self.process(id).peer.configs().committed());
                 self.post(u64::MAX, to, Event::Note(id, note, config));
@@ -615,7 +624,7 @@ impl Realm {
             assert_eq!(*current, disk.epochs.current);
         }
         let (to, boot) = if wire.ends[0].0 == id { wire.ends[1] } else { wire.ends[0] };
-        if !wire.is_cut && self.servers[&to].boot == boot {
+        if !wire.is_cut && !wire.cut_ways.contains(&to) && self.servers[&to].boot == boot {
             self.post(link.0, to, Event::Packet(link, packet));
         }
     }
@@ -627,27 +636,6 @@ impl Realm {
             self.servers.iter().filter(|(_, server)| serves(server)).map(|(id, _)| *id).collect();
         let at = usize::try_from(self.dice.below(2 * masters.len() as i64 + 1)).unwrap();
         masters.get(at).copied()
-    }
-
-    fn dial(&mut self, id: ServerId, leader: ServerId) {
-        let process = self.servers[&id].process.as_ref();
-        let observes = process.is_some_and(|process| process.peer.configs().kind_of(id) == LearnerKind::Observer);
-        let master = if observes { self.master() } else { None };
-        if master.is_some() {
-            self.mark("observed followers");
-        }
-        let leader = master.unwrap_or(leader);
-        let leads = self.servers[&leader].process.as_ref();
-        let leads = leads.is_some_and(|process| process.peer.leader().is_some() || process.peer.master().is_some());
-        if !leads || !self.works(id, leader) {
-            return self.step(id, |peer, now, out| peer.on_dialed(now, None, out));
-        }
-        self.next += 1;
-        let link = LinkId(self.next);
-        let ends = [(id, self.servers[&id].boot), (leader, self.servers[&leader].boot)];
-        self.wires.insert(link, Wire { ends, is_cut: false });
-        self.step(leader, |peer, now, out| peer.on_link(now, link, out));
-        self.step(id, |peer, now, out| peer.on_dialed(now, Some(link), out));
     }
 
     /// Gives a peer the packets that it takes.
@@ -745,6 +733,7 @@ impl Realm {
                 self.step(id, |peer, now, out| peer.on_election_link(now, server, link, out));
             }
             Event::Dial(leader) => self.dial(id, leader),
+            Event::NotReached(leader) => self.step(id, |peer, now, out| peer.on_dialed(now, leader, None, out)),
             Event::Packet(link, packet) => {
                 if !self.wires.get(&link).is_some_and(|wire| wire.is_cut) {
                     self.process(id).waiting.push_back((link, packet));

@@ -4,6 +4,7 @@
 
 mod clients;
 mod crash;
+mod deaf_leader;
 mod disk;
 mod ensemble;
 mod founding;

@@ -1,8 +1,9 @@
 //! Which members the realm has, and what becomes of that.
 
-use super::{Realm, ensemble};
+use super::{Disk, Realm, Server, ensemble, record_of};
+use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
-use ox_zab::Configs;
+use ox_zab::{Configs, ServerId, Txn};
 use std::sync::Arc;
 
 impl Realm {
@@ -20,6 +21,28 @@ impl Realm {
         observers.retain(|id| !voters.contains(id));
         let text = ensemble(0, voters.into_iter(), observers.into_iter()).to_string();
         text.replace("\nversion=0", "")
+    }
+
+    /// Adds a server that was never started, has no data, and is to join the voters there are.
+    pub(crate) fn add_joiner(&mut self, id: i64) {
+        let voters = self.everybody().into_iter().chain([id]);
+        let disk = Disk { config: ensemble(0, voters, [].into_iter()), ..self.servers[&ServerId(1)].disk.clone() };
+        self.servers.insert(ServerId(id), Server { disk, is_low: false, process: None, boot: 0 });
+        self.wipe(id);
+    }
+
+    /// While these servers are down, a configuration with these voters gets into their logs as the last transaction.
+    pub(crate) fn log_proposed(&mut self, servers: &[i64], voters: &[i64]) {
+        let last = |id: &i64| self.servers[&ServerId(*id)].disk.log.last().map_or(Zxid::ZERO, |txn| txn.zxid);
+        let zxid = Zxid(servers.iter().map(last).max().unwrap().0 + 1);
+        let config = ensemble(zxid.0, voters.iter().copied(), [].into_iter());
+        for id in servers {
+            assert_eq!(Zxid(zxid.0 - 1), last(id), "their logs are equal");
+        }
+        for id in servers {
+            let disk = &mut self.servers.get_mut(&ServerId(*id)).unwrap().disk;
+            disk.log.push(Txn { zxid, record: record_of(&config, zxid) });
+        }
     }
 
     /// A version is one configuration.

@@ -1,0 +1,56 @@
+//! A voter that only a proposed configuration has loses everything, and all servers restart.
+//!
+//! Only where nothing can be lost by that: the other voters of the proposed configuration that have their files include
+//! one of every quorum of it.
+
+use crate::event::{End, Who};
+use crate::server::Server;
+use crate::server::member::{number, server_id};
+use crate::world::World;
+use ox_proto::ServerId;
+use ox_proto::ensemble::Ensemble;
+use ox_zab::{Configs, Quorum};
+use std::path::PathBuf;
+
+/// The configurations that running servers know.
+fn known(world: &World) -> impl Iterator<Item = &Configs> {
+    let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
+    processes.filter_map(|process| process.replica.as_peer()).map(ox_zab::Peer::configs)
+}
+
+/// A server that votes in a proposed configuration only, and can be spared there.
+fn victim(world: &World) -> Option<usize> {
+    let has_files = |server: ServerId| world.servers.get(number(server)).is_some_and(|server| !was_struck(server));
+    let can_spare = |config: &Ensemble, joiner: ServerId| {
+        !Quorum::of(config).is_reached(|server| server == joiner || !has_files(server))
+    };
+    let pending = || known(world).filter_map(Configs::pending);
+    (0..world.servers.len()).find(|server| {
+        let joiner = server_id(*server);
+        let votes = |config: &Ensemble| config.voters().any(|voter| voter == joiner);
+        !known(world).any(|configs| votes(configs.committed()))
+            && pending().any(|config| votes(config))
+            && pending().all(|config| can_spare(config, joiner))
+    })
+}
+
+fn was_struck(server: &Server) -> bool {
+    server.was_damaged || server.was_lost
+}
+
+pub(super) fn strike(world: &mut World) {
+    // Without its note of where session ids go on, only the clock keeps them apart.
+    let has_clock = !world.env.plan.resets_clock && world.env.plan.clock_ms == 0;
+    let is_whole = world.servers.iter().all(|server| server.process.is_some());
+    let Some(joiner) = victim(world).filter(|_| has_clock && is_whole) else { return };
+    world.env.note(format_args!("everything of {joiner} is lost, and all servers restart"));
+    world.env.marks.empty_joiners += 1;
+    let server = &mut world.servers[joiner];
+    server.was_damaged = true;
+    let files: Vec<PathBuf> = server.disk.files().into_iter().filter(|path| !path.starts_with("/conf")).collect();
+    files.iter().for_each(|path| server.disk.lose(path));
+    for number in 0..world.servers.len() {
+        let who = Who { server: number, boot: world.servers[number].boot };
+        world.end(who, End::Killed);
+    }
+}

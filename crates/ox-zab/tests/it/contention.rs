@@ -1,0 +1,105 @@
+//! A leader that is elected and not established, while a quorum follows another one.
+
+use crate::member::{TIMING, member, settings, three};
+use crate::realm::Realm;
+use ox_proto::Zxid;
+use ox_zab::{
+    DiskDone, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerState, Reason, ServerId,
+    Standing, Vote,
+};
+
+const ME: ServerId = ServerId(3);
+
+fn note(state: PeerState, leader: i64, epoch: i64, round: i64) -> Notification {
+    let vote = Vote { leader: ServerId(leader), zxid: Zxid::ZERO, epoch };
+    Notification { state, vote, round, has_version: true }
+}
+
+/// Server 3 of three, elected by the votes of the others.
+fn elected() -> (Peer, i64) {
+    let mut peer = member(settings(ME.0, three()), Zxid::ZERO, Standing::History);
+    let mut out = Effects::new();
+    peer.start(0, &mut out);
+    for from in [1, 2] {
+        peer.on_notification(0, ServerId(from), note(PeerState::Looking, ME.0, 0, 1), &mut out);
+    }
+    assert!(out.contains(&Effect::Listen), "{out:?}");
+    let since_ms = peer.leader().and_then(|leader| leader.gathers_since_ms()).expect("it waits for FOLLOWERINFO");
+    (peer, since_ms)
+}
+
+fn hears(peer: &mut Peer, now_ms: i64, from: i64, note: Notification) -> Effects {
+    let mut out = Effects::new();
+    peer.on_notification(now_ms, ServerId(from), note, &mut out);
+    out
+}
+
+#[test]
+fn unestablished_leader_asks_missing_voters_who_leads() {
+    let (mut peer, since_ms) = elected();
+    let mut out = Effects::new();
+    let hello =
+        Message::Hello { server: ServerId(1), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
+    peer.on_time(since_ms + TIMING.tick_ms / 2, &mut out);
+    let probe = note(PeerState::Looking, ME.0, 0, 1);
+    assert_eq!(out, [1, 2].map(|to| Effect::Notify(ServerId(to), probe)));
+    peer.on_link(since_ms + 60, LinkId(1), &mut out);
+    peer.on_message(since_ms + 60, LinkId(1), hello, &mut out);
+    out.clear();
+    peer.on_time(since_ms + TIMING.tick_ms + 10, &mut out);
+    assert!(!out.iter().any(|effect| matches!(effect, Effect::Notify(..))), "its epoch is about to change: {out:?}");
+    peer.on_done(since_ms + TIMING.tick_ms + 20, DiskDone::AcceptedEpoch(Epoch(1)), &mut out);
+    peer.on_time(since_ms + 2 * TIMING.tick_ms, &mut out);
+    let asked: Vec<&Effect> = out.iter().filter(|effect| matches!(effect, Effect::Notify(..))).collect();
+    assert_eq!(asked, [&Effect::Notify(ServerId(2), probe)]);
+}
+
+#[test]
+fn unestablished_leader_joins_leader_that_a_quorum_follows() {
+    let (mut peer, now_ms) = elected();
+    assert_eq!(hears(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2)), [], "server 2 may be gone");
+    let out = hears(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2));
+    assert!(out.contains(&Effect::Leave(Reason::OtherLeader(ServerId(2)))), "{out:?}");
+    assert!(out.contains(&Effect::Looking), "{out:?}");
+    hears(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2));
+    let out = hears(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2));
+    assert_eq!(out, [Effect::Dial(ServerId(2))]);
+}
+
+#[test]
+fn unestablished_leader_ignores_old_reply_of_its_follower() {
+    let (mut peer, now_ms) = elected();
+    hears(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2));
+    let mut out = Effects::new();
+    let hello =
+        Message::Hello { server: ServerId(1), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
+    peer.on_link(now_ms, LinkId(1), &mut out);
+    peer.on_message(now_ms, LinkId(1), hello, &mut out);
+    assert_eq!(hears(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2)), []);
+    assert_eq!(peer.state(), PeerState::Leading);
+}
+
+/// `initLimit` of the realm's members is 2 s.
+#[test]
+fn restarted_server_elected_by_old_votes_joins_the_leader_soon() {
+    for seed in 0..40 {
+        let mut realm = Realm::new(seed, 3, 0);
+        realm.run(3_000);
+        let leader = realm.leader().expect("nothing is wrong yet");
+        let other = if leader == 1 { 2 } else { 1 };
+        realm.kill(other);
+        realm.run(200);
+        realm.start(other);
+        // What the others reply to its first vote is lost.
+        let others: Vec<i64> = (1..=3).filter(|id| *id != other).collect();
+        others.iter().for_each(|from| realm.set_way(*from, other, false));
+        realm.lie(other);
+        realm.run(500);
+        assert!(realm.states().contains(&(other, Some(PeerState::Leading))), "seed {seed}: {:?}", realm.states());
+        others.iter().for_each(|from| realm.set_way(*from, other, true));
+        realm.run(500);
+        let states = realm.states();
+        assert!(states.contains(&(other, Some(PeerState::Following))), "seed {seed}: {states:?}");
+        assert_eq!(realm.leader(), Some(leader), "seed {seed}");
+    }
+}

@@ -1,0 +1,54 @@
+//! A configuration that was proposed before the servers restarted, with a voter that has no data.
+
+use crate::realm::Realm;
+
+/// Servers 1 to 3 restart with a proposed configuration in their logs, while server 4 is up and empty.
+fn restarted(seed: u64, proposed: &[i64]) -> Realm {
+    let mut realm = Realm::dynamic(seed, 3, 0);
+    realm.changes = false;
+    realm.add_joiner(4);
+    realm.run(3_000);
+    realm.writes = false;
+    realm.run(500);
+    (1..=3).for_each(|id| realm.kill(id));
+    realm.log_proposed(&[1, 2, 3], proposed);
+    realm.start(4);
+    realm.run(5_000);
+    (1..=3).for_each(|id| realm.start(id));
+    realm
+}
+
+#[test]
+fn pending_configuration_with_empty_joiner_is_completed() {
+    for seed in 0..40 {
+        for proposed in [&[3, 4][..], &[2, 3, 4], &[1, 2, 3, 4]] {
+            let mut realm = restarted(seed, proposed);
+            realm.run(5_000);
+            let config = realm.config().map(|config| config.voters().map(|voter| voter.0).collect::<Vec<_>>());
+            assert_eq!(config.as_deref(), Some(proposed), "seed {seed}: {:?}", realm.states());
+            realm.writes = true;
+            let before = realm.served();
+            realm.run(1_000);
+            assert!(before < realm.served(), "seed {seed}: {:?}", realm.states());
+            realm.writes = false;
+            realm.run(1_000);
+            assert!(realm.is_whole(), "seed {seed}: {:?}", realm.states());
+        }
+    }
+}
+
+/// Two of three voters may have committed what no other server has.
+#[test]
+fn pending_configuration_whose_quorum_is_empty_elects_no_leader() {
+    let mut realm = Realm::dynamic(1, 3, 0);
+    realm.changes = false;
+    [4, 5].into_iter().for_each(|id| realm.add_joiner(id));
+    realm.run(3_000);
+    realm.writes = false;
+    realm.run(500);
+    (1..=3).for_each(|id| realm.kill(id));
+    realm.log_proposed(&[1, 2, 3], &[3, 4, 5]);
+    (1..=5).for_each(|id| realm.start(id));
+    realm.run(20_000);
+    assert_eq!(realm.leader(), None);
+}
