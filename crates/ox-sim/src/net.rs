@@ -30,6 +30,8 @@ pub(crate) struct Wire {
     held: [usize; 2],
     pub(crate) is_up: bool,
     pub(crate) has_waited: bool,
+    /// A side could not send everything, and waits until the other one reads.
+    pub(crate) wants_room: [bool; 2],
 }
 
 impl Wire {
@@ -100,7 +102,14 @@ impl Env {
     /// A server wants to be connected to another one.
     pub(crate) fn dial(&mut self, from: Who, to: usize) {
         let ends = [from, Who { server: to, boot: 0 }];
-        let wire = Wire { ends, pipes: Default::default(), held: [0; 2], is_up: false, has_waited: false };
+        let wire = Wire {
+            ends,
+            pipes: Default::default(),
+            held: [0; 2],
+            is_up: false,
+            has_waited: false,
+            wants_room: [false; 2],
+        };
         self.net.wires.push(wire);
         let delay = self.dice.skewed(self.plan.net_delay_us);
         self.plan_in(delay, Event::Dialed(self.net.wires.len() - 1));
@@ -110,6 +119,24 @@ impl Env {
         if self.net.wires[wire].pipes[side].send(bytes) {
             self.plan_wired(wire, side);
         }
+    }
+
+    /// How many bytes the sockets take from one side now. If not all it has, it hears when there is room again.
+    pub(crate) fn wire_room(&mut self, wire: WireId, side: Side, wanted: usize) -> usize {
+        let (room, wire) = (self.plan.wire_bytes, &mut self.net.wires[wire]);
+        let room = room.saturating_sub(wire.pipes[side].unread()).min(wanted);
+        wire.wants_room[side] |= room < wanted;
+        room
+    }
+
+    /// The other side of a wire reads what this one has sent.
+    pub(crate) fn wire_read(&mut self, wire: WireId, side: Side, most: usize) -> Vec<u8> {
+        let bytes = self.net.wires[wire].pipes[side].read(most);
+        if !bytes.is_empty() && std::mem::take(&mut self.net.wires[wire].wants_room[side]) {
+            let delay = self.net_delay();
+            self.plan_in(delay, Event::Ready(wire, side));
+        }
+        bytes
     }
 
     /// One side closes: what it has sent still arrives.
