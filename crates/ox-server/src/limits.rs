@@ -35,6 +35,9 @@ pub(crate) const STANDSTILL_MS: i64 = 1000;
 
 /// Bytes of requests on their way through the replica, of all connections. Beyond that each may have one.
 pub(crate) const BYTES_IN_FLIGHT_MAX: usize = 512 << 20;
+/// Bytes of the log at which a sync is made, although more waits. A disk is judged by its reports, so it has to report now and
+/// then, and a sync of so many bytes costs little beside their writing.
+pub(crate) const SYNCED_AT_ONCE_BYTES: usize = 16 << 20;
 /// Requests on their way while `globalOutstandingLimit` is what Apache sets by itself: there a request keeps
 /// objects in five queues, here it takes some hundred bytes.
 pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 100_000;

@@ -21,6 +21,7 @@ mod recipes;
 mod reconfig;
 mod resources;
 mod start;
+mod stopped_followers;
 mod strangers;
 mod tools;
 mod tools_config;
