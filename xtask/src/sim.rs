@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Only ensembles of so many voters, in place of what the seed says.
     #[arg(long)]
     voters: Option<usize>,
-    /// Ensembles with more of one kind of trouble: damage, sessions, read-only, epochs, changes, disks or ways.
+    /// Ensembles with more of one kind of trouble: damage, sessions, read-only, epochs, changes, disks, ways or links.
     #[arg(long)]
     storm: Option<String>,
 }

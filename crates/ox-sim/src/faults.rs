@@ -4,6 +4,7 @@
 
 mod damage;
 
+use crate::checkers::elections;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::plan::{MeanMs, Plan};
@@ -136,6 +137,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
     let server = world.env.dice.index(world.servers.len());
     let who = Who { server, boot: world.servers[server].boot };
     world.env.note(format_args!("fault: {fault:?}"));
+    elections::on_fault(&mut world.env, fault);
     match fault {
         Fault::Kill => world.end(who, End::Killed),
         Fault::Power => world.end(who, End::PowerCut),
@@ -346,10 +348,12 @@ fn freeze(world: &mut World, who: Who) {
         0 => world.env.dice.skewed(world.env.plan.timeouts_ms.1 * 2) + 10,
         most => world.env.dice.between(10, sync_ms(&world.env.plan) * most / 100),
     };
-    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
-    if process.frozen(env.now).is_some() {
-        return; // two pauses would be a longer one
+    let (is_short, rest_us) = (world.env.plan.freeze_per_cent != 0, sync_ms(&world.env.plan) * 1_000);
+    if is_short && world.env.now.0 < world.env.looks.paused_until.0 + rest_us {
+        return; // two short pauses would be a long one
     }
+    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    env.looks.paused_until = Time(env.now.0 + ms * 1000);
     let until = Time(env.now.0 + ms * 1000);
     process.freeze(until);
     env.note(format_args!("server {} is frozen for {ms} ms", who.server));

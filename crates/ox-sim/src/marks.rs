@@ -66,7 +66,6 @@ marks! {
     freezes, "processes that stood still";
     slow_reads, "members that read their links slowly";
     full_wires, "packets that waited for the receiver to read";
-    waiting_txns, "moments at which a learner's transactions waited in the log";
     continued, "histories continued from the on-disk log";
     pauses_noticed, "pauses that a server noticed";
     multis, "multis done";

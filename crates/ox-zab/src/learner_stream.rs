@@ -298,3 +298,6 @@ impl RequestStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use super::plug::{Plug, SlowRead};
 use super::process::Process;
 use super::{Report, Track};
 use crate::checkers::quorums::Agreed;
-use crate::checkers::{Finding, claims, configs, leaders};
+use crate::checkers::{Finding, claims, configs, elections, leaders};
 use crate::env::Env;
 use crate::event::{Event, Job, Who};
 use crate::net::WireId;
@@ -415,7 +415,8 @@ impl Process {
             if let Some(epoch) = leads {
                 env.note(format_args!("peer {}: leads epoch {epoch}", who.server));
                 env.marks.leaders += 1;
-                if let Err(finding) = leaders::check(env, track, who, epoch) {
+                let judged = leaders::check(env, track, who, epoch).and_then(|()| elections::check(env, who));
+                if let Err(finding) = judged {
                     return finding.report(env);
                 }
                 env.agreed.push(Agreed::Leader(who, epoch, peer.configs().quorums().committed.clone()));

@@ -83,7 +83,6 @@ enum Event {
     ElectionLink(ServerId, Link),
     Dial(ServerId),
     Packet(LinkId, Packet),
-    /// A packet of so many bytes was taken by its link.
     Sent(LinkId, usize),
     Worked,
     LookedUp(LinkId, Option<Zxid>),
@@ -266,17 +265,13 @@ impl Realm {
         let skip = log.len().saturating_sub(KEPT_MAX);
         history.restart(skip.checked_sub(1).map_or(Zxid::ZERO, |at| log[at].zxid));
         log[skip..].iter().for_each(|txn| history.push(txn.clone()));
+        let options = PeerOptions { serves_observers: true, observer_rest_ms: 50, ..PeerOptions::default() };
         let settings = PeerSettings {
             server: id,
             configs,
             timing: Timing { tick_ms: 100, init_ticks: 20, sync_ticks: 10 },
             election: ElectionSettings { longest_wait_ms: 2_000, ..ElectionSettings::default() },
-            options: PeerOptions {
-                serves_observers: true,
-                observer_rest_ms: 50,
-                learner_window_bytes: self.windows.0,
-                ..PeerOptions::default()
-            },
+            options: PeerOptions { learner_window_bytes: self.windows.0, ..options },
         };
         let standing = if server.disk.is_founded { Standing::History } else { Standing::Empty };
         let recovered = Recovered { epochs: server.disk.epochs, history, standing };
@@ -453,7 +448,6 @@ impl Realm {
         }
     }
 
-    /// Looks into the log, for a while; sometimes it is too much.
     /// A configuration goes to the disk, behind everything else.
     fn save(&mut self, id: ServerId, work: Work) {
         if let Work::Proposed(config) | Work::Committed(config) = &work {

@@ -51,7 +51,8 @@ fn check(killed: usize) {
             });
         }
         let proposed = || ensemble.figure(leader, "proposal_count").and_then(|count| count.parse::<usize>().ok());
-        let (goal, until) = (2 * CLIENTS + SETS_EACH * CLIENTS, Instant::now() + Duration::from_millis(TICK_MS * 5 / 2));
+        let (goal, until) =
+            (2 * CLIENTS + SETS_EACH * CLIENTS, Instant::now() + Duration::from_millis(TICK_MS * 5 / 2));
         while Instant::now() < until && proposed().is_none_or(|count| count < goal) {
             std::thread::yield_now();
         }
