@@ -377,6 +377,7 @@ impl Peer {
             }
             _ => self.serve(now_ms, out, |master, _| master.on_link_gone(link)),
         }
+        self.trim();
     }
 
     /// The leader was not reached, or has said nothing.
@@ -406,6 +407,14 @@ impl Peer {
             Role::Learning(learner) if learner.link() == link => learner.on_sent(out, bytes),
             _ => self.serve(now_ms, out, |master, cx| master.on_sent(cx, link, bytes)),
         }
+        self.trim();
+    }
+
+    /// Drops what is applied and no learner lacks.
+    fn trim(&mut self) {
+        let of_leader = self.leader().and_then(Leader::pinned);
+        let of_master = self.master.as_ref().and_then(|master| master.pinned());
+        self.history.trim(self.applied, of_leader.or(of_master).unwrap_or(Zxid(i64::MAX)));
     }
 
     /// Sends a packet that is not about history: behind the commits before it, and not faster than its link takes it.
@@ -505,9 +514,7 @@ impl Peer {
     /// The state contains everything up to `applied`.
     pub fn on_applied(&mut self, applied: Zxid) {
         self.applied = applied;
-        let of_leader = self.leader().and_then(Leader::pinned);
-        let of_master = self.master.as_ref().and_then(|master| master.pinned());
-        self.history.trim(applied, of_leader.or(of_master).unwrap_or(Zxid(i64::MAX)));
+        self.trim();
         if let Role::Leading(leader) = &mut self.role {
             leader.on_applied(applied);
         }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ox_proto::SessionId;
 
 const LINK: LinkId = LinkId(3);
-const START: Zxid = Zxid::new(2, 0);
+const START: Zxid = Zxid(2 << 32);
 
 fn zxid(counter: u32) -> Zxid {
     Zxid::new(2, counter)
@@ -102,7 +102,6 @@ fn history_goes_through_the_window_and_ends_where_the_leader_is_then() {
         let mut script = Script::new(4, 3, wants_proposals);
         assert_eq!(script.pump(), (Pumped::Done, "p1 c1 p2 c2".to_owned()));
         script.committed = 4;
-        assert_eq!(script.sent(1), (Pumped::Done, String::new()), "the commits count too");
         assert_eq!(script.sent(1), (Pumped::Done, "p3 c3".to_owned()));
         assert_eq!(script.sent(4), (Pumped::CaughtUp, "p4 c4".to_owned()));
         script.history = history(6);
