@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Only ensembles of so many voters, in place of what the seed says.
     #[arg(long)]
     voters: Option<usize>,
-    /// Ensembles with more of one kind of trouble: damage, sessions, read-only, epochs, changes, disks, ways or one-way.
+    /// Ensembles with more of one kind of trouble: damage, sessions, read-only, epochs, changes, disks, ways, one-way or links.
     #[arg(long)]
     storm: Option<String>,
 }

@@ -35,6 +35,9 @@ pub(crate) const STANDSTILL_MS: i64 = 1000;
 
 /// Bytes of requests on their way through the replica, of all connections. Beyond that each may have one.
 pub(crate) const BYTES_IN_FLIGHT_MAX: usize = 512 << 20;
+/// Bytes of the log at which a sync is made, although more waits. A disk is judged by its reports, so it has to report now and
+/// then, and a sync of so many bytes costs little beside their writing.
+pub(crate) const SYNCED_AT_ONCE_BYTES: usize = 16 << 20;
 /// Requests on their way while `globalOutstandingLimit` is what Apache sets by itself: there a request keeps
 /// objects in five queues, here it takes some hundred bytes.
 pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 100_000;
@@ -95,7 +98,13 @@ pub(crate) const LINK_TURN_BYTES_MAX: usize = 4 << 20;
 pub(crate) const LINK_UNSAID_BYTES: usize = 1 << 20;
 /// Bytes of packets that may wait for the replica, per link.
 pub(crate) const LINK_HELD_BYTES_MAX: usize = 16 << 20;
-/// Bytes that may wait for a slow server; then it is let go, and gets the history anew.
-pub(crate) const LINK_UNSENT_BYTES_MAX: usize = 256 << 20;
+/// Bytes of a learner's link that are not sent at which its transactions wait in the log. Commits, pings and replies go on.
+pub(crate) const LEARNER_WINDOW_BYTES: usize = 8 << 20;
+/// Bytes of the link to the leader that are not sent at which requests wait. Acknowledgements go on.
+pub(crate) const REQUEST_WINDOW_BYTES: usize = 2 << 20;
+/// Bytes that were sent before the replica is told, so that it hands over more. What is not told counts as unsent: a
+/// window that is no larger would never open again.
+pub(crate) const LINK_SENT_BYTES: usize = 256 << 10;
+const _: () = assert!(LINK_SENT_BYTES <= REQUEST_WINDOW_BYTES / 2 && LINK_SENT_BYTES <= LEARNER_WINDOW_BYTES / 2);
 /// Packets of other servers may have so many bytes at least, whatever the limit for clients is.
 pub(crate) const PACKET_BYTES_MIN: usize = 64 << 20;

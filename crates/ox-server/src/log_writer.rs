@@ -1,5 +1,6 @@
 //! The thread that makes transactions durable: one write per batch, one sync for all that has gathered.
 
+use crate::limits::SYNCED_AT_ONCE_BYTES;
 use crate::reconfig::ConfigChange;
 use crate::shared::{Fatal, Shared};
 use crate::watchdog::{LOOK, Turns};
@@ -215,6 +216,7 @@ pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, turns: &Turns
 #[derive(Default)]
 struct Group {
     batches: Vec<(Instant, usize)>,
+    bytes: usize,
     records: usize,
 }
 
@@ -228,7 +230,7 @@ fn write_group(
 ) -> Result<(), ox_store::Error> {
     let (storage, began) = (&shared.config.storage, Instant::now());
     let flush_at = began + Duration::from_millis(storage.flush_delay_ms);
-    group.records = 0;
+    (group.records, group.bytes) = (0, 0);
     let (mut snapshot_due, mut next) = (None, Some(first));
     while let Some(Waiting { batch, since }) = next {
         group.records += batch.records;
@@ -240,7 +242,9 @@ fn write_group(
         if let Some(first) = log.current_file().filter(|first| Some(*first) != file) {
             tracing::info!("Creating new log file: log.{:x}", first.0);
         }
-        let is_full = storage.max_batch_size != 0 && storage.max_batch_size as usize <= group.records;
+        group.bytes += batch.bytes.len();
+        let is_long = storage.max_batch_size != 0 && storage.max_batch_size as usize <= group.records;
+        let is_full = is_long || SYNCED_AT_ONCE_BYTES <= group.bytes;
         let patience = flush_at.saturating_duration_since(Instant::now());
         let patience = patience.min(Duration::from_millis(storage.max_write_queue_poll_ms));
         next = if is_full { None } else { queue.pop_batch(patience) };

@@ -1,5 +1,6 @@
 //! From a member's files and configuration to what its parts are told.
 
+use crate::limits::{LEARNER_WINDOW_BYTES, REQUEST_WINDOW_BYTES};
 use crate::options::{store_options, tree_options};
 use crate::shared::Shared;
 use bytes::Bytes;
@@ -134,6 +135,8 @@ fn peer_settings(config: &Config, member: &MemberConfig, configs: Configs) -> Pe
             dial_ms: member.connect_ms,
             dial_pause_ms: member.connect_pause_ms,
             observer_rest_ms: member.observer_rest_ms,
+            learner_window_bytes: LEARNER_WINDOW_BYTES,
+            request_window_bytes: REQUEST_WINDOW_BYTES,
             founds: config.storage.db_autocreate,
         },
     }

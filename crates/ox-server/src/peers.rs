@@ -19,7 +19,7 @@ mod places;
 mod socket;
 mod stored;
 
-pub(crate) use command::{Command, Event, Orders};
+pub(crate) use command::{Command, Event, Orders, Packets};
 pub(crate) use election::Heard;
 
 use crate::io::WAKER;
@@ -156,8 +156,8 @@ impl Peers {
                 Command::Dial(leader) => {
                     self.dial(leader);
                 }
-                Command::Send(link, bytes, packets) => self.links.send(link, bytes, packets, &mut self.events),
-                Command::Snapshot(link, frozen) => self.links.send_state(link, frozen, &mut self.events),
+                Command::Send(link, packets) => self.links.send(link, packets),
+                Command::Snapshot(link, frozen) => self.links.send_state(link, frozen),
                 Command::Stored(link, history) => self.links.send_stored(link, history, &mut self.events),
                 Command::Close(link) => self.links.close(link),
                 Command::Consumed(link, bytes) => self.links.consumed(link, bytes),

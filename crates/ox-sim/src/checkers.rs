@@ -6,6 +6,7 @@ pub(crate) mod claims;
 pub(crate) mod configs;
 pub(crate) mod digest;
 pub(crate) mod disk_error;
+pub(crate) mod elections;
 pub(crate) mod ephemerals;
 pub(crate) mod equality;
 pub(crate) mod leaders;

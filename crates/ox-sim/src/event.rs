@@ -45,6 +45,8 @@ pub(crate) enum Event {
     Dialed(WireId),
     /// Bytes, or the end of a stream, of the given side arrive at the other.
     Wired(WireId, Side),
+    /// One side of a wire may read or write again.
+    Ready(WireId, Side),
     /// A notification arrives.
     Noted(usize, usize),
     /// Election connections that are missing are tried.

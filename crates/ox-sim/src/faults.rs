@@ -6,9 +6,11 @@ mod damage;
 mod joiner;
 mod one_way;
 
+use crate::checkers::elections;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
-use crate::plan::MeanMs;
+use crate::plan::{MeanMs, Plan};
+use crate::server::plug::SlowRead;
 use crate::server::{Server, Unsynced};
 use crate::world::{Alive, World};
 use ox_history::Time;
@@ -56,6 +58,8 @@ pub(crate) enum Fault {
     Clock,
     Stall,
     Freeze,
+    /// A member reads its links slowly for a while.
+    SlowRead,
     Nap,
     Abandon,
 }
@@ -83,6 +87,7 @@ impl Fault {
         Self::Clock,
         Self::Stall,
         Self::Freeze,
+        Self::SlowRead,
         Self::Nap,
         Self::Abandon,
     ];
@@ -112,6 +117,7 @@ impl Fault {
             Self::Clock => plan.clock_ms,
             Self::Stall => plan.stall_ms,
             Self::Freeze => plan.freeze_ms,
+            Self::SlowRead => plan.slow_read_ms,
             Self::Nap => plan.nap_ms,
             Self::Abandon => plan.abandon_ms,
         }
@@ -139,6 +145,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
     let server = world.env.dice.index(world.servers.len());
     let who = Who { server, boot: world.servers[server].boot };
     world.env.note(format_args!("fault: {fault:?}"));
+    elections::on_fault(&mut world.env, fault);
     match fault {
         Fault::Kill => world.end(who, End::Killed),
         Fault::Power => world.end(who, End::PowerCut),
@@ -183,6 +190,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
             }
         }
         Fault::Freeze => freeze(world, who),
+        Fault::SlowRead => read_slowly(world, who),
         Fault::Nap => {
             let client = world.env.dice.index(world.clients.len());
             let longest = world.env.plan.timeouts_ms.1 * 2;
@@ -351,14 +359,35 @@ fn jump_clock(world: &mut World, who: Who) {
 
 /// A process stands still, as if stopped by a signal, and goes on later.
 fn freeze(world: &mut World, who: Who) {
-    let longest_ms = world.env.plan.timeouts_ms.1 * 2;
-    let ms = world.env.dice.skewed(longest_ms) + 10;
+    let ms = match world.env.plan.freeze_per_cent {
+        0 => world.env.dice.skewed(world.env.plan.timeouts_ms.1 * 2) + 10,
+        most => world.env.dice.between(10, sync_ms(&world.env.plan) * most / 100),
+    };
+    let (is_short, rest_us) = (world.env.plan.freeze_per_cent != 0, sync_ms(&world.env.plan) * 1_000);
+    if is_short && world.env.now.0 < world.env.looks.paused_until.0 + rest_us {
+        return; // two short pauses would be a long one
+    }
     let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    env.looks.paused_until = Time(env.now.0 + ms * 1000);
     let until = Time(env.now.0 + ms * 1000);
     process.freeze(until);
     env.note(format_args!("server {} is frozen for {ms} ms", who.server));
     env.marks.freezes += 1;
     env.history.pauses.push(until);
+}
+
+fn sync_ms(plan: &Plan) -> i64 {
+    i64::from(plan.tick_ms) * plan.sync_ticks
+}
+
+/// A member takes only a little at a time from its links, slower than others can send.
+fn read_slowly(world: &mut World, who: Who) {
+    let ms = world.env.dice.between(50, 2 * sync_ms(&world.env.plan));
+    let (bytes, pause_us) = (*world.env.dice.pick(&[200, 1_000]), world.env.dice.between(1_000, 5_000));
+    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    env.note(format_args!("server {} reads slowly for {ms} ms", who.server));
+    env.marks.slow_reads += 1;
+    process.member.slow_read = SlowRead { bytes, pause_us, until: Time(env.now.0 + ms * 1000) };
 }
 
 /// Ends all faults for good.

@@ -24,7 +24,7 @@ use ox_store::{
 };
 use ox_tree::auth::digest_id;
 use ox_tree::{Frozen, Options};
-use ox_zab::{DiskDone, DiskJob, Epoch, LinkId, Message, Txn};
+use ox_zab::{DiskDone, DiskJob, Epoch, LinkId, Message, Search, Txn};
 use std::sync::Arc;
 
 /// How soon after an error of the log the last thread of the process has noticed, at most.
@@ -393,7 +393,7 @@ fn on_log_error(world: &SharedWorld, who: Who, log: &mut Log, error: &Error) {
 
 /// Looks for what a learner lacks in the stored log, as a thread of its own does.
 pub(crate) fn look_up(world: &SharedWorld, who: Who, link: LinkId) {
-    let Some((store, (peer, below), factor)) = ({
+    let Some((store, Search { after, below, continues }, factor)) = ({
         let mut world = world.lock();
         let factor = world.env.plan.size_factor;
         world.alive(who).and_then(|alive| {
@@ -403,7 +403,7 @@ pub(crate) fn look_up(world: &SharedWorld, who: Who, link: LinkId) {
     }) else {
         return;
     };
-    let found = store.history(peer, below, factor);
+    let found = store.history(after, below, if continues { f64::INFINITY } else { factor });
     let mut world = world.lock();
     if !world.is_current(who) {
         return;

@@ -64,6 +64,9 @@ marks! {
     restores_checked, "moments at which a copy of the disk was recovered";
     clock_jumps, "jumps of the wall clock";
     freezes, "processes that stood still";
+    slow_reads, "members that read their links slowly";
+    full_wires, "packets that waited for the receiver to read";
+    continued, "histories continued from the on-disk log";
     pauses_noticed, "pauses that a server noticed";
     multis, "multis done";
     multis_refused, "multis refused as a whole";

@@ -32,6 +32,8 @@ pub(crate) struct Wire {
     pub(crate) has_waited: bool,
     /// The leader that the learner wants, if only through an observer master.
     pub(crate) leader: usize,
+    /// A side could not send everything, and waits until the other one reads.
+    pub(crate) wants_room: [bool; 2],
 }
 
 impl Wire {
@@ -102,7 +104,15 @@ impl Env {
     /// A server wants to be connected to another one.
     pub(crate) fn dial(&mut self, from: Who, leader: usize, master: Option<usize>) {
         let ends = [from, Who { server: master.unwrap_or(leader), boot: 0 }];
-        let wire = Wire { ends, pipes: Default::default(), held: [0; 2], is_up: false, has_waited: false, leader };
+        let wire = Wire {
+            ends,
+            pipes: Default::default(),
+            held: [0; 2],
+            is_up: false,
+            has_waited: false,
+            wants_room: [false; 2],
+            leader,
+        };
         self.net.wires.push(wire);
         let delay = self.dice.skewed(self.plan.net_delay_us);
         self.plan_in(delay, Event::Dialed(self.net.wires.len() - 1));
@@ -112,6 +122,24 @@ impl Env {
         if self.net.wires[wire].pipes[side].send(bytes) {
             self.plan_wired(wire, side);
         }
+    }
+
+    /// How many bytes the sockets take from one side now. If not all it has, it hears when there is room again.
+    pub(crate) fn wire_room(&mut self, wire: WireId, side: Side, wanted: usize) -> usize {
+        let (room, wire) = (self.plan.wire_bytes, &mut self.net.wires[wire]);
+        let room = room.saturating_sub(wire.pipes[side].unread()).min(wanted);
+        wire.wants_room[side] |= room < wanted;
+        room
+    }
+
+    /// The other side of a wire reads what this one has sent.
+    pub(crate) fn wire_read(&mut self, wire: WireId, side: Side, most: usize) -> Vec<u8> {
+        let bytes = self.net.wires[wire].pipes[side].read(most);
+        if !bytes.is_empty() && std::mem::take(&mut self.net.wires[wire].wants_room[side]) {
+            let delay = self.net_delay();
+            self.plan_in(delay, Event::Ready(wire, side));
+        }
+        bytes
     }
 
     /// One side closes: what it has sent still arrives.

@@ -93,6 +93,17 @@ pub struct Plan {
     /// `commitLogCount`: how many of the newest transactions are kept for learners.
     pub commit_log: usize,
 
+    /// Bytes that the sockets of two servers hold in one direction.
+    pub wire_bytes: usize,
+    /// Bytes of packets at which a member that waits for its disk reads no more.
+    pub held_bytes: usize,
+    /// The send window of a learner's link.
+    pub learner_window_bytes: usize,
+    /// The send window of the link to a leader.
+    pub request_window_bytes: usize,
+    /// Bytes of applied transactions that are held for learners that lack them.
+    pub pinned_bytes: usize,
+
     /// Followers serve observers.
     pub observer_masters: bool,
     /// New sessions are known to their server only, until they want an ephemeral node.
@@ -165,6 +176,10 @@ pub struct Plan {
     pub stall_ms: MeanMs,
     /// The process stands still for a while.
     pub freeze_ms: MeanMs,
+    /// For how long at most, in per cent of `syncLimit`; 0 is twice the longest session timeout.
+    pub freeze_per_cent: i64,
+    /// A member reads slowly what other servers send, for a while.
+    pub slow_read_ms: MeanMs,
     /// Some servers do not hear some others for a while.
     pub partition_ms: MeanMs,
     /// The leader is cut off, and hears what was said before for a while.
@@ -224,6 +239,7 @@ impl Plan {
             _ => (),
         }
         plan.empty_joiner_per_mille = *dice.pick(&[0, 0, 200]);
+        plan.draw_links(&mut Dice::new(seed ^ 0x0001_1171_0fb0_0d5a));
         plan
     }
 
@@ -277,6 +293,11 @@ impl Plan {
             sync_ticks: 5,
             election_wait_ms: 60_000,
             commit_log: 500,
+            wire_bytes: 1 << 20,
+            held_bytes: 1 << 20,
+            learner_window_bytes: 1 << 20,
+            request_window_bytes: 1 << 20,
+            pinned_bytes: 4 << 20,
             observer_masters: false,
             local_sessions: false,
             read_only: false,
@@ -312,6 +333,8 @@ impl Plan {
             clock_ms: 0,
             stall_ms: 0,
             freeze_ms: 0,
+            freeze_per_cent: 0,
+            slow_read_ms: 0,
             partition_ms: 0,
             depose_ms: 0,
             one_way_ms: 0,
@@ -533,6 +556,21 @@ impl Plan {
             // Whoever is struck may be needed.
             self.damage_ms = 0;
         }
+    }
+
+    /// Links between servers that hold little.
+    fn draw_links(&mut self, dice: &mut Dice) {
+        if !self.is_ensemble() || dice.chance(400) {
+            return;
+        }
+        // What is in flight comes once per delay.
+        let sockets = if self.net_delay_us < 10_000 { [500, 4_000, 1 << 20] } else { [16 << 10, 64 << 10, 1 << 20] };
+        self.wire_bytes = *dice.pick(&sockets);
+        self.held_bytes = *dice.pick(&[1, 1_000, 1 << 20]);
+        self.learner_window_bytes = *dice.pick(&[1, 1_000, 8_000]);
+        self.request_window_bytes = *dice.pick(&[1, 1_000, 8_000]);
+        self.pinned_bytes = *dice.pick(&[1_000, 8_000, 4 << 20]);
+        self.slow_read_ms = if dice.chance(400) { dice.between(800, 5_000) } else { 0 };
     }
 
     fn draw_faults(&mut self, dice: &mut Dice) {

@@ -7,6 +7,7 @@ pub(crate) mod io_thread;
 pub(crate) mod journal;
 pub(crate) mod log;
 pub(crate) mod member;
+pub(crate) mod plug;
 pub(crate) mod process;
 mod replica_thread;
 mod totals;

@@ -119,7 +119,12 @@ impl World {
             Event::Wake(_, who) => who.and_then(|who| self.frozen(who)),
             Event::Arrive(..) | Event::Client(..) | Event::End(..) | Event::Fault(_) | Event::Heal => None,
             Event::Look => None,
-            Event::Dialed(_) | Event::Wired(..) | Event::Noted(..) | Event::Mesh | Event::Unmesh(..) => None,
+            Event::Dialed(_)
+            | Event::Wired(..)
+            | Event::Ready(..)
+            | Event::Noted(..)
+            | Event::Mesh
+            | Event::Unmesh(..) => None,
             Event::Job(Job::Start(_)) => None,
         }
     }
@@ -151,6 +156,7 @@ impl World {
             Event::Heal => faults::heal(self),
             Event::Dialed(wire) => self.on_dialed(wire),
             Event::Wired(wire, side) => self.on_wired(wire, side),
+            Event::Ready(wire, side) => self.on_ready(wire, side),
             Event::Noted(from, to) => {
                 if let Some((note, config)) = self.env.net.take_note(from, to) {
                     self.tell(to, PeerInput::Note(from, note, config));
@@ -203,6 +209,14 @@ impl World {
         self.env.net.wires[wire].pipes[side].arrive(now);
         let to = self.env.net.wires[wire].ends[1 - side];
         if let Some(Alive { process, env, .. }) = self.alive(to) {
+            process.on_peer(env, to, PeerInput::Readable(wire));
+        }
+    }
+
+    fn on_ready(&mut self, wire: WireId, side: Side) {
+        let to = self.env.net.wires[wire].ends[side];
+        if let Some(Alive { process, env, .. }) = self.alive(to) {
+            process.on_peer(env, to, PeerInput::Writable(wire));
             process.on_peer(env, to, PeerInput::Readable(wire));
         }
     }

@@ -1,8 +1,7 @@
 //! What every step of a machine gets.
 
-use crate::effect::{Effect, Effects, LinkId};
+use crate::effect::Effects;
 use crate::history::History;
-use crate::message::Message;
 
 /// The time, the history, and where effects go.
 pub struct Context<'a> {
@@ -12,10 +11,4 @@ pub struct Context<'a> {
     pub history: &'a mut History,
     /// What is to be done.
     pub out: &'a mut Effects,
-}
-
-impl Context<'_> {
-    pub(crate) fn send(&mut self, link: LinkId, message: Message) {
-        self.out.push(Effect::Send(link, message));
-    }
 }

@@ -90,6 +90,18 @@ pub enum Reason {
     HigherPromise,
 }
 
+/// A part of the on-disk log that a learner needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// The learner has this one.
+    pub after: Zxid,
+    /// Memory holds everything from this one on.
+    pub below: Zxid,
+    /// Any size is better than nothing: the learner has been sent everything up to `after`, maybe as a snapshot. Otherwise a
+    /// snapshot may be the smaller choice (`snapshotSizeFactor`).
+    pub continues: bool,
+}
+
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -97,13 +109,12 @@ pub enum Effect {
     Notify(ServerId, Notification),
     /// Connect to a leader.
     Dial(ServerId),
-    /// Say something.
+    /// Send a packet. When the socket has taken it, [`crate::Peer::on_sent`] reports its [`Message::flow_bytes`].
     Send(LinkId, Message),
     /// Say SNAP, and stream the state as it is at this moment.
     SendSnapshot(LinkId),
-    /// Look whether the stored log has everything behind the first and before the second transaction; answered by
-    /// [`crate::Peer::on_looked_up`].
-    LookUp(LinkId, Zxid, Zxid),
+    /// Look whether the on-disk log has everything between two transactions; answered by [`crate::Peer::on_looked_up`].
+    LookUp(LinkId, Search),
     /// Send what was found, as proposals with their commits.
     SendStored(LinkId),
     /// Hang up.

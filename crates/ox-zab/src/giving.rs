@@ -1,9 +1,10 @@
-//! How a learner is given history: what it gets first, and what follows up to NEWLEADER. A leader does it for its
+//! How a learner is given history: what it gets first. What follows is a [`LearnerStream`]. A leader does it for its
 //! learners, a follower for the observers that it serves.
 
 use crate::context::Context;
 use crate::effect::{Effect, LinkId};
 use crate::history::{Catch, History};
+use crate::learner_stream::LearnerStream;
 use crate::message::Message;
 use crate::options::PeerOptions;
 use ox_proto::Zxid;
@@ -59,10 +60,9 @@ impl Lack {
 }
 
 impl Given {
-    /// The stored log has what a learner lacks before `below`, or not. Meanwhile the memory may have moved on.
-    pub(crate) fn looked_up(below: Option<Zxid>, history: &History) -> Self {
-        let stored = below.filter(|below| history.first().is_some_and(|first| first <= *below));
-        stored.map_or(Self::State, |below| Self::Stored(Zxid(below.0 - 1)))
+    /// The on-disk log has what a learner lacks before `below`, or not.
+    pub(crate) fn looked_up(below: Option<Zxid>) -> Self {
+        below.map_or(Self::State, |below| Self::Stored(Zxid(below.0 - 1)))
     }
 
     pub(crate) fn is_state(self) -> bool {
@@ -76,21 +76,28 @@ impl Given {
         max <= states.filter(|is_state| *is_state == self.is_state()).count()
     }
 
-    /// Gives it, with everything that follows it. What is not agreed on is for followers.
-    pub(crate) fn send(self, cx: &mut Context<'_>, id: LinkId, reach: Reach, to_follower: bool, new_leader: Message) {
+    /// Gives it, and lets the stream continue after it.
+    pub(crate) fn send(
+        self,
+        cx: &mut Context<'_>,
+        id: LinkId,
+        reach: Reach,
+        to_follower: bool,
+        to: &mut LearnerStream,
+    ) {
         let Reach { agreed, applied, .. } = reach;
         let after = match self {
             Self::Diff(told, after) => {
-                cx.send(id, Message::Diff(told));
+                to.send_now(cx.out, id, Message::Diff(told));
                 after
             }
             Self::Stored(after) => {
-                cx.send(id, Message::Diff(agreed));
+                to.send_now(cx.out, id, Message::Diff(agreed));
                 cx.out.push(Effect::SendStored(id));
                 after
             }
             Self::Trunc(zxid) => {
-                cx.send(id, Message::Trunc(zxid));
+                to.send_now(cx.out, id, Message::Trunc(zxid));
                 zxid
             }
             Self::State => {
@@ -98,17 +105,7 @@ impl Given {
                 applied
             }
         };
-        for txn in cx.history.after(after) {
-            if txn.zxid <= agreed {
-                cx.out.push(Effect::Send(id, Message::Proposal(txn.clone())));
-                cx.out.push(Effect::Send(id, Message::Commit(txn.zxid)));
-            } else if to_follower {
-                cx.out.push(Effect::Send(id, Message::Proposal(txn.clone())));
-            } else {
-                break;
-            }
-        }
-        cx.send(id, new_leader);
+        to.begin(after, to_follower);
     }
 }
 
@@ -167,7 +164,7 @@ mod tests {
         let reach = Reach { processed, agreed, applied: agreed };
         let given = match Lack::of(peer, &history, reach, &PeerOptions::default()) {
             Lack::Known(given) => given,
-            Lack::MayBeStored(below) => Given::looked_up(stored.contains(&peer).then_some(below), &history),
+            Lack::MayBeStored(below) => Given::looked_up(stored.contains(&peer).then_some(below)),
         };
         match given {
             Given::Diff(..) | Given::Stored(_) => First::Diff,

@@ -21,22 +21,51 @@ pub enum Catch {
     Snap,
 }
 
+/// How much more is kept for learners that lack it, unless told otherwise.
+const PINNED_FACTOR: usize = 4;
+
 /// Consecutive transactions of the log, up to the last one: what is agreed on, and behind that what may be. Never with
 /// a hole in it.
 #[derive(Debug)]
 pub struct History {
     recent: VecDeque<Txn>,
+    /// Everything after this is kept.
+    start: Zxid,
     /// The last transaction; also when none is kept.
     last: Zxid,
-    bytes: usize,
+    /// Of what is applied: how many are kept, and their bytes.
+    applied: usize,
+    applied_bytes: usize,
     count_max: usize,
     bytes_max: usize,
+    pinned_bytes_max: usize,
 }
 
 impl History {
     /// A history that ends at `last`, of which nothing is kept yet.
     pub fn new(last: Zxid, count_max: usize, bytes_max: usize) -> Self {
-        Self { recent: VecDeque::new(), last, bytes: 0, count_max, bytes_max }
+        Self {
+            recent: VecDeque::new(),
+            start: last,
+            last,
+            applied: 0,
+            applied_bytes: 0,
+            count_max,
+            bytes_max,
+            pinned_bytes_max: bytes_max.saturating_mul(PINNED_FACTOR),
+        }
+    }
+
+    /// With so many bytes of applied transactions at most that learners still have to be sent.
+    #[must_use]
+    pub fn with_pinned_max(mut self, bytes: usize) -> Self {
+        self.pinned_bytes_max = bytes;
+        self
+    }
+
+    /// Everything after this transaction is kept.
+    pub fn start(&self) -> Zxid {
+        self.start
     }
 
     /// The last transaction.
@@ -56,33 +85,45 @@ impl History {
     pub fn push(&mut self, txn: Txn) {
         assert!(txn.zxid.follows(self.last), "{} does not follow {}", txn.zxid, self.last);
         self.last = txn.zxid;
-        self.bytes += txn.record.len();
         self.recent.push_back(txn);
     }
 
-    /// Forgets the oldest if there are too many. What is not applied is kept: nobody else has it.
-    pub fn trim(&mut self, applied: Zxid) {
-        while self.count_max < self.recent.len() || self.bytes_max < self.bytes {
-            if self.recent.front().is_none_or(|first| applied < first.zxid) {
+    /// Drops the oldest of what is applied while there is too much of it. What learners lack, everything after `pinned`, is
+    /// kept for longer. What is not applied is always kept, and never counts: the log on disk cannot be read for it.
+    pub fn trim(&mut self, applied: Zxid, pinned: Zxid) {
+        while let Some(txn) = self.recent.get(self.applied).filter(|txn| txn.zxid <= applied) {
+            self.applied_bytes += txn.record.len();
+            self.applied += 1;
+        }
+        while let Some(first) = self.recent.front().filter(|_| self.applied != 0) {
+            let is_over = self.count_max < self.recent.len() || self.bytes_max < self.applied_bytes;
+            let is_free = first.zxid <= pinned || self.pinned_bytes_max < self.applied_bytes;
+            if !(is_over && is_free) {
                 break;
             }
-            self.bytes -= self.recent.pop_front().map_or(0, |txn| txn.record.len());
+            self.start = first.zxid;
+            self.applied_bytes -= first.record.len();
+            self.applied -= 1;
+            self.recent.pop_front();
         }
     }
 
     /// Forgets what is behind `zxid`.
     pub fn truncate(&mut self, zxid: Zxid) {
-        while self.recent.back().is_some_and(|txn| zxid < txn.zxid) {
-            self.bytes -= self.recent.pop_back().map_or(0, |txn| txn.record.len());
+        while let Some(txn) = self.recent.pop_back_if(|txn| zxid < txn.zxid) {
+            if self.recent.len() < self.applied {
+                self.applied -= 1;
+                self.applied_bytes -= txn.record.len();
+            }
         }
-        self.last = zxid.min(self.last);
+        (self.last, self.start) = (zxid.min(self.last), zxid.min(self.start));
     }
 
     /// Forgets everything: the history begins with a state at `zxid`.
     pub fn restart(&mut self, zxid: Zxid) {
         self.recent.clear();
-        self.bytes = 0;
-        self.last = zxid;
+        (self.applied, self.applied_bytes) = (0, 0);
+        (self.start, self.last) = (zxid, zxid);
     }
 
     /// Transactions behind `zxid`, as far as they are kept.
@@ -192,7 +233,7 @@ mod tests {
         for counter in 1..=5 {
             history.push(Txn { zxid: zxid(0, counter), record: Bytes::new() });
         }
-        history.trim(zxid(0, 1));
+        history.trim(zxid(0, 1), Zxid(i64::MAX));
         assert_eq!(history.after(Zxid::ZERO).count(), 4);
         history.truncate(zxid(0, 3));
         assert_eq!((history.last(), history.after(zxid(0, 2)).count()), (zxid(0, 3), 1));

@@ -14,10 +14,11 @@ mod syncs;
 use crate::broadcast::Broadcast;
 use crate::configs::Configs;
 use crate::context::Context;
-use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
+use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason, Search};
 use crate::epoch::{Epoch, Epochs};
 use crate::giving::{Given, Lack, Reach};
-use crate::message::{LearnerKind, Message, Run, Txn};
+use crate::learner_stream::{Committed, Pumped};
+use crate::message::{LearnerKind, Message, Txn};
 use crate::options::PeerOptions;
 use crate::progress::Moved;
 use crate::timing::Timing;
@@ -75,8 +76,10 @@ pub struct Leader {
     promised: BTreeSet<ServerId>,
     synced: BTreeSet<ServerId>,
     order: Broadcast,
-    /// Up to here everybody has been told of commits.
+    /// Up to here learners may be told of commits.
     told: Zxid,
+    /// Transactions that have activated a configuration, with the leader from then on, until all learners know.
+    activations: BTreeMap<Zxid, ServerId>,
     /// Where the state is.
     applied: Zxid,
     syncs: Syncs,
@@ -108,6 +111,7 @@ impl Leader {
             promised: BTreeSet::new(),
             synced: BTreeSet::new(),
             told: initial,
+            activations: BTreeMap::new(),
             applied,
             syncs: Syncs::default(),
             ping_at_ms: cx.now_ms + timing.ping_ms(),
@@ -213,7 +217,7 @@ impl Leader {
 
     /// A learner has connected.
     pub fn on_link(&mut self, cx: &Context<'_>, id: LinkId) {
-        self.links.insert(id, Link::new(cx.now_ms));
+        self.links.insert(id, Link::new(cx.now_ms, self.me.options.learner_window_bytes));
     }
 
     /// A learner is gone. That it has promised stays true; what it has acknowledged too, until it is given its history
@@ -225,20 +229,41 @@ impl Leader {
     /// Bytes have gone to a learner, or come from it. To give away much history takes its time.
     pub fn on_progress(&mut self, now_ms: i64, id: LinkId, moved: Moved) {
         if let Some(link) = self.links.get_mut(&id) {
-            let is_syncing = link.stage == Stage::Syncing;
-            if moved.is_sign_of_life(is_syncing) {
+            let is_given_history = link.is_given_history();
+            if moved.is_sign_of_life(is_given_history) {
                 link.heard_ms = now_ms;
-                if is_syncing {
+                if is_given_history {
                     self.progress_ms = now_ms;
                 }
             }
         }
     }
 
+    /// The socket has taken bytes that were sent to a learner: there is room for more.
+    pub fn on_sent(&mut self, cx: &mut Context<'_>, id: LinkId, bytes: usize) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.stream.on_sent(bytes);
+            self.on_progress(cx.now_ms, id, Moved::Went);
+            self.pump(cx, id);
+        }
+    }
+
+    /// Sends a learner a reply, behind everything that is committed.
+    pub fn send(&mut self, out: &mut Effects, id: LinkId, message: Message) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.stream.send_after(out, id, message, self.told);
+        }
+    }
+
+    /// What learners still have to be sent of the log in memory begins after this transaction.
+    pub fn pinned(&self) -> Option<Zxid> {
+        self.links.values().filter_map(|link| link.stream.pinned()).min()
+    }
+
     /// A packet of a learner.
     pub fn on_message(&mut self, cx: &mut Context<'_>, id: LinkId, message: Message) {
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.heard_ms = cx.now_ms;
+        link.has_sent(cx.now_ms);
         match (link.stage, message) {
             (Stage::Unknown, Message::Hello { server, kind, accepted, config_version }) => {
                 (link.server, link.kind) = (server, kind);
@@ -267,7 +292,7 @@ impl Leader {
                 for (id, link) in &mut self.links {
                     if link.stage == Stage::Introduced {
                         link.stage = Stage::Asked;
-                        cx.send(*id, Message::LeaderInfo(epoch));
+                        link.stream.send_now(cx.out, *id, Message::LeaderInfo(epoch));
                     }
                 }
                 self.count_promised(cx);
@@ -286,24 +311,20 @@ impl Leader {
     /// Sends proposals out, in order. They are on their way to the own disk too.
     pub fn propose(&mut self, cx: &mut Context<'_>, txns: impl IntoIterator<Item = Txn>) {
         for txn in txns {
-            let zxid = txn.zxid;
             self.note_proposal(cx, &txn);
-            self.order.propose(zxid);
-            self.own_awaited = self.own_awaited.or(Some((zxid, cx.now_ms)));
-            for (id, link) in &mut self.links {
-                if link.is_told() && link.is_follower() {
-                    cx.out.push(Effect::Send(*id, Message::Proposal(txn.clone())));
-                    link.awaited = link.awaited.or(Some((zxid, cx.now_ms)));
-                }
-            }
+            self.order.propose(txn.zxid);
+            self.own_awaited = self.own_awaited.or(Some(cx.now_ms));
             cx.history.push(txn);
         }
+        self.pump_all(cx);
     }
 
     /// The own disk holds everything up to `durable`.
     pub fn on_durable(&mut self, cx: &mut Context<'_>, durable: Zxid) {
         if self.phase == Phase::Established && self.epoch.start() < durable {
-            renew(&mut self.own_awaited, durable, self.order.last_proposed(), cx.now_ms);
+            if self.order.acked(self.me.server) < Some(durable) {
+                self.own_awaited = (durable < self.order.last_proposed()).then_some(cx.now_ms);
+            }
             self.order.on_ack(self.me.server, durable);
             self.tell_commits(cx);
         }
@@ -342,8 +363,8 @@ impl Leader {
         let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
         let is_late = |link: &Link| {
             let patience_ms = if Stage::Synced <= link.stage { sync_ms } else { init_ms };
-            let is_stuck = link.awaited.is_some_and(|(_, since)| sync_ms < cx.now_ms - since);
-            patience_ms < cx.now_ms - link.heard_ms || (is_stuck && link.stage == Stage::Active)
+            let is_stuck = link.awaited.is_some_and(|since| sync_ms < cx.now_ms - since);
+            patience_ms < cx.now_ms - link.heard_ms || (is_stuck && link.has_begun)
         };
         let late = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id);
         for id in late.collect::<Vec<_>>() {
@@ -363,7 +384,7 @@ impl Leader {
         if !self.configs.quorums().are_reached(|server| self.follows(server)) {
             return Some(Reason::NoQuorum);
         }
-        if self.own_awaited.is_some_and(|(_, since)| sync_ms < now_ms - since) {
+        if self.own_awaited.is_some_and(|since| sync_ms < now_ms - since) {
             return Some(Reason::DiskStalled);
         }
         self.knocked_ms.filter(|since| init_ms < now_ms - since).map(|_| Reason::HigherPromise)
@@ -399,7 +420,7 @@ impl Leader {
         }
         if Phase::Promising < self.phase {
             link.stage = Stage::Asked;
-            cx.send(id, Message::LeaderInfo(self.epoch));
+            link.stream.send_now(cx.out, id, Message::LeaderInfo(self.epoch));
         }
     }
 
@@ -445,22 +466,24 @@ impl Leader {
 
     /// The last transaction that is agreed on, or will be when this leader is established.
     fn agreed(&self) -> Zxid {
-        let committed = self.order.committed();
-        if self.epoch.start() < committed { committed } else { self.initial }
+        if self.epoch.start() < self.told { self.told } else { self.initial }
     }
 
-    /// The stored log has what a learner lacks before `below`, or not.
+    /// The on-disk log has what a learner lacks before `below`, or not.
     pub fn on_looked_up(&mut self, cx: &mut Context<'_>, id: LinkId, below: Option<Zxid>) {
-        if self.links.get(&id).is_none_or(|link| link.stage != Stage::LookingUp) {
-            return;
+        let is_reconfiguring = self.is_reconfiguring();
+        let Some(link) = self.links.get_mut(&id) else { return };
+        match (link.stage, below) {
+            (Stage::LookingUp, _) if is_reconfiguring => link.stage = Stage::Promised,
+            (Stage::LookingUp, below) => self.give(cx, id, Given::looked_up(below)),
+            (Stage::Syncing, Some(below)) if link.stream.is_looking_up() => {
+                link.stream.found(Zxid(below.0 - 1));
+                cx.out.push(Effect::SendStored(id));
+                self.pump(cx, id);
+            }
+            (Stage::Syncing, None) if link.stream.is_looking_up() => self.close(cx, id),
+            _ => (),
         }
-        if self.is_reconfiguring()
-            && let Some(link) = self.links.get_mut(&id)
-        {
-            link.stage = Stage::Promised;
-            return;
-        }
-        self.give(cx, id, Given::looked_up(below, cx.history));
     }
 
     fn reach(&self) -> Reach {
@@ -476,7 +499,7 @@ impl Leader {
             Lack::Known(given) => self.give(cx, id, given),
             Lack::MayBeStored(below) => {
                 link.stage = Stage::LookingUp;
-                cx.out.push(Effect::LookUp(id, link.last, below));
+                cx.out.push(Effect::LookUp(id, Search { after: link.last, below, continues: false }));
             }
         }
     }
@@ -490,11 +513,46 @@ impl Leader {
             return self.close(cx, id);
         }
         let link = self.links.get_mut(&id).expect("it has just spoken");
-        (link.stage, link.synced_to, link.gets_state) = (Stage::Syncing, reach.agreed, given.is_state());
+        (link.stage, link.gets_state) = (Stage::Syncing, given.is_state());
         // It may have to cut, or replace, what it had acknowledged.
         self.order.retract(link.server, reach.agreed);
-        let config = Bytes::from(self.configs.latest().to_string());
-        given.send(cx, id, reach, to_follower, Message::NewLeader { epoch: self.epoch, config });
+        given.send(cx, id, reach, to_follower, &mut link.stream);
+        self.pump(cx, id);
+    }
+
+    /// Hands a learner as much as its link takes, and closes it if what it lacks is no longer there.
+    fn pump(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        let (agreed, is_reconfiguring) = (self.agreed(), self.is_reconfiguring());
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let (limit, epoch_start) = (self.told, self.epoch.start());
+        let committed = Committed { limit, epoch_start, activations: &self.activations };
+        loop {
+            match link.stream.pump(cx.history, cx.out, id, committed) {
+                Pumped::Done => break,
+                // A configuration that is not committed yet would be taken for the one to begin with.
+                Pumped::CaughtUp if is_reconfiguring => break,
+                Pumped::CaughtUp => {
+                    link.synced_to = agreed;
+                    let config = Bytes::from(self.configs.latest().to_string());
+                    link.stream.complete(cx.out, id, Message::NewLeader { epoch: self.epoch, config });
+                }
+                Pumped::Trimmed => match cx.history.first().filter(|_| link.stage == Stage::Syncing) {
+                    Some(below) => {
+                        let search = Search { after: link.stream.look_up(), below, continues: true };
+                        break cx.out.push(Effect::LookUp(id, search));
+                    }
+                    None => return self.close(cx, id),
+                },
+            }
+        }
+        link.has_pumped(cx.now_ms);
+    }
+
+    fn pump_all(&mut self, cx: &mut Context<'_>) {
+        let told = self.links.iter().filter(|(_, link)| link.is_told()).map(|(id, _)| *id);
+        for id in told.collect::<Vec<_>>() {
+            self.pump(cx, id);
+        }
     }
 
     fn on_ack(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid) {
@@ -503,6 +561,7 @@ impl Leader {
         if link.stage == Stage::Syncing && zxid == self.epoch.start() {
             link.stage = Stage::Synced;
             let (server, has) = (link.server, link.synced_to.max(link.early_ack));
+            link.has_acked(has, cx.now_ms);
             if self.synced.insert(server) {
                 self.progress_ms = cx.now_ms;
             }
@@ -518,8 +577,8 @@ impl Leader {
         if self.order.last_proposed() < zxid {
             return self.close(cx, id);
         }
-        // What others have agreed on without it was waited for too.
-        renew(&mut link.awaited, zxid, self.order.last_proposed(), cx.now_ms);
+        // What others have committed without it was waited for too.
+        link.has_acked(zxid, cx.now_ms);
         // Learners of some releases acknowledge the history too, before or after they settle.
         if is_old {
             return;
@@ -552,9 +611,8 @@ impl Leader {
     fn activate(&mut self, cx: &mut Context<'_>, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
             link.stage = Stage::Active;
-            // It could not acknowledge anything before.
-            link.awaited = link.awaited.map(|(zxid, _)| (zxid, cx.now_ms));
-            cx.send(id, Message::UpToDate);
+            link.stream.send_after(cx.out, id, Message::UpToDate, self.told);
+            self.pump(cx, id);
         }
     }
 
@@ -566,14 +624,12 @@ impl Leader {
             // Nothing is agreed on behind it before it is in force.
             let reconfigures = self.order.reconfigures_at().filter(|zxid| *zxid == committed);
             let leader = reconfigures.map(|zxid| self.put_in_force(cx, zxid));
-            for (id, link) in self.links.iter().filter(|(_, link)| link.is_told()) {
-                if link.is_follower() {
-                    tell_follower(cx, *id, Run { first: Zxid(self.told.0 + 1), last: committed }, leader);
-                } else {
-                    tell_observer(cx, *id, Run { first: Zxid(self.told.0 + 1), last: committed }, leader);
-                }
+            if let Some(leader) = leader {
+                self.activations.retain(|zxid, _| self.links.values().any(|link| link.stream.lacks(*zxid)));
+                self.activations.insert(committed, leader);
             }
             self.told = committed;
+            self.pump_all(cx);
             cx.out.push(Effect::Commit(committed));
         }
         if was_reconfiguring && !self.is_reconfiguring() && !self.is_leaving() {
@@ -586,10 +642,10 @@ impl Leader {
         let (round, zxid) = (self.syncs.next_round(), self.order.last_proposed());
         for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_told()) {
             // Before it takes part, a learner does not answer.
-            if link.stage == Stage::Active {
+            if link.stream.is_up_to_date() {
                 link.pings.push_back(round);
             }
-            cx.out.push(Effect::Send(*id, Message::Ping(zxid)));
+            link.stream.send_now(cx.out, *id, Message::Ping(zxid));
         }
     }
 
@@ -621,32 +677,5 @@ impl Leader {
     fn close(&mut self, cx: &mut Context<'_>, id: LinkId) {
         self.links.remove(&id);
         cx.out.push(Effect::Close(id));
-    }
-}
-
-/// Tells a follower what is agreed on. The last of it may bring a configuration, with this leader.
-fn tell_follower(cx: &mut Context<'_>, id: LinkId, run: Run, leader: Option<ServerId>) {
-    let Some(leader) = leader else { return cx.send(id, Message::commits(run)) };
-    if run.first < run.last {
-        cx.send(id, Message::commits(Run { last: Zxid(run.last.0 - 1), ..run }));
-    }
-    cx.send(id, Message::CommitAndActivate(run.last, leader));
-}
-
-/// The same for an observer, which has not heard of it before.
-fn tell_observer(cx: &mut Context<'_>, id: LinkId, run: Run, leader: Option<ServerId>) {
-    for txn in cx.history.after(Zxid(run.first.0 - 1)).take_while(|txn| txn.zxid <= run.last) {
-        let message = match leader.filter(|_| txn.zxid == run.last) {
-            None => Message::Inform(txn.clone()),
-            Some(leader) => Message::InformAndActivate(txn.clone(), leader),
-        };
-        cx.out.push(Effect::Send(id, message));
-    }
-}
-
-/// What is waited for now that everything up to `reached` has come.
-fn renew(awaited: &mut Awaited, reached: Zxid, last: Zxid, now_ms: i64) {
-    if awaited.is_some_and(|(zxid, _)| zxid <= reached) {
-        *awaited = (reached < last).then_some((last, now_ms));
     }
 }

@@ -11,8 +11,9 @@
 
 use crate::configs::{brought_by, parse};
 use crate::context::Context;
-use crate::effect::{DiskDone, DiskJob, Effect, LinkId, Reason};
+use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
+use crate::learner_stream::RequestStream;
 use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::peer::Standing;
 use crate::progress::Moved;
@@ -80,7 +81,7 @@ struct Held {
 pub struct Learner {
     claim: Claim,
     timing: Timing,
-    link: LinkId,
+    to_leader: RequestStream,
     phase: Phase,
     /// The leader's epoch, once known.
     epoch: Epoch,
@@ -109,13 +110,14 @@ pub struct Learner {
 
 impl Learner {
     /// Introduces a server to its leader.
-    pub fn new(claim: Claim, timing: Timing, link: LinkId, cx: &mut Context<'_>) -> Self {
+    pub fn new(claim: Claim, timing: Timing, link: LinkId, window_bytes: usize, cx: &mut Context<'_>) -> Self {
         let Claim { server, kind, config_version, epochs, .. } = claim;
-        cx.out.push(Effect::Send(link, Message::Hello { server, kind, accepted: epochs.accepted, config_version }));
+        let mut to_leader = RequestStream::new(link, window_bytes);
+        to_leader.send(cx.out, Message::Hello { server, kind, accepted: epochs.accepted, config_version });
         Self {
             claim,
             timing,
-            link,
+            to_leader,
             phase: Phase::Hello,
             epoch: Epoch(-1),
             last: claim.last,
@@ -134,7 +136,17 @@ impl Learner {
 
     /// The link to the leader.
     pub fn link(&self) -> LinkId {
-        self.link
+        self.to_leader.link()
+    }
+
+    /// Sends the leader a request, or a reply to a ping.
+    pub fn send(&mut self, out: &mut Effects, message: Message) {
+        self.to_leader.send(out, message);
+    }
+
+    /// The socket has taken bytes that were sent to the leader: there is room for more.
+    pub fn on_sent(&mut self, out: &mut Effects, bytes: usize) {
+        self.to_leader.on_sent(out, bytes);
     }
 
     /// False while what comes next depends on the disk.
@@ -245,7 +257,7 @@ impl Learner {
             (Phase::Settling(epoch), DiskDone::CurrentEpoch(done)) if done == epoch => {
                 self.claim.epochs.current = epoch;
                 self.phase = Phase::Acked(epoch);
-                cx.out.push(Effect::Send(self.link, Message::Ack(epoch.start())));
+                self.to_leader.send(cx.out, Message::Ack(epoch.start()));
             }
             _ => (),
         }
@@ -268,10 +280,10 @@ impl Learner {
         {
             let next = Message::Ack(zxid);
             if !acks.as_mut().is_some_and(|acks| acks.join(&next)) {
-                cx.out.extend(acks.replace(next).map(|acks| Effect::Send(self.link, acks)));
+                acks.replace(next).into_iter().for_each(|acks| self.to_leader.send(cx.out, acks));
             }
         }
-        cx.out.extend(acks.map(|acks| Effect::Send(self.link, acks)));
+        acks.into_iter().for_each(|acks| self.to_leader.send(cx.out, acks));
     }
 
     fn is_observer(&self) -> bool {
@@ -298,7 +310,7 @@ impl Learner {
             current.is_none() && (self.claim.wants_snapshot || self.claim.standing != Standing::History);
         let last = if self.asked_for_snapshot { Zxid::ZERO } else { self.claim.last };
         (self.phase, self.has_claimed) = (Phase::Waiting, current.is_some());
-        cx.out.push(Effect::Send(self.link, Message::AckEpoch { last, current }));
+        self.to_leader.send(cx.out, Message::AckEpoch { last, current });
     }
 
     fn on_diff(&mut self, cx: &mut Context<'_>) {
@@ -434,7 +446,7 @@ impl Learner {
 
     fn on_up_to_date(&mut self, epoch: Epoch, cx: &mut Context<'_>) {
         cx.out.extend(self.named.take().map(|named| Effect::Activate(named, None)));
-        cx.out.push(Effect::Send(self.link, Message::Ack(epoch.start())));
+        self.to_leader.send(cx.out, Message::Ack(epoch.start()));
         self.phase = Phase::Active;
         cx.out.push(Effect::UpToDate(epoch));
         for held in std::mem::take(&mut self.held) {

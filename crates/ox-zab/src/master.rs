@@ -4,9 +4,10 @@
 //! is told by the follower, in the order in which it heard of it.
 
 use crate::context::Context;
-use crate::effect::{Effect, LinkId};
+use crate::effect::{Effect, Effects, LinkId, Search};
 use crate::epoch::Epoch;
 use crate::giving::{Given, Lack, Reach};
+use crate::learner_stream::{Committed, LearnerStream, Pumped};
 use crate::message::{LearnerKind, Message};
 use crate::options::PeerOptions;
 use crate::progress::Moved;
@@ -40,12 +41,18 @@ struct Link {
     /// Whether it gets the state, while it gets the history.
     gets_state: bool,
     heard_ms: i64,
+    stream: LearnerStream,
 }
 
 impl Link {
     /// Whether it hears of everything new.
     fn is_told(&self) -> bool {
         Stage::Syncing <= self.stage
+    }
+
+    /// Whether it receives history and replies to nothing: what it is sent shows that it is there.
+    fn is_given_history(&self) -> bool {
+        self.stage == Stage::Syncing || (self.stage == Stage::Active && !self.stream.is_up_to_date())
     }
 }
 
@@ -57,8 +64,8 @@ pub struct Master {
     epoch: Epoch,
     config: Bytes,
     config_version: i64,
-    /// The transaction that has brought it, if one was heard of, and who leads from then on.
-    activation: Option<(Zxid, ServerId)>,
+    /// Transactions that have activated a configuration, with the leader from then on, until all observers know.
+    activations: BTreeMap<Zxid, ServerId>,
     links: BTreeMap<LinkId, Link>,
     /// Everything up to here is agreed on, and told.
     committed: Zxid,
@@ -87,8 +94,8 @@ impl Master {
     pub fn new(office: Office, timing: Timing, options: PeerOptions, now_ms: i64) -> Self {
         let Office { epoch, config, config_version, committed, applied } = office;
         let ping_at_ms = now_ms + timing.ping_ms();
-        let (links, activation) = (BTreeMap::new(), None);
-        Self { timing, options, epoch, config, config_version, activation, links, committed, applied, ping_at_ms }
+        let (links, activations) = (BTreeMap::new(), BTreeMap::new());
+        Self { timing, options, epoch, config, config_version, activations, links, committed, applied, ping_at_ms }
     }
 
     /// Whether an observer is at the other end.
@@ -114,7 +121,29 @@ impl Master {
     /// An observer has connected.
     pub fn on_link(&mut self, now_ms: i64, id: LinkId) {
         let (server, stage, last) = (ServerId(i64::MIN), Stage::Unknown, Zxid::ZERO);
-        self.links.insert(id, Link { server, stage, last, gets_state: false, heard_ms: now_ms });
+        let stream = LearnerStream::new(self.options.learner_window_bytes);
+        self.links.insert(id, Link { server, stage, last, gets_state: false, heard_ms: now_ms, stream });
+    }
+
+    /// The socket has taken bytes that were sent to an observer: there is room for more.
+    pub fn on_sent(&mut self, cx: &mut Context<'_>, id: LinkId, bytes: usize) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.stream.on_sent(bytes);
+            self.on_progress(cx.now_ms, id, Moved::Went);
+            self.pump(cx, id);
+        }
+    }
+
+    /// Sends an observer a reply, behind everything that is committed.
+    pub fn send(&mut self, out: &mut Effects, id: LinkId, message: Message) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.stream.send_after(out, id, message, self.committed);
+        }
+    }
+
+    /// What observers still have to be sent of the log in memory begins after this transaction.
+    pub fn pinned(&self) -> Option<Zxid> {
+        self.links.values().filter_map(|link| link.stream.pinned()).min()
     }
 
     /// An observer is gone.
@@ -125,7 +154,7 @@ impl Master {
     /// Bytes have gone to an observer, or come from it.
     pub fn on_progress(&mut self, now_ms: i64, id: LinkId, moved: Moved) {
         if let Some(link) = self.links.get_mut(&id)
-            && moved.is_sign_of_life(link.stage == Stage::Syncing)
+            && moved.is_sign_of_life(link.is_given_history())
         {
             link.heard_ms = now_ms;
         }
@@ -152,7 +181,7 @@ impl Master {
             }
             (Stage::Syncing, Message::Ack(zxid)) if zxid == self.epoch.start() => {
                 link.stage = Stage::Active;
-                cx.send(id, Message::UpToDate);
+                link.stream.send_after(cx.out, id, Message::UpToDate, self.committed);
             }
             // Observers have no vote; what they acknowledge is of no interest.
             (Stage::Syncing | Stage::Active, Message::Ack(_) | Message::Acks(_)) => (),
@@ -164,32 +193,37 @@ impl Master {
         }
     }
 
-    /// The stored log has what an observer lacks before `below`, or not.
+    /// The on-disk log has what an observer lacks before `below`, or not.
     pub fn on_looked_up(&mut self, cx: &mut Context<'_>, id: LinkId, below: Option<Zxid>) {
-        if self.links.get(&id).is_some_and(|link| link.stage == Stage::LookingUp) {
-            self.give(cx, id, Given::looked_up(below, cx.history));
+        let Some(link) = self.links.get_mut(&id) else { return };
+        match (link.stage, below) {
+            (Stage::LookingUp, below) => self.give(cx, id, Given::looked_up(below)),
+            (Stage::Syncing, Some(below)) if link.stream.is_looking_up() => {
+                link.stream.found(Zxid(below.0 - 1));
+                cx.out.push(Effect::SendStored(id));
+                self.pump(cx, id);
+            }
+            (Stage::Syncing, None) if link.stream.is_looking_up() => self.close(cx, id),
+            _ => (),
         }
     }
 
     /// Another configuration is in force; its transaction is about to be told as agreed on.
     pub fn on_activate(&mut self, ensemble: &Ensemble, leader: Option<ServerId>) {
         (self.config, self.config_version) = (ensemble.to_string().into(), ensemble.version());
-        self.activation = leader.map(|leader| (Zxid(ensemble.version()), leader));
+        self.activations.retain(|zxid, _| self.links.values().any(|link| link.stream.lacks(*zxid)));
+        self.activations.extend(leader.map(|leader| (Zxid(ensemble.version()), leader)));
     }
 
-    /// More is agreed on.
+    /// More is committed.
     pub fn on_commit(&mut self, cx: &mut Context<'_>, committed: Zxid) {
-        let told: Vec<LinkId> = self.links.iter().filter(|(_, link)| link.is_told()).map(|(id, _)| *id).collect();
-        if !told.is_empty() {
-            for txn in cx.history.after(self.committed).take_while(|txn| txn.zxid <= committed) {
-                let message = match self.activation.filter(|(zxid, _)| *zxid == txn.zxid) {
-                    Some((_, leader)) => Message::InformAndActivate(txn.clone(), leader),
-                    None => Message::Inform(txn.clone()),
-                };
-                cx.out.extend(told.iter().map(|id| Effect::Send(*id, message.clone())));
+        if self.committed < committed {
+            self.committed = committed;
+            let told = self.links.iter().filter(|(_, link)| link.is_told()).map(|(id, _)| *id);
+            for id in told.collect::<Vec<_>>() {
+                self.pump(cx, id);
             }
         }
-        self.committed = committed.max(self.committed);
     }
 
     /// Speaks to everybody, and looks who has not spoken for too long.
@@ -202,8 +236,8 @@ impl Master {
         let is_late = |link: &Link| patience_ms(link.stage) < cx.now_ms - link.heard_ms;
         let late: Vec<LinkId> = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id).collect();
         late.into_iter().for_each(|id| self.close(cx, id));
-        for (id, _) in self.links.iter().filter(|(_, link)| link.is_told()) {
-            cx.out.push(Effect::Send(*id, Message::Ping(self.committed)));
+        for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_told()) {
+            link.stream.send_now(cx.out, *id, Message::Ping(self.committed));
         }
     }
 
@@ -214,7 +248,7 @@ impl Master {
         }
         let link = self.links.get_mut(&id).expect("it has just spoken");
         (link.server, link.stage) = (server, Stage::Asked);
-        cx.send(id, Message::LeaderInfo(self.epoch));
+        link.stream.send_now(cx.out, id, Message::LeaderInfo(self.epoch));
     }
 
     /// Finds out what an observer lacks.
@@ -234,7 +268,7 @@ impl Master {
             Lack::Known(given) => self.give(cx, id, given),
             Lack::MayBeStored(below) => {
                 link.stage = Stage::LookingUp;
-                cx.out.push(Effect::LookUp(id, link.last, below));
+                cx.out.push(Effect::LookUp(id, Search { after: link.last, below, continues: false }));
             }
         }
     }
@@ -245,10 +279,34 @@ impl Master {
         if given.is_full(others.map(|link| link.gets_state), &self.options) {
             return self.close(cx, id);
         }
+        let reach = self.reach();
         let link = self.links.get_mut(&id).expect("it has just spoken");
         (link.stage, link.gets_state) = (Stage::Syncing, given.is_state());
-        let new_leader = Message::NewLeader { epoch: self.epoch, config: self.config.clone() };
-        given.send(cx, id, self.reach(), false, new_leader);
+        given.send(cx, id, reach, false, &mut link.stream);
+        self.pump(cx, id);
+    }
+
+    /// Hands an observer as much as its link takes, and closes it if what it lacks is no longer there.
+    fn pump(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let (limit, epoch_start) = (self.committed, self.epoch.start());
+        let committed = Committed { limit, epoch_start, activations: &self.activations };
+        loop {
+            match link.stream.pump(cx.history, cx.out, id, committed) {
+                Pumped::Done => return,
+                Pumped::CaughtUp => {
+                    let new_leader = Message::NewLeader { epoch: self.epoch, config: self.config.clone() };
+                    link.stream.complete(cx.out, id, new_leader);
+                }
+                Pumped::Trimmed => match cx.history.first().filter(|_| link.stage == Stage::Syncing) {
+                    Some(below) => {
+                        let search = Search { after: link.stream.look_up(), below, continues: true };
+                        return cx.out.push(Effect::LookUp(id, search));
+                    }
+                    None => return self.close(cx, id),
+                },
+            }
+        }
     }
 
     fn reach(&self) -> Reach {

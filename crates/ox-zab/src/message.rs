@@ -9,6 +9,9 @@ use bytes::Bytes;
 use ox_proto::ServerId;
 use ox_proto::{SessionId, Zxid};
 
+/// A packet without data, about.
+const PACKET_BYTES: usize = 24;
+
 /// A transaction: its place in the order, and the record that log, peers and tree share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Txn {
@@ -155,6 +158,18 @@ impl Message {
     /// How many packets say it.
     pub fn packets(&self) -> u64 {
         if let Self::Commits(run) | Self::Acks(run) = self { run.count() } else { 1 }
+    }
+
+    /// What it counts in a send window: about its bytes on the wire. Driver and core count by this.
+    pub fn flow_bytes(&self) -> usize {
+        let data = match self {
+            Self::Proposal(txn) | Self::Inform(txn) | Self::InformAndActivate(txn, _) => txn.record.len(),
+            Self::Request(request) => request.body.len() + request.ids.len(),
+            Self::NewLeader { config, .. } => config.len(),
+            Self::Pong(_, touched) => touched.len(),
+            _ => 0,
+        };
+        data + usize::try_from(self.packets()).unwrap_or(usize::MAX).saturating_mul(PACKET_BYTES)
     }
 
     /// Takes in the next packet if it goes on with what this one says. Transactions come and are agreed on by the

@@ -19,6 +19,10 @@ pub struct PeerOptions {
     pub dial_pause_ms: i64,
     /// The longest time that an observer which has lost its leader waits before it looks for another.
     pub observer_rest_ms: i64,
+    /// Unsent bytes of a learner's link at which its transactions wait in the log.
+    pub learner_window_bytes: usize,
+    /// Unsent bytes of the link to the leader at which requests wait.
+    pub request_window_bytes: usize,
     /// Voters that have nothing begin a history when a quorum of them has nothing.
     pub founds: bool,
 }
@@ -34,6 +38,8 @@ impl Default for PeerOptions {
             dial_ms: 10_000,
             dial_pause_ms: 100,
             observer_rest_ms: 0,
+            learner_window_bytes: 8 << 20,
+            request_window_bytes: 2 << 20,
             founds: true,
         }
     }

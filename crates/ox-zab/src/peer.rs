@@ -351,7 +351,9 @@ impl Peer {
             standing: self.standing,
         };
         let mut cx = Context { now_ms, history: &mut self.history, out };
-        self.role = Role::Learning(Box::new(Learner::new(claim, self.settings.timing, link, &mut cx)));
+        let PeerSettings { timing, options, .. } = self.settings;
+        let learner = Learner::new(claim, timing, link, options.request_window_bytes, &mut cx);
+        self.role = Role::Learning(Box::new(learner));
     }
 
     /// A learner has connected.
@@ -379,6 +381,7 @@ impl Peer {
             }
             _ => self.serve(now_ms, out, |master, _| master.on_link_gone(link)),
         }
+        self.trim();
     }
 
     /// Bytes have come or gone, also less than a packet.
@@ -387,6 +390,32 @@ impl Peer {
             Role::Leading(leader) => leader.on_progress(now_ms, link, moved),
             Role::Learning(learner) if learner.link() == link => learner.on_progress(now_ms, moved),
             _ => self.master.iter_mut().for_each(|master| master.on_progress(now_ms, link, moved)),
+        }
+    }
+
+    /// The socket of a link has taken packets of [`Effect::Send`], so many bytes by [`Message::flow_bytes`].
+    pub fn on_sent(&mut self, now_ms: i64, link: LinkId, bytes: usize, out: &mut Effects) {
+        match &mut self.role {
+            Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_sent(cx, link, bytes)),
+            Role::Learning(learner) if learner.link() == link => learner.on_sent(out, bytes),
+            _ => self.serve(now_ms, out, |master, cx| master.on_sent(cx, link, bytes)),
+        }
+        self.trim();
+    }
+
+    /// Drops what is applied and no learner lacks.
+    fn trim(&mut self) {
+        let of_leader = self.leader().and_then(Leader::pinned);
+        let of_master = self.master.as_ref().and_then(|master| master.pinned());
+        self.history.trim(self.applied, of_leader.or(of_master).unwrap_or(Zxid(i64::MAX)));
+    }
+
+    /// Sends a packet that is not about history: behind the commits before it, and not faster than its link takes it.
+    pub fn send(&mut self, link: LinkId, message: Message, out: &mut Effects) {
+        match &mut self.role {
+            Role::Leading(leader) => leader.send(out, link, message),
+            Role::Learning(learner) if learner.link() == link => learner.send(out, message),
+            _ => self.master.iter_mut().for_each(|master| master.send(out, link, message.clone())),
         }
     }
 
@@ -478,7 +507,7 @@ impl Peer {
     /// The state contains everything up to `applied`.
     pub fn on_applied(&mut self, applied: Zxid) {
         self.applied = applied;
-        self.history.trim(applied);
+        self.trim();
         if let Role::Leading(leader) = &mut self.role {
             leader.on_applied(applied);
         }

@@ -476,7 +476,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-zab/src/learner.rs",
         guard: "a history is acknowledged when its epoch is durable",
         breaks: "a leader is established that a crash takes history from",
-        with: "                cx.out.push(Effect::Send(self.link, Message::Ack(epoch.start())));\n            }\n            _ => (),\n",
+        with: "                self.to_leader.send(cx.out, Message::Ack(epoch.start()));\n            }\n            _ => (),\n",
         without: "            }\n            _ => (),\n",
     },
     Guard {
@@ -574,8 +574,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-zab/src/leader.rs",
         guard: "a leader whose disk hangs leaves",
         breaks: "nothing is agreed on while a disk hangs",
-        with: "        if self.own_awaited.is_some_and(|(_, since)| sync_ms < now_ms - since) {\n",
-        without: "        if false && self.own_awaited.is_some_and(|(_, since)| sync_ms < now_ms - since) {\n",
+        with: "        if self.own_awaited.is_some_and(|since| sync_ms < now_ms - since) {\n",
+        without: "        if false && self.own_awaited.is_some_and(|since| sync_ms < now_ms - since) {\n",
     },
     Guard {
         file: "crates/ox-zab/src/giving.rs",

@@ -133,6 +133,11 @@ impl Replica {
         self.peer(now, |peer, now_ms, _| peer.on_progress(now_ms, link, moved));
     }
 
+    /// The socket of a link has taken packets, so many bytes by [`Message::flow_bytes`].
+    pub fn on_sent(&mut self, now: Now, link: LinkId, bytes: usize) {
+        self.peer(now, |peer, now_ms, out| peer.on_sent(now_ms, link, bytes, out));
+    }
+
     /// Whether a link's packets are taken now; others wait.
     pub fn takes_packets(&self, link: LinkId) -> bool {
         self.as_peer().is_none_or(|peer| peer.takes_packets(link))
@@ -317,7 +322,9 @@ impl Replica {
     }
 
     pub(super) fn send(&mut self, link: LinkId, message: Message) {
-        self.effects.push(Effect::Send(link, message));
+        if let Zab::Member(peer) = &mut self.zab {
+            peer.send(link, message, &mut self.effects);
+        }
     }
 
     fn append(&mut self, txn: &Txn) {

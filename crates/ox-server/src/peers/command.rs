@@ -9,14 +9,39 @@ use ox_zab::{LinkId, Message, Moved, Notification};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
+/// Encoded packets of one link.
+#[derive(Default)]
+pub(crate) struct Packets {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: u64,
+    /// What they count in the send window of the link.
+    pub(crate) flow_bytes: usize,
+}
+
+impl Packets {
+    pub(crate) fn put(&mut self, message: &Message) {
+        message.put(&mut self.bytes);
+        self.count += message.packets();
+        self.flow_bytes += message.flow_bytes();
+    }
+}
+
+impl From<&Message> for Packets {
+    fn from(message: &Message) -> Self {
+        let mut packets = Self::default();
+        packets.put(message);
+        packets
+    }
+}
+
 /// An order.
 pub(crate) enum Command {
     /// Tell a server on the election port.
     Notify(ServerId, Notification),
     /// Connect to a leader.
     Dial(ServerId),
-    /// Send packets, so many.
-    Send(LinkId, Vec<u8>, u64),
+    /// Send packets.
+    Send(LinkId, Packets),
     /// Send a state, and say where it is.
     Snapshot(LinkId, Frozen),
     /// Send stored transactions, with their commits.
@@ -47,6 +72,8 @@ pub(crate) enum Event {
     Gone(LinkId),
     /// Bytes have gone or come.
     Progress(LinkId, Moved),
+    /// The socket has taken packets that count so much in the link's send window.
+    Sent(LinkId, usize),
     /// The stored log has been looked into, up to this transaction.
     LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
     /// Packets, and how many bytes they hold.

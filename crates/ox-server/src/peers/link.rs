@@ -1,14 +1,19 @@
 //! Links between a leader and its learners: packets, and a whole state where that is needed.
 //!
-//! Each link moves one piece per turn, and all together not many: a state takes long, at both ends, and whoever is
-//! given one delays nobody else.
+//! Each link moves one piece per iteration, and all together not many: a snapshot takes long, at both ends, and delays no
+//! other link.
+//!
+//! No link is closed for what waits in it: the core hands over no more than its send window, and hears of what the
+//! socket has taken ([`Event::Sent`]). Reading and writing never wait for each other, so two servers that both have much to
+//! send cannot block each other: a link is not read only while the replica has not dealt with what was read, and the
+//! replica waits for its own disk, never for a socket.
 
 mod queue;
 
-use super::command::{Event, Orders};
+use super::command::{Event, Orders, Packets};
 use super::socket::Socket;
 use super::stored::{Piece, Pieces};
-use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_PIECE_BYTES, LINK_UNSENT_BYTES_MAX};
+use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_PIECE_BYTES, LINK_SENT_BYTES};
 use crate::limits::{LINK_TURN_BYTES_MAX, LINKS_MAX};
 use crate::metrics::Metrics;
 use bytes::Bytes;
@@ -30,7 +35,7 @@ const PROGRESS: Duration = Duration::from_millis(200);
 
 /// What is to be sent, in order.
 enum Out {
-    Bytes(Vec<u8>, Batch),
+    Packets(Packets, Batch),
     State(Box<SnapshotSender>),
     Stored(Pieces),
 }
@@ -74,9 +79,8 @@ pub(super) struct Link {
     loading: Option<(Zxid, Box<SnapshotReceiver>)>,
     out: VecDeque<Out>,
     queue: Queue,
-    out_bytes: usize,
-    /// Bytes of states and histories that were given since there was last nothing to send.
-    given_bytes: usize,
+    /// What has gone to the socket of the send window, and was not reported.
+    sent_bytes: usize,
     /// Bytes of packets that the replica has not dealt with.
     held_bytes: usize,
     /// When the replica was last told of either, and whether there is news.
@@ -125,8 +129,7 @@ impl Link {
             loading: None,
             out: VecDeque::new(),
             queue: Queue::new(metrics),
-            out_bytes: 0,
-            given_bytes: 0,
+            sent_bytes: 0,
             held_bytes: 0,
             came: Movement::default(),
             went: Movement::default(),
@@ -202,18 +205,19 @@ impl Links {
         Some(id)
     }
 
-    /// Sends so many packets.
-    pub(super) fn send(&mut self, id: LinkId, bytes: Vec<u8>, packets: u64, events: &mut Vec<Event>) {
-        self.push(id, |queue| Out::Bytes(bytes, queue.comes(packets)), events);
+    pub(super) fn send(&mut self, id: LinkId, packets: Packets) {
+        self.push(id, |queue| {
+            let batch = queue.comes(packets.count);
+            Out::Packets(packets, batch)
+        });
     }
 
     /// Says SNAP and sends the state.
-    pub(super) fn send_state(&mut self, id: LinkId, frozen: Frozen, events: &mut Vec<Event>) {
+    pub(super) fn send_state(&mut self, id: LinkId, frozen: Frozen) {
         let sender = SnapshotSender::new(frozen);
-        let mut head = Vec::new();
-        Message::Snap(sender.last_zxid()).put(&mut head);
-        self.send(id, head, 1, events);
-        self.push(id, |_| Out::State(Box::new(sender)), events);
+        let head = Packets::from(&Message::Snap(sender.last_zxid()));
+        self.send(id, Packets { flow_bytes: 0, ..head });
+        self.push(id, |_| Out::State(Box::new(sender)));
     }
 
     /// Sends what the log holds.
@@ -223,7 +227,7 @@ impl Links {
     {
         let Some(token) = self.tokens.get(&id).copied() else { return };
         match Pieces::read(history, Arc::clone(&self.orders)) {
-            Ok(pieces) => self.push(id, |_| Out::Stored(pieces), events),
+            Ok(pieces) => self.push(id, |_| Out::Stored(pieces)),
             Err(error) => {
                 tracing::error!(%error, "cannot start a thread to read the log with");
                 self.fail(token, events);
@@ -231,18 +235,11 @@ impl Links {
         }
     }
 
-    fn push(&mut self, id: LinkId, out: impl FnOnce(&mut Queue) -> Out, events: &mut Vec<Event>) {
+    fn push(&mut self, id: LinkId, out: impl FnOnce(&mut Queue) -> Out) {
         let Some(token) = self.tokens.get(&id).copied() else { return };
         let Some(link) = self.links.get_mut(&token) else { return };
         let out = out(&mut link.queue);
-        if let Out::Bytes(bytes, _) = &out {
-            link.out_bytes += bytes.len();
-        }
         link.out.push_back(out);
-        if is_hopeless(link.out_bytes, link.given_bytes) {
-            tracing::warn!(link = id.0, "a server does not take what it is sent");
-            return self.fail(token, events);
-        }
         self.wants_turn(token);
     }
 
@@ -337,26 +334,25 @@ impl Links {
         let mut had_to_wait = socket.unsent_bytes() != 0;
         let mut went = 0;
         while went < LINK_PIECE_BYTES {
-            if socket.unsent_bytes() == 0 {
-                while let Some(Out::Bytes(bytes, batch)) = link.out.pop_front_if(|out| matches!(out, Out::Bytes(..))) {
-                    link.queue.goes(&batch);
-                    socket.push(bytes);
-                }
+            while socket.unsent_bytes() < LINK_PIECE_BYTES
+                && let Some(Out::Packets(packets, batch)) = link.out.pop_front_if(|out| matches!(out, Out::Packets(..)))
+            {
+                link.queue.goes(&batch);
+                socket.push(packets.bytes);
+                link.sent_bytes += packets.flow_bytes;
+            }
+            if LINK_SENT_BYTES <= link.sent_bytes {
+                events.push(Event::Sent(link.id, std::mem::take(&mut link.sent_bytes)));
             }
             if socket.unsent_bytes() == 0 {
                 let piece = match link.out.front_mut() {
-                    None | Some(Out::Bytes(..)) => {
-                        link.given_bytes = 0;
-                        return (went, true);
-                    }
+                    None | Some(Out::Packets(..)) => return (went, true),
                     Some(Out::State(sender)) => sender.next().unwrap_or_default().into(),
                     Some(Out::Stored(pieces)) => pieces.next(),
                 };
                 match piece {
                     Piece::End => drop(link.out.pop_front()),
                     Piece::Bytes(bytes) => {
-                        link.out_bytes += bytes.len();
-                        link.given_bytes += bytes.len();
                         had_to_wait = true;
                         socket.push(bytes);
                     }
@@ -375,7 +371,6 @@ impl Links {
                 return (went, true);
             };
             went += sent;
-            link.out_bytes -= sent;
             link.went.is_new |= had_to_wait && 0 < sent;
             if socket.unsent_bytes() != 0 && sent < LINK_PIECE_BYTES {
                 return (went, true); // until the other end makes room
@@ -401,12 +396,6 @@ impl Links {
             }
         }
     }
-}
-
-/// Whether so much waits for a learner that it will never have it. New transactions wait behind a state, and may be
-/// more than a learner may have waiting otherwise; but not by more than it has taken meanwhile.
-fn is_hopeless(unsent_bytes: usize, given_bytes: usize) -> bool {
-    LINK_UNSENT_BYTES_MAX + given_bytes < unsent_bytes
 }
 
 /// Takes everything complete out of the input.

@@ -4,17 +4,17 @@ use super::ReplicaLoop;
 use super::journal::Journal;
 use super::lookups::Lookups;
 use crate::inbox::Input;
-use crate::limits::LINK_UNSAID_BYTES;
+use crate::limits::{LINK_PIECE_BYTES, LINK_UNSAID_BYTES};
 use crate::log_writer::{Job, Report};
 use crate::member::show_config;
-use crate::peers::{Command, Event, Heard, Orders};
+use crate::peers::{Command, Event, Heard, Orders, Packets};
 use crate::reconfig::{ConfigChange, put_in_force};
 use crate::shared::Shared;
+use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
-use ox_proto::{ServerId, Zxid};
 use ox_replica::Now;
 use ox_store::StoredHistory;
-use ox_zab::{DiskJob, Effect, LinkId, Message, PeerState, Reason};
+use ox_zab::{DiskJob, Effect, LinkId, Message, PeerState, Reason, Search};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -84,6 +84,7 @@ impl ReplicaLoop {
                 self.replica.on_link_gone(now, link);
             }
             Event::Progress(link, moved) => self.replica.on_progress(now, link, moved),
+            Event::Sent(link, bytes) => self.replica.on_sent(now, link, bytes),
             Event::LookedUp(link, below, mut found) => {
                 let below = found.is_some().then_some(below);
                 self.peers.iter_mut().for_each(|peers| peers.lookups.end(link, found.take()));
@@ -188,7 +189,7 @@ impl ReplicaLoop {
                     self.peers.iter_mut().for_each(|peers| peers.lookups.forget(link));
                     orders.push(Command::Snapshot(link, self.shared.state.read().freeze()));
                 }
-                Effect::LookUp(link, peer, below) => self.look_up(link, peer, below),
+                Effect::LookUp(link, search) => self.look_up(link, search),
                 Effect::SendStored(link) => {
                     let found = self.peers.as_mut().and_then(|peers| peers.lookups.take(link));
                     // Without it the link is gone, or has to go: what was announced must not be left out.
@@ -246,12 +247,13 @@ impl ReplicaLoop {
     }
 
     /// Looks into the stored log, on a thread of its own: that may take a while.
-    fn look_up(&mut self, link: LinkId, peer: Zxid, below: Zxid) {
+    fn look_up(&mut self, link: LinkId, Search { after, below, continues }: Search) {
         self.peers.iter_mut().for_each(|peers| peers.lookups.begin(link));
         let shared = Arc::clone(&self.shared);
         let factor = shared.config.member.as_ref().map_or(-1.0, |member| member.snapshot_size_factor);
+        let factor = if continues { f64::INFINITY } else { factor };
         let look = move || {
-            let found = shared.store.history(peer, below, factor).unwrap_or_else(|error| {
+            let found = shared.store.history(after, below, factor).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the stored log cannot be read for a learner; it gets the state");
                 None
             });
@@ -293,13 +295,15 @@ impl Gathered {
     fn send(&mut self, link: LinkId, message: &Message) {
         let open = self.open.iter().find(|(of, _)| *of == link);
         let at = open.map_or(self.commands.len(), |(_, at)| *at);
+        let is_full = |command: &Command| matches!(command, Command::Send(_, of) if LINK_PIECE_BYTES <= of.bytes.len());
+        let at = if self.commands.get(at).is_some_and(is_full) { self.commands.len() } else { at };
         if at == self.commands.len() {
+            self.open.retain(|(of, _)| *of != link);
             self.open.push((link, at));
-            self.commands.push(Command::Send(link, Vec::new(), 0));
+            self.commands.push(Command::Send(link, Packets::default()));
         }
-        if let Command::Send(_, bytes, packets) = &mut self.commands[at] {
-            message.put(bytes);
-            *packets += message.packets();
+        if let Command::Send(_, packets) = &mut self.commands[at] {
+            packets.put(message);
         }
     }
 

@@ -20,6 +20,10 @@ use std::collections::VecDeque;
 /// What is remembered between two looks.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
+    /// Until when an election is explained by a fault, but for the time it takes.
+    pub(crate) excused_until: Time,
+    /// When the last short pause of a process ended.
+    pub(crate) paused_until: Time,
     /// When faults ended.
     pub(crate) healed: Option<Time>,
     /// When ways between servers were last cut or opened.
@@ -110,7 +114,7 @@ fn judge_leader(
 
 /// How long a healed ensemble may take until all of it serves: the slowest of what was under way fails, an election,
 /// and the slowest server gets its history.
-fn healing_us(plan: &Plan) -> i64 {
+pub(super) fn healing_us(plan: &Plan) -> i64 {
     i64::from(plan.tick_ms) * 1000 * (2 * plan.init_ticks + 2 * plan.sync_ticks) + 10_000_000 + slack_us(plan)
 }
 

@@ -25,6 +25,8 @@ pub enum Storm {
     Ways,
     /// Servers, mostly leaders, are deaf or mute, and nothing else happens.
     OneWay,
+    /// Links between servers hold little, members pause and read slowly, and writes are large. Nothing that may end a leadership.
+    Links,
 }
 
 impl Plan {
@@ -72,7 +74,21 @@ impl Plan {
                 (plan.slow_way_ms, plan.stop_ms, plan.one_way_ms) = (800, 1_500, 2_500);
             }
             Storm::OneWay => plan.only_one_way(),
+            Storm::Links => plan.fill_links(pick(&[400, 800, 1_500]).into()),
         }
         plan
+    }
+
+    fn fill_links(&mut self, freeze_ms: i64) {
+        let calm = Self::calm_ensemble(self.voters, self.observers);
+        let Self { observer_masters, commit_log, size_factor, snap_count, settle_per_mille, .. } = *self;
+        *self = Self { observer_masters, commit_log, size_factor, snap_count, settle_per_mille, ..calm };
+        (self.tick_ms, self.timeouts_ms) = (500, (2_000, 10_000));
+        (self.clients, self.requests, self.active_ms) = (6, 200, 15_000);
+        (self.burst, self.pipeline, self.large_per_mille, self.think_us) = (30, 50, 700, 300_000);
+        (self.wire_bytes, self.held_bytes) = (4_000, 1_000);
+        (self.learner_window_bytes, self.request_window_bytes, self.pinned_bytes) = (2_000, 1_000, 4_000);
+        (self.freeze_ms, self.freeze_per_cent, self.slow_read_ms) = (freeze_ms, 60, 700);
+        self.disk_us = 20;
     }
 }

@@ -1,10 +1,11 @@
 //! A member's part of the replica thread: what its peers say comes in, effects go out.
 
 use super::log::Work;
+use super::plug::{Plug, SlowRead};
 use super::process::Process;
 use super::{Report, Track};
 use crate::checkers::quorums::Agreed;
-use crate::checkers::{Finding, claims, configs, leaders};
+use crate::checkers::{Finding, claims, configs, elections, leaders};
 use crate::env::Env;
 use crate::event::{Event, Job, Who};
 use crate::faults::Fault;
@@ -16,13 +17,12 @@ use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
-use ox_proto::quorum::PacketReader;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::{StoredHistory, Truncated};
 use ox_tree::State;
 use ox_zab::{
     DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason,
-    ServerId, Side,
+    Search, ServerId, Side,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -37,29 +37,14 @@ pub(crate) enum PeerInput {
     Readable(WireId),
     /// A stored history was looked for.
     LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
-    /// A piece of a stored history has gone out.
+    /// What had to wait has gone out, or a part of a history.
     Progress(WireId),
+    /// The sockets have taken packets, which count so much in a send window.
+    Sent(WireId, usize),
+    /// The sockets may take more.
+    Writable(WireId),
     /// It cannot be used any more.
     Broken(WireId),
-}
-
-/// What is to be sent behind a stored history.
-enum Out {
-    Bytes(Vec<u8>),
-    /// Away while a job reads it.
-    Stored(Option<Box<StoredHistory>>),
-}
-
-/// This server's end of a wire.
-struct Plug {
-    /// Who speaks at the other end.
-    from: Side,
-    input: Vec<u8>,
-    reader: PacketReader,
-    /// A state that is coming in, and where it is.
-    loading: Option<(SnapshotReceiver, Zxid)>,
-    /// What waits until a stored history has been sent, which is the first.
-    out: VecDeque<Out>,
 }
 
 /// What a member has that a server alone has not.
@@ -67,13 +52,14 @@ struct Plug {
 pub(crate) struct Member {
     pub(crate) peers: VecDeque<PeerInput>,
     pub(crate) reports: VecDeque<Report>,
-    plugs: BTreeMap<WireId, Plug>,
+    pub(super) plugs: BTreeMap<WireId, Plug>,
+    pub(crate) slow_read: SlowRead,
     pub(crate) is_listening: bool,
     /// The configuration in force, if that can change.
     pub(crate) ensemble: Option<Arc<Ensemble>>,
-    /// Stored histories that are looked for: what learners have, and what is in memory.
-    look_ups: BTreeMap<LinkId, (Zxid, Zxid)>,
-    found: BTreeMap<LinkId, Box<StoredHistory>>,
+    /// Stored histories that are looked for.
+    look_ups: BTreeMap<LinkId, Search>,
+    pub(super) found: BTreeMap<LinkId, Box<StoredHistory>>,
     /// The epochs that leaders have named.
     pub(crate) asked: BTreeMap<LinkId, Epoch>,
     /// The epoch it was last seen leading.
@@ -97,7 +83,7 @@ fn link(wire: WireId) -> LinkId {
     LinkId(wire as u64)
 }
 
-fn wire(link: LinkId) -> WireId {
+pub(super) fn wire(link: LinkId) -> WireId {
     usize::try_from(link.0).unwrap_or(usize::MAX)
 }
 
@@ -159,6 +145,8 @@ impl Process {
                 self.replica.on_looked_up(now, link, below);
             }
             PeerInput::Progress(wire) => self.replica.on_progress(now, link(wire), Moved::Went),
+            PeerInput::Sent(wire, bytes) => self.replica.on_sent(now, link(wire), bytes),
+            PeerInput::Writable(wire) => self.drain(env, who, wire, true),
             PeerInput::Broken(wire) => {
                 self.unplug(env, who, wire);
                 self.replica.on_link_gone(now, link(wire));
@@ -168,9 +156,7 @@ impl Process {
     }
 
     fn plug(&mut self, wire: WireId, from: Side) {
-        let plug =
-            Plug { from, input: Vec::new(), reader: PacketReader::default(), loading: None, out: VecDeque::new() };
-        self.member.plugs.insert(wire, plug);
+        self.member.plugs.insert(wire, Plug::new(from));
     }
 
     /// Does what peers have asked for.
@@ -199,12 +185,20 @@ impl Process {
         let now = self.now(env);
         let Some(plug) = self.member.plugs.get_mut(&id) else { return };
         let other = 1 - env.net.wires[id].side(who);
-        let bytes = env.net.wires[id].pipes[other].read(most);
+        let waits = plug.loading.is_none() && !self.replica.takes_packets(link(id));
+        let is_full = waits && env.plan.held_bytes <= plug.input.len();
+        let slow = Some(self.member.slow_read).filter(|slow| slow.is_on(env));
+        let is_early = slow.is_some() && env.now < plug.reads_at;
+        let most = if is_full || is_early { 0 } else { slow.map_or(most, |slow| slow.bytes.min(most)) };
+        let bytes = env.wire_read(id, other, most);
         if !bytes.is_empty() {
             plug.input.extend_from_slice(&bytes);
             self.member.heard.insert(env.net.wires[id].ends[other].server, env.now);
             self.replica.on_progress(now, link(id), Moved::Came);
-            if env.net.wires[id].pipes[other].has_bytes() {
+            if let Some(SlowRead { pause_us, .. }) = slow {
+                plug.reads_at = Time(env.now.0 + pause_us);
+                env.plan_in(pause_us, Event::Ready(id, 1 - other));
+            } else if env.net.wires[id].pipes[other].has_bytes() {
                 self.member.peers.push_back(PeerInput::Readable(id));
             }
         }
@@ -314,22 +308,20 @@ impl Process {
                 if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
                     env.note(format_args!("peer {}: says {} on {}", who.server, short(&message), link.0));
                 }
-                let mut bytes = Vec::new();
-                message.put(&mut bytes);
-                self.send(env, who, wire(link), &bytes);
+                self.send_message(env, who, wire(link), &message);
             }
             Effect::SendSnapshot(link) => {
                 let sender = SnapshotSender::new(self.state.freeze());
                 env.note(format_args!("peer {}: sends its state at {}", who.server, sender.last_zxid()));
                 let mut bytes = Vec::new();
                 Message::Snap(sender.last_zxid()).put(&mut bytes);
-                self.send(env, who, wire(link), &bytes);
-                for chunk in sender {
-                    self.send(env, who, wire(link), &chunk);
+                for bytes in std::iter::once(bytes).chain(sender) {
+                    self.send_history(env, who, wire(link), bytes);
                 }
             }
-            Effect::LookUp(link, peer, below) => {
-                self.member.look_ups.insert(link, (peer, below));
+            Effect::LookUp(link, search) => {
+                env.marks.continued += u64::from(search.continues);
+                self.member.look_ups.insert(link, search);
                 let delay = self.thread_delay(env);
                 env.plan_in(delay, Event::Job(Job::LookUp(who, link)));
             }
@@ -403,67 +395,9 @@ impl Process {
         self.wake_log(env, who);
     }
 
-    fn send(&mut self, env: &mut Env, who: Who, id: WireId, bytes: &[u8]) {
-        match self.member.plugs.get_mut(&id) {
-            Some(plug) if plug.out.is_empty() => env.wire_send(id, env.net.wires[id].side(who), bytes),
-            Some(plug) => plug.out.push_back(Out::Bytes(bytes.to_vec())),
-            None => (),
-        }
-    }
-
-    fn send_stored(&mut self, env: &mut Env, who: Who, link: LinkId) {
-        let Some(found) = self.member.found.remove(&link) else { return }; // the link is gone
-        env.note(format_args!("peer {}: sends what is stored on {}", who.server, link.0));
-        env.marks.stored_histories += 1;
-        if let Some(plug) = self.member.plugs.get_mut(&wire(link)) {
-            plug.out.push_back(Out::Stored(Some(found)));
-            env.plan_in(0, Event::Job(Job::SendStored(who, link)));
-        }
-    }
-
     /// What a learner lacks, as far as it is still asked for.
-    pub(crate) fn take_look_up(&mut self, link: LinkId) -> Option<(Zxid, Zxid)> {
+    pub(crate) fn take_look_up(&mut self, link: LinkId) -> Option<Search> {
         self.member.look_ups.remove(&link)
-    }
-
-    /// The stored history that is sent on a link, if the link is still there.
-    pub(crate) fn take_stored(&mut self, link: LinkId) -> Option<Box<StoredHistory>> {
-        match self.member.plugs.get_mut(&wire(link))?.out.front_mut()? {
-            Out::Stored(stored) => stored.take(),
-            Out::Bytes(_) => None,
-        }
-    }
-
-    /// A part of a stored history was read; an empty one is its end, none a failure.
-    pub(crate) fn on_stored(
-        &mut self,
-        env: &mut Env,
-        who: Who,
-        link: LinkId,
-        rest: Box<StoredHistory>,
-        bytes: Option<&[u8]>,
-    ) {
-        let id = wire(link);
-        let Some(plug) = self.member.plugs.get_mut(&id) else { return };
-        let side = env.net.wires[id].side(who);
-        match bytes {
-            None => self.on_peer(env, who, PeerInput::Broken(id)),
-            Some([]) => {
-                plug.out.pop_front();
-                for out in std::mem::take(&mut plug.out) {
-                    let Out::Bytes(bytes) = out else { unreachable!("a learner is brought up to date once") };
-                    env.wire_send(id, side, &bytes);
-                }
-            }
-            Some(bytes) => {
-                if let Some(front) = plug.out.front_mut() {
-                    *front = Out::Stored(Some(rest));
-                }
-                env.wire_send(id, side, bytes);
-                self.on_peer(env, who, PeerInput::Progress(id));
-                env.plan_in(0, Event::Job(Job::SendStored(who, link)));
-            }
-        }
     }
 
     fn give_job(&mut self, env: &mut Env, track: &mut Track, who: Who, job: DiskJob) {
@@ -488,7 +422,8 @@ impl Process {
             if let Some(epoch) = leads {
                 env.note(format_args!("peer {}: leads epoch {epoch}", who.server));
                 env.marks.leaders += 1;
-                if let Err(finding) = leaders::check(env, track, who, epoch) {
+                let judged = leaders::check(env, track, who, epoch).and_then(|()| elections::check(env, who));
+                if let Err(finding) = judged {
                     return finding.report(env);
                 }
                 env.agreed.push(Agreed::Leader(who, epoch, peer.configs().quorums().committed.clone()));

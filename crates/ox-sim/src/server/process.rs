@@ -122,18 +122,19 @@ impl Process {
             Standing::Loaded(loaded) => {
                 let last = loaded.state.last_zxid();
                 let before = loaded.window.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
-                let mut history = History::new(before, kept_max, 1 << 20);
+                let mut history = History::new(before, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
                 for logged in loaded.window {
                     history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
                 }
-                history.trim(last);
+                history.trim(last, Zxid(i64::MAX));
                 (loaded.state, history, ox_zab::Standing::History)
             }
             nothing @ (Standing::Empty | Standing::Quarantined(_)) => {
                 let state = State::new(crate::jobs::tree_options(&env.plan));
                 let is_empty = matches!(nothing, Standing::Empty);
                 let standing = if is_empty { ox_zab::Standing::Empty } else { ox_zab::Standing::Quarantined };
-                (state, History::new(Zxid::ZERO, kept_max, 1 << 20), standing)
+                let history = History::new(Zxid::ZERO, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
+                (state, history, standing)
             }
         };
         let configs = match files {
@@ -285,6 +286,8 @@ fn peer_settings(plan: &Plan, who: Who, configs: Configs) -> PeerSettings {
         options: PeerOptions {
             serves_observers: plan.observer_masters,
             observer_rest_ms: tick_ms,
+            learner_window_bytes: plan.learner_window_bytes,
+            request_window_bytes: plan.request_window_bytes,
             ..PeerOptions::default()
         },
     }

@@ -1,7 +1,7 @@
 //! Several servers.
 
 use crate::survives;
-use ox_sim::{Marks, Plan};
+use ox_sim::{Marks, Plan, Storm};
 
 /// All operations, in all roles; and everything is there after a restart of all.
 #[test]
@@ -111,6 +111,17 @@ fn k085_epochs_have_an_end() {
 fn learners_get_what_is_stored() {
     let faulty = |plan: &mut Plan| (plan.wire_ms, plan.kill_ms, plan.commit_log, plan.size_factor) = (500, 800, 2, 1e9);
     check(faulty, |marks| marks.stored_histories);
+}
+
+/// Links that hold little, writes that fill them, members that pause and read slowly: `checkers/elections.rs` judges.
+#[test]
+fn full_links_and_paused_members_cost_no_election() {
+    let mut marks = Marks::default();
+    for seed in 0..8 {
+        marks.add(&survives(seed, &Plan::in_storm(seed, Storm::Links)).marks);
+    }
+    let met = [marks.full_wires, marks.freezes, marks.slow_reads, marks.continued];
+    assert!(met.iter().all(|count| 0 < *count), "full links, pauses, slow readers, logs read again: {met:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A leader's end of the link to one learner.
 
+use crate::learner_stream::LearnerStream;
 use crate::message::LearnerKind;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
@@ -26,8 +27,8 @@ pub(super) enum Stage {
     Active,
 }
 
-/// Something that must not take too long: which transaction, and since when it is waited for.
-pub(super) type Awaited = Option<(Zxid, i64)>;
+/// Since when a disk has acknowledged nothing, while something is outstanding.
+pub(super) type Awaited = Option<i64>;
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -42,8 +43,13 @@ pub(super) struct Link {
     pub(super) synced_to: Zxid,
     /// What it acknowledged before the history was.
     pub(super) early_ack: Zxid,
+    /// The last proposal that it has acknowledged.
+    pub(super) acked: Zxid,
     pub(super) heard_ms: i64,
     pub(super) awaited: Awaited,
+    /// It has sent a packet since UPTODATE left, and has received that. Until then it replies to nothing.
+    pub(super) has_begun: bool,
+    pub(super) stream: LearnerStream,
     /// Rounds of pings that it has not answered.
     pub(super) pings: VecDeque<u64>,
     /// The last one that it has.
@@ -51,7 +57,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(now_ms: i64) -> Self {
+    pub(super) fn new(now_ms: i64, window_bytes: usize) -> Self {
         Self {
             server: ServerId(i64::MIN),
             kind: LearnerKind::Observer,
@@ -60,8 +66,11 @@ impl Link {
             gets_state: false,
             synced_to: Zxid::ZERO,
             early_ack: Zxid::ZERO,
+            acked: Zxid::ZERO,
             heard_ms: now_ms,
             awaited: None,
+            has_begun: false,
+            stream: LearnerStream::new(window_bytes),
             pings: VecDeque::new(),
             answered: 0,
         }
@@ -70,6 +79,34 @@ impl Link {
     /// Whether it hears of everything new.
     pub(super) fn is_told(&self) -> bool {
         Stage::Syncing <= self.stage
+    }
+
+    /// Whether it receives history and replies to nothing: what it is sent shows that it is there.
+    pub(super) fn is_given_history(&self) -> bool {
+        self.stage == Stage::Syncing || (self.stage == Stage::Active && !self.has_begun)
+    }
+
+    /// The first packet of a learner that takes part: everything outstanding counts from now on.
+    pub(super) fn has_sent(&mut self, now_ms: i64) {
+        self.heard_ms = now_ms;
+        if self.stream.is_up_to_date() && !std::mem::replace(&mut self.has_begun, true) {
+            self.awaited = self.awaited.map(|_| now_ms);
+        }
+    }
+
+    /// It has acknowledged everything up to `zxid`: the rest may take as long again.
+    pub(super) fn has_acked(&mut self, zxid: Zxid, now_ms: i64) {
+        if self.acked < zxid {
+            self.acked = zxid;
+            self.awaited = (zxid < self.stream.proposed()).then_some(now_ms);
+        }
+    }
+
+    /// Proposals may have been handed over.
+    pub(super) fn has_pumped(&mut self, now_ms: i64) {
+        if self.awaited.is_none() && self.acked < self.stream.proposed() {
+            self.awaited = Some(now_ms);
+        }
     }
 
     pub(super) fn is_follower(&self) -> bool {

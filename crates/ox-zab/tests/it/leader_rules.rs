@@ -175,7 +175,7 @@ fn k007_an_early_acknowledgement_counts_later() {
     script.proposes(1);
     script.comes(3, 1);
     let synced = script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    assert_eq!(synced[1], to(3, Message::Proposal(txn(2, 1))));
+    assert_eq!(synced[2], to(3, Message::Proposal(txn(2, 1))));
     assert_eq!(script.hears(3, Message::Ack(zxid(2, 1))), []);
     assert_eq!(script.durable(zxid(2, 1)), [], "its epoch is not settled");
     let counted = script.hears(3, Message::Ack(zxid(2, 0)));
@@ -441,6 +441,7 @@ fn k097_a_large_history_may_take_longer_than_the_limit() {
 fn p28_what_is_sent_does_not_count_as_heard() {
     for (moved, stays) in [(Moved::Went, false), (Moved::Came, true)] {
         let mut script = Script::established();
+        script.hears(2, Message::Ack(zxid(2, 0))); // UPTODATE
         let mut all = Effects::new();
         for _ in 0..60 {
             all.extend(script.passes(50));

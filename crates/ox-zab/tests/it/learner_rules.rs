@@ -58,7 +58,7 @@ impl Script {
     fn new(claim: Claim) -> Self {
         let (mut history, mut out) = (History::new(claim.last, 500, 1 << 20), Effects::new());
         let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
-        let learner = Learner::new(claim, TIMING, LINK, &mut cx);
+        let learner = Learner::new(claim, TIMING, LINK, 1 << 20, &mut cx);
         out.clear();
         Self { learner, history, out }
     }

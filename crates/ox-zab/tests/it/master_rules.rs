@@ -4,7 +4,7 @@ use crate::member::TIMING;
 use bytes::Bytes;
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Context, Effect, Effects, Epoch, History, LearnerKind, LinkId, Master, Message, Moved, Office, PeerOptions,
+    Context, Effect, Effects, Epoch, History, LearnerKind, LinkId, Master, Message, Moved, Office, PeerOptions, Search,
     ServerId, Txn,
 };
 
@@ -132,7 +132,10 @@ fn only_observers_are_served() {
 fn who_is_ahead_goes_elsewhere() {
     let mut script = Script::new();
     assert_eq!(script.comes(9, zxid(2, 4)), [Effect::Close(LinkId(9))]);
-    assert_eq!(script.comes(8, zxid(1, 9)), [Effect::LookUp(LinkId(8), zxid(1, 9), zxid(2, 1))]);
+    assert_eq!(
+        script.comes(8, zxid(1, 9)),
+        [Effect::LookUp(LinkId(8), Search { after: zxid(1, 9), below: zxid(2, 1), continues: false })]
+    );
     let given = script.with(|master, cx| master.on_looked_up(cx, LinkId(8), None));
     assert!(given.contains(&Effect::SendSnapshot(LinkId(8))), "{given:?}: of an old epoch it may have too much");
 }

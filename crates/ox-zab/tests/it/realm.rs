@@ -85,6 +85,7 @@ enum Event {
     /// A dial has failed because nothing came back.
     NotReached(ServerId),
     Packet(LinkId, Packet),
+    Sent(LinkId, usize),
     Worked,
     LookedUp(LinkId, Option<Zxid>),
     Tick,
@@ -113,6 +114,8 @@ pub(crate) struct Realm {
     next: u64,
     pub(crate) delay_ms: i64,
     pub(crate) disk_ms: i64,
+    /// The send windows, and the applied bytes that are kept for slow learners.
+    pub(crate) windows: (usize, usize),
     /// What has been served anywhere, in order: no server may ever disagree.
     truth: Vec<Txn>,
     leaders: BTreeMap<i64, ServerId>,
@@ -166,6 +169,7 @@ impl Realm {
             next: 0,
             delay_ms: 5,
             disk_ms: 5,
+            windows: (1 << 20, 1 << 20),
             truth: Vec::new(),
             leaders: BTreeMap::new(),
             next_value: 0,
@@ -264,16 +268,17 @@ impl Realm {
         } else {
             Configs::fixed(self.ensemble.clone())
         };
-        let mut history = History::new(Zxid::ZERO, KEPT_MAX, 1 << 20);
+        let mut history = History::new(Zxid::ZERO, KEPT_MAX, 1 << 20).with_pinned_max(self.windows.1);
         let skip = log.len().saturating_sub(KEPT_MAX);
         history.restart(skip.checked_sub(1).map_or(Zxid::ZERO, |at| log[at].zxid));
         log[skip..].iter().for_each(|txn| history.push(txn.clone()));
+        let options = PeerOptions { serves_observers: true, observer_rest_ms: 50, ..PeerOptions::default() };
         let settings = PeerSettings {
             server: id,
             configs,
             timing: Timing { tick_ms: 100, init_ticks: 20, sync_ticks: 10 },
             election: ElectionSettings { longest_wait_ms: 2_000, ..ElectionSettings::default() },
-            options: PeerOptions { serves_observers: true, observer_rest_ms: 50, ..PeerOptions::default() },
+            options: PeerOptions { learner_window_bytes: self.windows.0, ..options },
         };
         let standing = if server.disk.is_founded { Standing::History } else { Standing::Empty };
         let recovered = Recovered { epochs: server.disk.epochs, history, standing };
@@ -384,7 +389,11 @@ impl Realm {
                 self.post(u64::MAX, to, Event::Note(id, note, config));
             }
             Effect::Dial(leader) => self.post(u64::MAX - 1, id, Event::Dial(leader)),
-            Effect::Send(link, message) => self.send(id, link, Packet::Message(message)),
+            Effect::Send(link, message) => {
+                let bytes = message.flow_bytes();
+                self.send(id, link, Packet::Message(message));
+                self.post(link.0, id, Event::Sent(link, bytes));
+            }
             Effect::SendSnapshot(link) => {
                 self.mark("snapshots");
                 let state = self.process(id).state.clone();
@@ -392,7 +401,10 @@ impl Realm {
                 self.send(id, link, Packet::Message(Message::Snap(zxid)));
                 self.send(id, link, Packet::State(state));
             }
-            Effect::LookUp(link, peer, below) => self.plan_look_up(id, link, peer, below),
+            Effect::LookUp(link, search) => {
+                self.mark(if search.continues { "continued from disk" } else { "looked up" });
+                self.plan_look_up(id, link, search.after, search.below);
+            }
             Effect::SendStored(link) => {
                 self.mark("stored histories");
                 for txn in self.process(id).found.remove(&link).expect("it was found") {
@@ -436,14 +448,15 @@ impl Realm {
             Effect::Seen(config) => self.save(id, Work::Proposed(config)),
             Effect::Activate(config, _) => self.save(id, Work::Committed(config)),
             Effect::FromLeader(Message::Ping(zxid)) => {
-                let link = self.process(id).peer.learner().unwrap().link();
-                self.send(id, link, Packet::Message(Message::Pong(zxid, Bytes::new())));
+                self.step(id, |peer, _, out| {
+                    let link = peer.learner().unwrap().link();
+                    peer.send(link, Message::Pong(zxid, Bytes::new()), out);
+                });
             }
             _ => (),
         }
     }
 
-    /// Looks into the log, for a while; sometimes it is too much.
     /// A configuration goes to the disk, behind everything else.
     fn save(&mut self, id: ServerId, work: Work) {
         if let Work::Proposed(config) | Work::Committed(config) = &work {
@@ -740,6 +753,7 @@ impl Realm {
                     self.drain(id);
                 }
             }
+            Event::Sent(link, bytes) => self.step(id, |peer, now, out| peer.on_sent(now, link, bytes, out)),
             Event::Worked => self.on_worked(id),
             Event::LookedUp(link, below) => self.step(id, |peer, now, out| peer.on_looked_up(now, link, below, out)),
             Event::Tick => {

@@ -22,6 +22,7 @@ mod recipes;
 mod reconfig;
 mod resources;
 mod start;
+mod stopped_followers;
 mod strangers;
 mod tools;
 mod tools_config;

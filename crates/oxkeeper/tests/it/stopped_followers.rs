@@ -1,0 +1,74 @@
+//! Followers that stand still for less than `syncLimit` while clients write much: no election, and every write is answered.
+
+use crate::members::Ensemble;
+use crate::raw::{Client, Packet};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const CLIENTS: usize = 110;
+const SETS_EACH: usize = 3;
+const DATA_BYTES: usize = 1_000_000;
+/// `syncLimit` is five ticks.
+const TICK_MS: u64 = 6_000;
+
+fn epoch(ensemble: &Ensemble, at: usize) -> String {
+    let file = Path::new(&ensemble.directory(at)).join("data/version-2/currentEpoch");
+    std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// Stops all followers but those that are down, until the leader has proposed everything that clients have sent, or for half
+/// of `syncLimit` if it admits less than that at a time.
+fn check(killed: usize) {
+    let home = tempfile::tempdir().unwrap();
+    let settings = format!("tickTime={TICK_MS}\ninitLimit=10\nsyncLimit=5\nmaxClientCnxns=0\n");
+    let mut ensemble = Ensemble::start(home.path(), 3, 0, &settings);
+    let leader = ensemble.leader_but(&[]);
+    let followers: Vec<usize> = (0..3).filter(|at| *at != leader).collect();
+    let (down, stopped) = followers.split_at(killed);
+    down.iter().for_each(|at| ensemble.kill(*at));
+    let before = epoch(&ensemble, leader);
+    let address = ensemble.addresses[leader];
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::open(address, 120_000)).collect();
+    clients.iter_mut().enumerate().for_each(|(number, client)| {
+        client.create(&format!("/n{number}"), b"");
+    });
+    let signal = |name: &str| stopped.iter().for_each(|at| ensemble.processes[*at].as_ref().unwrap().signal(name));
+    signal("STOP");
+    let (data, answered) = (vec![7; DATA_BYTES], AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for (number, client) in clients.iter_mut().enumerate() {
+            let (data, answered) = (&data, &answered);
+            scope.spawn(move || {
+                let path = format!("/n{number}");
+                let sets = (0..SETS_EACH).map(|set| i32::try_from(set).unwrap() + 100);
+                sets.clone().for_each(|xid| client.send(&Packet::default().set(xid, &path, data)));
+                for xid in sets {
+                    let reply = client.try_reply().expect("the server keeps the connection");
+                    assert_eq!((reply.xid, reply.err), (xid, 0));
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let proposed = || ensemble.figure(leader, "proposal_count").and_then(|count| count.parse::<usize>().ok());
+        let (goal, until) =
+            (2 * CLIENTS + SETS_EACH * CLIENTS, Instant::now() + Duration::from_millis(TICK_MS * 5 / 2));
+        while Instant::now() < until && proposed().is_none_or(|count| count < goal) {
+            std::thread::yield_now();
+        }
+        assert_eq!(answered.load(Ordering::Relaxed), 0, "nothing is committed without a follower");
+        signal("CONT");
+    });
+    assert_eq!(answered.load(Ordering::Relaxed), CLIENTS * SETS_EACH);
+    assert_eq!((ensemble.leader_but(down), epoch(&ensemble, leader)), (leader, before), "no election");
+}
+
+#[test]
+fn stopped_follower_of_two_members_costs_no_election() {
+    check(1);
+}
+
+#[test]
+fn stopped_followers_of_three_members_cost_no_election() {
+    check(0);
+}
