@@ -95,16 +95,16 @@ pub(crate) const REDIAL_FIRST: Duration = Duration::from_millis(100);
 /// The longest wait: a member has to be back within a second of the network's return.
 pub(crate) const REDIAL_LONGEST: Duration = CONNECT_AGAIN;
 /// A connect that is unanswered for so long is followed by another one.
-pub(crate) const CONNECT_AGAIN: Duration = Duration::from_millis(400);
+pub(crate) const CONNECT_AGAIN: Duration = Duration::from_millis(250);
 /// Connects to one address at the same time; the oldest is abandoned for a new one.
-pub(crate) const CONNECTS_MAX: usize = 4;
+pub(crate) const CONNECTS_MAX: usize = 6;
 /// A name is looked up at most so often.
 pub(crate) const LOOK_UP_AGAIN: Duration = Duration::from_secs(3);
 /// How long what was sent on an election connection may be unacknowledged. The system repeats it at doubling intervals: a new
 /// connection is faster after a longer loss.
 pub(crate) const ELECTION_UNACKED_MAX: Duration = Duration::from_secs(1);
 /// How long an active leader link may be silent after the leader was heard on a new election connection.
-pub(crate) const STALLED_LINK_GRACE: Duration = Duration::from_millis(200);
+pub(crate) const STALLED_LINK_GRACE: Duration = Duration::from_millis(150);
 /// How often the peers thread looks around when nothing happens.
 pub(crate) const PEER_TURN_MS: u64 = 50;
 /// Servers for which metrics are kept.

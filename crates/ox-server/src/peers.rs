@@ -3,9 +3,9 @@
 //! ```text
 //!   replica thread ── Command ──► mailbox ─► [ peers thread ] ─► sockets
 //!         ▲                                        │
-//!         └──────────────── Event ── inbox ◄───────┘   threads for what takes its time: names, connects, stored logs
+//!         └──────────────── Event ── inbox ◄───────┘   short-lived threads: names, on-disk logs
 //! ```
-//! Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
+//! Accepted connections are identified first ([`handshakes`]). Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
 //! sometimes a whole state ([`link`]). What has been read and not yet been dealt with is bounded per link.
 
 mod command;
@@ -80,7 +80,7 @@ impl Peers {
         doors.open_patiently(Port::Election, places.election_binds(), member.bind_attempts)?;
         let mut resolver = Resolver::new(Arc::clone(&orders), Names::of_system());
         resolver.set_members(places.hosts(), Instant::now());
-        let leader_silence = Duration::from_millis(u64::try_from(shared.config.tick_ms).unwrap_or(0) * 3 / 4);
+        let leader_silence = Duration::from_millis(u64::from(shared.config.tick_ms) * 3 / 4);
         Ok(Self {
             dialer: Dialer::new(resolver, &member),
             handshakes: Handshakes::new(member.handshake_ms),
@@ -282,8 +282,8 @@ impl Peers {
         match self.elections.spoke_on_connection_since(server, since) {
             None => self.elections.renew(server, now, &mut self.dialer, &mut self.events),
             Some(spoke) if STALLED_LINK_GRACE <= now.saturating_duration_since(spoke) => {
-                let silent_ms = now.saturating_duration_since(since).as_millis() as u64;
-                tracing::warn!(%server, silent_ms, "closed the stalled connection to the leader, which can be reached again");
+                let silent = now.saturating_duration_since(since);
+                tracing::warn!(%server, ?silent, "closed the stalled connection to the leader, which can be reached again");
                 self.links.reset_leader(&mut self.events);
             }
             Some(_) => (),

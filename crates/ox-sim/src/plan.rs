@@ -173,6 +173,8 @@ pub struct Plan {
     pub wire_ms: MeanMs,
     /// A way between servers is slow for a while.
     pub slow_way_ms: MeanMs,
+    /// An attacker opens hundreds of silent connections to a quorum port.
+    pub flood_ms: MeanMs,
     /// A disk does nothing for a while.
     pub hang_ms: MeanMs,
     /// Files of one member are damaged, or lost.
@@ -304,6 +306,7 @@ impl Plan {
             depose_ms: 0,
             wire_ms: 0,
             slow_way_ms: 0,
+            flood_ms: 0,
             hang_ms: 0,
             damage_ms: 0,
             victim: 0,
@@ -484,6 +487,7 @@ impl Plan {
             // Whoever is struck may be needed.
             self.damage_ms = 0;
         }
+        self.flood_ms = if dice.chance(300) { dice.between(50, 2_000) } else { 0 };
     }
 
     fn draw_faults(&mut self, dice: &mut Dice) {

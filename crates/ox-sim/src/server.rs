@@ -10,6 +10,7 @@ pub(crate) mod member;
 pub(crate) mod process;
 mod replica_thread;
 mod totals;
+mod unidentified;
 
 pub(crate) use journal::{Journal, Track};
 pub(crate) use log::Report;

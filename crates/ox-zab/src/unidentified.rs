@@ -204,9 +204,9 @@ mod tests {
     #[test]
     fn random_connections_keep_the_bounds() {
         let mut random = 7_u64;
-        let mut next = |below: u64| {
+        let mut next = |below: usize| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (random >> 33) % below
+            usize::try_from(random >> 33).unwrap_or(0) % below
         };
         let mut pool = Unidentified::new(LIMITS);
         let (mut now_ms, mut number, mut open) = (0, 0, Vec::<Open>::new());
@@ -220,12 +220,12 @@ mod tests {
                     number += 1;
                 }
                 5..=6 if !open.is_empty() => {
-                    let at = next(open.len() as u64) as usize;
+                    let at = next(open.len());
                     closed = pool.on_bytes(open[at].number);
                     open[at].is_partial = true;
                 }
-                7 if !open.is_empty() => pool.remove(open.swap_remove(next(open.len() as u64) as usize).number),
-                _ => now_ms += next(300) as i64,
+                7 if !open.is_empty() => pool.remove(open.swap_remove(next(open.len())).number),
+                _ => now_ms += i64::try_from(next(300)).unwrap_or(0),
             }
             if let Some(closed) = closed {
                 let at = open.iter().position(|open| open.number == closed).expect("it was open");

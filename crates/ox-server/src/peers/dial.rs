@@ -99,14 +99,16 @@ impl Dialer {
     pub(super) fn turn(&mut self, now: Instant, tokens: &mut Tokens, registry: &Registry) {
         self.resolver.take(now);
         for target in self.dials.keys().copied().collect::<Vec<_>>() {
-            let Some(dial) = self.dials.get_mut(&target).filter(|dial| dial.next_at <= now || dial.ends_at <= now) else {
+            let Some(dial) = self.dials.get_mut(&target).filter(|dial| dial.next_at <= now || dial.ends_at <= now)
+            else {
                 continue;
             };
             if dial.ends_at <= now {
                 self.end(target, None);
                 continue;
             }
-            let found: Vec<_> = dial.addresses.iter().map(|at| (self.resolver.look_up(&at.host, now), at.port)).collect();
+            let found: Vec<_> =
+                dial.addresses.iter().map(|at| (self.resolver.look_up(&at.host, now), at.port)).collect();
             dial.is_pending = found.iter().any(|(found, _)| found.is_none());
             let has_found = found.iter().any(|(found, _)| found.is_some());
             dial.next_at = if dial.is_pending && !has_found { now } else { now + CONNECT_AGAIN };
@@ -120,7 +122,8 @@ impl Dialer {
     }
 
     fn connect(&mut self, target: Target, address: SocketAddr, token: Token, registry: &Registry) {
-        let older: Vec<Token> = self.connects_of(target).filter(|(_, of)| of.address == address).map(|(at, _)| *at).collect();
+        let older: Vec<Token> =
+            self.connects_of(target).filter(|(_, of)| of.address == address).map(|(at, _)| *at).collect();
         if let Some(oldest) = older.first().filter(|_| CONNECTS_MAX <= older.len()) {
             self.connects.remove(oldest);
         }

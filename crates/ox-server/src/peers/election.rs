@@ -44,6 +44,8 @@ struct Other {
     token: Option<Token>,
     /// The newest notification, while it cannot be sent.
     slot: Option<Vec<u8>>,
+    /// The newest notification, if it asks for a leader: a connection that breaks may have lost it.
+    looking: Option<Vec<u8>>,
     redial_at: Option<Instant>,
     redial_after: Duration,
     /// It does not answer, and that has been said.
@@ -152,6 +154,7 @@ impl Elections {
         let mut frame = Vec::new();
         note.wire().put(&self.config, &mut frame);
         let other = self.others.entry(to).or_default();
+        other.looking = (note.state == PeerState::Looking).then(|| frame.clone());
         other.slot = Some(frame);
         match other.token {
             Some(token) => self.flush(token, events),
@@ -407,6 +410,10 @@ impl Elections {
             && other.token == Some(token)
         {
             other.token = None;
+            if other.slot.is_none() && other.looking.is_some() {
+                other.slot = other.looking.clone();
+                other.redial_at = other.redial_at.or_else(|| Some(Instant::now()));
+            }
             if self.configured.contains_key(&server) {
                 tracing::info!("the election connection with {server} is gone");
             }

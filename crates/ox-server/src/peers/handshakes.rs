@@ -239,10 +239,11 @@ fn identify(port: Port, input: &[u8]) -> Result<Option<(Peer, usize)>, String> {
     }
     let packet = PacketReader::default().next(input, FIRST_PACKET_BYTES_MAX).map_err(|error| error.to_string())?;
     let Some((packet, _)) = packet else { return Ok(None) };
-    match Message::read(&packet, &Bytes::copy_from_slice(input), Side::Learner).map_err(|error| error.to_string())? {
-        Message::Hello { server, .. } => Ok(Some((Peer::Learner(server), 0))),
-        _ => Err("the first packet is not a hello".to_owned()),
-    }
+    let message = Message::read(&packet, &Bytes::copy_from_slice(input), Side::Learner);
+    let Message::Hello { server, .. } = message.map_err(|error| error.to_string())? else {
+        return Err("the first packet is not a hello".to_owned());
+    };
+    Ok(Some((Peer::Learner(server), 0)))
 }
 
 #[cfg(test)]

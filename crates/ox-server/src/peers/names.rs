@@ -51,6 +51,9 @@ struct Host {
     is_pending: bool,
 }
 
+/// A host and its addresses; none if the look-up has failed.
+type Found = (String, Vec<IpAddr>);
+
 /// The results of look-ups, refreshed in the background while they are used.
 pub(super) struct Resolver {
     orders: Arc<Orders>,
@@ -58,7 +61,7 @@ pub(super) struct Resolver {
     hosts: BTreeMap<String, Host>,
     /// Hosts of configured members; results for others are forgotten.
     members: BTreeSet<String>,
-    done: Arc<Mutex<Vec<(String, Vec<IpAddr>)>>>,
+    done: Arc<Mutex<Vec<Found>>>,
 }
 
 impl Resolver {
@@ -132,9 +135,8 @@ impl Resolver {
                 }
             }
         }
-        let is_recent = |known: &Host| {
-            known.asked.is_some_and(|asked| now.saturating_duration_since(asked) < 2 * LOOK_UP_AGAIN)
-        };
+        let is_recent =
+            |known: &Host| known.asked.is_some_and(|asked| now.saturating_duration_since(asked) < 2 * LOOK_UP_AGAIN);
         self.hosts.retain(|host, known| self.members.contains(host) || known.is_pending || is_recent(known));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::log::Work;
 use super::process::Process;
+use super::unidentified::Connections;
 use super::{Report, Track};
 use crate::checkers::quorums::Agreed;
 use crate::checkers::{Finding, claims, configs, leaders};
@@ -20,8 +21,8 @@ use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::{StoredHistory, Truncated};
 use ox_tree::State;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason,
-    ServerId, Side,
+    DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Origin, Peer, PeerState,
+    Reason, ServerId, Side,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(crate) enum PeerInput {
     Election(usize, Link),
     Dialed(Option<WireId>),
     Link(WireId),
+    /// An attacker opens so many connections to the quorum port.
+    Flood(usize, Origin),
     Readable(WireId),
     /// A stored history was looked for.
     LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
@@ -52,6 +55,8 @@ enum Out {
 struct Plug {
     /// Who speaks at the other end.
     from: Side,
+    /// The replica knows of it.
+    is_identified: bool,
     input: Vec<u8>,
     reader: PacketReader,
     /// A state that is coming in, and where it is.
@@ -66,6 +71,7 @@ pub(crate) struct Member {
     pub(crate) peers: VecDeque<PeerInput>,
     pub(crate) reports: VecDeque<Report>,
     plugs: BTreeMap<WireId, Plug>,
+    pub(super) unidentified: Connections,
     pub(crate) is_listening: bool,
     /// The configuration in force, if that can change.
     pub(crate) ensemble: Option<Arc<Ensemble>>,
@@ -124,6 +130,7 @@ impl Process {
     /// Takes one thing that a peer has said.
     pub(super) fn take_peer_input(&mut self, env: &mut Env, track: &mut Track, who: Who, input: PeerInput) {
         let now = self.now(env);
+        self.expire_unidentified(env, who);
         match input {
             PeerInput::Note(from, note, config) => {
                 env.note(format_args!("peer {}: {from} says {note:?}", who.server));
@@ -146,9 +153,10 @@ impl Process {
                 let leads = self.replica.peer_state() == Some(PeerState::Leading);
                 env.marks.observed_followers += u64::from(!leads && self.replica.is_serving());
                 self.plug(wire, Side::Learner);
-                self.replica.on_link(now, link(wire));
+                self.admit(env, who, wire);
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
+            PeerInput::Flood(count, origin) => self.flood(env, who, count, origin),
             PeerInput::Readable(wire) => self.read_wire(env, track, who, wire),
             PeerInput::LookedUp(link, below, found) => {
                 env.note(format_args!("peer {}: looked for what {} lacks: {}", who.server, link.0, found.is_some()));
@@ -166,8 +174,14 @@ impl Process {
     }
 
     fn plug(&mut self, wire: WireId, from: Side) {
-        let plug =
-            Plug { from, input: Vec::new(), reader: PacketReader::default(), loading: None, out: VecDeque::new() };
+        let plug = Plug {
+            from,
+            is_identified: from == Side::Leader,
+            input: Vec::new(),
+            reader: PacketReader::default(),
+            loading: None,
+            out: VecDeque::new(),
+        };
         self.member.plugs.insert(wire, plug);
     }
 
@@ -200,6 +214,9 @@ impl Process {
         let bytes = env.net.wires[id].pipes[other].read(most);
         if !bytes.is_empty() {
             plug.input.extend_from_slice(&bytes);
+            if !plug.is_identified {
+                self.on_hello_bytes(env, who, id);
+            }
             self.member.heard.insert(env.net.wires[id].ends[other].server, env.now);
             self.replica.on_progress(now, link(id), Moved::Came);
             if env.net.wires[id].pipes[other].has_bytes() {
@@ -214,7 +231,8 @@ impl Process {
         }
     }
 
-    fn unplug(&mut self, env: &mut Env, who: Who, id: WireId) {
+    pub(super) fn unplug(&mut self, env: &mut Env, who: Who, id: WireId) {
+        self.forget_unidentified(id);
         self.member.found.remove(&link(id));
         if self.member.plugs.remove(&id).is_some() {
             env.wire_close(id, env.net.wires[id].side(who));
@@ -255,8 +273,12 @@ impl Process {
             Ok(None) => false,
             Ok(Some((packet, length))) => {
                 plug.input.drain(..length);
+                let is_first = !std::mem::replace(&mut plug.is_identified, true);
                 match Message::read(&packet, &chunk, plug.from) {
                     Ok(message) => {
+                        if is_first {
+                            self.replica.on_link(now, link(id));
+                        }
                         if let Message::Snap(zxid) = message {
                             plug.loading = Some((SnapshotReceiver::new(crate::jobs::tree_options(&env.plan)), zxid));
                         }
@@ -267,6 +289,9 @@ impl Process {
                             env.note(format_args!("peer {}: gets {}", who.server, short(&message)));
                         }
                         self.replica.on_message(now, link(id), message);
+                        if is_first {
+                            self.forget_unidentified(id);
+                        }
                         self.maybe_settle(env, track, who);
                     }
                     Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),

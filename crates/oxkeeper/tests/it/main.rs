@@ -27,3 +27,4 @@ mod tools_config;
 mod tools_log;
 mod tools_snapshot;
 mod transcript;
+mod unidentified;
