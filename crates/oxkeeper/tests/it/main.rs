@@ -20,6 +20,7 @@ mod read_only;
 mod recipes;
 mod reconfig;
 mod resources;
+mod stalled;
 mod start;
 mod strangers;
 mod tools;
