@@ -19,7 +19,7 @@ use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// Who is at the other end.
+/// The kind of server that a first message names.
 pub(super) enum Peer {
     /// A server on the election port.
     Election(Hello),
@@ -44,7 +44,7 @@ struct Conn {
     input: Vec<u8>,
 }
 
-/// What a read has brought.
+/// The result of reading from an unidentified connection.
 enum Outcome {
     /// The hello is incomplete; whether there were bytes.
     Incomplete(bool),
