@@ -3,7 +3,8 @@
 //! A log that cannot be rolled for want of a descriptor ends the server. So connections stop to be accepted before
 //! there are none left; whoever comes then waits until another one goes.
 
-use crate::limits::SPARE_DESCRIPTORS;
+use crate::limits::{MEMBER_DESCRIPTORS, SPARE_DESCRIPTORS, UNKNOWN_SERVERS_MAX};
+use crate::peers::unidentified_limits;
 use crate::system;
 
 /// What a server has open without clients, where the system does not tell.
@@ -17,12 +18,20 @@ pub struct TooFewDescriptors {
     needed: u64,
 }
 
-/// How many connections there may be, now that everything else is open.
-pub(crate) fn connections_max() -> Result<usize, TooFewDescriptors> {
+/// How many client connections there may be, now that everything else is open. Members keep descriptors for the connections
+/// of other servers, and for those of unidentified peers, of which there are fewer where the limit is low.
+pub(crate) fn connections_max(is_member: bool) -> Result<usize, TooFewDescriptors> {
     let (limit, open) = (system::open_files_max(), system::open_files().unwrap_or(OPEN_GUESS));
-    let max = rest(limit, open)?;
+    let max = rest(limit, open + if is_member { peer_descriptors(limit) } else { 0 })?;
     tracing::info!(limit, connections_max = max, "open files");
     Ok(usize::try_from(max).unwrap_or(usize::MAX))
+}
+
+/// What the election port and one port for learners can hold (a server never has both ports for learners open), but not
+/// more than a quarter of all descriptors: clients come first where there are very few.
+fn peer_descriptors(limit: u64) -> u64 {
+    let unidentified = 2 * unidentified_limits(limit).connections_max() as u64;
+    (unidentified + 2 * UNKNOWN_SERVERS_MAX as u64 + MEMBER_DESCRIPTORS).min(limit / 4)
 }
 
 fn rest(limit: u64, open: u64) -> Result<u64, TooFewDescriptors> {

@@ -1,5 +1,7 @@
 //! Bounds of the server's own queues and buffers.
 
+use std::time::Duration;
+
 /// Bytes read from one connection in one turn.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// Bytes read from all connections before they are served.
@@ -72,21 +74,45 @@ pub(crate) const LISTED_AT_ONCE_MAX: usize = 1000;
 pub(crate) const PROVOKED_LINES_AT_ONCE: i64 = 10;
 /// The same for sessions that expire: each has cost a transaction before.
 pub(crate) const EXPIRED_LINES_AT_ONCE: i64 = 100;
-/// Election connections that have not said whose they are.
-pub(crate) const ELECTION_CONNECTIONS_MAX: usize = 64;
+/// Time from accept to the complete hello, on the ports for other servers.
+pub(crate) const IDENTIFY_MS: i64 = 2_000;
+/// Unidentified connections of one port and one origin that sent nothing; a quarter of it for incomplete hellos. Large enough
+/// that a hello which follows its connection by milliseconds arrives before a flood from the same address closes it.
+pub(crate) const UNIDENTIFIED_MAX: usize = 128;
+/// Servers that are in no configuration: their election connections, and their links.
+pub(crate) const UNKNOWN_SERVERS_MAX: usize = 64;
+/// Election ports of such servers that are dialled at the same time.
+pub(crate) const UNKNOWN_DIALS_MAX: usize = 8;
+/// Names of such servers that are looked up or known.
+pub(crate) const UNKNOWN_HOSTS_MAX: usize = 32;
+/// Links of one configured server: a new one, and old ones whose end is not known here yet.
+pub(crate) const LINKS_PER_MEMBER_MAX: usize = 4;
+/// Descriptors for links and election connections of configured servers, and for dials.
+pub(crate) const MEMBER_DESCRIPTORS: u64 = 64;
 /// Bytes of one election connection that are not dealt with: a message of the largest size, and a little.
 pub(crate) const ELECTION_INPUT_BYTES_MAX: usize = (512 << 10) + (64 << 10);
 /// Bytes that are read from an election connection in one turn.
 pub(crate) const ELECTION_PIECE_BYTES: usize = 16 << 10;
-/// How long to wait before a server that does not answer is called again; doubles each time.
-pub(crate) const REDIAL_FIRST: std::time::Duration = std::time::Duration::from_millis(100);
-/// The longest wait.
-pub(crate) const REDIAL_LONGEST: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long to wait before a server that refused a connection is dialled again; doubles each time.
+pub(crate) const REDIAL_FIRST: Duration = Duration::from_millis(100);
+/// The longest wait: a member has to be back within a second of the network's return.
+pub(crate) const REDIAL_LONGEST: Duration = CONNECT_AGAIN;
+/// A connect that is unanswered for so long is followed by another one.
+pub(crate) const CONNECT_AGAIN: Duration = Duration::from_millis(250);
+/// Connects to one address at the same time; the oldest is abandoned for a new one.
+pub(crate) const CONNECTS_MAX: usize = 6;
+/// A name is looked up at most so often.
+pub(crate) const LOOK_UP_AGAIN: Duration = Duration::from_secs(3);
+/// How long what was sent on an election connection may be unacknowledged. The system repeats it at doubling intervals: a new
+/// connection is faster after a longer loss.
+pub(crate) const ELECTION_UNACKED_MAX: Duration = Duration::from_secs(1);
+/// How long an active leader link may be silent after the leader was heard on a new election connection.
+pub(crate) const STALLED_LINK_GRACE: Duration = Duration::from_millis(150);
 /// How often the peers thread looks around when nothing happens.
 pub(crate) const PEER_TURN_MS: u64 = 50;
-/// Links to other servers; further ones are turned away.
-pub(crate) const LINKS_MAX: usize = 256;
-/// The first packet of a link: who is there, or which epoch.
+/// Servers for which metrics are kept.
+pub(crate) const SERVERS_MEASURED_MAX: usize = 256;
+/// The first packet of a link, and an election hello.
 pub(crate) const FIRST_PACKET_BYTES_MAX: usize = 4 << 10;
 /// Bytes that are read from a link in one turn, and sent to it.
 pub(crate) const LINK_PIECE_BYTES: usize = 256 << 10;

@@ -3,15 +3,16 @@
 //! ```text
 //!   replica thread ── Command ──► mailbox ─► [ peers thread ] ─► sockets
 //!         ▲                                        │
-//!         └──────────────── Event ── inbox ◄───────┘   threads for what takes its time: names, connects, stored logs
+//!         └──────────────── Event ── inbox ◄───────┘   short-lived threads: names, on-disk logs
 //! ```
-//! Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
+//! Accepted connections are identified first ([`handshakes`]). Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
 //! sometimes a whole state ([`link`]). What has been read and not yet been dealt with is bounded per link.
 
 mod command;
 mod dial;
 mod doors;
 mod election;
+mod handshakes;
 mod link;
 mod masters;
 mod names;
@@ -21,21 +22,24 @@ mod stored;
 
 pub(crate) use command::{Command, Event, Orders, Packets};
 pub(crate) use election::Heard;
+pub(crate) use handshakes::unidentified_limits;
 
 use crate::io::WAKER;
-use crate::limits::{ELECTION_CONNECTIONS_MAX, PACKET_BYTES_MIN, PEER_TURN_MS};
+use crate::limits::{PACKET_BYTES_MIN, PEER_TURN_MS, STALLED_LINK_GRACE};
 use crate::shared::Shared;
 use crate::watchdog::Turns;
 use dial::{Dialed, Dialer, Target};
 use doors::{Doors, Port};
 use election::Elections;
+use handshakes::{Handshakes, Identified, Peer};
 use link::{Arrived, End, Links};
 use masters::{Choice, Masters};
 use mio::{Events, Poll, Token};
-use names::Names;
+use names::{Names, Resolver};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble};
+use ox_zab::Origin;
 use places::Places;
 use std::io;
 use std::sync::Arc;
@@ -51,11 +55,14 @@ pub(crate) struct Peers {
     poll: Poll,
     dialer: Dialer,
     doors: Doors,
+    handshakes: Handshakes,
     elections: Elections,
     links: Links,
     masters: Masters,
     /// Who was dialled last, and for which leader.
     dialled: Option<(ServerId, ServerId)>,
+    /// A leader that was not heard for so long has missed a ping.
+    leader_silence: Duration,
     tokens: Tokens,
     events: Vec<Event>,
 }
@@ -71,8 +78,13 @@ impl Peers {
         let places = Places::new(&member).ok_or(io::ErrorKind::AddrNotAvailable)?;
         let mut doors = Doors::new(Arc::clone(&orders), Names::of_system());
         doors.open_patiently(Port::Election, places.election_binds(), member.bind_attempts)?;
+        let mut resolver = Resolver::new(Arc::clone(&orders), Names::of_system());
+        resolver.set_members(places.hosts(), Instant::now());
+        let leader_silence = Duration::from_millis(u64::from(shared.config.tick_ms) * 3 / 4);
         Ok(Self {
-            dialer: Dialer::new(Arc::clone(&orders), Names::of_system(), &member),
+            dialer: Dialer::new(resolver, &member),
+            handshakes: Handshakes::new(member.handshake_ms),
+            leader_silence: leader_silence.max(LEADER_SILENCE_MIN),
             elections: Elections::new(&member, &places, shared.config.reconfig_enabled).map_err(io::Error::other)?,
             masters: Masters::new(&places, member.reconnect_delay_ms),
             dialled: None,
@@ -122,7 +134,9 @@ impl Peers {
             self.take_orders();
             self.take_bound();
             self.take_dialed();
-            self.elections.turn(&mut self.dialer, &mut self.events);
+            self.take_identified();
+            self.dialer.turn(Instant::now(), &mut self.tokens, self.poll.registry());
+            self.elections.turn(&mut self.events);
             self.links.turn(&mut self.events);
             self.on_time();
             self.hand_over();
@@ -132,19 +146,34 @@ impl Peers {
     }
 
     fn accept(&mut self) {
-        for (port, stream) in self.doors.accept() {
-            let token = self.tokens.next();
-            if port != Port::Election {
-                let link = self.links.add(stream, token, End::Learner, self.poll.registry());
-                self.events.extend(link.map(Event::Linked));
-            } else if self.elections.strangers() < ELECTION_CONNECTIONS_MAX {
-                self.elections.on_accept(stream, token, self.poll.registry());
-            } // else they have their time; newcomers come again
+        let now = Instant::now();
+        for (port, stream, address) in self.doors.accept() {
+            let is_member = self.dialer.resolver.is_member(address.ip(), now);
+            let origin = if is_member { Origin::Member } else { Origin::Other };
+            self.handshakes.add(port, (stream, address), origin, self.tokens.next(), self.poll.registry());
+        }
+    }
+
+    /// Hands connections with a valid hello over to the elections and links.
+    fn take_identified(&mut self) {
+        self.handshakes.turn();
+        for Identified { peer, stream, token, input } in self.handshakes.take() {
+            let conn = (stream, token, input);
+            match peer {
+                Peer::Election(hello) => self.elections.on_hello(hello, conn, &mut self.dialer, &mut self.events),
+                Peer::Learner(server) => {
+                    self.links.adopt(conn, server, |server| self.places.is_member(server), &mut self.events);
+                }
+            }
         }
     }
 
     fn on_ready(&mut self, token: Token) {
-        if !self.doors.on_ready(token) && !self.elections.on_ready(token) {
+        let is_taken = self.doors.on_ready(token)
+            || self.handshakes.on_ready(token)
+            || self.dialer.on_ready(token, self.poll.registry())
+            || self.elections.on_ready(token);
+        if !is_taken {
             self.links.on_ready(token);
         }
     }
@@ -172,7 +201,7 @@ impl Peers {
         match self.masters.choose(leader, &self.places) {
             Some(Choice { server, addresses, pause }) => {
                 self.dialled = Some((server, leader));
-                self.dialer.dial(Target::Leader(server), addresses, pause);
+                self.dialer.dial(Target::Leader(server), addresses, pause, Instant::now());
             }
             None => {
                 self.dialled = None;
@@ -197,7 +226,7 @@ impl Peers {
                     let link = self.links.add(stream, token, End::Leader(options), self.poll.registry());
                     self.events.push(Event::Dialed(leader, link));
                 }
-                (Target::Election(server), stream) => {
+                (Target::Election(server) | Target::Unknown(server), stream) => {
                     let token = self.tokens.next();
                     self.elections.on_dialed(server, stream, token, self.poll.registry(), &mut self.events);
                 }
@@ -209,8 +238,10 @@ impl Peers {
         if listen {
             self.doors.open(Port::Quorum, self.places.quorum_binds());
         } else {
-            self.doors.close(Port::Quorum);
-            self.doors.close(Port::Observers);
+            for port in [Port::Quorum, Port::Observers] {
+                self.doors.close(port);
+                self.handshakes.close_port(port);
+            }
         }
     }
 
@@ -224,6 +255,7 @@ impl Peers {
     /// Servers are elsewhere, or others; so may this one be.
     fn reconfigure(&mut self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
         self.places.set(self.me, committed, proposed);
+        self.dialer.resolver.set_members(self.places.hosts(), Instant::now());
         self.masters.reconfigure(&self.places);
         self.elections.reconfigure(&self.places, &mut self.events);
         self.doors.open(Port::Election, self.places.election_binds());
@@ -240,6 +272,25 @@ impl Peers {
         self.doors.on_time(now);
         self.elections.on_time(now, &mut self.dialer);
         self.links.on_time(now, &mut self.events);
+        self.check_leader_link(now);
+    }
+
+    /// Ends a leader link that a network fault has stalled. After a long loss the system repeats what was sent at intervals of
+    /// seconds, also when the network is back. So while the leader is silent a new election connection to it is asked for: once
+    /// the leader sends its vote on that, the network and the leader work, and a link that is still silent does not. A leader
+    /// that is merely frozen sends no vote, and keeps its learners.
+    fn check_leader_link(&mut self, now: Instant) {
+        let Some(since) = self.links.silent_leader(now, self.leader_silence) else { return };
+        let Some((server, _)) = self.dialled else { return };
+        match self.elections.spoke_on_connection_since(server, since) {
+            None => self.elections.renew(server, now, &mut self.dialer, &mut self.events),
+            Some(spoke) if STALLED_LINK_GRACE <= now.saturating_duration_since(spoke) => {
+                let silent = now.saturating_duration_since(since);
+                tracing::warn!(%server, ?silent, "closed the stalled connection to the leader, which can be reached again");
+                self.links.reset_leader(&mut self.events);
+            }
+            Some(_) => (),
+        }
     }
 
     /// Makes a state of what has come, on a thread of its own: that may take a while.
@@ -277,6 +328,9 @@ fn packet_bytes_max(shared: &Shared) -> usize {
     let record = limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize;
     (record * 2).max(PACKET_BYTES_MIN)
 }
+
+/// Shorter silences are no reason to doubt a link.
+const LEADER_SILENCE_MIN: Duration = Duration::from_millis(750);
 
 /// Numbers for whatever can be ready.
 struct Tokens(usize);

@@ -129,7 +129,7 @@ impl Server {
         let start_snapshot = opened.report.start_snapshot;
         let threads = io_threads();
         let (polls, mailboxes) = polls(threads).map_err(StartError::Setup)?;
-        let connections_max = connections_max()?;
+        let connections_max = connections_max(false)?;
         let space = opened.store.space()?;
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
         shared.inbox.put(|input| input.space = Some(space)); // known before the first request
@@ -154,7 +154,7 @@ impl Server {
         }
         let listener = bind_client_port(&config)?;
         let (polls, mailboxes) = polls(io_threads()).map_err(StartError::Setup)?;
-        let connections_max = connections_max()?;
+        let connections_max = connections_max(true)?;
         let space = opened.store.space()?;
         let mut shared = Shared::new(config, opened.state, opened.store, mailboxes);
         shared.config_files = config_files;

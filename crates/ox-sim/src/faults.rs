@@ -10,12 +10,13 @@ use crate::checkers::elections;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::plan::{MeanMs, Plan};
+use crate::server::member::PeerInput;
 use crate::server::plug::SlowRead;
 use crate::server::{Server, Unsynced};
 use crate::world::{Alive, World};
 use ox_history::Time;
 use ox_store::disk::{Disk as _, Fault as DiskFault};
-use ox_zab::PeerState;
+use ox_zab::{Origin, PeerState};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -50,6 +51,8 @@ pub(crate) enum Fault {
     Wire,
     /// A way between servers is slow for a while.
     SlowWay,
+    /// An attacker opens silent connections to a quorum port.
+    Flood,
     /// A disk does nothing for a while.
     Hang,
     /// Files of one member are damaged, or lost.
@@ -81,6 +84,7 @@ impl Fault {
         Self::OneWay,
         Self::Wire,
         Self::SlowWay,
+        Self::Flood,
         Self::Hang,
         Self::Damage,
         Self::SlowNet,
@@ -108,6 +112,7 @@ impl Fault {
             Self::OneWay => plan.one_way_ms,
             Self::Wire => plan.wire_ms,
             Self::SlowWay => plan.slow_way_ms,
+            Self::Flood => plan.flood_ms,
             Self::Hang => plan.hang_ms,
             Self::Damage => plan.damage_ms,
             Self::SlowDisk => plan.slow_disk_ms,
@@ -175,6 +180,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::EmptyJoiner => joiner::strike(world),
         Fault::Wire => break_wire(world),
         Fault::SlowWay => slow_way(world, server),
+        Fault::Flood => flood(world, who),
         Fault::Hang => hang_disk(world, server),
         Fault::Damage => damage::strike(world),
         Fault::SlowNet => {
@@ -302,6 +308,20 @@ fn break_wire(world: &mut World) {
         let wire = *world.env.dice.pick(&up);
         world.env.marks.wires_cut += 1;
         world.env.wire_cut(wire);
+    }
+}
+
+/// Opens silent connections to a member that listens: many from unknown addresses, or some from that of a member.
+fn flood(world: &mut World, who: Who) {
+    let is_of_member = world.env.dice.chance(250);
+    let (count, origin) = if is_of_member {
+        (world.env.dice.index(40), Origin::Member)
+    } else {
+        (100 + world.env.dice.index(400), Origin::Other)
+    };
+    if let Some(Alive { process, env, .. }) = world.alive(who).filter(|alive| alive.process.member.is_listening) {
+        env.marks.floods += 1;
+        process.on_peer(env, who, PeerInput::Flood(count, origin));
     }
 }
 

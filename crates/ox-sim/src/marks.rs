@@ -88,6 +88,8 @@ marks! {
     stalled_leaders, "leaders that gave up because their disk hung";
     gave_way, "leaders that gave up because their disk was nearly full";
     used_up_epochs, "leaders that gave up because their epoch had no more numbers";
+    floods, "floods of quorum ports with silent connections";
+    flooded_out, "learners whose connection such a flood closed";
     wires_cut, "connections between servers that broke";
     local_sessions, "sessions that only their server has known";
     upgraded, "sessions that others have come to know";

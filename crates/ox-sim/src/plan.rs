@@ -193,6 +193,8 @@ pub struct Plan {
     pub wire_ms: MeanMs,
     /// A way between servers is slow for a while.
     pub slow_way_ms: MeanMs,
+    /// An attacker opens hundreds of silent connections to a quorum port.
+    pub flood_ms: MeanMs,
     /// A disk does nothing for a while.
     pub hang_ms: MeanMs,
     /// Files of one member are damaged, or lost.
@@ -341,6 +343,7 @@ impl Plan {
             empty_joiner_per_mille: 0,
             wire_ms: 0,
             slow_way_ms: 0,
+            flood_ms: 0,
             hang_ms: 0,
             damage_ms: 0,
             victim: 0,
@@ -556,6 +559,7 @@ impl Plan {
             // Whoever is struck may be needed.
             self.damage_ms = 0;
         }
+        self.flood_ms = if dice.chance(300) { dice.between(50, 2_000) } else { 0 };
     }
 
     /// Links between servers that hold little.

@@ -11,6 +11,7 @@ pub(crate) mod plug;
 pub(crate) mod process;
 mod replica_thread;
 mod totals;
+mod unidentified;
 
 pub(crate) use journal::{Journal, Track};
 pub(crate) use log::Report;

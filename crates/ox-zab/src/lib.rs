@@ -25,6 +25,7 @@ mod progress;
 mod quorum;
 mod room;
 mod timing;
+mod unidentified;
 mod vote;
 
 pub use broadcast::Broadcast;
@@ -45,4 +46,5 @@ pub use peer::{Peer, PeerSettings, Recovered, Standing};
 pub use progress::Moved;
 pub use quorum::{Quorum, Quorums};
 pub use timing::Timing;
+pub use unidentified::{Origin, Unidentified, UnidentifiedLimits};
 pub use vote::{Notification, Vote};

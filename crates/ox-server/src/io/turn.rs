@@ -146,7 +146,7 @@ impl IoThread {
             opened.or_else(|error| if self.listener.is_none() { before.map_or(Err(error), open) } else { Err(error) });
         let listening = opened.and_then(|listener| {
             let address = listener.local_addr()?;
-            let connections_max = connections_max().map_err(io::Error::other)?;
+            let connections_max = connections_max(true).map_err(io::Error::other)?;
             self.listen(listener, connections_max)?;
             Ok(address)
         });

@@ -1,7 +1,7 @@
 //! Counters and summaries that many threads add to without waiting for each other.
 
 use super::Reading;
-use crate::limits::LINKS_MAX;
+use crate::limits::SERVERS_MEASURED_MAX;
 use ox_proto::ServerId;
 use ox_replica::Traffic;
 use ox_replica::limits::NAMESPACES_MAX;
@@ -242,7 +242,7 @@ impl<T: Default> ByServer<T> {
     /// That of a server, to be kept by who adds to it often; none if there are too many.
     pub(crate) fn of(&self, server: ServerId) -> Option<Arc<T>> {
         let mut figures = self.0.lock();
-        if LINKS_MAX <= figures.len() && !figures.contains_key(&server) {
+        if SERVERS_MEASURED_MAX <= figures.len() && !figures.contains_key(&server) {
             return None;
         }
         Some(Arc::clone(figures.entry(server).or_default()))
@@ -299,7 +299,7 @@ mod tests {
         figures.of(ServerId(0)).unwrap().add(1);
         let mut shown = Vec::new();
         figures.each(|server, figure| shown.push((server.to_owned(), figure.get())));
-        assert_eq!((shown.len(), &shown[0]), (LINKS_MAX, &("0".to_owned(), 2)));
+        assert_eq!((shown.len(), &shown[0]), (SERVERS_MEASURED_MAX, &("0".to_owned(), 2)));
     }
 
     #[test]

@@ -1,181 +1,180 @@
-//! Connecting to servers: names are looked up anew each time, on threads that nobody waits for. Where a server has several
-//! addresses, all are tried at once: one that swallows everything must not use up the patience for the others.
+//! Connecting to servers. While a connect is unanswered, fresh ones follow it: after a packet loss the system repeats a SYN
+//! only after 1, 2, 4 s, and a network that is back should be noticed sooner. Where a server has several addresses, all are
+//! tried at the same time. The first connection that opens is taken.
 
-use super::command::Orders;
-use super::names::Names;
+use super::Tokens;
+use super::names::Resolver;
+use crate::limits::{CONNECT_AGAIN, CONNECTS_MAX, UNKNOWN_DIALS_MAX};
 use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::Address;
-use parking_lot::Mutex;
-use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
-/// Whom to connect to, on which port.
+/// A server and its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     Election(ServerId),
+    /// The election port of a server that is in no configuration.
+    Unknown(ServerId),
     Leader(ServerId),
 }
 
-/// How it went.
+/// The end of a dial.
 pub(super) struct Dialed {
     pub(super) target: Target,
+    /// None if no address could be reached in time.
     pub(super) stream: Option<TcpStream>,
 }
 
-/// At most one attempt per target is under way.
+struct Dial {
+    addresses: Vec<Address>,
+    starts_at: Instant,
+    /// When the next connects are started.
+    next_at: Instant,
+    ends_at: Instant,
+    /// A look-up has no result yet.
+    is_pending: bool,
+}
+
+struct Connect {
+    target: Target,
+    address: SocketAddr,
+    stream: TcpStream,
+}
+
+/// At most one dial per target.
 pub(super) struct Dialer {
-    orders: Arc<Orders>,
-    names: Names,
+    pub(super) resolver: Resolver,
     election_timeout: Duration,
     leader_timeout: Duration,
-    under_way: BTreeSet<Target>,
-    done: Arc<Mutex<Vec<Dialed>>>,
+    dials: BTreeMap<Target, Dial>,
+    /// Newer ones have larger tokens.
+    connects: BTreeMap<Token, Connect>,
+    done: Vec<Dialed>,
 }
 
 impl Dialer {
-    pub(super) fn new(orders: Arc<Orders>, names: Names, member: &MemberConfig) -> Self {
+    pub(super) fn new(resolver: Resolver, member: &MemberConfig) -> Self {
         let election_timeout = Duration::from_millis(member.cnx_timeout_ms.unsigned_abs());
         let leader_timeout = Duration::from_millis(member.connect_ms.max(1).unsigned_abs());
-        Self { orders, names, election_timeout, leader_timeout, under_way: BTreeSet::new(), done: Arc::default() }
+        Self::with(resolver, election_timeout, leader_timeout)
+    }
+
+    fn with(resolver: Resolver, election_timeout: Duration, leader_timeout: Duration) -> Self {
+        let (dials, connects, done) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { resolver, election_timeout, leader_timeout, dials, connects, done }
     }
 
     pub(super) fn is_dialing(&self, target: Target) -> bool {
-        self.under_way.contains(&target)
+        self.dials.contains_key(&target)
     }
 
-    /// Tries all addresses after a pause; the first that answers is taken.
-    pub(super) fn dial(&mut self, target: Target, addresses: Vec<Address>, pause: Duration) {
-        if !self.under_way.insert(target) {
+    /// Starts a dial after a pause, unless there is one.
+    pub(super) fn dial(&mut self, target: Target, addresses: Vec<Address>, pause: Duration, now: Instant) {
+        let unknown = self.dials.keys().filter(|target| matches!(target, Target::Unknown(_))).count();
+        if self.is_dialing(target) || (matches!(target, Target::Unknown(_)) && UNKNOWN_DIALS_MAX <= unknown) {
             return;
         }
         let timeout = match target {
-            Target::Election(_) => self.election_timeout,
+            Target::Election(_) | Target::Unknown(_) => self.election_timeout,
             Target::Leader(_) => self.leader_timeout,
         };
-        let (done, orders, names) = (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone());
-        let work = move || {
-            std::thread::sleep(pause);
-            let stream = connect(addresses, timeout, &names);
-            done.lock().push(Dialed { target, stream });
-            orders.wake();
-        };
-        if let Err(error) = std::thread::Builder::new().name("dial".to_owned()).spawn(work) {
-            tracing::error!(%error, "cannot start a thread to connect with");
-            self.done.lock().push(Dialed { target, stream: None });
+        let (starts_at, is_pending) = (now + pause, false);
+        let dial = Dial { addresses, starts_at, next_at: starts_at, ends_at: starts_at + timeout, is_pending };
+        self.dials.insert(target, dial);
+    }
+
+    /// The target was heard of: it can be reached now, so the next connect need not wait.
+    pub(super) fn hurry(&mut self, target: Target, now: Instant) {
+        if let Some(dial) = self.dials.get_mut(&target) {
+            dial.next_at = dial.next_at.min(now.max(dial.starts_at));
         }
     }
 
-    /// Attempts that have ended.
-    pub(super) fn take(&mut self) -> Vec<Dialed> {
-        let done = std::mem::take(&mut *self.done.lock());
-        for dialed in &done {
-            self.under_way.remove(&dialed.target);
-        }
-        done
-    }
-}
-
-fn connect(addresses: Vec<Address>, timeout: Duration, names: &Names) -> Option<TcpStream> {
-    if let [Address { host, port }] = &*addresses
-        && let Ok(ip) = host.parse::<IpAddr>()
-    {
-        // One address without a name: this thread can wait for it, and a busy machine need not start two more.
-        return connect_to(SocketAddr::new(ip, *port), timeout).map(TcpStream::from_std);
-    }
-    let (answers, first) = channel();
-    for address in addresses {
-        let (answers, names) = (answers.clone(), names.clone());
-        spawn(move || {
-            let Ok(resolved) = names.look_up(&address) else { return };
-            for address in resolved {
-                let answers = answers.clone();
-                spawn(move || {
-                    if let Some(stream) = connect_to(address, timeout) {
-                        let _ = answers.send(stream); // who comes second hangs up
-                    }
-                });
+    /// Starts the connects that are due.
+    pub(super) fn turn(&mut self, now: Instant, tokens: &mut Tokens, registry: &Registry) {
+        self.resolver.take(now);
+        for target in self.dials.keys().copied().collect::<Vec<_>>() {
+            let Some(dial) = self.dials.get_mut(&target).filter(|dial| dial.next_at <= now || dial.ends_at <= now)
+            else {
+                continue;
+            };
+            if dial.ends_at <= now {
+                self.end(target, None);
+                continue;
             }
-        });
+            let found: Vec<_> =
+                dial.addresses.iter().map(|at| (self.resolver.look_up(&at.host, now), at.port)).collect();
+            dial.is_pending = found.iter().any(|(found, _)| found.is_none());
+            let has_found = found.iter().any(|(found, _)| found.is_some());
+            dial.next_at = if dial.is_pending && !has_found { now } else { now + CONNECT_AGAIN };
+            for (found, port) in found {
+                for ip in found.unwrap_or_default() {
+                    self.connect(target, SocketAddr::new(ip, port), tokens.next(), registry);
+                }
+            }
+            self.end_if_failed(target);
+        }
     }
-    drop(answers);
-    first.recv().ok().map(TcpStream::from_std) // an error when all have given up
-}
 
-fn connect_to(address: SocketAddr, timeout: Duration) -> Option<std::net::TcpStream> {
-    let stream = std::net::TcpStream::connect_timeout(&address, timeout).ok()?;
-    stream.set_nonblocking(true).is_ok().then_some(stream)
-}
+    fn connect(&mut self, target: Target, address: SocketAddr, token: Token, registry: &Registry) {
+        let older: Vec<Token> =
+            self.connects_of(target).filter(|(_, of)| of.address == address).map(|(at, _)| *at).collect();
+        if let Some(oldest) = older.first().filter(|_| CONNECTS_MAX <= older.len()) {
+            self.connects.remove(oldest);
+        }
+        let Ok(mut stream) = TcpStream::connect(address) else { return };
+        if registry.register(&mut stream, token, Interest::WRITABLE).is_ok() {
+            self.connects.insert(token, Connect { target, address, stream });
+        }
+    }
 
-fn spawn(work: impl FnOnce() + Send + 'static) {
-    if let Err(error) = std::thread::Builder::new().name("dial".to_owned()).spawn(work) {
-        tracing::error!(%error, "cannot start a thread to connect with");
+    fn connects_of(&self, target: Target) -> impl Iterator<Item = (&Token, &Connect)> {
+        self.connects.iter().filter(move |(_, connect)| connect.target == target)
+    }
+
+    /// A connect has ended; false if the token belongs to none.
+    pub(super) fn on_ready(&mut self, token: Token, registry: &Registry) -> bool {
+        let Some(mut connect) = self.connects.remove(&token) else { return false };
+        let target = connect.target;
+        if let Ok(None) = connect.stream.take_error() {
+            if connect.stream.peer_addr().is_err() {
+                self.connects.insert(token, connect); // too early
+                return true;
+            }
+            if registry.deregister(&mut connect.stream).is_ok() {
+                self.end(target, Some(connect.stream));
+                return true;
+            }
+        }
+        self.end_if_failed(target);
+        true
+    }
+
+    /// Ends a dial of which every connect was refused.
+    fn end_if_failed(&mut self, target: Target) {
+        let is_pending = self.dials.get(&target).is_some_and(|dial| dial.is_pending);
+        if !is_pending && self.connects_of(target).next().is_none() {
+            self.end(target, None);
+        }
+    }
+
+    fn end(&mut self, target: Target, stream: Option<TcpStream>) {
+        if self.dials.remove(&target).is_some() {
+            self.connects.retain(|_, connect| connect.target != target);
+            self.done.push(Dialed { target, stream });
+        }
+    }
+
+    /// Dials that have ended.
+    pub(super) fn take(&mut self) -> Vec<Dialed> {
+        std::mem::take(&mut self.done)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::{Shutdown, TcpListener};
-    use std::time::Instant;
-
-    /// One address that swallows everything, one that refuses, one that nobody knows, and one that answers.
-    #[test]
-    fn k086_all_addresses_are_tried_at_once() {
-        let open = TcpListener::bind("127.0.0.1:0").unwrap();
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-        full.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
-        full.listen(0).unwrap();
-        let swallowing = full.local_addr().unwrap().as_socket().unwrap();
-        // Its queue is full, and nobody takes anybody out of it.
-        let waiting: Vec<_> =
-            (0..4).map(|_| std::net::TcpStream::connect_timeout(&swallowing, Duration::from_millis(100))).collect();
-        if waiting.iter().all(Result::is_ok) {
-            return; // here nothing is swallowed
-        }
-        let ports = [swallowing.port(), closed, open.local_addr().unwrap().port()];
-        let mut addresses: Vec<Address> = ports.map(|port| Address::new("127.0.0.1", port)).into();
-        addresses.insert(1, Address::new("no-such-host.invalid", 1));
-        let (patience, began) = (Duration::from_secs(600), Instant::now());
-        let stream = connect(addresses.clone(), patience, &Names::of_system()).unwrap();
-        assert!(began.elapsed() < patience / 2);
-        let (accepted, _) = open.accept().unwrap();
-        assert_eq!(accepted.peer_addr().unwrap(), stream.local_addr().unwrap());
-        accepted.shutdown(Shutdown::Both).unwrap();
-        assert!(connect(addresses[1..3].to_vec(), patience, &Names::of_system()).is_none(), "nobody is there");
-    }
-
-    #[test]
-    fn a_name_that_takes_long_delays_nobody_else() {
-        let patience = Duration::from_secs(60);
-        let open = TcpListener::bind("127.0.0.1:0").unwrap();
-        let at = open.local_addr().unwrap();
-        let poll = mio::Poll::new().unwrap();
-        let orders = Arc::new(Orders::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap()));
-        let (names, tell) = Names::slow(at);
-        let (under_way, done) = (BTreeSet::new(), Arc::default());
-        let mut dialer =
-            Dialer { orders, names, election_timeout: patience, leader_timeout: patience, under_way, done };
-        let until = Instant::now() + patience;
-        let next = |dialer: &mut Dialer| loop {
-            if let Some(dialed) = dialer.take().pop() {
-                return (dialed.target, dialed.stream.is_some());
-            }
-            assert!(Instant::now() < until);
-            std::thread::yield_now();
-        };
-        let (slow, fast) = (Target::Leader(ServerId(1)), Target::Election(ServerId(2)));
-        for (target, host) in [(slow, "slow"), (fast, "fast"), (slow, "slow")] {
-            dialer.dial(target, vec![Address::new(host, at.port())], Duration::ZERO);
-        }
-        assert_eq!(next(&mut dialer), (fast, true));
-        assert!(dialer.is_dialing(slow) && !dialer.is_dialing(fast));
-        tell.send(()).unwrap();
-        assert_eq!(next(&mut dialer), (slow, true), "once, though asked for twice");
-    }
-}
+mod tests;

@@ -196,7 +196,7 @@ impl Doors {
     }
 
     /// Who has come, but for those who come too many at once.
-    pub(super) fn accept(&mut self) -> Vec<(Port, TcpStream)> {
+    pub(super) fn accept(&mut self) -> Vec<(Port, TcpStream, SocketAddr)> {
         let (mut came, mut again) = (Vec::new(), BTreeSet::new());
         self.has_more = false;
         if self.knocked.is_empty() {
@@ -207,8 +207,8 @@ impl Doors {
             let mut left = ACCEPTED_AT_ONCE_MAX;
             loop {
                 match listener.accept() {
-                    Ok((stream, _)) => {
-                        came.push((port, stream));
+                    Ok((stream, address)) => {
+                        came.push((port, stream, address));
                         left -= 1;
                         if left == 0 {
                             self.has_more = true;

@@ -1,23 +1,24 @@
 //! Connections on the election port: who may keep one, and the newest notification for each server.
 //!
-//! Of two servers the one with the larger number owns the connection between them. The other one may knock: it
-//! connects, says who it is, and hangs up; then it is called back.
+//! Of two servers the one with the larger number owns the connection between them. The other one connects, sends its hello
+//! and closes; then it is dialled back.
 //!
-//! Anybody can connect, and say anything: of what a connection brings, a piece is read per turn, and the newest
-//! notification of each server is kept until the replica takes it. Who is in no configuration is forgotten when it goes.
+//! A hello proves nothing: of what a connection brings, a piece is read per iteration, and the newest notification of each
+//! server is kept until the replica takes it. A server that is in no configuration is forgotten when it goes.
 
 use super::command::Event;
 use super::dial::{Dialer, Target};
 use super::places::Places;
 use super::socket::Socket;
-use crate::limits::{ELECTION_CONNECTIONS_MAX, ELECTION_INPUT_BYTES_MAX, ELECTION_PIECE_BYTES};
-use crate::limits::{REDIAL_FIRST, REDIAL_LONGEST};
+use crate::limits::{ELECTION_INPUT_BYTES_MAX, ELECTION_PIECE_BYTES, ELECTION_UNACKED_MAX};
+use crate::limits::{PROVOKED_LINES_AT_ONCE, REDIAL_FIRST, REDIAL_LONGEST, UNKNOWN_SERVERS_MAX};
+use crate::seldom::Seldom;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Addresses, Ensemble};
-use ox_proto::quorum::hello::{self, Hello, HelloError, HelloVersion};
+use ox_proto::quorum::hello::{Hello, HelloError, HelloVersion};
 use ox_proto::quorum::notification;
 use ox_zab::{Link, Notification, PeerState};
 use socket2::{SockRef, TcpKeepalive};
@@ -29,11 +30,10 @@ use std::time::{Duration, Instant};
 struct Conn {
     socket: Socket,
     input: Vec<u8>,
-    /// Known when it has said so, or was dialled.
-    server: Option<ServerId>,
+    server: ServerId,
     since: Instant,
-    /// Whoever stands before a server may take connections for it that it does not take.
-    has_spoken: bool,
+    /// When its first notification came. A proxy may accept connections for a server that is not there.
+    spoke: Option<Instant>,
 }
 
 /// Bytes that are received at once.
@@ -44,6 +44,8 @@ struct Other {
     token: Option<Token>,
     /// The newest notification, while it cannot be sent.
     slot: Option<Vec<u8>>,
+    /// The newest notification, if it asks for a leader: a connection that breaks may have lost it.
+    looking: Option<Vec<u8>>,
     redial_at: Option<Instant>,
     redial_after: Duration,
     /// It does not answer, and that has been said.
@@ -55,7 +57,7 @@ struct Other {
 }
 
 impl Other {
-    /// It does not answer, or has not answered yet: each time it is left alone for longer.
+    /// It has not replied: the next dial waits a little longer.
     fn redial_later(&mut self) {
         self.redial_after = (self.redial_after * 2).clamp(REDIAL_FIRST, REDIAL_LONGEST);
         self.redial_at = Some(Instant::now() + self.redial_after);
@@ -79,14 +81,15 @@ pub(super) struct Elections {
     is_dynamic: bool,
     configured: BTreeMap<ServerId, Vec<Address>>,
     voters: BTreeSet<ServerId>,
-    handshake: Duration,
     keep_alive: bool,
-    /// How long the other end may leave unanswered what it is sent.
-    patience: Duration,
+    /// How long the other end may leave unacknowledged what it is sent.
+    unacked_max: Duration,
     others: BTreeMap<ServerId, Other>,
     conns: BTreeMap<Token, Conn>,
     ready: BTreeSet<Token>,
     heard: BTreeMap<ServerId, Heard>,
+    malformed: Seldom,
+    began: Instant,
 }
 
 impl Elections {
@@ -102,13 +105,14 @@ impl Elections {
             is_dynamic,
             configured: places.election_addresses(),
             voters: places.voters(),
-            handshake: Duration::from_millis(member.handshake_ms.unsigned_abs()),
             keep_alive: member.keep_alive,
-            patience: Duration::from_millis(member.cnx_timeout_ms.unsigned_abs()),
+            unacked_max: Duration::from_millis(member.cnx_timeout_ms.unsigned_abs()).min(ELECTION_UNACKED_MAX),
             others: BTreeMap::new(),
             conns: BTreeMap::new(),
             ready: BTreeSet::new(),
             heard: BTreeMap::new(),
+            malformed: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            began: Instant::now(),
         })
     }
 
@@ -129,35 +133,17 @@ impl Elections {
         }
     }
 
-    /// Connections that have not said whose they are.
-    pub(super) fn strangers(&self) -> usize {
-        self.conns.values().filter(|conn| conn.server.is_none()).count()
-    }
-
-    pub(super) fn on_accept(&mut self, stream: TcpStream, token: Token, registry: &Registry) {
-        self.insert(stream, token, None, registry);
-    }
-
-    fn insert(&mut self, mut stream: TcpStream, token: Token, server: Option<ServerId>, registry: &Registry) -> bool {
+    fn insert(&mut self, stream: TcpStream, token: Token, server: ServerId, input: Vec<u8>) {
         let _ = stream.set_nodelay(true);
         if self.keep_alive {
             let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
         }
-        // Else votes would wait, after a long partition, until the system tries again.
+        // Otherwise votes would wait, after a long partition, until the system repeats them.
         #[cfg(target_os = "linux")]
-        let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(self.patience));
-        let is_registered = registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_ok();
-        if is_registered {
-            let conn = Conn {
-                socket: Socket::new(stream),
-                input: Vec::new(),
-                server,
-                since: Instant::now(),
-                has_spoken: false,
-            };
-            self.conns.insert(token, conn);
-        }
-        is_registered
+        let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(self.unacked_max));
+        let conn = Conn { socket: Socket::new(stream), input, server, since: Instant::now(), spoke: None };
+        self.conns.insert(token, conn);
+        self.ready.insert(token);
     }
 
     /// Sends a notification, or keeps it until there is a connection; what was kept before is out of date.
@@ -168,6 +154,7 @@ impl Elections {
         let mut frame = Vec::new();
         note.wire().put(&self.config, &mut frame);
         let other = self.others.entry(to).or_default();
+        other.looking = (note.state == PeerState::Looking).then(|| frame.clone());
         other.slot = Some(frame);
         match other.token {
             Some(token) => self.flush(token, events),
@@ -181,13 +168,31 @@ impl Elections {
     }
 
     fn dial(&mut self, to: ServerId, dialer: &mut Dialer, events: &mut Vec<Event>) {
-        let target = Target::Election(to);
+        let target = self.target(to);
         let learned = self.others.get(&to).map(|other| other.addresses.clone()).unwrap_or_default();
         let addresses = self.configured.get(&to).cloned().unwrap_or(learned);
         if !addresses.is_empty() && !dialer.is_dialing(target) {
-            dialer.dial(target, addresses, Duration::ZERO);
+            dialer.dial(target, addresses, Duration::ZERO, Instant::now());
             self.tell(to, Link::Trying, events);
         }
+    }
+
+    fn target(&self, server: ServerId) -> Target {
+        if self.configured.contains_key(&server) { Target::Election(server) } else { Target::Unknown(server) }
+    }
+
+    /// Asks for a new connection to a server, though there may be one.
+    pub(super) fn renew(&mut self, server: ServerId, now: Instant, dialer: &mut Dialer, events: &mut Vec<Event>) {
+        let is_due = self.others.get(&server).is_none_or(|other| other.redial_at.is_none_or(|at| at <= now));
+        if is_due && self.configured.contains_key(&server) {
+            self.dial(server, dialer, events);
+        }
+    }
+
+    /// When a server was first heard on its connection, if that is newer than `since`.
+    pub(super) fn spoke_on_connection_since(&self, server: ServerId, since: Instant) -> Option<Instant> {
+        let conn = self.conns.get(&self.others.get(&server)?.token?)?;
+        conn.spoke.filter(|_| since < conn.since)
     }
 
     /// A call was answered, or not.
@@ -199,9 +204,10 @@ impl Elections {
         registry: &Registry,
         events: &mut Vec<Event>,
     ) {
+        let is_configured = self.configured.contains_key(&server);
         let other = self.others.entry(server).or_default();
-        let Some(stream) = stream else {
-            if !std::mem::replace(&mut other.is_missed, true) {
+        let Some(mut stream) = stream else {
+            if !std::mem::replace(&mut other.is_missed, true) && is_configured {
                 tracing::warn!("Cannot open channel to {server} at its election address; it is tried again");
             }
             other.redial_later();
@@ -212,9 +218,10 @@ impl Elections {
         };
         other.redial_later();
         let local = stream.local_addr().ok().map(|address| address.ip());
-        if !self.insert(stream, token, Some(server), registry) {
+        if registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_err() {
             return;
         }
+        self.insert(stream, token, server, Vec::new());
         let sent = match (self.conns.get_mut(&token), hello_of(self.me, &self.mine, local)) {
             (Some(conn), Ok(hello)) => {
                 conn.socket.push(hello);
@@ -261,12 +268,12 @@ impl Elections {
     }
 
     /// Reads a piece from each connection that has something, and writes.
-    pub(super) fn turn(&mut self, dialer: &mut Dialer, events: &mut Vec<Event>) {
+    pub(super) fn turn(&mut self, events: &mut Vec<Event>) {
         for token in std::mem::take(&mut self.ready) {
             let Some(conn) = self.conns.get_mut(&token) else { continue };
             let max = (conn.input.len() + ELECTION_PIECE_BYTES).min(ELECTION_INPUT_BYTES_MAX);
             let read = conn.socket.read(&mut conn.input, max, &mut [0; DESK_BYTES]);
-            let is_good = self.take_hello(token, dialer, events) && self.take_notifications(token);
+            let is_good = self.take_notifications(token);
             match read {
                 Ok(is_all) if is_good => {
                     if !is_all {
@@ -291,40 +298,30 @@ impl Elections {
         }
     }
 
-    /// Whether the connection may go on.
-    fn take_hello(&mut self, token: Token, dialer: &mut Dialer, events: &mut Vec<Event>) -> bool {
-        let Some(conn) = self.conns.get_mut(&token) else { return true };
-        if conn.server.is_some() {
-            return true;
-        }
-        let (hello, length) = match hello::next(&conn.input) {
-            Ok(Some(read)) => read,
-            Ok(None) => return true,
-            Err(error) => {
-                tracing::warn!(%error, "a stranger on the election port");
-                return false;
-            }
-        };
-        conn.input.drain(..length);
+    /// Takes an accepted connection over whose hello is complete. A server with a smaller number is dialled back instead.
+    pub(super) fn on_hello(
+        &mut self,
+        hello: Hello,
+        (stream, token, input): (TcpStream, Token, Vec<u8>),
+        dialer: &mut Dialer,
+        events: &mut Vec<Event>,
+    ) {
         let server = hello.server;
         self.make_room(server, events);
         let other = self.others.entry(server).or_default();
         other.heard = Some(Instant::now());
-        // Who listens everywhere may say so; that leads nowhere.
+        // A server that listens on the wildcard address may send it; it cannot be dialled.
         let addresses: Vec<Address> = hello.addresses.into_iter().filter(|address| !is_everywhere(address)).collect();
         if !addresses.is_empty() {
             other.addresses = addresses;
         }
-        let Some(conn) = self.conns.get_mut(&token) else { return true };
         if self.me < server {
-            conn.server = Some(server);
+            self.insert(stream, token, server, input);
             self.keep(server, token, events);
-            return true;
-        }
-        if server < self.me {
+        } else if server < self.me {
             self.dial(server, dialer, events);
+            dialer.hurry(self.target(server), Instant::now());
         }
-        false
     }
 
     /// There are not too many servers that are in no configuration: the one that was not heard for longest goes.
@@ -335,7 +332,7 @@ impl Elections {
         let strangers = self.others.iter().filter(|(server, _)| !self.configured.contains_key(server));
         let strangers: Vec<_> = strangers.map(|(server, other)| (other.heard, *server, other.token)).collect();
         if let Some((_, server, token)) =
-            strangers.iter().min().filter(|_| ELECTION_CONNECTIONS_MAX <= strangers.len()).copied()
+            strangers.iter().min().filter(|_| UNKNOWN_SERVERS_MAX <= strangers.len()).copied()
         {
             token.into_iter().for_each(|token| self.drop_conn(token, events));
             self.others.remove(&server);
@@ -345,13 +342,14 @@ impl Elections {
 
     fn take_notifications(&mut self, token: Token) -> bool {
         let Some(conn) = self.conns.get_mut(&token) else { return true };
-        let Some(server) = conn.server else { return true };
+        let server = conn.server;
         let (mut at, mut newest, mut unreadable) = (0, None, None);
+        let mut broken = None;
         let is_good = loop {
             match notification::split(&conn.input[at..]) {
                 Ok(Some((payload, rest))) => {
                     at = conn.input.len() - rest.len();
-                    conn.has_spoken = true;
+                    conn.spoke = conn.spoke.or_else(|| Some(Instant::now()));
                     match notification::decode(payload) {
                         Ok(received) => newest = Some(received),
                         Err(error) => unreadable = Some(error),
@@ -359,13 +357,16 @@ impl Elections {
                 }
                 Ok(None) => break true,
                 Err(error) => {
-                    tracing::warn!(%server, %error, "a broken election connection");
+                    broken = Some(error);
                     break false;
                 }
             }
         };
-        if let Some(error) = unreadable {
-            tracing::warn!(%server, %error, "a notification that cannot be read");
+        let now_ms = i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        if (broken.is_some() || unreadable.is_some())
+            && let Some(suppressed) = self.malformed.may_say(now_ms)
+        {
+            tracing::warn!(%server, ?broken, ?unreadable, suppressed, "malformed election notification");
         }
         if let Some(received) = newest {
             let mut note = Notification::from(received.notification);
@@ -380,7 +381,7 @@ impl Elections {
             }
         }
         conn.input.drain(..at);
-        if conn.has_spoken
+        if conn.spoke.is_some()
             && let Some(other) = self.others.get_mut(&server)
         {
             (other.redial_at, other.redial_after) = (None, Duration::ZERO);
@@ -391,7 +392,7 @@ impl Elections {
 
     fn flush(&mut self, token: Token, events: &mut Vec<Event>) {
         let Some(conn) = self.conns.get_mut(&token) else { return };
-        if let Some(other) = conn.server.and_then(|server| self.others.get_mut(&server))
+        if let Some(other) = self.others.get_mut(&conn.server)
             && other.token == Some(token)
             && conn.socket.unsent_bytes() == 0
             && let Some(frame) = other.slot.take()
@@ -404,23 +405,27 @@ impl Elections {
     }
 
     fn drop_conn(&mut self, token: Token, events: &mut Vec<Event>) {
-        let server = self.conns.remove(&token).and_then(|conn| conn.server);
-        if let Some((server, other)) = server.and_then(|server| Some((server, self.others.get_mut(&server)?)))
+        let Some(Conn { server, .. }) = self.conns.remove(&token) else { return };
+        if let Some(other) = self.others.get_mut(&server)
             && other.token == Some(token)
         {
             other.token = None;
-            tracing::info!("the election connection with {server} is gone");
+            if other.slot.is_none() && other.looking.is_some() {
+                other.slot = other.looking.clone();
+                other.redial_at = other.redial_at.or_else(|| Some(Instant::now()));
+            }
+            if self.configured.contains_key(&server) {
+                tracing::info!("the election connection with {server} is gone");
+            }
             self.tell(server, Link::Down, events);
         }
     }
 
-    /// Calls again where something waits, and gives up who does not say who it is.
+    /// Dials again where a notification waits.
     pub(super) fn on_time(&mut self, now: Instant, dialer: &mut Dialer) {
-        let patience = self.handshake;
-        self.conns.retain(|_, conn| conn.server.is_some() || now.duration_since(conn.since) < patience);
         let is_vain = |other: &Other| other.slot.is_none() || REDIAL_LONGEST <= other.redial_after;
         self.others.retain(|server, other| {
-            let is_wanted = other.token.is_some() || dialer.is_dialing(Target::Election(*server));
+            let is_wanted = other.token.is_some() || dialer.is_dialing(Target::Unknown(*server));
             self.configured.contains_key(server) || is_wanted || !is_vain(other)
         });
         let waits = |other: &Other| other.token.is_none() && other.slot.is_some();
@@ -460,6 +465,7 @@ fn news(text: &str, own: Option<(&str, i64)>) -> Option<Arc<Ensemble>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ox_proto::quorum::hello;
 
     fn told(mine: &[Address], local: &str) -> Hello {
         let bytes = hello_of(ServerId(3), mine, Some(local.parse().unwrap())).unwrap();
@@ -499,13 +505,14 @@ mod tests {
             is_dynamic: false,
             configured: BTreeMap::new(),
             voters: BTreeSet::new(),
-            handshake: patience,
             keep_alive: true,
-            patience,
+            unacked_max: patience,
             others: BTreeMap::new(),
             conns: BTreeMap::new(),
             ready: BTreeSet::new(),
             heard: BTreeMap::new(),
+            malformed: Seldom::new(1),
+            began: Instant::now(),
         };
         let poll = mio::Poll::new().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -516,7 +523,7 @@ mod tests {
             stream.set_nonblocking(true).unwrap();
             TcpStream::from_std(stream)
         });
-        elections.on_accept(came, Token(1), poll.registry());
+        elections.insert(came, Token(1), ServerId(9), Vec::new());
         elections.on_dialed(ServerId(1), Some(called), Token(2), poll.registry(), &mut Vec::new());
         for socket in &sockets {
             let socket = SockRef::from(socket);

@@ -14,13 +14,13 @@ use super::command::{Event, Orders, Packets};
 use super::socket::Socket;
 use super::stored::{Piece, Pieces};
 use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_PIECE_BYTES, LINK_SENT_BYTES};
-use crate::limits::{LINK_TURN_BYTES_MAX, LINKS_MAX};
+use crate::limits::{LINK_TURN_BYTES_MAX, LINKS_PER_MEMBER_MAX, UNKNOWN_SERVERS_MAX};
 use crate::metrics::Metrics;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use ox_proto::Zxid;
 use ox_proto::quorum::packet::PacketReader;
+use ox_proto::{ServerId, Zxid};
 use ox_store::Logged;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{Frozen, Options, State};
@@ -73,6 +73,12 @@ pub(super) struct Link {
     packet_bytes_max: usize,
     /// The first packet has come.
     has_spoken: bool,
+    /// The learner that its hello names.
+    server: Option<ServerId>,
+    /// The leader has sent UPTODATE: from now on it pings.
+    is_active: bool,
+    /// When bytes last came.
+    heard: Instant,
     input: Vec<u8>,
     /// There may be something to read.
     may_read: bool,
@@ -124,6 +130,9 @@ impl Link {
             reader: PacketReader::default(),
             packet_bytes_max,
             has_spoken: false,
+            server: None,
+            is_active: false,
+            heard: Instant::now(),
             input: Vec::new(),
             may_read: true,
             loading: None,
@@ -189,20 +198,70 @@ impl Links {
     }
 
     pub(super) fn add(&mut self, mut stream: TcpStream, token: Token, end: End, registry: &Registry) -> Option<LinkId> {
-        if LINKS_MAX <= self.links.len() {
-            return None; // they have their time; newcomers come again
-        }
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).ok()?;
+        Some(self.insert(stream, token, end))
+    }
+
+    fn insert(&mut self, stream: TcpStream, token: Token, end: End) -> LinkId {
         let nodelay = match end {
             End::Learner => self.leader_nodelay,
             End::Leader(_) => self.learner_nodelay,
         };
         let _ = stream.set_nodelay(nodelay);
-        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).ok()?;
         self.next += 1;
         let id = LinkId(self.next);
         self.tokens.insert(id, token);
         self.links.insert(token, Link::new(id, stream, end, self.packet_bytes_max, Arc::clone(&self.metrics)));
-        Some(id)
+        id
+    }
+
+    /// Takes a registered connection over whose input begins with the hello of `server`.
+    pub(super) fn adopt(
+        &mut self,
+        (stream, token, input): (TcpStream, Token, Vec<u8>),
+        server: ServerId,
+        is_member: impl Fn(ServerId) -> bool,
+        events: &mut Vec<Event>,
+    ) {
+        if let Some(surplus) = self.surplus(server, is_member) {
+            self.fail(surplus, events);
+        }
+        let id = self.insert(stream, token, End::Learner);
+        if let Some(link) = self.links.get_mut(&token) {
+            (link.server, link.input) = (Some(server), input);
+        }
+        events.push(Event::Linked(id));
+        self.on_ready(token);
+    }
+
+    /// The link that has to end before `server` gets another one: the oldest of a member, or the one that was silent for
+    /// longest of all servers that are in no configuration.
+    fn surplus(&self, server: ServerId, is_member: impl Fn(ServerId) -> bool) -> Option<Token> {
+        let learners = self.links.iter().filter_map(|(token, link)| Some((*token, link, link.server?)));
+        let (mut links, max): (Vec<_>, usize) = if is_member(server) {
+            let same = learners.filter(|(.., of)| *of == server);
+            (same.map(|(token, link, _)| (None, link.id, token)).collect(), LINKS_PER_MEMBER_MAX)
+        } else {
+            let unknown = learners.filter(|(.., of)| !is_member(*of));
+            (unknown.map(|(token, link, _)| (link.came.told, link.id, token)).collect(), UNKNOWN_SERVERS_MAX)
+        };
+        links.sort_unstable();
+        links.first().filter(|_| max <= links.len()).map(|(.., token)| *token)
+    }
+
+    /// When the leader was last heard, if it has been silent for `patience` though it should have pinged.
+    pub(super) fn silent_leader(&self, now: Instant, patience: Duration) -> Option<Instant> {
+        let is_silent = |link: &&Link| link.is_active && patience <= now.saturating_duration_since(link.heard);
+        self.links.values().find(is_silent).map(|link| link.heard)
+    }
+
+    /// Ends the link to the leader.
+    pub(super) fn reset_leader(&mut self, events: &mut Vec<Event>) {
+        let active = self.links.iter().find(|(_, link)| link.is_active).map(|(token, _)| *token);
+        if let Some(token) = active {
+            self.links[&token].socket.reset_on_close();
+            self.fail(token, events);
+        }
     }
 
     pub(super) fn send(&mut self, id: LinkId, packets: Packets) {
@@ -314,6 +373,9 @@ impl Links {
         let read = link.socket.read(&mut link.input, before + LINK_PIECE_BYTES, &mut self.desk);
         let came = link.input.len() - before;
         link.came.is_new |= 0 < came;
+        if 0 < came {
+            link.heard = Instant::now();
+        }
         match (read, take(link, &mut self.states, events)) {
             (Ok(is_all), Ok(())) => {
                 link.may_read = !is_all;
@@ -434,6 +496,7 @@ fn take_packets(link: &mut Link, events: &mut Vec<Event>) -> Result<(), &'static
         if let Message::Hello { server, .. } = message {
             link.queue.is_of(server);
         }
+        link.is_active |= link.options.is_some() && matches!(message, Message::UpToDate);
         let snap = if let Message::Snap(zxid) = message { Some(zxid) } else { None };
         if !messages.last_mut().is_some_and(|last: &mut Message| last.join(&message)) {
             messages.push(message);

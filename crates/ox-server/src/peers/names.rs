@@ -1,10 +1,15 @@
-//! Names of servers, looked up anew each time they are needed. Whoever knows them may take long to answer, so only threads
-//! that nobody waits for ask.
+//! Names of servers. A look-up may take long, so it runs on a thread of its own, and the peers thread uses the last result
+//! until the next one is there.
 
+use super::command::Orders;
+use crate::limits::{LOOK_UP_AGAIN, UNKNOWN_HOSTS_MAX};
 use ox_proto::ensemble::Address;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::time::Instant;
 
 type LookUp = dyn Fn(&Address) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
@@ -35,5 +40,166 @@ impl Names {
             Ok(vec![SocketAddr::new(found.ip(), address.port)])
         };
         (Self(Arc::new(look_up)), tell)
+    }
+}
+
+#[derive(Default)]
+struct Host {
+    /// The result of the last look-up that succeeded.
+    addresses: Vec<IpAddr>,
+    asked: Option<Instant>,
+    is_pending: bool,
+}
+
+/// A host and its addresses; none if the look-up has failed.
+type Found = (String, Vec<IpAddr>);
+
+/// The results of look-ups, refreshed in the background while they are used.
+pub(super) struct Resolver {
+    orders: Arc<Orders>,
+    names: Names,
+    hosts: BTreeMap<String, Host>,
+    /// Hosts of configured members; results for others are forgotten.
+    members: BTreeSet<String>,
+    done: Arc<Mutex<Vec<Found>>>,
+}
+
+impl Resolver {
+    pub(super) fn new(orders: Arc<Orders>, names: Names) -> Self {
+        Self { orders, names, hosts: BTreeMap::new(), members: BTreeSet::new(), done: Arc::default() }
+    }
+
+    /// Looks up the hosts of configured members.
+    pub(super) fn set_members(&mut self, hosts: BTreeSet<String>, now: Instant) {
+        self.members = hosts;
+        self.refresh_members(now);
+    }
+
+    /// Whether a configured member has this address. Where the answer is no, names that may have moved are looked up again.
+    pub(super) fn is_member(&mut self, address: IpAddr, now: Instant) -> bool {
+        let address = address.to_canonical();
+        let has = |host: &String| {
+            let literal = host.parse().ok().filter(|ip: &IpAddr| ip.to_canonical() == address);
+            literal.is_some() || self.hosts.get(host).is_some_and(|known| known.addresses.contains(&address))
+        };
+        let is_member = self.members.iter().any(has);
+        if !is_member {
+            self.refresh_members(now);
+        }
+        is_member
+    }
+
+    fn refresh_members(&mut self, now: Instant) {
+        for host in self.members.clone() {
+            self.look_up(&host, now);
+        }
+    }
+
+    /// The addresses of a host as far as they are known; none while the first look-up is pending.
+    pub(super) fn look_up(&mut self, host: &str, now: Instant) -> Option<Vec<IpAddr>> {
+        if let Ok(literal) = host.parse::<IpAddr>() {
+            return Some(vec![literal]);
+        }
+        let is_new = !self.hosts.contains_key(host) && !self.members.contains(host);
+        if is_new && self.members.len() + UNKNOWN_HOSTS_MAX <= self.hosts.len() {
+            return Some(Vec::new());
+        }
+        let known = self.hosts.entry(host.to_owned()).or_default();
+        let is_stale = known.asked.is_none_or(|asked| LOOK_UP_AGAIN <= now.saturating_duration_since(asked));
+        if !known.is_pending && is_stale {
+            (known.asked, known.is_pending) = (Some(now), true);
+            let (done, orders, names, host) =
+                (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone(), host.to_owned());
+            let work = move || {
+                let found = names.look_up(&Address { host: host.clone(), port: 0 }).unwrap_or_default();
+                let found = found.into_iter().map(|address| address.ip().to_canonical()).collect();
+                done.lock().push((host, found));
+                orders.wake();
+            };
+            if let Err(error) = std::thread::Builder::new().name("resolve".to_owned()).spawn(work) {
+                tracing::error!(%error, "cannot start a thread to look up a name");
+                known.is_pending = false;
+            }
+        }
+        let is_first = known.is_pending && known.addresses.is_empty();
+        (!is_first).then(|| known.addresses.clone())
+    }
+
+    /// Takes the results that have come, and forgets hosts that are in no configuration and not in use.
+    pub(super) fn take(&mut self, now: Instant) {
+        for (host, found) in std::mem::take(&mut *self.done.lock()) {
+            if let Some(known) = self.hosts.get_mut(&host) {
+                known.is_pending = false;
+                if !found.is_empty() {
+                    known.addresses = found;
+                }
+            }
+        }
+        let is_recent =
+            |known: &Host| known.asked.is_some_and(|asked| now.saturating_duration_since(asked) < 2 * LOOK_UP_AGAIN);
+        self.hosts.retain(|host, known| self.members.contains(host) || known.is_pending || is_recent(known));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn resolver(names: Names) -> Resolver {
+        let poll = mio::Poll::new().unwrap();
+        Resolver::new(Arc::new(Orders::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap())), names)
+    }
+
+    fn wait(resolver: &mut Resolver, now: Instant) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while resolver.hosts.values().any(|known| known.is_pending) {
+            assert!(Instant::now() < until);
+            std::thread::yield_now();
+            resolver.take(now);
+        }
+    }
+
+    #[test]
+    fn member_addresses_are_literals_and_the_results_of_look_ups() {
+        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, now) = (resolver(names), Instant::now());
+        resolver.set_members(["slow", "10.0.0.2", "::1"].map(str::to_owned).into(), now);
+        let is = |resolver: &mut Resolver, ip: &str| resolver.is_member(ip.parse().unwrap(), now);
+        assert!(is(&mut resolver, "10.0.0.2") && is(&mut resolver, "::1") && is(&mut resolver, "::ffff:10.0.0.2"));
+        assert!(!is(&mut resolver, "10.0.0.1") && !is(&mut resolver, "10.0.0.3"));
+        tell.send(()).unwrap();
+        wait(&mut resolver, now);
+        assert!(is(&mut resolver, "10.0.0.1") && !is(&mut resolver, "10.0.0.3"));
+    }
+
+    #[test]
+    fn look_ups_are_repeated_seldom_and_results_stay_meanwhile() {
+        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, mut now) = (resolver(names), Instant::now());
+        assert_eq!(resolver.look_up("slow", now), None);
+        tell.send(()).unwrap();
+        wait(&mut resolver, now);
+        let found = Some(vec!["10.0.0.1".parse().unwrap()]);
+        for _ in 0..10 {
+            assert_eq!(resolver.look_up("slow", now), found);
+            assert!(!resolver.hosts["slow"].is_pending);
+        }
+        now += LOOK_UP_AGAIN;
+        assert_eq!(resolver.look_up("slow", now), found, "while it is looked up again");
+        assert!(resolver.hosts["slow"].is_pending);
+        tell.send(()).unwrap();
+        wait(&mut resolver, now);
+        resolver.take(now + 2 * LOOK_UP_AGAIN);
+        assert!(resolver.hosts.is_empty(), "it is in no configuration");
+    }
+
+    #[test]
+    fn unknown_hosts_are_bounded() {
+        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, now) = (resolver(names), Instant::now());
+        let pending = (0..1_000).filter(|number| resolver.look_up(&format!("host-{number}"), now).is_none()).count();
+        assert!(pending <= UNKNOWN_HOSTS_MAX && resolver.hosts.len() <= UNKNOWN_HOSTS_MAX);
+        drop(tell);
     }
 }

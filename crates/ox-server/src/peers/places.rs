@@ -56,6 +56,20 @@ impl Places {
         members.map(|(id, member)| (*id, member.election.clone())).collect()
     }
 
+    /// Whether a server is in the committed or the proposed ensemble.
+    pub(super) fn is_member(&self, server: ServerId) -> bool {
+        let proposed = self.proposed.as_ref().is_some_and(|ensemble| ensemble.members().contains_key(&server));
+        proposed || self.committed.members().contains_key(&server)
+    }
+
+    /// The hosts of all of them.
+    pub(super) fn hosts(&self) -> BTreeSet<String> {
+        let ensembles = std::iter::once(&self.committed).chain(&self.proposed);
+        let members = ensembles.flat_map(|ensemble| ensemble.members().values());
+        let addresses = members.flat_map(|member| member.quorum.iter().chain(&member.election));
+        addresses.map(|address| address.host.clone()).collect()
+    }
+
     /// Who votes, or is about to.
     pub(super) fn voters(&self) -> BTreeSet<ServerId> {
         let members =

@@ -1,8 +1,10 @@
 //! A socket that is read and written as far as it goes.
 
 use mio::net::TcpStream;
+use socket2::SockRef;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
+use std::time::Duration;
 
 /// Pieces that are sent at once.
 const SLICES_MAX: usize = 16;
@@ -19,6 +21,11 @@ pub(super) struct Socket {
 impl Socket {
     pub(super) fn new(stream: TcpStream) -> Self {
         Self { stream, unsent: VecDeque::new(), sent: 0, unsent_bytes: 0 }
+    }
+
+    /// Makes the end of this socket a reset: what is unsent is dropped, and the other end learns of it with one packet.
+    pub(super) fn reset_on_close(&self) {
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 
     pub(super) fn unsent_bytes(&self) -> usize {

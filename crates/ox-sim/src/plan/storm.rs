@@ -72,6 +72,7 @@ impl Plan {
             Storm::Ways => {
                 (plan.partition_ms, plan.depose_ms, plan.wire_ms) = (500, 700, 500);
                 (plan.slow_way_ms, plan.stop_ms, plan.one_way_ms) = (800, 1_500, 2_500);
+                plan.flood_ms = if seed.is_multiple_of(2) { 100 } else { 0 };
             }
             Storm::OneWay => plan.only_one_way(),
             Storm::Links => plan.fill_links(pick(&[400, 800, 1_500]).into()),

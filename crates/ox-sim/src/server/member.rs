@@ -3,6 +3,7 @@
 use super::log::Work;
 use super::plug::{Plug, SlowRead};
 use super::process::Process;
+use super::unidentified::Connections;
 use super::{Report, Track};
 use crate::checkers::quorums::Agreed;
 use crate::checkers::{Finding, claims, configs, elections, leaders};
@@ -21,8 +22,8 @@ use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::{StoredHistory, Truncated};
 use ox_tree::State;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason,
-    Search, ServerId, Side,
+    DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Origin, Peer, PeerState,
+    Reason, Search, ServerId, Side,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) enum PeerInput {
     /// A dial for the leader of this number has succeeded or failed.
     Dialed(usize, Option<WireId>),
     Link(WireId),
+    /// An attacker opens so many connections to the quorum port.
+    Flood(usize, Origin),
     Readable(WireId),
     /// A stored history was looked for.
     LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
@@ -54,6 +57,7 @@ pub(crate) struct Member {
     pub(crate) reports: VecDeque<Report>,
     pub(super) plugs: BTreeMap<WireId, Plug>,
     pub(crate) slow_read: SlowRead,
+    pub(super) unidentified: Connections,
     pub(crate) is_listening: bool,
     /// The configuration in force, if that can change.
     pub(crate) ensemble: Option<Arc<Ensemble>>,
@@ -112,6 +116,7 @@ impl Process {
     /// Takes one thing that a peer has said.
     pub(super) fn take_peer_input(&mut self, env: &mut Env, track: &mut Track, who: Who, input: PeerInput) {
         let now = self.now(env);
+        self.expire_unidentified(env, who);
         match input {
             PeerInput::Note(from, note, config) => {
                 env.note(format_args!("peer {}: {from} says {note:?}", who.server));
@@ -134,9 +139,10 @@ impl Process {
                 let leads = self.replica.peer_state() == Some(PeerState::Leading);
                 env.marks.observed_followers += u64::from(!leads && self.replica.is_serving());
                 self.plug(wire, Side::Learner);
-                self.replica.on_link(now, link(wire));
+                self.admit(env, who, wire);
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
+            PeerInput::Flood(count, origin) => self.flood(env, who, count, origin),
             PeerInput::Readable(wire) => self.read_wire(env, track, who, wire),
             PeerInput::LookedUp(link, below, found) => {
                 env.note(format_args!("peer {}: looked for what {} lacks: {}", who.server, link.0, found.is_some()));
@@ -193,6 +199,9 @@ impl Process {
         let bytes = env.wire_read(id, other, most);
         if !bytes.is_empty() {
             plug.input.extend_from_slice(&bytes);
+            if !plug.is_identified {
+                self.on_hello_bytes(env, who, id);
+            }
             self.member.heard.insert(env.net.wires[id].ends[other].server, env.now);
             self.replica.on_progress(now, link(id), Moved::Came);
             if let Some(SlowRead { pause_us, .. }) = slow {
@@ -210,7 +219,8 @@ impl Process {
         }
     }
 
-    fn unplug(&mut self, env: &mut Env, who: Who, id: WireId) {
+    pub(super) fn unplug(&mut self, env: &mut Env, who: Who, id: WireId) {
+        self.forget_unidentified(id);
         self.member.found.remove(&link(id));
         if self.member.plugs.remove(&id).is_some() {
             env.wire_close(id, env.net.wires[id].side(who));
@@ -251,8 +261,12 @@ impl Process {
             Ok(None) => false,
             Ok(Some((packet, length))) => {
                 plug.input.drain(..length);
+                let is_first = !std::mem::replace(&mut plug.is_identified, true);
                 match Message::read(&packet, &chunk, plug.from) {
                     Ok(message) => {
+                        if is_first {
+                            self.replica.on_link(now, link(id));
+                        }
                         if let Message::Snap(zxid) = message {
                             plug.loading = Some((SnapshotReceiver::new(crate::jobs::tree_options(&env.plan)), zxid));
                         }
@@ -263,6 +277,9 @@ impl Process {
                             env.note(format_args!("peer {}: gets {}", who.server, short(&message)));
                         }
                         self.replica.on_message(now, link(id), message);
+                        if is_first {
+                            self.forget_unidentified(id);
+                        }
                         self.maybe_settle(env, track, who);
                     }
                     Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),

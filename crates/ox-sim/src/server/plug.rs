@@ -37,6 +37,8 @@ enum Out {
 pub(super) struct Plug {
     /// Who speaks at the other end.
     pub(super) from: Side,
+    /// The replica knows of it.
+    pub(super) is_identified: bool,
     pub(super) input: Vec<u8>,
     pub(super) reader: PacketReader,
     /// A state that is coming in, and where it is.
@@ -51,7 +53,7 @@ pub(super) struct Plug {
 impl Plug {
     pub(super) fn new(from: Side) -> Self {
         let (input, reader, out) = (Vec::new(), PacketReader::default(), VecDeque::new());
-        Self { from, input, reader, loading: None, reads_at: Time(0), out, sent_bytes: 0 }
+        Self { from, is_identified: from == Side::Leader, input, reader, loading: None, reads_at: Time(0), out, sent_bytes: 0 }
     }
 }
 

@@ -101,6 +101,12 @@ impl Process {
         }
     }
 
+    /// Everything it has logged until now.
+    pub(crate) fn said_so_far(&mut self) -> &[String] {
+        self.said.extend(self.lines.try_iter());
+        &self.said
+    }
+
     /// Sends a signal by its name.
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where members hear each other.
-fn addresses(home: &std::path::Path) -> Vec<SocketAddr> {
+pub(crate) fn addresses(home: &std::path::Path) -> Vec<SocketAddr> {
     let text = std::fs::read_to_string(home.join("1/zoo.cfg")).unwrap();
     let servers = text.lines().filter_map(|line| line.strip_prefix("server.")?.split_once('='));
     let addresses = servers.flat_map(|(_, server)| {

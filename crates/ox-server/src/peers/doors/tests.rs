@@ -39,7 +39,7 @@ impl Hall {
             };
             let shut = self.doors.take(token, self.poll.registry());
             self.shut.extend(shut);
-            self.came.extend(self.doors.accept().into_iter().map(|(port, _)| port));
+            self.came.extend(self.doors.accept().into_iter().map(|(port, ..)| port));
             self.doors.on_time(Instant::now());
         }
     }

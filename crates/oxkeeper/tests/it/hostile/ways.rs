@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What becomes of bytes from one member to another.
@@ -18,18 +18,22 @@ pub(crate) enum Way {
 
 /// Between two looks at a way that is not open.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Longer than a test takes.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// All ways; a proxy stands in each.
 #[derive(Clone)]
 pub(crate) struct Ways {
     members: usize,
     ways: Arc<Vec<AtomicU8>>,
+    /// How often the connections of that time were stalled.
+    stalls: Arc<AtomicUsize>,
 }
 
 impl Ways {
     pub(crate) fn new(members: usize) -> Self {
         let ways = (0..members * members).map(|_| AtomicU8::new(Way::Open as u8)).collect();
-        Self { members, ways: Arc::new(ways) }
+        Self { members, ways: Arc::new(ways), stalls: Arc::default() }
     }
 
     fn way(&self, from: usize, to: usize) -> Way {
@@ -54,6 +58,12 @@ impl Ways {
 
     pub(crate) fn heal(&self) {
         self.ways.iter().for_each(|way| way.store(Way::Open as u8, Ordering::Relaxed));
+    }
+
+    /// Nothing gets through the connections that exist now, and no end is seen. New ones work: a network that is back, while the
+    /// system waits before it repeats what was lost.
+    pub(crate) fn stall(&self) {
+        self.stalls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A port at which `from` finds what `to` has at another.
@@ -100,9 +110,16 @@ impl Ways {
     /// Passes bytes on in one direction until the connection ends or is cut.
     fn pump(&self, mut source: &TcpStream, mut target: &TcpStream, from: usize, to: usize) {
         let mut buffer = vec![0; 64 << 10];
+        let stalls = self.stalls.load(Ordering::Relaxed);
+        let wait_if_stalled = || {
+            while stalls != self.stalls.load(Ordering::Relaxed) {
+                std::thread::sleep(PATIENCE); // both sockets stay open until the test ends
+            }
+        };
         while self.way(from, to) != Way::Cut {
             let count = match source.read(&mut buffer) {
                 Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
+                    wait_if_stalled();
                     continue;
                 }
                 Ok(count) if 0 < count => count,
@@ -111,6 +128,7 @@ impl Ways {
                     break;
                 }
             };
+            wait_if_stalled();
             if !self.wait(from, to) || target.write_all(&buffer[..count]).is_err() {
                 break;
             }

@@ -1,0 +1,151 @@
+//! Dials over real sockets, with a clock that the test moves.
+
+use super::super::command::Orders;
+use super::super::names::Names;
+use super::*;
+use mio::{Events, Poll, Waker};
+use socket2::{Domain, Socket, Type};
+use std::net::{Shutdown, TcpListener};
+use std::sync::Arc;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+struct Caller {
+    dialer: Dialer,
+    poll: Poll,
+    tokens: Tokens,
+    now: Instant,
+}
+
+impl Caller {
+    fn new(names: Names) -> Self {
+        let poll = Poll::new().unwrap();
+        let orders = Arc::new(Orders::new(Waker::new(poll.registry(), Token(0)).unwrap()));
+        let dialer = Dialer::with(Resolver::new(orders, names), TIMEOUT, TIMEOUT);
+        Self { dialer, poll, tokens: Tokens(0), now: Instant::now() }
+    }
+
+    fn turn(&mut self) {
+        let mut events = Events::with_capacity(16);
+        self.poll.poll(&mut events, Some(Duration::from_millis(10))).unwrap();
+        for event in &events {
+            self.dialer.on_ready(event.token(), self.poll.registry());
+        }
+        self.dialer.turn(self.now, &mut self.tokens, self.poll.registry());
+    }
+
+    /// The end of the next dial.
+    fn next(&mut self) -> Dialed {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.turn();
+            if let Some(dialed) = self.dialer.take().pop() {
+                return dialed;
+            }
+            assert!(Instant::now() < until);
+        }
+    }
+
+    fn local_ports(&self) -> Vec<u16> {
+        self.dialer.connects.values().map(|connect| connect.stream.local_addr().unwrap().port()).collect()
+    }
+}
+
+/// A listener that lets SYNs unanswered, because connections wait in its queue; none where the system answers all the same.
+fn swallowing() -> Option<(TcpListener, Vec<std::net::TcpStream>)> {
+    let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    full.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+    full.listen(0).unwrap();
+    let listener = TcpListener::from(full);
+    let address = listener.local_addr().unwrap();
+    let waiting = (0..4).map(|_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100)));
+    let waiting: Vec<_> = waiting.collect();
+    waiting.iter().any(Result::is_err).then(|| (listener, waiting.into_iter().flatten().collect()))
+}
+
+fn at(port: u16) -> Address {
+    Address::new("127.0.0.1", port)
+}
+
+#[test]
+fn k086_all_addresses_are_tried_at_the_same_time() {
+    let open = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let Some((full, _waiting)) = swallowing() else { return };
+    let ports = [full.local_addr().unwrap().port(), closed, open.local_addr().unwrap().port()];
+    let mut addresses: Vec<Address> = ports.map(at).into();
+    addresses.insert(1, Address::new("no-such-host.invalid", 1));
+    let (mut caller, target) = (Caller::new(Names::of_system()), Target::Election(ServerId(1)));
+    caller.dialer.dial(target, addresses.clone(), Duration::ZERO, caller.now);
+    let stream = caller.next().stream.unwrap();
+    let (accepted, _) = open.accept().unwrap();
+    assert_eq!(accepted.peer_addr().unwrap(), stream.local_addr().unwrap());
+    accepted.shutdown(Shutdown::Both).unwrap();
+    caller.dialer.dial(target, addresses[1..3].to_vec(), Duration::ZERO, caller.now);
+    assert!(caller.next().stream.is_none(), "refused, and not known: that ends a dial before its time");
+}
+
+/// The first SYN is lost: the system repeats it after a second, and the dialer does not wait for that.
+#[test]
+fn unanswered_connect_is_followed_by_fresh_ones() {
+    let Some((listener, _waiting)) = swallowing() else { return };
+    let (mut caller, target) = (Caller::new(Names::of_system()), Target::Leader(ServerId(1)));
+    caller.dialer.dial(target, vec![at(listener.local_addr().unwrap().port())], Duration::ZERO, caller.now);
+    caller.turn();
+    let first = caller.local_ports();
+    caller.now += CONNECT_AGAIN / 2;
+    caller.turn();
+    assert_eq!((first.len(), caller.local_ports()), (1, first.clone()), "it is not time yet");
+    for number in 2..10 {
+        caller.now += CONNECT_AGAIN;
+        caller.turn();
+        assert_eq!(caller.local_ports().len(), number.min(CONNECTS_MAX));
+    }
+    assert!(!caller.local_ports().contains(&first[0]), "the oldest is abandoned");
+    // The network is back.
+    listener.set_nonblocking(true).unwrap();
+    while listener.accept().is_ok() {}
+    caller.now += CONNECT_AGAIN;
+    let dialed = caller.next();
+    assert!(dialed.target == target && dialed.stream.is_some() && caller.dialer.connects.is_empty());
+}
+
+#[test]
+fn dial_without_an_answer_ends_after_its_time() {
+    let Some((listener, _waiting)) = swallowing() else { return };
+    let (mut caller, target) = (Caller::new(Names::of_system()), Target::Election(ServerId(1)));
+    caller.dialer.dial(target, vec![at(listener.local_addr().unwrap().port())], Duration::ZERO, caller.now);
+    caller.turn();
+    assert!(caller.dialer.is_dialing(target) && caller.dialer.take().is_empty());
+    caller.now += TIMEOUT;
+    assert!(caller.next().stream.is_none() && caller.dialer.connects.is_empty());
+}
+
+#[test]
+fn slow_look_up_delays_no_other_dial() {
+    let open = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = open.local_addr().unwrap();
+    let (names, tell) = Names::slow(address);
+    let mut caller = Caller::new(names);
+    let (slow, fast) = (Target::Leader(ServerId(1)), Target::Election(ServerId(2)));
+    for (target, host) in [(slow, "slow"), (fast, "fast"), (slow, "slow")] {
+        caller.dialer.dial(target, vec![Address::new(host, address.port())], Duration::ZERO, caller.now);
+    }
+    assert_eq!(caller.next().target, fast);
+    assert!(caller.dialer.is_dialing(slow) && !caller.dialer.is_dialing(fast));
+    tell.send(()).unwrap();
+    let dialed = caller.next();
+    assert!(dialed.target == slow && dialed.stream.is_some() && !caller.dialer.is_dialing(slow));
+}
+
+#[test]
+fn dials_to_unknown_servers_are_bounded() {
+    let mut caller = Caller::new(Names::of_system());
+    for server in 0..1_000 {
+        caller.dialer.dial(Target::Unknown(ServerId(server)), vec![at(1)], Duration::ZERO, caller.now);
+    }
+    assert_eq!(caller.dialer.dials.len(), UNKNOWN_DIALS_MAX);
+    caller.dialer.dial(Target::Election(ServerId(1)), vec![at(1)], Duration::ZERO, caller.now);
+    assert!(caller.dialer.is_dialing(Target::Election(ServerId(1))));
+}
