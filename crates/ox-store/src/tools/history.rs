@@ -2,7 +2,6 @@
 
 use crate::disk::Disk;
 use crate::error::{Error, Rejected};
-use crate::marker::Marker;
 use crate::member::epochs::{Found, Vouched};
 use crate::member::open::read_history;
 use crate::member::{MemberOptions, Quarantine, install};
@@ -68,8 +67,7 @@ fn read(files: (&dyn Disk, &Dirs, &Listing), epochs: Option<&Found>) -> Result<H
             read.ok_or_else(|| Error::HistoryLost(dirs.snapshots.clone()))?.0
         }
         None => {
-            let marker = Marker::load(disk, &dirs.logs)?;
-            recover(&Files { disk, dirs, listing, marker }, &options.rules(), &tree_options)?
+            recover(&Files::new(disk, dirs, listing)?, &options.rules(), &tree_options)?
         }
     };
     let replay = recovered.replay;
