@@ -54,6 +54,11 @@ pub fn foresee(disk: &dyn Disk, dirs: &Dirs) -> Result<Outlook, Error> {
     Ok(Outlook { listing, is_member, quarantine, history })
 }
 
+/// What a standalone server would find, also where a member would not use it.
+pub fn read_as_standalone(disk: &dyn Disk, dirs: &Dirs) -> Result<History, Error> {
+    read((disk, dirs, &names::list(disk, dirs)?), None)
+}
+
 fn read(files: (&dyn Disk, &Dirs, &Listing), epochs: Option<&Found>) -> Result<History, Error> {
     let (disk, dirs, listing) = files;
     if let Some(path) = listing.misplaced.first() {
