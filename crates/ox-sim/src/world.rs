@@ -1,10 +1,10 @@
 //! Servers, clients, and what lies between them.
 
-use crate::faults::copies::Copying;
 use crate::checkers::{promptness, quorums};
 use crate::client::Client;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
+use crate::faults::copies::Copying;
 use crate::faults::{self, Fault};
 use crate::jobs::SUPER;
 use crate::link::{LinkId, Way};

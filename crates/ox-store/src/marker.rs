@@ -214,8 +214,7 @@ mod tests {
 
     #[test]
     fn marker_decode_accepts_only_intact_bytes_of_both_versions() {
-        let first =
-            Marker { log: Zxid(14), position: 619, identity: 0xf987_0c34, last: Zxid(20), ..Marker::default() };
+        let first = Marker { log: Zxid(14), position: 619, identity: 0xf987_0c34, last: Zxid(20), ..Marker::default() };
         let written_to = Some(FileIdentity { inode: 9_977_920, born_ns: 1_790_000_000_000_000_000 });
         let second = Marker { written_to, ..first };
         let closed = Marker { closed: Some(u64::MAX), ..second };

@@ -78,9 +78,10 @@ fn k041_files_of_a_member_are_damaged() {
 
 #[test]
 fn k058_member_on_a_copy_of_its_own_directory_loses_nothing_acknowledged() {
-    check(|plan| (plan.copy_ms, plan.stop_ms, plan.depose_ms) = (600, 2_000, 1_500), |marks| {
-        marks.copies.min(marks.quarantines)
-    });
+    check(
+        |plan| (plan.copy_ms, plan.stop_ms, plan.depose_ms) = (600, 2_000, 1_500),
+        |marks| marks.copies.min(marks.quarantines),
+    );
 }
 
 #[test]

@@ -71,9 +71,7 @@ fn read(files: (&dyn Disk, &Dirs, &Listing), epochs: Option<&Found>) -> Result<H
             let read = read_history(files, &rules, &tree_options, (found, Vouched::default()))?;
             read.ok_or_else(|| Error::HistoryLost(dirs.snapshots.clone()))?.0
         }
-        None => {
-            recover(&Files::new(disk, dirs, listing)?, &options.rules(), &tree_options)?
-        }
+        None => recover(&Files::new(disk, dirs, listing)?, &options.rules(), &tree_options)?,
     };
     let replay = recovered.replay;
     let mut warnings = replay.warnings;

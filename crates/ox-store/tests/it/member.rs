@@ -329,3 +329,32 @@ fn a_snapshot_ahead_of_the_log() {
     let error = store.write_snapshot(&loaded.state.freeze()).unwrap_err();
     assert!(matches!(error, Error::SnapshotAhead { .. }), "{error}");
 }
+
+/// As after an upgrade from a release that wrote no snapshot of the empty tree. What the records lead to may still have to
+/// be truncated, so that the snapshot must not contain it.
+#[test]
+fn member_that_replays_from_the_beginning_has_a_snapshot_when_it_is_loaded() {
+    let mut life = Life::new();
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 1).unwrap();
+    life.take_over(&mut opened, 1).unwrap();
+    life.append(&mut opened, &[txns(1, 1..=3, 0), txns(1, 4..=5, 0)]).unwrap();
+    drop(opened);
+    life.disk.restart_process();
+    names(&life.disk, "snapshot.").iter().for_each(|name| remove(&life.disk, name));
+    quarantined(&life.disk.fork(), &MemberOptions::new(1), "no snapshot");
+
+    let mut trusting = options();
+    trusting.trust_empty = true;
+    let found = loaded(open_with(&life.disk, &trusting, &MemberOptions::new(1)).unwrap().standing);
+    assert_eq!(found.state.last_zxid(), zx(1, 5));
+    assert_eq!(names(&life.disk, "snapshot."), ["snapshot.0"]);
+    life.disk.restart_process();
+    let mut opened = life.open().unwrap();
+    let found = loaded(std::mem::replace(&mut opened.standing, Standing::Empty));
+    assert_eq!(found.state.digest(), state_of(&life.txns).digest());
+    life.truncate(&mut opened, zx(1, 3)).unwrap();
+    drop(opened);
+    life.disk.restart_process();
+    life.check_start("truncated");
+}

@@ -12,8 +12,10 @@ use std::process::ExitCode;
 
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Every node that has children, with all that is below it. A directory, or the zoo.cfg that names \
-                        dataDir and dataLogDir, stands for its newest state: the newest snapshot and the logs after it.")]
+#[command(
+    after_help = "Every node that has children, with all that is below it. A directory, or the zoo.cfg that names \
+                        dataDir and dataLogDir, stands for its newest state: the newest snapshot and the logs after it."
+)]
 pub(crate) struct Args {
     /// A snapshot, dataDir, or zoo.cfg
     #[arg(value_name = "FILE|DIR|zoo.cfg")]
