@@ -9,7 +9,7 @@
 //!    └ refused     └──────────────> Quarantined <───────────┘             nothing stored at all ──> Empty
 //! ```
 
-use super::epochs::{EpochFiles, Found, Stored, Vouched};
+use super::epochs::{EpochError, EpochFiles, Found, Stored, Vouched};
 use super::quarantine::Quarantine;
 use super::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Standing, identity, install};
 use crate::disk::Disk;
@@ -151,6 +151,12 @@ pub(crate) fn read_history(
     let recovered = recover(&files, rules, tree_options)?;
     if recovered.snapshot.is_none() && recovered.replay.last_log.is_none() {
         return if found.any_above_zero() { Err(Error::HistoryLost(dirs.snapshots.clone())) } else { Ok(None) };
+    }
+    // A log that was begun and lost tells of an epoch, too.
+    let begun = files.marker.map_or(0, |marker| marker.log.epoch());
+    if found.is_nothing() && recovered.replay.last.epoch() < begun && !vouched.initialize && !vouched.accept_doubt {
+        let source = EpochError::BothMissing { history: begun };
+        return Err(Error::Epochs { path: dirs.snapshots.clone(), source });
     }
     let is_copy = files.copied_from.is_some();
     let epochs = found.judge(recovered.replay.last.epoch(), Vouched { is_copy, ..vouched });

@@ -8,6 +8,7 @@ use crate::sim::{damage, file, golden, names, options, remove};
 use crate::workload::make;
 use ox_proto::Zxid;
 use ox_store::disk::{Fault, Keep, SimDisk};
+use ox_store::marker::Marker;
 use ox_store::{Epochs, Error, Loaded, MemberLog, MemberOptions, OnDamage, Standing, Store};
 use ox_tree::Options;
 use std::io::ErrorKind;
@@ -357,4 +358,20 @@ fn member_that_replays_from_the_beginning_has_a_snapshot_when_it_is_loaded() {
     drop(opened);
     life.disk.restart_process();
     life.check_start("truncated");
+}
+
+/// The first log of an epoch was begun, and is lost together with the epochs before it has a record.
+#[test]
+fn member_whose_first_log_and_epochs_are_lost_is_quarantined() {
+    let mut life = Life::new();
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 1).unwrap();
+    life.take_over(&mut opened, 1).unwrap();
+    let marker = Marker { log: zx(1, 1), position: 16, ..Marker::default() };
+    drop(opened);
+    life.disk.restart_process();
+    ["acceptedEpoch", "currentEpoch"].iter().for_each(|name| remove(&life.disk, name));
+    loaded(open(&life.disk.fork()).unwrap().standing);
+    life.disk.install(&file("oxk.synced"), &marker.encode());
+    quarantined(&life.disk, &MemberOptions::new(1), "epochs lost");
 }
