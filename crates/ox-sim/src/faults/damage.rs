@@ -37,8 +37,9 @@ pub(super) fn struck(world: &World) -> Option<usize> {
 
 pub(super) fn strike(world: &mut World) {
     let Some(number) = struck(world) else { return };
-    // A directory without promises looks like one that Apache has just begun.
-    let has_epochs = 0 < world.servers[number].track.epochs.current;
+    // A directory without promises, and without a record of an epoch, looks like one that Apache has just begun.
+    let track = &world.servers[number].track;
+    let has_epochs = 0 < track.epochs.current && 0 < track.synced.epoch();
     let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !is_epoch(path));
     let mut files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
     let all = files.clone();
