@@ -8,7 +8,7 @@ use ox_store::disk::{Disk, Fault, FileIdentity, Open, RealDisk, SimDisk};
 use ox_store::marker::{MARKER_NAME, Marker};
 use ox_store::{Error, MemberOptions, OnDamage, Opened, Standing, Store, StoreOptions};
 use ox_tree::Options;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A copy of all files, in place of the originals. `pick` chooses the moment that a file is copied at; one that is gone
@@ -174,7 +174,8 @@ fn standalone_on_any_copy_has_what_was_there_when_it_began_or_refuses() {
 
 #[test]
 fn member_on_any_copy_of_a_running_server_is_quarantined() {
-    let lives: [fn(&mut Life) -> Result<(), Error>; 3] = [Life::follow, Life::be_cut, Life::be_replaced];
+    type Work = fn(&mut Life) -> Result<(), Error>;
+    let lives: [Work; 3] = [Life::follow, Life::be_cut, Life::be_replaced];
     for work in lives {
         let mut done = Life::new();
         work(&mut done).unwrap();
@@ -346,12 +347,11 @@ fn original_on_a_real_disk_keeps_its_protection_when_renamed() {
 #[test]
 fn identity_of_a_file_stays_when_it_is_renamed_and_not_when_it_is_copied() {
     let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name);
     let sim = SimDisk::new();
     sim.create_dir_all(Path::new(ROOT)).unwrap();
-    let cases: [(&dyn Disk, Box<dyn Fn(&str) -> PathBuf>); 2] =
-        [(&RealDisk, Box::new(path)), (&sim, Box::new(|name| Path::new(ROOT).join(name)))];
-    for (disk, path) in cases {
+    let cases: [(&dyn Disk, &Path); 2] = [(&RealDisk, dir.path()), (&sim, Path::new(ROOT))];
+    for (disk, root) in cases {
+        let path = |name: &str| root.join(name);
         let identity = |name: &str| disk.open(&path(name), Open::Read).unwrap().identity().unwrap();
         let write = |name: &str| disk.open(&path(name), Open::Create).unwrap().write_all_at(b"x", 0).unwrap();
         write("a");
