@@ -530,8 +530,9 @@ pub static SECTIONS: &[Section] = sections! {
         "oxkeeper.txnlog.tornTail", Own, OneOf(&["truncate", "refuse"]), "truncate", "", O, Built;
         /// Replay logs with gaps between zxids, for rescue work.
         "oxkeeper.recovery.allowGaps", Own, TrueFalse, "false", "", O, Built;
-        /// What a member with damaged history does: end, join quarantined, or accept what is in doubt, also if it was
-        /// quarantined before. Unset: it joins quarantined. A single server always ends.
+        /// What a member with damaged history does: end, join quarantined, or accept what is in doubt (a copy that was made
+        /// while the server ran, for example), also if it was quarantined before. Unset: it joins quarantined. A single
+        /// server always ends.
         "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
         /// Sessions that clients of one address may have at a time, with or without a connection; 0 is no limit. Further
         /// ones are refused by closing the connection, as `maxClientCnxns` does. The default is three times the ports an

@@ -47,7 +47,12 @@ pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) 
             (None, ox_zab::Standing::Empty)
         }
         Standing::Quarantined(quarantine) => {
-            tracing::error!(reason = quarantine.reason, "the own history is of no use; a leader's is waited for");
+            tracing::error!(
+                reason = quarantine.reason,
+                "local data quarantined; waiting for a leader's snapshot. If the data of all members are copies that were \
+                 made while their servers were running, start a quorum of them once with \
+                 oxkeeper.recovery.onDamage=accept"
+            );
             (None, ox_zab::Standing::Quarantined)
         }
     };

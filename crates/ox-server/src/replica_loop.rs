@@ -90,8 +90,9 @@ impl ReplicaLoop {
             self.tell();
             self.take_snapshot();
         }
-        self.log.close();
+        // The end of the log is noted with all files that there are: a snapshot must not come after that.
         self.snapshotter.wait();
+        self.log.close();
     }
 
     /// Notices that the process did not run. Clients may have said anything meanwhile, so none of them counts as

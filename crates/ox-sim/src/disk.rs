@@ -6,7 +6,7 @@
 use crate::engine::{WeakWorld, wait};
 use crate::event::{End, Who};
 use ox_history::Time;
-use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, Open, SimDisk};
+use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open, SimDisk};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -116,6 +116,10 @@ impl DiskFile for PacedFile {
 
     fn len(&self) -> io::Result<u64> {
         self.disk.call(Call::Plain, || self.file.len())
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        self.disk.call(Call::Plain, || self.file.identity())
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

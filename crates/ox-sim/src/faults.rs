@@ -2,6 +2,7 @@
 //!
 //! To add one: a variant, its interval in the plan, and an arm in `strike`.
 
+pub(crate) mod copies;
 mod damage;
 mod joiner;
 mod one_way;
@@ -57,6 +58,10 @@ pub(crate) enum Fault {
     Hang,
     /// Files of one member are damaged, or lost.
     Damage,
+    /// A directory is copied while its server runs, and the copy is used.
+    Copy,
+    /// The next files are copied.
+    CopyOn,
     SlowNet,
     Clock,
     Stall,
@@ -87,6 +92,7 @@ impl Fault {
         Self::Flood,
         Self::Hang,
         Self::Damage,
+        Self::Copy,
         Self::SlowNet,
         Self::Clock,
         Self::Stall,
@@ -106,7 +112,7 @@ impl Fault {
             Self::DiskError => plan.disk_error_ms,
             Self::LostSync => plan.lost_sync_ms,
             Self::Full => plan.full_ms,
-            Self::NotFull | Self::Mend | Self::EmptyJoiner => 0,
+            Self::NotFull | Self::Mend | Self::EmptyJoiner | Self::CopyOn => 0,
             Self::Partition => plan.partition_ms,
             Self::Depose => plan.depose_ms,
             Self::OneWay => plan.one_way_ms,
@@ -115,6 +121,7 @@ impl Fault {
             Self::Flood => plan.flood_ms,
             Self::Hang => plan.hang_ms,
             Self::Damage => plan.damage_ms,
+            Self::Copy => plan.copy_ms,
             Self::SlowDisk => plan.slow_disk_ms,
             Self::Stop => plan.stop_ms,
             Self::Cut => plan.cut_ms,
@@ -142,6 +149,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
     match fault {
         Fault::NotFull => return empty_disks(world),
         Fault::Mend => return mend(world),
+        Fault::CopyOn => return copies::go_on(world),
         _ => (),
     }
     if world.env.is_healed {
@@ -166,7 +174,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         }
         Fault::LostSync => arm(world, server, DiskFault::LostSync),
         Fault::Full => fill_disk(world, server),
-        Fault::NotFull => (),
+        Fault::NotFull | Fault::CopyOn => (),
         Fault::SlowDisk => {
             let (factor, ms) = (world.env.dice.between(2, 200), world.env.dice.between(50, 2_000));
             world.servers[server].slow_disk = (factor, Time(world.env.now.0 + ms * 1000));
@@ -183,6 +191,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::Flood => flood(world, who),
         Fault::Hang => hang_disk(world, server),
         Fault::Damage => damage::strike(world),
+        Fault::Copy => copies::begin(world),
         Fault::SlowNet => {
             let (factor, ms) = (world.env.dice.between(2, 20), world.env.dice.between(50, 2_000));
             world.env.slow_net = (factor, Time(world.env.now.0 + ms * 1000));

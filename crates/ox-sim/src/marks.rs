@@ -83,6 +83,8 @@ marks! {
     quarantines, "starts in quarantine";
     wiped, "starts with nothing";
     damages, "files of a member that were damaged";
+    copies, "directories that were copied while their server ran, and used";
+    copies_refused, "copies of standalone servers that have to be made again";
     hung_disks, "disks that hung";
     stored_histories, "histories sent from the stored log";
     stalled_leaders, "leaders that gave up because their disk hung";

@@ -199,7 +199,10 @@ pub struct Plan {
     pub hang_ms: MeanMs,
     /// Files of one member are damaged, or lost.
     pub damage_ms: MeanMs,
-    /// Which one.
+    /// A directory is copied while its server runs: that of the same member, which goes on with the copy, or that of a
+    /// standalone server, whose copy is opened beside it.
+    pub copy_ms: MeanMs,
+    /// The member that is struck.
     pub victim: usize,
     /// The machine's wall clock starts at the same moment each time: it has no battery.
     pub resets_clock: bool,
@@ -242,6 +245,10 @@ impl Plan {
         }
         plan.empty_joiner_per_mille = *dice.pick(&[0, 0, 200]);
         plan.draw_links(&mut Dice::new(seed ^ 0x0001_1171_0fb0_0d5a));
+        // A member that changes of the ensemble count on may be needed.
+        if plan.change_per_mille == 0 && dice.chance(150) {
+            plan.copy_ms = dice.between(500, 5_000);
+        }
         plan
     }
 
@@ -346,6 +353,7 @@ impl Plan {
             flood_ms: 0,
             hang_ms: 0,
             damage_ms: 0,
+            copy_ms: 0,
             victim: 0,
             resets_clock: false,
             nap_ms: 0,

@@ -4,6 +4,7 @@ use crate::checkers::{promptness, quorums};
 use crate::client::Client;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
+use crate::faults::copies::Copying;
 use crate::faults::{self, Fault};
 use crate::jobs::SUPER;
 use crate::link::{LinkId, Way};
@@ -26,6 +27,8 @@ pub(crate) struct World {
     pub(crate) env: Env,
     pub(crate) servers: Vec<Server>,
     pub(crate) clients: Vec<Client>,
+    /// A copy of a directory that is being made.
+    pub(crate) copying: Option<Copying>,
 }
 
 /// A live process with what it works on.
@@ -42,7 +45,7 @@ impl World {
         let mut env = Env::new(seed, plan, is_verbose);
         env.history.settings = settings;
         let servers: Vec<Server> = (0..env.plan.servers()).map(|_| Server::new()).collect();
-        let mut world = Self { env, servers, clients: Vec::new() };
+        let mut world = Self { env, servers, clients: Vec::new(), copying: None };
         world.env.plan_in(world.env.plan.active_ms * 1000, Event::Heal);
         for (number, server) in world.servers.iter().enumerate() {
             if world.env.plan.is_ensemble() {

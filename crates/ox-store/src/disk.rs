@@ -44,6 +44,24 @@ pub struct DiskSpace {
     pub free_bytes: u64,
 }
 
+/// What tells a file from its copies. It stays with the file when that is renamed, and when the file system is mounted
+/// again; no copy has it. The device is left out because its number changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// Inode number.
+    pub inode: u64,
+    /// When the file was created, in nanoseconds since 1970; 0 where the file system does not record it.
+    pub born_ns: i64,
+}
+
+impl FileIdentity {
+    /// Where the time of birth is unknown, now or then, the inode number alone decides.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let known = self.born_ns != 0 && other.born_ns != 0;
+        self.inode == other.inode && (!known || self.born_ns == other.born_ns)
+    }
+}
+
 /// Held for as long as the lock is.
 pub trait DiskLock: Send + Sync {}
 
@@ -80,6 +98,8 @@ pub trait DiskFile: Send + Sync {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// The file's length.
     fn len(&self) -> io::Result<u64>;
+    /// What tells it from its copies.
+    fn identity(&self) -> io::Result<FileIdentity>;
     /// Cuts the file, or grows it with zeros.
     fn set_len(&self, length: u64) -> io::Result<()>;
     /// Grows the file to `length` with zeros and reserves the space where the file system can; tells whether it did.

@@ -138,6 +138,29 @@ pub enum Error {
         /// Last zxid found.
         last: Zxid,
     },
+    /// A copy of a directory whose server was running, so that its end may be missing.
+    #[error("{} is a copy that was made while its server was running: it ends at {last}, the original had reached \
+             {synced} at least", path.display())]
+    Copied {
+        /// The directory of the logs.
+        path: PathBuf,
+        /// Last zxid in the copy.
+        last: Zxid,
+        /// Last zxid of which the copy shows that the original had it.
+        synced: Zxid,
+    },
+    /// Such a copy, with something missing before its end.
+    #[error("{} is a copy that was made while its server was running, and not only its end is missing: {source}",
+            path.display())]
+    CopyBroken {
+        /// The directory of the logs.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<Error>,
+    },
+    /// Such a copy, made while a leader's snapshot took the place of the history.
+    #[error("{} was copied while a leader's snapshot was being installed", .0.display())]
+    InstallCopied(PathBuf),
     /// A snapshot that cannot be used is newer than everything that can.
     #[error("{} goes further and cannot be used; without it the history ends at {last}", path.display())]
     SnapshotLost {
@@ -244,6 +267,10 @@ const PUT_BACK_OR_RESET: &str = "put back what is missing from a copy; or, if an
 const PUT_BACK_FILE: &str = "put back an intact copy of the file; or move it away and start once with \
                              oxkeeper.recovery.allowGaps=true, in the configuration file or as -D, to go on without \
                              what it holds";
+const VOUCH_FOR_COPY: &str = "a leader's history replaces it; if all members are copies, start a quorum of them once with \
+                              oxkeeper.recovery.onDamage=accept, in the configuration file or as -D, to go on from the \
+                              copy that reaches furthest";
+const COPY_AGAIN: &str = "copy the directory again";
 const PUT_BACK_SNAPSHOT: &str = "put back an intact snapshot from a copy; or, if the logs reach back to the beginning, \
                                  move the snapshots away and start once with zookeeper.snapshot.trust.empty=true";
 const PUT_BACK_EPOCHS: &str = "put back acceptedEpoch and currentEpoch; or, if this is data for a new ensemble, remove both \
@@ -266,6 +293,8 @@ impl Error {
             | Self::EpochGap { .. }
             | Self::SnapshotLost { .. }
             | Self::Unproven { .. } => Some(PUT_BACK),
+            Self::Copied { .. } => Some(VOUCH_FOR_COPY),
+            Self::CopyBroken { .. } | Self::InstallCopied(_) => Some(COPY_AGAIN),
             Self::Snapshot { .. } => Some(PUT_BACK_SNAPSHOT),
             Self::Epochs { .. } => Some(PUT_BACK_EPOCHS),
             Self::HistoryLost(_) => Some(PUT_BACK_HISTORY),
@@ -306,6 +335,9 @@ impl Error {
             | Self::Gap { .. }
             | Self::EpochGap { .. }
             | Self::SyncedLost { .. }
+            | Self::Copied { .. }
+            | Self::CopyBroken { .. }
+            | Self::InstallCopied(_)
             | Self::SnapshotLost { .. }
             | Self::Unproven { .. }
             | Self::NoSnapshot(_) => true,
@@ -359,6 +391,9 @@ impl Error {
             | Self::Gap { .. }
             | Self::EpochGap { .. }
             | Self::SyncedLost { .. }
+            | Self::Copied { .. }
+            | Self::CopyBroken { .. }
+            | Self::InstallCopied(_)
             | Self::SnapshotLost { .. }
             | Self::Unproven { .. }
             | Self::NoSnapshot(_)

@@ -9,21 +9,44 @@
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 8 | magic `OXKSYNC1` |
+//! | 0 | 8 | magic `OXKSYNC2` |
 //! | 8 | 8 | zxid in the name of the log |
 //! | 16 | 8 | position: all bytes of the log before it were synced |
 //! | 24 | 8 | stored checksum of the log's first frame: tells the log from a later one of the same name |
 //! | 32 | 8 | zxid of the last record before the position |
-//! | 40 | 8 | Adler-32 of bytes 0 to 39, zero-extended |
+//! | 40 | 8 | inode number of this very file |
+//! | 48 | 8 | when this very file was created, in nanoseconds since 1970; 0 if unknown |
+//! | 56 | 8 | 0 while a server runs; after a clean stop the fingerprint of the directories ([`inventory`]) |
+//! | 64 | 8 | Adler-32 of bytes 0 to 63, zero-extended |
+//!
+//! Version 1 (`OXKSYNC1`, 48 bytes) ends with the checksum after the zxid. It is read as the marker of the original.
 //!
 //! Apache ignores the file, and may have written logs since; `damage.rs` says when a marker counts.
 //!
 //! That the log it names is missing is no damage by itself, as long as a snapshot has everything up to its last record:
 //! Apache's purge removes such logs and leaves the marker, and so does a start of ours that finds the newest log without
 //! a record, or damaged where a snapshot covers it.
+//!
+//! # Copies
+//!
+//! The marker is overwritten in place and never renamed, so inode number and time of birth in it are those of its own
+//! file, unless it is a copy: `cp`, `rsync` and `tar` create files, and nothing can give those a time of birth. A renamed
+//! directory keeps both, and so does a snapshot of the volume, which is what a power cut would have left.
+//!
+//! | marker | the directory is | its end |
+//! |---|---|---|
+//! | is its own, or of version 1 | the original | must reach the marker |
+//! | of another file, closed, and the fingerprint fits | the original, moved after a clean stop | must reach the marker |
+//! | of another file otherwise | a copy made while the server ran | may be missing |
+//!
+//! The position in the marker of a copy proves nothing: the log may have been copied before it. A start writes the marker
+//! again, durably and not closed, before anything is accepted.
 
-use crate::disk::{Disk, DiskFile, Open, read_full};
+use crate::disk::{Disk, DiskFile, FileIdentity, Open, read_full};
 use crate::error::{Error, IoContext};
+use crate::member::epochs::{ACCEPTED, CURRENT};
+use crate::names::{Dirs, Listing};
+use crate::small_file;
 use ox_proto::Zxid;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,13 +54,15 @@ use std::path::{Path, PathBuf};
 /// The side file's name, in the directory of the logs.
 pub const MARKER_NAME: &str = "oxk.synced";
 
-const MAGIC: &[u8; 8] = b"OXKSYNC1";
-const BYTES: usize = 48;
+const MAGIC: &[u8; 8] = b"OXKSYNC2";
+const BYTES: usize = 72;
+const MAGIC_1: &[u8; 8] = b"OXKSYNC1";
+const BYTES_1: usize = 48;
 
 /// What the marker says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marker {
-    /// Zxid in the name of the log.
+    /// Zxid in the name of the log; 0 if the marker speaks of none.
     pub log: Zxid,
     /// All bytes before it were synced.
     pub position: u64,
@@ -45,33 +70,50 @@ pub struct Marker {
     pub identity: i64,
     /// Last record before the position.
     pub last: Zxid,
+    /// The file that the marker was written to; none in version 1.
+    pub written_to: Option<FileIdentity>,
+    /// Fingerprint of the directories, if the server has stopped cleanly and nothing was written since.
+    pub closed: Option<u64>,
 }
 
 impl Marker {
     /// The file's bytes.
-    pub fn encode(&self) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
-        bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..16].copy_from_slice(&self.log.0.to_be_bytes());
-        bytes[16..24].copy_from_slice(&self.position.to_be_bytes());
-        bytes[24..32].copy_from_slice(&self.identity.to_be_bytes());
-        bytes[32..40].copy_from_slice(&self.last.0.to_be_bytes());
-        let checksum = u64::from(simd_adler32::adler32(&&bytes[..40]));
-        bytes[40..].copy_from_slice(&checksum.to_be_bytes());
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(BYTES);
+        bytes.extend_from_slice(if self.written_to.is_some() { MAGIC } else { MAGIC_1 });
+        let position = self.position.cast_signed();
+        for word in [self.log.0, position, self.identity, self.last.0] {
+            bytes.extend_from_slice(&word.to_be_bytes());
+        }
+        if let Some(FileIdentity { inode, born_ns }) = self.written_to {
+            bytes.extend_from_slice(&inode.to_be_bytes());
+            bytes.extend_from_slice(&born_ns.to_be_bytes());
+            bytes.extend_from_slice(&self.closed.unwrap_or(0).to_be_bytes());
+        }
+        let checksum = u64::from(simd_adler32::adler32(&bytes.as_slice()));
+        bytes.extend_from_slice(&checksum.to_be_bytes());
         bytes
     }
 
     /// `None` for anything but an intact marker.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
-        let number = |at: usize| bytes[at..].first_chunk().map(|word| i64::from_be_bytes(*word));
-        let position = number(16)?.cast_unsigned();
-        let marker = Self { log: Zxid(number(8)?), position, identity: number(24)?, last: Zxid(number(32)?) };
+        let number = |at: usize| bytes.get(at..)?.first_chunk().map(|word| i64::from_be_bytes(*word));
+        let mut marker = Self {
+            log: Zxid(number(8)?),
+            position: number(16)?.cast_unsigned(),
+            identity: number(24)?,
+            last: Zxid(number(32)?),
+            ..Self::default()
+        };
+        if bytes.starts_with(MAGIC) {
+            marker.written_to = Some(FileIdentity { inode: number(40)?.cast_unsigned(), born_ns: number(48)? });
+            marker.closed = Some(number(56)?.cast_unsigned()).filter(|fingerprint| *fingerprint != 0);
+        }
         (marker.encode() == *bytes).then_some(marker)
     }
 
     /// Reads the marker of a log directory; none when there is no file or it is not intact.
-    pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, Error> {
+    pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Found>, Error> {
         let path = dir.join(MARKER_NAME);
         let file = match disk.open(&path, Open::Read) {
             Ok(file) => file,
@@ -80,25 +122,69 @@ impl Marker {
         };
         let mut bytes = [0; BYTES];
         let count = read_full(&*file, &mut bytes, 0).context("read", &path)?;
-        Ok(Self::decode(&bytes[..count]))
+        let decoded = Self::decode(&bytes[..count]).or_else(|| Self::decode(bytes.get(..BYTES_1)?));
+        let Some(marker) = decoded else { return Ok(None) };
+        let identity = file.identity().context("stat", &path)?;
+        let is_copied = marker.written_to.is_some_and(|original| !original.is_same(&identity));
+        Ok(Some(Found { marker, is_copied }))
     }
+}
+
+/// A marker, and whether its file is a copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) marker: Marker,
+    /// The file is not the one that the marker was written to.
+    pub(crate) is_copied: bool,
+}
+
+impl Found {
+    /// The directories hold exactly what the server had when it stopped cleanly.
+    pub(crate) fn is_complete(&self, disk: &dyn Disk, dirs: &Dirs, listing: &Listing) -> Result<bool, Error> {
+        Ok(self.marker.closed.is_some() && self.marker.closed == Some(inventory(disk, dirs, listing)?))
+    }
+}
+
+/// A fingerprint of what a history is made of: names and lengths of logs and snapshots, and the epochs. A copy that took
+/// one file early and another late has another one.
+fn inventory(disk: &dyn Disk, dirs: &Dirs, listing: &Listing) -> Result<u64, Error> {
+    // FNV-1a: against mistakes, not against forgery.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for byte in bytes.iter().chain(&[0]) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    };
+    let logs = listing.logs.iter().map(|log| &log.path);
+    for path in logs.chain(listing.snapshots.iter().map(|snapshot| &snapshot.path)) {
+        let length = disk.open(path, Open::Read).and_then(|file| file.len()).context("measure", path)?;
+        add(path.file_name().unwrap_or_default().as_encoded_bytes());
+        add(&length.to_be_bytes());
+    }
+    for name in [ACCEPTED, CURRENT] {
+        add(&small_file::read(disk, &dirs.snapshots.join(name))?.unwrap_or_default());
+    }
+    Ok(hash.max(1))
 }
 
 /// The open side file.
 pub(crate) struct MarkerFile {
     file: Box<dyn DiskFile>,
     path: PathBuf,
+    identity: FileIdentity,
 }
 
 impl MarkerFile {
     pub(crate) fn open(disk: &dyn Disk, dir: &Path) -> Result<Self, Error> {
         let path = dir.join(MARKER_NAME);
         let file = disk.open(&path, Open::Create).context("open", &path)?;
-        Ok(Self { file, path })
+        let identity = file.identity().context("stat", &path)?;
+        Ok(Self { file, path, identity })
     }
 
-    /// Overwrites the marker, not durably.
+    /// Overwrites the marker, not durably. From now on it speaks of this directory.
     pub(crate) fn write(&self, marker: &Marker) -> Result<(), Error> {
+        let marker = Marker { written_to: Some(self.identity), ..*marker };
         self.file.write_all_at(&marker.encode(), 0).context("write", &self.path)
     }
 
@@ -115,20 +201,33 @@ pub(crate) fn write_durably(disk: &dyn Disk, dir: &Path, marker: &Marker) -> Res
     file.sync()
 }
 
+/// Notes durably that the history is complete as it stands. Nothing may be written behind it.
+pub(crate) fn close(disk: &dyn Disk, dirs: &Dirs) -> Result<(), Error> {
+    let Some(Found { marker, is_copied: false }) = Marker::load(disk, &dirs.logs)? else { return Ok(()) };
+    let closed = Some(inventory(disk, dirs, &crate::names::list(disk, dirs)?)?);
+    write_durably(disk, &dirs.logs, &Marker { closed, ..marker })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_an_intact_marker_counts() {
-        let marker = Marker { log: Zxid(14), position: 619, identity: 0xf987_0c34, last: Zxid(20) };
-        let bytes = marker.encode();
-        assert_eq!(Marker::decode(&bytes), Some(marker));
-        assert_eq!(Marker::decode(&bytes[..47]), None);
-        for at in 0..bytes.len() {
-            let mut damaged = bytes;
-            damaged[at] ^= 4;
-            assert_eq!(Marker::decode(&damaged), None, "byte {at}");
+    fn marker_decode_accepts_only_intact_bytes_of_both_versions() {
+        let first = Marker { log: Zxid(14), position: 619, identity: 0xf987_0c34, last: Zxid(20), ..Marker::default() };
+        let written_to = Some(FileIdentity { inode: 9_977_920, born_ns: 1_790_000_000_000_000_000 });
+        let second = Marker { written_to, ..first };
+        let closed = Marker { closed: Some(u64::MAX), ..second };
+        for (marker, length) in [(first, BYTES_1), (second, BYTES), (closed, BYTES)] {
+            let bytes = marker.encode();
+            assert_eq!(bytes.len(), length);
+            assert_eq!(Marker::decode(&bytes), Some(marker));
+            assert_eq!(Marker::decode(&bytes[..length - 1]), None);
+            for at in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 4;
+                assert_eq!(Marker::decode(&damaged), None, "byte {at}");
+            }
         }
     }
 }

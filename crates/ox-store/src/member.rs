@@ -9,8 +9,8 @@
 //! cut the history; replace it by a leader's snapshot. The order in which it is given them is the order in which they
 //! reach the disk, so "history, then epoch, then acknowledgement" (R1) needs no further care. Any error is final.
 //!
-//! What is different from a standalone server: nothing is written at start that is not proven to be committed (no
-//! snapshot, no removal of dead sessions' nodes); and damage does not stop the start but leads to quarantine, because
+//! What is different from a standalone server: nothing is written at start that is not proven to be committed (no snapshot
+//! but that of the empty tree, no removal of dead sessions' nodes); and damage does not stop the start but leads to quarantine, because
 //! the others have what is missing here.
 
 pub(crate) mod epochs;
@@ -84,8 +84,6 @@ pub struct Loaded {
     pub reach: Zxid,
     /// The newest records, without holes, the last of them the last of the history.
     pub window: Vec<Logged>,
-    /// False if everything was replayed from the beginning: then the first sync has to end with a snapshot.
-    pub has_snapshot: bool,
     /// For the operator's log.
     pub report: RecoveryReport,
 }
@@ -178,9 +176,9 @@ impl MemberLog {
         self.job(|log| Quarantine::remove(&*log.store.0.disk, &log.store.0.dirs.snapshots))
     }
 
-    /// Ends cleanly, as [`TxnLog::close`].
+    /// Ends cleanly, as [`TxnLog::close`]. Files that were not used stay as they are.
     pub fn close(self) -> Result<(), Error> {
-        self.log.close()
+        if self.has_history { self.log.close() } else { Ok(()) }
     }
 
     /// Runs `work` unless something failed before; an error makes all later calls fail.

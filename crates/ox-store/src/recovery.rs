@@ -9,6 +9,9 @@
 //! its own, so nothing of a rejected one is left; every transaction must follow the one before it; and what a
 //! rejected snapshot or the synced-position marker shows to have existed must have been reached. Reading changes
 //! nothing on disk; [`repair`] does that once the outcome is known.
+//!
+//! A copy that was made while the server ran (`marker.rs`) may lack its end, and nothing else: a standalone server starts
+//! on it, an ensemble member does not use it before it has synchronised with a leader.
 
 pub(crate) mod digests;
 pub(crate) mod repair;
@@ -90,14 +93,52 @@ pub(crate) struct Files<'a> {
     pub(crate) disk: &'a dyn Disk,
     pub(crate) dirs: &'a Dirs,
     pub(crate) listing: &'a Listing,
+    /// The marker, if it speaks of this directory.
     pub(crate) marker: Option<Marker>,
+    /// The marker of the running server that this directory was copied from.
+    pub(crate) copied_from: Option<Marker>,
+}
+
+impl<'a> Files<'a> {
+    pub(crate) fn new(disk: &'a dyn Disk, dirs: &'a Dirs, listing: &'a Listing) -> Result<Self, Error> {
+        let (marker, copied_from) = match Marker::load(disk, &dirs.logs)? {
+            Some(found) if found.is_copied && !found.is_complete(disk, dirs, listing)? => (None, Some(found.marker)),
+            found => (found.map(|found| found.marker), None),
+        };
+        Ok(Self { disk, dirs, listing, marker, copied_from })
+    }
 }
 
 /// Builds the state.
 pub(crate) fn recover(files: &Files<'_>, rules: &Rules, options: &Options) -> Result<Recovered, Error> {
     let chain = Chain::open(files, *rules)?;
-    let mut recovered = choose(files, &chain, rules, options)?;
+    let chosen = choose(files, &chain, rules, options);
+    let mut recovered = match &files.copied_from {
+        Some(original) => check_copy(files, original, rules, chosen)?,
+        None => chosen?,
+    };
     recovered.empty_logs = chain.empty;
+    Ok(recovered)
+}
+
+/// A copy may lack its end. A member has acknowledged what is missing, so only its operator can vouch for the rest.
+fn check_copy(
+    files: &Files<'_>,
+    original: &Marker,
+    rules: &Rules,
+    chosen: Result<Recovered, Error>,
+) -> Result<Recovered, Error> {
+    let path = files.dirs.logs.clone();
+    let mut recovered = match chosen {
+        Err(error) if error.is_damage() => return Err(Error::CopyBroken { path, source: Box::new(error) }),
+        chosen => chosen?,
+    };
+    let last = recovered.replay.last;
+    let copied = Error::Copied { path, last, synced: original.last.max(last) };
+    if rules.member.is_some_and(|member| !member.accept_doubt) {
+        return Err(copied);
+    }
+    recovered.replay.warnings.push(format!("{copied}; going on without what came after {last}"));
     Ok(recovered)
 }
 

@@ -12,7 +12,6 @@ use crate::disk::{Disk, Open};
 use crate::error::{Error, IoContext, Rejected};
 use crate::limits::STOP_NOTICED;
 use crate::lineage::Lineage;
-use crate::marker::Marker;
 use crate::member::install;
 use crate::names::{self, Compression, Dirs, Listing, LogFile, SnapshotFile};
 use crate::purge::{self, Purged};
@@ -193,7 +192,7 @@ impl Store {
             resumed => resumed?,
         }
         let listing = store.listing()?;
-        let files = Files { disk, dirs, listing: &listing, marker: Marker::load(disk, &dirs.logs)? };
+        let files = Files::new(disk, dirs, &listing)?;
         let mut recovered = recover(&files, &options.rules(), tree_options)?;
         let dropped = repair(&files, &recovered, options.now_ms)?;
         secure(&files, &recovered)?;
@@ -255,7 +254,7 @@ impl Store {
     pub(crate) fn log(&self, options: &StoreOptions, last: Zxid, seed: u64) -> Result<TxnLog, Error> {
         let shared = &*self.0;
         let held = (Arc::clone(&shared.lock), Arc::clone(&shared.reserved), Arc::clone(&shared.reserve));
-        TxnLog::new(Arc::clone(&shared.disk), shared.dirs.logs.clone(), options.log.clone(), last, seed, held)
+        TxnLog::new(Arc::clone(&shared.disk), shared.dirs.clone(), options.log.clone(), last, seed, held)
     }
 
     /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable; there

@@ -18,8 +18,8 @@ use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, IoContext};
 use crate::limits::{FILL_AHEAD_BYTES, FILL_UNDER_BYTES_MAX};
 use crate::log_reader::{LOG_HEADER_BYTES, log_header};
-use crate::marker::{Marker, MarkerFile};
-use crate::names::log_name;
+use crate::marker::{self, Marker, MarkerFile};
+use crate::names::{Dirs, log_name};
 use crate::random::Random;
 use crate::space::{Reserve, Reserved, is_full};
 use ox_proto::Zxid;
@@ -74,7 +74,7 @@ pub struct Synced {
 /// The log that is being written.
 pub struct TxnLog {
     disk: Arc<dyn Disk>,
-    dir: PathBuf,
+    dirs: Dirs,
     options: LogOptions,
     random: Random,
     /// Last zxid appended, or recovered.
@@ -118,7 +118,7 @@ struct Current {
 impl TxnLog {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
-        dir: PathBuf,
+        dirs: Dirs,
         options: LogOptions,
         last: Zxid,
         seed: u64,
@@ -126,10 +126,10 @@ impl TxnLog {
     ) -> Result<Self, Error> {
         let mut random = Random::new(seed);
         let trigger = Trigger::draw(&options, &mut random);
-        let marker = MarkerFile::open(&*disk, &dir)?;
+        let marker = MarkerFile::open(&*disk, &dirs.logs)?;
         Ok(Self {
             disk,
-            dir,
+            dirs,
             options,
             random,
             last,
@@ -222,11 +222,11 @@ impl TxnLog {
         self.failed = true;
     }
 
-    /// Ends cleanly: everything durable, the unused space given back, the marker synced.
+    /// Ends cleanly: everything durable, the unused space given back, and a marker that says so.
     pub fn close(mut self) -> Result<(), Error> {
         self.guarded(|log| {
             log.finish_file()?;
-            log.marker.sync()
+            marker::close(&*log.disk, &log.dirs)
         })
     }
 
@@ -255,7 +255,7 @@ impl TxnLog {
     /// record is written: so a power cut within the first batch cannot leave records without a header, nor holes
     /// between records in a file that no marker speaks of.
     fn begin_file(&mut self, frames: &[u8], first: Zxid) -> Result<(), Error> {
-        let path = self.dir.join(log_name(first));
+        let path = self.dirs.logs.join(log_name(first));
         let file = self.reserve.help(|| self.disk.open(&path, Open::CreateNew)).context("create", &path)?;
         let identity = frames.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
         let (position, allocated, reserved, filled, unsynced) = (0, 0, 0, 0, true);
@@ -263,7 +263,7 @@ impl TxnLog {
         let current = self.current.insert(current);
         current.append(&log_header(self.last), self.options.preallocate_bytes, &self.reserve)?;
         current.make_durable()?;
-        self.disk.sync_dir(&self.dir).context("sync directory", &self.dir)?;
+        self.disk.sync_dir(&self.dirs.logs).context("sync directory", &self.dirs.logs)?;
         self.mark()?;
         self.marker.sync()
     }
@@ -288,7 +288,7 @@ impl TxnLog {
 
     fn mark(&self) -> Result<(), Error> {
         let Some(Current { first, position, identity, .. }) = self.current else { return Ok(()) };
-        self.marker.write(&Marker { log: first, position, identity, last: self.last })
+        self.marker.write(&Marker { log: first, position, identity, last: self.last, ..Marker::default() })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::asking::ALL_WORDS;
 use crate::raw::PATIENCE;
 use crate::served::Served;
-use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, Open, RealDisk};
+use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open, RealDisk};
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -134,6 +134,9 @@ impl DiskFile for GatedFile {
     }
     fn len(&self) -> io::Result<u64> {
         self.file.len()
+    }
+    fn identity(&self) -> io::Result<FileIdentity> {
+        self.file.identity()
     }
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)

@@ -24,17 +24,22 @@ fn victim(world: &World) -> Option<usize> {
     (0 < count).then(|| first + plan.victim % count)
 }
 
-pub(super) fn strike(world: &mut World) {
-    let Some(number) = victim(world).filter(|_| world.env.plan.is_ensemble()) else { return };
+/// The member whose files may go now.
+pub(super) fn struck(world: &World) -> Option<usize> {
+    let number = victim(world).filter(|_| world.env.plan.is_ensemble())?;
     if world.servers[number].is_starting {
-        return; // what is gone while it is read is trouble, not damage
+        return None; // what is gone while it is read is trouble, not damage
     }
+    // Two that have nothing are taken for a new ensemble.
     let mut others = (0..world.env.plan.voters).filter(|other| *other != number);
-    if !others.all(|other| 0 < world.servers[other].track.epochs.current) {
-        return; // two that have nothing are taken for a new ensemble
-    }
-    // A directory without promises looks like one that Apache has just begun.
-    let has_epochs = 0 < world.servers[number].track.epochs.current;
+    others.all(|other| 0 < world.servers[other].track.epochs.current).then_some(number)
+}
+
+pub(super) fn strike(world: &mut World) {
+    let Some(number) = struck(world) else { return };
+    // A directory without promises, and without a record of an epoch, looks like one that Apache has just begun.
+    let track = &world.servers[number].track;
+    let has_epochs = 0 < track.epochs.current && 0 < track.synced.epoch();
     let is_struck = |path: &PathBuf| is_struck(path) && (has_epochs || !is_epoch(path));
     let mut files: Vec<PathBuf> = world.servers[number].disk.files().into_iter().filter(is_struck).collect();
     let all = files.clone();

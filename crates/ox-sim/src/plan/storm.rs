@@ -41,6 +41,7 @@ impl Plan {
                 // Whoever is struck may be needed.
                 plan.change_per_mille = 0;
                 (plan.damage_ms, plan.kill_ms, plan.depose_ms) = (300, 700, 1_500);
+                plan.copy_ms = if seed.is_multiple_of(2) { 900 } else { 0 };
                 plan.snap_count = pick(&[2, 3, 5, 7, 10]);
             }
             Storm::Sessions => {
@@ -59,7 +60,7 @@ impl Plan {
                 (plan.kill_ms, plan.power_ms, plan.lost_sync_ms) = (900, 1_500, 1_500);
             }
             Storm::Changes => {
-                (plan.damage_ms, plan.change_per_mille) = (0, 150);
+                (plan.damage_ms, plan.copy_ms, plan.change_per_mille) = (0, 0, 150);
                 plan.observers = plan.observers.max(1);
                 (plan.kill_ms, plan.partition_ms) = (900, 1_000);
                 plan.empty_joiner_per_mille = pick(&[0, 1_000]);

@@ -188,6 +188,16 @@ impl Journal {
         self.judge_digest(last, digest)
     }
 
+    /// Whether a copy of a standalone server came to a right state: it may end anywhere from what had been shown when the
+    /// copying began to what was written when it ended.
+    pub(crate) fn judge_copy(&self, (least, most): (Zxid, Zxid), last: Zxid, digest: i64) -> Result<(), Finding> {
+        if last < least || most < last {
+            let detail = format!("a copy ends at {last}, and should between {least} and {most}");
+            return Err(Finding::new(Kind::AckedNotDurable, detail));
+        }
+        self.judge_digest(last, digest)
+    }
+
     /// A member came to this state: it must contain all that its disk has reported, unless it was told to cut or replace
     /// it, and nothing else (P11, P13, P55, P56).
     pub(crate) fn recover_member(&self, track: &mut Track, last: Zxid, digest: i64) -> Result<Recovered, Finding> {

@@ -77,6 +77,14 @@ fn k041_files_of_a_member_are_damaged() {
 }
 
 #[test]
+fn k058_member_on_a_copy_of_its_own_directory_loses_nothing_acknowledged() {
+    check(
+        |plan| (plan.copy_ms, plan.stop_ms, plan.depose_ms) = (600, 2_000, 1_500),
+        |marks| marks.copies.min(marks.quarantines),
+    );
+}
+
+#[test]
 fn k057_everything_of_a_member_is_lost() {
     let faulty = |plan: &mut Plan| (plan.damage_ms, plan.kill_ms, plan.victim) = (200, 800, 1);
     check(faulty, |marks| marks.wiped);

@@ -57,6 +57,15 @@ fn f9_power_tears_the_first_batch_of_a_log() {
 }
 
 #[test]
+fn copy_of_a_running_server_starts_or_has_to_be_made_again() {
+    let faulty = |plan: &mut Plan| {
+        (plan.copy_ms, plan.snap_count, plan.stop_ms) = (200, 6, 3_000);
+        (plan.burst, plan.requests) = (10, 200);
+    };
+    check(faulty, |marks| marks.copies.saturating_sub(marks.copies_refused * 10));
+}
+
+#[test]
 fn f10_a_sync_fails_and_loses_its_data() {
     check(|plan| plan.lost_sync_ms = 500, |marks| marks.log_errors + marks.start_errors + marks.snapshot_errors);
 }

@@ -1,10 +1,11 @@
 //! The operating system's files.
 
-use super::{Disk, DiskFile, DiskLock, DiskSpace, Open};
+use super::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// The real file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,6 +100,13 @@ impl DiskFile for RealFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        let metadata = self.0.metadata()?;
+        let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born_ns = born.and_then(|born| i64::try_from(born.as_nanos()).ok()).unwrap_or(0);
+        Ok(FileIdentity { inode: metadata.ino(), born_ns })
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

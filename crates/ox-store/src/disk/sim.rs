@@ -15,7 +15,7 @@ mod volume;
 
 pub use volume::Keep;
 
-use super::{Disk, DiskFile, DiskLock, DiskSpace, Open};
+use super::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -434,6 +434,12 @@ impl DiskFile for SimFile {
 
     fn len(&self) -> io::Result<u64> {
         self.with(|inode, admission| plain(&admission).map(|()| inode.now.len() as u64))
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        let id = self.id;
+        // Ids are never used again.
+        self.with(|_, admission| plain(&admission).map(|()| FileIdentity { inode: id, born_ns: 0 }))
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

@@ -16,6 +16,7 @@
 //! | one is empty or no number | the value of its `.tmp` if that is one; else refused |
 //! | `e` above `currentEpoch` | the crash came between history and epoch. `currentEpoch.tmp` if it is from `e` to `acceptedEpoch`; else `e` if it was accepted; else refused |
 //! | `acceptedEpoch` below `currentEpoch` | refused |
+//! | either of the last two, in a copy that the operator vouches for | `acceptedEpoch` is raised: the files were copied one after another |
 
 use crate::disk::Disk;
 use crate::error::Error;
@@ -121,6 +122,8 @@ pub(crate) struct Vouched {
     pub(crate) initialize: bool,
     /// `oxkeeper.recovery.onDamage=accept`.
     pub(crate) accept_doubt: bool,
+    /// The history is a copy, whose epochs may have been copied before its logs.
+    pub(crate) is_copy: bool,
 }
 
 impl Found {
@@ -166,6 +169,8 @@ impl Found {
             (None, Some(other)) => return Err(EpochError::Missing { name: ACCEPTED, history, other }),
             (Some(other), None) => return Err(EpochError::Missing { name: CURRENT, history, other }),
         };
+        let is_vouched_copy = vouched.accept_doubt && vouched.is_copy;
+        let accepted = if is_vouched_copy { accepted.max(current).max(history) } else { accepted };
         if accepted < current {
             return Err(EpochError::Order { accepted, current });
         }

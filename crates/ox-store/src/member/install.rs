@@ -10,7 +10,8 @@
 //! ```
 //! A start that finds a note looks whether the snapshot that it describes is there. If so, it finishes the moving before
 //! anything is read; if not and nothing was moved, it removes the note. What was moved (`old.<zxid>.<name>`) goes when
-//! another snapshot is durable.
+//! another snapshot is durable. In a copy of a running server's directory the note may be older than the other files, so
+//! that it is not followed.
 //!
 //! `oxk.install`, beside the snapshots, big-endian:
 //!
@@ -92,6 +93,9 @@ pub(crate) fn resume(disk: &dyn Disk, dirs: &Dirs) -> Result<(), Error> {
     let path = dirs.snapshots.join(NAME);
     let Some(bytes) = small_file::read(disk, &path)? else { return Ok(()) };
     let Some(note) = Note::decode(&bytes) else { return Err(Error::InstallUnreadable(path)) };
+    if Marker::load(disk, &dirs.logs)?.is_some_and(|found| found.is_copied) {
+        return Err(Error::InstallCopied(path));
+    }
     let snapshot = dirs.snapshots.join(snapshot_name(note.last, note.compression));
     match fingerprint(disk, &snapshot)? {
         Some(found) if found == (note.length, note.adler) => {
@@ -129,7 +133,7 @@ impl Note {
             disk.sync_dir(dir).context("sync directory", dir)?;
         }
         // It spoke of the old history.
-        let marker = Marker { log: Zxid::ZERO, position: 0, identity: 0, last: self.last };
+        let marker = Marker { last: self.last, ..Marker::default() };
         write_durably(disk, &dirs.logs, &marker)?;
         small_file::remove(disk, &dirs.snapshots, NAME)
     }

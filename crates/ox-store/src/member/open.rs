@@ -9,13 +9,12 @@
 //!    └ refused     └──────────────> Quarantined <───────────┘             nothing stored at all ──> Empty
 //! ```
 
-use super::epochs::{EpochFiles, Found, Stored, Vouched};
+use super::epochs::{EpochError, EpochFiles, Found, Stored, Vouched};
 use super::quarantine::Quarantine;
 use super::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Standing, identity, install};
 use crate::disk::Disk;
 use crate::error::{Error, IoContext};
 use crate::lineage::Lineage;
-use crate::marker::Marker;
 use crate::names::{Dirs, Listing};
 use crate::recovery::repair::{move_aside, repair, retire, secure};
 use crate::recovery::{Files, MemberRules, Recovered, Rules, recover};
@@ -134,7 +133,7 @@ fn recover_and_compare(
     let (disk, dirs) = (&*store.0.disk, &store.0.dirs);
     install::resume(disk, dirs)?;
     let listing = store.listing()?;
-    let vouched = Vouched { initialize, accept_doubt: member.on_damage == OnDamage::Accept };
+    let vouched = Vouched { initialize, accept_doubt: member.on_damage == OnDamage::Accept, is_copy: false };
     match read_history((disk, dirs, &listing), &member.rules(options), tree_options, (found, vouched))? {
         Some((recovered, epochs)) => Ok(Judged::Good { recovered: Box::new(recovered), listing, epochs }),
         None => Ok(Judged::Empty { initialize }),
@@ -148,12 +147,19 @@ pub(crate) fn read_history(
     tree_options: &Options,
     (found, vouched): (&Found, Vouched),
 ) -> Result<Option<(Recovered, Epochs)>, Error> {
-    let files = Files { disk, dirs, listing, marker: Marker::load(disk, &dirs.logs)? };
+    let files = Files::new(disk, dirs, listing)?;
     let recovered = recover(&files, rules, tree_options)?;
     if recovered.snapshot.is_none() && recovered.replay.last_log.is_none() {
         return if found.any_above_zero() { Err(Error::HistoryLost(dirs.snapshots.clone())) } else { Ok(None) };
     }
-    let epochs = found.judge(recovered.replay.last.epoch(), vouched);
+    // A log that was begun and lost tells of an epoch, too.
+    let begun = files.marker.map_or(0, |marker| marker.log.epoch());
+    if found.is_nothing() && recovered.replay.last.epoch() < begun && !vouched.initialize && !vouched.accept_doubt {
+        let source = EpochError::BothMissing { history: begun };
+        return Err(Error::Epochs { path: dirs.snapshots.clone(), source });
+    }
+    let is_copy = files.copied_from.is_some();
+    let epochs = found.judge(recovered.replay.last.epoch(), Vouched { is_copy, ..vouched });
     let epochs = epochs.map_err(|source| Error::Epochs { path: dirs.snapshots.clone(), source })?;
     Ok(Some((recovered, epochs)))
 }
@@ -193,8 +199,7 @@ impl MemberLog {
             log.store.write_into(&frozen, Terms::ANY)?;
             drop(files);
             let listing = log.store.listing()?;
-            let marker = Marker::load(&*shared.disk, &shared.dirs.logs)?;
-            let files = Files { disk: &*shared.disk, dirs: &shared.dirs, listing: &listing, marker };
+            let files = Files::new(&*shared.disk, &shared.dirs, &listing)?;
             let recovered = recover(&files, &log.member.rules(&log.options), &log.tree_options)?;
             log.settle_files(recovered, &listing)
         })
@@ -207,14 +212,22 @@ impl MemberLog {
     /// Makes what was recovered durable, then the epochs; and removes what is left over.
     pub(super) fn settle_files(&mut self, mut recovered: Recovered, listing: &Listing) -> Result<Loaded, Error> {
         let shared = Arc::clone(&self.store.0);
-        let marker = Marker::load(&*shared.disk, &shared.dirs.logs)?;
-        let files = Files { disk: &*shared.disk, dirs: &shared.dirs, listing, marker };
+        let files = Files::new(&*shared.disk, &shared.dirs, listing)?;
         retire(&files, &mut recovered)?;
         let dropped = repair(&files, &recovered, self.options.now_ms)?;
         secure(&files, &recovered)?;
         for log in recovered.unused_and_damaged() {
             move_aside(&*shared.disk, &log.path, self.options.now_ms)?;
         }
+        let start_snapshot = match recovered.snapshot {
+            Some(_) => StartSnapshot::NotNeeded,
+            // Without one neither we nor Apache would start again. Of the tree that the replay began with: it has nothing
+            // in it that may still have to be truncated.
+            None => {
+                self.store.write_into(&State::new(self.tree_options.clone()).freeze(), Terms::ANY)?;
+                StartSnapshot::Written
+            }
+        };
         self.epochs.store()?;
         tidy(&files, &self.options)?;
         let last = recovered.replay.last;
@@ -223,7 +236,7 @@ impl MemberLog {
         self.log.continue_after(last);
         self.begin_history(base.unwrap_or(Zxid::ZERO), last, reach);
         let window = std::mem::take(&mut recovered.replay.window).into_records();
-        let (state, report) = report(&self.store, listing, recovered, (dropped, 0, StartSnapshot::NotNeeded));
-        Ok(Loaded { state, reach, window, has_snapshot: base.is_some(), report })
+        let (state, report) = report(&self.store, listing, recovered, (dropped, 0, start_snapshot));
+        Ok(Loaded { state, reach, window, report })
     }
 }

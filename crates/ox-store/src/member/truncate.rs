@@ -62,8 +62,7 @@ impl MemberLog {
     fn plan(&self, shared: &Shared, to: Zxid) -> Result<Plan, Error> {
         let listing = self.store.listing()?;
         let disk = &*shared.disk;
-        let files =
-            Files { disk, dirs: &shared.dirs, listing: &listing, marker: Marker::load(disk, &shared.dirs.logs)? };
+        let files = Files::new(disk, &shared.dirs, &listing)?;
         let rules = self.member.rules(&self.options);
         let member = rules.member.map(|member| MemberRules { limit: Some(to), window: 0, ..member });
         let Recovered { replay, snapshot, .. } = recover(&files, &Rules { member, ..rules }, &self.tree_options)?;
@@ -93,8 +92,7 @@ impl MemberLog {
         plan.remove(shared)?;
         let listing = self.store.listing()?;
         let disk = &*shared.disk;
-        let files =
-            Files { disk, dirs: &shared.dirs, listing: &listing, marker: Marker::load(disk, &shared.dirs.logs)? };
+        let files = Files::new(disk, &shared.dirs, &listing)?;
         let recovered = recover(&files, &self.member.rules(&self.options), &self.tree_options)?;
         if recovered.replay.last != plan.last {
             return Err(Error::TruncateFailed { wanted: plan.last, found: recovered.replay.last });
@@ -135,9 +133,9 @@ impl Plan {
         let (disk, dirs) = (&*shared.disk, &shared.dirs);
         let marker = match &self.cut {
             Some(Beyond { log, offset, identity, .. }) => {
-                Marker { log: log.first, position: *offset, identity: *identity, last: self.last }
+                Marker { log: log.first, position: *offset, identity: *identity, last: self.last, ..Marker::default() }
             }
-            None => Marker { log: Zxid::ZERO, position: 0, identity: 0, last: self.last },
+            None => Marker { last: self.last, ..Marker::default() },
         };
         write_durably(disk, &dirs.logs, &marker)?;
         for snapshot in &self.snapshots {

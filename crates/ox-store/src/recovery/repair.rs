@@ -8,7 +8,8 @@
 //! 3. snapshots that the history leaves behind are moved aside;
 //! 4. everything that the state was built from is synced. After a crash of the process its last records may be in
 //!    the page cache only, and a sync that failed then would be reported as good now: so whatever was not known to
-//!    be synced is written anew before it is synced. The marker that says so comes last.
+//!    be synced is written anew before it is synced. The marker that says so comes last. It speaks of this directory from
+//!    then on, whatever that was copied from, and no longer of a clean stop.
 
 use super::replay::{LastLog, TornLog};
 use super::{Files, Recovered};
@@ -16,7 +17,7 @@ use crate::disk::{Disk, DiskFile, Open, read_full};
 use crate::error::{Error, IoContext};
 use crate::limits::READ_CHUNK_BYTES;
 use crate::log_reader::LOG_HEADER_BYTES;
-use crate::marker::{Marker, MarkerFile, write_durably};
+use crate::marker::{Marker, write_durably};
 use crate::names::{SnapshotFile, old_name, unfinished_name};
 use ox_proto::Zxid;
 use std::path::{Path, PathBuf};
@@ -40,9 +41,8 @@ pub struct Dropped {
 pub(crate) fn repair(files: &Files<'_>, recovered: &Recovered, now_ms: i64) -> Result<Option<Dropped>, Error> {
     let (disk, logs) = (files.disk, &files.dirs.logs);
     let last = recovered.replay.last;
-    if let Some(marker) = files.marker.filter(|marker| last < marker.last || recovered.replay.marker_is_foreign) {
-        let reset = Marker { position: 0, identity: 0, last: last.min(marker.last), ..marker };
-        write_durably(disk, logs, &reset)?;
+    if let Some(marker) = files.marker.filter(|marker| is_too_high(marker, recovered)) {
+        write_durably(disk, logs, &lowered(marker, last))?;
     }
     let dropped = recovered.replay.torn.as_ref().map(|torn| cut(files, torn, now_ms)).transpose()?;
     for log in &recovered.empty_logs {
@@ -75,9 +75,23 @@ pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Err
         disk.sync_dir(dir).context("sync directory", dir)?;
     }
     // Nothing that the marker speaks of can go any more.
-    let Some(LastLog { log, end, identity, .. }) = last_log else { return Ok(()) };
-    let marker = Marker { log: log.first, position: *end, identity: *identity, last: replay.last };
-    MarkerFile::open(disk, &files.dirs.logs)?.write(&marker)
+    let marker = match (last_log, files.marker) {
+        (Some(LastLog { log, end, identity, .. }), _) => {
+            Marker { log: log.first, position: *end, identity: *identity, last: replay.last, ..Marker::default() }
+        }
+        (None, Some(marker)) if is_too_high(&marker, recovered) => lowered(marker, replay.last),
+        (None, marker) => Marker { closed: None, ..marker.unwrap_or_default() },
+    };
+    write_durably(disk, &files.dirs.logs, &marker)
+}
+
+/// The marker speaks of records that the history does not have.
+fn is_too_high(marker: &Marker, recovered: &Recovered) -> bool {
+    recovered.replay.last < marker.last || recovered.replay.marker_is_foreign
+}
+
+fn lowered(marker: Marker, last: Zxid) -> Marker {
+    Marker { position: 0, identity: 0, last: last.min(marker.last), closed: None, ..marker }
 }
 
 /// Moves snapshots aside from which the logs do not lead to the one that was loaded, because something was lost between

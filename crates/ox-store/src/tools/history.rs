@@ -2,7 +2,6 @@
 
 use crate::disk::Disk;
 use crate::error::{Error, Rejected};
-use crate::marker::Marker;
 use crate::member::epochs::{Found, Vouched};
 use crate::member::open::read_history;
 use crate::member::{MemberOptions, Quarantine, install};
@@ -55,6 +54,11 @@ pub fn foresee(disk: &dyn Disk, dirs: &Dirs) -> Result<Outlook, Error> {
     Ok(Outlook { listing, is_member, quarantine, history })
 }
 
+/// What a standalone server would find, also where a member would not use it.
+pub fn read_as_standalone(disk: &dyn Disk, dirs: &Dirs) -> Result<History, Error> {
+    read((disk, dirs, &names::list(disk, dirs)?), None)
+}
+
 fn read(files: (&dyn Disk, &Dirs, &Listing), epochs: Option<&Found>) -> Result<History, Error> {
     let (disk, dirs, listing) = files;
     if let Some(path) = listing.misplaced.first() {
@@ -67,10 +71,7 @@ fn read(files: (&dyn Disk, &Dirs, &Listing), epochs: Option<&Found>) -> Result<H
             let read = read_history(files, &rules, &tree_options, (found, Vouched::default()))?;
             read.ok_or_else(|| Error::HistoryLost(dirs.snapshots.clone()))?.0
         }
-        None => {
-            let marker = Marker::load(disk, &dirs.logs)?;
-            recover(&Files { disk, dirs, listing, marker }, &options.rules(), &tree_options)?
-        }
+        None => recover(&Files::new(disk, dirs, listing)?, &options.rules(), &tree_options)?,
     };
     let replay = recovered.replay;
     let mut warnings = replay.warnings;

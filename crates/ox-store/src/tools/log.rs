@@ -180,10 +180,10 @@ pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, Error> {
     };
     let log = LogFile { first: named.unwrap_or(Zxid::ZERO), path: path.to_owned() };
     let chain = Chain::of_one(disk, StoreOptions::new("").rules(), log.clone());
-    let marker = match path.parent() {
-        Some(dir) => Marker::load(disk, dir)?.filter(|marker| Some(marker.log) == named),
-        None => None,
-    };
+    // That of a copy made while the server ran proves nothing.
+    let found = path.parent().map_or(Ok(None), |dir| Marker::load(disk, dir))?;
+    let found = found.filter(|found| !found.is_copied || found.marker.closed.is_some());
+    let marker = found.map(|found| found.marker).filter(|marker| Some(marker.log) == named);
     let mut scan = Scan { last: None, run: None, pieces: Vec::new(), times_ms: None, lookback: Lookback::new(&chain) };
     let (mut synced, mut padding, mut gave_up) = (None, 0, false);
     loop {

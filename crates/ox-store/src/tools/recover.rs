@@ -5,7 +5,7 @@
 
 use super::history::{Outlook, foresee};
 use super::log::{Fault, FaultKind, LogCheck, Piece, check_log};
-use crate::disk::{Disk, DiskFile, DiskLock, DiskSpace, Open, read_full};
+use crate::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open, read_full};
 use crate::error::{Error, IoContext};
 use crate::log_reader::{LOG_HEADER_BYTES, LogHeader, log_header};
 use crate::marker::MARKER_NAME;
@@ -229,6 +229,10 @@ impl DiskFile for View {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.length)
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        self.source.identity()
     }
 
     fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {

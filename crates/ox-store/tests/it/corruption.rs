@@ -151,7 +151,7 @@ fn a_marker_tells_a_torn_batch_from_rot() {
     let (disk, expected) = golden("e-corrupt/torn-batch-hole");
     assert!(open(&disk).is_err());
     let identity = i64::from_be_bytes(*disk.content(&file("log.e")).unwrap()[16..].first_chunk().unwrap());
-    let marker = Marker { log: Zxid(0xe), position: 619, identity, last: Zxid(0x14) };
+    let marker = Marker { log: Zxid(0xe), position: 619, identity, last: Zxid(0x14), ..Marker::default() };
     let check = |marker: Marker, starts: bool| {
         let disk = disk.fork();
         disk.install(&file("oxk.synced"), &marker.encode());

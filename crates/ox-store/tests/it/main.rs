@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod copies;
 mod corruption;
 mod crash;
 mod dump;

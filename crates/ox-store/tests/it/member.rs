@@ -8,6 +8,7 @@ use crate::sim::{damage, file, golden, names, options, remove};
 use crate::workload::make;
 use ox_proto::Zxid;
 use ox_store::disk::{Fault, Keep, SimDisk};
+use ox_store::marker::Marker;
 use ox_store::{Epochs, Error, Loaded, MemberLog, MemberOptions, OnDamage, Standing, Store};
 use ox_tree::Options;
 use std::io::ErrorKind;
@@ -76,7 +77,7 @@ fn a_member_starts_on_what_apache_left() {
         let loaded = loaded(opened.standing);
         crate::expected::check_state(&loaded.state, &expected, &format!("member {number}"));
         assert_eq!(loaded.window.last().map(|logged| logged.zxid), Some(loaded.state.last_zxid()));
-        assert!(loaded.has_snapshot && loaded.report.dropped.is_none());
+        assert!(loaded.report.dropped.is_none());
         // Nothing was written at start but our own side files; the last log lost its zeros.
         for (content, name) in before {
             let after = disk.content(&file(&name)).unwrap();
@@ -328,4 +329,49 @@ fn a_snapshot_ahead_of_the_log() {
     assert_eq!(loaded.state.digest(), fuzzy.digest());
     let error = store.write_snapshot(&loaded.state.freeze()).unwrap_err();
     assert!(matches!(error, Error::SnapshotAhead { .. }), "{error}");
+}
+
+/// As after an upgrade from a release that wrote no snapshot of the empty tree. What the records lead to may still have to
+/// be truncated, so that the snapshot must not contain it.
+#[test]
+fn member_that_replays_from_the_beginning_has_a_snapshot_when_it_is_loaded() {
+    let mut life = Life::new();
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 1).unwrap();
+    life.take_over(&mut opened, 1).unwrap();
+    life.append(&mut opened, &[txns(1, 1..=3, 0), txns(1, 4..=5, 0)]).unwrap();
+    drop(opened);
+    life.disk.restart_process();
+    names(&life.disk, "snapshot.").iter().for_each(|name| remove(&life.disk, name));
+    quarantined(&life.disk.fork(), &MemberOptions::new(1), "no snapshot");
+
+    let mut trusting = options();
+    trusting.trust_empty = true;
+    let found = loaded(open_with(&life.disk, &trusting, &MemberOptions::new(1)).unwrap().standing);
+    assert_eq!(found.state.last_zxid(), zx(1, 5));
+    assert_eq!(names(&life.disk, "snapshot."), ["snapshot.0"]);
+    life.disk.restart_process();
+    let mut opened = life.open().unwrap();
+    let found = loaded(std::mem::replace(&mut opened.standing, Standing::Empty));
+    assert_eq!(found.state.digest(), state_of(&life.txns).digest());
+    life.truncate(&mut opened, zx(1, 3)).unwrap();
+    drop(opened);
+    life.disk.restart_process();
+    life.check_start("truncated");
+}
+
+/// The first log of an epoch was begun, and is lost together with the epochs before it has a record.
+#[test]
+fn member_whose_first_log_and_epochs_are_lost_is_quarantined() {
+    let mut life = Life::new();
+    let mut opened = life.open().unwrap();
+    life.accept(&mut opened, 1).unwrap();
+    life.take_over(&mut opened, 1).unwrap();
+    let marker = Marker { log: zx(1, 1), position: 16, ..Marker::default() };
+    drop(opened);
+    life.disk.restart_process();
+    ["acceptedEpoch", "currentEpoch"].iter().for_each(|name| remove(&life.disk, name));
+    loaded(open(&life.disk.fork()).unwrap().standing);
+    life.disk.install(&file("oxk.synced"), &marker.encode());
+    quarantined(&life.disk, &MemberOptions::new(1), "epochs lost");
 }

@@ -3,7 +3,7 @@
 //!
 //! The jobs know nothing about it: they read through a [`Disk`], and this one counts.
 
-use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, Open, RealDisk};
+use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open, RealDisk};
 use parking_lot::Mutex;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -89,6 +89,10 @@ impl DiskFile for WatchedFile {
 
     fn len(&self) -> io::Result<u64> {
         self.file.len()
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        self.file.identity()
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

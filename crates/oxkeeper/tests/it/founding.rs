@@ -42,5 +42,5 @@ fn a_backup_of_one_server_becomes_an_ensemble() {
     fs::write(&config, text).unwrap();
     ensemble.kill(0);
     ensemble.restart(0);
-    assert!(!ensemble.processes[0].as_ref().unwrap().said.iter().any(|line| line.contains("of no use")));
+    assert!(!ensemble.processes[0].as_ref().unwrap().said.iter().any(|line| line.contains("quarantined")));
 }

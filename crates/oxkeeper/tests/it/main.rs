@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test that panics has failed")]
 
 mod clients;
+mod copies;
 mod crash;
 mod deaf_leader;
 mod disk;

@@ -9,10 +9,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Longer than any start or stop takes; a test that gets here has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Long enough for tests that do not mean to let a session expire.
 pub(crate) const TIMEOUT_MS: i32 = 30_000;
+
+/// What a server says when it takes connections.
+pub(crate) const LISTENS: &str = "binding to port ";
 
 /// A process that is ended with the test.
 pub(crate) struct Process {
@@ -215,8 +218,13 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn wait(mut process: Process) -> Self {
-        let line = process.wait_for("binding to port ");
-        let address = line.split("binding to port ").nth(1).and_then(|rest| rest.split(' ').next());
+        let line = process.wait_for(LISTENS);
+        Self::bound(process, &line)
+    }
+
+    /// A process that has said [`LISTENS`] in this line.
+    pub(crate) fn bound(process: Process, line: &str) -> Self {
+        let address = line.split(LISTENS).nth(1).and_then(|rest| rest.split(' ').next());
         let address = address
             .and_then(|text| text.trim_start_matches('/').parse().ok())
             .unwrap_or_else(|| panic!("an address: {line}"));

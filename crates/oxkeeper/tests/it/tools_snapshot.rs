@@ -116,3 +116,56 @@ fn good_and_damaged_snapshots() {
     assert_eq!(told.code, Some(2));
     assert!(told.err.contains("is not named like a snapshot"), "{}", told.err);
 }
+
+/// Nodes of a summary's first line but one: those of the whole tree.
+fn nodes(told: &crate::tools::Told) -> &str {
+    told.out.lines().nth(1).unwrap_or_default().trim()
+}
+
+#[test]
+fn logs_in_a_directory_of_their_own_are_read_and_reported() {
+    let together = golden("e-corrupt/undamaged");
+    let split = golden("e-corrupt/undamaged");
+    let (data, logs) = (split.path().join("version-2"), split.path().join("logs/version-2"));
+    std::fs::create_dir_all(&logs).unwrap();
+    for entry in std::fs::read_dir(&data).unwrap() {
+        let name = entry.unwrap().file_name();
+        if name.to_str().unwrap().starts_with("log.") {
+            std::fs::rename(data.join(&name), logs.join(&name)).unwrap();
+        }
+    }
+    let summary = |path: &Path, more: &[&str]| {
+        let told = tell(path, &[&["snapshot", "summary"], more].concat());
+        assert_eq!(told.code, Some(0), "{}", told.err);
+        told
+    };
+    let whole = summary(together.path(), &["."]);
+    let reported = |told: &crate::tools::Told| {
+        let (data, logs) = (data.canonicalize().unwrap(), logs.canonicalize().unwrap());
+        told.err.contains(&format!("read snapshots in {}, logs in {}", data.display(), logs.display()))
+    };
+
+    // Named by an option, or by the configuration file.
+    let told = summary(split.path(), &[".", "--logs", "logs"]);
+    assert!(nodes(&told) == nodes(&whole) && reported(&told), "{}{}", told.out, told.err);
+    let config = format!("dataDir={0}\ndataLogDir={0}/logs\nclientPort=0\n", split.path().display());
+    std::fs::write(split.path().join("zoo.cfg"), config).unwrap();
+    let told = summary(split.path(), &["zoo.cfg"]);
+    assert!(nodes(&told) == nodes(&whole) && reported(&told), "{}{}", told.out, told.err);
+
+    // Named by neither.
+    let told = summary(split.path(), &["."]);
+    assert!(told.err.contains("warning: there are no logs in ") && told.err.contains("zoo.cfg"), "{}", told.err);
+    assert_ne!(nodes(&told), nodes(&whole));
+    let told = tell(split.path(), &["snapshot", "summary", "version-2/snapshot.d", "--logs", "logs"]);
+    assert!(told.code == Some(2) && told.err.contains("no logs are applied"), "{}", told.err);
+
+    let together = together.path().to_str().unwrap();
+    for (source, same) in [(&["."][..], false), (&[".", "--right-logs", "logs"], true), (&["zoo.cfg"], true)] {
+        let told = tell(split.path(), &[&["snapshot", "compare", together], source].concat());
+        assert_eq!(told.code, Some(u8::from(!same).into()), "{source:?}: {}{}", told.out, told.err);
+        assert_eq!(told.err.matches("read snapshots in ").count(), 2, "{}", told.err);
+        assert_eq!(reported(&told), same, "{}", told.err);
+        assert_eq!(told.err.contains("warning: there are no logs in "), !same, "{}", told.err);
+    }
+}

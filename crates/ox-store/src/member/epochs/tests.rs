@@ -41,8 +41,8 @@ fn what_a_start_makes_of_the_files() {
     // Both missing.
     check("- - - -", 0, Ok((0, 0)));
     check("- - - -", 2, Err(EpochError::BothMissing { history: 2 }));
-    check_vouched("- - - -", 2, Vouched { initialize: true, accept_doubt: false }, Ok((2, 2)));
-    check_vouched("- - - -", 2, Vouched { initialize: false, accept_doubt: true }, Ok((2, 2)));
+    check_vouched("- - - -", 2, Vouched { initialize: true, ..Vouched::default() }, Ok((2, 2)));
+    check_vouched("- - - -", 2, Vouched { accept_doubt: true, ..Vouched::default() }, Ok((2, 2)));
     // One missing: nobody can vouch for a lost promise.
     check("0 - - -", 0, Ok((0, 0)));
     check("1 - - -", 0, missing(CURRENT, 0, 1));
@@ -50,7 +50,7 @@ fn what_a_start_makes_of_the_files() {
     check("- 0 - -", 0, Ok((0, 0)));
     check("- 1 - -", 0, missing(ACCEPTED, 0, 1));
     check("- 2 2 -", 2, missing(ACCEPTED, 2, 2));
-    let all = Vouched { initialize: true, accept_doubt: true };
+    let all = Vouched { initialize: true, accept_doubt: true, is_copy: false };
     check_vouched("- 2 - -", 2, all, missing(ACCEPTED, 2, 2));
     check_vouched("2 - - -", 2, all, Ok((2, 2)));
     check_vouched("3 - - -", 2, all, missing(CURRENT, 2, 3));

@@ -19,11 +19,12 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Prints every node that differs: - only left, + only right, ~ changed. Ends with 0 if there is none, 1 if there is, 2 if
-it cannot be told. A directory stands for its newest state: the newest snapshot and the logs behind it.
+it cannot be told. A directory, or the zoo.cfg that names dataDir and dataLogDir, stands for its newest state: the newest
+snapshot and the logs after it.
 With -b or -n: what Apache's zkSnapshotComparer prints, subtrees whose size differs by more than so many bytes or nodes;
 ends with 0.")]
 pub(crate) struct Args {
-    /// A snapshot, or a directory
+    /// A snapshot, dataDir, or zoo.cfg
     #[arg(value_name = "LEFT", required_unless_present = "left")]
     left_source: Option<PathBuf>,
     /// Another
@@ -47,10 +48,10 @@ pub(crate) struct Args {
     /// Data and access control lists only: no versions, times and zxids, and no sessions
     #[arg(long)]
     content: bool,
-    /// Where the logs of LEFT are, if not in the same directory
+    /// dataLogDir of LEFT, if the logs are not in the same directory
     #[arg(long, value_name = "DIR")]
     left_logs: Option<PathBuf>,
-    /// Where the logs of RIGHT are, if not in the same directory
+    /// dataLogDir of RIGHT, if the logs are not in the same directory
     #[arg(long, value_name = "DIR")]
     right_logs: Option<PathBuf>,
     /// One JSON object per difference instead, and one with the counts

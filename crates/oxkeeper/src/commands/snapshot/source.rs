@@ -1,8 +1,11 @@
-//! Where a tree comes from: a snapshot, or a directory, which stands for its newest state.
+//! Where a tree comes from: a snapshot, or the directories of a server, which stand for their newest state.
 
+use crate::commands::server::{OUTSIDE, system_properties};
 use anyhow::{Context, Result, bail};
+use ox_config::{Config, Start};
+use ox_store::Error;
 use ox_store::disk::Disk;
-use ox_store::names::SnapshotFile;
+use ox_store::names::{Dirs, SnapshotFile};
 use ox_store::tools::{history, snapshot, source};
 use ox_tree::Frozen;
 use std::path::Path;
@@ -16,17 +19,47 @@ pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
     Ok(file)
 }
 
-/// The tree of a snapshot, or of everything in a directory: its newest snapshot and the logs behind it. `logs` is where
-/// the logs are if they are elsewhere.
+/// The tree of a snapshot, or of everything in a server's directories: their newest snapshot and the logs after it. Those
+/// are told by `dataDir` and `logs`, or by a configuration file. Reports on stderr which were read.
 pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<Frozen> {
-    if !source::is_dir(disk, path) {
-        return Ok(snapshot::load_tree(disk, &snapshot_file(path)?)?);
+    if let Some(file) = source::snapshot_file(path).filter(|_| !source::is_dir(disk, path)) {
+        if logs.is_some() {
+            bail!("{} is one snapshot, to which no logs are applied\nhint: name its directory", path.display());
+        }
+        return Ok(snapshot::load_tree(disk, &file)?);
     }
-    let dirs = source::dirs(disk, path, logs)?;
+    let dirs = directories(disk, path, logs)?;
     let outlook = history::foresee(disk, &dirs)?;
     if outlook.listing.logs.is_empty() && outlook.listing.snapshots.is_empty() {
         bail!("no snapshots and logs in {}\nhint: name dataDir, or the version-2 in it", path.display());
     }
-    let history = outlook.history.with_context(|| format!("read {}", path.display()))?;
+    let history = match outlook.history {
+        // A member would not use it; its content is what was asked for.
+        Err(Error::Copied { .. }) => history::read_as_standalone(disk, &dirs),
+        history => history,
+    };
+    let history = history.with_context(|| format!("read {}", path.display()))?;
+    let Dirs { snapshots, logs: log_dir } = &dirs;
+    crate::say(format_args!("read snapshots in {}, logs in {}", snapshots.display(), log_dir.display()));
+    if outlook.listing.logs.is_empty() {
+        crate::say(format_args!(
+            "warning: there are no logs in {}\nhint: if the server has a dataLogDir, name that too, or its zoo.cfg",
+            log_dir.display()
+        ));
+    }
+    history.warnings.iter().for_each(|warning| crate::say(format_args!("warning: {warning}")));
     Ok(history.state.freeze())
+}
+
+/// The directories of a server, by `dataDir` or by its configuration file.
+fn directories(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<Dirs> {
+    if source::is_dir(disk, path) {
+        return Ok(source::dirs(disk, path, logs)?);
+    }
+    path.metadata().with_context(|| format!("open {}", path.display()))?;
+    let config = Config::load(&Start::File(path.to_owned()), &system_properties(&[]), &OUTSIDE, &mut Vec::new());
+    let config = config.with_context(|| {
+        format!("{} is not named like a snapshot, and no configuration of a server either", path.display())
+    })?;
+    Ok(source::dirs(disk, &config.data_dir, Some(logs.unwrap_or(&config.data_log_dir)))?)
 }

@@ -12,11 +12,13 @@ use std::process::ExitCode;
 
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Every node that has children, with all that is below it. A directory stands for its newest \
-                        state: the newest snapshot and the logs behind it.")]
+#[command(
+    after_help = "Every node that has children, with all that is below it. A directory, or the zoo.cfg that names \
+                        dataDir and dataLogDir, stands for its newest state: the newest snapshot and the logs after it."
+)]
 pub(crate) struct Args {
-    /// A snapshot, or a directory with some
-    #[arg(value_name = "FILE|DIR")]
+    /// A snapshot, dataDir, or zoo.cfg
+    #[arg(value_name = "FILE|DIR|zoo.cfg")]
     source: PathBuf,
     /// Where to begin
     #[arg(long, default_value = "/")]
@@ -24,8 +26,8 @@ pub(crate) struct Args {
     /// How many levels to print; 0 is all. What is deeper is counted in any case
     #[arg(long, default_value_t = 0)]
     depth: usize,
-    /// Where the logs are, if not in the same directory
-    #[arg(long, value_name = "DIR")]
+    /// dataLogDir, if the logs are not in the same directory
+    #[arg(long, alias = "dataLogDir", value_name = "DIR")]
     logs: Option<PathBuf>,
     /// One JSON object per subtree instead
     #[arg(long)]
