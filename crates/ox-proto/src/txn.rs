@@ -9,7 +9,7 @@
 use crate::acl::RawAcls;
 use crate::jute::{DecodeError, Jute, Reader, jute, put_buffer, put_count, put_text};
 use crate::limits::PATH_BYTES_MAX;
-use crate::{OpCode, SessionId, Zxid};
+use crate::{ErrorCode, OpCode, SessionId, Zxid};
 use std::borrow::Cow;
 
 /// The digest version that our digests and Apache's have.
@@ -156,6 +156,15 @@ pub enum Txn<'a> {
 }
 
 impl<'a> Txn<'a> {
+    /// Whether the write, or an element of it, was refused because its session belongs to another connection.
+    pub fn is_session_moved(&self) -> bool {
+        match self {
+            Self::Error { err } => *err == ErrorCode::SessionMoved.code(),
+            Self::Multi(elements) => elements.iter().any(Self::is_session_moved),
+            _ => false,
+        }
+    }
+
     /// The type that stands in the header, or in the element of a multi.
     pub fn kind(&self) -> OpCode {
         match self {

@@ -519,20 +519,6 @@ impl Replica {
         out.of(conn).push(conn, Note::Close, |_| ());
     }
 
-    fn new_session_id(&mut self, state: &State) -> SessionId {
-        loop {
-            let id = self.next_session;
-            self.next_session = SessionId(id.0.wrapping_add(1));
-            let taken = self.sessions.is_known(id)
-                || self.local.sessions.is_known(id)
-                || state.has_session(id)
-                || state.ephemerals_of(id).next().is_some();
-            if !taken && id != SessionId::NONE {
-                return id;
-            }
-        }
-    }
-
     fn on_gone(&mut self, conn: ConnId, state: &State) {
         if let Some(gone) = self.conns.remove(conn) {
             self.sessions.detach(gone.session, conn, gone.answered_ms);
@@ -749,11 +735,16 @@ impl Replica {
                 if matches!(self.role, Role::Learner(_)) {
                     self.log_room.heard(now, &record.txn);
                 }
+                // A leader that does not know a local session refuses it for another reason.
+                let local_error = own.no_ephemerals.filter(|_| record.header.kind == OpCode::Error.code());
+                if local_error.is_none() && record.txn.is_session_moved() {
+                    // Compat: no reply, so that the client reconnects; it would keep a connection that replies.
+                    return self.give_up(*conn, out);
+                }
                 if let Some(asker) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
                     asker.answered_ms = Some(now.mono_ms);
-                    out.of(*conn).answer(*conn, |bytes| match own.no_ephemerals {
-                        // A leader that does not know the session says something else.
-                        Some(code) if record.header.kind == OpCode::Error.code() => {
+                    out.of(*conn).answer(*conn, |bytes| match local_error {
+                        Some(code) => {
                             let TxnHeader { cxid: xid, zxid, .. } = record.header;
                             put_bare_reply(bytes, ReplyHeader { xid, zxid, err: code.code() });
                         }
@@ -761,32 +752,6 @@ impl Replica {
                     });
                 }
             }
-        }
-    }
-
-    /// A session is over: its connection gets the answer if it asked for the end, and is closed.
-    fn on_closed(
-        &mut self,
-        session: SessionId,
-        origin: Option<&Origin>,
-        record: &Record<'_>,
-        applied: &ox_tree::Applied,
-        out: &mut Outboxes,
-    ) {
-        let asked = if let Some(Origin::Request(conn)) = origin { Some(*conn) } else { None };
-        let owner = self.sessions.remove(session);
-        self.relayed.homes.remove(&session);
-        self.local.note_end(session);
-        self.addresses.end(session);
-        for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {
-            if self.conns.get(conn).is_some_and(|conn| conn.active) {
-                out.of(conn).push(conn, Note::Close, |bytes| {
-                    if Some(conn) == asked {
-                        put_write_reply(bytes, record, applied);
-                    }
-                });
-            }
-            self.conns.deactivate(conn);
         }
     }
 }

@@ -8,6 +8,7 @@ mod full_disk;
 mod leading;
 mod local;
 mod members;
+mod moved;
 mod office;
 mod order;
 mod overload;

@@ -20,6 +20,7 @@ mod read_only;
 mod recipes;
 mod reconfig;
 mod resources;
+mod session_moves;
 mod start;
 mod strangers;
 mod tools;
