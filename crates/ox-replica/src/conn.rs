@@ -312,7 +312,7 @@ impl Conn {
 
     fn on_auth(&mut self, xid: i32, body: &[u8], service: &mut Service<'_>) -> Verdict {
         let Ok(packet) = Reader::new(body).get::<AuthPacket<'_>>() else { return Verdict::Close };
-        let proven = authenticate(service.state.options(), packet.scheme.as_deref(), packet.auth);
+        let proven = authenticate(service.state, packet.scheme.as_deref(), packet.auth);
         if proven.is_some_and(|proven| self.add_identities(proven, service)) {
             self.answer(ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 }, |_| (), service);
         } else {
