@@ -230,15 +230,14 @@ impl Conn {
         if !(service.admit)(newcomer) {
             return Verdict::Close;
         }
-        if service.state.last_zxid() < request.last_zxid_seen {
-            return Verdict::Close; // the client has seen a state that this server does not have
-        }
         let ConnSettings { min_timeout_ms, max_timeout_ms, .. } = service.settings;
         let timeout_ms = request.timeout_ms.clamp(min_timeout_ms, max_timeout_ms);
         let ask = Ask::Connect {
             session: request.session,
+            last_zxid_seen: request.last_zxid_seen,
             proven: password_matches(request.session, request.password.unwrap_or_default()),
             timeout_ms,
+            patience_ms: i64::from(request.timeout_ms.min(timeout_ms)) / 4,
             read_only: request.read_only,
             address: self.address,
             ids: Arc::clone(&self.ids),

@@ -82,7 +82,7 @@ impl Replica {
         let Granted { session, timeout_ms, read_only } = granted;
         let read_only = self.told_read_only(read_only);
         if let Some(state) = self.conns.get_mut(conn).filter(|conn| conn.active) {
-            state.session = session;
+            (state.session, state.handshake) = (session, None);
             let password = session_password(session);
             let response = ConnectResponse { timeout_ms, session, password, read_only };
             out.of(conn).push(conn, Note::Attached(session, timeout_ms), |bytes| response.put_frame(bytes));

@@ -5,6 +5,7 @@
 
 mod ensemble;
 mod full_disk;
+mod handshakes;
 mod leading;
 mod local;
 mod members;

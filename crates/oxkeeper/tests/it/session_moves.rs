@@ -1,8 +1,9 @@
 //! A session that moves to another server while its old connection is open (ZOOKEEPER-710).
 
 use crate::members::Ensemble;
-use crate::raw::{Client, Hello, MultiOp, Packet};
-use ox_proto::request::DeleteRequest;
+use crate::raw::{Client, Hello, Packet};
+use ox_proto::multi::MultiOp;
+use ox_proto::request::PathVersion;
 use ox_proto::{ErrorCode, OpCode};
 
 const TIMEOUT_MS: i32 = 30_000;
@@ -10,7 +11,7 @@ const XID: i32 = 100;
 
 /// Every kind of write with which the old connection may come.
 fn writes() -> Vec<(&'static str, Packet)> {
-    let delete = MultiOp::Delete(DeleteRequest { path: Some("/none".into()), version: -1 });
+    let delete = MultiOp::Delete(PathVersion { path: Some("/none".into()), version: -1 });
     vec![
         ("create", Packet::default().create(XID, "/late", b"", 0)),
         ("delete", Packet::default().delete(XID, "/none")),
