@@ -168,6 +168,11 @@ impl Conn {
         self.phase == Phase::Handshake
     }
 
+    /// True while the handshake waits for its reply, perhaps for the next leader.
+    pub fn is_connecting(&self) -> bool {
+        self.phase == Phase::Connecting
+    }
+
     /// Whether another frame may be taken now. Not during the handshake, and not while too much is on its way; one
     /// request is always let in, so that every connection gets on. When this turns true again, answers have come.
     pub fn may_take(&self, room: Room) -> bool {
