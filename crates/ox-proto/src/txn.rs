@@ -158,11 +158,10 @@ pub enum Txn<'a> {
 impl<'a> Txn<'a> {
     /// Whether the write, or an element of it, was refused because its session belongs to another connection.
     pub fn is_session_moved(&self) -> bool {
-        match self {
-            Self::Error { err } => *err == ErrorCode::SessionMoved.code(),
-            Self::Multi(elements) => elements.iter().any(Self::is_session_moved),
-            _ => false,
+        if let Self::Multi(elements) = self {
+            return elements.iter().any(Self::is_session_moved);
         }
+        matches!(self, Self::Error { err } if *err == ErrorCode::SessionMoved.code())
     }
 
     /// The type that stands in the header, or in the element of a multi.
