@@ -6,6 +6,7 @@ use std::fmt;
 use ox_proto::text;
 
 use crate::notice::Notice;
+use crate::providers;
 use crate::settings::Settings;
 
 /// Who may do what.
@@ -15,6 +16,8 @@ pub struct Auth {
     pub skip_acl: bool,
     /// The `digest` scheme.
     pub digest_scheme_enabled: bool,
+    /// The `key` scheme.
+    pub key_scheme_enabled: bool,
     /// `super:` and the digest of the super user's password; `None` is no super user.
     pub super_digest: Option<Hidden>,
 }
@@ -48,6 +51,7 @@ impl Auth {
         Auth {
             skip_acl,
             digest_scheme_enabled: settings.flag("DigestAuthenticationProvider.enabled"),
+            key_scheme_enabled: providers::schemes(settings).contains(&"key"),
             super_digest: super_digest.map(Hidden),
         }
     }

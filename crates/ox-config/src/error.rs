@@ -179,6 +179,12 @@ pub enum Cause {
     /// Enforced authentication with a scheme there is not.
     #[error("Authentication scheme {0} is not available.")]
     SchemeNotAvailable(String),
+    /// An authentication class that is not one of Apache's.
+    #[error(
+        "{0} cannot be loaded: Java classes do not run here, and the server does not start with less protection than \
+         asked for; remove the line, or name one of Apache's classes"
+    )]
+    ForeignAuthProvider(String),
     /// The setting asks for protection that there is not yet, and the server never runs with less than asked for.
     #[error("{feature} is not built yet, and the server does not start with less protection than asked for")]
     ProtectionNotBuilt {

@@ -18,7 +18,10 @@ pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
         }
     }
     for (entry, provider) in providers::configured(settings) {
-        if let Some(feature) = provider.and_then(|provider| provider.missing) {
+        let Some(provider) = provider else {
+            return Err(entry.place.error(Cause::ForeignAuthProvider(entry.text.clone())));
+        };
+        if let Some(feature) = provider.missing {
             return refuse(&entry.place, feature);
         }
     }

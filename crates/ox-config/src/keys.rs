@@ -542,6 +542,9 @@ pub static SECTIONS: &[Section] = sections! {
         /// is answered with -127 (ThrottledOp); a client that cannot get all its watches back when it reconnects is
         /// disconnected.
         "oxkeeper.maxWatchesPerAddress", Own, Int, "10000000", "", O, Built;
+        /// How long after the loss of its leader a member lets new connections wait for the next one, each for at most a
+        /// quarter of the session timeout that it asks for; 0 is not at all: they are closed, as Apache does.
+        "oxkeeper.parkLimitMs", Own, Int, "2000", "ms", O, Ensemble;
         /// Time after which a thread that does not get on (a disk that hangs, for example) is reported in the log and in
         /// `thread_stalls`; below 3000 counts as 3000, 0 is never.
         "oxkeeper.watchdog.warnAfter", Own, Int, "10000", "ms", O, Built;

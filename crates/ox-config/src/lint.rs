@@ -9,7 +9,6 @@ use crate::key::{Class, Key, OnBadText, PREFIX, Reader, Source, Status, Value};
 use crate::keys::{self, ADMIN, DEAD_NAMES};
 use crate::nearest;
 use crate::notice::Notice;
-use crate::providers;
 use crate::readers;
 use crate::settings::{Entry, Settings};
 
@@ -20,11 +19,6 @@ pub(crate) fn lint(settings: &Settings, notices: &mut Vec<Notice>) {
     }
     for (name, _) in settings.system().iter() {
         notices.extend(property_notice(settings, name));
-    }
-    for (entry, provider) in providers::configured(settings) {
-        if provider.is_none() {
-            notices.push(Notice::warn(&entry.place, format!("Problems loading {}", entry.text)));
-        }
     }
     notices.extend(foreign_class(settings));
     not_built_yet(settings, notices);

@@ -73,6 +73,8 @@ pub struct MemberConfig {
     pub local_sessions_upgrading: bool,
     /// How long a leader is looked for before clients may read; none is for ever.
     pub read_only_after_ms: Option<i64>,
+    /// How long after the loss of the leader new connections wait for the next one.
+    pub park_limit_ms: i64,
     /// The largest stored log, relative to the snapshot, that a learner is sent; negative is none.
     pub snapshot_size_factor: f64,
     /// Transactions of an epoch, at most.
@@ -138,6 +140,7 @@ impl MemberConfig {
             local_sessions: settings.flag("localSessionsEnabled"),
             local_sessions_upgrading: settings.flag("localSessionsUpgradingEnabled"),
             read_only_after_ms: settings.flag("readonlymode.enabled").then_some(tick_ms.max(READ_ONLY_AFTER_MS)),
+            park_limit_ms: long("oxkeeper.parkLimitMs").max(0),
             snapshot_size_factor: snapshot_size_factor(settings),
             epoch_txns: epoch_txns(settings.optional_long("testingonly.initialZxid")),
             acks_timed_every: not_negative(settings.int("leader.ackLoggingFrequency")),

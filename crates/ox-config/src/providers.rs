@@ -16,6 +16,7 @@ const PACKAGE: &str = "org.apache.zookeeper.server.auth.";
 const PROVIDERS: &[Provider] = &[
     Provider { class: "DigestAuthenticationProvider", scheme: "digest", missing: None },
     Provider { class: "IPAuthenticationProvider", scheme: "ip", missing: None },
+    Provider { class: "KeyAuthenticationProvider", scheme: "key", missing: None },
     Provider { class: "SASLAuthenticationProvider", scheme: "sasl", missing: Some(SASL) },
     Provider { class: "X509AuthenticationProvider", scheme: "x509", missing: Some(TLS) },
     Provider { class: "EnsembleAuthenticationProvider", scheme: "ensemble", missing: Some(ENSEMBLE_AUTH) },

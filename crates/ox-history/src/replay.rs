@@ -123,7 +123,9 @@ impl<'h> Replay<'h> {
                 return Err(Violation::new(judge_txn(op, &expected, &entry.txn), Place::Log(entry.zxid), detail));
             }
         }
-        if let (Some(answer), Some(whose)) = (step.answer, self.matching.requests[place]) {
+        if let (Some(answer), Some(whose)) = (step.answer, self.matching.requests[place])
+            && !entry.txn.has_moved()
+        {
             self.answers.insert(whose, answer);
         }
         let is_unordered = matches!(entry.txn, LoggedTxn::CloseSession { paths: None });
@@ -221,7 +223,9 @@ impl<'h> Replay<'h> {
         let seen = Answer { err: reply.err, body: reply.body.clone().normal() };
         let place = Place::Frame(conn, frame);
         if let Some(record) = self.matching.records[conn][request] {
-            let expected = self.answers.remove(&(conn, request)).expect("its transaction came before");
+            let Some(expected) = self.answers.remove(&(conn, request)) else {
+                return Err(Violation::new(Reason::MovedSessionAnswered, place, format!("{op:?}: {seen:?}")));
+            };
             if !is_same(op, &expected, &seen) {
                 let reason = judge_write(op, &expected, &seen, &self.history.log[record].txn);
                 return Err(Violation::new(reason, place, format!("{op:?}: {seen:?}, not {expected:?}")));

@@ -126,6 +126,7 @@ reasons! {
     WrongCloseList = P41, "the end of a session lists other nodes than the session owns";
     UnjustRemoval = P41, "the server removed a node that is not its to remove";
     MovedSessionWrote = P42, "a connection wrote for a session that it had lost to another";
+    MovedSessionAnswered = P42, "a write of a connection that had lost its session got a reply";
     NotMoved = P42, "a connection was told that its session had moved, and it had not";
     LocalSessionElsewhere = P45, "a session that only its server knows was given by another";
     ReplacedSession = P43, "a handshake that named a session got another one";

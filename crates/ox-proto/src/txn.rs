@@ -9,7 +9,7 @@
 use crate::acl::RawAcls;
 use crate::jute::{DecodeError, Jute, Reader, jute, put_buffer, put_count, put_text};
 use crate::limits::PATH_BYTES_MAX;
-use crate::{OpCode, SessionId, Zxid};
+use crate::{ErrorCode, OpCode, SessionId, Zxid};
 use std::borrow::Cow;
 
 /// The digest version that our digests and Apache's have.
@@ -156,6 +156,14 @@ pub enum Txn<'a> {
 }
 
 impl<'a> Txn<'a> {
+    /// Whether the write, or an element of it, was refused because its session belongs to another connection.
+    pub fn is_session_moved(&self) -> bool {
+        if let Self::Multi(elements) = self {
+            return elements.iter().any(Self::is_session_moved);
+        }
+        matches!(self, Self::Error { err } if *err == ErrorCode::SessionMoved.code())
+    }
+
     /// The type that stands in the header, or in the element of a multi.
     pub fn kind(&self) -> OpCode {
         match self {

@@ -168,6 +168,11 @@ impl Conn {
         self.phase == Phase::Handshake
     }
 
+    /// True while the handshake waits for its reply, perhaps for the next leader.
+    pub fn is_connecting(&self) -> bool {
+        self.phase == Phase::Connecting
+    }
+
     /// Whether another frame may be taken now. Not during the handshake, and not while too much is on its way; one
     /// request is always let in, so that every connection gets on. When this turns true again, answers have come.
     pub fn may_take(&self, room: Room) -> bool {
@@ -230,15 +235,14 @@ impl Conn {
         if !(service.admit)(newcomer) {
             return Verdict::Close;
         }
-        if service.state.last_zxid() < request.last_zxid_seen {
-            return Verdict::Close; // the client has seen a state that this server does not have
-        }
         let ConnSettings { min_timeout_ms, max_timeout_ms, .. } = service.settings;
         let timeout_ms = request.timeout_ms.clamp(min_timeout_ms, max_timeout_ms);
         let ask = Ask::Connect {
             session: request.session,
+            last_zxid_seen: request.last_zxid_seen,
             proven: password_matches(request.session, request.password.unwrap_or_default()),
             timeout_ms,
+            patience_ms: i64::from(request.timeout_ms.min(timeout_ms)) / 4,
             read_only: request.read_only,
             address: self.address,
             ids: Arc::clone(&self.ids),
@@ -312,7 +316,7 @@ impl Conn {
 
     fn on_auth(&mut self, xid: i32, body: &[u8], service: &mut Service<'_>) -> Verdict {
         let Ok(packet) = Reader::new(body).get::<AuthPacket<'_>>() else { return Verdict::Close };
-        let proven = authenticate(service.state.options(), packet.scheme.as_deref(), packet.auth);
+        let proven = authenticate(service.state, packet.scheme.as_deref(), packet.auth);
         if proven.is_some_and(|proven| self.add_identities(proven, service)) {
             self.answer(ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 }, |_| (), service);
         } else {

@@ -5,6 +5,7 @@
 //! behind. On a learner the proposal is made elsewhere: `member.rs`.
 
 mod conns;
+mod handshakes;
 mod learners;
 mod lifetimes;
 mod local;
@@ -31,6 +32,7 @@ use crate::submission::{Ask, Load, Submission};
 use crate::tallies::Tallies;
 use bytes::BytesMut;
 use conns::{ConnState, Conns, waited_ms};
+use handshakes::Handshakes;
 use learners::Forwarded;
 use lifetimes::Granted;
 pub use local::LocalSessions;
@@ -85,6 +87,8 @@ pub struct ReplicaSettings {
     pub leader_serves: bool,
     /// How long a member looks for a leader before clients may read; none is for ever.
     pub read_only_after_ms: Option<i64>,
+    /// How long after the loss of its leader a member lets new connections wait for the next one; 0 is not at all.
+    pub park_limit_ms: i64,
 }
 
 /// Who agrees on the order of writes.
@@ -155,6 +159,7 @@ pub struct Replica {
     read_only: ReadOnly,
     addresses: Addresses,
     conns: Conns,
+    handshakes: Handshakes,
     own: OwnWrites,
     proposals: Proposals,
     next_session: SessionId,
@@ -222,6 +227,7 @@ impl Replica {
             read_only: ReadOnly::new(settings.read_only_after_ms),
             addresses: Addresses::default(),
             conns: Conns::new(settings.threads),
+            handshakes: Handshakes::new(settings.park_limit_ms),
             own: OwnWrites::default(),
             proposals: Proposals::default(),
             next_session: SessionId::first(settings.server, settings.session_clock_ms),
@@ -250,7 +256,8 @@ impl Replica {
         let own = if self.role == Role::Leader { [self.sessions.deadline(), self.sweep.deadline()] } else { [None; 2] };
         let local = self.local.sessions.deadline().filter(|_| self.role != Role::None);
         let peer = if let Zab::Member(peer) = &self.zab { peer.deadline() } else { None };
-        own.into_iter().flatten().chain(local).chain(self.read_only_at_ms()).chain(peer).min()
+        let handshakes = self.handshakes.deadline();
+        own.into_iter().flatten().chain(local).chain(self.read_only_at_ms()).chain(handshakes).chain(peer).min()
     }
 
     /// How long the driver may wait: something may be due then, or a pause could hide from [`Self::on_turn`].
@@ -309,6 +316,7 @@ impl Replica {
     pub fn on_time(&mut self, now: Now, state: &State) {
         self.peer(now, |peer, now_ms, out| peer.on_time(now_ms, out));
         self.begin_read_only(now);
+        self.expire_handshakes(now);
         self.expire_local(now);
         if self.role != Role::Leader {
             return;
@@ -447,9 +455,25 @@ impl Replica {
     }
 
     fn on_connect(&mut self, now: Now, conn: ConnId, ask: &Ask, state: &State, out: &mut Outboxes) {
-        let Ask::Connect { session, proven, timeout_ms, read_only, address, ids, touch } = ask else { return };
+        let Ask::Connect { address, ids, .. } = ask else { return };
         state.watches().lock().add_conn(conn, *address);
-        self.conns.insert(ConnState::new(conn, Arc::clone(ids)));
+        let handshake = self.is_member().then(|| self.handshakes.begin(now, ask.clone()));
+        self.conns.insert(ConnState::new(conn, Arc::clone(ids), handshake));
+        if !self.keep_handshake(now, conn) {
+            self.on_handshake(now, conn, ask, state, out);
+        }
+    }
+
+    fn on_handshake(&mut self, now: Now, conn: ConnId, ask: &Ask, state: &State, out: &mut Outboxes) {
+        let Ask::Connect { session, last_zxid_seen, proven, timeout_ms, read_only, address, touch, .. } = ask else {
+            return;
+        };
+        if state.last_zxid() < *last_zxid_seen {
+            if !self.keep_until_applied(now, conn, *last_zxid_seen) {
+                self.give_up(conn, out);
+            }
+            return;
+        }
         if !(self.takes_clients() || self.is_read_only()) || !self.may_come_in(*session, *read_only) {
             return self.give_up(conn, out);
         }
@@ -528,6 +552,7 @@ impl Replica {
         if let Some(gone) = self.conns.remove(conn) {
             self.sessions.detach(gone.session, conn, gone.answered_ms);
             self.local.sessions.detach(gone.session, conn, gone.answered_ms);
+            gone.handshake.into_iter().for_each(|handshake| self.handshakes.forget(&handshake));
         }
         self.syncs.forget(conn);
         state.watches().lock().drop_conn(conn);
@@ -741,44 +766,23 @@ impl Replica {
                 if matches!(self.role, Role::Learner(_)) {
                     self.log_room.heard(now, &record.txn);
                 }
+                // A leader that does not know a local session refuses it for another reason.
+                let local_error = own.no_ephemerals.filter(|_| record.header.kind == OpCode::Error.code());
+                if local_error.is_none() && record.txn.is_session_moved() {
+                    // Compat: no reply, so that the client reconnects; it would keep a connection that replies.
+                    return self.give_up(*conn, out);
+                }
                 if let Some(asker) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
                     asker.answered_ms = Some(now.mono_ms);
-                    out.of(*conn).answer(*conn, |bytes| match own.no_ephemerals {
-                        // A leader that does not know the session says something else.
-                        Some(code) if record.header.kind == OpCode::Error.code() => {
+                    out.of(*conn).answer(*conn, |bytes| match local_error {
+                        Some(code) => {
                             let TxnHeader { cxid: xid, zxid, .. } = record.header;
                             put_bare_reply(bytes, ReplyHeader { xid, zxid, err: code.code() });
                         }
-                        _ => put_write_reply(bytes, record, applied),
+                        None => put_write_reply(bytes, record, applied),
                     });
                 }
             }
-        }
-    }
-
-    /// A session is over: its connection gets the answer if it asked for the end, and is closed.
-    fn on_closed(
-        &mut self,
-        session: SessionId,
-        origin: Option<&Origin>,
-        record: &Record<'_>,
-        applied: &ox_tree::Applied,
-        out: &mut Outboxes,
-    ) {
-        let asked = if let Some(Origin::Request(conn)) = origin { Some(*conn) } else { None };
-        let owner = self.sessions.remove(session);
-        self.relayed.homes.remove(&session);
-        self.local.note_end(session);
-        self.addresses.end(session);
-        for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {
-            if self.conns.get(conn).is_some_and(|conn| conn.active) {
-                out.of(conn).push(conn, Note::Close, |bytes| {
-                    if Some(conn) == asked {
-                        put_write_reply(bytes, record, applied);
-                    }
-                });
-            }
-            self.conns.deactivate(conn);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What connections hand to the replica: requests in the order they were received.
 
 use crate::limits::{ITEM_BYTES, LIKELY_BYTES_MAX, LIKELY_ITEMS_MAX};
-use ox_proto::{OpCode, SessionId};
+use ox_proto::{OpCode, SessionId, Zxid};
 use ox_tree::ConnId;
 use ox_tree::ahead::path_in;
 use ox_tree::auth::Identities;
@@ -33,7 +33,7 @@ impl std::ops::SubAssign for Load {
 }
 
 /// What one item asks for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Ask {
     /// A request to execute in its turn; the bytes are its body.
     Request {
@@ -55,10 +55,14 @@ pub enum Ask {
     Connect {
         /// Session to resume, or none.
         session: SessionId,
+        /// The last transaction that the client knows of.
+        last_zxid_seen: Zxid,
         /// Whether the password fits it.
         proven: bool,
         /// Negotiated timeout.
         timeout_ms: i32,
+        /// How long the client may be left without a reply, in milliseconds.
+        patience_ms: i64,
         /// Whether the client could do with reads, if it says so.
         read_only: Option<bool>,
         /// Where from.

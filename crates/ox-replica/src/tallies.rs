@@ -11,6 +11,8 @@ use std::net::IpAddr;
 pub struct Tallies {
     /// Handshakes that named a session.
     pub resumed: u64,
+    /// Handshakes that waited for a leader and got a reply.
+    pub parked: u64,
     /// Sessions given up, with their timeouts.
     pub expired: Vec<(SessionId, i32)>,
     /// New sessions that were refused: their clients' addresses have enough.

@@ -221,6 +221,8 @@ metrics! {
         sessionless_connections_expired;
         /// Sessions that timed out.
         stale_sessions_expired;
+        /// New connections that waited for a leader and were then served, by `oxkeeper.parkLimitMs`; not in Apache.
+        parked_handshakes;
         /// Bytes of packets from clients.
         bytes_received_count;
         /// Bytes of replies without their lengths; pings and authentication do not count.
@@ -392,7 +394,7 @@ mod tests {
     }
 
     /// What Apache does not have.
-    const OWN: [&str; 3] = ["sessions_rejected", "thread_stalls", "watches_rejected"];
+    const OWN: [&str; 4] = ["parked_handshakes", "sessions_rejected", "thread_stalls", "watches_rejected"];
 
     #[test]
     fn the_table_is_apaches() {

@@ -23,6 +23,7 @@ pub(crate) fn replica_settings(config: &Config, threads: usize, session_clock_ms
         local_sessions: config.member.as_ref().map_or(LocalSessions::Off, local_sessions),
         leader_serves: config.member.as_ref().is_none_or(|member| member.leader_serves),
         read_only_after_ms: config.member.as_ref().and_then(|member| member.read_only_after_ms),
+        park_limit_ms: config.member.as_ref().map_or(0, |member| member.park_limit_ms),
     }
 }
 
@@ -45,6 +46,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> Options {
         close_session_txn: config.storage.close_session_txn,
         super_digest: config.auth.super_digest.as_ref().map(|digest| digest.reveal().to_owned()),
         digest_scheme: config.auth.digest_scheme_enabled,
+        key_scheme: config.auth.key_scheme_enabled,
         reconfig_enabled: config.reconfig_enabled,
         record_bytes_max: limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize,
         watches_per_address_max: limits.watches_per_address as usize,

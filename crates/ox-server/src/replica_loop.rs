@@ -211,6 +211,7 @@ impl ReplicaLoop {
         self.shared.stats.local_sessions.store(local, Relaxed);
         let tallies = self.replica.tallies_mut();
         metrics.connection_revalidate_count.add(std::mem::take(&mut tallies.resumed));
+        metrics.parked_handshakes.add(std::mem::take(&mut tallies.parked));
         metrics.stale_sessions_expired.add(tallies.expired.len() as u64);
         for (session, timeout_ms) in tallies.expired.drain(..) {
             if let Some(unsaid) = self.expiries.may_say(self.shared.clock.mono_ms()) {

@@ -93,6 +93,11 @@ impl Pipe {
         !self.unread.is_empty()
     }
 
+    /// The end has arrived; there may be bytes before it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// Everything has arrived and was read, and nothing more will come.
     pub(crate) fn is_at_end(&self) -> bool {
         self.has_ended && self.unread.is_empty()

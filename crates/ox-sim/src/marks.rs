@@ -97,6 +97,7 @@ marks! {
     upgraded, "sessions that others have come to know";
     read_only_sessions, "sessions at a server without a leader";
     read_only_refusals, "requests refused for want of a leader";
+    parked, "handshakes that waited for a leader and got a reply";
     unagreed, "connections that were shown what was never agreed on, by a server without a leader";
     configs, "configurations put in force";
     config_files, "files of configurations written";

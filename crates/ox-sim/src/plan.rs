@@ -110,6 +110,8 @@ pub struct Plan {
     pub local_sessions: bool,
     /// `readonlymode.enabled`: who has had no leader for a tick lets clients read that asked for no more.
     pub read_only: bool,
+    /// `oxkeeper.parkLimitMs`: how long handshakes wait for the next leader.
+    pub park_limit_ms: i64,
     /// How often one of the clients asks for another ensemble, in a thousand actions; 0 is a fixed one.
     pub change_per_mille: u32,
     /// How many transactions an epoch has numbers for; 0 is as many as there are.
@@ -310,6 +312,7 @@ impl Plan {
             observer_masters: false,
             local_sessions: false,
             read_only: false,
+            park_limit_ms: 2_000,
             change_per_mille: 0,
             epoch_txns: 0,
             size_factor: 0.33,

@@ -6,14 +6,15 @@
 mod digest;
 mod fix_up;
 mod ip;
+mod key;
 
 pub use digest::digest_id;
 pub use fix_up::fix_up;
 pub use ip::java_address;
 
-use crate::Options;
 use crate::acl_table::AclList;
 use crate::limits::{IDENTITIES_BYTES_MAX, IDENTITY_OVERHEAD_BYTES};
+use crate::{Options, State};
 use ox_proto::quorum::identities::{RawId, RawIds};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -96,7 +97,7 @@ impl Identities {
     }
 }
 
-type Authenticate = fn(&Options, Option<&[u8]>) -> Option<Vec<Identity>>;
+type Authenticate = fn(&State, Option<&[u8]>) -> Option<Vec<Identity>>;
 
 /// What a scheme can do.
 struct Scheme {
@@ -130,6 +131,14 @@ const SCHEMES: &[Scheme] = &[
         is_authenticated: true,
         is_enabled: |options| options.digest_scheme,
     },
+    Scheme {
+        name: "key",
+        authenticate: key::authenticate,
+        is_valid: |_| true,
+        matches: |proven, entry| proven == entry,
+        is_authenticated: true,
+        is_enabled: |options| options.key_scheme,
+    },
 ];
 
 /// The schemes of this server.
@@ -146,8 +155,8 @@ impl Schemes {
 }
 
 /// Judges an auth packet. `None` means that authentication failed, which ends the connection.
-pub fn authenticate(options: &Options, scheme: Option<&str>, auth: Option<&[u8]>) -> Option<Vec<Identity>> {
-    (Schemes::find_enabled(scheme?, options)?.authenticate)(options, auth)
+pub fn authenticate(state: &State, scheme: Option<&str>, auth: Option<&[u8]>) -> Option<Vec<Identity>> {
+    (Schemes::find_enabled(scheme?, state.options())?.authenticate)(state, auth)
 }
 
 /// The name that whoAmI shows for an identity.
@@ -164,9 +173,10 @@ mod tests {
     use ox_proto::Acl;
 
     fn identities(users: &[&[u8]], options: &Options) -> Identities {
+        let state = State::new(options.clone());
         let mut identities = Identities::of_address("127.0.0.1".parse().unwrap());
         for user in users {
-            identities.add(authenticate(options, Some("digest"), Some(user)).unwrap());
+            identities.add(authenticate(&state, Some("digest"), Some(user)).unwrap());
         }
         identities
     }
@@ -190,12 +200,14 @@ mod tests {
 
     #[test]
     fn unknown_and_disabled_schemes_fail() {
-        let off = Options { digest_scheme: false, ..Options::default() };
+        let off = State::new(Options { digest_scheme: false, ..Options::default() });
+        let default = State::new(Options::default());
         assert_eq!(authenticate(&off, Some("digest"), Some(b"a:b")), None);
-        assert_eq!(authenticate(&Options::default(), Some("sasl"), Some(b"")), None);
-        assert_eq!(authenticate(&Options::default(), Some("super"), Some(b"")), None);
-        assert_eq!(authenticate(&Options::default(), None, Some(b"")), None);
-        assert_eq!(authenticate(&Options::default(), Some("digest"), None), None);
-        assert_eq!(authenticate(&Options::default(), Some("ip"), None), Some(vec![]));
+        assert_eq!(authenticate(&default, Some("sasl"), Some(b"")), None);
+        assert_eq!(authenticate(&default, Some("key"), Some(b"")), None);
+        assert_eq!(authenticate(&default, Some("super"), Some(b"")), None);
+        assert_eq!(authenticate(&default, None, Some(b"")), None);
+        assert_eq!(authenticate(&default, Some("digest"), None), None);
+        assert_eq!(authenticate(&default, Some("ip"), None), Some(vec![]));
     }
 }

@@ -19,6 +19,8 @@ pub struct Options {
     pub super_digest: Option<String>,
     /// Whether the digest scheme exists (`DigestAuthenticationProvider.enabled`).
     pub digest_scheme: bool,
+    /// Whether the key scheme exists (`authProvider.*` names `KeyAuthenticationProvider`).
+    pub key_scheme: bool,
     /// Answer reconfig with "standalone" rather than "disabled" (`reconfigEnabled`).
     pub reconfig_enabled: bool,
     /// Largest record that readers with default settings accept (`jute.maxbuffer` plus its extra size).
@@ -48,6 +50,7 @@ impl Default for Options {
             close_session_txn: true,
             super_digest: None,
             digest_scheme: true,
+            key_scheme: false,
             reconfig_enabled: false,
             record_bytes_max: 2 * ox_proto::limits::FRAME_BYTES_MAX_DEFAULT,
             watches_per_address_max: 0,

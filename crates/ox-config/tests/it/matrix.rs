@@ -182,6 +182,8 @@ fn probed_matrix() {
         ("empty dataDir", Refused("dataDir is not set")),
         ("server line only a semicolon", Refused("does not have the form")),
         ("client part only a colon", Refused("does not have the form")),
+        // Apache logs a warning and runs without the scheme.
+        ("auth provider unknown", Refused("com.example.Nope cannot be loaded")),
         // Apache runs with time going backwards.
         ("negative tick with explicit timeouts", Refused("expected a positive number")),
         // Apache's texts are a slip here.

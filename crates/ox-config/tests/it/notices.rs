@@ -95,8 +95,6 @@ fn remarks_name_file_line_and_key() {
     let key = "DigestAuthenticationProvider.superDigest";
     let no_digest = "this is no digest, so nobody is the super user; expected a name, a colon, and the SHA-1 of \
                      name:password in base64";
-    check("authProvider.1=com.example.X\n", "", "/data/tc.cfg:2: authProvider.1: Problems loading com.example.X");
-    check("", "-Dzookeeper.authProvider.1=com.X", "-Dzookeeper.authProvider.1: Problems loading com.X");
     check(&format!("{key}=super:admin\n"), "", &format!("/data/tc.cfg:2: {key}: {no_digest}"));
     check("", &format!("-Dzookeeper.{key}=D/InIHSb7yEEbrWz8b9l71RjZJU="), &format!("-Dzookeeper.{key}: {no_digest}"));
     assert_eq!(loud(&format!("{key}=super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n"), ""), Vec::<String>::new());
@@ -178,10 +176,25 @@ fn never_less_protected_than_asked() {
         assert!(matches!(error.cause, Cause::ProtectionNotBuilt { .. }), "{line}: {error}");
         assert_eq!((error.place.line(), error.exit_code()), (Some(2), 2), "{line}");
     }
-    for flag in ["-Djava.security.auth.login.config=/j", "-Dzookeeper.ssl.trustStore.location=/t"] {
+    for flag in [
+        "-Dzookeeper.authProvider.1=com.X",
+        "-Djava.security.auth.login.config=/j",
+        "-Dzookeeper.ssl.trustStore.location=/t",
+    ] {
         let error = World::with_config("dataDir=/d\n").and_flags(flag).start().error();
         assert!(error.contains("does not start with less protection than asked for"), "{error}");
     }
+}
+
+#[test]
+fn auth_provider_that_is_not_apaches_stops_the_start() {
+    for class in ["com.example.X", "org.apache.zookeeper.server.auth.NoneSuch", "KeyAuthenticationProvider"] {
+        let error = World::with_config(&format!("dataDir=/d\nauthProvider.7={class}\n")).start().error();
+        assert!(error.contains(":2: authProvider.7: ") && error.contains(class), "{error}");
+    }
+    let line = "authProvider.1=org.apache.zookeeper.server.auth.KeyAuthenticationProvider";
+    assert!(World::with_config(&format!("dataDir=/d\n{line}\n")).start().config().auth.key_scheme_enabled);
+    assert!(!World::with_config("dataDir=/d\n").start().config().auth.key_scheme_enabled);
 }
 
 #[test]

@@ -66,6 +66,7 @@ impl World {
             local_sessions: LocalSessions::Off,
             leader_serves: true,
             read_only_after_ms: None,
+            park_limit_ms: 0,
         };
         let now = Now { mono_ms: 1, wall_ms: 1_700_000_000_000 };
         let replica = Replica::standalone(settings, &state, now);

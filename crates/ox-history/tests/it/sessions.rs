@@ -1,7 +1,7 @@
 //! Sessions that end wrongly, move wrongly or come back (P38 to P43).
 
 use crate::story::{Story, TIMEOUT_MS, create, ephemeral, get};
-use ox_history::{Granted, LoggedTxn, Op, Reason, Time};
+use ox_history::{Answer, Granted, LoggedTxn, Op, Reason, Time};
 use ox_proto::SessionId;
 
 #[test]
@@ -78,6 +78,24 @@ fn p42_the_old_connection_still_writes() {
     story.history.connections[a].closed = Some(story.history.ended);
     story.write(b, create("/b"));
     story.is_bad(Reason::MovedSessionWrote);
+}
+
+/// A connection that lost its session is closed without a reply (ZOOKEEPER-710).
+#[test]
+fn p42_write_of_moved_session_gets_a_reply() {
+    let mut story = Story::new();
+    let a = story.connect();
+    let session = story.session(a);
+    let b = story.reconnect(session);
+    let request = story.send(a, create("/a"));
+    let xid = story.history.connections[a].requests[request].xid;
+    let zxid = story.log(session, xid, LoggedTxn::Error { err: -118 });
+    story.hang_up(a);
+    story.hang_up(b);
+    story.is_good();
+    story.reply(a, request, zxid, Answer::error(-118));
+    story.history.connections[a].closed = Some(story.history.ended);
+    story.is_bad(Reason::MovedSessionAnswered);
 }
 
 /// An eager client: it writes before its handshake is answered, and never sees the answer.

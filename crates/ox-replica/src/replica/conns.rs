@@ -1,5 +1,6 @@
 //! What the replica knows of connections.
 
+use super::handshakes::Handshake;
 use super::own::OwnWrites;
 use crate::clock::Now;
 use bytes::Bytes;
@@ -20,6 +21,8 @@ pub(super) struct ConnState {
     pub(super) active: bool,
     /// True when its local session is over: what it sends has no effect, what it has sent is still answered.
     pub(super) is_leaving: bool,
+    /// A member's, until there is a reply.
+    pub(super) handshake: Option<Box<Handshake>>,
     /// Number of its last proposal.
     pub(super) last_write: Option<u64>,
     /// When a write of it was last answered. Until then it may not have been read.
@@ -27,7 +30,7 @@ pub(super) struct ConnState {
 }
 
 impl ConnState {
-    pub(super) fn new(id: ConnId, ids: Arc<Identities>) -> Self {
+    pub(super) fn new(id: ConnId, ids: Arc<Identities>, handshake: Option<Box<Handshake>>) -> Self {
         let session = SessionId::NONE;
         Self {
             id,
@@ -36,6 +39,7 @@ impl ConnState {
             session,
             active: true,
             is_leaving: false,
+            handshake,
             last_write: None,
             answered_ms: None,
         }
@@ -90,13 +94,13 @@ impl Conns {
 
     pub(super) fn deactivate(&mut self, id: ConnId) {
         if let Some(conn) = self.get_mut(id) {
-            conn.active = false;
+            (conn.active, conn.handshake) = (false, None);
         }
     }
 
-    /// All that are there.
-    pub(super) fn all(&self) -> Vec<ConnId> {
-        self.0.iter().flatten().flatten().map(|conn| conn.id).collect()
+    /// All that are there, with their handshakes.
+    pub(super) fn all(&self) -> impl Iterator<Item = (ConnId, Option<&Handshake>)> {
+        self.0.iter().flatten().flatten().map(|conn| (conn.id, conn.handshake.as_deref()))
     }
 }
 

@@ -1,14 +1,15 @@
 //! How sessions begin, change hands, and end.
 
 use super::Replica;
-use super::own::{Waiting, What};
+use super::own::{Origin, Waiting, What};
 use super::proposals::Maker;
 use crate::clock::Now;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::password::session_password;
+use ox_proto::txn::Record;
 use ox_proto::{OpCode, SessionId};
 use ox_tree::outbox::{Note, Outboxes};
-use ox_tree::{ConnId, State, ops};
+use ox_tree::{Applied, ConnId, State, ops, put_write_reply};
 use std::sync::Arc;
 
 /// What a client is told about its session.
@@ -81,10 +82,36 @@ impl Replica {
         let Granted { session, timeout_ms, read_only } = granted;
         let read_only = self.told_read_only(read_only);
         if let Some(state) = self.conns.get_mut(conn).filter(|conn| conn.active) {
-            state.session = session;
+            (state.session, state.handshake) = (session, None);
             let password = session_password(session);
             let response = ConnectResponse { timeout_ms, session, password, read_only };
             out.of(conn).push(conn, Note::Attached(session, timeout_ms), |bytes| response.put_frame(bytes));
+        }
+    }
+
+    /// A session is over: its connection gets the answer if it asked for the end, and is closed.
+    pub(super) fn on_closed(
+        &mut self,
+        session: SessionId,
+        origin: Option<&Origin>,
+        record: &Record<'_>,
+        applied: &Applied,
+        out: &mut Outboxes,
+    ) {
+        let asked = if let Some(Origin::Request(conn)) = origin { Some(*conn) } else { None };
+        let owner = self.sessions.remove(session);
+        self.relayed.homes.remove(&session);
+        self.local.note_end(session);
+        self.addresses.end(session);
+        for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {
+            if self.conns.get(conn).is_some_and(|conn| conn.active) {
+                out.of(conn).push(conn, Note::Close, |bytes| {
+                    if Some(conn) == asked {
+                        put_write_reply(bytes, record, applied);
+                    }
+                });
+            }
+            self.conns.deactivate(conn);
         }
     }
 }

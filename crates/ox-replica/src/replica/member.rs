@@ -61,6 +61,8 @@ pub(super) enum Todo {
     Resume(ConnId, Granted),
     /// The reply to a change of the ensemble need not wait any longer.
     ConfigReply,
+    /// Clients are served again, or the state is newer: reply to handshakes that have waited for it.
+    Handshakes,
     /// The role is over: all clients are sent away.
     HangUp,
     /// One of them is.
@@ -242,9 +244,10 @@ impl Replica {
                 Todo::Revalidated(session, valid) => self.on_revalidated(now, session, valid, out),
                 Todo::GiveUp(conn) => self.give_up(conn, out),
                 Todo::ConfigReply => self.release_reply(now, state, out),
+                Todo::Handshakes => self.take_handshakes(now, state, out),
                 Todo::HangUp => {
                     // Their watches go when they do: until then they may be asked for.
-                    for conn in self.conns.all() {
+                    for conn in self.served_conns() {
                         self.give_up(conn, out);
                     }
                 }
@@ -278,7 +281,7 @@ impl Replica {
                 self.pinged_ms = now.mono_ms;
             }
             Effect::Leave(_) => {
-                self.leave();
+                self.leave(now);
                 self.effects.push(effect);
             }
             Effect::FromLearner(link, _, message) => self.on_learner(now, link, message),
@@ -341,7 +344,10 @@ impl Replica {
     }
 
     /// Forgets everything that the role had promised.
-    fn leave(&mut self) {
+    fn leave(&mut self, now: Now) {
+        if self.is_serving() {
+            self.keep_handshakes(now);
+        }
         (self.begins, self.staged) = (None, None);
         self.reconfigures_at = None;
         self.log_room.forget_leader();
@@ -495,6 +501,8 @@ impl Replica {
         let reached = self.reached();
         if let Some((role, _)) = self.begins.take_if(|(_, from)| *from <= reached) {
             self.begin(now, role, state);
+        } else if self.is_serving() && self.handshakes.are_waiting() {
+            self.todo.push_back(Todo::Handshakes);
         }
         self.peer(now, |_, _, _| ()); // a role may have waited for this
         while let Some((conn, (submission, at), behind)) = self.syncs.pop(reached) {
@@ -518,6 +526,7 @@ impl Replica {
 
     fn begin(&mut self, now: Now, role: Role, state: &State) {
         self.role = role;
+        self.todo.push_back(Todo::Handshakes);
         self.local.sessions.hear_all(now.mono_ms);
         if role == Role::Leader {
             for (session, timeout_ms) in state.sessions() {

@@ -41,6 +41,7 @@ impl Replica {
     pub(super) fn begin_read_only(&mut self, now: Now) {
         if self.read_only_at_ms().is_some_and(|at_ms| at_ms <= now.mono_ms) {
             self.role = Role::ReadOnly;
+            self.todo.push_back(Todo::Handshakes);
             self.local.sessions.hear_all(now.mono_ms);
         }
     }

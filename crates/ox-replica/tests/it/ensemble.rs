@@ -81,6 +81,12 @@ pub(crate) fn following_with_reconfig() -> World {
 
 /// Finds a leader of an epoch, which has nothing new to tell.
 pub(crate) fn follow(world: &mut World, epoch: i64) {
+    start_following(world, epoch);
+    world.sent.clear();
+}
+
+/// The same; what the follower has sent is kept.
+pub(crate) fn start_following(world: &mut World, epoch: i64) {
     let (now, last) = (world.now, world.state.last_zxid());
     let vote = Vote { leader: ServerId(2), zxid: last, epoch: epoch - 1 };
     let note = Notification { state: PeerState::Looking, vote, round: epoch, has_version: true };
@@ -93,7 +99,6 @@ pub(crate) fn follow(world: &mut World, epoch: i64) {
         world.settle();
     }
     assert!(world.replica.is_serving());
-    world.sent.clear();
 }
 
 /// An observer that a leader has accepted.
@@ -123,13 +128,18 @@ pub(crate) fn requests(world: &mut World) -> Vec<Request> {
 
 /// The leader orders a transaction.
 pub(crate) fn ordered(world: &mut World, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
+    proposed(world, zxid, session, cxid, body);
+    world.replica.on_message(world.now, LINK, Message::Commit(zxid));
+    world.settle();
+}
+
+/// The leader proposes a transaction.
+pub(crate) fn proposed(world: &mut World, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
     let mut record = Vec::new();
     TxnHeader { session, cxid, zxid, time_ms: 7, kind: body.kind().code() }.put(&mut record);
     body.put(&mut record);
     let txn = Txn { zxid, record: record.into() };
-    for message in [Message::Proposal(txn), Message::Commit(zxid)] {
-        world.replica.on_message(world.now, LINK, message);
-    }
+    world.replica.on_message(world.now, LINK, Message::Proposal(txn));
     world.settle();
 }
 

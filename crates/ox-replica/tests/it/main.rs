@@ -5,9 +5,11 @@
 
 mod ensemble;
 mod full_disk;
+mod handshakes;
 mod leading;
 mod local;
 mod members;
+mod moved;
 mod office;
 mod order;
 mod overload;

@@ -71,6 +71,7 @@ pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSett
         local_sessions: LocalSessions::Off,
         leader_serves: true,
         read_only_after_ms: None,
+        park_limit_ms: 0,
     }
 }
 

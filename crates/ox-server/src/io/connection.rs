@@ -34,7 +34,7 @@ pub(super) struct Connection {
     /// The socket may have more to read.
     pub(super) readable: bool,
     /// The client will send nothing more, or the socket is broken: reading goes on until that shows.
-    read_closed: bool,
+    pub(super) read_closed: bool,
     writable: bool,
     /// The client has closed its side, and everything it sent before is read.
     pub(super) ended: bool,

@@ -328,6 +328,8 @@ impl IoThread {
         for &slot in &self.listed {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             conn.passed_over = false;
+            // A client that no longer waits for its handshake may be elsewhere: its session must not be taken from there.
+            conn.ended |= conn.read_closed && conn.core.is_connecting();
             let may_read = conn.readable && !conn.ended && !conn.closing && !conn.stalled;
             // Whoever has a frame waiting gets no further one read: input stays below a frame and one read.
             let may_read = may_read && !conn.has_frame() && conn.unsent() <= self.pause_bytes;

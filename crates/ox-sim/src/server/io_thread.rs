@@ -209,6 +209,7 @@ impl IoThread {
     fn receive(&mut self, env: &mut Env, now: Now) {
         for &slot in &self.listed {
             let Some(connection) = self.connections[slot].as_mut() else { continue };
+            connection.ended |= env.links[connection.link].up.has_ended() && connection.core.is_connecting();
             let held_back = env.plan.unsent_pause_bytes < connection.output.len();
             env.marks.slow_reader_pauses += u64::from(held_back);
             let may_read = !connection.ended && !connection.closing && !connection.stalled && !held_back;

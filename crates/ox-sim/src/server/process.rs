@@ -272,6 +272,7 @@ fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettin
         local_sessions: if env.plan.local_sessions { LocalSessions::Upgrade } else { LocalSessions::Off },
         leader_serves: true,
         read_only_after_ms: env.plan.read_only.then(|| i64::from(env.plan.tick_ms)),
+        park_limit_ms: env.plan.park_limit_ms,
     }
 }
 

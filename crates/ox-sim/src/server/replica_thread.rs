@@ -206,6 +206,7 @@ impl Process {
         self.flush(env, track, who);
         self.post(env, who);
         self.totals.hold(self.replica.load());
+        env.marks.parked += std::mem::take(&mut self.replica.tallies_mut().parked);
         if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.is_serving()) {
             env.note(format_args!("replica: snapshot due at {due}"));
             self.snapshot_due = None;

@@ -173,6 +173,15 @@ fn sessions_move_between_servers() {
     check(|plan| (plan.take_over_per_mille, plan.cut_ms) = (100, 300), |marks| marks.moved);
 }
 
+/// New connections wait while leaders change.
+#[test]
+fn handshakes_wait_for_the_next_leader() {
+    let faulty = |plan: &mut Plan| {
+        (plan.change_per_mille, plan.kill_ms, plan.cut_ms, plan.wire_ms) = (200, 1_500, 300, 1_000);
+    };
+    check(faulty, |marks| marks.parked);
+}
+
 #[test]
 fn k031_histories_are_replaced() {
     let faulty = |plan: &mut Plan| {

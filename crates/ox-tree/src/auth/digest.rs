@@ -1,7 +1,7 @@
 //! The digest scheme: an id is `user:BASE64(SHA1(user:password))`.
 
 use super::Identity;
-use crate::Options;
+use crate::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
@@ -14,10 +14,10 @@ pub fn digest_id(credentials: &[u8]) -> String {
     format!("{user}:{}", STANDARD.encode(Sha1::digest(text.as_bytes())))
 }
 
-pub(super) fn authenticate(options: &Options, auth: Option<&[u8]>) -> Option<Vec<Identity>> {
+pub(super) fn authenticate(state: &State, auth: Option<&[u8]>) -> Option<Vec<Identity>> {
     let id = digest_id(auth?);
     let is_super =
-        options.super_digest.as_ref().is_some_and(|digest| bool::from(digest.as_bytes().ct_eq(id.as_bytes())));
+        state.options().super_digest.as_ref().is_some_and(|digest| bool::from(digest.as_bytes().ct_eq(id.as_bytes())));
     let mut proven = Vec::new();
     if is_super {
         proven.push(Identity { scheme: "super".into(), id: String::new() });

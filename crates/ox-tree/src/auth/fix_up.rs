@@ -88,7 +88,7 @@ mod tests {
     fn check(acls: &[Acl], expected: Result<&[Acl], ErrorCode>) {
         let options = Options::default();
         let mut ids = Identities::of_address("127.0.0.1".parse().unwrap());
-        ids.add(authenticate(&options, Some("digest"), Some(b"bob:pw")).unwrap());
+        ids.add(authenticate(&crate::State::new(options.clone()), Some("digest"), Some(b"bob:pw")).unwrap());
         let mut bytes = Vec::new();
         put_acls(&mut bytes, acls);
         let fixed = fix_up(&options, &ids, RawAcls::from_encoded(&bytes).unwrap());

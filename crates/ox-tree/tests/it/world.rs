@@ -100,9 +100,9 @@ pub(crate) type Seen = (i32, String, i64);
 fn conn(at: usize) -> Conn {
     let credentials: Option<&[u8]> = [None, Some(&b"bob:pw"[..]), Some(b"eve:pw"), Some(b"super:secret")][at];
     let mut ids = Identities::of_address("10.0.0.1".parse().unwrap());
-    let options = plain().options();
+    let state = State::new(plain().options());
     if let Some(credentials) = credentials {
-        assert!(ids.add(authenticate(&options, Some("digest"), Some(credentials)).unwrap()));
+        assert!(ids.add(authenticate(&state, Some("digest"), Some(credentials)).unwrap()));
     }
     let who = Who {
         session: 0,

@@ -22,6 +22,7 @@ mod read_only;
 mod recipes;
 mod reconfig;
 mod resources;
+mod session_moves;
 mod stalled;
 mod start;
 mod stopped_followers;

@@ -1,9 +1,12 @@
 //! Ensembles whose members change while they run.
 
 use crate::members::{Ensemble, Roamer};
-use crate::raw::{Client, Packet};
+use crate::raw::{Client, Hello, Packet};
 use ox_proto::OpCode;
 use ox_proto::request::ReconfigRequest;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -186,6 +189,49 @@ fn a_leader_that_is_removed_hands_over() {
     ensemble.restart(other);
     write_some(&ensemble);
     ensemble.check_equal();
+}
+
+/// Opens sessions at one server until it is told to stop. Returns how many were opened.
+fn open_sessions(address: SocketAddr, stop: &AtomicBool) -> usize {
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) {
+        assert!(Client::try_open(address, &Hello::new(60_000)).is_some(), "connection {count} was refused");
+        count += 1;
+    }
+    count
+}
+
+/// Members without a leader let new connections wait for the next one; none of them is refused.
+#[test]
+fn new_connections_are_served_while_the_leader_is_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start(home.path(), 3, 1, &format!("{OPEN}\noxkeeper.parkLimitMs=15000"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let opening = |address| {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || open_sessions(address, &stop))
+    };
+    let openers: Vec<_> = ensemble.addresses.iter().copied().map(opening).collect();
+    for _ in 0..3 {
+        let leader = ensemble.leader_but(&[]);
+        let text = config_of(&ensemble, leader);
+        let line = text.lines().find(|line| line.starts_with(&format!("server.{}=", leader + 1))).unwrap();
+        let line = format!("{};{}", line.split(';').next().unwrap(), ensemble.addresses[leader]);
+        leaving(&(leader + 1).to_string()).ask(&mut ensemble.client());
+        ensemble.leader_but(&[leader]);
+        wait_for_mode(&ensemble, leader, "follower");
+        joining(&line).make(&ensemble);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let opened: Vec<_> = openers.into_iter().map(|opener| opener.join().expect("no refusal")).collect();
+    assert!(!opened.contains(&0));
+    let parked = (0..4).filter_map(|at| ensemble.figure(at, "parked_handshakes")?.parse::<usize>().ok());
+    assert_ne!(parked.sum::<usize>(), 0, "some connections waited");
+    ensemble.check_equal();
+    // A member that has lost its leader for good refuses, so that clients find the others.
+    let lone = ensemble.addresses[3];
+    (0..3).for_each(|at| ensemble.kill(at));
+    wait_until("it refuses", || Client::try_open(lone, &Hello::new(4_000)).is_none());
 }
 
 #[test]

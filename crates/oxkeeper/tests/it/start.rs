@@ -1,6 +1,7 @@
 //! Starting, and refusing to start: exit codes, and one sentence that says what is wrong.
 
 use crate::process::{Ended, Process, Running, Site};
+use crate::raw::Packet;
 use std::path::Path;
 use std::process::Command;
 
@@ -25,11 +26,27 @@ fn bad_configurations_are_refused_with_a_reason() {
         ("dataDir=d\nclientPort=0\ntickTime=0\n", "tickTime"),
         ("dataDir=d\nclientPort=0\nminSessionTimeout=9\nmaxSessionTimeout=8\n", "minSessionTimeout"),
         ("dataDir=d\nsecureClientPort=0\n", "secureClientPort"),
+        ("dataDir=d\nclientPort=0\nauthProvider.1=com.example.X\n", "authProvider.1: com.example.X cannot be loaded"),
     ] {
         std::fs::write(path.join("zoo.cfg"), text).unwrap();
         check(&refused(&["server", "zoo.cfg"], path), 2, reason);
     }
     check(&refused(&["server", "1", "2", "3", "4", "5"], path), 2, "Invalid");
+}
+
+#[test]
+fn key_auth_provider_checks_clients_by_its_node() {
+    let directory = tempfile::tempdir().unwrap();
+    let provider = "authProvider.1=org.apache.zookeeper.server.auth.KeyAuthenticationProvider\n";
+    let running = Site::new(directory.path(), provider).start();
+    let (mut client, mut wrong) = (running.client(), running.client());
+    assert_eq!(client.create("/key", b"25").err, 0);
+    client.send(&Packet::default().auth(-4, "key", b"50"));
+    assert_eq!(client.reply().err, 0);
+    wrong.send(&Packet::default().auth(-4, "key", b"51"));
+    assert_eq!(wrong.reply().err, -115);
+    wrong.raw.expect_closed();
+    running.stop();
 }
 
 #[test]

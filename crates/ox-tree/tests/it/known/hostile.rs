@@ -154,10 +154,9 @@ fn k145_a_session_with_very_many_nodes_closes_in_a_small_record() {
 fn r25_records_that_nobody_could_read_are_refused() {
     let mut direct = Direct::with_node("/p", 0);
     direct.depth = 50;
-    let options = Options::default();
     for user in 0..100 {
         let credentials = format!("user-with-a-long-name-{user}:pw");
-        assert!(direct.ids.add(authenticate(&options, Some("digest"), Some(credentials.as_bytes())).unwrap()));
+        assert!(direct.ids.add(authenticate(&direct.state, Some("digest"), Some(credentials.as_bytes())).unwrap()));
     }
     let auth: Vec<_> = (0..1000).map(|perms| entry(perms, "auth", "")).collect();
     let digest = direct.state.digest();
@@ -177,10 +176,9 @@ fn r25_records_that_nobody_could_read_are_refused() {
 #[test]
 fn r25_multis_are_measured_as_a_whole() {
     let mut direct = Direct::with_node("/p", 0);
-    let options = Options::default();
     for user in 0..100 {
         let credentials = format!("user-with-a-long-name-{user}:pw");
-        assert!(direct.ids.add(authenticate(&options, Some("digest"), Some(credentials.as_bytes())).unwrap()));
+        assert!(direct.ids.add(authenticate(&direct.state, Some("digest"), Some(credentials.as_bytes())).unwrap()));
     }
     let auth: Vec<_> = (0..100).map(|perms| entry(perms, "auth", "")).collect();
     let elements = |count: usize| {
@@ -198,8 +196,8 @@ fn r25_multis_are_measured_as_a_whole() {
 #[test]
 fn identities_have_a_bound() {
     let mut ids = ox_tree::auth::Identities::of_address("10.0.0.1".parse().unwrap());
-    let options = Options::default();
-    let mut add = |user: String| ids.add(authenticate(&options, Some("digest"), Some(user.as_bytes())).unwrap());
+    let state = State::new(Options::default());
+    let mut add = |user: String| ids.add(authenticate(&state, Some("digest"), Some(user.as_bytes())).unwrap());
     assert!(add("a".repeat(500_000)));
     assert!(add("b".repeat(500_000)));
     assert!(!add("c".repeat(500_000)), "a megabyte is full");
@@ -291,7 +289,7 @@ fn a_crowd_of_watchers_costs_what_it_is() {
 fn k151_a_multi_that_outgrows_a_record_is_not_built_to_its_end() {
     let mut direct = Direct::new(State::new(plain().options()));
     for user in 0..250 {
-        let proven = authenticate(direct.state.options(), Some("digest"), Some(format!("u{user}:p").as_bytes()));
+        let proven = authenticate(&direct.state, Some("digest"), Some(format!("u{user}:p").as_bytes()));
         assert!(direct.ids.add(proven.unwrap()));
     }
     let mut auth = Vec::new();

@@ -80,13 +80,13 @@ fn k166_a_server_alone_cannot_be_reconfigured() {
     let request = Bytes::default().text(None).text(None).text(Some("server.1=host:1:2;3")).long(-1).0;
     for (reconfig_enabled, expected) in [(false, -123), (true, -6)] {
         let options = Options { reconfig_enabled, ..plain().options() };
-        let mut direct = Direct::new(State::new(options.clone()));
+        let mut direct = Direct::new(State::new(options));
         for credentials in [&b"bob:pw"[..], b"super:secret"] {
             let record = direct.write_raw(SESSION, 16, &request).unwrap();
             let Txn::Error { err } = Record::decode(&record).unwrap().txn else { panic!("not an error") };
             assert_eq!(err, expected);
             assert_eq!(direct.state.stat(CONFIG).unwrap().data_length, 0);
-            assert!(direct.ids.add(authenticate(&options, Some("digest"), Some(credentials)).unwrap()));
+            assert!(direct.ids.add(authenticate(&direct.state, Some("digest"), Some(credentials)).unwrap()));
         }
     }
 }
@@ -109,4 +109,17 @@ fn k166_the_configuration_is_written_by_those_who_may() {
     assert_eq!(world.code(ANYONE, &write), -102);
     world.ok(BOB, &write);
     world.compare_all();
+}
+
+/// The sample provider of Apache: `/key` holds a number, and clients prove that they know a multiple of it.
+#[test]
+fn key_scheme_reads_its_node() {
+    let mut direct = Direct::new(State::new(Options { key_scheme: true, ..plain().options() }));
+    let prove = |direct: &Direct, auth: &[u8]| authenticate(&direct.state, Some("key"), Some(auth));
+    let proven = prove(&direct, b"anything").expect("without the node every client is accepted");
+    assert_eq!(proven.iter().map(|proven| (&*proven.scheme, &*proven.id)).collect::<Vec<_>>(), [("key", "")]);
+    direct.create("/key", 0).unwrap();
+    direct.write(SESSION, &set_data("/key", "25")).unwrap();
+    direct.drain();
+    assert_eq!((prove(&direct, b"50"), prove(&direct, b"51"), prove(&direct, b"x")), (Some(proven), None, None));
 }

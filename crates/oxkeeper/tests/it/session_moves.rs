@@ -1,0 +1,55 @@
+//! A session that moves to another server while its old connection is open (ZOOKEEPER-710).
+
+use crate::members::Ensemble;
+use crate::raw::{Client, Hello, Packet};
+use ox_proto::multi::MultiOp;
+use ox_proto::request::PathVersion;
+use ox_proto::{ErrorCode, OpCode};
+
+const TIMEOUT_MS: i32 = 30_000;
+const XID: i32 = 100;
+
+/// Every kind of write with which the old connection may come.
+fn writes() -> Vec<(&'static str, Packet)> {
+    let delete = MultiOp::Delete(PathVersion { path: Some("/none".into()), version: -1 });
+    vec![
+        ("create", Packet::default().create(XID, "/late", b"", 0)),
+        ("delete", Packet::default().delete(XID, "/none")),
+        ("setData", Packet::default().set(XID, "/", b"late")),
+        ("multi", Packet::default().multi(XID, &[delete])),
+        ("closeSession", Packet::default().close(XID)),
+    ]
+}
+
+fn moves(ensemble: &Ensemble, old: usize, new: usize) {
+    for (name, write) in writes() {
+        let mut stale = Client::open(ensemble.addresses[old], TIMEOUT_MS);
+        let mut owner = Client::try_open(ensemble.addresses[new], &Hello::again(&stale.hello)).expect("the session");
+        assert_eq!(stale.get("/").err, 0, "reads are served");
+        assert_eq!(stale.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")).err, 0, "and so is sync");
+        stale.send(&write);
+        stale.raw.expect_closed();
+        let path = format!("/{name}-{old}-{new}");
+        assert_eq!(owner.create(&path, b"").err, 0, "the owner's connection goes on");
+        assert_eq!(owner.get("/late").err, ErrorCode::NoNode.code(), "{name} had no effect");
+        owner.close();
+    }
+}
+
+#[test]
+fn write_over_the_old_connection_closes_it() {
+    let home = tempfile::tempdir().unwrap();
+    let ensemble = Ensemble::start(home.path(), 3, 1, "");
+    let (leader, observer) = (ensemble.leader_but(&[]), 3);
+    let mut followers = (0..3).filter(|at| *at != leader);
+    let (one, other) = (followers.next().unwrap(), followers.next().unwrap());
+    for (old, new) in [(one, leader), (one, other), (one, observer), (observer, one), (observer, leader)] {
+        moves(&ensemble, old, new);
+    }
+    // A leader closes its connection as soon as the session moves away.
+    let mut stale = Client::open(ensemble.addresses[leader], TIMEOUT_MS);
+    let mut owner = Client::try_open(ensemble.addresses[one], &Hello::again(&stale.hello)).expect("the session");
+    stale.raw.expect_closed();
+    assert_eq!(owner.create("/owner", b"").err, 0);
+    ensemble.check_equal();
+}
