@@ -541,6 +541,11 @@ pub static SECTIONS: &[Section] = sections! {
         /// is answered with -127 (ThrottledOp); a client that cannot get all its watches back when it reconnects is
         /// disconnected.
         "oxkeeper.maxWatchesPerAddress", Own, Int, "10000000", "", O, Built;
+        /// Memory for what clients send and are sent: requests being received, requests in flight, replies and events that
+        /// are not read. Near it the server reads large requests more slowly, makes large replies later, and closes
+        /// connections that hold much and do not move. At least 8 MiB. Unset: an eighth of what the container or the machine
+        /// has, between 64 MiB and 1 GiB.
+        "oxkeeper.memoryBudget", Own, Long, "", "bytes", O, Built;
         /// Time after which a thread that does not get on (a disk that hangs, for example) is reported in the log and in
         /// `thread_stalls`; below 3000 counts as 3000, 0 is never.
         "oxkeeper.watchdog.warnAfter", Own, Int, "10000", "ms", O, Built;

@@ -5,6 +5,7 @@
 //! behind. On a learner the proposal is made elsewhere: `member.rs`.
 
 mod conns;
+mod held;
 mod learners;
 mod lifetimes;
 mod local;
@@ -21,16 +22,17 @@ mod syncs;
 use crate::addresses::Addresses;
 use crate::clock::Now;
 use crate::limits::{
-    ANSWERS_BEHIND_A_WRITE_BYTES_MAX, APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES,
+    APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES, REPLIES_BYTES_MAX,
     SWEPT_AT_ONCE_MAX,
 };
 use crate::log_batch::LogBatch;
 use crate::pulse::Pulse;
 use crate::sessions::{SessionInfo, Sessions, Touch};
-use crate::submission::{Ask, Load, Submission};
+use crate::submission::{Ask, Submission};
 use crate::tallies::Tallies;
 use bytes::BytesMut;
 use conns::{ConnState, Conns, waited_ms};
+use held::HeldSubmissions;
 use learners::Forwarded;
 use lifetimes::Granted;
 pub use local::LocalSessions;
@@ -156,6 +158,9 @@ pub struct Replica {
     conns: Conns,
     own: OwnWrites,
     proposals: Proposals,
+    held: HeldSubmissions,
+    /// Bytes of replies that requests may have which waited for one write.
+    replies_max: usize,
     next_session: SessionId,
     sweep: Sweep,
     server_ids: Identities,
@@ -222,6 +227,8 @@ impl Replica {
             conns: Conns::new(settings.threads),
             own: OwnWrites::default(),
             proposals: Proposals::default(),
+            held: HeldSubmissions::default(),
+            replies_max: REPLIES_BYTES_MAX,
             next_session: SessionId::first(settings.server, settings.session_clock_ms),
             sweep: Sweep::new(&settings, now.mono_ms),
             server_ids: Identities::server(),
@@ -267,10 +274,7 @@ impl Replica {
             }
             self.take(now, &submission, at, state, out);
         }
-        let waiting = Arc::strong_count(&submission) - 1;
-        if 0 < waiting {
-            self.own.hold(Load { requests: waiting, ..submission.load() });
-        }
+        self.held.hold(&submission);
     }
 
     fn take(&mut self, now: Now, submission: &Arc<Submission>, at: usize, state: &State, out: &mut Outboxes) {
@@ -407,13 +411,6 @@ impl Replica {
     /// Transactions proposed and not applied yet.
     pub fn outstanding(&self) -> usize {
         self.proposals.len()
-    }
-
-    /// Requests proposed or waiting behind proposals, and what they hold.
-    pub fn load(&self) -> Load {
-        let mut load = self.proposals.load();
-        load += self.own.load();
-        load
     }
 
     /// The last proposed zxid.
@@ -668,6 +665,7 @@ impl Replica {
         let waiting = Waiting { conn, ids: Arc::clone(&asker.ids), what };
         match asker.last_write.and_then(|number| self.own.get_mut(number)) {
             Some(write) => write.waiting.push(waiting),
+            None if self.replies_max < out.bytes() => self.give_up(conn, out),
             None => self.answer_waiting(waiting, state, out),
         }
     }
@@ -676,7 +674,7 @@ impl Replica {
     fn answer_all(&mut self, waiting: Vec<Waiting>, state: &State, out: &mut Outboxes) {
         let before = out.bytes();
         for waiting in waiting {
-            if ANSWERS_BEHIND_A_WRITE_BYTES_MAX < out.bytes() - before {
+            if self.replies_max < out.bytes() - before {
                 return self.give_up(waiting.conn, out);
             }
             self.answer_waiting(waiting, state, out);
