@@ -177,9 +177,11 @@ impl Flood {
         for kind in &self.kinds {
             let count = if *kind == Kind::Sessions { 10 * self.connections } else { self.connections };
             let different: Vec<_> = (0..LARGE_NODES).map(|number| script(*kind, number)).collect();
-            scripts.extend(different.iter().cycle().take(count).cloned());
+            scripts.extend(different.iter().cycle().take(count).cloned().enumerate());
         }
-        scripts
+        // Connections are opened in this order: all kinds begin together.
+        scripts.sort_by_key(|(number, _)| *number);
+        scripts.into_iter().map(|(_, script)| script).collect()
     }
 }
 
