@@ -1,5 +1,6 @@
 //! The command line of `oxkeeper bench`.
 
+use crate::flood::Kind;
 use crate::job::{Job, Server};
 use crate::limits::THREADS_MAX;
 use crate::load::Timing;
@@ -31,7 +32,8 @@ Examples:
   oxkeeper bench -w get=90,set=10 -d 100 --pid 4711       a mix, pipelined, with the server's CPU per operation
   oxkeeper bench -w notify -c 1000                        one node, a thousand watchers
   oxkeeper bench compare :2181 :2182 -w set --pids 11,12  two servers in turn
-  oxkeeper bench fill --keys 1000000 --pid 4711           memory per node";
+  oxkeeper bench fill --keys 1000000 --pid 4711           memory per node
+  oxkeeper bench flood --pid 4711 -k writes,half-frames   memory during and after abuse";
 
 /// The other things to do
 #[derive(Clone, Debug, Subcommand)]
@@ -42,6 +44,8 @@ pub enum Command {
     Fill(FillArgs),
     /// Opens idle sessions and watches and prints the memory each costs the server
     Idle(IdleArgs),
+    /// Floods a server with abusive clients and prints its memory before, during and after
+    Flood(FloodArgs),
     /// Deletes what a run or a fill has left
     Clean(CleanArgs),
 }
@@ -196,6 +200,32 @@ pub struct IdleArgs {
     /// The node below which everything happens
     #[arg(long, value_name = "PATH", default_value = "/oxbench")]
     pub root: String,
+    /// What all commands have.
+    #[command(flatten)]
+    pub shared: SharedArgs,
+}
+
+/// Abusive clients.
+#[derive(Clone, Debug, clap::Args)]
+pub struct FloodArgs {
+    /// The server's client port
+    #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
+    pub server: String,
+    /// The server's process
+    #[arg(long)]
+    pub pid: u32,
+    /// Kinds of abuse, at the same time; all of them unless some are given
+    #[arg(short, long, value_enum, value_delimiter = ',')]
+    pub kinds: Vec<Kind>,
+    /// Connections of each kind
+    #[arg(short, long, default_value_t = 250, value_parser = value_parser!(u32).range(1..=9_999))]
+    pub connections: u32,
+    /// Seconds to flood
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 20.0)]
+    pub time: f64,
+    /// Seconds to rest before memory is read again
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub rest: f64,
     /// What all commands have.
     #[command(flatten)]
     pub shared: SharedArgs,

@@ -8,7 +8,7 @@
 //! args --> job --> load --> worker --> connection --> plan, replies      a mix on lasting connections
 //!                  churn                                                 new sessions
 //!                  notify                                                watchers of one node
-//!          compare, fill, idle, perf                                     what is made of them
+//!          compare, fill, flood, idle, perf                              what is made of them
 //!          ground                                                        set-up and clean-up
 //! ```
 //!
@@ -22,6 +22,7 @@ pub mod echo;
 pub mod failure;
 pub mod figures;
 pub mod fill;
+pub mod flood;
 pub mod ground;
 pub mod idle;
 pub mod job;

@@ -4,6 +4,7 @@ use crate::compare::Compared;
 use crate::failure::code_text;
 use crate::figures::{Figures, Latency};
 use crate::fill::FillFigures;
+use crate::flood::FloodFigures;
 use crate::idle::IdleFigures;
 use crate::job::Job;
 use crate::memory::Growth;
@@ -105,6 +106,21 @@ pub fn idle(figures: &IdleFigures) -> String {
         let _ = writeln!(out, "per watch    {} ({} watches)", growth_text(growth), figures.watches);
     }
     out
+}
+
+/// What a flood cost.
+pub fn flood(figures: &FloodFigures) -> String {
+    let megabytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let FloodFigures { before_bytes, peak_bytes, after_bytes, sent_bytes, closed, .. } = figures;
+    let [before, peak, after, sent] = [before_bytes, peak_bytes, after_bytes, sent_bytes].map(|b| megabytes(*b));
+    let latencies = [figures.probe_p50_us, figures.probe_p99_us, figures.probe_max_us].map(|us| duration(us as f64));
+    let [p50, p99, max] = latencies;
+    format!(
+        "RSS          before {before:.0} MiB, peak {peak:.0} MiB, after the rest {after:.0} MiB\n\
+         sent         {sent:.0} MiB, {closed} connections closed by the server\n\
+         other client {} requests, p50 {p50}, p99 {p99}, max {max}, {} failures\n",
+        figures.probes, figures.probe_failures
+    )
 }
 
 fn growth_text(growth: &Growth) -> String {

@@ -1,8 +1,11 @@
 //! Does what the command line says.
 
-use crate::args::{Args, CleanArgs, Command, CompareArgs, FillArgs, IdleArgs, JobArgs, RunArgs, checked_root, seconds};
+use crate::args::{
+    Args, CleanArgs, Command, CompareArgs, FillArgs, FloodArgs, IdleArgs, JobArgs, RunArgs, checked_root, seconds,
+};
 use crate::compare;
 use crate::fill;
+use crate::flood::{Flood, Kind};
 use crate::ground;
 use crate::idle::Idle;
 use crate::job::{Job, Server};
@@ -11,6 +14,7 @@ use crate::report;
 use crate::shape::Shape;
 use crate::stop::Stop;
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -22,6 +26,7 @@ pub fn run(args: Args) -> Result<()> {
         Some(Command::Compare(args)) => run_compare(&args, &stop),
         Some(Command::Fill(args)) => run_fill(&args, &stop),
         Some(Command::Idle(args)) => run_idle(&args, &stop),
+        Some(Command::Flood(args)) => run_flood(&args, &stop),
         Some(Command::Clean(args)) => run_clean(&args),
     }
 }
@@ -63,6 +68,17 @@ fn run_idle(args: &IdleArgs, stop: &Stop) -> Result<()> {
         hold: seconds("--hold", args.hold)?,
     };
     print(args.shared.json, &idle.run(stop, &Progress::new(""))?, report::idle)
+}
+
+fn run_flood(args: &FloodArgs, stop: &Stop) -> Result<()> {
+    let flood = Flood {
+        server: args.shared.server(&args.server, Some(args.pid))?,
+        kinds: if args.kinds.is_empty() { Kind::value_variants().to_vec() } else { args.kinds.clone() },
+        connections: args.connections as usize,
+        time: seconds("--time", args.time)?,
+        rest: seconds("--rest", args.rest)?,
+    };
+    print(args.shared.json, &flood.run(stop, &Progress::new(""))?, report::flood)
 }
 
 fn run_clean(args: &CleanArgs) -> Result<()> {

@@ -545,6 +545,11 @@ pub static SECTIONS: &[Section] = sections! {
         /// How long after the loss of its leader a member lets new connections wait for the next one, each for at most a
         /// quarter of the session timeout that it asks for; 0 is not at all: they are closed, as Apache does.
         "oxkeeper.parkLimitMs", Own, Int, "2000", "ms", O, Ensemble;
+        /// Memory for what clients send and are sent: requests being received, requests in flight, replies and events that
+        /// are not read. Near it the server reads large requests more slowly, makes large replies later, and closes
+        /// connections that hold much and do not move. At least 8 MiB. Unset: an eighth of what the container or the machine
+        /// has, between 64 MiB and 1 GiB.
+        "oxkeeper.memoryBudget", Own, Long, "", "bytes", O, Built;
         /// Time after which a thread that does not get on (a disk that hangs, for example) is reported in the log and in
         /// `thread_stalls`; below 3000 counts as 3000, 0 is never.
         "oxkeeper.watchdog.warnAfter", Own, Int, "10000", "ms", O, Built;

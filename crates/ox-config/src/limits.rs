@@ -4,6 +4,9 @@ use crate::config::not_negative;
 use crate::notice::Notice;
 use crate::settings::Settings;
 
+/// The least that `oxkeeper.memoryBudget` may be.
+const MEMORY_BUDGET_MIN: i64 = 8 << 20;
+
 /// Sizes and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -15,6 +18,8 @@ pub struct Limits {
     pub sessions_per_address: u32,
     /// Watches of one client address; 0 is no limit.
     pub watches_per_address: u32,
+    /// Bytes that may be held of what clients send and are sent; `None` leaves it to the machine's memory.
+    pub memory_budget_bytes: Option<u64>,
     /// Requests under way before connections are read more slowly.
     pub global_outstanding: u32,
     /// Largest packet, string or buffer.
@@ -104,6 +109,11 @@ impl Limits {
             let text = format!("largeRequestThreshold must be positive or -1, using -1 for {threshold}");
             warn("largeRequestThreshold", text);
         }
+        let budget = settings.optional_long("oxkeeper.memoryBudget");
+        if budget.is_some_and(|bytes| bytes < MEMORY_BUDGET_MIN) {
+            let text = format!("oxkeeper.memoryBudget: using {MEMORY_BUDGET_MIN}, the least that works");
+            warn("oxkeeper.memoryBudget", text);
+        }
         let max_buffer = settings.int("jute.maxbuffer");
         let extra = settings.optional_int("jute.maxbuffer.extrasize").unwrap_or(max_buffer);
         Limits {
@@ -111,6 +121,7 @@ impl Limits {
             max_cnxns: not_negative(max_cnxns),
             sessions_per_address: not_negative(settings.int("oxkeeper.maxSessionsPerAddress")),
             watches_per_address: not_negative(settings.int("oxkeeper.maxWatchesPerAddress")),
+            memory_budget_bytes: budget.map(|bytes| bytes.max(MEMORY_BUDGET_MIN).unsigned_abs()),
             global_outstanding: not_negative(settings.int("globalOutstandingLimit")),
             jute_max_buffer_bytes: not_negative(max_buffer),
             jute_extra_bytes: not_negative(extra.max(1024)),

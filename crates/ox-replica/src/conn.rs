@@ -8,6 +8,7 @@
 //! Handshake --connect request--> Connecting --attached--> Serving --close--> Closing
 //! ```
 
+use crate::admission::{Room, SMALL_BYTES};
 use crate::clock::Now;
 use crate::limits::{
     BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES, IDENTITIES_MAX, ITEM_BYTES,
@@ -42,18 +43,6 @@ pub struct ConnSettings {
     pub syncs_travel: bool,
 }
 
-/// What the server can take on besides what it has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Room {
-    /// Each connection is bounded by itself only.
-    #[default]
-    Plenty,
-    /// The server holds enough: a request enters only where the connection has none on its way.
-    OneEach,
-    /// No request enters. What can be answered at once still is.
-    None,
-}
-
 /// What the I/O thread does next with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -83,6 +72,8 @@ pub struct Service<'a> {
     pub settings: ConnSettings,
     /// What the server can take on.
     pub room: Room,
+    /// Whether only small replies ([`SMALL_BYTES`]) may be made now.
+    pub small_replies_only: bool,
     /// How long the frame has been lying here.
     pub waited_ms: i64,
     /// Whether another session may begin or come back.
@@ -259,7 +250,7 @@ impl Conn {
         let Ok(RequestHeader { xid, op }) = from.get() else { return Verdict::Close };
         let known = OpCode::try_from(op).ok();
         self.touch.note(service.now.mono_ms);
-        if service.room == Room::None && self.in_flight == 0 && known.is_some_and(is_write) {
+        if self.in_flight == 0 && known.is_some_and(|op| must_wait(op, payload.len(), from.rest(), service)) {
             return Verdict::Wait;
         }
         self.last_xid = xid;
@@ -376,6 +367,18 @@ impl Conn {
         put_bare_reply(&mut frame, header);
         self.submit(Ask::AnsweredAndClose, &frame, service);
         self.phase = Phase::Closing;
+    }
+}
+
+/// Whether the server has no memory for a request, or for its reply, now.
+fn must_wait(op: OpCode, bytes: usize, body: &[u8], service: &Service<'_>) -> bool {
+    if !is_write(op) {
+        return service.small_replies_only && SMALL_BYTES < read::reply_bytes(service.state, op, body);
+    }
+    match service.room {
+        Room::Plenty | Room::OneEach => false,
+        Room::Small => SMALL_BYTES < bytes,
+        Room::None => true,
     }
 }
 

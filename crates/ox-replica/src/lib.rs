@@ -13,6 +13,7 @@
 //! ```
 
 mod addresses;
+mod admission;
 mod clock;
 mod conn;
 pub mod limits;
@@ -25,8 +26,9 @@ mod tallies;
 mod throttle;
 mod traffic;
 
+pub use admission::{Admission, IN_FLIGHT_BYTES_MAX, MemoryBudget, Pressure, Room, SMALL_BYTES};
 pub use clock::Now;
-pub use conn::{Conn, ConnSettings, Room, Service, Verdict};
+pub use conn::{Conn, ConnSettings, Service, Verdict};
 pub use log_batch::LogBatch;
 pub use pulse::Pulse;
 pub use replica::{LocalSessions, Replica, ReplicaSettings, Writes};

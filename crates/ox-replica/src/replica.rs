@@ -6,6 +6,7 @@
 
 mod conns;
 mod handshakes;
+mod held;
 mod learners;
 mod lifetimes;
 mod local;
@@ -22,17 +23,18 @@ mod syncs;
 use crate::addresses::Addresses;
 use crate::clock::Now;
 use crate::limits::{
-    ANSWERS_BEHIND_A_WRITE_BYTES_MAX, APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES,
+    APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES, REPLIES_BYTES_MAX,
     SWEPT_AT_ONCE_MAX,
 };
 use crate::log_batch::LogBatch;
 use crate::pulse::Pulse;
 use crate::sessions::{SessionInfo, Sessions, Touch};
-use crate::submission::{Ask, Load, Submission};
+use crate::submission::{Ask, Submission};
 use crate::tallies::Tallies;
 use bytes::BytesMut;
 use conns::{ConnState, Conns, waited_ms};
 use handshakes::Handshakes;
+use held::HeldSubmissions;
 use learners::Forwarded;
 use lifetimes::Granted;
 pub use local::LocalSessions;
@@ -162,6 +164,9 @@ pub struct Replica {
     handshakes: Handshakes,
     own: OwnWrites,
     proposals: Proposals,
+    held: HeldSubmissions,
+    /// Bytes of replies that requests may have which waited for one write.
+    replies_max: usize,
     next_session: SessionId,
     sweep: Sweep,
     server_ids: Identities,
@@ -230,6 +235,8 @@ impl Replica {
             handshakes: Handshakes::new(settings.park_limit_ms),
             own: OwnWrites::default(),
             proposals: Proposals::default(),
+            held: HeldSubmissions::default(),
+            replies_max: REPLIES_BYTES_MAX,
             next_session: SessionId::first(settings.server, settings.session_clock_ms),
             sweep: Sweep::new(&settings, now.mono_ms),
             server_ids: Identities::server(),
@@ -276,10 +283,7 @@ impl Replica {
             }
             self.take(now, &submission, at, state, out);
         }
-        let waiting = Arc::strong_count(&submission) - 1;
-        if 0 < waiting {
-            self.own.hold(Load { requests: waiting, ..submission.load() });
-        }
+        self.held.hold(&submission);
     }
 
     fn take(&mut self, now: Now, submission: &Arc<Submission>, at: usize, state: &State, out: &mut Outboxes) {
@@ -420,13 +424,6 @@ impl Replica {
     /// Transactions proposed and not applied yet.
     pub fn outstanding(&self) -> usize {
         self.proposals.len()
-    }
-
-    /// Requests proposed or waiting behind proposals, and what they hold.
-    pub fn load(&self) -> Load {
-        let mut load = self.proposals.load();
-        load += self.own.load();
-        load
     }
 
     /// The last proposed zxid.
@@ -685,6 +682,7 @@ impl Replica {
         let last_write = asker.last_write.and_then(|number| self.own.get_mut(number));
         match last_write.map(|own| &mut own.waiting).or_else(|| self.config_reply.queue_of(conn)) {
             Some(behind) => behind.push(waiting),
+            None if self.replies_max < out.bytes() => self.give_up(conn, out),
             None => self.answer_waiting(waiting, state, out),
         }
     }
@@ -693,7 +691,7 @@ impl Replica {
     fn answer_all(&mut self, waiting: Vec<Waiting>, state: &State, out: &mut Outboxes) {
         let before = out.bytes();
         for waiting in waiting {
-            if ANSWERS_BEHIND_A_WRITE_BYTES_MAX < out.bytes() - before {
+            if self.replies_max < out.bytes() - before {
                 return self.give_up(waiting.conn, out);
             }
             self.answer_waiting(waiting, state, out);

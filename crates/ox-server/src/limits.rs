@@ -22,21 +22,32 @@ pub(crate) const FRAME_BYTES_PER_SECOND_MIN: usize = 64 << 10;
 pub(crate) const UNSENT_BYTES_PAUSE: usize = 1 << 20;
 /// Unsent bytes at which a connection gets no more answers and is given up. One answer may be larger.
 pub(crate) const UNSENT_BYTES_MAX: usize = 64 << 20;
-/// Bytes of events that may wait for a client. Beyond that it is given up rather than told only a part. One transaction
-/// can fire very many: the end of a session with all its nodes. While all buffers together are full,
-/// [`UNSENT_BYTES_PAUSE`] is the bound.
+/// Bytes of events that may wait for a client. Beyond that it is closed rather than told only a part. One transaction
+/// can fire very many: the end of a session with all its nodes. While clients together leave much unread,
+/// [`UNSENT_BYTES_PAUSE`] is the bound, and less while their share of the budget is used up.
 pub(crate) const UNSENT_EVENT_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes that all connections together may have in their buffers, received or unsent. Beyond that, requests wait
-/// behind unsent answers, and whoever holds much and does not move is given up.
-pub(crate) const BUFFERED_BYTES_MAX: usize = 1 << 30;
-/// A connection that holds less than this is never given up for the sake of the others.
+/// The part of the container's or machine's memory that clients may take up (`oxkeeper.memoryBudget`).
+pub(crate) const MEMORY_BUDGET_PART: u64 = 8;
+/// The least of that, and where memory is unknown.
+pub(crate) const MEMORY_BUDGET_LEAST: u64 = 64 << 20;
+/// The most: more only lets more wait.
+pub(crate) const MEMORY_BUDGET_MOST: u64 = 1 << 30;
+/// A connection that holds less than this is not closed for the sake of the others, unless no memory is left.
 pub(crate) const BUFFERED_BYTES_SMALL: usize = READ_BYTES;
-/// How long a connection that holds more must stand still to be given up for the sake of the others.
+/// How long a connection that holds more must stand still to be closed for the sake of the others.
 pub(crate) const STANDSTILL_MS: i64 = 1000;
+/// Growth of a connection's buffers that is counted immediately.
+pub(crate) const COUNTED_BYTES: usize = 16 << 10;
+/// Bytes gathered for the replica from which on each further request is checked against what all threads hold.
+pub(crate) const EXACT_BYTES: usize = 64 << 10;
+/// Bytes gathered for the replica that are handed over before the iteration ends.
+pub(crate) const SUBMITTED_AT_ONCE_BYTES: usize = 1 << 20;
+/// Connections waiting for memory that are tried again in one iteration.
+pub(crate) const RETRIED_AT_ONCE_MAX: usize = 64;
+/// How often sessions of connections that wait for memory are touched.
+pub(crate) const TOUCH_WAITING_MS: i64 = 100;
 
-/// Bytes of requests on their way through the replica, of all connections. Beyond that each may have one.
-pub(crate) const BYTES_IN_FLIGHT_MAX: usize = 512 << 20;
 /// Bytes of the log at which a sync is made, although more waits. A disk is judged by its reports, so it has to report now and
 /// then, and a sync of so many bytes costs little beside their writing.
 pub(crate) const SYNCED_AT_ONCE_BYTES: usize = 16 << 20;
@@ -47,9 +58,9 @@ pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 100_000;
 pub(crate) const GLOBAL_OUTSTANDING_DEFAULT: u32 = 1000;
 
 /// Buffers a thread keeps for the next connection that needs one.
-pub(crate) const POOLED_BUFFERS_MAX: usize = 256;
+pub(crate) const POOLED_BUFFERS_MAX: usize = 64;
 /// Larger buffers go back to the allocator.
-pub(crate) const POOLED_BUFFER_BYTES: usize = 256 << 10;
+pub(crate) const POOLED_BUFFER_BYTES: usize = 64 << 10;
 /// Connections accepted, or turned away, in one turn.
 pub(crate) const ACCEPTED_AT_ONCE_MAX: usize = 256;
 /// How long to leave newcomers alone when there are no descriptors for them.

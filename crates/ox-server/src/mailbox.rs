@@ -3,7 +3,7 @@
 use mio::Waker;
 use mio::net::TcpStream;
 use ox_tree::ConnId;
-use ox_tree::outbox::Outbox;
+use ox_tree::outbox::{Outbox, Part};
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,11 @@ pub(crate) struct Mail {
     pub(crate) relisten: Option<SocketAddr>,
     /// Answers to four-letter words.
     pub(crate) texts: Vec<Text>,
+}
+
+/// Bytes that an outbox takes up.
+pub(crate) fn memory_of(outbox: &Outbox) -> usize {
+    outbox.bytes.len() + outbox.parts.len() * size_of::<Part>()
 }
 
 /// A piece of the answer to a four-letter word.

@@ -159,6 +159,10 @@ metrics! {
         num_alive_connections: i64;
         /// Requests handed to the replica and not answered yet.
         outstanding_requests: i64;
+        /// Bytes of requests being received or in flight, and of replies and events not sent; not in Apache.
+        client_memory_bytes: i64;
+        /// What `oxkeeper.memoryBudget` allows of them; not in Apache.
+        client_memory_limit_bytes: i64;
         /// Time since the server started, ms.
         uptime: i64;
         /// Nodes, with the built-in ones.
@@ -394,7 +398,14 @@ mod tests {
     }
 
     /// What Apache does not have.
-    const OWN: [&str; 4] = ["parked_handshakes", "sessions_rejected", "thread_stalls", "watches_rejected"];
+    const OWN: [&str; 6] = [
+        "parked_handshakes",
+        "sessions_rejected",
+        "thread_stalls",
+        "client_memory_bytes",
+        "client_memory_limit_bytes",
+        "watches_rejected",
+    ];
 
     #[test]
     fn the_table_is_apaches() {

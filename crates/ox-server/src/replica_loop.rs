@@ -7,8 +7,9 @@ mod member;
 
 use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
-use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE};
+use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE, SUBMITTED_AT_ONCE_BYTES};
 use crate::log_writer::LogQueue;
+use crate::mailbox::memory_of;
 use crate::peers::Orders;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
@@ -131,12 +132,16 @@ impl ReplicaLoop {
         let has_work = !input.submissions.is_empty();
         for submission in input.submissions {
             let taken = submission.load();
+            self.replica.limit_replies(shared.totals.replies_max());
             let state = shared.state.read();
             self.replica.step(now, submission, &state, &mut self.outboxes);
             drop(state);
             shared.totals.took(taken, self.replica.load());
             if self.replica.log_is_full() {
                 self.hand_over_log();
+            }
+            if SUBMITTED_AT_ONCE_BYTES < self.outboxes.bytes() {
+                self.post();
             }
         }
         self.hand_over_log();
@@ -180,6 +185,7 @@ impl ReplicaLoop {
             let (now, metrics) = (shared.clock.now(), &shared.metrics);
             let mut state = shared.state.write();
             let began = Instant::now();
+            self.replica.limit_replies(shared.totals.replies_max());
             let applied = self.replica.apply(now, &mut state, &mut self.outboxes) as u64;
             let fired = state.take_fired();
             self.post();
@@ -246,6 +252,7 @@ impl ReplicaLoop {
         for (outbox, mailbox) in self.outboxes.0.iter_mut().zip(&self.shared.mailboxes) {
             if !outbox.is_empty() {
                 let full = outbox.take();
+                self.shared.totals.mail(memory_of(&full));
                 mailbox.put(|mail| mail.outboxes.push(full));
             }
         }

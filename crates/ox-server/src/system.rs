@@ -15,9 +15,37 @@ pub(crate) struct Memory {
 pub(crate) fn memory() -> Option<Memory> {
     let all = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")?;
     let used = kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")?;
-    let container = line("/sys/fs/cgroup/memory.max").and_then(|limit| limit.parse::<u64>().ok());
-    Some(Memory { limit: container.map_or(all, |limit| limit.min(all)), used })
+    Some(Memory { limit: container_limit().map_or(all, |limit| limit.min(all)), used })
 }
+
+/// The smallest limit of the control groups this process is in: version 2, each group inside its parent, or version 1.
+fn container_limit() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let files = group_files(&groups);
+    files.iter().filter_map(|file| line(file)?.parse().ok()).min()
+}
+
+/// Files that may hold a limit, by the lines `ID:CONTROLLERS:PATH` of `/proc/self/cgroup`.
+fn group_files(groups: &str) -> Vec<String> {
+    let mut files = vec!["/sys/fs/cgroup/memory.max".to_owned(), V1_LIMIT.to_owned()];
+    for group in groups.lines() {
+        let mut fields = group.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (mount, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let ends = path.char_indices().filter(|(at, c)| *c == '/' && 0 < *at).map(|(at, _)| at);
+        let parents = ends.chain([path.len()]).map(|end| &path[..end]).filter(|path| *path != "/");
+        files.extend(parents.map(|path| format!("{mount}{path}/{file}")));
+    }
+    files
+}
+
+const V1_LIMIT: &str = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
 
 pub(crate) fn host_name() -> Option<String> {
     line("/proc/sys/kernel/hostname").or_else(|| std::env::var("HOSTNAME").ok())
@@ -67,6 +95,20 @@ fn line(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_of_all_enclosing_control_groups_count() {
+        let files = |groups| group_files(groups).split_off(2);
+        assert_eq!(files("0::/\n"), Vec::<String>::new());
+        let expected = ["/sys/fs/cgroup/system.slice/memory.max", "/sys/fs/cgroup/system.slice/zk.service/memory.max"];
+        assert_eq!(files("0::/system.slice/zk.service\n"), expected);
+        let version_1 = "5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n";
+        let expected = [
+            "/sys/fs/cgroup/memory/docker/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes",
+        ];
+        assert_eq!(files(version_1), expected);
+    }
 
     #[test]
     fn users_and_sizes() {

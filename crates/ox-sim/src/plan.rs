@@ -67,6 +67,8 @@ pub struct Plan {
     pub outstanding_max: usize,
     /// `request_throttle_max_requests`: requests on their way at which others wait.
     pub throttle_max: Option<usize>,
+    /// `oxkeeper.memoryBudget`.
+    pub memory_budget_bytes: usize,
     /// `throttled_op_wait_time`: requests that had to wait for longer are refused; 0 is never.
     pub throttled_wait_ms: i64,
     /// `requestStaleConnectionCheck`: connections whose requests had to wait for too long are closed.
@@ -292,6 +294,7 @@ impl Plan {
             low_water_bytes: 2_000,
             outstanding_max: 1_000,
             throttle_max: None,
+            memory_budget_bytes: 1 << 30,
             throttled_wait_ms: 0,
             drop_late: false,
             connection_tokens: 0,
@@ -435,6 +438,7 @@ impl Plan {
         self.throttled_wait_ms = *dice.pick(&[0, 0, 0, 0, 0, 5, 100, 1_000]);
         self.drop_late = dice.chance(100);
         self.connection_tokens = *dice.pick(&[0, 0, 0, 0, 0, 1, 3]);
+        self.memory_budget_bytes = *dice.pick(&[1, 20_000, 200_000, 1 << 30, 1 << 30, 1 << 30]);
     }
 
     fn draw_pace(&mut self, dice: &mut Dice) {

@@ -346,7 +346,7 @@ impl World {
 /// What clients can expect of servers that follow the plan.
 fn settings(plan: &Plan) -> Settings {
     let mut slowest_us = plan.net_delay_us * 20 + plan.thread_delay_us * 50 + 2_000_000;
-    if plan.throttle_max.is_some() || plan.outstanding_max < 100 {
+    if plan.throttle_max.is_some() || plan.outstanding_max < 100 || plan.memory_budget_bytes < 1 << 20 {
         // Requests that have come may be looked at when everybody else's are on disk.
         let requests = plan.requests.min(plan.pipeline as u64) * plan.clients as u64;
         let sync_us = if plan.slow_disk_ms == 0 { plan.sync_us } else { 2_000_000 };

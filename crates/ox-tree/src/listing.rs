@@ -13,12 +13,20 @@ use std::sync::Arc;
 const CHILDREN_MIN: usize = 32;
 /// Parents kept at once, as many as Apache's cache of the same purpose.
 const PARENTS_MAX: usize = 400;
-/// Longer lists are not kept, so that the cache holds at most 400 MiB in the worst and a few MiB in practice.
+/// Longer lists are not kept.
 const LIST_BYTES_MAX: usize = 1 << 20;
+/// Bytes of all lists that are kept; the next one clears the cache.
+const LISTS_BYTES_MAX: usize = 16 << 20;
+
+#[derive(Debug, Default)]
+struct Kept {
+    lists: HashMap<NodeId, Arc<[u8]>, FixedState>,
+    bytes: usize,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct ListingCache {
-    kept: Mutex<HashMap<NodeId, Arc<[u8]>, FixedState>>,
+    kept: Mutex<Kept>,
 }
 
 impl ListingCache {
@@ -27,7 +35,7 @@ impl ListingCache {
         if children < CHILDREN_MIN {
             return encode(out);
         }
-        let kept = self.kept.lock().get(&parent).cloned();
+        let kept = self.kept.lock().lists.get(&parent).cloned();
         if let Some(list) = kept {
             return out.extend_from_slice(&list);
         }
@@ -36,18 +44,19 @@ impl ListingCache {
         let list = &out[start..];
         let mut kept = self.kept.lock();
         if list.len() <= LIST_BYTES_MAX {
-            if PARENTS_MAX <= kept.len() {
-                kept.clear(); // no record of use is kept; what is wanted comes back at once
+            if PARENTS_MAX <= kept.lists.len() || LISTS_BYTES_MAX < kept.bytes + list.len() {
+                *kept = Kept::default(); // no record of use is kept; what is wanted comes back at once
             }
-            kept.insert(parent, Arc::from(list));
+            let before = kept.lists.insert(parent, Arc::from(list));
+            kept.bytes = kept.bytes + list.len() - before.map_or(0, |list| list.len());
         }
     }
 
     /// Drops the list of a parent whose children change.
     pub(crate) fn forget(&mut self, parent: NodeId) {
         let kept = self.kept.get_mut();
-        if !kept.is_empty() {
-            kept.remove(&parent);
+        if let Some(list) = (!kept.lists.is_empty()).then(|| kept.lists.remove(&parent)).flatten() {
+            kept.bytes -= list.len();
         }
     }
 }

@@ -75,6 +75,24 @@ pub enum Then {
     Close,
 }
 
+/// About how many bytes the reply to a read will have, to tell large replies from small ones before they are made.
+/// Operations whose replies may be large, and are not known before, count as large.
+pub fn reply_bytes(state: &State, op: OpCode, body: &[u8]) -> usize {
+    /// A name takes its bytes and a length; most are shorter.
+    const NAME_BYTES: usize = 32;
+    let node = || {
+        let request: PathWatch<'_> = Reader::new(body).get().ok()?;
+        Some(state.tree.get(state.tree.find(path::internal(request.path.as_deref()?))?))
+    };
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others have small replies")]
+    match op {
+        OpCode::GetData => node().map_or(0, |node| node.data().map_or(0, <[u8]>::len)),
+        OpCode::GetChildren | OpCode::GetChildren2 => node().map_or(0, |node| node.children as usize * NAME_BYTES),
+        OpCode::MultiRead | OpCode::GetEphemerals | OpCode::SetWatches | OpCode::SetWatches2 => usize::MAX,
+        _ => 0,
+    }
+}
+
 /// Appends the whole reply frame, with events before it where re-arming a watch finds a difference.
 pub fn answer(state: &State, asker: Asker<'_>, question: Question<'_>, out: &mut Vec<u8>) -> Then {
     answer_within(state, asker, question, out, REPLY_BYTES_MAX)

@@ -89,6 +89,7 @@ impl World {
             state: &self.state,
             settings,
             room: Room::Plenty,
+            small_replies_only: false,
             waited_ms: 0,
             admit: &|_| true,
             out: &mut out,

@@ -63,7 +63,8 @@ impl Replica {
     /// The disk has so many bytes left, and should keep `reserve_bytes` of them: writes are refused before they
     /// are used up, and accepted when there is space again. A member may be told before it starts.
     pub fn on_space(&mut self, now: Now, free_bytes: u64, reserve_bytes: u64) {
-        self.log_room.measured(free_bytes, reserve_bytes, self.load().bytes);
+        let load = self.load();
+        self.log_room.measured(free_bytes, reserve_bytes, load.bytes);
         let is_low = self.writes() != Writes::All;
         self.peer(now, |peer, now_ms, out| peer.on_room(now_ms, is_low, out));
     }

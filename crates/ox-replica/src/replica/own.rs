@@ -90,14 +90,6 @@ impl OwnWrites {
         self.first + self.queue.len() as u64 - 1
     }
 
-    /// Counts requests that wait behind those that are on their way. They are gone when the last one is.
-    pub(super) fn hold(&mut self, load: Load) {
-        if let Some(last) = self.queue.back_mut() {
-            last.load += load;
-            self.load += load;
-        }
-    }
-
     /// What is on its way.
     pub(super) fn load(&self) -> Load {
         self.load

@@ -6,10 +6,12 @@ use ox_proto::multi::{MultiHeader, MultiOp};
 use ox_proto::request::{CreateTtlRequest, PathVersion, RequestHeader, SetDataRequest, put_request};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId};
 use ox_replica::limits::{
-    ANSWERS_BEHIND_A_WRITE_BYTES_MAX, BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES,
+    BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES, REPLIES_BYTES_MAX, REPLIES_BYTES_MIN,
     REQUESTS_IN_FLIGHT_MAX, SWEPT_AT_ONCE_MAX,
 };
-use ox_replica::{ConnSettings, Load, Replica, ReplicaSettings, Room, Service, Submission, Verdict, Writes};
+use ox_replica::{
+    ConnSettings, Load, Replica, ReplicaSettings, Room, SMALL_BYTES, Service, Submission, Verdict, Writes,
+};
 
 /// A client whose answers are known to be small.
 fn small_client(world: &mut World) -> usize {
@@ -69,7 +71,7 @@ fn k146_a_connection_that_asks_for_too_much_behind_a_write_is_given_up() {
     world.settle();
     assert!(world.sides[side].is_closed);
     let bytes = world.sides[side].output.len();
-    assert!(bytes < ANSWERS_BEHIND_A_WRITE_BYTES_MAX + 2 * data.len(), "{bytes}");
+    assert!(bytes < REPLIES_BYTES_MAX + 2 * data.len(), "{bytes}");
 }
 
 #[test]
@@ -109,6 +111,65 @@ fn crowded_servers_take_one_request_of_each() {
     assert_eq!(world.replies(side).len(), 1);
 }
 
+#[test]
+fn requests_while_only_small_ones_enter_wait_if_large() {
+    let mut world = World::new();
+    let (large, small) = (small_client(&mut world), small_client(&mut world));
+    world.room = Room::Small;
+    world.set(large, 1, "/a", &[0; SMALL_BYTES]);
+    world.set(small, 1, "/a", b"");
+    world.settle();
+    assert_eq!((world.replies(large).len(), world.replies(small).len()), (0, 1));
+    world.room = Room::OneEach;
+    world.settle();
+    assert_eq!(world.replies(large).len(), 1);
+}
+
+#[test]
+fn replies_while_only_small_ones_are_made_wait_if_large() {
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    world.set(side, 1, "/a", &[0; SMALL_BYTES + 1]);
+    world.create(side, 2, "/small", 0);
+    world.settle();
+    world.replies(side);
+    world.small_replies_only = true;
+    world.get(side, 3, "/small", false);
+    world.bare(side, -2, OpCode::Ping);
+    world.get(side, 4, "/a", true);
+    world.settle();
+    assert_eq!(world.replies(side).len(), 2, "and not the large one");
+    assert_eq!(world.state.watches().lock().total(), 0, "what waits has no effect yet");
+    world.small_replies_only = false;
+    world.settle();
+    assert_eq!(world.replies(side).len(), 1);
+}
+
+/// Reads that come when the write they followed is applied are answered immediately, all in one step.
+#[test]
+fn replies_of_one_submission_are_bounded() {
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    let data = vec![1; 1_000_000];
+    world.set(side, 1, "/a", &data);
+    world.settle();
+    for _ in 0..100 {
+        world.bare(side, 1, OpCode::Ping);
+    }
+    world.settle();
+    world.replies(side);
+    world.replica.limit_replies(0);
+    world.set(side, 1, "/a", b"");
+    world.serve(side);
+    (2..50).for_each(|xid| world.get(side, xid, "/a", false));
+    world.set(side, 1, "/a", &data);
+    (2..50).for_each(|xid| world.get(side, xid, "/a", false));
+    world.settle();
+    assert!(world.sides[side].is_closed);
+    let bytes = world.sides[side].output.len();
+    assert!(bytes < REPLIES_BYTES_MIN + 2 * data.len(), "{bytes}");
+}
+
 /// Serves one request that has been lying here for a second.
 fn serve_late(settings: ConnSettings, op: OpCode) -> (Verdict, Vec<(i32, i32)>) {
     let mut world = World::new();
@@ -121,6 +182,7 @@ fn serve_late(settings: ConnSettings, op: OpCode) -> (Verdict, Vec<(i32, i32)>) 
         state: &world.state,
         settings,
         room: Room::Plenty,
+        small_replies_only: false,
         waited_ms: 11_000,
         admit: &|_| true,
         out: &mut late.output,

@@ -45,6 +45,7 @@ pub(crate) struct World {
     pub(crate) sides: Vec<Side>,
     pub(crate) now: Now,
     pub(crate) room: Room,
+    pub(crate) small_replies_only: bool,
     pub(crate) settings: ConnSettings,
     submission: Submission,
     /// Handed over, not taken in.
@@ -90,6 +91,7 @@ impl World {
             sides: Vec::new(),
             now,
             room: Room::Plenty,
+            small_replies_only: false,
             settings: SETTINGS,
             submission: Submission::default(),
             inbox: VecDeque::new(),
@@ -161,6 +163,7 @@ impl World {
                 state: &self.state,
                 settings: self.settings,
                 room: self.room,
+                small_replies_only: self.small_replies_only,
                 waited_ms: 0,
                 admit: &|_| true,
                 out: output,

@@ -5,7 +5,9 @@
 
 use super::pool::Pool;
 use super::waiting::Waiting;
+use crate::limits::{COUNTED_BYTES, POOLED_BUFFER_BYTES};
 use crate::register::ConnFigures;
+use crate::totals::Growth;
 use mio::event::Event;
 use mio::net::TcpStream;
 use ox_proto::frame::split_frame;
@@ -29,8 +31,14 @@ pub(super) struct Connection {
     sent: usize,
     /// Bytes of events in `output` since it was last empty.
     event_bytes: usize,
-    /// Bytes that the server's total knows of.
-    counted: usize,
+    /// Bytes reserved for the frame at the start of `input`, with its length; 0 when none are.
+    pub(super) reserved: usize,
+    /// It waits for such a reservation.
+    pub(super) waits_for_frame: bool,
+    /// Bytes of `input` at the last check for slow requests.
+    pub(super) checked_input: usize,
+    /// Bytes received and unsent that the server's totals know of.
+    counted: (usize, usize),
     /// The socket may have more to read.
     pub(super) readable: bool,
     /// The client will send nothing more, or the socket is broken: reading goes on until that shows.
@@ -44,8 +52,10 @@ pub(super) struct Connection {
     pub(super) listed: bool,
     /// It was listed and could not be read: the arena was full.
     pub(super) passed_over: bool,
-    /// It is among the connections that wait for the replica to have room.
+    /// It is among the connections that wait for the server to have memory for the next request or its reply.
     pub(super) stalled: bool,
+    /// It was one of them when this iteration began.
+    pub(super) was_stalled: bool,
     /// A four-letter word is being answered.
     pub(super) asked_word: bool,
     /// Since when complete frames have been lying in `input`.
@@ -86,7 +96,10 @@ impl Connection {
             output: Vec::new(),
             sent: 0,
             event_bytes: 0,
-            counted: 0,
+            reserved: 0,
+            waits_for_frame: false,
+            checked_input: 0,
+            counted: (0, 0),
             readable: false,
             read_closed: false,
             writable: true,
@@ -95,6 +108,7 @@ impl Connection {
             listed: false,
             passed_over: false,
             stalled: false,
+            was_stalled: false,
             asked_word: false,
             wants_more: false,
             waiting: Waiting::default(),
@@ -162,10 +176,51 @@ impl Connection {
         (self.output, self.sent, self.event_bytes) = (Vec::new(), 0, 0);
     }
 
+    /// Bytes received and unsent that it holds. A large output counts with the memory that it has grown to.
+    fn held(&self) -> (usize, usize) {
+        let unsent = if COUNTED_BYTES < self.output.len() { self.output.capacity() } else { self.output.len() };
+        (self.input.len().max(self.reserved), unsent)
+    }
+
     /// By how much the buffers have grown since the last call.
-    pub(super) fn growth(&mut self) -> isize {
-        let held = self.input.len() + self.unsent();
-        held.cast_signed() - std::mem::replace(&mut self.counted, held).cast_signed()
+    pub(super) fn growth(&mut self) -> Growth {
+        let held = self.held();
+        let counted = std::mem::replace(&mut self.counted, held);
+        let growth = |now: usize, before: usize| now.cast_signed() - before.cast_signed();
+        Growth { received: growth(held.0, counted.0), unsent: growth(held.1, counted.1) }
+    }
+
+    /// Whether so much has come that it is to be counted now.
+    pub(super) fn has_grown_much(&self) -> bool {
+        let (received, unsent) = self.held();
+        self.counted.0 + self.counted.1 + COUNTED_BYTES < received + unsent
+    }
+
+    /// Bytes of the frame at the start of `input`, with its length, if that has come.
+    pub(super) fn frame_bytes(&self) -> Option<usize> {
+        let announced = u32::from_be_bytes(*self.input.first_chunk()?);
+        Some(announced as usize + 4)
+    }
+
+    /// Notes that memory for the frame is reserved, beyond what was counted before.
+    pub(super) fn on_reserved(&mut self, frame_bytes: usize) {
+        self.reserved = frame_bytes;
+        self.counted.0 = frame_bytes.max(self.counted.0);
+    }
+
+    /// Bytes that must be reserved before more of a frame is received.
+    pub(super) fn unreserved(&self, frame_bytes: usize) -> usize {
+        frame_bytes.saturating_sub(self.counted.0)
+    }
+
+    /// Appends received bytes. The buffer doubles, but not beyond the frame that it receives.
+    pub(super) fn keep(&mut self, bytes: &[u8]) {
+        let len = self.input.len() + bytes.len();
+        if self.input.capacity() < len {
+            let doubled = (2 * self.input.capacity()).min(self.reserved);
+            self.input.reserve_exact(doubled.max(len) - self.input.len());
+        }
+        self.input.extend_from_slice(bytes);
     }
 
     /// Bytes of large requests that are done by now.
@@ -209,6 +264,9 @@ impl Connection {
             if self.output.len() / 2 < self.sent {
                 self.output.drain(..self.sent);
                 self.sent = 0;
+                if POOLED_BUFFER_BYTES.max(4 * self.output.len()) < self.output.capacity() {
+                    self.output.shrink_to_fit();
+                }
             }
         }
         Ok(())

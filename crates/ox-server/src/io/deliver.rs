@@ -2,9 +2,9 @@
 
 use super::turn::IoThread;
 use crate::limits::{UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, UNSENT_EVENT_BYTES_MAX};
-use crate::mailbox::{Mail, Text};
+use crate::mailbox::{Mail, Text, memory_of};
 use ox_proto::acl::perms;
-use ox_replica::Now;
+use ox_replica::{Now, Pressure, SMALL_BYTES};
 use ox_tree::outbox::{Note, Outbox};
 
 impl IoThread {
@@ -18,8 +18,9 @@ impl IoThread {
         for (stream, address) in accepted {
             self.add(stream, address);
         }
-        for outbox in &outboxes {
-            self.deliver_outbox(outbox);
+        for outbox in outboxes {
+            self.deliver_outbox(&outbox);
+            self.shared.totals.delivered(memory_of(&outbox));
         }
         for text in texts {
             self.deliver_text(&text);
@@ -54,7 +55,7 @@ impl IoThread {
                     conn.put_event(bytes);
                     self.delivered_bytes += bytes.len();
                     self.figures.on_event(conn, bytes);
-                    keeps_up = conn.unsent_events() <= UNSENT_BYTES_PAUSE || self.may_wait(slot, now);
+                    keeps_up = conn.unsent_events() <= SMALL_BYTES || self.may_wait(slot, now);
                 }
                 Note::Answers(count) => {
                     conn.core.on_answers(*count, bytes.len());
@@ -62,7 +63,7 @@ impl IoThread {
                     if !conn.large.is_empty() {
                         self.shared.totals.free_large_room(conn.done_large());
                     }
-                    keeps_up = conn.unsent() <= UNSENT_BYTES_MAX;
+                    keeps_up = conn.unsent() <= UNSENT_BYTES_MAX.min(self.shared.totals.budget().unsent / 2);
                     conn.output.extend_from_slice(bytes);
                 }
                 Note::Attached(session, timeout_ms) => {
@@ -86,8 +87,12 @@ impl IoThread {
 
     /// Whether a connection may hold the events it has, or can send enough of them now.
     fn may_wait(&mut self, slot: usize, now: Now) -> bool {
-        let are_full = self.shared.totals.would_be_full(self.delivered_bytes);
-        let bytes_max = if are_full { UNSENT_BYTES_PAUSE } else { UNSENT_EVENT_BYTES_MAX };
+        let totals = &self.shared.totals;
+        let bytes_max = match totals.pressure(self.delivered_bytes) {
+            Pressure::Low => UNSENT_EVENT_BYTES_MAX.min(totals.budget().unsent / 4),
+            Pressure::High => UNSENT_BYTES_PAUSE,
+            Pressure::Full => SMALL_BYTES,
+        };
         let Some(conn) = self.conns[slot].as_mut().filter(|conn| bytes_max < conn.unsent_events()) else { return true };
         conn.flush_again(now.mono_ms, &mut self.pool).is_ok() && conn.unsent_events() <= bytes_max
     }

@@ -1,15 +1,35 @@
 //! Connections that have been silent, slow or stuck for too long.
 
 use super::connection::Connection;
+use super::serve::unsent_limits;
 use super::turn::IoThread;
-use crate::limits::{
-    BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, STANDSTILL_MS, UNSENT_BYTES_PAUSE,
-};
-use ox_replica::{Now, Room};
+use crate::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, STANDSTILL_MS};
+use ox_replica::{Now, Pressure, Room, SMALL_BYTES};
 use std::sync::atomic::Ordering;
 
 /// How often connections are looked at, at least.
 const CHECK_MS: i64 = 1000;
+
+/// What the server lacks memory for.
+#[derive(Clone, Copy, Debug)]
+struct Scarcity {
+    pressure: Pressure,
+    /// Unsent bytes at which connections are not read.
+    pause_bytes: usize,
+    /// Large requests wait for others to become complete.
+    frames_wait: bool,
+}
+
+impl Scarcity {
+    /// Unsent bytes from which on a connection that stands still is closed.
+    fn much(&self) -> Option<usize> {
+        match self.pressure {
+            Pressure::Low => None,
+            Pressure::High => Some(BUFFERED_BYTES_SMALL),
+            Pressure::Full => Some(SMALL_BYTES),
+        }
+    }
+}
 
 /// Why a connection is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +53,12 @@ impl IoThread {
             self.conns.iter_mut().flatten().for_each(|conn| forgive(conn, now.mono_ms, late_ms));
         }
         self.leavers.check(now.mono_ms, &self.shared.register);
-        let are_full = self.shared.totals.buffers_are_full();
+        self.pool.trim();
+        let (pressure, pause_bytes) = unsent_limits(&self.shared);
+        let scarcity = Scarcity { pressure, pause_bytes, frames_wait: self.shared.totals.do_frames_wait() };
         for slot in 0..self.conns.len() {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
-            match fault(conn, now.mono_ms, step_ms, are_full) {
+            match fault(conn, now.mono_ms, step_ms, scarcity) {
                 None => continue,
                 Some(Fault::Silent) => {
                     tracing::debug!(address = %conn.address, "connection closed: silent for too long");
@@ -59,26 +81,34 @@ fn forgive(conn: &mut Connection, now_ms: i64, late_ms: i64) {
     conn.partial_since_ms = conn.partial_since_ms.map(later);
 }
 
-fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, are_full: bool) -> Option<Fault> {
+fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, scarcity: Scarcity) -> Option<Fault> {
     let timeout_ms = if conn.core.session().is_some() { i64::from(conn.core.timeout_ms()) } else { step_ms };
     if let Some(since_ms) = conn.stuck_since_ms {
         let stuck_ms = now_ms - since_ms;
-        let is_in_the_way = are_full && BUFFERED_BYTES_SMALL < conn.unsent() && STANDSTILL_MS <= stuck_ms;
+        let is_much = scarcity.much().is_some_and(|bytes| bytes < conn.unsent());
+        let is_in_the_way = is_much && STANDSTILL_MS <= stuck_ms;
         if timeout_ms <= stuck_ms || is_in_the_way {
             return Some(Fault::Stuck);
         }
     } else if conn.core.in_flight() != 0 || conn.stalled {
+        conn.partial_since_ms = None;
         return None; // it waits for us, and is perhaps not even read
     }
     if conn.figures.closes_at_ms(step_ms) <= now_ms {
         return Some(Fault::Silent);
     }
-    let is_ours_to_read = conn.core.may_take(Room::Plenty) && conn.unsent() <= UNSENT_BYTES_PAUSE;
+    let is_ours_to_read = conn.core.may_take(Room::Plenty) && conn.unsent() <= scarcity.pause_bytes && !conn.stalled;
+    let came = conn.input.len().saturating_sub(std::mem::replace(&mut conn.checked_input, conn.input.len()));
     if conn.input.is_empty() || !is_ours_to_read || conn.has_frame() {
         conn.partial_since_ms = None;
         return None;
     }
     let since_ms = *conn.partial_since_ms.get_or_insert(now_ms);
+    // Bytes that have come and are not read yet are not the client's delay.
+    let is_slow = came < FRAME_BYTES_PER_SECOND_MIN && !conn.readable && STANDSTILL_MS <= now_ms - since_ms;
+    if scarcity.frames_wait && conn.reserved != 0 && is_slow {
+        return Some(Fault::Slow);
+    }
     let seconds = i64::try_from(conn.input.len() / FRAME_BYTES_PER_SECOND_MIN).unwrap_or(i64::MAX);
     (FRAME_DEADLINE_MS + 1000 * seconds <= now_ms - since_ms).then_some(Fault::Slow)
 }
@@ -94,6 +124,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     const STEP_MS: i64 = 10_000;
+    const PLENTY: Scarcity = Scarcity { pressure: Pressure::Low, pause_bytes: 1 << 20, frames_wait: false };
 
     /// A connection with a session of 40 s, and the client's end of it.
     fn connection() -> (Connection, TcpStream) {
@@ -110,7 +141,7 @@ mod tests {
     }
 
     fn check(conn: &mut Connection, now_ms: i64, expected: Option<Fault>) {
-        assert_eq!(fault(conn, now_ms, STEP_MS, false), expected, "at {now_ms}");
+        assert_eq!(fault(conn, now_ms, STEP_MS, PLENTY), expected, "at {now_ms}");
     }
 
     #[test]
@@ -169,8 +200,38 @@ mod tests {
         conn.figures.last_io_ms.store(40_000, Ordering::Relaxed); // it still sends
         check(&mut conn, 40_999, None);
         check(&mut conn, 41_000, Some(Fault::Stuck));
-        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS - 1, STEP_MS, true), None);
-        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS, STEP_MS, true), Some(Fault::Stuck), "others need the room");
+        let scarce = Scarcity { pressure: Pressure::High, pause_bytes: 0, ..PLENTY };
+        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS - 1, STEP_MS, scarce), None);
+        assert_eq!(
+            fault(&mut conn, 1000 + STANDSTILL_MS, STEP_MS, scarce),
+            Some(Fault::Stuck),
+            "others need the memory"
+        );
+        conn.output.truncate(conn.output.len() - conn.unsent() + BUFFERED_BYTES_SMALL);
+        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS, STEP_MS, scarce), None, "it holds little");
+        let full = Scarcity { pressure: Pressure::Full, ..scarce };
+        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS, STEP_MS, full), Some(Fault::Stuck));
         drop(client);
+    }
+
+    #[test]
+    fn slow_frame_is_closed_only_while_others_wait_for_its_memory() {
+        let (mut conn, _client) = connection();
+        let scarce = Scarcity { frames_wait: true, ..PLENTY };
+        conn.input = vec![0; 100_000];
+        conn.input[..4].copy_from_slice(&[0, 0xf, 0xff, 0xff]);
+        conn.reserved = 1 << 20;
+        assert_eq!(fault(&mut conn, 1000, STEP_MS, scarce), None, "seen for the first time");
+        assert_eq!(fault(&mut conn, 2000, STEP_MS, PLENTY), None);
+        conn.input.resize(100_000 + FRAME_BYTES_PER_SECOND_MIN, 0);
+        assert_eq!(fault(&mut conn, 3000, STEP_MS, scarce), None, "it comes fast enough");
+        conn.readable = true;
+        assert_eq!(fault(&mut conn, 4000, STEP_MS, scarce), None, "the rest has come and is not read yet");
+        conn.readable = false;
+        conn.stalled = true;
+        assert_eq!(fault(&mut conn, 5000, STEP_MS, scarce), None, "it waits for the server");
+        conn.stalled = false;
+        assert_eq!(fault(&mut conn, 6000, STEP_MS, scarce), None, "seen again for the first time");
+        assert_eq!(fault(&mut conn, 7000, STEP_MS, scarce), Some(Fault::Slow));
     }
 }

@@ -3,14 +3,19 @@
 use crate::limits::{POOLED_BUFFER_BYTES, POOLED_BUFFERS_MAX};
 
 #[derive(Debug, Default)]
-pub(super) struct Pool(Vec<Vec<u8>>);
+pub(super) struct Pool {
+    free: Vec<Vec<u8>>,
+    /// The fewest that were free since the last trim.
+    idle: usize,
+}
 
 impl Pool {
     /// Gives `buffer` some room if it has none.
     pub(super) fn lend(&mut self, buffer: &mut Vec<u8>) {
         if buffer.capacity() == 0
-            && let Some(pooled) = self.0.pop()
+            && let Some(pooled) = self.free.pop()
         {
+            self.idle = self.idle.min(self.free.len());
             *buffer = pooled;
         }
     }
@@ -19,9 +24,36 @@ impl Pool {
     pub(super) fn take_back(&mut self, buffer: &mut Vec<u8>) {
         if buffer.is_empty() && buffer.capacity() != 0 {
             let buffer = std::mem::take(buffer);
-            if self.0.len() < POOLED_BUFFERS_MAX && buffer.capacity() <= POOLED_BUFFER_BYTES {
-                self.0.push(buffer);
+            if self.free.len() < POOLED_BUFFERS_MAX && buffer.capacity() <= POOLED_BUFFER_BYTES {
+                self.free.push(buffer);
             }
         }
+    }
+
+    /// Frees the buffers that were not needed since the last call.
+    pub(super) fn trim(&mut self) {
+        self.free.truncate(self.free.len() - self.idle);
+        self.idle = self.free.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_unused_between_two_trims_are_freed() {
+        let mut pool = Pool::default();
+        (0..10).for_each(|_| pool.take_back(&mut Vec::with_capacity(10)));
+        pool.trim();
+        let mut lent = [Vec::new(), Vec::new()];
+        lent.iter_mut().for_each(|buffer| pool.lend(buffer));
+        assert!(lent.iter().all(|buffer| buffer.capacity() == 10));
+        lent.iter_mut().for_each(|buffer| pool.take_back(buffer));
+        pool.trim();
+        assert_eq!(pool.free.len(), 2);
+        pool.trim();
+        pool.trim();
+        assert_eq!(pool.free.len(), 0);
     }
 }

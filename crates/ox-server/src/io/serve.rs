@@ -2,12 +2,14 @@
 
 use super::connection::Connection;
 use super::turn::IoThread;
-use crate::limits::{ANSWERED_AT_ONCE_BYTES, HANDSHAKE_BYTES_MAX, SERVED_AT_ONCE_MAX};
+use crate::limits::{
+    ANSWERED_AT_ONCE_BYTES, HANDSHAKE_BYTES_MAX, SERVED_AT_ONCE_MAX, SUBMITTED_AT_ONCE_BYTES, UNSENT_BYTES_PAUSE,
+};
 use crate::metrics::Metrics;
 use crate::shared::Shared;
 use crate::words::{self, Heard};
 use ox_proto::frame::{Split, split_frame};
-use ox_replica::{Conn, ConnSettings, Now, Room, Service, Submission, Verdict};
+use ox_replica::{Conn, ConnSettings, Now, Pressure, Room, SMALL_BYTES, Service, Submission, Verdict};
 use ox_tree::State;
 use ox_tree::ahead::{GROUP, path_in};
 use parking_lot::RwLockReadGuard;
@@ -60,7 +62,7 @@ impl IoThread {
                 continue;
             };
             if !conn.input.is_empty() {
-                conn.input.extend_from_slice(rest);
+                conn.keep(rest);
                 rest = &[];
             }
             if !rest.is_empty() {
@@ -68,8 +70,9 @@ impl IoThread {
             }
             if let Some(conn) = self.conns[slot].as_mut().filter(|_| !rest.is_empty()) {
                 self.pool.lend(&mut conn.input);
-                conn.input.extend_from_slice(rest);
+                conn.keep(rest);
             }
+            self.count(slot);
             self.arena = arena;
         }
         self.serve_waiting(now, &mut state, &mut budget);
@@ -92,8 +95,41 @@ impl IoThread {
             if let Some(conn) = self.conns[slot].as_mut() {
                 conn.input = input;
                 conn.input.drain(..served);
+                if 0 < served {
+                    conn.reserved = 0;
+                }
                 self.pool.take_back(&mut conn.input);
             }
+            self.reserve_frame(slot);
+            self.count(slot);
+        }
+    }
+
+    /// Counts what a connection holds now, if that is much more than was counted.
+    fn count(&mut self, slot: usize) {
+        if let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.has_grown_much()) {
+            self.shared.totals.buffer(conn.growth());
+        }
+    }
+
+    /// Reserves memory for a large frame that is being received. Without it, the connection is not read.
+    fn reserve_frame(&mut self, slot: usize) {
+        let (totals, frame_bytes_max) = (&self.shared.totals, self.frame_bytes_max);
+        let Some(conn) = self.conns[slot].as_mut() else { return };
+        // A frame beyond the limit is refused when its turn comes.
+        let is_large = |bytes: &usize| SMALL_BYTES < *bytes && *bytes <= frame_bytes_max + 4;
+        let is_partial = |bytes: &usize| conn.input.len() < *bytes && conn.reserved != *bytes;
+        let Some(frame_bytes) = conn.frame_bytes().filter(|bytes| is_large(bytes) && is_partial(bytes)) else { return };
+        let fits = totals.reserve(conn.unreserved(frame_bytes));
+        if fits {
+            conn.on_reserved(frame_bytes);
+        }
+        if conn.waits_for_frame == fits {
+            conn.waits_for_frame = !fits;
+            totals.wait_for_frame(!fits);
+        }
+        if !fits {
+            self.stall(slot);
         }
     }
 
@@ -107,10 +143,15 @@ impl IoThread {
         budget: &mut Budget,
     ) {
         loop {
-            match self.serve_frames(slot, now, state, rest, budget) {
+            let served = self.serve_frames(slot, now, state, rest, budget);
+            if SUBMITTED_AT_ONCE_BYTES <= self.submission.bytes.len() {
+                self.submit();
+            }
+            match served {
                 Served::Done => return,
                 Served::Stalled => {
-                    self.shared.metrics.request_throttle_wait_count.add(1);
+                    let was_stalled = self.conns[slot].as_ref().is_some_and(|conn| conn.was_stalled);
+                    self.shared.metrics.request_throttle_wait_count.add(u64::from(!was_stalled));
                     return self.stall(slot);
                 }
                 Served::More => {
@@ -130,6 +171,7 @@ impl IoThread {
             return Served::Done;
         };
         self.pool.lend(&mut conn.output);
+        (self.pressure, self.pause_bytes) = unsent_limits(&self.shared);
         let (mut requests, mut complaint) = (0_usize, None);
         let waited_ms = conn.held_since_ms.map_or(0, |since_ms| now.mono_ms - since_ms);
         let served = loop {
@@ -140,7 +182,7 @@ impl IoThread {
             if budget.is_spent() {
                 break Served::More;
             }
-            let room = self.shared.totals.exact_room(self.room, self.submission.items.len());
+            let room = self.shared.totals.exact_room(self.room, self.submission.load());
             if !conn.core.may_take(room) || self.pause_bytes < conn.unsent() {
                 break Served::Done;
             }
@@ -169,8 +211,16 @@ impl IoThread {
             };
             let (before, in_flight) = (conn.output.len(), conn.core.in_flight());
             let shared = &self.shared;
-            let mut turn =
-                Turn { now, state, settings: self.settings, room, waited_ms, shared, submission: &mut self.submission };
+            let mut turn = Turn {
+                now,
+                state,
+                settings: self.settings,
+                room,
+                small_replies_only: self.pressure == Pressure::Full,
+                waited_ms,
+                shared,
+                submission: &mut self.submission,
+            };
             let verdict = take_frame(conn, payload, &mut turn);
             if waited_ms != 0 {
                 note_late(&conn.core, &self.settings, waited_ms, verdict, &self.shared.metrics);
@@ -198,12 +248,19 @@ impl IoThread {
     }
 }
 
+/// How much of the share of replies is used, and the unsent bytes at which a connection's requests wait for that.
+pub(super) fn unsent_limits(shared: &Shared) -> (Pressure, usize) {
+    let pressure = shared.totals.pressure(0);
+    (pressure, if pressure == Pressure::Low { UNSENT_BYTES_PAUSE } else { 0 })
+}
+
 /// What all frames of a connection are served with.
 struct Turn<'a> {
     now: Now,
     state: &'a State,
     settings: ConnSettings,
     room: Room,
+    small_replies_only: bool,
     waited_ms: i64,
     shared: &'a Shared,
     submission: &'a mut Submission,
@@ -253,6 +310,7 @@ fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Ver
             state: turn.state,
             settings: turn.settings,
             room: turn.room,
+            small_replies_only: turn.small_replies_only,
             waited_ms: turn.waited_ms,
             admit: &admit,
             out: &mut conn.output,

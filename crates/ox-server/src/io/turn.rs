@@ -5,23 +5,26 @@ use super::connection::{Connection, Received};
 use super::figures::TurnFigures;
 use super::leave::Leavers;
 use super::pool::Pool;
+use super::serve::unsent_limits;
 use crate::descriptors::connections_max;
 use crate::java_text;
 use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, BUFFERED_BYTES_SMALL, PROVOKED_LINES_AT_ONCE, READ_BYTES,
-    UNSENT_BYTES_PAUSE,
+    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, PROVOKED_LINES_AT_ONCE, READ_BYTES, RETRIED_AT_ONCE_MAX,
+    TOUCH_WAITING_MS,
 };
 use crate::register::Refused;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
+use crate::totals::Growth;
 use crate::watchdog::Turns;
 use crate::words::WordQueue;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_proto::OpCode;
-use ox_replica::{Ask, Conn, ConnSettings, Now, Pulse, Room, Submission};
+use ox_replica::{Ask, Conn, ConnSettings, Load, Now, Pressure, Pulse, Room, SMALL_BYTES, Submission};
 use ox_tree::ConnId;
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -55,12 +58,22 @@ pub(crate) struct IoThread {
     generation: u64,
     /// Connections that have something to do this turn.
     pub(super) listed: Vec<usize>,
-    /// Connections whose next request waits until the server has room.
-    stalled: Vec<usize>,
+    /// Connections whose next request waits until the server has memory for it, in the order they came.
+    stalled: VecDeque<usize>,
+    /// Those of them that were tried again in this iteration without success.
+    stalled_again: Vec<usize>,
+    /// Whether all that were tried again could go on.
+    retries_succeed: bool,
+    /// When sessions of stalled connections are touched next.
+    next_touch_ms: i64,
     /// What the server could take on when the turn began.
     pub(super) room: Room,
-    /// Unsent bytes at which a connection's requests wait this turn.
+    /// How much of the share of replies and events is used.
+    pub(super) pressure: Pressure,
+    /// Unsent bytes at which a connection's requests wait.
     pub(super) pause_bytes: usize,
+    /// Bytes read at once from a connection that has none reserved.
+    read_bytes: usize,
     pub(super) arena: Vec<u8>,
     pub(super) received: Vec<(usize, Range<usize>)>,
     pub(super) submission: Submission,
@@ -104,9 +117,14 @@ impl IoThread {
             leavers: Leavers::default(),
             generation: 0,
             listed: Vec::new(),
-            stalled: Vec::new(),
+            stalled: VecDeque::new(),
+            stalled_again: Vec::new(),
+            retries_succeed: false,
+            next_touch_ms: 0,
             room: Room::Plenty,
+            pressure: Pressure::Low,
             pause_bytes: 0,
+            read_bytes: READ_BYTES,
             arena: vec![0; ARENA_BYTES],
             received: Vec::new(),
             submission: Submission::default(),
@@ -191,7 +209,8 @@ impl IoThread {
             wake_ms = wake_ms.min(now_ms + stall_ms);
         }
         let patience = Duration::from_millis((wake_ms - now_ms).max(0).unsigned_abs());
-        let busy = !self.listed.is_empty() || !mailbox.may_sleep();
+        let can_retry = self.retries_succeed && !self.stalled.is_empty();
+        let busy = !self.listed.is_empty() || can_retry || !mailbox.may_sleep();
         let result = self.poll.poll(events, Some(if busy { Duration::ZERO } else { patience }));
         mailbox.is_awake();
         match result {
@@ -294,27 +313,39 @@ impl IoThread {
         self.submit();
     }
 
-    /// Looks at what all threads together hold, once per turn. Whoever had to wait for room comes first.
+    /// Looks at what all threads together hold. Connections that had to wait for memory come first, the longest waiting
+    /// one before the others.
     fn judge_room(&mut self, now: Now) {
         let totals = &self.shared.totals;
-        self.room = totals.room(0);
-        self.pause_bytes = if totals.buffers_are_full() { 0 } else { UNSENT_BYTES_PAUSE };
-        if self.room == Room::None {
+        self.room = totals.room(Load::default());
+        self.read_bytes = if totals.is_receiving_full() { SMALL_BYTES } else { READ_BYTES };
+        (self.pressure, self.pause_bytes) = unsent_limits(&self.shared);
+        self.retries_succeed = false;
+        if self.next_touch_ms <= now.mono_ms && !self.stalled.is_empty() {
+            self.next_touch_ms = now.mono_ms + TOUCH_WAITING_MS;
             let stalled = self.stalled.iter().filter_map(|slot| self.conns[*slot].as_ref());
             stalled.filter(|conn| conn.stalled).for_each(|conn| conn.core.on_no_room(now));
+        }
+        if self.room == Room::None || self.stalled.is_empty() {
             return;
         }
         let others = std::mem::take(&mut self.listed);
-        for slot in std::mem::take(&mut self.stalled) {
+        for slot in &others {
+            if let Some(conn) = self.conns[*slot].as_mut() {
+                conn.listed = false;
+            }
+        }
+        for slot in self.stalled.drain(..RETRIED_AT_ONCE_MAX.min(self.stalled.len())).collect::<Vec<_>>() {
             if let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.stalled) {
-                conn.stalled = false;
+                (conn.stalled, conn.was_stalled) = (false, true);
                 self.list(slot);
             }
         }
-        self.listed.extend(others);
+        others.into_iter().for_each(|slot| self.list(slot));
+        self.retries_succeed = true;
     }
 
-    fn submit(&mut self) {
+    pub(super) fn submit(&mut self) {
         if !self.submission.is_empty() {
             self.shared.totals.queue(self.submission.load());
             let next = self.submission.like();
@@ -330,17 +361,18 @@ impl IoThread {
             conn.passed_over = false;
             // A client that no longer waits for its handshake may be elsewhere: its session must not be taken from there.
             conn.ended |= conn.read_closed && conn.core.is_connecting();
-            let may_read = conn.readable && !conn.ended && !conn.closing && !conn.stalled;
+            let may_read = conn.readable && !conn.ended && !conn.closing && !conn.stalled && !conn.waits_for_frame;
             // Whoever has a frame waiting gets no further one read: input stays below a frame and one read.
             let may_read = may_read && !conn.has_frame() && conn.unsent() <= self.pause_bytes;
             if !may_read || !conn.core.may_take(self.room) {
                 continue;
             }
-            if self.arena.len() < at + READ_BYTES {
+            let read_bytes = if conn.reserved == 0 { self.read_bytes } else { READ_BYTES };
+            if self.arena.len() < at + read_bytes {
                 conn.passed_over = true;
                 continue;
             }
-            match conn.receive(&mut self.arena[at..at + READ_BYTES]) {
+            match conn.receive(&mut self.arena[at..at + read_bytes]) {
                 Received::Bytes(count) => {
                     conn.figures.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
                     self.received.push((slot, at..at + count));
@@ -362,15 +394,17 @@ impl IoThread {
     /// Writes what connections have to send, closes those that are done, and lists those that can go on at once.
     /// Whoever was passed over comes first.
     fn flush(&mut self, now: Now) {
-        let (mut first, mut then, mut growth) = (Vec::new(), Vec::new(), 0);
-        let are_full = self.shared.totals.buffers_are_full();
+        let (mut first, mut then, mut growth) = (Vec::new(), Vec::new(), Growth::default());
         for slot in std::mem::take(&mut self.listed) {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
-            conn.listed = false;
+            (conn.listed, conn.was_stalled) = (false, false);
             let before = conn.unsent();
             let is_dead = conn.flush(now.mono_ms, &mut self.pool).is_err();
             if conn.unsent() < before {
                 conn.figures.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
+                if self.pause_bytes < before {
+                    conn.core.on_no_room(now); // its pings are not read, but it takes what it is sent
+                }
             }
             conn.figures.interest.store(conn.interest(), Ordering::Relaxed);
             if conn.wants_more && conn.unsent() == 0 {
@@ -387,11 +421,6 @@ impl IoThread {
                 continue;
             }
             growth += conn.growth();
-            if are_full && BUFFERED_BYTES_SMALL < conn.input.len() && !conn.has_frame() {
-                self.complain(slot, now, "requests take too much memory");
-                self.close(slot);
-                continue;
-            }
             let may_go_on = conn.core.may_take(self.room) && conn.unsent() <= self.pause_bytes && !conn.closing;
             if may_go_on && !conn.stalled && !conn.asked_word && (conn.readable || conn.has_frame()) {
                 if conn.passed_over { first.push(slot) } else { then.push(slot) }
@@ -399,14 +428,22 @@ impl IoThread {
         }
         self.shared.totals.buffer(growth);
         self.delivered_bytes = 0;
+        for slot in self.stalled_again.drain(..).rev() {
+            self.stalled.push_front(slot);
+        }
         first.into_iter().chain(then).for_each(|slot| self.list(slot));
     }
 
-    /// Puts a connection aside until the server has room for its next request.
+    /// Puts a connection aside until the server has memory for its next request. One that was tried again keeps its place.
     pub(super) fn stall(&mut self, slot: usize) {
         if let Some(conn) = self.conns[slot].as_mut().filter(|conn| !conn.stalled) {
             conn.stalled = true;
-            self.stalled.push(slot);
+            if conn.was_stalled {
+                self.stalled_again.push(slot);
+                self.retries_succeed = false;
+            } else {
+                self.stalled.push_back(slot);
+            }
         }
     }
 
@@ -443,8 +480,11 @@ impl IoThread {
             self.words.give_up(id);
         }
         self.shared.register.remove(id, conn.address.ip());
-        conn.input = Vec::new();
+        (conn.input, conn.reserved) = (Vec::new(), 0);
         conn.drop_output();
+        if conn.waits_for_frame {
+            self.shared.totals.wait_for_frame(false);
+        }
         self.shared.totals.buffer(conn.growth());
         self.shared.totals.free_large_room(conn.large.iter().map(|(_, bytes)| bytes).sum());
         if !conn.core.is_new() {

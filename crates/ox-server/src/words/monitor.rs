@@ -110,6 +110,8 @@ fn gauges(shared: &Shared) -> Gauges {
         num_alive_connections: count(shared.register.len()),
         outstanding_requests: stats.outstanding.load(Relaxed),
         connection_drop_probability: shared.drop_chance(),
+        client_memory_bytes: count(shared.totals.used()),
+        client_memory_limit_bytes: count(shared.totals.budget().bytes()),
         uptime: shared.clock.mono_ms(),
         open_file_descriptor_count: system::open_files().map_or(-1, |open| i64::try_from(open).unwrap_or(i64::MAX)),
         max_file_descriptor_count: i64::try_from(system::open_files_max()).unwrap_or(i64::MAX),

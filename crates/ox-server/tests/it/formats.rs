@@ -201,7 +201,13 @@ fn mntr_has_apaches_keys() {
     let mntr = served.word("mntr");
     let keys = |text: &'static str| text.lines().map(|line| line.split('\t').next().unwrap()).collect::<BTreeSet<_>>();
     let ours: BTreeSet<&str> = mntr.lines().map(|line| line.split('\t').next().unwrap()).collect();
-    let own = BTreeSet::from(["zk_sessions_rejected", "zk_thread_stalls", "zk_watches_rejected"]);
+    let own = BTreeSet::from([
+        "zk_client_memory_bytes",
+        "zk_client_memory_limit_bytes",
+        "zk_sessions_rejected",
+        "zk_thread_stalls",
+        "zk_watches_rejected",
+    ]);
     assert_eq!(ours, &keys(golden!("mntr")) | &own);
     assert_eq!(mntr.lines().count(), golden!("mntr").lines().count() + own.len(), "no key stands twice");
     assert!(mntr.starts_with("zk_version\t3.9.3-oxkeeper-") && mntr.contains("\nzk_server_state\tstandalone\n"));

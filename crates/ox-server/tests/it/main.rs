@@ -12,6 +12,7 @@ mod figures;
 mod formats;
 mod handshake;
 mod hostile;
+mod memory;
 mod pipeline;
 mod protocol;
 mod raw;

@@ -13,7 +13,7 @@ use super::totals::Totals;
 use crate::env::Env;
 use crate::event::{Event, Who};
 use crate::link::{LinkId, Way};
-use ox_replica::{Ask, Conn, ConnSettings, Now, Room, Submission, Throttle};
+use ox_replica::{Ask, Conn, ConnSettings, Load, Now, Room, Submission, Throttle};
 use ox_tree::outbox::Outbox;
 use ox_tree::{ConnId, State};
 use std::cell::RefCell;
@@ -181,7 +181,7 @@ impl IoThread {
 
     /// Looks at what all threads together hold, once per turn. Whoever had to wait for room comes first.
     fn judge_room(&mut self, totals: &Totals, now: Now) {
-        self.room = totals.room(0);
+        self.room = totals.room(Load::default());
         if self.room == Room::None {
             let stalled = self.stalled.iter().filter_map(|slot| self.connections[*slot].as_ref());
             let stalled = stalled.filter(|connection| connection.stalled);

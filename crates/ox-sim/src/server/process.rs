@@ -178,7 +178,7 @@ impl Process {
             is_snapshotting: false,
             io: (0..threads).map(|_| IoThread::default()).collect(),
             next_thread: 0,
-            totals: Totals::new(env.plan.outstanding_max, env.plan.throttle_max),
+            totals: Totals::new(env.plan.outstanding_max, env.plan.throttle_max, env.plan.memory_budget_bytes),
             throttle: RefCell::new(throttle(&env.plan, now)),
             patience_ms: 0,
             is_stopping: false,

@@ -1,13 +1,10 @@
 //! What a server holds for all its clients together, as `ox-server/src/totals.rs` counts it.
 
-use ox_replica::{Load, Room};
+use ox_replica::{Admission, Load, MemoryBudget, Room};
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Totals {
-    /// `globalOutstandingLimit`.
-    pub(crate) requests_max: usize,
-    /// `request_throttle_max_requests`.
-    pub(crate) throttle_max: Option<usize>,
+    pub(crate) admission: Admission,
     /// Submitted, and not taken in by the replica.
     queued: Load,
     /// Taken in by the replica, and not applied.
@@ -15,25 +12,18 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    pub(crate) fn new(requests_max: usize, throttle_max: Option<usize>) -> Self {
-        Self { requests_max, throttle_max, ..Self::default() }
+    pub(crate) fn new(requests_max: usize, throttle_max: Option<usize>, budget_bytes: usize) -> Self {
+        let budget = MemoryBudget::new(budget_bytes);
+        let admission = Admission { budget, requests_max, throttle_max };
+        Self { admission, queued: Load::default(), held: Load::default() }
     }
 
     /// What may still come in, given `more` requests that are not counted yet.
-    pub(crate) fn room(&self, more: usize) -> Room {
-        let requests = self.queued.requests + self.held.requests + more;
-        if self.throttle_max.is_some_and(|max| max <= requests) {
-            Room::None
-        } else if self.requests_max < requests {
-            Room::OneEach
-        } else {
-            Room::Plenty
-        }
-    }
-
-    /// The same where every single request counts; `judged` is what the turn began with.
-    pub(crate) fn exact_room(&self, judged: Room, more: usize) -> Room {
-        if self.throttle_max.is_some() { self.room(more) } else { judged }
+    pub(crate) fn room(&self, more: Load) -> Room {
+        let mut in_flight = self.queued;
+        in_flight += self.held;
+        in_flight += more;
+        self.admission.room(in_flight, 0)
     }
 
     pub(crate) fn queue(&mut self, load: Load) {

@@ -167,6 +167,13 @@ impl Process {
         peak.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
     }
 
+    /// Memory it has now.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
+        let now = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel tells it");
+        now.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+    }
+
     /// Makes the peak what it has now. Where the kernel cannot do that, growth beyond the peak so far is seen.
     pub(crate) fn forget_peak(&self) {
         let _ = std::fs::write(format!("/proc/{}/clear_refs", self.id()), "5");

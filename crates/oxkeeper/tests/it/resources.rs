@@ -230,3 +230,47 @@ fn k151_announced_frames_cost_nothing() {
     assert!(grown < LIARS * (16 << 10), "{grown} bytes for {LIARS} announced megabytes");
     running.stop();
 }
+
+/// Sets of a megabyte, reads of a megabyte that are not taken, and requests that are not finished, all together.
+#[test]
+fn memory_after_a_flood_returns_to_the_system() {
+    const BUDGET: usize = 64 << 20;
+    const CLIENTS: usize = 100;
+    const LARGE: usize = 1_000_000;
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), &format!("oxkeeper.memoryBudget={BUDGET}\nmaxClientCnxns=0\n")).start();
+    let mut client = running.client();
+    client.create("/large", &vec![1; LARGE]);
+    running.process.forget_peak();
+    let before = running.process.memory_bytes();
+    let mut readers: Vec<_> = (0..CLIENTS).map(|_| running.client()).collect();
+    let reads = (1..=50).fold(Packet::default(), |packet, xid| packet.get(xid, "/large"));
+    readers.iter_mut().for_each(|reader| reader.send(&reads));
+    let set = Packet::default().set(1, "/large", &vec![2; LARGE]);
+    let mut halves: Vec<_> = (0..CLIENTS).map(|_| running.client()).collect();
+    for half in &mut halves {
+        half.raw.writer().set_nonblocking(true).unwrap();
+        half.raw.try_send(&set.0[..LARGE / 10 * 9]); // as much as is taken
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                let mut writer = running.client();
+                (0..5).for_each(|_| writer.send(&set));
+                (0..5).for_each(|_| assert_eq!(writer.reply().err, 0));
+            });
+        }
+        (0..20).for_each(|_| assert_eq!(client.ping().err, 0));
+    });
+    let grown = running.process.peak_bytes() - before;
+    assert!(grown < 2 * BUDGET, "{grown} bytes with a budget of {BUDGET}");
+    drop((readers, halves));
+    let begun = Instant::now();
+    while before + (24 << 20) < running.process.memory_bytes() {
+        let now = running.process.memory_bytes();
+        assert!(begun.elapsed() < Duration::from_secs(60), "{now} bytes, {before} before the flood");
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(client.ping().err, 0);
+    }
+    running.stop();
+}

@@ -64,7 +64,7 @@ impl IoThread {
             if budget.requests == 0 || budget.bytes == 0 {
                 break Served::More;
             }
-            let room = serving.totals.exact_room(self.room, self.submission.items.len());
+            let room = serving.totals.room(self.submission.load());
             env.marks.one_each += u64::from(room == Room::OneEach && !connection.core.may_take(room));
             if !connection.core.may_take(room) || env.plan.unsent_pause_bytes < connection.output.len() {
                 break Served::Done;
@@ -114,6 +114,7 @@ fn serve_frame(
         state: serving.state,
         settings: serving.settings,
         room,
+        small_replies_only: false,
         waited_ms,
         admit: &admit,
         out: &mut connection.output,

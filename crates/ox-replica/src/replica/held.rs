@@ -1,0 +1,77 @@
+//! Submissions that stay in memory because requests of them wait, and the replies that waiting requests may have.
+
+use super::Replica;
+use crate::limits::REPLIES_BYTES_MIN;
+use crate::submission::{Load, Submission};
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+/// Submissions of which a request still waits for a write or a sync. They are released about in the order they came.
+#[derive(Debug, Default)]
+pub(super) struct HeldSubmissions {
+    queue: VecDeque<(Weak<Submission>, Load)>,
+    load: Load,
+}
+
+impl HeldSubmissions {
+    /// Counts a submission until the last of its requests is done with. The caller holds one reference itself.
+    pub(super) fn hold(&mut self, submission: &Arc<Submission>) {
+        let waiting = Arc::strong_count(submission) - 1;
+        if 0 < waiting {
+            let load = Load { requests: waiting, ..submission.load() };
+            self.load += load;
+            self.queue.push_back((Arc::downgrade(submission), load));
+        }
+    }
+
+    /// What is still held.
+    pub(super) fn load(&mut self) -> Load {
+        while let Some((_, load)) = self.queue.pop_front_if(|(submission, _)| submission.strong_count() == 0) {
+            self.load -= load;
+        }
+        self.load
+    }
+}
+
+impl Replica {
+    /// Requests in flight, and what they hold: proposed and not applied, waiting for a write, or waiting for a sync.
+    pub fn load(&mut self) -> Load {
+        let mut load = self.proposals.load();
+        load += self.own.load();
+        load += self.held.load();
+        load
+    }
+
+    /// Lets requests that waited for one write, or came in one submission, have so many bytes of replies. A connection
+    /// that asks for more is closed.
+    pub fn limit_replies(&mut self, bytes: usize) {
+        self.replies_max = bytes.max(REPLIES_BYTES_MIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::submission::Ask;
+    use ox_tree::ConnId;
+
+    #[test]
+    fn submission_is_counted_until_its_last_request_is_done() {
+        let mut held = HeldSubmissions::default();
+        let mut submission = Submission::default();
+        (0..2).for_each(|_| submission.push(ConnId::new(0, 0, 1), Ask::Answered, &[0; 1000]));
+        let submission = Arc::new(submission);
+        held.hold(&submission);
+        assert_eq!(held.load(), Load::default(), "none of its requests waits");
+        let waiting = [Arc::clone(&submission), Arc::clone(&submission)];
+        held.hold(&submission);
+        let load = submission.load();
+        drop(submission);
+        let [first, last] = waiting;
+        assert_eq!(held.load(), load);
+        drop(first);
+        assert_eq!(held.load(), load);
+        drop(last);
+        assert_eq!(held.load(), Load::default());
+    }
+}
