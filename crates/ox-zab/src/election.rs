@@ -27,6 +27,9 @@ use std::collections::BTreeMap;
 /// How much longer than at first a vote waits before who stands back is a candidate after all.
 const STAND_AFTER: i64 = 4;
 
+/// How much longer than at first a vote waits before candidates that were left out count again.
+const READMIT_AFTER: i64 = 16;
+
 /// The round of those who lead without an election.
 const APPOINTED: i64 = -1;
 
@@ -167,10 +170,13 @@ impl Election {
         }
         if self.tell_at_ms <= now_ms {
             self.join_earlier(now_ms, quorums, out);
-            if STAND_AFTER <= self.wait_ms / self.settings.first_wait_ms.max(1) {
+            let waits = self.wait_ms / self.settings.first_wait_ms.max(1);
+            if READMIT_AFTER <= waits {
                 // Voters may disagree about who is left out, so that no candidate gets a quorum.
                 self.left_out.clear();
                 self.reconsider(now_ms, quorums, out);
+            }
+            if STAND_AFTER <= waits {
                 self.stand(now_ms, quorums, out);
             }
             self.tell_all(now_ms, quorums, out);
