@@ -199,15 +199,17 @@ impl Process {
         let bytes = env.wire_read(id, other, most);
         if !bytes.is_empty() {
             plug.input.extend_from_slice(&bytes);
-            if !plug.is_identified {
+            let is_identified = plug.is_identified;
+            if let Some(SlowRead { pause_us, .. }) = slow {
+                plug.reads_at = Time(env.now.0 + pause_us);
+                env.plan_in(pause_us, Event::Ready(id, 1 - other));
+            }
+            if !is_identified {
                 self.on_hello_bytes(env, who, id);
             }
             self.member.heard.insert(env.net.wires[id].ends[other].server, env.now);
             self.replica.on_progress(now, link(id), Moved::Came);
-            if let Some(SlowRead { pause_us, .. }) = slow {
-                plug.reads_at = Time(env.now.0 + pause_us);
-                env.plan_in(pause_us, Event::Ready(id, 1 - other));
-            } else if env.net.wires[id].pipes[other].has_bytes() {
+            if slow.is_none() && env.net.wires[id].pipes[other].has_bytes() {
                 self.member.peers.push_back(PeerInput::Readable(id));
             }
         }
