@@ -301,6 +301,7 @@ impl World {
             return;
         }
         let server = &mut self.servers[who.server];
+        self.env.looks.excused_until = self.env.looks.excused_until.max(Some(self.env.now));
         let marks = &mut self.env.marks;
         match end {
             End::Killed => marks.kills += 1,

@@ -162,12 +162,14 @@ impl Message {
 
     /// What it counts in a send window: about its bytes on the wire. Driver and core count by this.
     pub fn flow_bytes(&self) -> usize {
-        let data = match self {
-            Self::Proposal(txn) | Self::Inform(txn) | Self::InformAndActivate(txn, _) => txn.record.len(),
-            Self::Request(request) => request.body.len() + request.ids.len(),
-            Self::NewLeader { config, .. } => config.len(),
-            Self::Pong(_, touched) => touched.len(),
-            _ => 0,
+        let data = if let Self::Proposal(txn) | Self::Inform(txn) | Self::InformAndActivate(txn, _) = self {
+            txn.record.len()
+        } else if let Self::Request(request) = self {
+            request.body.len() + request.ids.len()
+        } else if let Self::NewLeader { config: data, .. } | Self::Pong(_, data) = self {
+            data.len()
+        } else {
+            0
         };
         data + usize::try_from(self.packets()).unwrap_or(usize::MAX).saturating_mul(PACKET_BYTES)
     }

@@ -21,7 +21,7 @@ pub(crate) fn on_fault(env: &mut Env, fault: Fault) {
         _ => false,
     };
     if !is_mild {
-        env.looks.excused_until = Time(env.now.0 + FAULT_US_MAX);
+        env.looks.excused_until = Some(Time(env.now.0 + FAULT_US_MAX));
     }
 }
 
@@ -35,7 +35,8 @@ fn is_prompt(plan: &Plan) -> bool {
 pub(crate) fn check(env: &Env, who: Who) -> Result<(), Finding> {
     let is_first = env.leaders.len() <= 1;
     let healing = super::promptness::healing_us(&env.plan);
-    if is_first || !is_prompt(&env.plan) || env.now.0 <= env.looks.excused_until.0 + healing {
+    let is_excused = env.looks.excused_until.is_some_and(|until| env.now.0 <= until.0 + healing);
+    if is_first || is_excused || !is_prompt(&env.plan) {
         return Ok(());
     }
     Err(Finding::new(Kind::Late, format!("server {} was elected, and nothing had happened to the leader", who.server)))

@@ -20,8 +20,8 @@ use std::collections::VecDeque;
 /// What is remembered between two looks.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
-    /// Until when an election is explained by a fault, but for the time it takes.
-    pub(crate) excused_until: Time,
+    /// Until when an election is explained by a fault, if there was one, but for the time it takes.
+    pub(crate) excused_until: Option<Time>,
     /// When the last short pause of a process ended.
     pub(crate) paused_until: Time,
     /// When faults ended.

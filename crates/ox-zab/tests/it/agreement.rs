@@ -17,7 +17,7 @@ fn disturb(mut realm: Realm, seed: u64, verbose: bool) -> Realm {
     realm.verbose = verbose;
     realm.delay_ms = [2, 10, 60][usize::try_from(realm.dice.below(3)).unwrap()];
     realm.disk_ms = [2, 10, 100][usize::try_from(realm.dice.below(3)).unwrap()];
-    realm.windows = [(1 << 20, 1 << 20), (30, 60), (200, 0)][usize::try_from(seed % 3).unwrap()];
+    realm.windows = [(1 << 20, 1 << 20), (300, 500), (1_000, 100)][usize::try_from(seed % 3).unwrap()];
     let everybody = realm.everybody();
     let pick = |realm: &mut Realm| everybody[usize::try_from(realm.dice.below(everybody.len() as i64)).unwrap()];
     let lies = if seed % 4 < 2 { 0 } else { 4 };

@@ -375,6 +375,7 @@ impl Realm {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn perform(&mut self, id: ServerId, effect: Effect) {
         if !matches!(
             effect,
