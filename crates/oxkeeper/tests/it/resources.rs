@@ -252,10 +252,11 @@ fn memory_after_a_flood_returns_to_the_system() {
         half.raw.writer().set_nonblocking(true).unwrap();
         half.raw.try_send(&set.0[..LARGE / 10 * 9]); // as much as is taken
     }
+    let address = running.address;
     std::thread::scope(|scope| {
         for _ in 0..20 {
             scope.spawn(|| {
-                let mut writer = running.client();
+                let mut writer = Client::open(address, TIMEOUT_MS);
                 (0..5).for_each(|_| writer.send(&set));
                 (0..5).for_each(|_| assert_eq!(writer.reply().err, 0));
             });
