@@ -175,10 +175,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::LostSync => arm(world, server, DiskFault::LostSync),
         Fault::Full => fill_disk(world, server),
         Fault::NotFull | Fault::CopyOn => (),
-        Fault::SlowDisk => {
-            let (factor, ms) = (world.env.dice.between(2, 200), world.env.dice.between(50, 2_000));
-            world.servers[server].slow_disk = (factor, Time(world.env.now.0 + ms * 1000));
-        }
+        Fault::SlowDisk => world.servers[server].slow_disk = slowdown(&mut world.env, 200),
         Fault::Stop => world.env.plan_in(0, Event::Job(Job::Stop(who))),
         Fault::Cut => cut_link(world),
         Fault::Partition => partition(world),
@@ -192,10 +189,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::Hang => hang_disk(world, server),
         Fault::Damage => damage::strike(world),
         Fault::Copy => copies::begin(world),
-        Fault::SlowNet => {
-            let (factor, ms) = (world.env.dice.between(2, 20), world.env.dice.between(50, 2_000));
-            world.env.slow_net = (factor, Time(world.env.now.0 + ms * 1000));
-        }
+        Fault::SlowNet => world.env.slow_net = slowdown(&mut world.env, 20),
         Fault::Clock => jump_clock(world, who),
         Fault::Stall => {
             let (factor, ms) = (world.env.dice.between(10, 5_000), world.env.dice.between(50, 1_500));
@@ -218,6 +212,12 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         }
     }
     plan_next(&mut world.env, fault);
+}
+
+/// A factor of up to `factor_max`, and when it ends.
+fn slowdown(env: &mut Env, factor_max: i64) -> (i64, Time) {
+    let (factor, ms) = (env.dice.between(2, factor_max), env.dice.between(50, 2_000));
+    (factor, Time(env.now.0 + ms * 1000))
 }
 
 /// Cuts some ways between servers: one of them off, in one direction or both, one way of one pair, the whole in two, with

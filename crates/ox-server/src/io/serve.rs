@@ -7,7 +7,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::shared::Shared;
-use crate::words::{self, Heard};
+use crate::words::{self, Heard, WordQueue};
 use ox_proto::frame::{Split, split_frame};
 use ox_replica::{Conn, ConnSettings, Now, Pressure, Room, SMALL_BYTES, Service, Submission, Verdict};
 use ox_tree::State;
@@ -186,16 +186,10 @@ impl IoThread {
             if !conn.core.may_take(room) || self.pause_bytes < conn.unsent() {
                 break Served::Done;
             }
-            if conn.core.is_new() {
-                match words::hear(rest, &self.shared.config.four_letter_words) {
-                    Heard::Word(word) => {
-                        conn.asked_word = true;
-                        conn.closing = !self.words.ask(&self.shared, conn.core.id(), &conn.figures, word);
-                        continue;
-                    }
-                    Heard::TooLittle => break Served::Done,
-                    Heard::Nothing => (),
-                }
+            match take_command(conn, rest, &mut self.words, &self.shared) {
+                CommandBytes::Taken => continue,
+                CommandBytes::Incomplete => break Served::Done,
+                CommandBytes::None => (),
             }
             if requests.is_multiple_of(GROUP) {
                 state.look_ahead(paths(rest));
@@ -221,11 +215,7 @@ impl IoThread {
                 shared,
                 submission: &mut self.submission,
             };
-            let verdict = take_frame(conn, payload, &mut turn);
-            if waited_ms != 0 {
-                note_late(&conn.core, &self.settings, waited_ms, verdict, &self.shared.metrics);
-            }
-            match verdict {
+            match take_frame(conn, payload, &mut turn) {
                 Verdict::Continue => (),
                 Verdict::Wait => break Served::Stalled,
                 Verdict::Close => {
@@ -264,6 +254,29 @@ struct Turn<'a> {
     waited_ms: i64,
     shared: &'a Shared,
     submission: &'a mut Submission,
+}
+
+/// What the first bytes of a connection are, as far as four-letter commands are concerned.
+enum CommandBytes {
+    Taken,
+    Incomplete,
+    None,
+}
+
+/// Takes a four-letter command, which only the first bytes of a connection can be.
+fn take_command(conn: &mut Connection, bytes: &[u8], words: &mut WordQueue, shared: &Shared) -> CommandBytes {
+    if !conn.core.is_new() {
+        return CommandBytes::None;
+    }
+    match words::hear(bytes, &shared.config.four_letter_words) {
+        Heard::Word(word) => {
+            conn.asked_word = true;
+            conn.closing = !words.ask(shared, conn.core.id(), &conn.figures, word);
+            CommandBytes::Taken
+        }
+        Heard::TooLittle => CommandBytes::Incomplete,
+        Heard::Nothing => CommandBytes::None,
+    }
 }
 
 /// The frame at the start of `bytes`, if it is complete; or why the connection cannot go on.
@@ -323,6 +336,9 @@ fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Ver
         conn.large.push((conn.handed, payload.len()));
     } else if is_large {
         totals.free_large_room(payload.len());
+    }
+    if turn.waited_ms != 0 {
+        note_late(&conn.core, &turn.settings, turn.waited_ms, verdict, &turn.shared.metrics);
     }
     verdict
 }

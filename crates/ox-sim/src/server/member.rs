@@ -360,17 +360,7 @@ impl Process {
                 env.note(format_args!("peer {}: looks for a leader", who.server));
                 self.member.is_listening = false;
             }
-            Effect::Seen(ensemble) => {
-                let in_force = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
-                let is_newer = in_force < ensemble.version();
-                let leads = self.replica.peer_state() == Some(PeerState::Leading);
-                if is_newer && leads && env.dice.chance(env.plan.empty_joiner_per_mille) && !env.is_healed {
-                    let delay = env.dice.between(0, 20_000);
-                    env.plan_in(delay, Event::Fault(Fault::EmptyJoiner));
-                }
-                let change = if is_newer { ConfigChange::Proposed(ensemble) } else { ConfigChange::Kept };
-                self.write_config(env, who, change);
-            }
+            Effect::Seen(ensemble) => self.see_config(env, who, ensemble),
             Effect::Activate(ensemble, leader) => {
                 env.note(format_args!("peer {}: {:x} is in force, {leader:?} leads", who.server, ensemble.version()));
                 env.marks.configs += 1;
@@ -385,6 +375,19 @@ impl Process {
             | Effect::FromLeader(_)
             | Effect::Synced(_) => unreachable!("the replica does that"),
         }
+    }
+
+    /// A configuration is proposed, or a proposed one is withdrawn. Its voters that join may lose everything now.
+    fn see_config(&mut self, env: &mut Env, who: Who, ensemble: Arc<Ensemble>) {
+        let in_force = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
+        let is_newer = in_force < ensemble.version();
+        let leads = self.replica.peer_state() == Some(PeerState::Leading);
+        if is_newer && leads && env.dice.chance(env.plan.empty_joiner_per_mille) && !env.is_healed {
+            let delay = env.dice.between(0, 20_000);
+            env.plan_in(delay, Event::Fault(Fault::EmptyJoiner));
+        }
+        let change = if is_newer { ConfigChange::Proposed(ensemble) } else { ConfigChange::Kept };
+        self.write_config(env, who, change);
     }
 
     /// Puts the configuration where clients can read it.

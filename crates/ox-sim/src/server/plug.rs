@@ -53,7 +53,16 @@ pub(super) struct Plug {
 impl Plug {
     pub(super) fn new(from: Side) -> Self {
         let (input, reader, out) = (Vec::new(), PacketReader::default(), VecDeque::new());
-        Self { from, is_identified: from == Side::Leader, input, reader, loading: None, reads_at: Time(0), out, sent_bytes: 0 }
+        Self {
+            from,
+            is_identified: from == Side::Leader,
+            input,
+            reader,
+            loading: None,
+            reads_at: Time(0),
+            out,
+            sent_bytes: 0,
+        }
     }
 }
 
