@@ -210,21 +210,11 @@ impl IoThread {
                 }
             };
             let (before, in_flight) = (conn.output.len(), conn.core.in_flight());
-            let shared = &self.shared;
-            let mut turn = Turn {
-                now,
-                state,
-                settings: self.settings,
-                room,
-                small_replies_only: self.pressure == Pressure::Full,
-                waited_ms,
-                shared,
-                submission: &mut self.submission,
-            };
+            let (shared, settings, submission) = (&self.shared, self.settings, &mut self.submission);
+            let small_replies_only = self.pressure == Pressure::Full;
+            let mut turn = Turn { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
             let verdict = take_frame(conn, payload, &mut turn);
-            if waited_ms != 0 {
-                note_late(&conn.core, &self.settings, waited_ms, verdict, &self.shared.metrics);
-            }
+            note_late(&conn.core, &self.settings, waited_ms, verdict, &self.shared.metrics);
             match verdict {
                 Verdict::Continue => (),
                 Verdict::Wait => break Served::Stalled,
@@ -329,6 +319,9 @@ fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Ver
 
 /// Counts a request that had waited, if it came too late.
 fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verdict, metrics: &Metrics) {
+    if waited_ms == 0 {
+        return;
+    }
     let is_throttled = 0 < settings.throttled_op_wait_ms && settings.throttled_op_wait_ms < waited_ms;
     let is_spared = |op| {
         use ox_proto::OpCode as O;
