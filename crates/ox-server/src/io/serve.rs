@@ -204,17 +204,9 @@ impl IoThread {
                 }
             };
             let (before, in_flight) = (conn.output.len(), conn.core.in_flight());
-            let shared = &self.shared;
-            let mut turn = Turn {
-                now,
-                state,
-                settings: self.settings,
-                room,
-                small_replies_only: self.pressure == Pressure::Full,
-                waited_ms,
-                shared,
-                submission: &mut self.submission,
-            };
+            let (shared, settings, submission) = (&self.shared, self.settings, &mut self.submission);
+            let small_replies_only = self.pressure == Pressure::Full;
+            let mut turn = Turn { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
             match take_frame(conn, payload, &mut turn) {
                 Verdict::Continue => (),
                 Verdict::Wait => break Served::Stalled,
@@ -337,14 +329,15 @@ fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Ver
     } else if is_large {
         totals.free_large_room(payload.len());
     }
-    if turn.waited_ms != 0 {
-        note_late(&conn.core, &turn.settings, turn.waited_ms, verdict, &turn.shared.metrics);
-    }
+    note_late(&conn.core, &turn.settings, turn.waited_ms, verdict, &turn.shared.metrics);
     verdict
 }
 
 /// Counts a request that had waited, if it came too late.
 fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verdict, metrics: &Metrics) {
+    if waited_ms == 0 {
+        return;
+    }
     let is_throttled = 0 < settings.throttled_op_wait_ms && settings.throttled_op_wait_ms < waited_ms;
     let is_spared = |op| {
         use ox_proto::OpCode as O;
