@@ -221,11 +221,19 @@ fn last_proof(history: &History, session: &Session<'_>, closed: Time) -> Option<
     Some((last, later.fold(timeout_ms, i32::min)))
 }
 
-/// The timeouts that were asked for by handshakes whose answer was lost: the last of them may be in force.
+/// The timeouts that were asked for by handshakes whose reply was lost, or had not arrived by then: the last of them may
+/// count already.
 fn unknown_timeouts<'h>(history: &'h History, session: &Session<'_>, until: Time) -> impl Iterator<Item = i32> + 'h {
     let id = session.id;
     let named = history.connections.iter().filter(move |connection| connection.asked == id && connection.is_proven);
-    let unknown = named.filter(move |connection| connection.granted.is_none() && connection.opened <= until);
+    let unknown = named.filter(move |connection| {
+        let is_pending = match connection.granted {
+            None => true,
+            Some(Granted::Session { at, .. }) => until < at,
+            Some(Granted::Refused { .. }) => false,
+        };
+        is_pending && connection.opened <= until
+    });
     unknown.map(|connection| connection.asked_timeout_ms)
 }
 

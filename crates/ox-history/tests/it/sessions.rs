@@ -266,3 +266,23 @@ fn a_handshake_that_waited_for_the_start() {
     story.hang_up(b);
     story.is_good();
 }
+
+/// A member that waits for a leader replies late, and the client may read later still.
+#[test]
+fn timeout_of_a_handshake_counts_before_its_reply_arrives() {
+    let mut story = Story::new();
+    let a = story.connect();
+    story.hang_up(a);
+    let b = story.reconnect(story.session(a));
+    story.history.starts.push(story.history.ended);
+    story.wait(2000);
+    story.expire(story.session(a));
+    let late = story.wait(1000);
+    let connection = &mut story.history.connections[b];
+    connection.asked_timeout_ms = 1000;
+    if let Some(Granted::Session { at, timeout_ms, .. }) = &mut connection.granted {
+        (*at, *timeout_ms) = (late, 1000);
+    }
+    story.hang_up(b);
+    story.is_good();
+}
