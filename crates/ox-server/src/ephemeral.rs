@@ -160,7 +160,7 @@ impl Ephemeral {
         let Some(server) = &self.server else { return };
         let mut outbox = Outbox::default();
         outbox.push(conn, Note::Close, |_| ());
-        server.shared().mailboxes[conn.thread()].put(|mail| mail.outboxes.push(outbox));
+        server.shared().post(conn.thread(), outbox);
     }
 
     /// Comes with the session as its client would, and closes it. False when the client was faster.

@@ -9,7 +9,6 @@ use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
 use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE, SUBMITTED_AT_ONCE_BYTES};
 use crate::log_writer::LogQueue;
-use crate::mailbox::memory_of;
 use crate::peers::Orders;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
@@ -249,11 +248,9 @@ impl ReplicaLoop {
     }
 
     fn post(&mut self) {
-        for (outbox, mailbox) in self.outboxes.0.iter_mut().zip(&self.shared.mailboxes) {
+        for (thread, outbox) in self.outboxes.0.iter_mut().enumerate() {
             if !outbox.is_empty() {
-                let full = outbox.take();
-                self.shared.totals.mail(memory_of(&full));
-                mailbox.put(|mail| mail.outboxes.push(full));
+                self.shared.post(thread, outbox.take());
             }
         }
     }

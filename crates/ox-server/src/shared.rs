@@ -8,7 +8,7 @@
 
 use crate::clock::Clock;
 use crate::inbox::Inbox;
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, memory_of};
 use crate::metrics::Metrics;
 use crate::register::Register;
 use crate::stats::Stats;
@@ -18,6 +18,7 @@ use ox_proto::ensemble::Ensemble;
 use ox_replica::{Newcomer, Now, Throttle, ThrottleSettings, Weights};
 use ox_store::{ConfigFiles, Store};
 use ox_tree::State;
+use ox_tree::outbox::Outbox;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -101,6 +102,12 @@ impl Shared {
             stopped: Condvar::new(),
             fatal: Mutex::new(None),
         }
+    }
+
+    /// Hands replies and events to the I/O thread of this number, and counts them until they are delivered.
+    pub(crate) fn post(&self, thread: usize, outbox: Outbox) {
+        self.totals.mail(memory_of(&outbox));
+        self.mailboxes[thread].put(|mail| mail.outboxes.push(outbox));
     }
 
     /// Whether a handshake may go on.
