@@ -204,6 +204,7 @@ fn mntr_has_apaches_keys() {
     let own = BTreeSet::from([
         "zk_client_memory_bytes",
         "zk_client_memory_limit_bytes",
+        "zk_parked_handshakes",
         "zk_sessions_rejected",
         "zk_thread_stalls",
         "zk_watches_rejected",

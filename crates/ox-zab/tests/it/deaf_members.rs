@@ -5,8 +5,9 @@ use crate::realm::Realm;
 /// `syncLimit` of the realm's members.
 const SYNC_MS: i64 = 1_000;
 
-/// What elections may take besides: votes are waited for 200 ms, twice.
-const ELECTIONS_MS: i64 = 500;
+/// What elections may take besides: votes are waited for 200 ms in the round that elects the deaf leader, in the one after
+/// it, and by the next leader when its followers dial it.
+const ELECTIONS_MS: i64 = 600;
 
 /// Which ways to and from the leader are lost.
 #[derive(Clone, Copy, Debug)]
