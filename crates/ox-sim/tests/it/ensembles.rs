@@ -239,7 +239,7 @@ fn k113_sessions_are_local() {
 #[test]
 fn k027_servers_without_a_leader_are_read() {
     let faulty = |plan: &mut Plan| {
-        (plan.read_only, plan.local_sessions, plan.partition_ms) = (true, true, 500);
+        (plan.read_only, plan.local_sessions, plan.partition_ms) = (true, true, 1_000);
         (plan.tick_ms, plan.timeouts_ms, plan.think_us, plan.requests) = (200, (400, 2_000), 100_000, 150);
     };
     check(faulty, |marks| marks.read_only_sessions.min(marks.read_only_refusals));
