@@ -186,7 +186,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-store/src/txn_log.rs",
         guard: "the name of a new log is durable before its first record",
         breaks: "a whole log is lost with the power",
-        with: "        self.disk.sync_dir(&self.dir).context(\"sync directory\", &self.dir)?;\n        self.mark()?;\n",
+        with: "        self.disk.sync_dir(&self.dirs.logs).context(\"sync directory\", &self.dirs.logs)?;\n        self.mark()?;\n",
         without: "        self.mark()?;\n",
     },
     Guard {
@@ -240,10 +240,10 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "            Some(_) => self.answer_waiting(waiting, state, out),\n",
     },
     Guard {
-        file: "crates/ox-replica/src/conn.rs",
+        file: "crates/ox-replica/src/replica.rs",
         guard: "who has seen a later state is turned away",
         breaks: "a session goes back in time",
-        with: "        if service.state.last_zxid() < request.last_zxid_seen {\n",
+        with: "        if state.last_zxid() < *last_zxid_seen {\n",
         without: "        if false {\n",
     },
     Guard {
@@ -658,8 +658,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica/member.rs",
         guard: "clients are sent away when the role ends",
         breaks: "clients of a server without a leader write and read",
-        with: "                    for conn in self.conns.all() {\n",
-        without: "                    for conn in self.conns.all().into_iter().take(0) {\n",
+        with: "                    for conn in self.served_conns() {\n",
+        without: "                    for conn in self.served_conns().into_iter().take(0) {\n",
     },
     Guard {
         file: "crates/ox-replica/src/replica.rs",
