@@ -8,7 +8,7 @@
 //! 3. snapshots that the history leaves behind are moved aside;
 //! 4. everything that the state was built from is synced. After a crash of the process its last records may be in
 //!    the page cache only, and a sync that failed then would be reported as good now: so whatever was not known to
-//!    be synced is written anew before it is synced. The marker that says so comes last. It speaks of this directory from
+//!    be synced is written again before it is synced. The marker that says so comes last. It speaks of this directory from
 //!    then on, whatever that was copied from, and no longer of a clean stop.
 
 use super::replay::{LastLog, TornLog};

@@ -2,7 +2,7 @@
 //!
 //! A server that sends but does not receive keeps voting for itself, and may have the longest history: without this the
 //! others would elect it in every round. Leaving a candidate out is no more than not hearing its votes, which the rest
-//! of the protocol has to survive anyway: whoever is elected in its place needs the promises of a quorum, and those
+//! of the protocol has to survive anyway: the server elected in its place needs the promises of a quorum, and those
 //! include a server that has everything that was committed.
 
 use super::{Election, Outgoing};
