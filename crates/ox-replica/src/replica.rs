@@ -165,8 +165,9 @@ pub struct Replica {
     own: OwnWrites,
     proposals: Proposals,
     held: HeldSubmissions,
-    /// Bytes of replies that requests may have which waited for one write.
+    /// Bytes of replies that one step or one call of apply may make of reads, and how many are left.
     replies_max: usize,
+    replies_left: usize,
     next_session: SessionId,
     sweep: Sweep,
     server_ids: Identities,
@@ -237,6 +238,7 @@ impl Replica {
             proposals: Proposals::default(),
             held: HeldSubmissions::default(),
             replies_max: REPLIES_BYTES_MAX,
+            replies_left: REPLIES_BYTES_MAX,
             next_session: SessionId::first(settings.server, settings.session_clock_ms),
             sweep: Sweep::new(&settings, now.mono_ms),
             server_ids: Identities::server(),
@@ -277,6 +279,7 @@ impl Replica {
     /// Takes what connections sent.
     pub fn step(&mut self, now: Now, submission: Submission, state: &State, out: &mut Outboxes) {
         let submission = Arc::new(submission);
+        self.replies_left = self.replies_max;
         for at in 0..submission.items.len() {
             if at.is_multiple_of(GROUP) {
                 state.look_ahead(submission.paths_from(at));
@@ -392,6 +395,7 @@ impl Replica {
     /// while [`Self::has_committed`].
     pub fn apply(&mut self, now: Now, state: &mut State, out: &mut Outboxes) -> usize {
         let (mut applied, mut bytes) = (0, 0);
+        self.replies_left = self.replies_max;
         while self.has_applicable() && applied < APPLIED_AT_ONCE_MAX && bytes < APPLIED_AT_ONCE_BYTES {
             let before = out.bytes();
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
@@ -682,18 +686,13 @@ impl Replica {
         let last_write = asker.last_write.and_then(|number| self.own.get_mut(number));
         match last_write.map(|own| &mut own.waiting).or_else(|| self.config_reply.queue_of(conn)) {
             Some(behind) => behind.push(waiting),
-            None if self.replies_max < out.bytes() => self.give_up(conn, out),
             None => self.answer_waiting(waiting, state, out),
         }
     }
 
     /// Answers what its connection sent behind one write.
     fn answer_all(&mut self, waiting: Vec<Waiting>, state: &State, out: &mut Outboxes) {
-        let before = out.bytes();
         for waiting in waiting {
-            if self.replies_max < out.bytes() - before {
-                return self.give_up(waiting.conn, out);
-            }
             self.answer_waiting(waiting, state, out);
         }
     }
@@ -702,6 +701,9 @@ impl Replica {
         let Waiting { conn, ids, what } = waiting;
         if let What::Resumed(granted) = what {
             return self.attach(conn, granted, out);
+        }
+        if self.lacks_memory_for(&what, state) {
+            return self.give_up(conn, out);
         }
         let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
         let outbox = out.of(conn);
@@ -725,6 +727,7 @@ impl Replica {
                             let (asker, start) = (Asker { conn, session: asker.session, ids: &ids }, bytes.len());
                             then = read::answer(state, asker, Question { xid, op, body }, bytes);
                             self.tallies.reads.note_read(op, body, &bytes[start..]);
+                            self.replies_left = self.replies_left.saturating_sub(bytes.len() - start);
                         });
                         if then == Then::Close {
                             self.give_up(conn, out);

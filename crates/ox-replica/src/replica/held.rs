@@ -1,8 +1,10 @@
 //! Submissions that stay in memory because requests of them wait, and the replies that waiting requests may have.
 
 use super::Replica;
-use crate::limits::REPLIES_BYTES_MIN;
-use crate::submission::{Load, Submission};
+use super::own::What;
+use crate::admission::SMALL_BYTES;
+use crate::submission::{Ask, Load, Submission};
+use ox_tree::{State, read};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -42,17 +44,24 @@ impl Replica {
         load
     }
 
-    /// Lets requests that waited for one write, or came in one submission, have so many bytes of replies. A connection
-    /// that asks for more is closed.
+    /// Lets the reads that are answered in one step, or one call of apply, have so many bytes of replies.
     pub fn limit_replies(&mut self, bytes: usize) {
-        self.replies_max = bytes.max(REPLIES_BYTES_MIN);
+        self.replies_max = bytes;
+    }
+
+    /// Whether a read is refused because its reply is large and earlier ones have used up the limit. It cannot wait: the
+    /// state that it has to show goes on. So its connection is closed.
+    pub(super) fn lacks_memory_for(&self, what: &What, state: &State) -> bool {
+        let What::Item(submission, at) = what else { return false };
+        let item = &submission.items[*at];
+        let Ask::Request { op, .. } = item.ask else { return false };
+        self.replies_left == 0 && SMALL_BYTES < read::reply_bytes(state, op, &submission.bytes[item.span.clone()])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::submission::Ask;
     use ox_tree::ConnId;
 
     #[test]
