@@ -263,6 +263,7 @@ impl Election {
         self.outcome = (Vote { leader, zxid, epoch: -1 }, APPOINTED);
         self.state = self.state_under(leader);
         self.settled_at_ms = None;
+        self.established.clear(); // it tells of the leader before
     }
 
     /// The leader is established for `epoch`: from now on the vote says so.

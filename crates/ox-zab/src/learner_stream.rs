@@ -178,6 +178,11 @@ impl LearnerStream {
         self.window.on_sent(bytes);
     }
 
+    /// NEWLEADER was handed over: the learner has its whole history.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
     /// Ends the history that the learner is to have before it takes part.
     pub(crate) fn complete(&mut self, out: &mut Effects, link: LinkId, new_leader: Message) {
         self.window.send(out, link, new_leader);
