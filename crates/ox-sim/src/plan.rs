@@ -525,10 +525,11 @@ impl Plan {
     pub(crate) fn has_only_one_way_faults(&self) -> bool {
         let ends = [self.kill_ms, self.power_ms, self.power_at_call_ms, self.power_before_sync_ms, self.stop_ms];
         let disks = [self.disk_error_ms, self.lost_sync_ms, self.full_ms, self.slow_disk_ms, self.hang_ms];
-        let pauses = [self.stall_ms, self.freeze_ms, self.slow_net_ms, self.slow_way_ms, self.damage_ms];
+        let pauses = [self.stall_ms, self.freeze_ms, self.slow_read_ms, self.slow_net_ms, self.slow_way_ms];
         let ways = [self.partition_ms, self.depose_ms, self.wire_ms];
+        let files = [self.damage_ms, self.copy_ms];
         let changes = [i64::from(self.change_per_mille), i64::from(self.epoch_txns)];
-        let mut others = ends.iter().chain(&disks).chain(&pauses).chain(&ways).chain(&changes);
+        let mut others = ends.iter().chain(&disks).chain(&pauses).chain(&ways).chain(&files).chain(&changes);
         0 < self.one_way_ms && others.all(|other| *other == 0)
     }
 
