@@ -129,7 +129,6 @@ impl Master {
     pub fn on_sent(&mut self, cx: &mut Context<'_>, id: LinkId, bytes: usize) {
         if let Some(link) = self.links.get_mut(&id) {
             link.stream.on_sent(bytes);
-            self.on_progress(cx.now_ms, id, Moved::Went);
             self.pump(cx, id);
         }
     }

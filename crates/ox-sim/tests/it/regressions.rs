@@ -4,7 +4,7 @@
 //! by the unit test that goes with the fix, and the seed stays as one more run.
 
 use crate::survives;
-use ox_sim::Plan;
+use ox_sim::{Plan, Storm};
 
 /// The checker did not know whose a session was whose handshake was never answered and whose first writes the server
 /// had turned away.
@@ -206,4 +206,11 @@ fn seed_910196_a_pause_that_hid_in_a_wait() {
 #[test]
 fn seed_920774_a_node_that_is_made_twice_in_a_multi() {
     survives(920774, &Plan::of(920774).with_voters(1));
+}
+
+/// Pings that a socket had taken counted as a sign of life of a learner that had not replied since UPTODATE, so a deaf leader
+/// did not step down.
+#[test]
+fn seed_3100067_deaf_leader_with_a_learner_that_has_not_begun_steps_down() {
+    survives(3_100_067, &Plan::in_storm(3_100_067, Storm::Ways));
 }
