@@ -25,8 +25,8 @@ pub const EXPECTED_ANSWER_BYTES_MAX: usize = 4 << 20;
 /// What an answer is expected to have before a connection got any: few reads follow its first write.
 pub const FIRST_ANSWER_BYTES: usize = 128 << 10;
 
-/// Bytes of replies to the reads that waited for one write. A connection that asks for more is closed. The driver lowers
-/// this while the server's clients leave much unread.
+/// Bytes of replies that one step, or one call of apply, makes of reads. A connection whose large read comes after that is
+/// closed. The driver lowers this while the server's clients leave much unread.
 pub const REPLIES_BYTES_MAX: usize = 64 << 20;
 
 /// Transactions applied under one hold of the state, so that readers are never kept out for long.
