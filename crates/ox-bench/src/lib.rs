@@ -33,6 +33,7 @@ pub mod notify;
 pub mod operation;
 pub mod perf;
 pub mod plan;
+pub mod ports;
 pub mod process;
 pub mod progress;
 pub mod replies;

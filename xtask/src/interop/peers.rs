@@ -18,12 +18,14 @@ pub(crate) mod packages;
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+
+pub(crate) use ox_bench::ports::free_port;
 
 use super::workspace::Workspace;
 
@@ -42,7 +44,7 @@ const WORD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same while a server starts: Apache never closes a connection that comes before its data is loaded.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 /// The end of a log that goes into an error message.
-const LOG_TAIL_BYTES: usize = 4096;
+const LOG_TAIL_LINES: usize = 40;
 
 /// Which server software to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,11 +243,12 @@ impl ServerUnderTest {
         four_letter_word(self.address(), word)
     }
 
-    /// The last lines the server printed.
+    /// The last lines that the server printed, without those about the status that was asked for while it started.
     pub(crate) fn log_tail(&self) -> String {
         let bytes = std::fs::read(self.dir.join("server.log")).unwrap_or_default();
-        let tail = &bytes[bytes.len().saturating_sub(LOG_TAIL_BYTES)..];
-        String::from_utf8_lossy(tail).into_owned()
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.contains("Processing srvr command")).collect();
+        lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
     }
 
     /// Waits until clients are served.
@@ -286,10 +289,4 @@ fn ask(address: SocketAddr, word: &str, timeout: Duration) -> Result<String> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).with_context(|| format!("read the answer to `{word}`"))?;
     Ok(answer)
-}
-
-/// A port nobody listens on now.
-pub(crate) fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
-    Ok(listener.local_addr()?.port())
 }

@@ -2,12 +2,13 @@
 
 use crate::job;
 use crate::memory::Gauge;
+use crate::ports::free_port;
 use crate::process;
 use crate::session::{Session, Target};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -238,11 +239,6 @@ impl Running {
         }
         bail!("{} does not end", self.command.name)
     }
-}
-
-fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
-    Ok(listener.local_addr()?.port())
 }
 
 impl Drop for Running {

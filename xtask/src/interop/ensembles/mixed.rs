@@ -189,7 +189,19 @@ impl Mixed {
             let member = &mut self.members[*at];
             member.process = Some(spec.launch_in(&member.dir, member.port)?);
         }
-        all.iter().try_for_each(|at| self.process(*at)?.wait_until_serving())
+        let done = all.iter().try_for_each(|at| self.process(*at)?.wait_until_serving());
+        done.with_context(|| self.log_tails(all))
+    }
+
+    /// The ends of the logs of some members: one that does not serve may wait for another that has failed.
+    fn log_tails(&mut self, all: &[usize]) -> String {
+        let mut text = "servers were started together".to_owned();
+        for at in all {
+            let Some(process) = &mut self.members[*at].process else { continue };
+            let state = if process.is_running() { "runs" } else { "has ended" };
+            text += &format!("\nserver {} {state}:\n{}", at + 1, process.log_tail());
+        }
+        text
     }
 
     fn process(&mut self, at: usize) -> Result<&mut ServerUnderTest> {

@@ -1,0 +1,39 @@
+//! Ports for servers that a test or a comparison starts.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Result, bail};
+
+/// Below the ports that systems give to outgoing connections (from 32768 on Linux, from 49152 elsewhere): a connection that
+/// is made between the choice of a port and the start of its server cannot take it.
+const FIRST: u16 = 12_000;
+const COUNT: u16 = 20_000;
+
+/// A port that no process listens on. Returns another one at each call, and other ones in each process.
+pub fn free_port() -> Result<u16> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(20);
+    for _ in 0..COUNT {
+        let at = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % u32::from(COUNT);
+        let port = FIRST + u16::try_from(at)?;
+        if TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port from {FIRST} to {}", FIRST + COUNT - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::free_port;
+
+    #[test]
+    fn ports_of_one_process_are_distinct_and_below_those_of_outgoing_connections() {
+        let ports: HashSet<u16> = (0..100).map(|_| free_port().unwrap()).collect();
+        assert_eq!(ports.len(), 100);
+        assert!(ports.iter().all(|port| (12_000..32_000).contains(port)));
+    }
+}
