@@ -80,7 +80,8 @@ fn member_options(config: &Config, member: &MemberConfig) -> MemberOptions {
         ox_config::OnDamage::Exit => OnDamage::Exit,
         ox_config::OnDamage::Accept => OnDamage::Accept,
     };
-    MemberOptions { server: member.server.0, on_damage, window: member.commit_log_count }
+    let config = Some((member.ensemble.to_string(), member.ensemble.version()));
+    MemberOptions { server: member.server.0, on_damage, window: member.commit_log_count, config }
 }
 
 /// Puts the configuration where clients can read it.

@@ -46,7 +46,7 @@ pub enum OnDamage {
 }
 
 /// What the configuration says about a member's files, beside [`StoreOptions`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct MemberOptions {
     /// `myid`.
     pub server: i64,
@@ -54,12 +54,15 @@ pub struct MemberOptions {
     pub on_damage: OnDamage,
     /// `commitLogCount`: how many of the newest records are kept for learners.
     pub window: usize,
+    /// Text and version of `/zookeeper/config` in a snapshot without transactions, as in Apache's: a server that loads
+    /// it shows this configuration.
+    pub config: Option<(String, i64)>,
 }
 
 impl MemberOptions {
     /// Apache's defaults for a server.
     pub fn new(server: i64) -> Self {
-        Self { server, on_damage: OnDamage::Quarantine, window: 500 }
+        Self { server, on_damage: OnDamage::Quarantine, window: 500, config: None }
     }
 }
 

@@ -74,7 +74,7 @@ impl Store {
             ),
             store: store.clone(),
             options: options.clone(),
-            member: *member,
+            member: member.clone(),
             tree_options: tree_options.clone(),
             histories: 0,
             has_history: false,
@@ -194,15 +194,24 @@ impl MemberLog {
     pub fn found(&mut self) -> Result<Loaded, Error> {
         self.job(|log| {
             let shared = &log.store.0;
-            let frozen = State::new(log.tree_options.clone()).freeze();
             let files = shared.files.lock();
-            log.store.write_into(&frozen, Terms::ANY)?;
+            log.write_first_snapshot()?;
             drop(files);
             let listing = log.store.listing()?;
             let files = Files::new(&*shared.disk, &shared.dirs, &listing)?;
             let recovered = recover(&files, &log.member.rules(&log.options), &log.tree_options)?;
             log.settle_files(recovered, &listing)
         })
+    }
+
+    /// Writes `snapshot.0`, a tree without transactions.
+    fn write_first_snapshot(&self) -> Result<(), Error> {
+        let mut state = State::new(self.tree_options.clone());
+        if let Some((text, version)) = &self.member.config {
+            state.set_config(text, *version, self.options.now_ms);
+        }
+        self.store.write_into(&state.freeze(), Terms::ANY)?;
+        Ok(())
     }
 
     fn settle(&mut self, recovered: Recovered, listing: &Listing) -> Result<Loaded, Error> {
@@ -224,7 +233,7 @@ impl MemberLog {
             // Without one neither we nor Apache would start again. Of the tree that the replay began with: it has nothing
             // in it that may still have to be truncated.
             None => {
-                self.store.write_into(&State::new(self.tree_options.clone()).freeze(), Terms::ANY)?;
+                self.write_first_snapshot()?;
                 StartSnapshot::Written
             }
         };

@@ -120,6 +120,17 @@ fn k058_a_copied_directory_is_refused() {
     assert_eq!(read(&disk, "oxk.identity").as_deref(), Some("1"));
 }
 
+/// Apache's first snapshot has the configuration in it too: a leader of its kind on our files shows what is there.
+#[test]
+fn first_snapshot_of_a_member_holds_the_configuration() {
+    let disk = SimDisk::new();
+    let text = "server.1=127.0.0.1:2888:3888:participant\nversion=0";
+    let member = MemberOptions { config: Some((text.to_owned(), 0)), ..MemberOptions::new(1) };
+    let founded = open_with(&disk, &options(), &member).unwrap().log.found().unwrap();
+    assert_eq!(founded.state.config(), Some(text.as_bytes()));
+    assert_eq!(founded.report.snapshot, Some(file("snapshot.0")));
+}
+
 /// K57: an empty directory gives no vote, unless the operator says that it is right.
 #[test]
 fn k057_an_empty_member_abstains() {

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::plays::{Catch, joins, joins_from_the_log, kills, migrates, rolls_over, serves};
+use super::plays::{
+    Catch, goes_on_without_trust_empty, joins, joins_from_the_log, kills, migrates, rolls_over, serves,
+};
 use crate::interop::workspace::Workspace;
 
 /// Runs a case in a folder, and tells what is worth telling.
@@ -103,6 +105,8 @@ pub(super) fn all() -> Vec<Case> {
             add(format!("rolling migration {} of {count}", steps.join(" -> ")), is_short, Box::new(run));
         }
     }
+    let run = |workspace: &_, home: &_| goes_on_without_trust_empty(workspace, home, "ooo");
+    add("ooo: starts with trust.empty, Apache without".into(), true, Box::new(run));
     super::roles::add_all(&mut cases);
     super::reconfig::add_all(&mut cases);
     super::faults::add_all(&mut cases);

@@ -232,6 +232,17 @@ impl Mixed {
         self.launch_all(&[at])
     }
 
+    /// Kills all members, and starts other software on their files, with other system properties.
+    pub(super) fn restart_all_as(&mut self, letter: char, properties: &[(&str, &str)]) -> Result<()> {
+        let all: Vec<usize> = (0..self.len()).collect();
+        for at in &all {
+            self.kill(*at)?;
+            self.members[*at].software = software(letter);
+        }
+        self.properties = properties.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        self.launch_all(&all)
+    }
+
     /// Removes what a stopped member has stored, and keeps its number.
     pub(super) fn wipe(&self, at: usize) -> Result<()> {
         fs::remove_dir_all(self.members[at].dir.join("data/version-2")).context("remove the member's data")

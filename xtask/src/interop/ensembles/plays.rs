@@ -233,6 +233,18 @@ pub(super) fn migrates(workspace: &Workspace, home: &Path, count: usize, path: &
     Ok(format!("{told}, {steps} steps in {} s", begun.elapsed().as_secs()))
 }
 
+/// Members that were started with `snapshot.trust.empty` are stopped, and the other software starts on their directories
+/// without that setting: it refuses a directory that has a log and no snapshot.
+pub(super) fn goes_on_without_trust_empty(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let mut mixed = Mixed::start_with(workspace, home, letters, &[], &[("zookeeper.snapshot.trust.empty", "true")])?;
+    write_some(&mixed)?;
+    let before = mixed.check_equal()?;
+    mixed.restart_all_as('a', &[])?;
+    let after = mixed.check_equal()?;
+    ensure!(after.keys().eq(before.keys()), "Apache shows {} nodes, there were {}", after.len(), before.len());
+    Ok(format!("{} nodes", after.len()))
+}
+
 /// Transactions of an epoch whose counter is used up: so many that all that is checked in the end fits into one.
 const EPOCH_TXNS: u32 = 1000;
 /// How many epochs end.
