@@ -2,6 +2,7 @@
 
 mod cases;
 mod interop;
+mod language;
 mod mutations;
 mod perf;
 mod sim;
@@ -24,6 +25,8 @@ enum Task {
     Cases,
     /// Check small rules about the sources.
     Tidy,
+    /// Count how plain the language of comments is.
+    Words,
     /// Measure Oxkeeper and Apache side by side.
     Perf(perf::Args),
     /// Simulate a server under faults, for as many seeds as wished.
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Cases => cases::run(),
         Task::Tidy => tidy::run(),
+        Task::Words => language::run(),
         Task::Perf(args) => perf::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Mutations(args) => mutations::run(&args),

@@ -3,9 +3,10 @@
 //! A rule is a function from a file to what is wrong with it. All of them run over the files that git knows.
 
 use crate::interop::workspace::Workspace;
-use anyhow::{Context, Result, bail};
+use crate::language::prose;
+use crate::language::rules::{self, PublicTypes};
+use anyhow::{Result, bail};
 use std::path::Path;
-use std::process::Command;
 
 /// Lines of a source file. Long before that a file has a second idea.
 const LINES_MAX: usize = 800;
@@ -15,6 +16,9 @@ const UNDONE: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
 /// Kinds of text that people write. Go wants its tabs.
 const TEXT: [&str; 9] = ["rs", "md", "toml", "py", "java", "js", "c", "h", "sh"];
+
+/// Paths that are not rewritten yet, and the list of banned words itself.
+const UNWRITTEN: [&str; 3] = ["xtask/src/language/", "crates/", ""];
 
 /// One file.
 struct File<'a> {
@@ -39,17 +43,24 @@ impl File<'_> {
 
 /// Checks everything.
 pub(crate) fn run() -> Result<()> {
-    let root = Workspace::find().root();
-    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(&root).output().context("run git")?;
-    let listed = String::from_utf8(listed.stdout).context("names of files")?;
-    let (mut files, mut faults) = (0, 0);
-    for path in listed.split_terminator('\0') {
+    let workspace = Workspace::find();
+    let root = workspace.root();
+    let (mut files, mut faults, mut types) = (0, 0, PublicTypes::default());
+    for path in &workspace.files()? {
         let Ok(text) = std::fs::read_to_string(root.join(path)) else { continue }; // golden bytes, or just deleted
         files += 1;
         for (line, reason) in check(&File { path, text: &text }, &|target| root.join(target).exists()) {
             println!("{path}:{line}: {reason}");
             faults += 1;
         }
+        if path.starts_with("crates/") && path.contains("/src/") && !is_unwritten(path) {
+            types.add(path, &text);
+        }
+    }
+    for (name, places) in types.repeated() {
+        let places: Vec<String> = places.iter().map(|(path, line)| format!("{path}:{line}")).collect();
+        println!("{}: the public type `{name}` has the name of another one", places.join(", "));
+        faults += 1;
     }
     println!("{files} files, {faults} faults");
     if faults == 0 { Ok(()) } else { bail!("{faults} places to tidy up") }
@@ -69,11 +80,36 @@ fn check(file: &File<'_>, exists: &dyn Fn(&Path) -> bool) -> Vec<Fault> {
         unsafe_code(file, &mut faults);
         references(file, &mut faults);
     }
+    if !is_unwritten(file.path) {
+        language(file, &mut faults);
+    }
     if file.is("md") {
         links(file, exists, &mut faults);
     }
     faults.sort();
     faults
+}
+
+/// Whether the language rules do not hold yet for a path.
+fn is_unwritten(path: &str) -> bool {
+    UNWRITTEN.iter().any(|prefix| path.starts_with(prefix))
+}
+
+/// The rules of `GLOSSARY.md` that a program can judge.
+fn language(file: &File<'_>, faults: &mut Vec<Fault>) {
+    let blocks = match (file.is("rs"), file.is("md")) {
+        (true, _) => prose::of_rust(file.text),
+        (_, true) => prose::of_markdown(file.text),
+        _ => return,
+    };
+    for block in blocks {
+        faults.extend(rules::banned(&block).into_iter().map(|(line, word)| (line, format!("`{word}` is banned"))));
+        if rules::is_bare_number(&block) {
+            faults.push((block.first, "a case number without a statement".to_owned()));
+        } else if rules::is_filler(&block) {
+            faults.push((block.first, "a doc comment of fewer than four words".to_owned()));
+        }
+    }
 }
 
 fn blanks(file: &File<'_>, faults: &mut Vec<Fault>) {

@@ -1,6 +1,9 @@
 //! Where things are: the sources of the client programs, the download cache, the build output.
 
 use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
 
 /// The folders of the checkout that interop works with.
 #[derive(Clone, Debug)]
@@ -19,6 +22,14 @@ impl Workspace {
     /// The workspace root.
     pub(crate) fn root(&self) -> PathBuf {
         self.root.clone()
+    }
+
+    /// The paths that git knows, relative to the root.
+    pub(crate) fn files(&self) -> Result<Vec<String>> {
+        let listed =
+            Command::new("git").args(["ls-files", "-z"]).current_dir(&self.root).output().context("run git")?;
+        let listed = String::from_utf8(listed.stdout).context("names of files")?;
+        Ok(listed.split_terminator('\0').map(str::to_owned).collect())
     }
 
     /// Sources of one client program or peer: `interop/<name>`.
