@@ -133,10 +133,14 @@ impl Master {
         }
     }
 
-    /// Sends an observer a reply, behind everything that is committed.
+    /// Sends an observer a reply, behind everything that is committed. One that leaves too many of them unread is closed.
     pub fn send(&mut self, out: &mut Effects, id: LinkId, message: Message) {
         if let Some(link) = self.links.get_mut(&id) {
             link.stream.send_after(out, id, message, self.committed);
+            if link.stream.is_overfull() {
+                self.links.remove(&id);
+                out.push(Effect::Close(id));
+            }
         }
     }
 

@@ -156,6 +156,33 @@ fn learner_whose_history_was_dropped_is_closed_after_newleader_and_continued_fro
     assert_eq!([is_sent(2), is_sent(3)], [[Effect::Close(LinkId(2))], [Effect::LookUp(LinkId(3), search)]]);
 }
 
+/// Whether they wait for a commit that the learner cannot be sent, or for the socket.
+#[test]
+fn learner_that_leaves_replies_unread_is_closed() {
+    let (reply, window_bytes) = (Message::Revalidated(SessionId(1), true), PeerOptions::default().learner_window_bytes);
+    for (waits_for_commit, reads) in [(true, false), (false, false), (false, true)] {
+        let mut script = Script::established();
+        let record = Bytes::from(vec![0; window_bytes]);
+        script.with(|leader, cx| leader.propose(cx, [Txn { zxid: zxid(2, 1), record }, txn(2, 2)]));
+        script.durable(zxid(2, 2));
+        if waits_for_commit {
+            script.hears(2, Message::Ack(zxid(2, 2)));
+        }
+        let replies_max = 8 * window_bytes / reply.flow_bytes();
+        let closed = (1..=replies_max).find(|number| {
+            if reads && number % 1_000 == 0 {
+                script.with(|leader, cx| leader.on_sent(cx, LinkId(2), usize::MAX));
+            }
+            let out = script.with(|leader, cx| leader.send(cx.out, LinkId(2), reply.clone()));
+            assert_ne!(out.contains(&to(2, reply.clone())), waits_for_commit);
+            out.contains(&Effect::Close(LinkId(2)))
+        });
+        assert_eq!(closed.is_none(), reads);
+        let unread_bytes = closed.unwrap_or(replies_max / 2) * reply.flow_bytes();
+        assert!((window_bytes / 2..=4 * window_bytes + 100).contains(&unread_bytes), "{unread_bytes}");
+    }
+}
+
 /// Who has more history, or that of a later epoch, must not lose it.
 #[test]
 fn who_is_ahead_is_turned_away() {
