@@ -51,7 +51,7 @@ impl Script {
         history.push(txn(1, 3));
         let epochs = Epochs { accepted: Epoch(1), current: Epoch(1) };
         let options = PeerOptions { snaps_max: 1, diffs_max: 1, ..PeerOptions::default() };
-        let candidate = Candidate { server: ServerId(1), epochs, options };
+        let candidate = Candidate { server: ServerId(1), epochs, known: Epoch::ZERO, options };
         let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
         let leader = Leader::new(candidate, TIMING, configs, zxid(1, 3), &mut cx);
         assert_eq!(out, []);
