@@ -384,11 +384,10 @@ impl Leader {
         if self.phase == Phase::Gathering {
             self.count_introduced(cx);
         }
-        let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
+        let timing = self.timing;
         let is_late = |link: &Link| {
-            let patience_ms = if Stage::Synced <= link.stage { sync_ms } else { init_ms };
-            let is_stuck = link.awaited.is_some_and(|since| sync_ms < cx.now_ms - since);
-            patience_ms < cx.now_ms - link.heard_ms || (is_stuck && link.has_begun)
+            let is_stuck = link.awaited.is_some_and(|since| timing.sync_ms() < cx.now_ms - since);
+            link.patience_ms(&timing) < cx.now_ms - link.heard_ms || (is_stuck && link.has_begun)
         };
         let late = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id);
         for id in late.collect::<Vec<_>>() {
@@ -397,6 +396,14 @@ impl Leader {
         if let Some(reason) = self.reason_to_leave(cx.now_ms).filter(|_| !self.is_leaving()) {
             cx.out.push(Effect::Leave(reason));
         }
+    }
+
+    /// The process did not run for a while: what came meanwhile is read before anything is judged by it.
+    pub(crate) fn on_pause(&mut self, now_ms: i64) {
+        let timing = self.timing;
+        self.links.values_mut().for_each(|link| link.on_pause(now_ms, &timing));
+        self.own_awaited = self.own_awaited.map(|since_ms| timing.read_first(now_ms, since_ms, timing.sync_ms()));
+        self.progress_ms = timing.read_first(now_ms, self.progress_ms, timing.init_ms());
     }
 
     fn reason_to_leave(&self, now_ms: i64) -> Option<Reason> {
