@@ -249,10 +249,23 @@ impl Links {
         links.first().filter(|_| max <= links.len()).map(|(.., token)| *token)
     }
 
-    /// When the leader was last heard, if it has been silent for `patience` though it should have pinged.
-    pub(super) fn silent_leader(&self, now: Instant, patience: Duration) -> Option<Instant> {
-        let is_silent = |link: &&Link| link.is_active && patience <= now.saturating_duration_since(link.heard);
-        self.links.values().find(is_silent).map(|link| link.heard)
+    /// When bytes last came from an active leader, which pings, and whether all that came were read.
+    pub(super) fn leader_heard(&self) -> Option<(Instant, bool)> {
+        let leader = self.links.values().find(|link| link.is_active)?;
+        Some((leader.heard, !leader.may_read && leader.held_bytes < LINK_HELD_BYTES_MAX))
+    }
+
+    /// Reads from an active leader. False if nothing came.
+    pub(super) fn read_leader(&mut self, events: &mut Vec<Event>) -> bool {
+        let leader = self.links.iter_mut().find(|(_, link)| link.is_active);
+        let Some(token) = leader.map(|(token, link)| {
+            link.may_read = true;
+            *token
+        }) else {
+            return false;
+        };
+        self.wants_turn(token);
+        self.read(token, events).0 != 0
     }
 
     /// Ends the link to the leader.

@@ -162,6 +162,39 @@ fn link_with_much_unsent_stays_and_reports_what_is_sent() {
     }
 }
 
+/// Sends and receives until the learner reads no more, and all the leader has sent is in sockets or buffers.
+fn exchange(leader: &mut Side, learner: &mut Side, is_done: impl Fn(&Side) -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_done(learner) {
+        leader.turn();
+        learner.turn();
+        assert!(Instant::now() < until);
+    }
+}
+
+/// A learner whose replica is behind does not read, and its leader's pings wait in the socket.
+#[test]
+fn leader_is_not_silent_while_its_learner_does_not_read() {
+    let (mut leader, mut learner, [link, _], [far, _]) = linked();
+    leader.links.send(link, Packets::from(&Message::UpToDate));
+    exchange(&mut leader, &mut learner, |learner| learner.links.leader_heard().is_some_and(|(_, is_read)| is_read));
+    assert!(!learner.links.read_leader(&mut learner.events), "there is nothing to read");
+
+    let txn = ox_zab::Txn { zxid: Zxid(1), record: vec![7; 1_000_000].into() };
+    for _ in 0..20 {
+        leader.links.send(link, Packets::from(&Message::Proposal(txn.clone())));
+    }
+    exchange(&mut leader, &mut learner, |learner| LINK_HELD_BYTES_MAX <= learner.link(1).held_bytes);
+    let is_read = |learner: &Side| learner.links.leader_heard().expect("it is active").1;
+    assert!(!is_read(&learner), "it is full");
+    assert!(!learner.links.read_leader(&mut learner.events));
+    learner.links.consumed(far, usize::MAX);
+    assert!(!is_read(&learner), "it has to read first");
+    let before = learner.links.leader_heard();
+    assert!(learner.links.read_leader(&mut learner.events));
+    assert!(before < learner.links.leader_heard());
+}
+
 /// A stored log of which one transaction can be read for each word.
 struct Disk {
     words: Receiver<()>,
