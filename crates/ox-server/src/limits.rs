@@ -94,6 +94,8 @@ pub(crate) const UNIDENTIFIED_MAX: usize = 128;
 pub(crate) const UNKNOWN_SERVERS_MAX: usize = 64;
 /// Election ports of such servers that are dialled at the same time.
 pub(crate) const UNKNOWN_DIALS_MAX: usize = 8;
+/// Addresses of such a server that are dialled, each with one connect: its hello may name any number, of any host.
+pub(crate) const UNKNOWN_ADDRESSES_MAX: usize = 4;
 /// Names of such servers that are looked up or known.
 pub(crate) const UNKNOWN_HOSTS_MAX: usize = 32;
 /// Links of one configured server: a new one, and old ones whose end is not known here yet.
