@@ -126,7 +126,7 @@ impl Dialer {
             let has_found = found.iter().any(|(found, _)| found.is_some());
             dial.next_at = if dial.is_pending && !has_found { now } else { now + CONNECT_AGAIN };
             let found = found.into_iter().flat_map(|(found, port)| {
-                found.unwrap_or_default().into_iter().map(move |ip| SocketAddr::new(ip, port))
+                found.unwrap_or_default().into_iter().map(move |address| at_port(address, port))
             });
             let mut found: Vec<SocketAddr> = found.collect();
             if matches!(target, Target::Unknown(_)) {
@@ -192,6 +192,12 @@ impl Dialer {
     pub(super) fn take(&mut self) -> Vec<Dialed> {
         std::mem::take(&mut self.done)
     }
+}
+
+/// The same address, with its scope, and another port.
+fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
 }
 
 #[cfg(test)]
