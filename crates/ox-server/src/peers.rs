@@ -258,6 +258,7 @@ impl Peers {
         self.dialer.resolver.set_members(self.places.hosts(), Instant::now());
         self.masters.reconfigure(&self.places);
         self.elections.reconfigure(&self.places, &mut self.events);
+        self.links.reconfigure(|server| self.places.is_member(server));
         self.doors.open(Port::Election, self.places.election_binds());
         if self.doors.is_open(Port::Quorum) {
             self.doors.open(Port::Quorum, self.places.quorum_binds());
