@@ -22,6 +22,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// have, which is far less; one that sends requests and does not read would let them grow without end.
 const REPLIES_MAX_WINDOWS: usize = 4;
 
+/// So much may wait where windows are small.
+const REPLIES_BYTES_MIN: usize = 1 << 20;
+
 /// Bytes that were handed to a link and that its socket has not taken.
 #[derive(Debug)]
 pub(crate) struct SendWindow {
@@ -201,7 +204,7 @@ impl LearnerStream {
 
     /// Whether the learner leaves more replies unread than may wait for it.
     pub(crate) fn is_overfull(&self) -> bool {
-        let max = self.window.bytes_max.saturating_mul(REPLIES_MAX_WINDOWS);
+        let max = self.window.bytes_max.saturating_mul(REPLIES_MAX_WINDOWS).max(REPLIES_BYTES_MIN);
         max < self.waiting_bytes.saturating_add(self.unread_bytes)
     }
 
