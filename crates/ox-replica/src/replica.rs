@@ -272,8 +272,9 @@ impl Replica {
     /// How long the driver may wait: something may be due then, or a pause could hide from [`Self::on_turn`].
     pub fn rest_ms(&self, now: Now) -> Option<i64> {
         let has_sessions = self.sessions.deadline().or(self.local.sessions.deadline()).is_some();
+        let judges = has_sessions || matches!(self.zab, Zab::Member(_));
         let until_ms = self.deadline().map(|deadline_ms| (deadline_ms - now.mono_ms).max(0));
-        until_ms.into_iter().chain(has_sessions.then(|| self.pulse.rest_ms())).min()
+        until_ms.into_iter().chain(judges.then(|| self.pulse.rest_ms())).min()
     }
 
     /// Takes what connections sent.
@@ -343,12 +344,14 @@ impl Replica {
 
     /// The driver's loop has come around, and meant to wait for `meant_ms` at most; `worked_ms` tells how much of the
     /// processor its thread has used. If the server was not running for a while, nobody could be heard: every session
-    /// gets its full timeout again. Returns how long that was.
+    /// gets its full timeout again, and other servers are not judged before what they have sent is read. Returns how long
+    /// that was.
     pub fn on_turn(&mut self, now: Now, meant_ms: i64, worked_ms: impl FnOnce() -> i64) -> Option<i64> {
         let late_ms = self.pulse.beat(now.mono_ms, meant_ms, worked_ms);
         if late_ms.is_some() {
             self.sessions.hear_all(now.mono_ms);
             self.local.sessions.hear_all(now.mono_ms);
+            self.peer(now, |peer, now_ms, _| peer.on_pause(now_ms));
         }
         late_ms
     }

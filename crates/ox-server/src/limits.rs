@@ -94,6 +94,8 @@ pub(crate) const UNIDENTIFIED_MAX: usize = 128;
 pub(crate) const UNKNOWN_SERVERS_MAX: usize = 64;
 /// Election ports of such servers that are dialled at the same time.
 pub(crate) const UNKNOWN_DIALS_MAX: usize = 8;
+/// Addresses of such a server that are dialled, each with one connect: its hello may name any number, of any host.
+pub(crate) const UNKNOWN_ADDRESSES_MAX: usize = 4;
 /// Names of such servers that are looked up or known.
 pub(crate) const UNKNOWN_HOSTS_MAX: usize = 32;
 /// Links of one configured server: a new one, and old ones whose end is not known here yet.
@@ -114,6 +116,8 @@ pub(crate) const CONNECT_AGAIN: Duration = Duration::from_millis(250);
 pub(crate) const CONNECTS_MAX: usize = 6;
 /// A name is looked up at most so often.
 pub(crate) const LOOK_UP_AGAIN: Duration = Duration::from_secs(3);
+/// How long a look-up that has failed is not repeated: a member has to be back within a second of the network's return.
+pub(crate) const LOOK_UP_FAILED_AGAIN: Duration = CONNECT_AGAIN;
 /// How long what was sent on an election connection may be unacknowledged. The system repeats it at doubling intervals: a new
 /// connection is faster after a longer loss.
 pub(crate) const ELECTION_UNACKED_MAX: Duration = Duration::from_secs(1);

@@ -39,7 +39,7 @@ use names::{Names, Resolver};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble};
-use ox_zab::Origin;
+use ox_zab::{LeaderSilence, LinkVerdict, Origin};
 use places::Places;
 use std::io;
 use std::sync::Arc;
@@ -258,6 +258,7 @@ impl Peers {
         self.dialer.resolver.set_members(self.places.hosts(), Instant::now());
         self.masters.reconfigure(&self.places);
         self.elections.reconfigure(&self.places, &mut self.events);
+        self.links.reconfigure(|server| self.places.is_member(server));
         self.doors.open(Port::Election, self.places.election_binds());
         if self.doors.is_open(Port::Quorum) {
             self.doors.open(Port::Quorum, self.places.quorum_binds());
@@ -275,21 +276,22 @@ impl Peers {
         self.check_leader_link(now);
     }
 
-    /// Ends a leader link that a network fault has stalled. After a long loss the system repeats what was sent at intervals of
-    /// seconds, also when the network is back. So while the leader is silent a new election connection to it is asked for: once
-    /// the leader sends its vote on that, the network and the leader work, and a link that is still silent does not. A leader
-    /// that is merely frozen sends no vote, and keeps its learners.
+    /// Ends a leader link that a network fault has stalled.
     fn check_leader_link(&mut self, now: Instant) {
-        let Some(since) = self.links.silent_leader(now, self.leader_silence) else { return };
-        let Some((server, _)) = self.dialled else { return };
-        match self.elections.spoke_on_connection_since(server, since) {
-            None => self.elections.renew(server, now, &mut self.dialer, &mut self.events),
-            Some(spoke) if STALLED_LINK_GRACE <= now.saturating_duration_since(spoke) => {
-                let silent = now.saturating_duration_since(since);
+        let (Some((heard, is_read)), Some((server, _))) = (self.links.leader_heard(), self.dialled) else { return };
+        let since = |at| now.saturating_duration_since(at);
+        let spoke = self.elections.spoke_on_connection_since(server, heard).map(since);
+        let silence = LeaderSilence { silent: since(heard), is_read, spoke };
+        match silence.judge(self.leader_silence, STALLED_LINK_GRACE) {
+            LinkVerdict::Keep => (),
+            LinkVerdict::Probe => self.elections.renew(server, now, &mut self.dialer, &mut self.events),
+            // This thread may have been paused since it last looked.
+            LinkVerdict::Reset if self.links.read_leader(&mut self.events) => (),
+            LinkVerdict::Reset => {
+                let silent = silence.silent;
                 tracing::warn!(%server, ?silent, "closed the stalled connection to the leader, which can be reached again");
                 self.links.reset_leader(&mut self.events);
             }
-            Some(_) => (),
         }
     }
 

@@ -24,11 +24,16 @@ use ox_proto::Zxid;
 use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeMap;
 
-/// How much longer than at first a vote waits before who stands back is a candidate after all.
-const STAND_AFTER: i64 = 4;
+/// How long a LOOKING server waits before it stands for election although others should lead, in first waits. The waits double,
+/// so this is the third time that it repeats its vote.
+const STAND_AFTER: i64 = 7;
 
-/// How much longer than at first a vote waits before candidates that were left out count again.
-const READMIT_AFTER: i64 = 16;
+/// The same before candidates that were left out count again, the fifth time: by default 31 x 200 ms = 6.2 s. Voters that
+/// disagree about who is left out elect no leader until then. A quarter of `syncLimit` was waited for the candidate before
+/// (`peer/reach.rs`), so that both together end within one `syncLimit` of 10 s, the default, and the outage within two: the
+/// first one ends with the leader that could not be reached. With a shorter `syncLimit` a candidate is left out for less
+/// than 6.2 s anyway. Sooner would let a deaf leader in again while the others could still settle on another.
+const READMIT_AFTER: i64 = 31;
 
 /// The round of those who lead without an election.
 const APPOINTED: i64 = -1;
@@ -81,6 +86,8 @@ pub struct Election {
     links: Links,
     left_out: LeftOut,
     wait_ms: i64,
+    /// The sum of the waits of this election that have ended.
+    waited_ms: i64,
     tell_at_ms: i64,
     settled_at_ms: Option<i64>,
 }
@@ -104,6 +111,7 @@ impl Election {
             links: Links::default(),
             left_out: LeftOut::default(),
             wait_ms: settings.first_wait_ms,
+            waited_ms: 0,
             tell_at_ms: i64::MAX,
             settled_at_ms: None,
         }
@@ -145,7 +153,7 @@ impl Election {
         self.heard.clear();
         self.established.clear();
         self.earlier = None;
-        self.wait_ms = self.settings.first_wait_ms;
+        (self.wait_ms, self.waited_ms) = (self.settings.first_wait_ms, 0);
         self.propose(now_ms, own, quorums, out);
         self.count(now_ms, quorums)
     }
@@ -170,7 +178,8 @@ impl Election {
         }
         if self.tell_at_ms <= now_ms {
             self.join_earlier(now_ms, quorums, out);
-            let waits = self.wait_ms / self.settings.first_wait_ms.max(1);
+            self.waited_ms = self.waited_ms.saturating_add(self.wait_ms);
+            let waits = self.waited_ms / self.settings.first_wait_ms.max(1);
             if READMIT_AFTER <= waits {
                 // Voters may disagree about who is left out, so that no candidate gets a quorum.
                 self.left_out.clear();
@@ -224,6 +233,9 @@ impl Election {
                 out.push((from, Notification { state: self.state, vote, round: self.round, has_version: true }));
             }
             return None;
+        }
+        if note.state == PeerState::Looking {
+            self.established.remove(&from); // it has no leader any more
         }
         if !is_looking {
             if note.state == PeerState::Looking {

@@ -24,6 +24,15 @@ pub enum Catch {
 /// How much more is kept for learners that lack it, unless told otherwise.
 const PINNED_FACTOR: usize = 4;
 
+/// What a transaction takes besides its record: its place in a queue that may be twice as long as it is full, and its share of
+/// the allocation behind the record.
+const TXN_BYTES: usize = 2 * size_of::<Txn>() + 32;
+
+/// What a transaction counts against the limits.
+fn held_bytes(txn: &Txn) -> usize {
+    txn.record.len() + TXN_BYTES
+}
+
 /// Consecutive transactions of the log, up to the last one: what is agreed on, and behind that what may be. Never with
 /// a hole in it.
 #[derive(Debug)]
@@ -33,7 +42,7 @@ pub struct History {
     start: Zxid,
     /// The last transaction; also when none is kept.
     last: Zxid,
-    /// Of what is applied: how many are kept, and their bytes.
+    /// Of what is applied: how many are kept, and what they count.
     applied: usize,
     applied_bytes: usize,
     count_max: usize,
@@ -92,7 +101,7 @@ impl History {
     /// kept for longer. What is not applied is always kept, and never counts: the log on disk cannot be read for it.
     pub fn trim(&mut self, applied: Zxid, pinned: Zxid) {
         while let Some(txn) = self.recent.get(self.applied).filter(|txn| txn.zxid <= applied) {
-            self.applied_bytes += txn.record.len();
+            self.applied_bytes += held_bytes(txn);
             self.applied += 1;
         }
         while let Some(first) = self.recent.front().filter(|_| self.applied != 0) {
@@ -102,7 +111,7 @@ impl History {
                 break;
             }
             self.start = first.zxid;
-            self.applied_bytes -= first.record.len();
+            self.applied_bytes -= held_bytes(first);
             self.applied -= 1;
             self.recent.pop_front();
         }
@@ -113,7 +122,7 @@ impl History {
         while let Some(txn) = self.recent.pop_back_if(|txn| zxid < txn.zxid) {
             if self.recent.len() < self.applied {
                 self.applied -= 1;
-                self.applied_bytes -= txn.record.len();
+                self.applied_bytes -= held_bytes(&txn);
             }
         }
         (self.last, self.start) = (zxid.min(self.last), zxid.min(self.start));
@@ -237,6 +246,18 @@ mod tests {
         assert_eq!(history.after(Zxid::ZERO).count(), 4);
         history.truncate(zxid(0, 3));
         assert_eq!((history.last(), history.after(zxid(0, 2)).count()), (zxid(0, 3), 1));
+    }
+
+    #[test]
+    fn transactions_without_bytes_count_when_they_are_kept_for_learners() {
+        let mut history = History::new(Zxid::ZERO, 2, 1 << 20).with_pinned_max(10 * TXN_BYTES);
+        for counter in 1..=100 {
+            history.push(Txn { zxid: zxid(0, counter), record: Bytes::new() });
+            history.trim(zxid(0, counter), Zxid::ZERO);
+        }
+        assert_eq!((history.recent.len(), history.start()), (10, zxid(0, 90)));
+        history.truncate(zxid(0, 95));
+        assert_eq!((history.recent.len(), history.applied_bytes), (5, 5 * TXN_BYTES));
     }
 
     #[test]

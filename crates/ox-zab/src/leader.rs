@@ -56,6 +56,8 @@ pub struct Candidate {
     pub server: ServerId,
     /// What its disk remembers.
     pub epochs: Epochs,
+    /// The highest epoch that a voter is known to have accepted.
+    pub known: Epoch,
     /// How many observers are served at a time.
     pub options: PeerOptions,
 }
@@ -88,8 +90,10 @@ pub struct Leader {
     /// When a step towards being established was last taken. That learners come and go is none.
     progress_ms: i64,
     own_awaited: Awaited,
-    /// Since when voters with higher promises have been coming.
+    /// Since when voters have been coming that have accepted a higher epoch.
     knocked_ms: Option<i64>,
+    /// The highest of these epochs.
+    highest: Epoch,
     /// A configuration names somebody else.
     hand_over: Option<HandOver>,
     /// Voters that had elected this leader, and look for another one.
@@ -101,7 +105,7 @@ impl Leader {
     pub fn new(me: Candidate, timing: Timing, configs: Configs, applied: Zxid, cx: &mut Context<'_>) -> Self {
         let initial = cx.history.last();
         let mut leader = Self {
-            epoch: me.epochs.accepted.next(),
+            epoch: me.epochs.accepted.max(me.known).next(),
             order: Broadcast::new(configs.quorums().committed.clone(), initial),
             timing,
             phase: Phase::Gathering,
@@ -119,6 +123,7 @@ impl Leader {
             progress_ms: cx.now_ms,
             own_awaited: None,
             knocked_ms: None,
+            highest: me.known,
             hand_over: None,
             deserters: BTreeSet::new(),
             me,
@@ -153,10 +158,26 @@ impl Leader {
             Phase::Settling | Phase::Presenting => &self.synced,
             Phase::Established => return false,
         };
+        !self.configs.quorums().may_elect(|server| has_come.contains(&server) || self.may_come(server, &has_elected))
+    }
+
+    /// Whether this server can still be expected to take part.
+    fn may_come(&self, server: ServerId, has_elected: impl Fn(ServerId) -> bool) -> bool {
         let is_linked = |server| self.links.values().any(|link| link.server == server && link.is_follower());
-        let may_come = |server| !self.deserters.contains(&server) && (is_linked(server) || has_elected(server));
-        let has_or_may = |server| server == self.me.server || has_come.contains(&server) || may_come(server);
-        !self.configs.quorums().may_elect(has_or_may)
+        let is_expected = is_linked(server) || has_elected(server);
+        server == self.me.server || (is_expected && !self.deserters.contains(&server))
+    }
+
+    /// Whether this leader cannot be established because voters have accepted a higher epoch than its own: without them, those
+    /// that have synchronised, are connected, or have elected it are no quorum.
+    pub(crate) fn is_outbid(&self, has_elected: impl Fn(ServerId) -> bool) -> bool {
+        let may_agree = |server| self.synced.contains(&server) || self.may_come(server, &has_elected);
+        self.knocked_ms.is_some() && !self.is_established() && !self.configs.quorums().are_reached(may_agree)
+    }
+
+    /// The highest epoch that voters have accepted, as far as it is above this leader's.
+    pub(crate) fn highest_accepted(&self) -> Epoch {
+        self.highest
     }
 
     /// Whether a server is connected as a follower.
@@ -247,10 +268,14 @@ impl Leader {
         }
     }
 
-    /// Sends a learner a reply, behind everything that is committed.
+    /// Sends a learner a reply, behind everything that is committed. One that leaves too many of them unread is closed.
     pub fn send(&mut self, out: &mut Effects, id: LinkId, message: Message) {
         if let Some(link) = self.links.get_mut(&id) {
             link.stream.send_after(out, id, message, self.told);
+            if link.stream.is_overfull() {
+                self.links.remove(&id);
+                out.push(Effect::Close(id));
+            }
         }
     }
 
@@ -359,11 +384,10 @@ impl Leader {
         if self.phase == Phase::Gathering {
             self.count_introduced(cx);
         }
-        let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
+        let timing = self.timing;
         let is_late = |link: &Link| {
-            let patience_ms = if Stage::Synced <= link.stage { sync_ms } else { init_ms };
-            let is_stuck = link.awaited.is_some_and(|since| sync_ms < cx.now_ms - since);
-            patience_ms < cx.now_ms - link.heard_ms || (is_stuck && link.has_begun)
+            let is_stuck = link.awaited.is_some_and(|since| timing.sync_ms() < cx.now_ms - since);
+            link.patience_ms(&timing) < cx.now_ms - link.heard_ms || (is_stuck && link.has_begun)
         };
         let late = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id);
         for id in late.collect::<Vec<_>>() {
@@ -372,6 +396,14 @@ impl Leader {
         if let Some(reason) = self.reason_to_leave(cx.now_ms).filter(|_| !self.is_leaving()) {
             cx.out.push(Effect::Leave(reason));
         }
+    }
+
+    /// The process did not run for a while: what came meanwhile is read before anything is judged by it.
+    pub(crate) fn on_pause(&mut self, now_ms: i64) {
+        let timing = self.timing;
+        self.links.values_mut().for_each(|link| link.on_pause(now_ms, &timing));
+        self.own_awaited = self.own_awaited.map(|since_ms| timing.read_first(now_ms, since_ms, timing.sync_ms()));
+        self.progress_ms = timing.read_first(now_ms, self.progress_ms, timing.init_ms());
     }
 
     fn reason_to_leave(&self, now_ms: i64) -> Option<Reason> {
@@ -416,6 +448,8 @@ impl Leader {
         }
         if self.epoch < accepted && self.configs.quorums().is_voter(server) {
             self.knocked_ms = self.knocked_ms.or(Some(cx.now_ms));
+            self.highest = self.highest.max(accepted);
+            self.deserters.insert(server); // it will refuse this epoch
         }
         if Phase::Promising < self.phase {
             link.stage = Stage::Asked;

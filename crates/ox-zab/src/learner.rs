@@ -183,12 +183,23 @@ impl Learner {
 
     /// When the leader has been silent for too long.
     pub fn deadline(&self) -> Option<i64> {
-        let patience_ms = match self.phase {
-            Phase::Promising | Phase::Truncating | Phase::Settling(_) => return None,
-            Phase::Hello | Phase::Waiting | Phase::Loading(_) | Phase::Syncing => self.timing.init_ms(),
-            Phase::Acked(_) | Phase::Active => self.timing.sync_ms(),
-        };
-        Some(self.heard_ms + patience_ms)
+        self.patience_ms().map(|patience_ms| self.heard_ms + patience_ms)
+    }
+
+    /// How long the leader may be silent; none while the disk is waited for.
+    fn patience_ms(&self) -> Option<i64> {
+        match self.phase {
+            Phase::Promising | Phase::Truncating | Phase::Settling(_) => None,
+            Phase::Hello | Phase::Waiting | Phase::Loading(_) | Phase::Syncing => Some(self.timing.init_ms()),
+            Phase::Acked(_) | Phase::Active => Some(self.timing.sync_ms()),
+        }
+    }
+
+    /// The process did not run for a while: what the leader has sent meanwhile is read before it is judged.
+    pub(crate) fn on_pause(&mut self, now_ms: i64) {
+        if let Some(patience_ms) = self.patience_ms() {
+            self.heard_ms = self.timing.read_first(now_ms, self.heard_ms, patience_ms);
+        }
     }
 
     /// Gives a silent leader up.

@@ -8,8 +8,8 @@
 //!   history:   ... | t7 | t8 | t9 | t10 | t11 | t12        t9 is committed
 //!                         ▲told      ▲sent                 next: commit t9, then the packets that wait for it, then t11
 //! ```
-//! How long the rest of the log is never closes a link. A learner is closed when it makes no progress for too long, or
-//! when committed transactions that it lacks are no longer held; before it has its whole history, those are read from
+//! How long the rest of the log is never closes a link. A learner is closed when it makes no progress for too long, when it
+//! leaves too many replies unread, or when committed transactions that it lacks are no longer held; before it has its whole history, those are read from
 //! the on-disk log instead.
 
 use crate::effect::{Effect, Effects, LinkId};
@@ -17,6 +17,13 @@ use crate::history::History;
 use crate::message::{Message, Txn};
 use ox_proto::{ServerId, Zxid};
 use std::collections::{BTreeMap, VecDeque};
+
+/// Replies that a learner may leave unread, in send windows. A learner has as many requests outstanding as it lets its clients
+/// have, which is far less; one that sends requests and does not read would let them grow without end.
+const REPLIES_MAX_WINDOWS: usize = 4;
+
+/// So much may wait where windows are small.
+const REPLIES_BYTES_MIN: usize = 1 << 20;
 
 /// Bytes that were handed to a link and that its socket has not taken.
 #[derive(Debug)]
@@ -96,6 +103,14 @@ pub(crate) struct LearnerStream {
     proposed: Zxid,
     /// Packets that follow a commit, each with that commit.
     waiting: VecDeque<(Zxid, Message)>,
+    /// What these take, and the replies that were handed over since the window was last open.
+    waiting_bytes: usize,
+    unread_bytes: usize,
+}
+
+/// What a packet that waits takes.
+fn waiting_bytes(message: &Message) -> usize {
+    message.flow_bytes() + size_of::<(Zxid, Message)>()
 }
 
 impl LearnerStream {
@@ -110,6 +125,8 @@ impl LearnerStream {
             is_up_to_date: false,
             proposed: Zxid::ZERO,
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            unread_bytes: 0,
         }
     }
 
@@ -165,17 +182,30 @@ impl LearnerStream {
         if self.waiting.is_empty() && after <= self.told {
             self.send_in_order(out, link, message);
         } else {
+            self.waiting_bytes += waiting_bytes(&message);
             self.waiting.push_back((after, message));
         }
     }
 
     fn send_in_order(&mut self, out: &mut Effects, link: LinkId, message: Message) {
         self.is_up_to_date |= message == Message::UpToDate;
+        if !self.window.is_open() {
+            self.unread_bytes += message.flow_bytes();
+        }
         self.window.send(out, link, message);
     }
 
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.window.on_sent(bytes);
+        if self.window.is_open() {
+            self.unread_bytes = 0;
+        }
+    }
+
+    /// Whether the learner leaves more replies unread than may wait for it.
+    pub(crate) fn is_overfull(&self) -> bool {
+        let max = self.window.bytes_max.saturating_mul(REPLIES_MAX_WINDOWS).max(REPLIES_BYTES_MIN);
+        max < self.waiting_bytes.saturating_add(self.unread_bytes)
     }
 
     /// NEWLEADER was handed over: the learner has its whole history.
@@ -213,6 +243,7 @@ impl LearnerStream {
                 return Pumped::CaughtUp;
             }
             while let Some((_, message)) = self.waiting.pop_front_if(|(after, _)| *after <= self.told) {
+                self.waiting_bytes -= waiting_bytes(&message);
                 self.send_in_order(out, link, message);
             }
             let is_wanted = |txn: &&Txn| txn.zxid <= limit || (self.is_complete && self.wants_proposals);

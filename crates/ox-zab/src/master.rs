@@ -50,6 +50,11 @@ impl Link {
         Stage::Syncing <= self.stage
     }
 
+    /// How long it may be silent.
+    fn patience_ms(&self, timing: &Timing) -> i64 {
+        if self.stage == Stage::Active { timing.sync_ms() } else { timing.init_ms() }
+    }
+
     /// Whether it receives history and replies to nothing: what it is sent shows that it is there.
     fn is_given_history(&self) -> bool {
         self.stage == Stage::Syncing || (self.stage == Stage::Active && !self.stream.is_up_to_date())
@@ -133,10 +138,14 @@ impl Master {
         }
     }
 
-    /// Sends an observer a reply, behind everything that is committed.
+    /// Sends an observer a reply, behind everything that is committed. One that leaves too many of them unread is closed.
     pub fn send(&mut self, out: &mut Effects, id: LinkId, message: Message) {
         if let Some(link) = self.links.get_mut(&id) {
             link.stream.send_after(out, id, message, self.committed);
+            if link.stream.is_overfull() {
+                self.links.remove(&id);
+                out.push(Effect::Close(id));
+            }
         }
     }
 
@@ -231,12 +240,18 @@ impl Master {
             return;
         }
         self.ping_at_ms = cx.now_ms + self.timing.ping_ms();
-        let patience_ms = |stage| if stage == Stage::Active { self.timing.sync_ms() } else { self.timing.init_ms() };
-        let is_late = |link: &Link| patience_ms(link.stage) < cx.now_ms - link.heard_ms;
+        let is_late = |link: &Link| link.patience_ms(&self.timing) < cx.now_ms - link.heard_ms;
         let late: Vec<LinkId> = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id).collect();
         late.into_iter().for_each(|id| self.close(cx, id));
         for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_told()) {
             link.stream.send_now(cx.out, *id, Message::Ping(self.committed));
+        }
+    }
+
+    /// The process did not run for a while: what observers have sent meanwhile is read before they are judged.
+    pub(crate) fn on_pause(&mut self, now_ms: i64) {
+        for link in self.links.values_mut() {
+            link.heard_ms = self.timing.read_first(now_ms, link.heard_ms, link.patience_ms(&self.timing));
         }
     }
 

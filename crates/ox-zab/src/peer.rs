@@ -105,6 +105,8 @@ pub struct Peer {
     kind: LearnerKind,
     moving: Option<Moving>,
     epochs: Epochs,
+    /// The highest epoch that a voter is known to have accepted.
+    known: Epoch,
     election: Election,
     role: Role,
     history: History,
@@ -144,6 +146,7 @@ impl Peer {
             kind,
             moving: None,
             epochs,
+            known: Epoch::ZERO,
             role: Role::Looking,
             history,
             durable: last,
@@ -430,7 +433,13 @@ impl Peer {
     /// A packet.
     pub fn on_message(&mut self, now_ms: i64, link: LinkId, message: Message, out: &mut Effects) {
         match &self.role {
-            Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_message(cx, link, message)),
+            Role::Leading(_) => {
+                let is_hello = matches!(message, Message::Hello { .. });
+                self.lead(now_ms, out, |leader, cx| leader.on_message(cx, link, message));
+                if is_hello {
+                    self.yield_to_higher_epoch(now_ms, out);
+                }
+            }
             Role::Learning(learner) if learner.link() == link => {
                 self.learn(now_ms, out, |learner, cx| learner.on_message(message, cx));
             }
@@ -660,7 +669,10 @@ impl Peer {
         let next = if let Reason::HandedOver(next) = reason { Some(next) } else { moving };
         let role = std::mem::replace(&mut self.role, Role::Leaving { next });
         match &role {
-            Role::Leading(leader) => out.extend(leader.links().map(Effect::Close)),
+            Role::Leading(leader) => {
+                self.known = self.known.max(leader.highest_accepted());
+                out.extend(leader.links().map(Effect::Close));
+            }
             Role::Learning(learner) => out.push(Effect::Close(learner.link())),
             Role::Looking | Role::Dialing { .. } | Role::Leaving { .. } => (),
         }
@@ -751,7 +763,7 @@ impl Peer {
         }
         out.push(Effect::Listen);
         let PeerSettings { server, timing, configs, options, .. } = self.settings.clone();
-        let candidate = Candidate { server, epochs: self.epochs, options };
+        let candidate = Candidate { server, epochs: self.epochs, known: self.known, options };
         let from = out.len();
         let mut cx = Context { now_ms, history: &mut self.history, out };
         let leader = Leader::new(candidate, timing, configs, self.applied, &mut cx);

@@ -24,4 +24,10 @@ impl Timing {
     pub(crate) fn ping_ms(&self) -> i64 {
         (self.tick_ms / 2).max(1)
     }
+
+    /// The process did not run for a while. Returns the start of a silence of `patience_ms` at most that began at `since_ms`,
+    /// moved so that half a tick is left to read what came meanwhile.
+    pub(crate) fn read_first(&self, now_ms: i64, since_ms: i64, patience_ms: i64) -> i64 {
+        since_ms.max(now_ms + self.ping_ms() - patience_ms)
+    }
 }

@@ -8,7 +8,10 @@ use ox_tree::{State, read};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// Submissions of which a request still waits for a write or a sync. They are released about in the order they came.
+/// Submissions still in use that are looked at in one call: a later call looks at the others.
+const LOOKED_AT_MAX: usize = 64;
+
+/// Submissions of which a request still waits for a write or a sync.
 #[derive(Debug, Default)]
 pub(super) struct HeldSubmissions {
     queue: VecDeque<(Weak<Submission>, Load)>,
@@ -26,10 +29,17 @@ impl HeldSubmissions {
         }
     }
 
-    /// What is still held.
+    /// What is still held. A submission may be done with before an earlier one, of which a request waits for a sync.
     pub(super) fn load(&mut self) -> Load {
-        while let Some((_, load)) = self.queue.pop_front_if(|(submission, _)| submission.strong_count() == 0) {
-            self.load -= load;
+        let mut in_use = 0;
+        for _ in 0..self.queue.len() {
+            let Some((submission, load)) = self.queue.pop_front_if(|_| in_use < LOOKED_AT_MAX) else { break };
+            if submission.strong_count() == 0 {
+                self.load -= load;
+            } else {
+                in_use += 1;
+                self.queue.push_back((submission, load));
+            }
         }
         self.load
     }
@@ -82,5 +92,28 @@ mod tests {
         assert_eq!(held.load(), load);
         drop(last);
         assert_eq!(held.load(), Load::default());
+    }
+
+    #[test]
+    fn submission_is_released_before_an_earlier_one_that_still_waits() {
+        let mut held = HeldSubmissions::default();
+        let mut submit = |count| {
+            let hold = |_| {
+                let mut submission = Submission::default();
+                submission.push(ConnId::new(0, 0, 1), Ask::Answered, &[0; 1000]);
+                let submission = Arc::new(submission);
+                let waiting = Arc::clone(&submission);
+                held.hold(&submission);
+                waiting
+            };
+            (0..count).map(hold).collect::<Vec<_>>()
+        };
+        let (earlier, later) = (submit(3 * LOOKED_AT_MAX), submit(100));
+        let in_use: usize = earlier.iter().map(|submission| submission.load().bytes).sum();
+        drop(later);
+        for _ in 0..3 {
+            held.load();
+        }
+        assert_eq!((held.load().bytes, held.queue.len()), (in_use, earlier.len()));
     }
 }

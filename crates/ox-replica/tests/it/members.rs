@@ -63,3 +63,17 @@ fn transactions_that_cannot_be_read_are_not_taken() {
         }
     }
 }
+
+/// A whole host may have been paused: the leader's packets wait in the socket, and its silence counts only when they are read.
+#[test]
+fn paused_member_does_not_judge_its_leader_before_it_reads() {
+    for is_pause in [true, false] {
+        let (mut replica, state) = (syncing(), State::new(ox_tree::Options::default()));
+        let now = Now { mono_ms: NOW.mono_ms + 60_000, ..NOW };
+        let meant_ms = if is_pause { replica.rest_ms(NOW).expect("a pause could hide") } else { 60_000 };
+        assert_eq!(replica.on_turn(now, meant_ms, || 0).is_some(), is_pause);
+        replica.on_time(now, &state);
+        let is_left = replica.take_effects().contains(&Effect::Leave(Reason::Silence));
+        assert_eq!(is_left, !is_pause);
+    }
+}

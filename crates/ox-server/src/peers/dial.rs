@@ -1,10 +1,11 @@
 //! Connecting to servers. While a connect is unanswered, fresh ones follow it: after a packet loss the system repeats a SYN
 //! only after 1, 2, 4 s, and a network that is back should be noticed sooner. Where a server has several addresses, all are
-//! tried at the same time. The first connection that opens is taken.
+//! tried at the same time. The first connection that opens is taken. A server that is in no configuration gets one connect to
+//! each of a few addresses: any host may claim to be one, and name the addresses of others.
 
 use super::Tokens;
 use super::names::Resolver;
-use crate::limits::{CONNECT_AGAIN, CONNECTS_MAX, UNKNOWN_DIALS_MAX};
+use crate::limits::{CONNECT_AGAIN, CONNECTS_MAX, UNKNOWN_ADDRESSES_MAX, UNKNOWN_DIALS_MAX};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
@@ -38,6 +39,17 @@ struct Dial {
     ends_at: Instant,
     /// A look-up has no result yet.
     is_pending: bool,
+    /// Addresses of an unknown server that had their connect.
+    tried: Vec<SocketAddr>,
+}
+
+impl Dial {
+    /// Whether an address of an unknown server gets its connect now.
+    fn may_try(&mut self, address: SocketAddr) -> bool {
+        let is_new = !self.tried.contains(&address) && self.tried.len() < UNKNOWN_ADDRESSES_MAX;
+        self.tried.extend(is_new.then_some(address));
+        is_new
+    }
 }
 
 struct Connect {
@@ -83,8 +95,9 @@ impl Dialer {
             Target::Election(_) | Target::Unknown(_) => self.election_timeout,
             Target::Leader(_) => self.leader_timeout,
         };
-        let (starts_at, is_pending) = (now + pause, false);
-        let dial = Dial { addresses, starts_at, next_at: starts_at, ends_at: starts_at + timeout, is_pending };
+        let (starts_at, ends_at) = (now + pause, now + pause + timeout);
+        let (is_pending, tried) = (false, Vec::new());
+        let dial = Dial { addresses, starts_at, next_at: starts_at, ends_at, is_pending, tried };
         self.dials.insert(target, dial);
     }
 
@@ -112,10 +125,15 @@ impl Dialer {
             dial.is_pending = found.iter().any(|(found, _)| found.is_none());
             let has_found = found.iter().any(|(found, _)| found.is_some());
             dial.next_at = if dial.is_pending && !has_found { now } else { now + CONNECT_AGAIN };
-            for (found, port) in found {
-                for ip in found.unwrap_or_default() {
-                    self.connect(target, SocketAddr::new(ip, port), tokens.next(), registry);
-                }
+            let found = found.into_iter().flat_map(|(found, port)| {
+                found.unwrap_or_default().into_iter().map(move |address| at_port(address, port))
+            });
+            let mut found: Vec<SocketAddr> = found.collect();
+            if matches!(target, Target::Unknown(_)) {
+                found.retain(|at| dial.may_try(*at));
+            }
+            for address in found {
+                self.connect(target, address, tokens.next(), registry);
             }
             self.end_if_failed(target);
         }
@@ -174,6 +192,12 @@ impl Dialer {
     pub(super) fn take(&mut self) -> Vec<Dialed> {
         std::mem::take(&mut self.done)
     }
+}
+
+/// The same address, with its scope, and another port.
+fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use super::dial::{Dialer, Target};
 use super::places::Places;
 use super::socket::Socket;
 use crate::limits::{ELECTION_INPUT_BYTES_MAX, ELECTION_PIECE_BYTES, ELECTION_UNACKED_MAX};
-use crate::limits::{PROVOKED_LINES_AT_ONCE, REDIAL_FIRST, REDIAL_LONGEST, UNKNOWN_SERVERS_MAX};
+use crate::limits::{PROVOKED_LINES_AT_ONCE, REDIAL_FIRST, REDIAL_LONGEST};
+use crate::limits::{UNKNOWN_ADDRESSES_MAX, UNKNOWN_SERVERS_MAX};
 use crate::seldom::Seldom;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -310,8 +311,7 @@ impl Elections {
         self.make_room(server, events);
         let other = self.others.entry(server).or_default();
         other.heard = Some(Instant::now());
-        // A server that listens on the wildcard address may send it; it cannot be dialled.
-        let addresses: Vec<Address> = hello.addresses.into_iter().filter(|address| !is_everywhere(address)).collect();
+        let addresses = dialable(hello.addresses);
         if !addresses.is_empty() {
             other.addresses = addresses;
         }
@@ -450,6 +450,11 @@ fn hello_of(server: ServerId, mine: &[Address], local: Option<IpAddr>) -> Result
     Ok(bytes)
 }
 
+/// The first addresses of a hello that can be dialled. A server that listens on the wildcard address may send it.
+fn dialable(addresses: Vec<Address>) -> Vec<Address> {
+    addresses.into_iter().filter(|address| !is_everywhere(address)).take(UNKNOWN_ADDRESSES_MAX).collect()
+}
+
 /// Whether it is the address of all addresses.
 fn is_everywhere(address: &Address) -> bool {
     address.host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified())
@@ -490,6 +495,13 @@ mod tests {
             [Address::new("fe80:0:0:0:0:0:0:1", 5)],
             "as Java writes it"
         );
+    }
+
+    #[test]
+    fn hello_with_many_addresses_leaves_a_few_to_dial() {
+        let named: Vec<Address> = (1..200).map(|port| Address::new("one", port)).collect();
+        let sent = std::iter::once(Address::new("0.0.0.0", 5)).chain(named.clone()).collect();
+        assert_eq!(dialable(sent), named[..UNKNOWN_ADDRESSES_MAX]);
     }
 
     /// Whoever comes, and whoever is called.

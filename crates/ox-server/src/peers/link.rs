@@ -75,6 +75,10 @@ pub(super) struct Link {
     has_spoken: bool,
     /// The learner that its hello names.
     server: Option<ServerId>,
+    /// That is in no configuration.
+    is_unknown: bool,
+    /// The core has sent something: the leader takes this learner.
+    is_accepted: bool,
     /// The leader has sent UPTODATE: from now on it pings.
     is_active: bool,
     /// When bytes last came.
@@ -131,6 +135,8 @@ impl Link {
             packet_bytes_max,
             has_spoken: false,
             server: None,
+            is_unknown: false,
+            is_accepted: false,
             is_active: false,
             heard: Instant::now(),
             input: Vec::new(),
@@ -145,9 +151,15 @@ impl Link {
         }
     }
 
-    /// The largest packet that is taken; a small one while nobody knows who is there.
+    /// The largest packet that is taken. A learner sends its hello and no more until the leader has replied.
     fn limit(&self) -> usize {
-        if self.has_spoken { self.packet_bytes_max } else { FIRST_PACKET_BYTES_MAX }
+        let may_speak = self.has_spoken && (self.is_accepted || self.side == Side::Leader);
+        if may_speak { self.packet_bytes_max } else { FIRST_PACKET_BYTES_MAX }
+    }
+
+    /// What has come and is not done with.
+    fn unread_bytes(&self) -> usize {
+        self.input.len() + self.held_bytes
     }
 }
 
@@ -223,15 +235,36 @@ impl Links {
         is_member: impl Fn(ServerId) -> bool,
         events: &mut Vec<Event>,
     ) {
+        let is_unknown = !is_member(server);
         if let Some(surplus) = self.surplus(server, is_member) {
             self.fail(surplus, events);
         }
         let id = self.insert(stream, token, End::Learner);
         if let Some(link) = self.links.get_mut(&token) {
-            (link.server, link.input) = (Some(server), input);
+            (link.server, link.is_unknown, link.input) = (Some(server), is_unknown, input);
         }
         events.push(Event::Linked(id));
         self.on_ready(token);
+    }
+
+    /// Other servers are members.
+    pub(super) fn reconfigure(&mut self, is_member: impl Fn(ServerId) -> bool) {
+        for link in self.links.values_mut() {
+            link.is_unknown = link.server.is_some_and(|server| !is_member(server));
+        }
+    }
+
+    /// Closes links of unknown servers, the one that holds most first, until all together hold no more than one may: a packet
+    /// of the largest size.
+    fn bound_unknown(&mut self, events: &mut Vec<Event>) {
+        loop {
+            let unknown = self.links.iter().filter(|(_, link)| link.is_unknown);
+            let held: Vec<(usize, Token)> = unknown.map(|(token, link)| (link.unread_bytes(), *token)).collect();
+            let total: usize = held.iter().map(|(bytes, _)| bytes).sum();
+            let Some((bytes, token)) = held.into_iter().max().filter(|_| self.packet_bytes_max < total) else { return };
+            tracing::warn!(bytes, total, "closed a link of an unknown server: such servers send too much together");
+            self.fail(token, events);
+        }
     }
 
     /// The link that has to end before `server` gets another one: the oldest of a member, or the one that was silent for
@@ -249,10 +282,23 @@ impl Links {
         links.first().filter(|_| max <= links.len()).map(|(.., token)| *token)
     }
 
-    /// When the leader was last heard, if it has been silent for `patience` though it should have pinged.
-    pub(super) fn silent_leader(&self, now: Instant, patience: Duration) -> Option<Instant> {
-        let is_silent = |link: &&Link| link.is_active && patience <= now.saturating_duration_since(link.heard);
-        self.links.values().find(is_silent).map(|link| link.heard)
+    /// When bytes last came from an active leader, which pings, and whether all that came were read.
+    pub(super) fn leader_heard(&self) -> Option<(Instant, bool)> {
+        let leader = self.links.values().find(|link| link.is_active)?;
+        Some((leader.heard, !leader.may_read && leader.held_bytes < LINK_HELD_BYTES_MAX))
+    }
+
+    /// Reads from an active leader. False if nothing came.
+    pub(super) fn read_leader(&mut self, events: &mut Vec<Event>) -> bool {
+        let leader = self.links.iter_mut().find(|(_, link)| link.is_active);
+        let Some(token) = leader.map(|(token, link)| {
+            link.may_read = true;
+            *token
+        }) else {
+            return false;
+        };
+        self.wants_turn(token);
+        self.read(token, events).0 != 0
     }
 
     /// Ends the link to the leader.
@@ -298,6 +344,7 @@ impl Links {
         let Some(token) = self.tokens.get(&id).copied() else { return };
         let Some(link) = self.links.get_mut(&token) else { return };
         let out = out(&mut link.queue);
+        link.is_accepted = true;
         link.out.push_back(out);
         self.wants_turn(token);
     }
@@ -376,9 +423,13 @@ impl Links {
         if 0 < came {
             link.heard = Instant::now();
         }
+        let is_unknown = link.is_unknown;
         match (read, take(link, &mut self.states, events)) {
             (Ok(is_all), Ok(())) => {
                 link.may_read = !is_all;
+                if is_unknown {
+                    self.bound_unknown(events);
+                }
                 return (came, is_all);
             }
             (Err(error), Ok(())) => tracing::debug!(link = link.id.0, %error, "a link has ended"),

@@ -2,7 +2,7 @@
 //! until the next one is there.
 
 use super::command::Orders;
-use crate::limits::{LOOK_UP_AGAIN, UNKNOWN_HOSTS_MAX};
+use crate::limits::{LOOK_UP_AGAIN, LOOK_UP_FAILED_AGAIN, UNKNOWN_HOSTS_MAX};
 use ox_proto::ensemble::Address;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,14 +45,26 @@ impl Names {
 
 #[derive(Default)]
 struct Host {
-    /// The result of the last look-up that succeeded.
-    addresses: Vec<IpAddr>,
+    /// The result of the last look-up that succeeded, without ports. An IPv6 address may have a scope.
+    addresses: Vec<SocketAddr>,
     asked: Option<Instant>,
+    /// When the last look-up failed, if it did.
+    failed: Option<Instant>,
     is_pending: bool,
 }
 
+impl Host {
+    fn is_stale(&self, now: Instant) -> bool {
+        let (since, limit) = match self.failed {
+            Some(failed) => (Some(failed), LOOK_UP_FAILED_AGAIN),
+            None => (self.asked, LOOK_UP_AGAIN),
+        };
+        since.is_none_or(|since| limit <= now.saturating_duration_since(since))
+    }
+}
+
 /// A host and its addresses; none if the look-up has failed.
-type Found = (String, Vec<IpAddr>);
+type Found = (String, Vec<SocketAddr>);
 
 /// The results of look-ups, refreshed in the background while they are used.
 pub(super) struct Resolver {
@@ -80,7 +92,8 @@ impl Resolver {
         let address = address.to_canonical();
         let has = |host: &String| {
             let literal = host.parse().ok().filter(|ip: &IpAddr| ip.to_canonical() == address);
-            literal.is_some() || self.hosts.get(host).is_some_and(|known| known.addresses.contains(&address))
+            literal.is_some()
+                || self.hosts.get(host).is_some_and(|known| known.addresses.iter().any(|at| at.ip() == address))
         };
         let is_member = self.members.iter().any(has);
         if !is_member {
@@ -95,30 +108,29 @@ impl Resolver {
         }
     }
 
-    /// The addresses of a host as far as they are known; none while the first look-up is pending.
-    pub(super) fn look_up(&mut self, host: &str, now: Instant) -> Option<Vec<IpAddr>> {
+    /// The addresses of a host as far as they are known, without ports; none while the first look-up is pending.
+    pub(super) fn look_up(&mut self, host: &str, now: Instant) -> Option<Vec<SocketAddr>> {
         if let Ok(literal) = host.parse::<IpAddr>() {
-            return Some(vec![literal]);
+            return Some(vec![SocketAddr::new(literal, 0)]);
         }
         let is_new = !self.hosts.contains_key(host) && !self.members.contains(host);
         if is_new && self.members.len() + UNKNOWN_HOSTS_MAX <= self.hosts.len() {
             return Some(Vec::new());
         }
         let known = self.hosts.entry(host.to_owned()).or_default();
-        let is_stale = known.asked.is_none_or(|asked| LOOK_UP_AGAIN <= now.saturating_duration_since(asked));
-        if !known.is_pending && is_stale {
-            (known.asked, known.is_pending) = (Some(now), true);
+        if !known.is_pending && known.is_stale(now) {
+            (known.asked, known.failed, known.is_pending) = (Some(now), None, true);
             let (done, orders, names, host) =
                 (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone(), host.to_owned());
             let work = move || {
                 let found = names.look_up(&Address { host: host.clone(), port: 0 }).unwrap_or_default();
-                let found = found.into_iter().map(|address| address.ip().to_canonical()).collect();
+                let found = found.into_iter().map(canonical).collect();
                 done.lock().push((host, found));
                 orders.wake();
             };
             if let Err(error) = std::thread::Builder::new().name("resolve".to_owned()).spawn(work) {
                 tracing::error!(%error, "cannot start a thread to look up a name");
-                known.is_pending = false;
+                (known.failed, known.is_pending) = (Some(now), false);
             }
         }
         let is_first = known.is_pending && known.addresses.is_empty();
@@ -130,7 +142,9 @@ impl Resolver {
         for (host, found) in std::mem::take(&mut *self.done.lock()) {
             if let Some(known) = self.hosts.get_mut(&host) {
                 known.is_pending = false;
-                if !found.is_empty() {
+                if found.is_empty() {
+                    known.failed = Some(now);
+                } else {
                     known.addresses = found;
                 }
             }
@@ -141,9 +155,20 @@ impl Resolver {
     }
 }
 
+/// An address without its port; an IPv4 address as such.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    let mut canonical = match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, 0),
+        IpAddr::V6(_) => address,
+    };
+    canonical.set_port(0);
+    canonical
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddrV6;
     use std::time::Duration;
 
     fn resolver(names: Names) -> Resolver {
@@ -180,7 +205,7 @@ mod tests {
         assert_eq!(resolver.look_up("slow", now), None);
         tell.send(()).unwrap();
         wait(&mut resolver, now);
-        let found = Some(vec!["10.0.0.1".parse().unwrap()]);
+        let found = Some(vec!["10.0.0.1:0".parse().unwrap()]);
         for _ in 0..10 {
             assert_eq!(resolver.look_up("slow", now), found);
             assert!(!resolver.hosts["slow"].is_pending);
@@ -192,6 +217,41 @@ mod tests {
         wait(&mut resolver, now);
         resolver.take(now + 2 * LOOK_UP_AGAIN);
         assert!(resolver.hosts.is_empty(), "it is in no configuration");
+    }
+
+    #[test]
+    fn scope_of_an_address_is_kept() {
+        let scoped = SocketAddrV6::new("fe80::1".parse().unwrap(), 0, 0, 3);
+        let mapped = SocketAddrV6::new("::ffff:10.0.0.1".parse().unwrap(), 0, 0, 0);
+        let names = Names(Arc::new(move |_| Ok(vec![scoped.into(), mapped.into()])));
+        let (mut resolver, now) = (resolver(names), Instant::now());
+        assert_eq!(resolver.look_up("fe80::1%eth0", now), None);
+        wait(&mut resolver, now);
+        let found = vec![scoped.into(), "10.0.0.1:0".parse().unwrap()];
+        assert_eq!(resolver.look_up("fe80::1%eth0", now), Some(found));
+    }
+
+    #[test]
+    fn failed_look_up_is_repeated_soon() {
+        let is_up = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let can = Arc::clone(&is_up);
+        let names = Names(Arc::new(move |_| match can.load(std::sync::atomic::Ordering::Relaxed) {
+            true => Ok(vec!["10.0.0.1:0".parse().unwrap()]),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }));
+        let (mut resolver, mut now) = (resolver(names), Instant::now());
+        assert_eq!(resolver.look_up("host", now), None);
+        now += LOOK_UP_AGAIN; // the look-up itself takes long
+        wait(&mut resolver, now);
+        is_up.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(resolver.look_up("host", now + LOOK_UP_FAILED_AGAIN / 2), Some(Vec::new()));
+        assert!(!resolver.hosts["host"].is_pending);
+        now += LOOK_UP_FAILED_AGAIN;
+        assert_eq!(resolver.look_up("host", now), None);
+        wait(&mut resolver, now);
+        let found = resolver.look_up("host", now + LOOK_UP_FAILED_AGAIN);
+        assert_eq!(found, Some(vec!["10.0.0.1:0".parse().unwrap()]));
+        assert!(!resolver.hosts["host"].is_pending, "it has succeeded");
     }
 
     #[test]

@@ -91,3 +91,106 @@ impl Election {
         self.established.iter().find(leads).map(|(server, _)| *server)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::ElectionSettings;
+    use crate::quorum::Quorum;
+    use crate::timing::Timing;
+    use ox_proto::Zxid;
+
+    const ME: ServerId = ServerId(3);
+
+    fn quorums() -> Quorums {
+        Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId)))
+    }
+
+    fn note(state: PeerState, leader: i64, round: i64) -> Notification {
+        let vote = Vote { leader: ServerId(leader), zxid: Zxid::ZERO, epoch: 1 };
+        Notification { state, vote, round, has_version: true }
+    }
+
+    fn looking(settings: ElectionSettings) -> Election {
+        let own = Vote { leader: ME, zxid: Zxid::ZERO, epoch: 1 };
+        let mut election = Election::new(ME, PeerState::Following, settings, own);
+        election.look(0, own, &quorums(), &mut Vec::new());
+        election
+    }
+
+    fn hears(election: &mut Election, from: i64, note: Notification) -> Option<ServerId> {
+        election.on_notification(0, ServerId(from), note, &quorums(), &mut Vec::new())
+    }
+
+    /// Server 3, which follows server 2 like server 1 and has heard so from both.
+    fn following() -> Election {
+        let mut election = looking(ElectionSettings::default());
+        let reports = [(1, PeerState::Following), (2, PeerState::Leading)];
+        let elected = reports.map(|(from, state)| hears(&mut election, from, note(state, 2, 7)));
+        assert_eq!(elected, [None, Some(ServerId(2))]);
+        for (from, state) in reports {
+            hears(&mut election, from, note(state, 2, 7));
+        }
+        election
+    }
+
+    #[test]
+    fn appointed_leader_forgets_reports_about_the_leader_before() {
+        let mut election = following();
+        election.appoint(ME, Zxid::ZERO);
+        assert_eq!(election.state(), PeerState::Leading);
+        assert_eq!(election.other_leader(&quorums(), |_| false), None);
+    }
+
+    #[test]
+    fn server_that_looks_for_a_leader_is_not_counted_as_a_follower() {
+        let mut election = looking(ElectionSettings::default());
+        assert_eq!(hears(&mut election, 1, note(PeerState::Following, 2, 7)), None);
+        assert_eq!(hears(&mut election, 1, note(PeerState::Looking, 1, 1)), None);
+        assert_eq!(hears(&mut election, 2, note(PeerState::Leading, 2, 7)), None, "server 1 has left it");
+
+        let mut election = following();
+        election.state = PeerState::Leading;
+        assert_eq!(election.other_leader(&quorums(), |_| false), Some(ServerId(2)));
+        hears(&mut election, 1, note(PeerState::Looking, 1, 8));
+        assert_eq!(election.other_leader(&quorums(), |_| false), None);
+    }
+
+    /// When a candidate that is left out for good counts again, while no other has a quorum.
+    fn readmitted_ms(settings: ElectionSettings) -> i64 {
+        let mut election = looking(settings);
+        election.leave_out(ServerId(2), i64::MAX);
+        while election.is_left_out(ServerId(2), &quorums()) {
+            let at_ms = election.deadline().unwrap();
+            assert!(at_ms < 1_000_000);
+            election.on_time(at_ms, &quorums(), &mut Vec::new());
+        }
+        election.tell_at_ms - election.wait_ms
+    }
+
+    #[test]
+    fn left_out_candidate_counts_again_within_a_sync_limit() {
+        let timing = Timing { tick_ms: 2_000, init_ticks: 10, sync_ticks: 5 };
+        let settings = ElectionSettings::default();
+        let reached_ms = timing.sync_ms() / 4 + 2 * settings.settle_ms;
+        assert_eq!(readmitted_ms(settings), 6_200);
+        assert!(reached_ms + readmitted_ms(settings) <= timing.sync_ms());
+    }
+
+    /// Operators may bound the waits (`maxNotificationInterval`).
+    #[test]
+    fn left_out_candidate_counts_again_and_fallback_stands_although_waits_are_short() {
+        let settings = ElectionSettings { longest_wait_ms: 1_000, ..ElectionSettings::default() };
+        assert_eq!(readmitted_ms(settings), 6_400);
+        let mut election = looking(settings);
+        let fallback = election.own;
+        election.set_fallback(Some(fallback));
+        election.look(0, Vote::nobody(Zxid::ZERO, 1), &quorums(), &mut Vec::new());
+        election.settings.longest_wait_ms = 400;
+        let repeated_ms = [200, 600, 1_000, 1_400].map(|at_ms| {
+            election.on_time(at_ms, &quorums(), &mut Vec::new());
+            (at_ms, election.proposal == fallback)
+        });
+        assert_eq!(repeated_ms, [(200, false), (600, false), (1_000, false), (1_400, true)]);
+    }
+}

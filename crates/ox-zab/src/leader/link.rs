@@ -2,6 +2,7 @@
 
 use crate::learner_stream::LearnerStream;
 use crate::message::LearnerKind;
+use crate::timing::Timing;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use std::collections::VecDeque;
@@ -84,6 +85,17 @@ impl Link {
     /// Whether it receives history and replies to nothing: what it is sent shows that it is there.
     pub(super) fn is_given_history(&self) -> bool {
         self.stage == Stage::Syncing || (self.stage == Stage::Active && !self.has_begun)
+    }
+
+    /// How long it may be silent.
+    pub(super) fn patience_ms(&self, timing: &Timing) -> i64 {
+        if Stage::Synced <= self.stage { timing.sync_ms() } else { timing.init_ms() }
+    }
+
+    /// The process did not run: what it has sent meanwhile is read before it is judged.
+    pub(super) fn on_pause(&mut self, now_ms: i64, timing: &Timing) {
+        self.heard_ms = timing.read_first(now_ms, self.heard_ms, self.patience_ms(timing));
+        self.awaited = self.awaited.map(|since_ms| timing.read_first(now_ms, since_ms, timing.sync_ms()));
     }
 
     /// The first packet of a learner that takes part: everything outstanding counts from now on.

@@ -14,7 +14,7 @@ fn zxid(counter: u32) -> Zxid {
 
 /// The transactions 1 to `count` of epoch 2, of a hundred bytes each.
 fn history(count: u32) -> History {
-    let mut history = History::new(START, 3, 150).with_pinned_max(250);
+    let mut history = History::new(START, 3, 300).with_pinned_max(500);
     (1..=count).for_each(|counter| history.push(Txn { zxid: zxid(counter), record: Bytes::from(vec![0; 100]) }));
     history
 }

@@ -36,6 +36,15 @@ impl Peer {
         }
     }
 
+    /// Gives up a leadership that cannot be established because a voter has accepted a higher epoch: the next one has an epoch
+    /// above that. A quorum of a proposed configuration may need such a voter, which no epoch had to wait for.
+    pub(super) fn yield_to_higher_epoch(&mut self, now_ms: i64, out: &mut Effects) {
+        let (Role::Leading(leader), election) = (&self.role, &self.election) else { return };
+        if leader.is_outbid(|server| election.was_elected_by(server)) {
+            self.leave(now_ms, Reason::HigherPromise, out);
+        }
+    }
+
     /// Whether a supporter of a leader that is not established reports that it has changed its vote and no quorum
     /// remains; or that it is LOOKING again, after `epoch_wait_ms`.
     pub(super) fn is_deserted(&mut self, now_ms: i64, from: ServerId, note: &Notification) -> bool {

@@ -55,6 +55,19 @@ impl Peer {
         self.reach = Reach { dials: 0, since_ms: now_ms, patience_ms, ..self.reach };
     }
 
+    /// The process did not run for a while: what other servers have sent meanwhile is read before they are judged.
+    pub fn on_pause(&mut self, now_ms: i64) {
+        match &mut self.role {
+            Role::Leading(leader) => leader.on_pause(now_ms),
+            Role::Learning(learner) => learner.on_pause(now_ms),
+            Role::Looking | Role::Dialing { .. } | Role::Leaving { .. } => (),
+        }
+        self.master.iter_mut().for_each(|master| master.on_pause(now_ms));
+        if let Some(patience_ms) = self.reach.patience_ms {
+            self.reach.since_ms = self.settings.timing.read_first(now_ms, self.reach.since_ms, patience_ms);
+        }
+    }
+
     /// The leader that has not sent LEADERINFO yet.
     fn unreached(&self) -> Option<ServerId> {
         match &self.role {

@@ -7,7 +7,7 @@ use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{ErrorCode, SessionId, Zxid};
 use ox_zab::{
     Candidate, Configs, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind,
-    LinkId, Message, Moved, PeerOptions, Reason, ServerId, Txn,
+    LinkId, Message, Moved, PeerOptions, Reason, Search, ServerId, Txn,
 };
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Script {
         history.push(txn(1, 3));
         let epochs = Epochs { accepted: Epoch(1), current: Epoch(1) };
         let options = PeerOptions { snaps_max: 1, diffs_max: 1, ..PeerOptions::default() };
-        let candidate = Candidate { server: ServerId(1), epochs, options };
+        let candidate = Candidate { server: ServerId(1), epochs, known: Epoch::ZERO, options };
         let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
         let leader = Leader::new(candidate, TIMING, configs, zxid(1, 3), &mut cx);
         assert_eq!(out, []);
@@ -136,6 +136,51 @@ fn who_has_promised_the_last_epoch_is_turned_away() {
     let mut script = Script::new();
     assert_eq!(script.comes(2, i64::from(i32::MAX)), [Effect::Close(LinkId(2))]);
     assert_eq!(script.comes(3, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
+}
+
+/// What the disk holds is sent as history, which a learner takes only before NEWLEADER.
+#[test]
+fn learner_whose_history_was_dropped_is_closed_after_newleader_and_continued_from_disk_before() {
+    let mut script = Script::established();
+    let record = Bytes::from(vec![0; PeerOptions::default().learner_window_bytes]);
+    script.with(|leader, cx| leader.propose(cx, [Txn { zxid: zxid(2, 1), record }, txn(2, 2)]));
+    script.hears(2, Message::Ack(zxid(2, 2)));
+    script.durable(zxid(2, 2));
+    script.comes(3, 1);
+    let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
+    assert_eq!(script.hears(3, promise).len(), 3, "DIFF, and a transaction that fills the window");
+    script.history.restart(zxid(2, 6));
+    script.history.push(txn(2, 7));
+    let search = Search { after: zxid(2, 1), below: zxid(2, 7), continues: true };
+    let mut is_sent = |link| script.with(|leader, cx| leader.on_sent(cx, LinkId(link), usize::MAX));
+    assert_eq!([is_sent(2), is_sent(3)], [[Effect::Close(LinkId(2))], [Effect::LookUp(LinkId(3), search)]]);
+}
+
+/// Whether they wait for a commit that the learner cannot be sent, or for the socket.
+#[test]
+fn learner_that_leaves_replies_unread_is_closed() {
+    let (reply, window_bytes) = (Message::Revalidated(SessionId(1), true), PeerOptions::default().learner_window_bytes);
+    for (waits_for_commit, reads) in [(true, false), (false, false), (false, true)] {
+        let mut script = Script::established();
+        let record = Bytes::from(vec![0; window_bytes]);
+        script.with(|leader, cx| leader.propose(cx, [Txn { zxid: zxid(2, 1), record }, txn(2, 2)]));
+        script.durable(zxid(2, 2));
+        if waits_for_commit {
+            script.hears(2, Message::Ack(zxid(2, 2)));
+        }
+        let replies_max = 8 * window_bytes / reply.flow_bytes();
+        let closed = (1..=replies_max).find(|number| {
+            if reads && number % 1_000 == 0 {
+                script.with(|leader, cx| leader.on_sent(cx, LinkId(2), usize::MAX));
+            }
+            let out = script.with(|leader, cx| leader.send(cx.out, LinkId(2), reply.clone()));
+            assert_ne!(out.contains(&to(2, reply.clone())), waits_for_commit);
+            out.contains(&Effect::Close(LinkId(2)))
+        });
+        assert_eq!(closed.is_none(), reads);
+        let unread_bytes = closed.unwrap_or(replies_max / 2) * reply.flow_bytes();
+        assert!((window_bytes / 2..=4 * window_bytes + 100).contains(&unread_bytes), "{unread_bytes}");
+    }
 }
 
 /// Who has more history, or that of a later epoch, must not lose it.

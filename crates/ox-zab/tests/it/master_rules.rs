@@ -40,15 +40,18 @@ impl Script {
     fn new() -> Self {
         let mut history = History::new(zxid(2, 0), 500, 1 << 20);
         (1..=4).for_each(|counter| history.push(txn(counter)));
-        let office = Office {
+        let options = PeerOptions { snaps_max: 1, diffs_max: 2, ..PeerOptions::default() };
+        Self { master: Master::new(Self::office(), TIMING, options, 0), history, now_ms: 0 }
+    }
+
+    fn office() -> Office {
+        Office {
             epoch: Epoch(2),
             config: Bytes::from_static(b"config"),
             config_version: 0,
             committed: zxid(2, 3),
             applied: zxid(2, 2),
-        };
-        let options = PeerOptions { snaps_max: 1, diffs_max: 2, ..PeerOptions::default() };
-        Self { master: Master::new(office, TIMING, options, 0), history, now_ms: 0 }
+        }
     }
 
     fn with(&mut self, step: impl FnOnce(&mut Master, &mut Context<'_>)) -> Effects {
@@ -220,5 +223,24 @@ fn what_is_sent_counts_only_while_history_is_given() {
             script.master.on_progress(script.now_ms, LinkId(9), moved);
         }
         assert_eq!(all.contains(&Effect::Close(LinkId(9))), is_active && moved == Moved::Went, "{moved:?}");
+    }
+}
+
+/// What the disk holds is sent as history, which an observer takes only before NEWLEADER.
+#[test]
+fn observer_whose_history_was_dropped_is_closed_after_newleader_and_continued_from_disk_before() {
+    for (last, is_complete) in [(zxid(2, 1), false), (zxid(2, 3), true)] {
+        let mut script = Script::new();
+        let options = PeerOptions { learner_window_bytes: 1, ..PeerOptions::default() };
+        script.master = Master::new(Script::office(), TIMING, options, 0);
+        let first = script.comes(9, last);
+        assert_eq!(first.contains(&to(9, new_leader())), is_complete, "{first:?}");
+        script.history.restart(zxid(2, 6));
+        script.history.push(txn(7));
+        script.with(|master, cx| master.on_commit(cx, zxid(2, 7)));
+        let more = script.with(|master, cx| master.on_sent(cx, LinkId(9), usize::MAX));
+        let search = Search { after: last, below: zxid(2, 7), continues: true };
+        let expected = if is_complete { Effect::Close(LinkId(9)) } else { Effect::LookUp(LinkId(9), search) };
+        assert_eq!(more, [expected]);
     }
 }

@@ -1,6 +1,6 @@
 //! One member, from role to role: what it claims, and what it leaves behind.
 
-use crate::member::{member, settings, three};
+use crate::member::{TIMING, member, settings, three};
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
@@ -144,4 +144,49 @@ fn k041_who_is_in_quarantine_does_not_vote() {
     script.step(|peer, now, out| peer.on_dialed(now, ServerId(3), Some(LINK), out));
     let uncounted = Message::AckEpoch { last: Zxid::ZERO, current: None };
     assert_eq!(script.hears(Message::LeaderInfo(Epoch(4))), [Effect::Send(LINK, uncounted)]);
+}
+
+/// How a member judges the other end of its link after a pause of two `syncLimit`, and half a tick later.
+fn judged(mut script: Script, is_noticed: bool) -> [Effects; 2] {
+    script.now_ms += 2 * TIMING.tick_ms * TIMING.sync_ticks;
+    if is_noticed {
+        script.peer.on_pause(script.now_ms);
+    }
+    [0, TIMING.tick_ms].map(|later_ms| {
+        script.now_ms += later_ms;
+        let mut out = script.step(|peer, now, out| peer.on_time(now, out));
+        out.retain(|effect| matches!(effect, Effect::Close(_) | Effect::Leave(_)));
+        out
+    })
+}
+
+#[test]
+fn paused_follower_reads_before_it_judges_its_leader() {
+    let left = [Effect::Close(LINK), Effect::Leave(Reason::Silence)];
+    assert_eq!(judged(Script::following(), false), [left.to_vec(), Vec::new()]);
+    assert_eq!(judged(Script::following(), true), [Vec::new(), left.to_vec()]);
+}
+
+#[test]
+fn paused_leader_reads_before_it_judges_its_followers() {
+    let leading = || {
+        let (mut script, _) = Script::new(Standing::History);
+        for from in [2, 3] {
+            script.told(from, PeerState::Looking, 1, Zxid::new(1, 1), 1);
+        }
+        script.now_ms += 1_000;
+        script.step(|peer, now, out| peer.on_time(now, out));
+        let hello =
+            Message::Hello { server: ServerId(2), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
+        script.step(|peer, now, out| peer.on_link(now, LINK, out));
+        script.hears(hello);
+        script.done(DiskDone::AcceptedEpoch(Epoch(1)));
+        script.hears(Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) });
+        script.done(DiskDone::CurrentEpoch(Epoch(1)));
+        assert!(script.hears(Message::Ack(zxid(1, 0))).contains(&Effect::Established(Epoch(1))));
+        script
+    };
+    let left = [Effect::Close(LINK), Effect::Leave(Reason::NoQuorum)];
+    assert_eq!(judged(leading(), false), [left.to_vec(), Vec::new()]);
+    assert_eq!(judged(leading(), true), [Vec::new(), left.to_vec()]);
 }

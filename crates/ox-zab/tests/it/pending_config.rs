@@ -52,3 +52,27 @@ fn pending_configuration_whose_quorum_is_empty_elects_no_leader() {
     realm.run(20_000);
     assert_eq!(realm.leader(), None);
 }
+
+/// Server 4 votes only in the proposed configuration, comes when the epoch is fixed, and has accepted a higher one. To wait
+/// for it, or for another quorum, would take `initLimit`, which is 2 s.
+#[test]
+fn leader_gives_up_soon_when_a_voter_of_the_proposed_configuration_has_accepted_a_higher_epoch() {
+    for seed in 0..40 {
+        let mut realm = Realm::dynamic(seed, 3, 1);
+        realm.changes = false;
+        realm.run(3_000);
+        realm.writes = false;
+        realm.run(500);
+        (1..=4).for_each(|id| realm.kill(id));
+        realm.log_proposed(&[1, 2, 3], &[3, 4]);
+        realm.accept_later_epoch(4);
+        (1..=3).for_each(|id| realm.start(id));
+        realm.run(600);
+        realm.start(4);
+        realm.run(1_200);
+        assert_eq!(realm.leader().map(|_| ()), Some(()), "seed {seed}: {:?}", realm.states());
+        realm.run(1_000);
+        let config = realm.config().map(|config| config.voters().map(|voter| voter.0).collect::<Vec<_>>());
+        assert_eq!(config, Some(vec![3, 4]), "seed {seed}: {:?}", realm.states());
+    }
+}

@@ -149,3 +149,21 @@ fn dials_to_unknown_servers_are_bounded() {
     caller.dialer.dial(Target::Election(ServerId(1)), vec![at(1)], Duration::ZERO, caller.now);
     assert!(caller.dialer.is_dialing(Target::Election(ServerId(1))));
 }
+
+/// Its hello may name the addresses of others.
+#[test]
+fn unknown_server_gets_one_connect_to_each_of_a_few_addresses() {
+    let Some((listener, _waiting)) = swallowing() else { return };
+    let port = listener.local_addr().unwrap().port();
+    let loopback = |number: u32| Address::new(&format!("127.0.0.{number}"), port);
+    let addresses: Vec<Address> = std::iter::once(at(port)).chain((2..200).map(loopback)).collect();
+    let (mut caller, target) = (Caller::new(Names::of_system()), Target::Unknown(ServerId(1)));
+    caller.dialer.dial(target, addresses, Duration::ZERO, caller.now);
+    for _ in 0..10 {
+        caller.turn();
+        assert!(caller.dialer.is_dialing(target), "the first address does not answer");
+        caller.now += CONNECT_AGAIN;
+        caller.dialer.hurry(target, caller.now);
+    }
+    assert_eq!(caller.tokens.0, UNKNOWN_ADDRESSES_MAX);
+}

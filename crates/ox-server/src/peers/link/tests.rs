@@ -162,6 +162,110 @@ fn link_with_much_unsent_stays_and_reports_what_is_sent() {
     }
 }
 
+/// Sends and receives until the learner reads no more, and all the leader has sent is in sockets or buffers.
+fn exchange(leader: &mut Side, learner: &mut Side, is_done: impl Fn(&Side) -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_done(learner) {
+        leader.turn();
+        learner.turn();
+        assert!(Instant::now() < until);
+    }
+}
+
+/// A learner whose replica is behind does not read, and its leader's pings wait in the socket.
+#[test]
+fn leader_is_not_silent_while_its_learner_does_not_read() {
+    let (mut leader, mut learner, [link, _], [far, _]) = linked();
+    leader.links.send(link, Packets::from(&Message::UpToDate));
+    exchange(&mut leader, &mut learner, |learner| learner.links.leader_heard().is_some_and(|(_, is_read)| is_read));
+    assert!(!learner.links.read_leader(&mut learner.events), "there is nothing to read");
+
+    let txn = ox_zab::Txn { zxid: Zxid(1), record: vec![7; 1_000_000].into() };
+    for _ in 0..20 {
+        leader.links.send(link, Packets::from(&Message::Proposal(txn.clone())));
+    }
+    exchange(&mut leader, &mut learner, |learner| LINK_HELD_BYTES_MAX <= learner.link(1).held_bytes);
+    let is_read = |learner: &Side| learner.links.leader_heard().expect("it is active").1;
+    assert!(!is_read(&learner), "it is full");
+    assert!(!learner.links.read_leader(&mut learner.events));
+    learner.links.consumed(far, usize::MAX);
+    assert!(!is_read(&learner), "it has to read first");
+    let before = learner.links.leader_heard();
+    assert!(learner.links.read_leader(&mut learner.events));
+    assert!(before < learner.links.leader_heard());
+}
+
+/// A learner that has sent its hello as `server` and that the leader knows as link `token`.
+fn adopted(leader: &mut Side, token: usize, server: i64, is_member: bool) -> std::net::TcpStream {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let learner = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (near, _) = listener.accept().unwrap();
+    near.set_nonblocking(true).unwrap();
+    let mut near = TcpStream::from_std(near);
+    let interest = Interest::READABLE | Interest::WRITABLE;
+    leader.poll.registry().register(&mut near, Token(token), interest).unwrap();
+    let (kind, accepted) = (ox_zab::LearnerKind::Observer, ox_zab::Epoch(1));
+    let hello = Message::Hello { server: ServerId(server), kind, accepted, config_version: 0 };
+    let conn = (near, Token(token), Packets::from(&hello).bytes);
+    leader.links.adopt(conn, ServerId(server), |_| is_member, &mut leader.events);
+    learner
+}
+
+/// A request that a connection of the tests takes, and no other one beside it.
+fn large_request() -> Vec<u8> {
+    let (body, ids) = (vec![7; 700_000].into(), Bytes::new());
+    let request = ox_zab::Request { session: SessionId(1), cxid: 1, op: 5, body, ids };
+    Packets::from(&Message::Request(request)).bytes
+}
+
+fn is_gone(side: &Side, id: LinkId) -> bool {
+    side.events.iter().any(|event| matches!(event, Event::Gone(link) if *link == id))
+}
+
+#[test]
+fn unknown_servers_hold_no_more_than_one_packet_together() {
+    use std::io::Write;
+    for is_member in [false, true] {
+        let mut leader = Side::new();
+        let mut learners = [1, 2, 3].map(|token| adopted(&mut leader, token, 100 + token as i64, is_member));
+        let ids = [1, 2, 3].map(|token| leader.link(token).id);
+        ids.iter().for_each(|id| leader.links.send(*id, Packets::from(&Message::LeaderInfo(ox_zab::Epoch(2)))));
+        let (request, until) = (large_request(), Instant::now() + PATIENCE);
+        let parts = [300_000, 600_000, 400_000];
+        for (at, learner) in learners.iter_mut().enumerate() {
+            learner.write_all(&request[..parts[at]]).unwrap();
+            let holds = |leader: &Side| leader.links.links.get(&Token(at + 1)).map_or(parts[at], Link::unread_bytes);
+            while holds(&leader) < parts[at] {
+                leader.turn();
+                let held: usize = leader.links.links.values().map(Link::unread_bytes).sum();
+                assert!(is_member || held <= leader.links.packet_bytes_max, "{held}");
+                assert!(Instant::now() < until);
+            }
+        }
+        assert_eq!(ids.map(|id| is_gone(&leader, id)), [false, !is_member, false], "the one that holds most");
+    }
+}
+
+#[test]
+fn learner_sends_only_its_hello_before_the_leader_has_replied() {
+    use std::io::Write;
+    for is_accepted in [false, true] {
+        let mut leader = Side::new();
+        let mut learner = adopted(&mut leader, 1, 1, true);
+        let id = leader.link(1).id;
+        if is_accepted {
+            leader.links.send(id, Packets::from(&Message::LeaderInfo(ox_zab::Epoch(2))));
+        }
+        learner.write_all(&large_request()[..50_000]).unwrap();
+        let until = Instant::now() + PATIENCE;
+        while !is_gone(&leader, id) && leader.link(1).input.len() < 50_000 {
+            leader.turn();
+            assert!(Instant::now() < until);
+        }
+        assert_eq!(is_gone(&leader, id), !is_accepted);
+    }
+}
+
 /// A stored log of which one transaction can be read for each word.
 struct Disk {
     words: Receiver<()>,

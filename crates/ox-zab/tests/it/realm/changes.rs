@@ -3,7 +3,7 @@
 use super::{Disk, Realm, Server, ensemble, record_of};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
-use ox_zab::{Configs, ServerId, Txn};
+use ox_zab::{Configs, Epoch, ServerId, Txn};
 use std::sync::Arc;
 
 impl Realm {
@@ -43,6 +43,12 @@ impl Realm {
             let disk = &mut self.servers.get_mut(&ServerId(*id)).unwrap().disk;
             disk.log.push(Txn { zxid, record: record_of(&config, zxid) });
         }
+    }
+
+    /// While a server is down, it gets an accepted epoch that leaders have not reached.
+    pub(crate) fn accept_later_epoch(&mut self, id: i64) {
+        let epochs = &mut self.servers.get_mut(&ServerId(id)).unwrap().disk.epochs;
+        epochs.accepted = Epoch(epochs.accepted.0 + 5);
     }
 
     /// A version is one configuration.
