@@ -81,6 +81,32 @@ pub enum Room {
     None,
 }
 
+impl Room {
+    /// What a write of so many bytes waits for, if it may not enter.
+    pub fn shortage(self, bytes: usize) -> Option<Shortage> {
+        let is_small = bytes <= SMALL_BYTES;
+        match self {
+            Self::Plenty | Self::OneEach => None,
+            Self::Small => (!is_small).then_some(Shortage::LargeWrites),
+            Self::None => Some(if is_small { Shortage::SmallWrites } else { Shortage::LargeWrites }),
+        }
+    }
+}
+
+/// What a connection waits for that the server has no memory for. Connections that wait for one of them must not delay those
+/// that wait for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// A large request that is being received needs its share of received bytes.
+    Frames,
+    /// A write up to [`SMALL_BYTES`] needs the share of requests in flight.
+    SmallWrites,
+    /// The same of a larger write.
+    LargeWrites,
+    /// A reply above [`SMALL_BYTES`] needs the share of replies.
+    Replies,
+}
+
 /// Decides which requests enter.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {

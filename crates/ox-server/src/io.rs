@@ -16,6 +16,7 @@ mod idle;
 mod leave;
 mod pool;
 mod serve;
+mod stalled;
 mod turn;
 mod waiting;
 

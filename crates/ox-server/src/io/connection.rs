@@ -4,6 +4,7 @@
 //! cancelled, and entering and leaving those costs time.
 
 use super::pool::Pool;
+use super::stalled::Stall;
 use super::waiting::Waiting;
 use crate::limits::{COUNTED_BYTES, POOLED_BUFFER_BYTES};
 use crate::register::ConnFigures;
@@ -52,10 +53,10 @@ pub(super) struct Connection {
     pub(super) listed: bool,
     /// It was listed and could not be read: the arena was full.
     pub(super) passed_over: bool,
-    /// It is among the connections that wait for the server to have memory for the next request or its reply.
-    pub(super) stalled: bool,
-    /// It was one of them when this iteration began.
-    pub(super) was_stalled: bool,
+    /// It waits until the server has memory for the next request or its reply.
+    pub(super) stalled: Option<Stall>,
+    /// It did so when this iteration began, and is tried again.
+    pub(super) was_stalled: Option<Stall>,
     /// A four-letter word is being answered.
     pub(super) asked_word: bool,
     /// Since when complete frames have been lying in `input`.
@@ -107,8 +108,8 @@ impl Connection {
             closing: false,
             listed: false,
             passed_over: false,
-            stalled: false,
-            was_stalled: false,
+            stalled: None,
+            was_stalled: None,
             asked_word: false,
             wants_more: false,
             waiting: Waiting::default(),

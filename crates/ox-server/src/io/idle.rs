@@ -90,14 +90,15 @@ fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, scarcity: Scarcity) -
         if timeout_ms <= stuck_ms || is_in_the_way {
             return Some(Fault::Stuck);
         }
-    } else if conn.core.in_flight() != 0 || conn.stalled {
+    } else if conn.core.in_flight() != 0 || conn.stalled.is_some() {
         conn.partial_since_ms = None;
         return None; // it waits for us, and is perhaps not even read
     }
     if conn.figures.closes_at_ms(step_ms) <= now_ms {
         return Some(Fault::Silent);
     }
-    let is_ours_to_read = conn.core.may_take(Room::Plenty) && conn.unsent() <= scarcity.pause_bytes && !conn.stalled;
+    let is_ours_to_read =
+        conn.core.may_take(Room::Plenty) && conn.unsent() <= scarcity.pause_bytes && conn.stalled.is_none();
     let came = conn.input.len().saturating_sub(std::mem::replace(&mut conn.checked_input, conn.input.len()));
     if conn.input.is_empty() || !is_ours_to_read || conn.has_frame() {
         conn.partial_since_ms = None;
@@ -117,9 +118,10 @@ fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, scarcity: Scarcity) -
 mod tests {
     use super::*;
     use crate::io::pool::Pool;
+    use crate::io::stalled::Stall;
     use crate::register::Register;
     use ox_proto::SessionId;
-    use ox_replica::Conn;
+    use ox_replica::{Conn, Shortage};
     use ox_tree::ConnId;
     use std::net::{TcpListener, TcpStream};
 
@@ -228,9 +230,9 @@ mod tests {
         conn.readable = true;
         assert_eq!(fault(&mut conn, 4000, STEP_MS, scarce), None, "the rest has come and is not read yet");
         conn.readable = false;
-        conn.stalled = true;
+        conn.stalled = Some(Stall { shortage: Shortage::Frames, since_ms: 4500 });
         assert_eq!(fault(&mut conn, 5000, STEP_MS, scarce), None, "it waits for the server");
-        conn.stalled = false;
+        conn.stalled = None;
         assert_eq!(fault(&mut conn, 6000, STEP_MS, scarce), None, "seen again for the first time");
         assert_eq!(fault(&mut conn, 7000, STEP_MS, scarce), Some(Fault::Slow));
     }

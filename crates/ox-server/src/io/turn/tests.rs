@@ -1,0 +1,128 @@
+//! One I/O thread, iteration by iteration and with a clock of the test's own. There is no replica: the test sees what would
+//! be submitted to it, and decides how much memory all threads hold.
+
+use super::*;
+use crate::mailbox::Mailbox;
+use crate::options::{store_options, tree_options};
+use crate::words;
+use ox_config::Config;
+use ox_proto::SessionId;
+use ox_proto::request::{SetDataRequest, put_request};
+use ox_store::Store;
+use ox_store::disk::RealDisk;
+use ox_tree::outbox::{Note, Outbox};
+use std::io::Write;
+use std::net::TcpStream as Client;
+use tempfile::TempDir;
+
+const BUDGET_BYTES: u64 = 8 << 20;
+const LARGE: usize = SMALL_BYTES + 1000;
+
+struct Driver {
+    io: IoThread,
+    events: Events,
+    now_ms: i64,
+    listener: std::net::TcpListener,
+    _dir: TempDir,
+}
+
+fn driver() -> Driver {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Config::default_standalone();
+    (config.data_dir, config.data_log_dir) = (dir.path().to_owned(), dir.path().to_owned());
+    config.limits.memory_budget_bytes = Some(BUDGET_BYTES);
+    config.storage.pre_alloc_bytes = 1 << 10;
+    let opened = Store::open(Arc::new(RealDisk), &store_options(&config), &tree_options(&config, 1), 1).unwrap();
+    let poll = Poll::new().unwrap();
+    let mailbox = Mailbox::new(mio::Waker::new(poll.registry(), WAKER).unwrap());
+    let shared = Arc::new(Shared::new(config, opened.state, opened.store, vec![mailbox]));
+    let io = IoThread::new(0, poll, shared, words::queue().0);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    Driver { io, events: Events::with_capacity(1024), now_ms: 1000, listener, _dir: dir }
+}
+
+impl Driver {
+    /// One iteration, some time after the last one, with the events that have come by then.
+    fn pass(&mut self, ms: i64) {
+        self.now_ms += ms;
+        self.io.poll.poll(&mut self.events, Some(Duration::ZERO)).unwrap();
+        self.io.on_events(&self.events, self.now_ms);
+        self.io.turn(Now { mono_ms: self.now_ms, wall_ms: self.now_ms });
+    }
+
+    /// Iterations until something has happened that takes the system a moment.
+    fn pass_until(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        for _ in 0..10_000 {
+            self.pass(0);
+            if is_so(self) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        panic!("{what}");
+    }
+
+    /// A client with a session of 40 s.
+    fn connect(&mut self) -> (usize, Client) {
+        let client = Client::connect(self.listener.local_addr().unwrap()).unwrap();
+        client.set_nodelay(true).unwrap();
+        let (stream, address) = self.listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let slot = self.io.free.last().copied().unwrap_or(self.io.conns.len());
+        self.io.add(TcpStream::from_std(stream), address);
+        let mut outbox = Outbox::default();
+        outbox.push(self.conn(slot).core.id(), Note::Attached(SessionId(1 + slot as i64), 40_000), |_| ());
+        self.io.shared.post(0, outbox);
+        self.pass(0);
+        (slot, client)
+    }
+
+    fn conn(&self, slot: usize) -> &Connection {
+        self.io.conns[slot].as_ref().expect("it is open")
+    }
+
+    /// All threads together hold so many bytes of requests in flight.
+    fn hold(&self, bytes: usize) {
+        self.io.shared.totals.hold(Load { requests: 0, bytes });
+    }
+
+    /// Connections of the requests submitted since the last call.
+    fn submitted(&self) -> Vec<usize> {
+        let input = self.io.shared.inbox.take(Duration::ZERO);
+        let items = input.submissions.iter().flat_map(|submission| &submission.items);
+        let slots = items.filter(|item| matches!(item.ask, Ask::Request { .. })).map(|item| item.conn.slot()).collect();
+        for submission in input.submissions {
+            self.io.shared.totals.took(submission.load(), Load::default());
+        }
+        slots
+    }
+
+    fn share_in_flight(&self) -> usize {
+        self.io.shared.totals.budget().in_flight
+    }
+}
+
+fn set(bytes: usize) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let body = SetDataRequest { path: Some("/a".into()), data: Some(&vec![0; bytes]), version: -1 };
+    put_request(&mut frame, 1, OpCode::SetData.code(), &body);
+    frame
+}
+
+/// Large writes wait for the share in flight, and small ones arrive behind them.
+#[test]
+fn small_write_that_had_to_wait_enters_before_large_ones_that_still_wait() {
+    let mut driver = driver();
+    let share = driver.share_in_flight();
+    driver.hold(2 * share);
+    let mut clients: Vec<_> = (0..100).map(|_| driver.connect()).collect();
+    for (_, client) in &mut clients[..99] {
+        client.write_all(&set(LARGE)).unwrap();
+    }
+    driver.pass_until("all large writes wait", |driver| driver.io.stalled.slots().count() == 99);
+    clients[99].1.write_all(&set(1)).unwrap();
+    driver.pass_until("the small write waits", |driver| driver.io.stalled.slots().count() == 100);
+    driver.hold(share); // only small ones may enter
+    driver.pass(0);
+    assert_eq!(driver.submitted(), [clients[99].0]);
+}
