@@ -224,6 +224,15 @@ impl Connection {
         self.input.extend_from_slice(bytes);
     }
 
+    /// So many bytes at the start of `input` are served. The memory of a large request goes with it: only the bytes are counted.
+    pub(super) fn on_served(&mut self, bytes: usize) {
+        if 0 < bytes {
+            self.input.drain(..bytes);
+            self.reserved = 0;
+            shrink(&mut self.input);
+        }
+    }
+
     /// Bytes of large requests that are done by now.
     pub(super) fn done_large(&mut self) -> usize {
         let answered = self.handed - u64::from(self.core.in_flight());
@@ -265,11 +274,16 @@ impl Connection {
             if self.output.len() / 2 < self.sent {
                 self.output.drain(..self.sent);
                 self.sent = 0;
-                if POOLED_BUFFER_BYTES.max(4 * self.output.len()) < self.output.capacity() {
-                    self.output.shrink_to_fit();
-                }
+                shrink(&mut self.output);
             }
         }
         Ok(())
+    }
+}
+
+/// Returns memory that a buffer was large with and is not.
+fn shrink(buffer: &mut Vec<u8>) {
+    if POOLED_BUFFER_BYTES.max(4 * buffer.len()) < buffer.capacity() {
+        buffer.shrink_to_fit();
     }
 }

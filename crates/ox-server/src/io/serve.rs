@@ -94,10 +94,7 @@ impl IoThread {
             let served = input.len() - rest.len();
             if let Some(conn) = self.conns[slot].as_mut() {
                 conn.input = input;
-                conn.input.drain(..served);
-                if 0 < served {
-                    conn.reserved = 0;
-                }
+                conn.on_served(served);
                 self.pool.take_back(&mut conn.input);
             }
             self.reserve_frame(slot, now);

@@ -68,6 +68,8 @@ impl Driver {
         client.set_nodelay(true).unwrap();
         let (stream, address) = self.listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
+        client.set_nonblocking(true).unwrap();
+        self.io.shared.register.admit(address.ip(), 0, 0).expect("no limit");
         let slot = self.io.free.last().copied().unwrap_or(self.io.conns.len());
         self.io.add(TcpStream::from_std(stream), address);
         let mut outbox = Outbox::default();
@@ -75,6 +77,20 @@ impl Driver {
         self.io.shared.post(0, outbox);
         self.pass(0);
         (slot, client)
+    }
+
+    /// Sends everything, with iterations while the socket is full.
+    fn send(&mut self, client: &mut Client, mut bytes: &[u8]) {
+        for _ in 0..10_000 {
+            match client.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(_) => self.pass(0),
+            }
+            if bytes.is_empty() {
+                return;
+            }
+        }
+        panic!("the connection is not read");
     }
 
     fn conn(&self, slot: usize) -> &Connection {
@@ -125,4 +141,16 @@ fn small_write_that_had_to_wait_enters_before_large_ones_that_still_wait() {
     driver.hold(share); // only small ones may enter
     driver.pass(0);
     assert_eq!(driver.submitted(), [clients[99].0]);
+}
+
+#[test]
+fn memory_of_a_large_request_is_released_when_it_is_served() {
+    let mut driver = driver();
+    let (slot, mut client) = driver.connect();
+    let next = &set(1)[..10];
+    driver.send(&mut client, &[&set(1_000_000), next].concat());
+    driver.pass_until("the request is served", |driver| driver.submitted() == [slot]);
+    driver.pass_until("a part of the next has come", |driver| driver.conn(slot).input == next);
+    let kept = driver.conn(slot).input.capacity();
+    assert!(kept <= crate::limits::POOLED_BUFFER_BYTES, "{kept} bytes for {}", next.len());
 }
