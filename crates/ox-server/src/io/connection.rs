@@ -44,6 +44,8 @@ pub(super) struct Connection {
     pub(super) readable: bool,
     /// The client will send nothing more, or the socket is broken: reading goes on until that shows.
     pub(super) read_closed: bool,
+    /// The socket is broken in both directions: no reply reaches the client.
+    pub(super) is_broken: bool,
     writable: bool,
     /// The client has closed its side, and everything it sent before is read.
     pub(super) ended: bool,
@@ -103,6 +105,7 @@ impl Connection {
             counted: (0, 0),
             readable: false,
             read_closed: false,
+            is_broken: false,
             writable: true,
             ended: false,
             closing: false,
@@ -124,6 +127,7 @@ impl Connection {
     /// Notes what the system says about the socket. It says everything once.
     pub(super) fn on_event(&mut self, event: &Event) {
         self.read_closed |= event.is_read_closed() || event.is_error();
+        self.is_broken |= event.is_error() || event.is_write_closed();
         self.readable |= event.is_readable() || self.read_closed;
         self.writable |= event.is_writable();
     }

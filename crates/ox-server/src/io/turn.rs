@@ -319,7 +319,9 @@ impl IoThread {
         if self.next_touch_ms <= now.mono_ms && !self.stalled.is_empty() {
             self.next_touch_ms = now.mono_ms + TOUCH_WAITING_MS;
             let stalled = self.stalled.slots().filter_map(|slot| self.conns[slot].as_ref());
-            stalled.filter(|conn| conn.stalled.is_some()).for_each(|conn| conn.core.on_no_room(now));
+            // A client that has closed its side may be dead: what it sent waits, but its session may expire.
+            let waits = |conn: &&Connection| conn.stalled.is_some() && !conn.read_closed;
+            stalled.filter(waits).for_each(|conn| conn.core.on_no_room(now));
         }
         self.retry_stalled();
     }
@@ -416,6 +418,12 @@ impl IoThread {
                 self.words.go_on(conn.core.id());
             }
             let is_answered = conn.closing && conn.unsent() == 0;
+            // One that waits for memory is not read, so the end does not show otherwise.
+            if conn.is_broken && conn.stalled.is_some() {
+                self.figures.on_dropped();
+                say_end(conn, &mut self.ends, now);
+                conn.ended = true;
+            }
             if is_dead || (conn.ended && (is_answered || !conn.asked_word)) {
                 self.close(slot);
                 continue;

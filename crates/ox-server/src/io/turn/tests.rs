@@ -6,13 +6,15 @@ use crate::mailbox::Mailbox;
 use crate::options::{store_options, tree_options};
 use crate::words;
 use ox_config::Config;
-use ox_proto::SessionId;
+use ox_proto::connect::ConnectRequest;
 use ox_proto::request::{SetDataRequest, put_request};
+use ox_proto::{SessionId, Zxid};
+use ox_replica::Touch;
 use ox_store::Store;
 use ox_store::disk::RealDisk;
 use ox_tree::outbox::{Note, Outbox};
 use std::io::Write;
-use std::net::TcpStream as Client;
+use std::net::{Shutdown, TcpStream as Client};
 use tempfile::TempDir;
 
 const BUDGET_BYTES: u64 = 8 << 20;
@@ -64,6 +66,12 @@ impl Driver {
 
     /// A client with a session of 40 s.
     fn connect(&mut self) -> (usize, Client) {
+        let (slot, client) = self.open();
+        self.attach(slot);
+        (slot, client)
+    }
+
+    fn open(&mut self) -> (usize, Client) {
         let client = Client::connect(self.listener.local_addr().unwrap()).unwrap();
         client.set_nodelay(true).unwrap();
         let (stream, address) = self.listener.accept().unwrap();
@@ -72,11 +80,14 @@ impl Driver {
         self.io.shared.register.admit(address.ip(), 0, 0).expect("no limit");
         let slot = self.io.free.last().copied().unwrap_or(self.io.conns.len());
         self.io.add(TcpStream::from_std(stream), address);
+        (slot, client)
+    }
+
+    fn attach(&mut self, slot: usize) {
         let mut outbox = Outbox::default();
         outbox.push(self.conn(slot).core.id(), Note::Attached(SessionId(1 + slot as i64), 40_000), |_| ());
         self.io.shared.post(0, outbox);
         self.pass(0);
-        (slot, client)
     }
 
     /// Sends everything, with iterations while the socket is full.
@@ -118,6 +129,25 @@ impl Driver {
     }
 }
 
+/// Where the signs of life of a connection's client are noted.
+fn touch_of(driver: &mut Driver, client: &mut Client) -> Touch {
+    let mut hello = Vec::new();
+    let (session, password, read_only) = (SessionId::NONE, None, None);
+    ConnectRequest { last_zxid_seen: Zxid::ZERO, timeout_ms: 40_000, session, password, read_only }
+        .put_frame(&mut hello);
+    driver.send(client, &hello);
+    for _ in 0..10_000 {
+        driver.pass(0);
+        let input = driver.io.shared.inbox.take(Duration::ZERO);
+        for item in input.submissions.iter().flat_map(|submission| &submission.items) {
+            if let Ask::Connect { touch, .. } = &item.ask {
+                return touch.clone();
+            }
+        }
+    }
+    panic!("the handshake is not submitted");
+}
+
 fn set(bytes: usize) -> Vec<u8> {
     let mut frame = Vec::new();
     let body = SetDataRequest { path: Some("/a".into()), data: Some(&vec![0; bytes]), version: -1 };
@@ -153,4 +183,37 @@ fn memory_of_a_large_request_is_released_when_it_is_served() {
     driver.pass_until("a part of the next has come", |driver| driver.conn(slot).input == next);
     let kept = driver.conn(slot).input.capacity();
     assert!(kept <= crate::limits::POOLED_BUFFER_BYTES, "{kept} bytes for {}", next.len());
+}
+
+#[test]
+fn session_of_a_stalled_connection_whose_client_closed_its_side_is_not_touched() {
+    let mut driver = driver();
+    driver.hold(2 * driver.share_in_flight());
+    let (slot, mut client) = driver.open();
+    let touch = touch_of(&mut driver, &mut client);
+    driver.attach(slot);
+    driver.send(&mut client, &set(LARGE));
+    driver.pass_until("the write waits", |driver| driver.conn(slot).stalled.is_some());
+    driver.pass(1000);
+    assert_eq!(touch.last_ms(), driver.now_ms, "the client is not silent: its connection is not read");
+    client.shutdown(Shutdown::Write).unwrap();
+    driver.pass_until("the end has come", |driver| driver.conn(slot).read_closed);
+    let last_ms = touch.last_ms();
+    driver.pass(1000);
+    assert_eq!(touch.last_ms(), last_ms);
+    driver.hold(0);
+    driver.pass(1000);
+    assert_eq!(driver.submitted(), [slot], "what was sent before the end is executed");
+}
+
+#[test]
+fn stalled_connection_that_breaks_is_closed() {
+    let mut driver = driver();
+    driver.hold(2 * driver.share_in_flight());
+    let (slot, mut client) = driver.connect();
+    driver.send(&mut client, &set(LARGE));
+    driver.pass_until("the write waits", |driver| driver.conn(slot).stalled.is_some());
+    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(client); // resets the connection
+    driver.pass_until("the connection is closed", |driver| driver.io.conns[slot].is_none());
 }
