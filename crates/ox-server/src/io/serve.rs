@@ -9,7 +9,7 @@ use crate::metrics::Metrics;
 use crate::shared::Shared;
 use crate::words::{self, Heard, WordQueue};
 use ox_proto::frame::{Split, split_frame};
-use ox_replica::{Conn, ConnSettings, Now, Pressure, Room, SMALL_BYTES, Service, Shortage, Submission, Verdict};
+use ox_replica::{Conn, ConnSettings, Load, Now, Pressure, Room, SMALL_BYTES, Service, Shortage, Submission, Verdict};
 use ox_tree::State;
 use ox_tree::ahead::{GROUP, path_in};
 use parking_lot::RwLockReadGuard;
@@ -143,6 +143,7 @@ impl IoThread {
             let served = self.serve_frames(slot, now, state, rest, budget);
             if SUBMITTED_AT_ONCE_BYTES <= self.submission.bytes.len() {
                 self.submit();
+                self.room = self.shared.totals.room(Load::default());
             }
             match served {
                 Served::Done => return,

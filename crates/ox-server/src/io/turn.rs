@@ -60,7 +60,7 @@ pub(crate) struct IoThread {
     stalled: Stalled,
     /// When sessions of stalled connections are touched next.
     next_touch_ms: i64,
-    /// What the server could take on when the turn began.
+    /// What the server could take on when the iteration began, or at its last submission.
     pub(super) room: Room,
     /// How much of the share of replies and events is used.
     pub(super) pressure: Pressure,

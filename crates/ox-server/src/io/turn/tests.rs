@@ -24,6 +24,7 @@ struct Driver {
     io: IoThread,
     events: Events,
     now_ms: i64,
+    held_bytes: usize,
     listener: std::net::TcpListener,
     _dir: TempDir,
 }
@@ -40,7 +41,7 @@ fn driver() -> Driver {
     let shared = Arc::new(Shared::new(config, opened.state, opened.store, vec![mailbox]));
     let io = IoThread::new(0, poll, shared, words::queue().0);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    Driver { io, events: Events::with_capacity(1024), now_ms: 1000, listener, _dir: dir }
+    Driver { io, events: Events::with_capacity(1024), now_ms: 1000, held_bytes: 0, listener, _dir: dir }
 }
 
 impl Driver {
@@ -109,7 +110,8 @@ impl Driver {
     }
 
     /// All threads together hold so many bytes of requests in flight.
-    fn hold(&self, bytes: usize) {
+    fn hold(&mut self, bytes: usize) {
+        self.held_bytes = bytes;
         self.io.shared.totals.hold(Load { requests: 0, bytes });
     }
 
@@ -119,7 +121,7 @@ impl Driver {
         let items = input.submissions.iter().flat_map(|submission| &submission.items);
         let slots = items.filter(|item| matches!(item.ask, Ask::Request { .. })).map(|item| item.conn.slot()).collect();
         for submission in input.submissions {
-            self.io.shared.totals.took(submission.load(), Load::default());
+            self.io.shared.totals.took(submission.load(), Load { requests: 0, bytes: self.held_bytes });
         }
         slots
     }
@@ -216,4 +218,26 @@ fn stalled_connection_that_breaks_is_closed() {
     socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
     drop(client); // resets the connection
     driver.pass_until("the connection is closed", |driver| driver.io.conns[slot].is_none());
+}
+
+#[test]
+fn admission_is_judged_again_after_a_submission_in_mid_iteration() {
+    let mut driver = driver();
+    let mut clients: Vec<_> = (0..3).map(|_| driver.connect()).collect();
+    let frame = set(600_000);
+    let (start, last) = frame.split_at(frame.len() - 1);
+    clients.iter_mut().for_each(|(_, client)| driver.send(client, start));
+    driver.pass_until("all but the last bytes have come", |driver| {
+        driver.io.conns.iter().flatten().all(|conn| conn.input.len() == start.len())
+    });
+    // The second one uses up the share, and makes the submission so large that it is handed over.
+    driver.hold(driver.share_in_flight() - 700_000);
+    clients.iter_mut().for_each(|(_, client)| client.write_all(last).unwrap());
+    let mut submitted = Vec::new();
+    driver.pass_until("two are submitted", |driver| {
+        submitted.extend(driver.submitted());
+        2 <= submitted.len()
+    });
+    assert_eq!(submitted.len(), 2);
+    assert_eq!(driver.io.stalled.slots().count(), 1, "there is no memory for the third");
 }
