@@ -6,7 +6,7 @@
 use super::pool::Pool;
 use super::stalled::Stall;
 use super::waiting::Waiting;
-use crate::limits::{COUNTED_BYTES, POOLED_BUFFER_BYTES};
+use crate::limits::{COUNTED_BYTES, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
 use crate::register::ConnFigures;
 use crate::totals::Growth;
 use mio::event::Event;
@@ -67,6 +67,10 @@ pub(super) struct Connection {
     pub(super) partial_since_ms: Option<i64>,
     /// When the client last took something of what it is owed; `None` when it is owed nothing.
     pub(super) stuck_since_ms: Option<i64>,
+    /// Since when the rate is measured at which the client takes what it is owed; `None` when it is owed nothing.
+    pub(super) rate_since_ms: Option<i64>,
+    /// Bytes that the socket has taken since then.
+    taken: usize,
     /// Requests handed over since the beginning.
     pub(super) handed: u64,
     /// Large ones on their way: number and bytes.
@@ -119,6 +123,8 @@ impl Connection {
             held_since_ms: None,
             partial_since_ms: None,
             stuck_since_ms: None,
+            rate_since_ms: None,
+            taken: 0,
             handed: 0,
             large: Vec::new(),
         }
@@ -237,6 +243,17 @@ impl Connection {
         }
     }
 
+    /// Whether the client took what it is owed too slowly, if that was measured for long enough. Measures again from now on.
+    pub(super) fn is_slow_reader(&mut self, now_ms: i64) -> Option<bool> {
+        let elapsed_ms = now_ms - self.rate_since_ms?;
+        if elapsed_ms < SLOW_MS {
+            return None;
+        }
+        self.rate_since_ms = Some(now_ms);
+        let taken = i64::try_from(std::mem::take(&mut self.taken)).unwrap_or(i64::MAX);
+        Some(taken.saturating_mul(1000) < REPLY_BYTES_PER_SECOND_MIN.saturating_mul(elapsed_ms))
+    }
+
     /// Bytes of large requests that are done by now.
     pub(super) fn done_large(&mut self) -> usize {
         let answered = self.handed - u64::from(self.core.in_flight());
@@ -266,15 +283,18 @@ impl Connection {
             }
         }
         self.event_bytes = self.event_bytes.min(self.unsent());
-        let has_moved = self.unsent() < before;
+        let taken = before - self.unsent();
         if self.unsent() == 0 {
             self.output.clear();
-            (self.sent, self.event_bytes, self.stuck_since_ms) = (0, 0, None);
+            (self.sent, self.event_bytes, self.stuck_since_ms, self.rate_since_ms) = (0, 0, None, None);
             pool.take_back(&mut self.output);
         } else {
-            if has_moved || self.stuck_since_ms.is_none() {
+            if 0 < taken || self.stuck_since_ms.is_none() {
                 self.stuck_since_ms = Some(now_ms);
             }
+            // What was taken first only filled the socket.
+            self.taken = self.rate_since_ms.map_or(0, |_| self.taken + taken);
+            self.rate_since_ms.get_or_insert(now_ms);
             if self.output.len() / 2 < self.sent {
                 self.output.drain(..self.sent);
                 self.sent = 0;
