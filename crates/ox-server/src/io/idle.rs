@@ -2,9 +2,10 @@
 
 use super::connection::Connection;
 use super::serve::unsent_limits;
+use super::stalled::Stall;
 use super::turn::IoThread;
 use crate::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, SLOW_MS};
-use ox_replica::{Now, Pressure, Room, SMALL_BYTES};
+use ox_replica::{Now, Pressure, Room, SMALL_BYTES, Shortage};
 use std::sync::atomic::Ordering;
 
 /// How often connections are looked at, at least.
@@ -42,6 +43,8 @@ enum Fault {
     SlowReader,
     /// A frame does not get complete.
     Slow,
+    /// Its next reply has waited for memory for so long that the client is better off elsewhere.
+    NoMemory,
 }
 
 impl IoThread {
@@ -77,6 +80,7 @@ impl IoThread {
                 Some(Fault::SlowReader) => {
                     self.complain(slot, now, "it reads what it is sent too slowly, and memory is short")
                 }
+                Some(Fault::NoMemory) => self.complain(slot, now, "there is no memory for its reply"),
                 Some(Fault::Slow) => self.complain(slot, now, "a request did not become complete"),
             }
             self.close(slot);
@@ -92,10 +96,16 @@ fn forgive(conn: &mut Connection, now_ms: i64, late_ms: i64) {
     conn.stuck_since_ms = conn.stuck_since_ms.map(later);
     conn.rate_since_ms = conn.rate_since_ms.map(later);
     conn.partial_since_ms = conn.partial_since_ms.map(later);
+    conn.stalled = conn.stalled.map(|stall| Stall { since_ms: later(stall.since_ms), ..stall });
 }
 
 fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, scarcity: Scarcity) -> Option<Fault> {
     let timeout_ms = if conn.core.session().is_some() { i64::from(conn.core.timeout_ms()) } else { step_ms };
+    if let Some(Stall { shortage: Shortage::Replies, since_ms }) = conn.stalled
+        && timeout_ms / 3 <= now_ms - since_ms
+    {
+        return Some(Fault::NoMemory); // clients expect a reply within two thirds
+    }
     if let Some(since_ms) = conn.stuck_since_ms {
         if timeout_ms <= now_ms - since_ms {
             return Some(Fault::Stuck);
@@ -132,10 +142,9 @@ fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, scarcity: Scarcity) -
 mod tests {
     use super::*;
     use crate::io::pool::Pool;
-    use crate::io::stalled::Stall;
     use crate::register::Register;
     use ox_proto::SessionId;
-    use ox_replica::{Conn, Shortage};
+    use ox_replica::Conn;
     use ox_tree::ConnId;
     use socket2::{Domain, Socket, Type};
     use std::io::Read;
@@ -271,6 +280,18 @@ mod tests {
         assert_eq!(fault_of_reader(1, high), Some(Fault::SlowReader));
         assert_eq!(fault_of_reader(1, PLENTY), None);
         assert_eq!(fault_of_reader(256 << 10, high), None, "it reads fast enough");
+    }
+
+    #[test]
+    fn connection_whose_reply_waits_for_memory_is_closed_in_time() {
+        let (mut conn, _client) = connection();
+        conn.stalled = Some(Stall { shortage: Shortage::Replies, since_ms: 1000 });
+        check(&mut conn, 14_332, None);
+        check(&mut conn, 14_333, Some(Fault::NoMemory));
+        forgive(&mut conn, 14_333, 5000);
+        check(&mut conn, 14_333, None);
+        conn.stalled = Some(Stall { shortage: Shortage::LargeWrites, since_ms: 1000 });
+        check(&mut conn, 14_333, None); // requests in flight become fewer by themselves
     }
 
     #[test]
