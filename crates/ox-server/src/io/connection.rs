@@ -59,6 +59,8 @@ pub(super) struct Connection {
     pub(super) stalled: Option<Stall>,
     /// It did so when this iteration began, and is tried again.
     pub(super) was_stalled: Option<Stall>,
+    /// It goes on when replies of all connections take up less memory.
+    pub(super) paused: bool,
     /// A four-letter word is being answered.
     pub(super) asked_word: bool,
     /// Since when complete frames have been lying in `input`.
@@ -117,6 +119,7 @@ impl Connection {
             passed_over: false,
             stalled: None,
             was_stalled: None,
+            paused: false,
             asked_word: false,
             wants_more: false,
             waiting: Waiting::default(),

@@ -11,6 +11,7 @@ use crate::descriptors::connections_max;
 use crate::java_text;
 use crate::limits::{
     ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, PROVOKED_LINES_AT_ONCE, READ_BYTES, TOUCH_WAITING_MS,
+    UNSENT_BYTES_PAUSE,
 };
 use crate::register::Refused;
 use crate::seldom::Seldom;
@@ -58,6 +59,8 @@ pub(crate) struct IoThread {
     /// Connections that have something to do this turn.
     pub(super) listed: Vec<usize>,
     stalled: Stalled,
+    /// Connections that have something to do and unsent replies, while replies of all connections take up much memory.
+    paused: Vec<usize>,
     /// When sessions of stalled connections are touched next.
     next_touch_ms: i64,
     /// What the server could take on when the iteration began, or at its last submission.
@@ -112,6 +115,7 @@ impl IoThread {
             generation: 0,
             listed: Vec::new(),
             stalled: Stalled::default(),
+            paused: Vec::new(),
             next_touch_ms: 0,
             room: Room::Plenty,
             pressure: Pressure::Low,
@@ -210,7 +214,7 @@ impl IoThread {
     /// When there is something to do even if no event comes.
     fn wake_ms(&self, now_ms: i64) -> i64 {
         let wake_ms = self.next_idle_check_ms.min(self.accept_again_ms.unwrap_or(i64::MAX));
-        if self.stalled.is_empty() {
+        if self.stalled.is_empty() && self.paused.is_empty() {
             return wake_ms;
         }
         wake_ms.min(now_ms + i64::from(self.shared.config.request_throttle.stall_time_ms.max(1)))
@@ -324,6 +328,14 @@ impl IoThread {
             stalled.filter(waits).for_each(|conn| conn.core.on_no_room(now));
         }
         self.retry_stalled();
+        if self.pressure == Pressure::Low {
+            for slot in std::mem::take(&mut self.paused) {
+                if let Some(conn) = self.conns[slot].as_mut() {
+                    conn.paused = false;
+                    self.list(slot);
+                }
+            }
+        }
     }
 
     fn retry_stalled(&mut self) {
@@ -433,9 +445,17 @@ impl IoThread {
                 continue;
             }
             growth += conn.growth();
-            let may_go_on = conn.core.may_take(self.room) && conn.unsent() <= self.pause_bytes && !conn.closing;
+            let may_go_on = conn.core.may_take(self.room) && conn.unsent() <= UNSENT_BYTES_PAUSE && !conn.closing;
             if may_go_on && conn.stalled.is_none() && !conn.asked_word && (conn.readable || conn.has_frame()) {
-                if conn.passed_over { first.push(slot) } else { then.push(slot) }
+                if self.pause_bytes < conn.unsent() {
+                    if !std::mem::replace(&mut conn.paused, true) {
+                        self.paused.push(slot);
+                    }
+                } else if conn.passed_over {
+                    first.push(slot);
+                } else {
+                    then.push(slot);
+                }
             }
         }
         self.shared.totals.buffer(growth);

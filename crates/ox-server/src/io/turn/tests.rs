@@ -150,6 +150,15 @@ fn touch_of(driver: &mut Driver, client: &mut Client) -> Touch {
     panic!("the handshake is not submitted");
 }
 
+/// Lets a connection have so many bytes for its client, of which the socket takes few.
+fn owe(driver: &mut Driver, slot: usize, bytes: usize) {
+    let conn = driver.io.conns[slot].as_mut().unwrap();
+    socket2::SockRef::from(&conn.stream).set_send_buffer_size(4096).unwrap();
+    conn.output = vec![0; bytes];
+    driver.io.list(slot);
+    driver.pass(0);
+}
+
 fn set(bytes: usize) -> Vec<u8> {
     let mut frame = Vec::new();
     let body = SetDataRequest { path: Some("/a".into()), data: Some(&vec![0; bytes]), version: -1 };
@@ -240,4 +249,23 @@ fn admission_is_judged_again_after_a_submission_in_mid_iteration() {
     });
     assert_eq!(submitted.len(), 2);
     assert_eq!(driver.io.stalled.slots().count(), 1, "there is no memory for the third");
+}
+
+#[test]
+fn connection_with_unsent_replies_goes_on_when_pressure_falls() {
+    let mut driver = driver();
+    let (slot, mut client) = driver.connect();
+    socket2::SockRef::from(&client).set_recv_buffer_size(4096).unwrap();
+    let much = driver.io.shared.totals.budget().unsent / 2;
+    driver.io.shared.totals.mail(much);
+    owe(&mut driver, slot, 900_000);
+    driver.send(&mut client, &set(1));
+    driver.pass_until("the request has come", |driver| driver.conn(slot).readable);
+    driver.pass(0);
+    assert!(0 < driver.conn(slot).unsent() && driver.submitted().is_empty());
+    driver.io.shared.totals.delivered(much);
+    assert!(driver.io.wake_ms(driver.now_ms) <= driver.now_ms + 100, "no event comes");
+    driver.pass(100);
+    driver.pass(0);
+    assert_eq!(driver.submitted(), [slot]);
 }
