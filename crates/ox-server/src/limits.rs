@@ -47,6 +47,8 @@ pub(crate) const EXACT_BYTES: usize = 64 << 10;
 pub(crate) const SUBMITTED_AT_ONCE_BYTES: usize = 1 << 20;
 /// Connections waiting for memory that are tried again in one iteration.
 pub(crate) const RETRIED_AT_ONCE_MAX: usize = 64;
+/// How long large writes wait while only small ones enter, before one of them enters too.
+pub(crate) const LARGE_WRITE_WAIT_MS: i64 = 1000;
 /// How often sessions of connections that wait for memory are touched.
 pub(crate) const TOUCH_WAITING_MS: i64 = 100;
 

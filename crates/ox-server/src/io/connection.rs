@@ -59,6 +59,8 @@ pub(super) struct Connection {
     pub(super) stalled: Option<Stall>,
     /// It did so when this iteration began, and is tried again.
     pub(super) was_stalled: Option<Stall>,
+    /// Its large write may enter in this iteration although only small ones may.
+    pub(super) is_overdue: bool,
     /// It goes on when replies of all connections take up less memory.
     pub(super) paused: bool,
     /// A four-letter word is being answered.
@@ -119,6 +121,7 @@ impl Connection {
             passed_over: false,
             stalled: None,
             was_stalled: None,
+            is_overdue: false,
             paused: false,
             asked_word: false,
             wants_more: false,

@@ -181,6 +181,7 @@ impl IoThread {
                 break Served::More;
             }
             let room = self.shared.totals.exact_room(self.room, self.submission.load());
+            let room = if conn.is_overdue { room.for_overdue() } else { room };
             if !conn.core.may_take(room) || self.pause_bytes < conn.unsent() {
                 break Served::Done;
             }

@@ -6,7 +6,7 @@ use super::figures::TurnFigures;
 use super::leave::Leavers;
 use super::pool::Pool;
 use super::serve::unsent_limits;
-use super::stalled::{Stall, Stalled};
+use super::stalled::{Retry, Stall, Stalled};
 use crate::descriptors::connections_max;
 use crate::java_text;
 use crate::limits::{
@@ -327,7 +327,7 @@ impl IoThread {
             let waits = |conn: &&Connection| conn.stalled.is_some() && !conn.read_closed;
             stalled.filter(waits).for_each(|conn| conn.core.on_no_room(now));
         }
-        self.retry_stalled();
+        self.retry_stalled(now);
         if self.pressure == Pressure::Low {
             for slot in std::mem::take(&mut self.paused) {
                 if let Some(conn) = self.conns[slot].as_mut() {
@@ -338,7 +338,7 @@ impl IoThread {
         }
     }
 
-    fn retry_stalled(&mut self) {
+    fn retry_stalled(&mut self, now: Now) {
         if self.stalled.is_empty() {
             return;
         }
@@ -346,16 +346,16 @@ impl IoThread {
         let waits = |slot: usize, shortage| {
             conns[slot].as_ref().is_some_and(|conn| conn.stalled.is_some_and(|stall| stall.shortage == shortage))
         };
-        let retried = self.stalled.take(self.room, self.pressure, waits);
+        let retried = self.stalled.take((self.room, self.pressure), now.mono_ms, waits);
         let others = std::mem::take(&mut self.listed);
         for slot in &others {
             if let Some(conn) = self.conns[*slot].as_mut() {
                 conn.listed = false;
             }
         }
-        for slot in retried {
+        for Retry { slot, is_overdue } in retried {
             if let Some(conn) = self.conns[slot].as_mut() {
-                conn.was_stalled = conn.stalled.take();
+                (conn.was_stalled, conn.is_overdue) = (conn.stalled.take(), is_overdue);
             }
             self.list(slot);
         }
@@ -415,7 +415,7 @@ impl IoThread {
         let (mut first, mut then, mut growth) = (Vec::new(), Vec::new(), Growth::default());
         for slot in std::mem::take(&mut self.listed) {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
-            (conn.listed, conn.was_stalled) = (false, None);
+            (conn.listed, conn.was_stalled, conn.is_overdue) = (false, None, false);
             let before = conn.unsent();
             let is_dead = conn.flush(now.mono_ms, &mut self.pool).is_err();
             if conn.unsent() < before {
@@ -460,7 +460,7 @@ impl IoThread {
         }
         self.shared.totals.buffer(growth);
         self.delivered_bytes = 0;
-        self.stalled.end_iteration();
+        self.stalled.end_iteration(now.mono_ms);
         first.into_iter().chain(then).for_each(|slot| self.list(slot));
     }
 
@@ -472,7 +472,7 @@ impl IoThread {
             self.stalled.add_again(shortage, slot);
         } else {
             conn.stalled = Some(Stall { shortage, since_ms: now.mono_ms });
-            self.stalled.add(shortage, slot);
+            self.stalled.add(shortage, slot, now.mono_ms);
         }
     }
 

@@ -269,3 +269,28 @@ fn connection_with_unsent_replies_goes_on_when_pressure_falls() {
     driver.pass(0);
     assert_eq!(driver.submitted(), [slot]);
 }
+
+/// Small writes keep the share in flight used up, so that there is never memory for a large one.
+#[test]
+fn large_write_is_submitted_while_small_ones_keep_the_share_used_up() {
+    let mut driver = driver();
+    driver.hold(driver.share_in_flight());
+    let ((large, mut waiting), (small, mut busy)) = (driver.connect(), driver.connect());
+    driver.send(&mut waiting, &set(LARGE));
+    driver.pass_until("the large write waits", |driver| driver.conn(large).stalled.is_some());
+    let mut submitted = Vec::new();
+    for _ in 0..=crate::limits::LARGE_WRITE_WAIT_MS / 100 {
+        driver.send(&mut busy, &set(1));
+        let mut outbox = Outbox::default();
+        driver.pass_until("the small write is submitted", |driver| {
+            submitted.extend(driver.submitted());
+            submitted.contains(&small)
+        });
+        submitted.retain(|slot| *slot != small);
+        outbox.answer(driver.conn(small).core.id(), |_| ());
+        driver.io.shared.post(0, outbox);
+        driver.pass(100);
+    }
+    submitted.extend(driver.submitted());
+    assert_eq!(submitted, [large]);
+}
