@@ -65,8 +65,7 @@ impl IoThread {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             if pressure != Pressure::Low && conn.rate_since_ms.is_some() {
                 // The system tells of free space only when there is much of it: a slow client may have taken something.
-                let is_dead = conn.flush_again(now.mono_ms, &mut self.pool).is_err();
-                conn.ended |= is_dead;
+                let _ = conn.flush_again(now.mono_ms, &mut self.pool); // if it is dead, the next iteration closes it
                 self.list(slot);
             }
             let Some(conn) = self.conns[slot].as_mut() else { continue };

@@ -106,7 +106,7 @@ impl Stalled {
 
     /// The iteration ends: what was tried in vain waits at the front again.
     pub(super) fn end_iteration(&mut self, now_ms: i64) {
-        for queue in &mut self.0 {
+        for queue in self.0.iter_mut().filter(|queue| queue.tried != 0) {
             if queue.again.len() < std::mem::take(&mut queue.tried) {
                 queue.moved_ms = now_ms;
             }

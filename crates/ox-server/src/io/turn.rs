@@ -176,8 +176,9 @@ impl IoThread {
         while !self.shared.is_stopping() {
             turns.mark();
             self.wait(&mut events, self.shared.clock.mono_ms())?;
-            self.on_events(&events, self.shared.clock.mono_ms());
-            self.turn(self.shared.clock.now());
+            let now = self.shared.clock.now();
+            self.on_events(&events, now.mono_ms);
+            self.turn(now);
         }
         Ok(())
     }
