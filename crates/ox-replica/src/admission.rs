@@ -81,6 +81,38 @@ pub enum Room {
     None,
 }
 
+impl Room {
+    /// What a write of so many bytes waits for, if it may not enter.
+    pub fn shortage(self, bytes: usize) -> Option<Shortage> {
+        let is_small = bytes <= SMALL_BYTES;
+        match self {
+            Self::Plenty | Self::OneEach => None,
+            Self::Small => (!is_small).then_some(Shortage::LargeWrites),
+            Self::None => Some(if is_small { Shortage::SmallWrites } else { Shortage::LargeWrites }),
+        }
+    }
+
+    /// The same for a large write that has waited long enough: it enters where a small one may. Otherwise small ones that keep
+    /// the share used up would keep it out.
+    pub fn for_overdue(self) -> Self {
+        if self == Self::Small { Self::OneEach } else { self }
+    }
+}
+
+/// What a connection waits for that the server has no memory for. Connections that wait for one of them must not delay those
+/// that wait for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// A large request that is being received needs its share of received bytes.
+    Frames,
+    /// A write up to [`SMALL_BYTES`] needs the share of requests in flight.
+    SmallWrites,
+    /// The same of a larger write.
+    LargeWrites,
+    /// A reply above [`SMALL_BYTES`] needs the share of replies.
+    Replies,
+}
+
 /// Decides which requests enter.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
@@ -153,21 +185,19 @@ mod tests {
         /// idle server admits any of them.
         #[test]
         fn in_flight_bytes_of_any_requests_stay_bounded(
-            sizes in proptest::collection::vec((1_usize..4 << 20, any::<bool>()), 1..200),
+            sizes in proptest::collection::vec((1_usize..4 << 20, any::<bool>(), any::<bool>()), 1..200),
             budget in 1_usize..64 << 20,
         ) {
             let admission = admission(budget);
             let (share, mut in_flight) = (admission.budget.in_flight, std::collections::VecDeque::new());
             let mut now = Load::default();
-            for (bytes, completes) in sizes {
+            for (bytes, completes, is_overdue) in sizes {
                 if completes && let Some(done) = in_flight.pop_front() {
                     now -= load(1, done);
                 }
-                let enters = match admission.room(now, 0) {
-                    Room::Plenty | Room::OneEach => true,
-                    Room::Small => bytes <= SMALL_BYTES,
-                    Room::None => false,
-                };
+                let room = admission.room(now, 0);
+                let room = if is_overdue { room.for_overdue() } else { room };
+                let enters = room.shortage(bytes).is_none();
                 prop_assert!(enters || !in_flight.is_empty(), "an idle server admits {bytes} bytes");
                 if enters {
                     in_flight.push_back(bytes);

@@ -8,7 +8,7 @@
 //! Handshake --connect request--> Connecting --attached--> Serving --close--> Closing
 //! ```
 
-use crate::admission::{Room, SMALL_BYTES};
+use crate::admission::{Room, SMALL_BYTES, Shortage};
 use crate::clock::Now;
 use crate::limits::{
     BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES, IDENTITIES_MAX, ITEM_BYTES,
@@ -48,8 +48,8 @@ pub struct ConnSettings {
 pub enum Verdict {
     /// On to the next frame.
     Continue,
-    /// The frame was not taken: there is no room for it now.
-    Wait,
+    /// The frame was not taken: there is no memory for it now.
+    Wait(Shortage),
     /// Close at once; nothing more is owed.
     Close,
 }
@@ -250,8 +250,10 @@ impl Conn {
         let Ok(RequestHeader { xid, op }) = from.get() else { return Verdict::Close };
         let known = OpCode::try_from(op).ok();
         self.touch.note(service.now.mono_ms);
-        if self.in_flight == 0 && known.is_some_and(|op| must_wait(op, payload.len(), from.rest(), service)) {
-            return Verdict::Wait;
+        if self.in_flight == 0
+            && let Some(shortage) = known.and_then(|op| shortage(op, payload.len(), from.rest(), service))
+        {
+            return Verdict::Wait(shortage);
         }
         self.last_xid = xid;
         self.last_op = known;
@@ -370,16 +372,13 @@ impl Conn {
     }
 }
 
-/// Whether the server has no memory for a request, or for its reply, now.
-fn must_wait(op: OpCode, bytes: usize, body: &[u8], service: &Service<'_>) -> bool {
-    if !is_write(op) {
-        return service.small_replies_only && SMALL_BYTES < read::reply_bytes(service.state, op, body);
+/// What a request waits for, if the server has no memory for it, or for its reply, now.
+fn shortage(op: OpCode, bytes: usize, body: &[u8], service: &Service<'_>) -> Option<Shortage> {
+    if is_write(op) {
+        return service.room.shortage(bytes);
     }
-    match service.room {
-        Room::Plenty | Room::OneEach => false,
-        Room::Small => SMALL_BYTES < bytes,
-        Room::None => true,
-    }
+    let is_large = || SMALL_BYTES < read::reply_bytes(service.state, op, body);
+    (service.small_replies_only && is_large()).then_some(Shortage::Replies)
 }
 
 fn is_write(op: OpCode) -> bool {

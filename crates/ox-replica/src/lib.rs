@@ -26,7 +26,7 @@ mod tallies;
 mod throttle;
 mod traffic;
 
-pub use admission::{Admission, IN_FLIGHT_BYTES_MAX, MemoryBudget, Pressure, Room, SMALL_BYTES};
+pub use admission::{Admission, IN_FLIGHT_BYTES_MAX, MemoryBudget, Pressure, Room, SMALL_BYTES, Shortage};
 pub use clock::Now;
 pub use conn::{Conn, ConnSettings, Service, Verdict};
 pub use log_batch::LogBatch;

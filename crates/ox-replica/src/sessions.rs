@@ -26,7 +26,8 @@ impl Touch {
         self.0.fetch_max(at_ms, Ordering::Relaxed);
     }
 
-    fn last_ms(&self) -> i64 {
+    /// The last sign of life, on the monotonic clock.
+    pub fn last_ms(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! The invariant that keeps anybody from waiting without cause: a connection that has something to do and is not in
 //! the thread's list has something else coming that puts it there. That is an answer of the replica, or room in the
-//! socket, or, for a connection that is stalled, the clock.
+//! socket, or, for a connection that is stalled or paused because memory is short, the clock.
 
 mod accept;
 mod connection;
@@ -16,6 +16,7 @@ mod idle;
 mod leave;
 mod pool;
 mod serve;
+mod stalled;
 mod turn;
 mod waiting;
 

@@ -35,8 +35,10 @@ pub(crate) const MEMORY_BUDGET_LEAST: u64 = 64 << 20;
 pub(crate) const MEMORY_BUDGET_MOST: u64 = 1 << 30;
 /// A connection that holds less than this is not closed for the sake of the others, unless no memory is left.
 pub(crate) const BUFFERED_BYTES_SMALL: usize = READ_BYTES;
-/// How long a connection that holds more must stand still to be closed for the sake of the others.
-pub(crate) const STANDSTILL_MS: i64 = 1000;
+/// For how long a connection that holds more must be slow to be closed for the sake of the others.
+pub(crate) const SLOW_MS: i64 = 1000;
+/// A client that takes fewer bytes in a second is slow. A socket with a large window takes up to 64 KiB at a time.
+pub(crate) const REPLY_BYTES_PER_SECOND_MIN: i64 = 32 << 10;
 /// Growth of a connection's buffers that is counted immediately.
 pub(crate) const COUNTED_BYTES: usize = 16 << 10;
 /// Bytes gathered for the replica from which on each further request is checked against what all threads hold.
@@ -45,6 +47,8 @@ pub(crate) const EXACT_BYTES: usize = 64 << 10;
 pub(crate) const SUBMITTED_AT_ONCE_BYTES: usize = 1 << 20;
 /// Connections waiting for memory that are tried again in one iteration.
 pub(crate) const RETRIED_AT_ONCE_MAX: usize = 64;
+/// How long large writes wait while only small ones enter, before one of them enters too.
+pub(crate) const LARGE_WRITE_WAIT_MS: i64 = 1000;
 /// How often sessions of connections that wait for memory are touched.
 pub(crate) const TOUCH_WAITING_MS: i64 = 100;
 

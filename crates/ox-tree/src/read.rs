@@ -7,7 +7,7 @@ mod multi_read;
 mod watches;
 
 use crate::auth::{Identities, user_name};
-use crate::limits::REPLY_BYTES_MAX;
+use crate::limits::{MEASURED_BODY_BYTES_MAX, REPLY_BYTES_MAX};
 use crate::node::NodeId;
 use crate::path;
 use crate::watch::{Mode, Table};
@@ -75,22 +75,31 @@ pub enum Then {
     Close,
 }
 
-/// About how many bytes the reply to a read will have, to tell large replies from small ones before they are made.
-/// Operations whose replies may be large, and are not known before, count as large.
+/// About how many bytes the reply to a read will have, to tell large replies from small ones before they are made. Replies
+/// that would take long to measure count as large.
 pub fn reply_bytes(state: &State, op: OpCode, body: &[u8]) -> usize {
-    /// A name takes its bytes and a length; most are shorter.
-    const NAME_BYTES: usize = 32;
-    let node = || {
-        let request: PathWatch<'_> = Reader::new(body).get().ok()?;
-        Some(state.tree.get(state.tree.find(path::internal(request.path.as_deref()?))?))
-    };
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others have small replies")]
     match op {
-        OpCode::GetData => node().map_or(0, |node| node.data().map_or(0, <[u8]>::len)),
-        OpCode::GetChildren | OpCode::GetChildren2 => node().map_or(0, |node| node.children as usize * NAME_BYTES),
-        OpCode::MultiRead | OpCode::GetEphemerals | OpCode::SetWatches | OpCode::SetWatches2 => usize::MAX,
+        OpCode::GetData | OpCode::GetChildren | OpCode::GetChildren2 => {
+            Reader::new(body).get().map_or(0, |request| node_bytes(state, op, &request))
+        }
+        OpCode::MultiRead | OpCode::SetWatches | OpCode::SetWatches2 if MEASURED_BODY_BYTES_MAX < body.len() => {
+            usize::MAX
+        }
+        OpCode::MultiRead => multi_read::reply_bytes(state, body),
+        OpCode::SetWatches | OpCode::SetWatches2 => watches::event_bytes(state, op, body),
+        OpCode::GetEphemerals => usize::MAX,
         _ => 0,
     }
+}
+
+/// Bytes of the data of a node, or of the names of its children.
+fn node_bytes(state: &State, op: OpCode, request: &PathWatch<'_>) -> usize {
+    /// A name takes its bytes and a length; most are shorter.
+    const NAME_BYTES: usize = 32;
+    let found = request.path.as_deref().and_then(|path| state.tree.find(path::internal(path)));
+    let Some(node) = found.map(|id| state.tree.get(id)) else { return 0 };
+    if op == OpCode::GetData { node.data().map_or(0, <[u8]>::len) } else { node.children as usize * NAME_BYTES }
 }
 
 /// Appends the whole reply frame, with events before it where re-arming a watch finds a difference.

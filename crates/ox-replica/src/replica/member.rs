@@ -501,7 +501,7 @@ impl Replica {
         let reached = self.reached();
         if let Some((role, _)) = self.begins.take_if(|(_, from)| *from <= reached) {
             self.begin(now, role, state);
-        } else if self.is_serving() && self.handshakes.are_waiting() {
+        } else if self.is_serving() && self.handshakes.are_due(state.last_zxid()) {
             self.todo.push_back(Todo::Handshakes);
         }
         self.peer(now, |_, _, _| ()); // a role may have waited for this

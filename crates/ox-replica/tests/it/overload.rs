@@ -3,8 +3,8 @@
 use crate::world::{SETTINGS, World, replica_settings};
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::multi::{MultiHeader, MultiOp};
-use ox_proto::request::{CreateTtlRequest, PathVersion, RequestHeader, SetDataRequest, put_request};
-use ox_proto::{Jute, OpCode, RawAcls, SessionId};
+use ox_proto::request::{CreateTtlRequest, PathVersion, PathWatch, RequestHeader, SetDataRequest, put_request};
+use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_replica::limits::{
     BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES, REPLIES_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX,
     SWEPT_AT_ONCE_MAX,
@@ -12,6 +12,7 @@ use ox_replica::limits::{
 use ox_replica::{
     ConnSettings, Load, Replica, ReplicaSettings, Room, SMALL_BYTES, Service, Submission, Verdict, Writes,
 };
+use std::borrow::Cow;
 
 /// A client whose answers are known to be small.
 fn small_client(world: &mut World) -> usize {
@@ -143,6 +144,61 @@ fn replies_while_only_small_ones_are_made_wait_if_large() {
     world.small_replies_only = false;
     world.settle();
     assert_eq!(world.replies(side).len(), 1);
+}
+
+fn paths<'a>(paths: &[&'a str]) -> Option<Vec<Option<Cow<'a, str>>>> {
+    Some(paths.iter().map(|path| Some((*path).into())).collect())
+}
+
+fn put_raw(world: &mut World, side: usize, xid: i32, op: OpCode, body: &[u8]) {
+    let input = &mut world.sides[side].input;
+    let mark = begin_frame(input);
+    RequestHeader { xid, op: op.code() }.put(input);
+    input.extend_from_slice(body);
+    end_frame(input, mark);
+}
+
+/// The size of their replies is not in the request, but has to be known all the same: a client that comes back sends its watches
+/// first, and would get no further.
+#[test]
+fn watches_and_multi_reads_are_served_while_only_small_replies_are_made() {
+    let mut world = World::new();
+    let side = small_client(&mut world);
+    world.set(side, 1, "/a", &[0; SMALL_BYTES + 1]);
+    world.create(side, 2, "/small", 0);
+    world.settle();
+    world.replies(side);
+    world.small_replies_only = true;
+    let set_watches = |missed: &[&str]| {
+        let mut body = Vec::new();
+        Zxid(i64::MAX).put(&mut body);
+        for list in [paths(missed), paths(&[]), paths(&["/small"])] {
+            list.put(&mut body);
+        }
+        body
+    };
+    let multi_read = |path: &str| {
+        let mut body = Vec::new();
+        MultiOp::GetData(PathWatch { path: Some(path.into()), watch: false }).put(&mut body);
+        MultiHeader::END.put(&mut body);
+        body
+    };
+    put_raw(&mut world, side, 3, OpCode::SetWatches, &set_watches(&["/gone"]));
+    put_raw(&mut world, side, 4, OpCode::MultiRead, &multi_read("/small"));
+    world.settle();
+    let xids: Vec<_> = world.replies(side).iter().map(|reply| reply.0).collect();
+    assert_eq!(xids, [-1, 3, 4], "an event, and both replies");
+    put_raw(&mut world, side, 5, OpCode::MultiRead, &multi_read("/a"));
+    world.settle();
+    assert_eq!(world.replies(side), [], "it is large");
+    world.small_replies_only = false;
+    world.settle();
+    assert_eq!(world.replies(side).len(), 1);
+    world.small_replies_only = true;
+    let gone = format!("/{}", "n".repeat(SMALL_BYTES));
+    put_raw(&mut world, side, 6, OpCode::SetWatches, &set_watches(&[&gone]));
+    world.settle();
+    assert_eq!(world.replies(side), [], "its events are large");
 }
 
 /// Reads that come when the write they followed is applied are answered immediately, all in one step.

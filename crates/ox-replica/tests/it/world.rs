@@ -171,7 +171,7 @@ impl World {
             };
             match conn.on_frame(payload, &mut service) {
                 Verdict::Continue => rest = behind,
-                Verdict::Wait => break,
+                Verdict::Wait(_) => break,
                 Verdict::Close => *is_closed = true,
             }
         }

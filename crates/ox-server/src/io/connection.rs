@@ -4,8 +4,9 @@
 //! cancelled, and entering and leaving those costs time.
 
 use super::pool::Pool;
+use super::stalled::Stall;
 use super::waiting::Waiting;
-use crate::limits::{COUNTED_BYTES, POOLED_BUFFER_BYTES};
+use crate::limits::{COUNTED_BYTES, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
 use crate::register::ConnFigures;
 use crate::totals::Growth;
 use mio::event::Event;
@@ -43,6 +44,8 @@ pub(super) struct Connection {
     pub(super) readable: bool,
     /// The client will send nothing more, or the socket is broken: reading goes on until that shows.
     pub(super) read_closed: bool,
+    /// The socket is broken in both directions: no reply reaches the client.
+    pub(super) is_broken: bool,
     writable: bool,
     /// The client has closed its side, and everything it sent before is read.
     pub(super) ended: bool,
@@ -52,10 +55,14 @@ pub(super) struct Connection {
     pub(super) listed: bool,
     /// It was listed and could not be read: the arena was full.
     pub(super) passed_over: bool,
-    /// It is among the connections that wait for the server to have memory for the next request or its reply.
-    pub(super) stalled: bool,
-    /// It was one of them when this iteration began.
-    pub(super) was_stalled: bool,
+    /// It waits until the server has memory for the next request or its reply.
+    pub(super) stalled: Option<Stall>,
+    /// It did so when this iteration began, and is tried again.
+    pub(super) was_stalled: Option<Stall>,
+    /// Its large write may enter in this iteration although only small ones may.
+    pub(super) is_overdue: bool,
+    /// It goes on when replies of all connections take up less memory.
+    pub(super) paused: bool,
     /// A four-letter word is being answered.
     pub(super) asked_word: bool,
     /// Since when complete frames have been lying in `input`.
@@ -64,6 +71,10 @@ pub(super) struct Connection {
     pub(super) partial_since_ms: Option<i64>,
     /// When the client last took something of what it is owed; `None` when it is owed nothing.
     pub(super) stuck_since_ms: Option<i64>,
+    /// Since when the rate is measured at which the client takes what it is owed; `None` when it is owed nothing.
+    pub(super) rate_since_ms: Option<i64>,
+    /// Bytes that the socket has taken since then.
+    taken: usize,
     /// Requests handed over since the beginning.
     pub(super) handed: u64,
     /// Large ones on their way: number and bytes.
@@ -102,19 +113,24 @@ impl Connection {
             counted: (0, 0),
             readable: false,
             read_closed: false,
+            is_broken: false,
             writable: true,
             ended: false,
             closing: false,
             listed: false,
             passed_over: false,
-            stalled: false,
-            was_stalled: false,
+            stalled: None,
+            was_stalled: None,
+            is_overdue: false,
+            paused: false,
             asked_word: false,
             wants_more: false,
             waiting: Waiting::default(),
             held_since_ms: None,
             partial_since_ms: None,
             stuck_since_ms: None,
+            rate_since_ms: None,
+            taken: 0,
             handed: 0,
             large: Vec::new(),
         }
@@ -123,6 +139,7 @@ impl Connection {
     /// Notes what the system says about the socket. It says everything once.
     pub(super) fn on_event(&mut self, event: &Event) {
         self.read_closed |= event.is_read_closed() || event.is_error();
+        self.is_broken |= event.is_error() || event.is_write_closed();
         self.readable |= event.is_readable() || self.read_closed;
         self.writable |= event.is_writable();
     }
@@ -223,6 +240,26 @@ impl Connection {
         self.input.extend_from_slice(bytes);
     }
 
+    /// So many bytes at the start of `input` are served. The memory of a large request goes with it: only the bytes are counted.
+    pub(super) fn on_served(&mut self, bytes: usize) {
+        if 0 < bytes {
+            self.input.drain(..bytes);
+            self.reserved = 0;
+            shrink(&mut self.input);
+        }
+    }
+
+    /// Whether the client took what it is owed too slowly, if that was measured for long enough. Measures again from now on.
+    pub(super) fn is_slow_reader(&mut self, now_ms: i64) -> Option<bool> {
+        let elapsed_ms = now_ms - self.rate_since_ms?;
+        if elapsed_ms < SLOW_MS {
+            return None;
+        }
+        self.rate_since_ms = Some(now_ms);
+        let taken = i64::try_from(std::mem::take(&mut self.taken)).unwrap_or(i64::MAX);
+        Some(taken.saturating_mul(1000) < REPLY_BYTES_PER_SECOND_MIN.saturating_mul(elapsed_ms))
+    }
+
     /// Bytes of large requests that are done by now.
     pub(super) fn done_large(&mut self) -> usize {
         let answered = self.handed - u64::from(self.core.in_flight());
@@ -252,23 +289,31 @@ impl Connection {
             }
         }
         self.event_bytes = self.event_bytes.min(self.unsent());
-        let has_moved = self.unsent() < before;
+        let taken = before - self.unsent();
         if self.unsent() == 0 {
             self.output.clear();
-            (self.sent, self.event_bytes, self.stuck_since_ms) = (0, 0, None);
+            (self.sent, self.event_bytes, self.stuck_since_ms, self.rate_since_ms) = (0, 0, None, None);
             pool.take_back(&mut self.output);
         } else {
-            if has_moved || self.stuck_since_ms.is_none() {
+            if 0 < taken || self.stuck_since_ms.is_none() {
                 self.stuck_since_ms = Some(now_ms);
             }
+            // What was taken first only filled the socket.
+            self.taken = self.rate_since_ms.map_or(0, |_| self.taken + taken);
+            self.rate_since_ms.get_or_insert(now_ms);
             if self.output.len() / 2 < self.sent {
                 self.output.drain(..self.sent);
                 self.sent = 0;
-                if POOLED_BUFFER_BYTES.max(4 * self.output.len()) < self.output.capacity() {
-                    self.output.shrink_to_fit();
-                }
+                shrink(&mut self.output);
             }
         }
         Ok(())
+    }
+}
+
+/// Returns memory that a buffer was large with and is not.
+fn shrink(buffer: &mut Vec<u8>) {
+    if POOLED_BUFFER_BYTES.max(4 * buffer.len()) < buffer.capacity() {
+        buffer.shrink_to_fit();
     }
 }

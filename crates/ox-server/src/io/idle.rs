@@ -2,9 +2,10 @@
 
 use super::connection::Connection;
 use super::serve::unsent_limits;
+use super::stalled::Stall;
 use super::turn::IoThread;
-use crate::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, STANDSTILL_MS};
-use ox_replica::{Now, Pressure, Room, SMALL_BYTES};
+use crate::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, SLOW_MS};
+use ox_replica::{Now, Pressure, Room, SMALL_BYTES, Shortage};
 use std::sync::atomic::Ordering;
 
 /// How often connections are looked at, at least.
@@ -21,7 +22,7 @@ struct Scarcity {
 }
 
 impl Scarcity {
-    /// Unsent bytes from which on a connection that stands still is closed.
+    /// Unsent bytes from which on a connection that is slow to take them is closed.
     fn much(&self) -> Option<usize> {
         match self.pressure {
             Pressure::Low => None,
@@ -38,8 +39,12 @@ enum Fault {
     Silent,
     /// It does not take what it is sent.
     Stuck,
+    /// It takes what it is sent too slowly, while others wait for the memory.
+    SlowReader,
     /// A frame does not get complete.
     Slow,
+    /// Its next reply has waited for memory for so long that the client is better off elsewhere.
+    NoMemory,
 }
 
 impl IoThread {
@@ -58,6 +63,12 @@ impl IoThread {
         let scarcity = Scarcity { pressure, pause_bytes, frames_wait: self.shared.totals.do_frames_wait() };
         for slot in 0..self.conns.len() {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
+            if pressure != Pressure::Low && conn.rate_since_ms.is_some() {
+                // The system tells of free space only when there is much of it: a slow client may have taken something.
+                let _ = conn.flush_again(now.mono_ms, &mut self.pool); // if it is dead, the next iteration closes it
+                self.list(slot);
+            }
+            let Some(conn) = self.conns[slot].as_mut() else { continue };
             match fault(conn, now.mono_ms, step_ms, scarcity) {
                 None => continue,
                 Some(Fault::Silent) => {
@@ -65,6 +76,10 @@ impl IoThread {
                     self.figures.on_idle();
                 }
                 Some(Fault::Stuck) => self.complain(slot, now, "it does not read what it is sent"),
+                Some(Fault::SlowReader) => {
+                    self.complain(slot, now, "it reads what it is sent too slowly, and memory is short")
+                }
+                Some(Fault::NoMemory) => self.complain(slot, now, "there is no memory for its reply"),
                 Some(Fault::Slow) => self.complain(slot, now, "a request did not become complete"),
             }
             self.close(slot);
@@ -78,26 +93,35 @@ fn forgive(conn: &mut Connection, now_ms: i64, late_ms: i64) {
     let last_io_ms = &conn.figures.last_io_ms;
     last_io_ms.store(later(last_io_ms.load(Ordering::Relaxed)), Ordering::Relaxed);
     conn.stuck_since_ms = conn.stuck_since_ms.map(later);
+    conn.rate_since_ms = conn.rate_since_ms.map(later);
     conn.partial_since_ms = conn.partial_since_ms.map(later);
+    conn.stalled = conn.stalled.map(|stall| Stall { since_ms: later(stall.since_ms), ..stall });
 }
 
 fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, scarcity: Scarcity) -> Option<Fault> {
     let timeout_ms = if conn.core.session().is_some() { i64::from(conn.core.timeout_ms()) } else { step_ms };
+    if let Some(Stall { shortage: Shortage::Replies, since_ms }) = conn.stalled
+        && timeout_ms / 3 <= now_ms - since_ms
+    {
+        return Some(Fault::NoMemory); // clients expect a reply within two thirds
+    }
     if let Some(since_ms) = conn.stuck_since_ms {
-        let stuck_ms = now_ms - since_ms;
-        let is_much = scarcity.much().is_some_and(|bytes| bytes < conn.unsent());
-        let is_in_the_way = is_much && STANDSTILL_MS <= stuck_ms;
-        if timeout_ms <= stuck_ms || is_in_the_way {
+        if timeout_ms <= now_ms - since_ms {
             return Some(Fault::Stuck);
         }
-    } else if conn.core.in_flight() != 0 || conn.stalled {
+        let is_much = scarcity.much().is_some_and(|bytes| bytes < conn.unsent());
+        if conn.is_slow_reader(now_ms) == Some(true) && is_much {
+            return Some(Fault::SlowReader);
+        }
+    } else if conn.core.in_flight() != 0 || conn.stalled.is_some() {
         conn.partial_since_ms = None;
         return None; // it waits for us, and is perhaps not even read
     }
     if conn.figures.closes_at_ms(step_ms) <= now_ms {
         return Some(Fault::Silent);
     }
-    let is_ours_to_read = conn.core.may_take(Room::Plenty) && conn.unsent() <= scarcity.pause_bytes && !conn.stalled;
+    let is_ours_to_read =
+        conn.core.may_take(Room::Plenty) && conn.unsent() <= scarcity.pause_bytes && conn.stalled.is_none();
     let came = conn.input.len().saturating_sub(std::mem::replace(&mut conn.checked_input, conn.input.len()));
     if conn.input.is_empty() || !is_ours_to_read || conn.has_frame() {
         conn.partial_since_ms = None;
@@ -105,7 +129,7 @@ fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, scarcity: Scarcity) -
     }
     let since_ms = *conn.partial_since_ms.get_or_insert(now_ms);
     // Bytes that have come and are not read yet are not the client's delay.
-    let is_slow = came < FRAME_BYTES_PER_SECOND_MIN && !conn.readable && STANDSTILL_MS <= now_ms - since_ms;
+    let is_slow = came < FRAME_BYTES_PER_SECOND_MIN && !conn.readable && SLOW_MS <= now_ms - since_ms;
     if scarcity.frames_wait && conn.reserved != 0 && is_slow {
         return Some(Fault::Slow);
     }
@@ -121,6 +145,8 @@ mod tests {
     use ox_proto::SessionId;
     use ox_replica::Conn;
     use ox_tree::ConnId;
+    use socket2::{Domain, Socket, Type};
+    use std::io::Read;
     use std::net::{TcpListener, TcpStream};
 
     const STEP_MS: i64 = 10_000;
@@ -129,7 +155,10 @@ mod tests {
     /// A connection with a session of 40 s, and the client's end of it.
     fn connection() -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        // A small window: the system moves a few bytes at a time.
+        let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        client.set_recv_buffer_size(4096).unwrap();
+        client.connect(&listener.local_addr().unwrap().into()).unwrap();
         let (stream, address) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         let id = ConnId::new(0, 0, 1);
@@ -137,7 +166,7 @@ mod tests {
         let mut core = Conn::new(id, address.ip());
         core.on_attached(SessionId(1), 40_000);
         figures.attach(SessionId(1), 40_000);
-        (Connection::new(mio::net::TcpStream::from_std(stream), address, core, figures), client)
+        (Connection::new(mio::net::TcpStream::from_std(stream), address, core, figures), client.into())
     }
 
     fn check(conn: &mut Connection, now_ms: i64, expected: Option<Fault>) {
@@ -200,18 +229,68 @@ mod tests {
         conn.figures.last_io_ms.store(40_000, Ordering::Relaxed); // it still sends
         check(&mut conn, 40_999, None);
         check(&mut conn, 41_000, Some(Fault::Stuck));
-        let scarce = Scarcity { pressure: Pressure::High, pause_bytes: 0, ..PLENTY };
-        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS - 1, STEP_MS, scarce), None);
-        assert_eq!(
-            fault(&mut conn, 1000 + STANDSTILL_MS, STEP_MS, scarce),
-            Some(Fault::Stuck),
-            "others need the memory"
-        );
-        conn.output.truncate(conn.output.len() - conn.unsent() + BUFFERED_BYTES_SMALL);
-        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS, STEP_MS, scarce), None, "it holds little");
-        let full = Scarcity { pressure: Pressure::Full, ..scarce };
-        assert_eq!(fault(&mut conn, 1000 + STANDSTILL_MS, STEP_MS, full), Some(Fault::Stuck));
         drop(client);
+    }
+
+    /// A connection with more unsent bytes than sockets hold, since 1000 ms.
+    fn unread_connection() -> (Connection, TcpStream) {
+        let (mut conn, client) = connection();
+        conn.output = vec![0; 64 << 20];
+        conn.flush(1000, &mut Pool::default()).unwrap();
+        (conn, client)
+    }
+
+    #[test]
+    fn reader_that_stands_still_is_closed_while_memory_is_short() {
+        let high = Scarcity { pressure: Pressure::High, pause_bytes: 0, ..PLENTY };
+        let full = Scarcity { pressure: Pressure::Full, ..high };
+        let (mut conn, _client) = unread_connection();
+        assert_eq!(fault(&mut conn, 1000 + SLOW_MS - 1, STEP_MS, high), None);
+        assert_eq!(fault(&mut conn, 1000 + SLOW_MS, STEP_MS, high), Some(Fault::SlowReader), "others need the memory");
+        let (mut conn, _client) = unread_connection();
+        conn.output.truncate(conn.output.len() - conn.unsent() + BUFFERED_BYTES_SMALL);
+        assert_eq!(fault(&mut conn, 1000 + SLOW_MS, STEP_MS, high), None, "it holds little");
+        assert_eq!(fault(&mut conn, 1000 + 2 * SLOW_MS, STEP_MS, full), Some(Fault::SlowReader));
+    }
+
+    /// The first fault within 20 seconds if the client reads until so many bytes could be sent in each of them.
+    fn fault_of_reader(sent_per_second: usize, scarcity: Scarcity) -> Option<Fault> {
+        let (mut conn, mut client) = unread_connection();
+        client.set_nonblocking(true).unwrap();
+        let mut buffer = vec![0; sent_per_second.max(1000)];
+        (2000..=21_000).step_by(1000).find_map(|now_ms| {
+            let before = conn.unsent();
+            for _ in 0..1_000_000 {
+                let _ = client.read(&mut buffer); // nothing, until the system has moved the next bytes
+                conn.flush_again(now_ms, &mut Pool::default()).unwrap();
+                if sent_per_second <= before - conn.unsent() {
+                    return fault(&mut conn, now_ms, STEP_MS, scarcity);
+                }
+                std::thread::yield_now();
+            }
+            panic!("nothing could be sent");
+        })
+    }
+
+    /// A few bytes a second keep a connection from standing still, and would hold the memory for hours.
+    #[test]
+    fn reader_below_the_least_rate_is_closed_while_memory_is_short() {
+        let high = Scarcity { pressure: Pressure::High, pause_bytes: 0, ..PLENTY };
+        assert_eq!(fault_of_reader(1, high), Some(Fault::SlowReader));
+        assert_eq!(fault_of_reader(1, PLENTY), None);
+        assert_eq!(fault_of_reader(256 << 10, high), None, "it reads fast enough");
+    }
+
+    #[test]
+    fn connection_whose_reply_waits_for_memory_is_closed_in_time() {
+        let (mut conn, _client) = connection();
+        conn.stalled = Some(Stall { shortage: Shortage::Replies, since_ms: 1000 });
+        check(&mut conn, 14_332, None);
+        check(&mut conn, 14_333, Some(Fault::NoMemory));
+        forgive(&mut conn, 14_333, 5000);
+        check(&mut conn, 14_333, None);
+        conn.stalled = Some(Stall { shortage: Shortage::LargeWrites, since_ms: 1000 });
+        check(&mut conn, 14_333, None); // requests in flight become fewer by themselves
     }
 
     #[test]
@@ -228,9 +307,9 @@ mod tests {
         conn.readable = true;
         assert_eq!(fault(&mut conn, 4000, STEP_MS, scarce), None, "the rest has come and is not read yet");
         conn.readable = false;
-        conn.stalled = true;
+        conn.stalled = Some(Stall { shortage: Shortage::Frames, since_ms: 4500 });
         assert_eq!(fault(&mut conn, 5000, STEP_MS, scarce), None, "it waits for the server");
-        conn.stalled = false;
+        conn.stalled = None;
         assert_eq!(fault(&mut conn, 6000, STEP_MS, scarce), None, "seen again for the first time");
         assert_eq!(fault(&mut conn, 7000, STEP_MS, scarce), Some(Fault::Slow));
     }

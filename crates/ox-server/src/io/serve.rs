@@ -9,7 +9,7 @@ use crate::metrics::Metrics;
 use crate::shared::Shared;
 use crate::words::{self, Heard, WordQueue};
 use ox_proto::frame::{Split, split_frame};
-use ox_replica::{Conn, ConnSettings, Now, Pressure, Room, SMALL_BYTES, Service, Submission, Verdict};
+use ox_replica::{Conn, ConnSettings, Load, Now, Pressure, Room, SMALL_BYTES, Service, Shortage, Submission, Verdict};
 use ox_tree::State;
 use ox_tree::ahead::{GROUP, path_in};
 use parking_lot::RwLockReadGuard;
@@ -41,8 +41,8 @@ enum Served {
     Done,
     /// The budget is spent; there is more.
     More,
-    /// The next one waits until the server has room.
-    Stalled,
+    /// The next one waits until the server has memory for it.
+    Stalled(Shortage),
 }
 
 impl IoThread {
@@ -85,7 +85,7 @@ impl IoThread {
             let slot = self.listed[at];
             at += 1;
             let Some(conn) = self.conns[slot].as_mut() else { continue };
-            if conn.input.is_empty() || conn.stalled {
+            if conn.input.is_empty() || conn.stalled.is_some() {
                 continue;
             }
             let input = std::mem::take(&mut conn.input);
@@ -94,13 +94,10 @@ impl IoThread {
             let served = input.len() - rest.len();
             if let Some(conn) = self.conns[slot].as_mut() {
                 conn.input = input;
-                conn.input.drain(..served);
-                if 0 < served {
-                    conn.reserved = 0;
-                }
+                conn.on_served(served);
                 self.pool.take_back(&mut conn.input);
             }
-            self.reserve_frame(slot);
+            self.reserve_frame(slot, now);
             self.count(slot);
         }
     }
@@ -113,7 +110,7 @@ impl IoThread {
     }
 
     /// Reserves memory for a large frame that is being received. Without it, the connection is not read.
-    fn reserve_frame(&mut self, slot: usize) {
+    fn reserve_frame(&mut self, slot: usize, now: Now) {
         let (totals, frame_bytes_max) = (&self.shared.totals, self.frame_bytes_max);
         let Some(conn) = self.conns[slot].as_mut() else { return };
         // A frame beyond the limit is refused when its turn comes.
@@ -129,7 +126,7 @@ impl IoThread {
             totals.wait_for_frame(!fits);
         }
         if !fits {
-            self.stall(slot);
+            self.stall(slot, Shortage::Frames, now);
         }
     }
 
@@ -146,13 +143,14 @@ impl IoThread {
             let served = self.serve_frames(slot, now, state, rest, budget);
             if SUBMITTED_AT_ONCE_BYTES <= self.submission.bytes.len() {
                 self.submit();
+                self.room = self.shared.totals.room(Load::default());
             }
             match served {
                 Served::Done => return,
-                Served::Stalled => {
-                    let was_stalled = self.conns[slot].as_ref().is_some_and(|conn| conn.was_stalled);
+                Served::Stalled(shortage) => {
+                    let was_stalled = self.conns[slot].as_ref().is_some_and(|conn| conn.was_stalled.is_some());
                     self.shared.metrics.request_throttle_wait_count.add(u64::from(!was_stalled));
-                    return self.stall(slot);
+                    return self.stall(slot, shortage, now);
                 }
                 Served::More => {
                     RwLockReadGuard::bump(state);
@@ -183,6 +181,7 @@ impl IoThread {
                 break Served::More;
             }
             let room = self.shared.totals.exact_room(self.room, self.submission.load());
+            let room = if conn.is_overdue { room.for_overdue() } else { room };
             if !conn.core.may_take(room) || self.pause_bytes < conn.unsent() {
                 break Served::Done;
             }
@@ -209,7 +208,7 @@ impl IoThread {
             let mut turn = Turn { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
             match take_frame(conn, payload, &mut turn) {
                 Verdict::Continue => (),
-                Verdict::Wait => break Served::Stalled,
+                Verdict::Wait(shortage) => break Served::Stalled(shortage),
                 Verdict::Close => {
                     conn.closing = true;
                     conn.output.truncate(before);

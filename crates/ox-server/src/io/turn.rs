@@ -6,11 +6,12 @@ use super::figures::TurnFigures;
 use super::leave::Leavers;
 use super::pool::Pool;
 use super::serve::unsent_limits;
+use super::stalled::{Retry, Stall, Stalled};
 use crate::descriptors::connections_max;
 use crate::java_text;
 use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, PROVOKED_LINES_AT_ONCE, READ_BYTES, RETRIED_AT_ONCE_MAX,
-    TOUCH_WAITING_MS,
+    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, PROVOKED_LINES_AT_ONCE, READ_BYTES, TOUCH_WAITING_MS,
+    UNSENT_BYTES_PAUSE,
 };
 use crate::register::Refused;
 use crate::seldom::Seldom;
@@ -22,9 +23,8 @@ use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_proto::OpCode;
-use ox_replica::{Ask, Conn, ConnSettings, Load, Now, Pressure, Pulse, Room, SMALL_BYTES, Submission};
+use ox_replica::{Ask, Conn, ConnSettings, Load, Now, Pressure, Pulse, Room, SMALL_BYTES, Shortage, Submission};
 use ox_tree::ConnId;
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -58,15 +58,12 @@ pub(crate) struct IoThread {
     generation: u64,
     /// Connections that have something to do this turn.
     pub(super) listed: Vec<usize>,
-    /// Connections whose next request waits until the server has memory for it, in the order they came.
-    stalled: VecDeque<usize>,
-    /// Those of them that were tried again in this iteration without success.
-    stalled_again: Vec<usize>,
-    /// Whether all that were tried again could go on.
-    retries_succeed: bool,
+    stalled: Stalled,
+    /// Connections that have something to do and unsent replies, while replies of all connections take up much memory.
+    paused: Vec<usize>,
     /// When sessions of stalled connections are touched next.
     next_touch_ms: i64,
-    /// What the server could take on when the turn began.
+    /// What the server could take on when the iteration began, or at its last submission.
     pub(super) room: Room,
     /// How much of the share of replies and events is used.
     pub(super) pressure: Pressure,
@@ -117,9 +114,8 @@ impl IoThread {
             leavers: Leavers::default(),
             generation: 0,
             listed: Vec::new(),
-            stalled: VecDeque::new(),
-            stalled_again: Vec::new(),
-            retries_succeed: false,
+            stalled: Stalled::default(),
+            paused: Vec::new(),
             next_touch_ms: 0,
             room: Room::Plenty,
             pressure: Pressure::Low,
@@ -179,44 +175,50 @@ impl IoThread {
         let mut events = Events::with_capacity(1024);
         while !self.shared.is_stopping() {
             turns.mark();
-            self.wait(&mut events)?;
-            let now_ms = self.shared.clock.mono_ms();
-            let mut accepting = self.accept_again_ms.is_some_and(|again_ms| again_ms <= now_ms);
-            for event in &events {
-                match event.token() {
-                    WAKER => (),
-                    LISTENER => accepting |= self.accept_again_ms.is_none(),
-                    token if Leavers::owns(token) => {
-                        self.leavers.on_event(token, &mut self.arena, &self.shared.register);
-                    }
-                    Token(slot) => self.on_event(slot, event),
-                }
-            }
-            if accepting {
-                self.accept(now_ms);
-            }
-            self.turn();
+            self.wait(&mut events, self.shared.clock.mono_ms())?;
+            let now = self.shared.clock.now();
+            self.on_events(&events, now.mono_ms);
+            self.turn(now);
         }
         Ok(())
     }
 
-    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let mailbox = &self.shared.mailboxes[usize::from(self.number)];
-        let now_ms = self.shared.clock.mono_ms();
-        let mut wake_ms = self.next_idle_check_ms.min(self.accept_again_ms.unwrap_or(i64::MAX));
-        if !self.stalled.is_empty() {
-            let stall_ms = i64::from(self.shared.config.request_throttle.stall_time_ms.max(1));
-            wake_ms = wake_ms.min(now_ms + stall_ms);
+    fn on_events(&mut self, events: &Events, now_ms: i64) {
+        let mut accepting = self.accept_again_ms.is_some_and(|again_ms| again_ms <= now_ms);
+        for event in events {
+            match event.token() {
+                WAKER => (),
+                LISTENER => accepting |= self.accept_again_ms.is_none(),
+                token if Leavers::owns(token) => {
+                    self.leavers.on_event(token, &mut self.arena, &self.shared.register);
+                }
+                Token(slot) => self.on_event(slot, event),
+            }
         }
-        let patience = Duration::from_millis((wake_ms - now_ms).max(0).unsigned_abs());
-        let can_retry = self.retries_succeed && !self.stalled.is_empty();
-        let busy = !self.listed.is_empty() || can_retry || !mailbox.may_sleep();
+        if accepting {
+            self.accept(now_ms);
+        }
+    }
+
+    fn wait(&mut self, events: &mut Events, now_ms: i64) -> io::Result<()> {
+        let mailbox = &self.shared.mailboxes[usize::from(self.number)];
+        let patience = Duration::from_millis((self.wake_ms(now_ms) - now_ms).max(0).unsigned_abs());
+        let busy = !self.listed.is_empty() || self.stalled.flows() || !mailbox.may_sleep();
         let result = self.poll.poll(events, Some(if busy { Duration::ZERO } else { patience }));
         mailbox.is_awake();
         match result {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             result => result,
         }
+    }
+
+    /// When there is something to do even if no event comes.
+    fn wake_ms(&self, now_ms: i64) -> i64 {
+        let wake_ms = self.next_idle_check_ms.min(self.accept_again_ms.unwrap_or(i64::MAX));
+        if self.stalled.is_empty() && self.paused.is_empty() {
+            return wake_ms;
+        }
+        wake_ms.min(now_ms + i64::from(self.shared.config.request_throttle.stall_time_ms.max(1)))
     }
 
     fn on_event(&mut self, slot: usize, event: &Event) {
@@ -299,8 +301,7 @@ impl IoThread {
         }
     }
 
-    fn turn(&mut self) {
-        let now = self.shared.clock.now();
+    fn turn(&mut self, now: Now) {
         self.judge_room(now);
         self.receive(now);
         self.serve(now);
@@ -320,29 +321,46 @@ impl IoThread {
         self.room = totals.room(Load::default());
         self.read_bytes = if totals.is_receiving_full() { SMALL_BYTES } else { READ_BYTES };
         (self.pressure, self.pause_bytes) = unsent_limits(&self.shared);
-        self.retries_succeed = false;
         if self.next_touch_ms <= now.mono_ms && !self.stalled.is_empty() {
             self.next_touch_ms = now.mono_ms + TOUCH_WAITING_MS;
-            let stalled = self.stalled.iter().filter_map(|slot| self.conns[*slot].as_ref());
-            stalled.filter(|conn| conn.stalled).for_each(|conn| conn.core.on_no_room(now));
+            let stalled = self.stalled.slots().filter_map(|slot| self.conns[slot].as_ref());
+            // A client that has closed its side may be dead: what it sent waits, but its session may expire.
+            let waits = |conn: &&Connection| conn.stalled.is_some() && !conn.read_closed;
+            stalled.filter(waits).for_each(|conn| conn.core.on_no_room(now));
         }
-        if self.room == Room::None || self.stalled.is_empty() {
+        self.retry_stalled(now);
+        if self.pressure == Pressure::Low {
+            for slot in std::mem::take(&mut self.paused) {
+                if let Some(conn) = self.conns[slot].as_mut() {
+                    conn.paused = false;
+                    self.list(slot);
+                }
+            }
+        }
+    }
+
+    fn retry_stalled(&mut self, now: Now) {
+        if self.stalled.is_empty() {
             return;
         }
+        let conns = &self.conns;
+        let waits = |slot: usize, shortage| {
+            conns[slot].as_ref().is_some_and(|conn| conn.stalled.is_some_and(|stall| stall.shortage == shortage))
+        };
+        let retried = self.stalled.take((self.room, self.pressure), now.mono_ms, waits);
         let others = std::mem::take(&mut self.listed);
         for slot in &others {
             if let Some(conn) = self.conns[*slot].as_mut() {
                 conn.listed = false;
             }
         }
-        for slot in self.stalled.drain(..RETRIED_AT_ONCE_MAX.min(self.stalled.len())).collect::<Vec<_>>() {
-            if let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.stalled) {
-                (conn.stalled, conn.was_stalled) = (false, true);
-                self.list(slot);
+        for Retry { slot, is_overdue } in retried {
+            if let Some(conn) = self.conns[slot].as_mut() {
+                (conn.was_stalled, conn.is_overdue) = (conn.stalled.take(), is_overdue);
             }
+            self.list(slot);
         }
         others.into_iter().for_each(|slot| self.list(slot));
-        self.retries_succeed = true;
     }
 
     pub(super) fn submit(&mut self) {
@@ -361,7 +379,8 @@ impl IoThread {
             conn.passed_over = false;
             // A client that no longer waits for its handshake may be elsewhere: its session must not be taken from there.
             conn.ended |= conn.read_closed && conn.core.is_connecting();
-            let may_read = conn.readable && !conn.ended && !conn.closing && !conn.stalled && !conn.waits_for_frame;
+            let may_read =
+                conn.readable && !conn.ended && !conn.closing && conn.stalled.is_none() && !conn.waits_for_frame;
             // Whoever has a frame waiting gets no further one read: input stays below a frame and one read.
             let may_read = may_read && !conn.has_frame() && conn.unsent() <= self.pause_bytes;
             if !may_read || !conn.core.may_take(self.room) {
@@ -397,7 +416,7 @@ impl IoThread {
         let (mut first, mut then, mut growth) = (Vec::new(), Vec::new(), Growth::default());
         for slot in std::mem::take(&mut self.listed) {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
-            (conn.listed, conn.was_stalled) = (false, false);
+            (conn.listed, conn.was_stalled, conn.is_overdue) = (false, None, false);
             let before = conn.unsent();
             let is_dead = conn.flush(now.mono_ms, &mut self.pool).is_err();
             if conn.unsent() < before {
@@ -412,6 +431,12 @@ impl IoThread {
                 self.words.go_on(conn.core.id());
             }
             let is_answered = conn.closing && conn.unsent() == 0;
+            // One that waits for memory is not read, so the end does not show otherwise.
+            if conn.is_broken && conn.stalled.is_some() {
+                self.figures.on_dropped();
+                say_end(conn, &mut self.ends, now);
+                conn.ended = true;
+            }
             if is_dead || (conn.ended && (is_answered || !conn.asked_word)) {
                 self.close(slot);
                 continue;
@@ -421,29 +446,34 @@ impl IoThread {
                 continue;
             }
             growth += conn.growth();
-            let may_go_on = conn.core.may_take(self.room) && conn.unsent() <= self.pause_bytes && !conn.closing;
-            if may_go_on && !conn.stalled && !conn.asked_word && (conn.readable || conn.has_frame()) {
-                if conn.passed_over { first.push(slot) } else { then.push(slot) }
+            let may_go_on = conn.core.may_take(self.room) && conn.unsent() <= UNSENT_BYTES_PAUSE && !conn.closing;
+            if may_go_on && conn.stalled.is_none() && !conn.asked_word && (conn.readable || conn.has_frame()) {
+                if self.pause_bytes < conn.unsent() {
+                    if !std::mem::replace(&mut conn.paused, true) {
+                        self.paused.push(slot);
+                    }
+                } else if conn.passed_over {
+                    first.push(slot);
+                } else {
+                    then.push(slot);
+                }
             }
         }
         self.shared.totals.buffer(growth);
         self.delivered_bytes = 0;
-        for slot in self.stalled_again.drain(..).rev() {
-            self.stalled.push_front(slot);
-        }
+        self.stalled.end_iteration(now.mono_ms);
         first.into_iter().chain(then).for_each(|slot| self.list(slot));
     }
 
     /// Puts a connection aside until the server has memory for its next request. One that was tried again keeps its place.
-    pub(super) fn stall(&mut self, slot: usize) {
-        if let Some(conn) = self.conns[slot].as_mut().filter(|conn| !conn.stalled) {
-            conn.stalled = true;
-            if conn.was_stalled {
-                self.stalled_again.push(slot);
-                self.retries_succeed = false;
-            } else {
-                self.stalled.push_back(slot);
-            }
+    pub(super) fn stall(&mut self, slot: usize, shortage: Shortage, now: Now) {
+        let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.stalled.is_none()) else { return };
+        if let Some(before) = conn.was_stalled.filter(|before| before.shortage == shortage) {
+            conn.stalled = Some(before);
+            self.stalled.add_again(shortage, slot);
+        } else {
+            conn.stalled = Some(Stall { shortage, since_ms: now.mono_ms });
+            self.stalled.add(shortage, slot, now.mono_ms);
         }
     }
 
@@ -508,3 +538,6 @@ fn say_end(conn: &Connection, lines: &mut Seldom, now: Now) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! multiRead: several reads of one moment.
 
-use super::{Asker, Refusal, put_children, readable};
+use super::{Asker, Refusal, node_bytes, put_children, readable};
 use crate::State;
 use crate::limits::MULTI_READ_BYTES_MAX;
 use ox_proto::jute::put_buffer;
@@ -47,6 +47,25 @@ pub(super) fn put(state: &State, asker: Asker<'_>, body: &[u8], out: &mut Vec<u8
     }
     MultiHeader::END.put(out);
     Ok(())
+}
+
+/// About how many bytes the results will have.
+pub(super) fn reply_bytes(state: &State, body: &[u8]) -> usize {
+    /// Of a result beside its data or names: a header and a stat.
+    const RESULT_BYTES: usize = 80;
+    let (mut from, mut bytes) = (Reader::new(body), 0);
+    while let Ok(Some(element)) = MultiOp::next(&mut from) {
+        bytes += match element {
+            MultiOp::GetData(request) => RESULT_BYTES + node_bytes(state, OpCode::GetData, &request),
+            MultiOp::GetChildren(request) => RESULT_BYTES + node_bytes(state, OpCode::GetChildren, &request),
+            MultiOp::Create(..)
+            | MultiOp::CreateTtl(_)
+            | MultiOp::Delete(_)
+            | MultiOp::SetData(_)
+            | MultiOp::Check(_) => 0, // the whole list is refused
+        };
+    }
+    bytes
 }
 
 // Compat: the watch flags of elements are ignored.

@@ -2,11 +2,13 @@
 
 use super::{Asker, TOO_MANY_WATCHES, readable};
 use crate::State;
+use crate::node::Node;
 use crate::path;
 use crate::watch::{Mode, Table, WatchTable};
 use ox_proto::event::{EventType, put_event};
 use ox_proto::request::PathKind;
-use ox_proto::{ErrorCode, Jute, OpCode, Reader, Zxid};
+use ox_proto::{DecodeError, ErrorCode, Jute, OpCode, Reader, Zxid};
+use std::borrow::Cow;
 
 pub(super) fn add(state: &State, asker: Asker<'_>, request: &PathKind<'_>, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
     let mode = match request.kind {
@@ -91,18 +93,9 @@ pub(super) fn rearm(
     body: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorCode> {
-    let lists = [Rearm::Data, Rearm::Exists, Rearm::Child, Rearm::Persistent, Rearm::Recursive];
-    let lists = if op == OpCode::SetWatches { &lists[..3] } else { &lists };
-    let undecodable = |_| ErrorCode::MarshallingError;
-    // Decoded whole first: a body that ends early has no effect, a null list stops where it is.
-    let mut from = Reader::new(body);
-    let relative = from.get::<Zxid>().map_err(undecodable)?;
-    let mut decoded = Vec::new();
-    for _ in lists {
-        decoded.push(from.get::<Option<Vec<Option<std::borrow::Cow<'_, str>>>>>().map_err(undecodable)?);
-    }
+    let (relative, lists) = lists(op, body).map_err(|_| ErrorCode::MarshallingError)?;
     let mut watches = state.watches().lock();
-    for (kind, list) in lists.iter().zip(decoded) {
+    for (kind, list) in lists {
         for path in list.ok_or(ErrorCode::MarshallingError)? {
             // Compat: Apache stumbles over a null where it looks for the node; elsewhere it is a key like any other.
             let path = match path {
@@ -111,13 +104,40 @@ pub(super) fn rearm(
                 None => return Err(ErrorCode::MarshallingError),
             };
             let path = &*path;
-            match missed(state, asker, *kind, path, relative) {
+            match missed(state, asker, kind, path, relative) {
                 Some(event) => put_event(out, Zxid(-1), event, path),
-                None => arm(&mut watches, asker, *kind, path)?,
+                None => arm(&mut watches, asker, kind, path)?,
             }
         }
     }
     Ok(())
+}
+
+/// The paths of one list, or null.
+type Paths<'a> = Option<Vec<Option<Cow<'a, str>>>>;
+
+/// The zxid since which changes count, and the lists. They are decoded together: a body that ends early has no effect, a null
+/// list stops where it is.
+fn lists(op: OpCode, body: &[u8]) -> Result<(Zxid, Vec<(Rearm, Paths<'_>)>), DecodeError> {
+    let kinds = [Rearm::Data, Rearm::Exists, Rearm::Child, Rearm::Persistent, Rearm::Recursive];
+    let kinds = if op == OpCode::SetWatches { &kinds[..3] } else { &kinds };
+    let mut from = Reader::new(body);
+    let relative = from.get()?;
+    let lists = kinds.iter().map(|kind| Ok((*kind, from.get()?))).collect::<Result<_, DecodeError>>()?;
+    Ok((relative, lists))
+}
+
+/// Bytes of the events that [`rearm`] would put, at most.
+pub(super) fn event_bytes(state: &State, op: OpCode, body: &[u8]) -> usize {
+    /// Of an event beside its path.
+    const EVENT_BYTES: usize = 32;
+    let Ok((relative, lists)) = lists(op, body) else { return 0 };
+    let paths = lists.iter().flat_map(|(kind, list)| list.iter().flatten().flatten().map(|path| (*kind, path)));
+    let missed = paths.filter(|(kind, path)| {
+        let node = state.tree.find(path::internal(path)).map(|id| state.tree.get(id));
+        change(*kind, node, relative).is_some()
+    });
+    missed.map(|(_, path)| EVENT_BYTES + path.len()).sum()
 }
 
 /// What happened to a watched path since `relative`, as far as the client may know.
@@ -127,7 +147,11 @@ fn missed(state: &State, asker: Asker<'_>, kind: Rearm, client_path: &str, relat
     if found.is_some() && readable(state, asker, Some(client_path)).is_err() {
         return None;
     }
-    let node = found.map(|id| state.tree.get(id));
+    change(kind, found.map(|id| state.tree.get(id)), relative)
+}
+
+/// What happened to a node since `relative` that a watch of this kind would have told.
+fn change(kind: Rearm, node: Option<&Node>, relative: Zxid) -> Option<EventType> {
     match (kind, node) {
         (Rearm::Data | Rearm::Child, None) => Some(EventType::NodeDeleted),
         (Rearm::Data, Some(node)) => (relative < node.mzxid).then_some(EventType::NodeDataChanged),

@@ -74,7 +74,7 @@ impl IoThread {
                     let before = connection.output.len();
                     match serve_frame(env, connection, serving, room, waited_ms, &mut self.submission, payload) {
                         Verdict::Continue => (),
-                        Verdict::Wait => break Served::Stalled,
+                        Verdict::Wait(_) => break Served::Stalled,
                         Verdict::Close => {
                             connection.closing = true;
                             connection.output.truncate(before);

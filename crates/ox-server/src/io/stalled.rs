@@ -1,0 +1,216 @@
+//! Connections whose next request waits until the server has memory for it.
+//!
+//! There is one queue for each kind of memory: connections that wait for one must not delay those that wait for another. A
+//! queue is tried only while there may be some of its memory, from its front, and a connection that has to wait again keeps
+//! its place.
+
+use crate::limits::{LARGE_WRITE_WAIT_MS, RETRIED_AT_ONCE_MAX};
+use ox_replica::{Pressure, Room, SMALL_BYTES, Shortage};
+use std::collections::VecDeque;
+
+/// A stalled connection waits since then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stall {
+    pub(super) shortage: Shortage,
+    pub(super) since_ms: i64,
+}
+
+#[derive(Debug)]
+struct Queue {
+    shortage: Shortage,
+    /// Slots in the order they came.
+    waiting: VecDeque<usize>,
+    /// Those that were tried in this iteration, without success.
+    again: Vec<usize>,
+    /// Connections of it were tried, and all could go on: more may follow immediately.
+    flows: bool,
+    /// How many were tried in this iteration.
+    tried: usize,
+    /// When one of them last went on, or the first one came.
+    moved_ms: i64,
+}
+
+/// A connection to try in this iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Retry {
+    pub(super) slot: usize,
+    /// It may enter where only small writes do.
+    pub(super) is_overdue: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Stalled([Queue; 4]);
+
+impl Default for Stalled {
+    fn default() -> Self {
+        let all = [Shortage::Frames, Shortage::SmallWrites, Shortage::LargeWrites, Shortage::Replies];
+        Self(all.map(Queue::new))
+    }
+}
+
+impl Stalled {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|queue| queue.waiting.is_empty())
+    }
+
+    /// Whether connections are to be tried without waiting for anything.
+    pub(super) fn flows(&self) -> bool {
+        self.0.iter().any(|queue| queue.flows && !queue.waiting.is_empty())
+    }
+
+    /// Slots of all queues. A connection that was closed is still among them.
+    pub(super) fn slots(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().flat_map(|queue| queue.waiting.iter().copied())
+    }
+
+    /// A connection has to wait.
+    pub(super) fn add(&mut self, shortage: Shortage, slot: usize, now_ms: i64) {
+        let queue = self.queue(shortage);
+        if queue.waiting.is_empty() && queue.tried == 0 {
+            queue.moved_ms = now_ms;
+        }
+        queue.waiting.push_back(slot);
+    }
+
+    /// A connection that was tried in this iteration has to wait again.
+    pub(super) fn add_again(&mut self, shortage: Shortage, slot: usize) {
+        let queue = self.queue(shortage);
+        queue.again.push(slot);
+        queue.flows = false;
+    }
+
+    /// Takes the connections to try in this iteration; `waits` tells which slots still wait.
+    pub(super) fn take(
+        &mut self,
+        (room, pressure): (Room, Pressure),
+        now_ms: i64,
+        waits: impl Fn(usize, Shortage) -> bool,
+    ) -> Vec<Retry> {
+        let mut taken = Vec::new();
+        for queue in &mut self.0 {
+            let before = taken.len();
+            let is_overdue = queue.is_overdue(room, now_ms);
+            let most = if is_overdue { 1 } else { RETRIED_AT_ONCE_MAX };
+            if is_overdue || may_go_on(queue.shortage, room, pressure) {
+                while taken.len() < before + most
+                    && let Some(slot) = queue.waiting.pop_front()
+                {
+                    taken.extend(waits(slot, queue.shortage).then_some(Retry { slot, is_overdue }));
+                }
+            }
+            queue.tried = taken.len() - before;
+            queue.flows = 0 < queue.tried && !is_overdue;
+        }
+        taken
+    }
+
+    /// The iteration ends: what was tried in vain waits at the front again.
+    pub(super) fn end_iteration(&mut self, now_ms: i64) {
+        for queue in self.0.iter_mut().filter(|queue| queue.tried != 0) {
+            if queue.again.len() < std::mem::take(&mut queue.tried) {
+                queue.moved_ms = now_ms;
+            }
+            for slot in queue.again.drain(..).rev() {
+                queue.waiting.push_front(slot);
+            }
+        }
+    }
+
+    fn queue(&mut self, shortage: Shortage) -> &mut Queue {
+        &mut self.0[shortage as usize]
+    }
+}
+
+impl Queue {
+    fn new(shortage: Shortage) -> Self {
+        Self { shortage, waiting: VecDeque::new(), again: Vec::new(), flows: false, tried: 0, moved_ms: 0 }
+    }
+
+    /// Whether large writes have waited for too long while only small ones enter. The measure is the queue: where one large write
+    /// after the other enters, those behind them wait their turn.
+    fn is_overdue(&self, room: Room, now_ms: i64) -> bool {
+        self.shortage == Shortage::LargeWrites && room == Room::Small && LARGE_WRITE_WAIT_MS <= now_ms - self.moved_ms
+    }
+}
+
+/// Whether there may be memory for the first of a queue.
+fn may_go_on(shortage: Shortage, room: Room, pressure: Pressure) -> bool {
+    match shortage {
+        Shortage::Frames => true, // the attempt tells
+        Shortage::SmallWrites => room.shortage(0).is_none(),
+        Shortage::LargeWrites => room.shortage(SMALL_BYTES + 1).is_none(),
+        Shortage::Replies => pressure != Pressure::Full,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(stalled: &mut Stalled, room: Room, pressure: Pressure) -> Vec<usize> {
+        stalled.take((room, pressure), 0, |_, _| true).into_iter().map(|retry| retry.slot).collect()
+    }
+
+    #[test]
+    fn queue_that_cannot_go_on_delays_no_other() {
+        let mut stalled = Stalled::default();
+        let all = [Shortage::Frames, Shortage::LargeWrites, Shortage::Replies, Shortage::SmallWrites];
+        for (number, shortage) in all.into_iter().enumerate() {
+            (0..2 * RETRIED_AT_ONCE_MAX).for_each(|slot| stalled.add(shortage, 1000 * number + slot, 0));
+        }
+        for (room, pressure, expected) in [
+            (Room::Small, Pressure::Full, [0, 3].as_slice()),
+            (Room::None, Pressure::Full, &[0]),
+            (Room::None, Pressure::High, &[0, 2]),
+            (Room::OneEach, Pressure::Full, &[0, 1, 3]),
+        ] {
+            let tried = take(&mut stalled, room, pressure);
+            let mut numbers: Vec<_> = tried.iter().map(|slot| slot / 1000).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers, expected, "{room:?} {pressure:?}");
+            assert_eq!(tried.len(), expected.len() * RETRIED_AT_ONCE_MAX);
+            tried.iter().for_each(|slot| stalled.add_again(all[slot / 1000], *slot));
+            assert!(!stalled.flows());
+            stalled.end_iteration(0);
+        }
+    }
+
+    #[test]
+    fn connection_that_waits_again_keeps_its_place() {
+        let mut stalled = Stalled::default();
+        (0..4).for_each(|slot| stalled.add(Shortage::Replies, slot, 0));
+        assert_eq!(take(&mut stalled, Room::Plenty, Pressure::Low), [0, 1, 2, 3]);
+        stalled.add(Shortage::Replies, 9, 0);
+        [1, 2].into_iter().for_each(|slot| stalled.add_again(Shortage::Replies, slot));
+        stalled.end_iteration(0);
+        assert_eq!(stalled.slots().collect::<Vec<_>>(), [1, 2, 9]);
+        assert!(!stalled.flows(), "the next attempt waits for the clock");
+        let taken = stalled.take((Room::Plenty, Pressure::Low), 0, |slot, _| slot != 2);
+        assert_eq!(taken.iter().map(|retry| retry.slot).collect::<Vec<_>>(), [1, 9], "2 is gone");
+        stalled.end_iteration(0);
+        assert!(stalled.is_empty() && !stalled.flows());
+        (0..=RETRIED_AT_ONCE_MAX).for_each(|slot| stalled.add(Shortage::Frames, slot, 0));
+        take(&mut stalled, Room::Plenty, Pressure::Low);
+        assert!(stalled.flows(), "all could go on, and one more waits");
+    }
+
+    #[test]
+    fn large_write_enters_in_time_while_only_small_ones_do() {
+        let mut stalled = Stalled::default();
+        let take = |stalled: &mut Stalled, now_ms| stalled.take((Room::Small, Pressure::Low), now_ms, |_, _| true);
+        (0..3).for_each(|slot| stalled.add(Shortage::LargeWrites, slot, 5000));
+        assert_eq!(take(&mut stalled, 4999 + LARGE_WRITE_WAIT_MS), []);
+        stalled.end_iteration(5000);
+        let overdue = |slot| [Retry { slot, is_overdue: true }];
+        assert_eq!(take(&mut stalled, 5000 + LARGE_WRITE_WAIT_MS), overdue(0), "one of them");
+        stalled.add_again(Shortage::LargeWrites, 0); // no memory at all
+        stalled.end_iteration(6000);
+        assert_eq!(take(&mut stalled, 6001), overdue(0));
+        stalled.end_iteration(6001);
+        assert_eq!(take(&mut stalled, 6000 + LARGE_WRITE_WAIT_MS), [], "another one entered just before");
+        stalled.end_iteration(7000);
+        assert_eq!(take(&mut stalled, 6001 + LARGE_WRITE_WAIT_MS), overdue(1));
+        assert!(!stalled.flows());
+    }
+}
