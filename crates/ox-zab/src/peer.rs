@@ -302,6 +302,7 @@ impl Peer {
             return self.leave(now_ms, Reason::Deserted, out);
         }
         self.note_emptiness(now_ms, from, &note, out);
+        self.note_vote_of_leader(now_ms, from, &note);
         let mut notes = Outgoing::new();
         let elected = self.election.on_notification(now_ms, from, note, self.settings.configs.quorums(), &mut notes);
         self.after_election(now_ms, elected, notes, out);

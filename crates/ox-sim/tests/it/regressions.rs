@@ -214,3 +214,10 @@ fn seed_920774_a_node_that_is_made_twice_in_a_multi() {
 fn seed_3100067_deaf_leader_with_a_learner_that_has_not_begun_steps_down() {
     survives(3_100_067, &Plan::in_storm(3_100_067, Storm::Ways));
 }
+
+/// Of four voters one heard only one other. That one did not leave it out of the next round as the other two did, so that no
+/// candidate had a quorum for as long as candidates are left out.
+#[test]
+fn seed_5000665_leader_deaf_to_two_of_three_is_replaced() {
+    survives(5_000_665, &Plan::of(5_000_665));
+}

@@ -53,6 +53,11 @@ impl Election {
         round != super::APPOINTED && quorums.may_elect(|server| is_there(server) && !self.links.is_down(server))
     }
 
+    /// Whether a vote belongs to the round of the last election that has ended.
+    pub(crate) fn is_of_outcome(&self, note: &Notification) -> bool {
+        self.outcome.1 == note.round
+    }
+
     /// Whether votes for a candidate are ignored: only while the others can be enough.
     pub(super) fn is_left_out(&self, candidate: ServerId, quorums: &Quorums) -> bool {
         let may_vote = |server| !self.left_out.0.contains_key(&server) && !self.links.is_down(server);

@@ -9,7 +9,9 @@ use super::{Peer, Role};
 use crate::effect::{Effects, Reason};
 use crate::message::LearnerKind;
 use crate::options::PeerOptions;
+use crate::vote::Notification;
 use ox_proto::ServerId;
+use ox_proto::quorum::notification::PeerState;
 
 /// Dials of one leader that fail before another one is looked for.
 const DIALS_MAX: u32 = 14;
@@ -30,6 +32,8 @@ pub(super) struct Reach {
     since_ms: i64,
     /// How long the leader's LEADERINFO is awaited, if others could lead in its place.
     patience_ms: Option<i64>,
+    /// The leader still sent its vote as LOOKING when it should have had those of a quorum.
+    lacks_votes: bool,
     /// Leaders that did not answer since the last one that was established.
     failures: u32,
     /// The last of them.
@@ -52,7 +56,7 @@ impl Peer {
         let first_ms = (timing.sync_ms() / 4).max(timing.ping_ms()) + 2 * self.settings.election.settle_ms;
         let doubled_ms = first_ms.saturating_mul(1 << self.reach.failures.min(DOUBLINGS_MAX));
         let patience_ms = is_spare.then_some(doubled_ms.min(timing.init_ms()));
-        self.reach = Reach { dials: 0, since_ms: now_ms, patience_ms, ..self.reach };
+        self.reach = Reach { dials: 0, since_ms: now_ms, patience_ms, lacks_votes: false, ..self.reach };
     }
 
     /// The process did not run for a while: what other servers have sent meanwhile is read before they are judged.
@@ -83,14 +87,24 @@ impl Peer {
         self.reach.patience_ms.map(|patience_ms| self.reach.since_ms + patience_ms)
     }
 
-    /// The role ends. A leader that has not answered in time is left out of the next rounds. One that has refused
-    /// connections receives packets, and may have stepped down just then: it is left out the second time.
+    /// A vote has come. A leader that is deaf to the others, and not to this server, refuses connections and keeps asking for
+    /// the votes that have elected it. It has had time to receive them: as long as voters wait for a better vote, twice.
+    pub(super) fn note_vote_of_leader(&mut self, now_ms: i64, from: ServerId, note: &Notification) {
+        let is_late = 2 * self.settings.election.settle_ms <= now_ms - self.reach.since_ms;
+        let is_looking = note.state == PeerState::Looking && self.election.is_of_outcome(note);
+        self.reach.lacks_votes |= is_late && is_looking && self.unreached() == Some(from);
+    }
+
+    /// The role ends. A leader that has not answered in time, or lacks the votes of others, is left out of the next rounds.
+    /// One that has only refused connections receives packets, and may have stepped down just then: it is left out the
+    /// second time.
     pub(super) fn note_unreached(&mut self, now_ms: i64) {
         let Some(leader) = self.unreached() else { return };
         self.reach.failures += 1;
         let is_silent = self.reach_deadline().is_some_and(|at_ms| at_ms <= now_ms);
         let has_failed_before = self.reach.failed.replace(leader) == Some(leader);
-        if let Some(patience_ms) = self.reach.patience_ms.filter(|_| is_silent || has_failed_before) {
+        let is_unfit = is_silent || has_failed_before || self.reach.lacks_votes;
+        if let Some(patience_ms) = self.reach.patience_ms.filter(|_| is_unfit) {
             self.election.leave_out(leader, now_ms + LEFT_OUT_FACTOR * patience_ms);
         }
     }

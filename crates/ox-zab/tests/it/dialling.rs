@@ -2,7 +2,11 @@
 
 use crate::member::{member, settings, three};
 use ox_proto::Zxid;
-use ox_zab::{Effect, Effects, Epoch, Link, LinkId, Message, Notification, Peer, PeerState, ServerId, Standing, Vote};
+use ox_proto::ensemble::Ensemble;
+use ox_zab::{
+    Configs, Effect, Effects, Epoch, Link, LinkId, Message, Notification, Peer, PeerSettings, PeerState, ServerId,
+};
+use ox_zab::{Standing, Timing, Vote};
 
 const LEADER: ServerId = ServerId(3);
 
@@ -60,4 +64,44 @@ fn a_leader_that_never_speaks_is_given_up() {
         peer.on_dialed(1_000 * number, LEADER, Some(LinkId(1)), &mut out);
     }
     panic!("it dials for ever");
+}
+
+/// Server 1 of four elects server 4, which hears server 1 alone and so has too few votes. All three others are needed to
+/// replace it, and the two that it does not hear leave it out as soon as they have waited for it.
+#[test]
+fn leader_that_still_asks_for_votes_and_refuses_connections_is_left_out() {
+    for is_deaf in [true, false] {
+        let (leader, last) = (ServerId(4), Zxid::new(1, 9));
+        let four = Configs::fixed(Ensemble::of_numbers(0, [1, 2, 3, 4].map(ServerId), []).unwrap());
+        let timing = Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 };
+        let mut peer = member(PeerSettings { timing, ..settings(1, four) }, last, Standing::History);
+        let mut out = Effects::new();
+        peer.start(0, &mut out);
+        out.clear();
+        let vote = Vote { leader, zxid: last, epoch: 1 };
+        let note = |round| Notification { state: PeerState::Looking, vote, round, has_version: true };
+        for from in [2, 3, 4].map(ServerId) {
+            peer.on_election_link(0, from, Link::Up, &mut out);
+            peer.on_notification(0, from, note(1), &mut out);
+        }
+        assert!(out.contains(&Effect::Dial(leader)), "it is elected");
+        peer.on_dialed(0, leader, None, &mut out);
+        let mut now_ms = 0;
+        while !out.contains(&Effect::Looking) {
+            now_ms = peer.deadline().expect("it waits for something");
+            let before = out.len();
+            peer.on_time(now_ms, &mut out);
+            if out[before..].contains(&Effect::Dial(leader)) {
+                peer.on_dialed(now_ms, leader, None, &mut out);
+            }
+            if is_deaf && !out.contains(&Effect::Looking) {
+                peer.on_notification(now_ms, leader, note(1), &mut out);
+            }
+            assert!(now_ms < 10_000);
+        }
+        out.clear();
+        peer.on_notification(now_ms, leader, note(2), &mut out);
+        let votes_for_it = |effect: &Effect| matches!(effect, Effect::Notify(_, note) if note.vote == vote);
+        assert_eq!(out.iter().any(votes_for_it), !is_deaf, "{out:?}");
+    }
 }
