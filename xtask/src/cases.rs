@@ -1,267 +1,309 @@
-//! `cargo xtask cases`: known bugs of ZooKeeper and its kin, and the test that keeps each one out.
+//! `cargo xtask cases`: known bugs of ZooKeeper and similar systems, and the regression test of each.
 //!
-//! A test belongs to a case by its name, `k123_...`, or to several: `k75_k158_...`. The task runs all of them and
-//! prints the table; a case that is due and has no test is shown as open, one whose test fails is an error. What cannot be
-//! mended without breaking clients is shown as kept, with its line in `COMPAT.md`; its test shows the weakness.
+//! The name of a test lists the cases that it covers: `k123_...`, or several as in `k75_k158_...`. The task runs these tests
+//! and prints one line per case. A case that is due and has no test is `open`; a failed test is an error. A weakness that
+//! we cannot fix without breaking clients is `kept`: `COMPAT.md` mentions it, and its test shows it.
+//!
+//! `--write` puts the list of cases into `docs/requirements.md`, without running a test.
 
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
+use std::fs;
 use std::process::{Command, Stdio};
 
-/// When a case can be shown.
+/// Flags of `cargo xtask cases`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Write the list of cases into `docs/requirements.md` and run no tests.
+    #[arg(long)]
+    write: bool,
+}
+
+/// From when on a case needs a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
-    /// With one server: now.
     Now,
-    /// Needs a part of ensembles that is not tested by name yet.
-    Ensemble,
-    /// Needs TLS, SASL or the AdminServer.
+    /// As soon as the server has TLS, SASL and the AdminServer.
     Security,
-    /// Not at all: a weakness of the protocol that clients depend on.
+    /// Never met: clients depend on this weakness of the protocol. The test shows the weakness.
     Kept,
 }
 
-/// One known case: its number, when it is due, what must hold.
+impl Due {
+    /// The cell of the table in `docs/requirements.md`.
+    fn cell(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::Security => "with TLS, SASL, AdminServer",
+            Self::Kept => "not met: [COMPAT.md](../COMPAT.md)",
+        }
+    }
+}
+
+/// Number, due date and the statement that must hold.
 struct Case(u32, Due, &'static str);
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    Case(1, Due::Now, "claims are made of the log, not of memory"),
-    Case(2, Due::Now, "a history is acknowledged when it is durable"),
-    Case(3, Due::Now, "no acknowledgement overtakes the disk"),
-    Case(4, Due::Now, "the epoch is stored behind the history"),
-    Case(5, Due::Now, "one writer gets everything in one order"),
-    Case(6, Due::Now, "a commit may come behind the acknowledgement of the history"),
-    Case(7, Due::Now, "early acknowledgements end no leadership"),
-    Case(8, Due::Now, "nothing of an old role reaches a new one"),
-    Case(9, Due::Now, "a hole in the history is refused"),
-    Case(10, Due::Now, "a failing disk ends the server; the claim is what it holds"),
-    Case(11, Due::Now, "what follows a truncation is logged"),
-    Case(12, Due::Now, "half a received state is never used"),
-    Case(13, Due::Now, "a leader's snapshot is durable before it counts"),
-    Case(14, Due::Now, "a received state is complete when it is installed"),
-    Case(15, Due::Now, "stored records with a hole are not sent to a learner"),
-    Case(16, Due::Now, "stored records of another history are not sent to a learner"),
-    Case(17, Due::Now, "a history is truncated exactly, across logs and epochs"),
-    Case(18, Due::Now, "records behind a truncation are found again"),
-    Case(19, Due::Now, "a truncation that fails is not done"),
-    Case(20, Due::Now, "what was cut never comes back"),
-    Case(21, Due::Now, "every crash point of a truncation recovers"),
-    Case(22, Due::Now, "an attempt to lead changes no claim and uses its epoch up"),
-    Case(23, Due::Now, "a learner gets everything once whenever it comes"),
-    Case(24, Due::Now, "a start makes nothing permanent that may have to go"),
-    Case(25, Due::Now, "a restart of all servers keeps state and sessions"),
-    Case(26, Due::Now, "observers log what they are told"),
-    Case(27, Due::Now, "a read-only server makes no transactions"),
-    Case(28, Due::Now, "a read-only server answers when its tree is complete"),
-    Case(29, Due::Now, "half a packet counts for nothing"),
-    Case(30, Due::Now, "a role ends when the disk is done with it"),
-    Case(31, Due::Now, "pending entries die with their epoch"),
-    Case(32, Due::Now, "a snapshot behind which nothing is logged is enough"),
-    Case(33, Due::Now, "a second snapshot takes the place of the first"),
-    Case(34, Due::Now, "nobody works on files that are being replaced"),
-    Case(35, Due::Now, "a leader whose log cannot be written leaves its office"),
-    Case(36, Due::Now, "an error while a log is created ends the role, not only a thread"),
-    Case(37, Due::Now, "an empty or half-headed newest log does not stop the start"),
+    Case(1, Due::Now, "votes, FOLLOWERINFO and ACKEPOCH carry the last zxid of the log, not of the tree"),
+    Case(2, Due::Now, "a learner acknowledges NEWLEADER only after its history is durable"),
+    Case(3, Due::Now, "an ACK is never sent before the fsync that covers it"),
+    Case(4, Due::Now, "currentEpoch is stored after the history is durable"),
+    Case(5, Due::Now, "one log writer takes all transactions, in order, across role changes"),
+    Case(6, Due::Now, "a COMMIT that arrives after the NEWLEADER ACK is applied once"),
+    Case(7, Due::Now, "a proposal ACK before the NEWLEADER ACK does not end a leadership"),
+    Case(8, Due::Now, "no queue, task or write of an old role reaches the next role"),
+    Case(9, Due::Now, "a gap in the transaction log is refused"),
+    Case(10, Due::Now, "a disk error stops the server; after a restart its vote is the durable zxid"),
+    Case(11, Due::Now, "transactions that follow a TRUNC are logged"),
+    Case(12, Due::Now, "a partly received snapshot is never used"),
+    Case(13, Due::Now, "a snapshot from the leader is durable before it is acknowledged"),
+    Case(14, Due::Now, "a received snapshot contains every change up to the zxid in its name"),
+    Case(15, Due::Now, "a DIFF is never read from on-disk logs with a gap"),
+    Case(16, Due::Now, "a DIFF is never read from logs of a history that the learner does not share"),
+    Case(17, Due::Now, "TRUNC cuts at the last common zxid, across log files and epochs"),
+    Case(18, Due::Now, "records written after a truncation can be read back"),
+    Case(19, Due::Now, "a truncation that fails is not acknowledged"),
+    Case(20, Due::Now, "truncated transactions never reappear"),
+    Case(21, Due::Now, "a crash at any point of a truncation recovers"),
+    Case(22, Due::Now, "a failed attempt to lead uses up its epoch and changes no zxid"),
+    Case(23, Due::Now, "a learner receives every transaction once, in order, whenever it connects"),
+    Case(24, Due::Now, "a start takes no snapshot of transactions that may still be truncated"),
+    Case(25, Due::Now, "a restart of all servers keeps the tree and the sessions"),
+    Case(26, Due::Now, "an observer logs every transaction that it is informed of"),
+    Case(27, Due::Now, "a read-only server creates no transactions"),
+    Case(28, Due::Now, "a read-only server replies only after its tree is loaded"),
+    Case(29, Due::Now, "an incomplete packet has no effect"),
+    Case(30, Due::Now, "a role ends only after its disk jobs have finished"),
+    Case(31, Due::Now, "uncommitted proposals of a leader end with its epoch"),
+    Case(32, Due::Now, "a server starts from a snapshot without later log records"),
+    Case(33, Due::Now, "a second snapshot from the leader replaces the first"),
+    Case(34, Due::Now, "purge and snapshots never touch files that a SNAP is replacing"),
+    Case(35, Due::Now, "a leader whose log cannot be written steps down"),
+    Case(36, Due::Now, "an error while a log file is created ends the role, not only a thread"),
+    Case(37, Due::Now, "an empty newest log, or a partial header in it, does not prevent a start"),
     Case(38, Due::Now, "records larger than the preallocation step can be read back"),
-    Case(39, Due::Now, "a zeroed block in an older log is noticed"),
-    Case(40, Due::Now, "a torn last record is cut without an operator"),
+    Case(39, Due::Now, "a zeroed block inside an older log is detected as damage"),
+    Case(40, Due::Now, "a torn last record is truncated without an operator"),
     Case(41, Due::Now, "a server with damaged records does not vote"),
-    Case(42, Due::Now, "a new log's name survives a power cut before the first ack"),
-    Case(43, Due::Now, "a snapshot is judged by its content, not by side files"),
-    Case(44, Due::Now, "a snapshot is synced before older ones may go"),
-    Case(45, Due::Now, "purging counts only snapshots that load"),
-    Case(46, Due::Now, "purging keeps every log that a kept snapshot needs"),
+    Case(42, Due::Now, "the directory entry of a new log is durable before its first ACK"),
+    Case(43, Due::Now, "the content of a snapshot alone decides whether it is valid"),
+    Case(44, Due::Now, "a snapshot is fsynced before older snapshots are purged"),
+    Case(45, Due::Now, "purge counts only snapshots that load"),
+    Case(46, Due::Now, "purge keeps every log that a kept snapshot needs"),
     Case(47, Due::Now, "logs without a snapshot never start an empty server"),
-    Case(48, Due::Now, "epoch files are legal after a crash at any point"),
-    Case(49, Due::Now, "a lost epoch file is damage, not zero"),
-    Case(50, Due::Now, "the last zxid comes from verified content only"),
-    Case(51, Due::Now, "stopping is safe at every point"),
-    Case(52, Due::Now, "a full disk during a snapshot harms nothing"),
-    Case(53, Due::Now, "a failed sync is never followed by an ack"),
-    Case(54, Due::Now, "the durable mark goes back with a truncation"),
-    Case(55, Due::Now, "no deferred deletion hits a new file of the same name"),
-    Case(56, Due::Now, "an old file that cannot be deleted does not spoil the new one"),
-    Case(57, Due::Now, "a wiped server does not help to elect a stale leader"),
-    Case(58, Due::Now, "a copied data directory is recognised"),
-    Case(59, Due::Now, "a single server answers only after its own sync"),
-    Case(60, Due::Now, "a crash neither applies twice nor goes back"),
-    Case(61, Due::Security, "an admin snapshot does not touch the live tree"),
-    Case(62, Due::Now, "leftovers of a crash are cleaned up at start"),
-    Case(63, Due::Now, "zxid, tree and sessions advance together"),
-    Case(64, Due::Now, "replay over a fuzzy snapshot gives the same pzxid"),
-    Case(65, Due::Now, "a snapshot never splits a multi"),
-    Case(66, Due::Now, "child counters are right after replay"),
-    Case(67, Due::Now, "every node's list is known after replay"),
-    Case(68, Due::Now, "a snapshot is taken from a view that does not change"),
-    Case(69, Due::Now, "a bare check is refused, and harmless in old logs"),
+    Case(48, Due::Now, "the epoch files are valid after a crash at any point"),
+    Case(49, Due::Now, "a missing epoch file beside a history is damage, not epoch 0"),
+    Case(50, Due::Now, "the last zxid is taken from verified records only"),
+    Case(51, Due::Now, "a stop at any point leaves valid files"),
+    Case(52, Due::Now, "a full disk during a snapshot neither stops the server nor leaves a bad file"),
+    Case(53, Due::Now, "no ACK follows a failed fsync"),
+    Case(54, Due::Now, "a truncation lowers the synced position"),
+    Case(55, Due::Now, "no deferred deletion removes a new file of the same name"),
+    Case(56, Due::Now, "a snapshot succeeds even if an older file cannot be deleted"),
+    Case(57, Due::Now, "an empty directory gives no vote"),
+    Case(58, Due::Now, "a data directory copied from another server is refused"),
+    Case(59, Due::Now, "a standalone server replies only after its own fsync"),
+    Case(60, Due::Now, "after a crash no transaction is applied twice and none is missing"),
+    Case(61, Due::Security, "a snapshot request of the AdminServer does not change the tree"),
+    Case(62, Due::Now, "a start removes the leftovers of a crash"),
+    Case(63, Due::Now, "zxid, tree and sessions change in one step"),
+    Case(64, Due::Now, "replay over a fuzzy snapshot yields the same pzxid"),
+    Case(65, Due::Now, "a snapshot never contains a part of a multi"),
+    Case(66, Due::Now, "child counters are correct after replay"),
+    Case(67, Due::Now, "after replay every node refers to a known ACL"),
+    Case(68, Due::Now, "a snapshot is written from an immutable view"),
+    Case(69, Due::Now, "a check outside of a multi is refused; in old logs it has no effect"),
     Case(70, Due::Now, "every result type of a multi round-trips"),
-    Case(71, Due::Now, "a failed multi undoes exactly what it projected"),
+    Case(71, Due::Now, "a failed multi removes exactly its own pending changes"),
     Case(72, Due::Now, "quotas survive multi, restart and replay"),
-    Case(73, Due::Now, "a version never becomes -1 by counting"),
-    Case(74, Due::Now, "credentials are resolved once, before proposing"),
-    Case(75, Due::Now, "a refused multi leaves nothing behind"),
-    Case(76, Due::Now, "all checks come before the first change"),
-    Case(77, Due::Now, "odd ids are judged in one place"),
-    Case(78, Due::Now, "state may change while a snapshot is written"),
-    Case(79, Due::Now, "elections end with any link broken"),
-    Case(80, Due::Now, "a late server joins the leader there is"),
-    Case(81, Due::Now, "who comes back joins although votes differ"),
-    Case(82, Due::Ensemble, "a leader notices soon that a voter has changed its mind"),
-    Case(83, Due::Now, "garbage on the election port harms nobody"),
-    Case(84, Due::Now, "observers are not counted"),
-    Case(85, Due::Now, "epochs end before their numbers do"),
-    Case(86, Due::Now, "a dead address holds up no other connection"),
-    Case(87, Due::Now, "a dead leader holds up no change of roles"),
-    Case(88, Due::Now, "names that cannot be resolved are tried again"),
-    Case(89, Due::Ensemble, "a wildcard address is told to nobody"),
-    Case(90, Due::Ensemble, "the greeting is one that old servers understand"),
-    Case(91, Due::Ensemble, "observers do not call each other"),
-    Case(92, Due::Now, "one bad connection ends no accept loop"),
-    Case(93, Due::Ensemble, "a state for a slow learner holds up nobody"),
-    Case(94, Due::Ensemble, "roles end without deadlock"),
+    Case(73, Due::Now, "a version counter never becomes -1 by increment"),
+    Case(74, Due::Now, "the server resolves credentials once, before it proposes"),
+    Case(75, Due::Now, "a refused multi has no effect"),
+    Case(76, Due::Now, "all checks precede the first change"),
+    Case(77, Due::Now, "one function validates session and owner ids"),
+    Case(78, Due::Now, "the tree may change while a snapshot is written"),
+    Case(79, Due::Now, "an election ends with any single link broken"),
+    Case(80, Due::Now, "a late server joins the established leader"),
+    Case(81, Due::Now, "a returning server joins although votes differ in zxid and round"),
+    Case(82, Due::Now, "a leader reacts promptly when a supporter changes its vote"),
+    Case(83, Due::Now, "malformed messages on the election port affect no other connection"),
+    Case(84, Due::Now, "observers do not count in a quorum"),
+    Case(85, Due::Now, "a leader steps down before its zxid counter overflows"),
+    Case(86, Due::Now, "an unreachable address delays no other connection"),
+    Case(87, Due::Now, "closing the connection to a dead leader does not delay a role change"),
+    Case(88, Due::Now, "a host name that cannot be resolved is looked up again"),
+    Case(89, Due::Now, "a wildcard address is never advertised to peers"),
+    Case(90, Due::Now, "servers of older versions understand the election handshake"),
+    Case(91, Due::Now, "observers open no election connections to each other"),
+    Case(92, Due::Now, "one bad connection does not end an accept loop"),
+    Case(93, Due::Now, "a snapshot for a slow learner does not delay commits or pings"),
+    Case(94, Due::Now, "a role ends without a deadlock"),
     Case(95, Due::Now, "a leader whose disk hangs steps down"),
     Case(96, Due::Now, "announced lengths are bounded on all ports"),
-    Case(97, Due::Now, "a large history may take longer than the limit"),
-    Case(98, Due::Now, "a follower that falls behind is cut off"),
-    Case(99, Due::Now, "a proof of leadership is never used twice"),
-    Case(100, Due::Now, "a deposed leader answers no sync"),
-    Case(101, Due::Now, "a bridge between two parts does not unrest them"),
-    Case(102, Due::Ensemble, "both configurations agree to a change of members"),
-    Case(103, Due::Ensemble, "server lists may change in a rolling restart"),
-    Case(104, Due::Ensemble, "a proposed configuration is not taken for the committed one"),
-    Case(105, Due::Ensemble, "membership has one source"),
-    Case(106, Due::Ensemble, "roles change by request only"),
-    Case(107, Due::Ensemble, "a member can be added while one is down"),
-    Case(108, Due::Now, "old clients are answered as they expect"),
-    Case(109, Due::Now, "snapshots without their logs are noticed"),
-    Case(110, Due::Now, "a directory is for one process"),
+    Case(97, Due::Now, "a long synchronisation that makes progress is not timed out"),
+    Case(98, Due::Now, "a follower that falls too far behind is disconnected"),
+    Case(99, Due::Now, "a confirmation of leadership is used for one sync only"),
+    Case(100, Due::Now, "a deposed leader does not reply to sync"),
+    Case(101, Due::Now, "a server that bridges a partial partition causes no repeated elections"),
+    Case(102, Due::Now, "a reconfiguration needs a quorum of the old and of the new members"),
+    Case(103, Due::Now, "server lists may change in a rolling restart"),
+    Case(104, Due::Now, "a proposed configuration is never restored as the committed one"),
+    Case(105, Due::Now, "the ensemble configuration has one source"),
+    Case(106, Due::Now, "a server's role changes only by an explicit request"),
+    Case(107, Due::Now, "a member can be added while another one is down"),
+    Case(108, Due::Now, "clients of old versions are served as Apache 3.9 serves them"),
+    Case(109, Due::Now, "a snapshot whose later logs are missing is refused"),
+    Case(110, Due::Now, "a second process on one data directory is refused"),
     Case(111, Due::Now, "no ephemeral node outlives its session"),
-    Case(112, Due::Now, "a session exists only once its creation is committed"),
-    Case(113, Due::Now, "local sessions upgrade atomically"),
-    Case(114, Due::Now, "session ids never look like other owners"),
-    Case(115, Due::Now, "a session follows its client to the new connection"),
-    Case(116, Due::Now, "a jumping wall clock expires nobody"),
-    Case(117, Due::Now, "a flood of expiries delays no heartbeat"),
-    Case(118, Due::Now, "nothing stays of a closed connection's watches"),
-    Case(119, Due::Now, "a handshake resumes the named session or reports it gone"),
+    Case(112, Due::Now, "a session exists only after its createSession is committed"),
+    Case(113, Due::Now, "a local session is upgraded atomically"),
+    Case(114, Due::Now, "session ids never collide with the owner ids of containers and TTL nodes"),
+    Case(115, Due::Now, "a session moves to its client's newest connection"),
+    Case(116, Due::Now, "a wall clock that jumps expires no session"),
+    Case(117, Due::Now, "mass expiry delays no heartbeat"),
+    Case(118, Due::Now, "the watches of a closed connection are removed"),
+    Case(119, Due::Now, "a handshake resumes the named session or reports it expired"),
     Case(120, Due::Now, "reads keep a session alive"),
-    Case(121, Due::Now, "a deposed leader expires nobody"),
+    Case(121, Due::Now, "a deposed leader expires no session"),
     Case(122, Due::Now, "a closed session is not revived"),
-    Case(123, Due::Now, "leader changes do not keep sessions alive for ever"),
-    Case(124, Due::Now, "a read-only server leaves global sessions alone"),
+    Case(123, Due::Now, "repeated leader changes do not keep an abandoned session alive"),
+    Case(124, Due::Now, "a read-only server neither creates, renews nor closes global sessions"),
     Case(125, Due::Security, "a failed SASL exchange leaves no identity"),
-    Case(126, Due::Now, "a container that was never used goes when configured"),
-    Case(127, Due::Now, "re-arming tells exactly what was missed"),
-    Case(128, Due::Now, "watches may be re-armed in several messages"),
-    Case(129, Due::Now, "each watch mode of a path is independent"),
-    Case(130, Due::Now, "recursive watchers get no child events"),
-    Case(131, Due::Now, "watches on the root and shared paths are delivered"),
-    Case(132, Due::Now, "a reply's zxid promises that earlier events were sent"),
+    Case(126, Due::Now, "a container that never had a child is removed if so configured"),
+    Case(127, Due::Now, "setWatches sends exactly the events that the client missed"),
+    Case(128, Due::Now, "a client may set its watches again in several packets"),
+    Case(129, Due::Now, "watch modes on one path are independent of each other"),
+    Case(130, Due::Now, "a recursive watch receives no child events"),
+    Case(131, Due::Now, "watches on the root and on shared paths are delivered"),
+    Case(132, Due::Now, "a reply with zxid Z follows every event up to Z"),
     Case(133, Due::Now, "a lagging server reports no change twice"),
-    Case(134, Due::Now, "a slow reader is closed rather than left without events"),
-    Case(135, Due::Now, "replacing the tree loses no event"),
+    Case(134, Due::Now, "a slow reader is disconnected; its events are never dropped"),
+    Case(135, Due::Now, "replacing the tree by a snapshot loses no event"),
     Case(136, Due::Now, "child watches do not fire on data changes"),
-    Case(137, Due::Now, "events carry the zxid that caused them"),
-    Case(138, Due::Now, "replies leave in the order of requests"),
-    Case(139, Due::Now, "no request waits without cause"),
+    Case(137, Due::Now, "an event carries the zxid of the change"),
+    Case(138, Due::Now, "replies leave in the order of the requests"),
+    Case(139, Due::Now, "no request waits without a cause"),
     Case(140, Due::Now, "every operation is served in every role"),
-    Case(141, Due::Now, "unknown and oversize requests are answered or closed"),
-    Case(142, Due::Now, "nothing of a closed connection is executed"),
-    Case(143, Due::Now, "fast reads never bypass the order"),
+    Case(141, Due::Now, "unknown and oversize requests get an error or a closed connection"),
+    Case(142, Due::Now, "no request of a closed connection is executed"),
+    Case(143, Due::Now, "reads never overtake earlier writes of their connection"),
     Case(144, Due::Now, "throttling does not block a handshake"),
-    Case(145, Due::Now, "a session with very many ephemerals can be closed and read back"),
-    Case(146, Due::Now, "queues to those who do not read are bounded"),
-    Case(147, Due::Now, "failed connections leak nothing"),
-    Case(148, Due::Now, "an access control list goes with its last node"),
-    Case(149, Due::Now, "a snapshot holds up no client"),
-    Case(150, Due::Now, "short of space, what frees space is still served"),
-    Case(151, Due::Now, "no request costs more than its size allows"),
-    Case(152, Due::Now, "a slow reader of a status command blocks nobody"),
-    Case(153, Due::Now, "out of space, reads and deletes go on"),
-    Case(154, Due::Security, "a SASL identity without a host is refused"),
-    Case(155, Due::Security, "strangers on the quorum port are refused"),
-    Case(156, Due::Now, "recursive watches reveal no unreadable node"),
-    Case(157, Due::Now, "hashes in lists are shown to administrators only"),
-    Case(158, Due::Now, "elements of a multi pass the same checks"),
-    Case(159, Due::Security, "admin commands check every permission"),
-    Case(160, Due::Security, "host names are verified"),
-    Case(161, Due::Security, "two authorities of one name are both kept"),
+    Case(145, Due::Now, "a session with very many ephemeral nodes can be closed and replayed"),
+    Case(146, Due::Now, "send queues to peers that do not read are bounded"),
+    Case(147, Due::Now, "failed connections leak no descriptor, thread or memory"),
+    Case(148, Due::Now, "an ACL is freed with its last node"),
+    Case(149, Due::Now, "a snapshot delays no client"),
+    Case(150, Due::Now, "requests that free memory are served while memory is low"),
+    Case(151, Due::Now, "the cost of a request is bounded by its size"),
+    Case(152, Due::Now, "a slow reader of a four-letter command blocks no other client"),
+    Case(153, Due::Now, "reads and deletes are served on a full disk"),
+    Case(154, Due::Security, "a quorum SASL identity without a host is refused"),
+    Case(155, Due::Security, "an unauthenticated peer on the quorum port is refused"),
+    Case(156, Due::Now, "a recursive watch reveals no unreadable node"),
+    Case(157, Due::Now, "getACL shows password hashes to administrators only"),
+    Case(158, Due::Now, "the operations of a multi pass the same permission checks"),
+    Case(159, Due::Security, "an AdminServer command needs every permission in its list"),
+    Case(160, Due::Security, "TLS host names are verified"),
+    Case(161, Due::Security, "two CA certificates of one subject are both kept"),
     Case(162, Due::Now, "malformed ids, TTLs and credentials get an error"),
-    Case(163, Due::Now, "lists are kept byte for byte"),
-    Case(164, Due::Now, "logs show no secrets and no foreign control characters"),
-    Case(165, Due::Kept, "session passwords can be made secret"),
-    Case(166, Due::Now, "reconfiguration needs permission"),
-    Case(167, Due::Now, "re-arming reveals no unreadable node"),
+    Case(163, Due::Now, "ACL lists are stored byte for byte"),
+    Case(164, Due::Now, "logs contain no secrets and no unescaped text of peers"),
+    Case(165, Due::Kept, "session passwords cannot be derived from session ids"),
+    Case(166, Due::Now, "a reconfiguration needs permission"),
+    Case(167, Due::Now, "setWatches reveals no unreadable node"),
 ];
 
-/// What became of the tests of one case.
+/// Names of the tests of one case.
 #[derive(Default)]
-struct Found {
+struct TestResults {
     passed: Vec<String>,
     failed: Vec<String>,
 }
 
-/// Runs the named tests and prints the table.
-pub(crate) fn run() -> Result<()> {
-    let compat = std::fs::read_to_string(Workspace::find().root().join("COMPAT.md")).context("read COMPAT.md")?;
-    let found = run_tests()?;
+/// Runs the tests of all cases and prints their results, or writes the list of cases.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.write { write_page() } else { run_cases() }
+}
+
+fn run_cases() -> Result<()> {
+    let compat = fs::read_to_string(Workspace::find().root().join("COMPAT.md")).context("read COMPAT.md")?;
+    let results = run_tests()?;
     let (mut open, mut kept, mut failed) = (0, 0, 0);
-    println!("{:<5} {:<9} {:<62} test", "case", "result", "what must hold");
-    for Case(number, due, title) in CASES {
-        let tests = found.get(number);
-        let (result, names) = match tests {
-            Some(found) if !found.failed.is_empty() => ("FAILED", found.failed.join(", ")),
-            Some(found) if *due == Due::Kept => match compat_line(&compat, *number) {
-                Some(line) => ("kept", format!("on purpose, COMPAT.md:{line}; shown by {}", found.passed.join(", "))),
-                None => ("FAILED", format!("COMPAT.md does not say that K{number} is kept")),
+    println!("{:<5} {:<9} {:<80} test", "case", "result", "what must hold");
+    for Case(number, due, statement) in CASES {
+        let (result, names) = match results.get(number) {
+            Some(tests) if !tests.failed.is_empty() => ("FAILED", tests.failed.join(", ")),
+            Some(tests) if *due == Due::Kept => match compat_line(&compat, *number) {
+                Some(line) => ("kept", format!("on purpose, COMPAT.md:{line}; shown by {}", tests.passed.join(", "))),
+                None => ("FAILED", format!("COMPAT.md does not mention K{number}")),
             },
-            Some(found) => ("ok", found.passed.join(", ")),
-            None if matches!(due, Due::Now | Due::Kept) => ("open", String::new()),
-            None if *due == Due::Ensemble => ("later", "ensembles".to_owned()),
-            None => ("later", "needs TLS, SASL or the AdminServer".to_owned()),
+            Some(tests) => ("ok", tests.passed.join(", ")),
+            None if *due == Due::Security => ("later", "needs TLS, SASL or the AdminServer".to_owned()),
+            None => ("open", String::new()),
         };
         open += u32::from(result == "open");
         kept += u32::from(result == "kept");
         failed += u32::from(result == "FAILED");
-        println!("K{number:<4} {result:<9} {title:<62} {names}");
+        println!("K{number:<4} {result:<9} {statement:<80} {names}");
     }
     println!("{} cases, {open} open, {kept} kept on purpose, {failed} failed", CASES.len());
     if 0 < failed { bail!("{failed} known cases failed") } else { Ok(()) }
 }
 
-/// Where `COMPAT.md` tells of a case.
+/// The line of `COMPAT.md` that mentions a case, counted from 1.
 fn compat_line(compat: &str, number: u32) -> Option<usize> {
     let name = format!("(K{number})");
     (1..).zip(compat.lines()).find(|(_, line)| line.contains(&name)).map(|(at, _)| at)
 }
 
-/// Runs every test whose name starts with a case's number.
-fn run_tests() -> Result<BTreeMap<u32, Found>> {
+/// Runs every test of the workspace whose name starts with `k`, and sorts the results by case.
+fn run_tests() -> Result<BTreeMap<u32, TestResults>> {
     let output = Command::new(env!("CARGO"))
         .args(["test", "--workspace", "--no-fail-fast", "--", "::k"])
         .stderr(Stdio::inherit())
         .output()
         .context("run cargo test")?;
-    let mut found: BTreeMap<u32, Found> = BTreeMap::new();
+    let mut results: BTreeMap<u32, TestResults> = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let Some((name, result)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) else {
             continue;
         };
         let last = name.rsplit("::").next().unwrap_or(name);
         for number in numbers(last) {
-            let tests = found.entry(number).or_default();
+            let tests = results.entry(number).or_default();
             let tests = if result.starts_with("ok") { &mut tests.passed } else { &mut tests.failed };
             tests.push(last.to_owned());
         }
     }
-    Ok(found)
+    Ok(results)
 }
 
-/// The cases that a test is for.
+/// The cases that the name of a test refers to.
 fn numbers(name: &str) -> impl Iterator<Item = u32> {
     name.split('_').filter_map(|word| word.strip_prefix('k')?.parse().ok())
+}
+
+const PAGE: &str = "docs/requirements.md";
+const BEGIN: &str = "<!-- cases: cargo xtask cases --write -->\n";
+const END: &str = "<!-- end of cases -->\n";
+
+fn write_page() -> Result<()> {
+    let path = Workspace::find().root().join(PAGE);
+    let text = fs::read_to_string(&path).context(PAGE)?;
+    fs::write(&path, with_table(&text)?).context(PAGE)
+}
+
+/// The page with the list of cases between its two markers.
+fn with_table(page: &str) -> Result<String> {
+    let (before, rest) = page.split_once(BEGIN).context("docs/requirements.md has no place for the list of cases")?;
+    let (_, after) = rest.split_once(END).context("the list of cases in docs/requirements.md has no end")?;
+    let mut table = "| number | due | what must hold |\n|---|---|---|\n".to_owned();
+    for Case(number, due, statement) in CASES {
+        table.extend([&*format!("| K{number} | {} | {statement} |\n", due.cell())]);
+    }
+    Ok(format!("{before}{BEGIN}{table}{END}{after}"))
 }
 
 #[cfg(test)]
@@ -269,17 +311,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_told() {
+    fn compat_line_is_found_by_whole_number() {
         let compat = "# Title\n| a | (K16) |\n| b | weak (K165). |\n";
         assert_eq!([16, 165, 5].map(|number| compat_line(compat, number)), [Some(2), Some(3), None]);
     }
 
     #[test]
-    fn names_say_which_cases_a_test_is_for() {
+    fn test_names_list_their_cases() {
         let check = |name, expected: &[u32]| assert_eq!(numbers(name).collect::<Vec<_>>(), expected, "{name}");
-        check("k73_a_version_never_becomes_minus_one", &[73]);
-        check("k77_k114_owners_mean_the_same_everywhere", &[77, 114]);
-        check("k138_no_order_is_bent_and_k139_nothing_is_left", &[138, 139]);
+        check("k73_version_never_becomes_minus_one", &[73]);
+        check("k77_k114_owner_ids_mean_the_same_everywhere", &[77, 114]);
+        check("k138_replies_keep_their_order_and_k139_none_is_missing", &[138, 139]);
         check("keys_of_10k_nodes", &[]);
+    }
+
+    #[test]
+    fn case_numbers_have_no_gap() {
+        assert!((1..).zip(CASES).all(|(number, case)| case.0 == number));
+    }
+
+    #[test]
+    fn requirements_page_lists_the_current_cases() {
+        let page = fs::read_to_string(Workspace::find().root().join(PAGE)).unwrap();
+        assert!(with_table(&page).unwrap() == page, "run `cargo xtask cases --write`");
     }
 }

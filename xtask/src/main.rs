@@ -21,8 +21,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Show the known cases and the tests that keep them out.
-    Cases,
+    /// Run the regression tests of known ZooKeeper bugs, or list the bugs in `docs/requirements.md`.
+    Cases(cases::Args),
     /// Check small rules about the sources.
     Tidy,
     /// Count how plain the language of comments is.
@@ -39,7 +39,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
-        Task::Cases => cases::run(),
+        Task::Cases(args) => cases::run(&args),
         Task::Tidy => tidy::run(),
         Task::Words => language::run(),
         Task::Perf(args) => perf::run(&args),
