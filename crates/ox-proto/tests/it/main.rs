@@ -4,4 +4,4 @@
 
 mod capture;
 mod election;
-mod learner;
+mod packets;
