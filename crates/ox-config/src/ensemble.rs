@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use ox_proto::ServerId;
-use ox_proto::ensemble::{Addresses, Draft, Ensemble, Role, is_member_key};
+use ox_proto::ensemble::{Addresses, Ensemble, EnsembleBuilder, Role, is_member_key};
 
 use crate::address::Address;
 use crate::error::{Cause, ConfigError, Place};
@@ -29,7 +29,7 @@ pub(crate) fn read(
         return Ok((fixed, None));
     };
     let addresses = addresses(settings);
-    let (members, draft) = read_members(settings, outside, addresses)?;
+    let (members, builder) = read_members(settings, outside, addresses)?;
     let count = Count::of(&members);
     check_count(settings, &count, notices)?;
     let my_id = read_my_id(settings, outside)?;
@@ -53,7 +53,7 @@ pub(crate) fn read(
         (Some(id), None) => return Err(place.error(Cause::NotAMember(id))),
         (Some(id), Some(_)) => ServerId(id),
     };
-    let ensemble = draft.finish().map_err(|error| place.error(error.into()))?;
+    let ensemble = builder.finish().map_err(|error| place.error(error.into()))?;
     let proposed = if settings.flag("reconfigEnabled") { read_proposed(settings, outside, notices) } else { None };
     let members = Members { ensemble, proposed, addresses };
     Ok((address, Some(MemberConfig::new(settings, id, members))))
@@ -102,7 +102,7 @@ fn read_members(
     settings: &Settings,
     outside: &Outside<'_>,
     addresses: Addresses,
-) -> Result<(BTreeMap<i64, Member>, Draft), ConfigError> {
+) -> Result<(BTreeMap<i64, Member>, EnsembleBuilder), ConfigError> {
     let reading = Reading { outside, addresses };
     let Some(dynamic) = settings.line("dynamicConfigFile") else {
         return members::read(settings.lines(), reading);
@@ -120,9 +120,9 @@ fn read_members(
     if let Some((key, entry)) = lines.iter().find(|(key, _)| !is_member_key(key)) {
         return Err(entry.place.error(Cause::NotDynamic(key.clone())));
     }
-    let (members, mut draft) = members::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)?;
-    draft.set_version(version_of(name));
-    Ok((members, draft))
+    let (members, mut builder) = members::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)?;
+    builder.set_version(version_of(name));
+    Ok((members, builder))
 }
 
 /// Members by role.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ox_proto::ServerId;
-use ox_proto::ensemble::{Addresses, Draft, EnsembleError, Role};
+use ox_proto::ensemble::{Addresses, EnsembleBuilder, EnsembleError, Role};
 
 use crate::address::Address;
 use crate::error::{ConfigError, Place};
@@ -29,22 +29,22 @@ pub(crate) struct Reading<'a> {
 pub(crate) fn read<'e>(
     lines: impl IntoIterator<Item = (&'e str, &'e Entry)>,
     reading: Reading<'_>,
-) -> Result<(BTreeMap<i64, Member>, Draft), ConfigError> {
-    let mut draft = Draft::new(reading.addresses);
+) -> Result<(BTreeMap<i64, Member>, EnsembleBuilder), ConfigError> {
+    let mut builder = EnsembleBuilder::new(reading.addresses);
     let mut places: BTreeMap<ServerId, &Place> = BTreeMap::new();
     for (key, entry) in lines {
         // Compat: a version in zoo.cfg is read though nothing uses it (probed case "version in static file").
-        draft.add(key, &entry.raw).map_err(|error| entry.place.error(error.into()))?;
+        builder.add(key, &entry.raw).map_err(|error| entry.place.error(error.into()))?;
         if let Some(id) = key.strip_prefix("server.").and_then(|id| id.parse().ok()) {
             places.insert(ServerId(id), &entry.place);
         }
     }
-    if let Some(id) = draft.left_out() {
+    if let Some(id) = builder.participant_without_group() {
         return Err(places[&id].error(EnsembleError::InNoGroup(id).into()));
     }
-    let members = draft.members().iter().map(|(id, member)| {
+    let members = builder.members().iter().map(|(id, member)| {
         let client = member.client.as_ref().map(|client| Address::new(&client.host, client.port, reading.outside));
         (id.0, Member { role: member.role, client })
     });
-    Ok((members.collect(), draft))
+    Ok((members.collect(), builder))
 }

@@ -2,7 +2,7 @@
 
 use ox_proto::ensemble::{Address, Addresses, Ensemble};
 use ox_proto::quorum::identities::put_ids;
-use ox_proto::quorum::payload::{self, Activation, LearnerInfo, Request, Revalidate, Revalidated, Touches};
+use ox_proto::quorum::payload::{self, Activation, ForwardedRequest, LearnerInfo, Revalidate, Revalidated, Touches};
 use ox_proto::quorum::{
     Hello, HelloVersion, Notification, Packet, PacketKind, PacketReader, PeerState, RawIds, hello, notification, packet,
 };
@@ -33,7 +33,7 @@ pub(super) fn packet_corpus() -> Vec<Vec<u8>> {
         corpus.push(out[start..].to_vec());
     };
     let info = LearnerInfo { server: ServerId(1), protocol_version: Some(0x1_0000), config_version: Some(5) };
-    let request = Request { session: SessionId(7), cxid: 1, op: 9, body: b"\0\0\0\x02/a" };
+    let request = ForwardedRequest { session: SessionId(7), cxid: 1, op: 9, body: b"\0\0\0\x02/a" };
     add(PacketKind::FollowerInfo, RawIds::NULL, &|out| info.put(out));
     add(PacketKind::Request, ids, &|out| request.put(out));
     add(PacketKind::Request, RawIds::EMPTY, &|out| request.put(out));
@@ -78,7 +78,7 @@ pub(super) fn run_packets(input: &[u8]) {
 fn read_payload(packet: &Packet<'_>) {
     let data = packet.data;
     let _ = payload::read::<LearnerInfo>(data);
-    let _ = payload::read::<Request<'_>>(data);
+    let _ = payload::read::<ForwardedRequest<'_>>(data);
     let _ = payload::read::<Revalidate>(data);
     let _ = payload::read::<Revalidated>(data);
     let _ = payload::read::<Activation<'_>>(data);

@@ -1,4 +1,4 @@
-//! Against recorded traffic.
+//! Decodes and re-encodes recorded quorum traffic of Apache.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 

@@ -1,8 +1,8 @@
-//! Packets.
+//! Packets of the quorum port.
 
 use crate::capture::{Message, Port, Stream, shown_config, streams};
 use ox_proto::quorum::payload::{
-    AckEpoch, Activation, LeaderInfo, LearnerInfo, Request, Revalidate, Revalidated, Touch, Touches, read,
+    AckEpoch, Activation, ForwardedRequest, LeaderInfo, LearnerInfo, Revalidate, Revalidated, Touch, Touches, read,
 };
 use ox_proto::quorum::{Packet, PacketKind, PacketReader, packet};
 use ox_proto::txn::{Record, Txn, TxnHeader};
@@ -16,7 +16,7 @@ fn is_packet(message: &Message) -> bool {
 }
 
 #[test]
-fn every_packet_of_the_quorum_port() {
+fn every_quorum_packet_round_trips() {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     for message in streams(Port::Learner).iter().flat_map(|stream| &stream.messages) {
         let Message { place, direction, text, bytes } = message;
@@ -42,45 +42,45 @@ fn every_packet_of_the_quorum_port() {
     assert_eq!(counts["other"], 4 + 6);
 }
 
-/// The packet in the recorder's words, and whether they are all of them.
+/// The packet as the recorder prints it, and whether that is the complete text or only its start.
 fn shown(packet: &Packet<'_>, direction: &str) -> (String, bool) {
     use PacketKind as K;
     let Packet { kind, zxid, data, .. } = *packet;
     let head = format!("{} zxid={zxid}", kind.name());
     let from_learner = direction == "C>S";
     let shown = match kind {
-        K::Request => shown_request(&same_again(packet)),
+        K::Request => shown_request(&decoded(packet)),
         K::Proposal | K::Inform => return (format!("{head} {}", shown_record(packet, data.unwrap())), false),
         K::InformAndActivate => {
-            let Activation { leader, record } = same_again(packet);
+            let Activation { leader, record } = decoded(packet);
             return (format!("{head} designatedLeader={leader} {}", shown_record(packet, record)), false);
         }
         K::CommitAndActivate => {
-            let Activation { leader, record } = same_again(packet);
+            let Activation { leader, record } = decoded(packet);
             assert!(record.is_empty());
             format!("designatedLeader={leader}")
         }
         K::Ping if from_learner => {
-            let touches = same_again::<Touches<'_>>(packet).iter();
+            let touches = decoded::<Touches<'_>>(packet).iter();
             let touches = touches.map(|Touch { session, timeout_ms }| format!("('{session}', {timeout_ms})"));
             format!("touch=[{}]", touches.collect::<Vec<_>>().join(", "))
         }
         K::Revalidate if from_learner => {
-            let Revalidate { session, timeout_ms } = same_again(packet);
+            let Revalidate { session, timeout_ms } = decoded(packet);
             format!("session={session} timeout={timeout_ms}")
         }
         K::Revalidate => {
-            let Revalidated { session, valid } = same_again(packet);
+            let Revalidated { session, valid } = decoded(packet);
             format!("session={session} valid={}", if valid { "True" } else { "False" })
         }
         K::NewLeader => shown_config(std::str::from_utf8(data.unwrap()).unwrap()),
         K::FollowerInfo | K::ObserverInfo => {
-            let LearnerInfo { server, protocol_version, config_version } = same_again(packet);
+            let LearnerInfo { server, protocol_version, config_version } = decoded(packet);
             let (protocol, config) = (protocol_version.unwrap(), config_version.unwrap());
             format!("LearnerInfo{{serverid={server} protocolVersion={protocol:#x} configVersion={config:#x}}}")
         }
-        K::LeaderInfo => format!("leaderProtocolVersion={:#x}", same_again::<LeaderInfo>(packet).protocol_version),
-        K::AckEpoch => format!("currentEpoch={}", same_again::<AckEpoch>(packet).current_epoch),
+        K::LeaderInfo => format!("leaderProtocolVersion={:#x}", decoded::<LeaderInfo>(packet).protocol_version),
+        K::AckEpoch => format!("currentEpoch={}", decoded::<AckEpoch>(packet).current_epoch),
         K::Ack | K::Commit | K::Ping | K::Sync | K::UpToDate | K::Diff | K::Trunc | K::Snap => {
             let mut written = Vec::new();
             packet::put_bare(&mut written, kind, zxid);
@@ -94,8 +94,8 @@ fn shown(packet: &Packet<'_>, direction: &str) -> (String, bool) {
     (format!("{head} {shown}"), true)
 }
 
-/// Reads the data, and sees that it would be written the same.
-fn same_again<'a, T: Jute<'a>>(packet: &Packet<'a>) -> T {
+/// Decodes the data and checks that it encodes to the same bytes.
+fn decoded<'a, T: Jute<'a>>(packet: &Packet<'a>) -> T {
     let payload: T = read(packet.data).unwrap();
     let mut written = Vec::new();
     let mark = packet::begin_packet(&mut written, packet.kind, packet.zxid);
@@ -107,14 +107,14 @@ fn same_again<'a, T: Jute<'a>>(packet: &Packet<'a>) -> T {
     payload
 }
 
-fn shown_request(request: &Request<'_>) -> String {
-    let Request { session, cxid, op, body } = request;
+fn shown_request(request: &ForwardedRequest<'_>) -> String {
+    let ForwardedRequest { session, cxid, op, body } = request;
     let name = OpCode::try_from(*op).unwrap().name();
     let body: String = body.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("session={session} cxid={cxid} type={op}({name}) payload={body}")
 }
 
-/// The header; the rest is looked into and written again.
+/// Formats the header of a record and checks that the whole record round-trips.
 fn shown_record(packet: &Packet<'_>, bytes: &[u8]) -> String {
     let record = Record::decode(bytes).unwrap();
     let mut written = Vec::new();
@@ -137,9 +137,9 @@ fn shown_ids(packet: &Packet<'_>) -> String {
     format!("[{}]", ids.collect::<Vec<_>>().join(", "))
 }
 
-/// One direction of a stream, byte by byte and in large pieces, up to a snapshot or its end.
+/// Reads each direction of a stream byte by byte and in large pieces, up to a snapshot or the end.
 #[test]
-fn streams_in_pieces() {
+fn stream_in_pieces_yields_the_same_packets() {
     for stream in streams(Port::Learner) {
         for (direction, piece) in [("C>S", 1), ("S>C", 1), ("C>S", 1000), ("S>C", 1000)] {
             check_pieces(&stream, direction, piece);
