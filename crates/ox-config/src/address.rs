@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::error::Cause;
-use crate::start::Outside;
+use crate::start_args::Outside;
 
 /// Where clients connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]

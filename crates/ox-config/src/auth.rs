@@ -5,7 +5,7 @@ use std::fmt;
 
 use ox_proto::text;
 
-use crate::notice::Notice;
+use crate::diagnostic::Notice;
 use crate::providers;
 use crate::settings::Settings;
 

@@ -5,14 +5,14 @@ use ox_proto::ensemble::{Role, is_member_key};
 use ox_proto::text;
 
 use crate::address::{self, Address};
+use crate::diagnostic::Notice;
 use crate::error::{Cause, ConfigError, Place};
+use crate::java_values;
 use crate::key::{Key, OnBadText, PREFIX, Reader, Source, Status};
 use crate::keys;
-use crate::notice::Notice;
 use crate::providers;
-use crate::readers;
 use crate::settings::{Entry, Settings, relative_path_notice};
-use crate::start::Outside;
+use crate::start_args::Outside;
 
 /// Each line by itself: numbers, flags, and lines that belong into another file.
 pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
@@ -32,7 +32,7 @@ pub(crate) fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(),
         check_text(key, entry)?;
     }
     match name {
-        "electionAlg" if readers::int(&entry.text) != Some(3) => Err(Cause::ElectionAlg),
+        "electionAlg" if java_values::int(&entry.text) != Some(3) => Err(Cause::ElectionAlg),
         "peerType" => Role::parse(&entry.text).map(|_| ()).map_err(Cause::from),
         _ => Ok(()),
     }

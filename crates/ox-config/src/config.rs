@@ -8,17 +8,17 @@ use std::path::PathBuf;
 use crate::address::Address;
 use crate::auth::{Auth, FourLetterWords};
 use crate::checks;
+use crate::diagnostic::Notice;
 use crate::ensemble;
 use crate::error::{Cause, ConfigError};
-use crate::guard;
 use crate::limits::{ConnectionThrottle, Limits, RequestThrottle, Supervision};
 use crate::lint;
-use crate::member::MemberConfig;
-use crate::notice::Notice;
+use crate::member_config::MemberConfig;
 use crate::settings::Settings;
-use crate::start::{Outside, Start};
+use crate::start_args::{Outside, Start};
 use crate::storage::{Containers, Recovery, Storage};
-use crate::system::SystemProperties;
+use crate::system_properties::SystemProperties;
+use crate::unsupported_protection;
 
 /// Settings of a single server.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ impl Config {
         let fixed = checks::check_together(&settings, outside, notices)?;
         let (client, member) = ensemble::read(&settings, fixed, outside, notices)?;
         checks::check_server(&settings)?;
-        guard::check(&settings)?;
+        unsupported_protection::check(&settings)?;
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
             return Err(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }

@@ -10,13 +10,13 @@ use ox_proto::ServerId;
 use ox_proto::ensemble::{Addresses, Ensemble, EnsembleBuilder, Role, is_member_key};
 
 use crate::address::Address;
+use crate::diagnostic::Notice;
 use crate::error::{Cause, ConfigError, Place};
-use crate::member::{MemberConfig, Members};
-use crate::members::{self, Member, Reading};
-use crate::notice::Notice;
-use crate::readers;
+use crate::java_values;
+use crate::member_config::{MemberConfig, Members};
+use crate::server_lines::{self, Member, Reading};
 use crate::settings::{self, Settings};
-use crate::start::Outside;
+use crate::start_args::Outside;
 
 /// The client port, from `zoo.cfg` or the server's own `server.N` line, and what a member of an ensemble needs.
 pub(crate) fn read(
@@ -105,7 +105,7 @@ fn read_members(
 ) -> Result<(BTreeMap<i64, Member>, EnsembleBuilder), ConfigError> {
     let reading = Reading { outside, addresses };
     let Some(dynamic) = settings.line("dynamicConfigFile") else {
-        return members::read(settings.lines(), reading);
+        return server_lines::read(settings.lines(), reading);
     };
     let name = &dynamic.text;
     let bytes = (outside.read)(Path::new(name)).map_err(|error| {
@@ -120,7 +120,7 @@ fn read_members(
     if let Some((key, entry)) = lines.iter().find(|(key, _)| !is_member_key(key)) {
         return Err(entry.place.error(Cause::NotDynamic(key.clone())));
     }
-    let (members, mut builder) = members::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)?;
+    let (members, mut builder) = server_lines::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)?;
     builder.set_version(version_of(name));
     Ok((members, builder))
 }
@@ -184,7 +184,7 @@ fn read_my_id(settings: &Settings, outside: &Outside<'_>) -> Result<Option<i64>,
     };
     let text = String::from_utf8_lossy(&bytes);
     let text = text.split(['\n', '\r']).next().unwrap_or_default().to_owned();
-    match readers::long(&text) {
+    match java_values::long(&text) {
         Some(id) => Ok(Some(id)),
         None => Err(settings.place().error(Cause::MyIdNotANumber { text, path })),
     }

@@ -10,15 +10,15 @@ use ox_proto::text::trim;
 
 use crate::checks;
 use crate::config::Config;
+use crate::diagnostic::Notice;
 use crate::error::{Cause, ConfigError, Place};
-use crate::guard;
 use crate::key::{Class, Key, PREFIX, Reader, Status};
 use crate::keys;
 use crate::lint::OWN_PREFIX;
-use crate::notice::Notice;
 use crate::settings::{Entry, Settings};
-use crate::start::{Outside, Start};
-use crate::system::SystemProperties;
+use crate::start_args::{Outside, Start};
+use crate::system_properties::SystemProperties;
+use crate::unsupported_protection;
 
 /// A configuration, explained.
 pub struct Explained {
@@ -203,7 +203,7 @@ impl View<'_> {
         if let Err(cause) = checks::check_passed(key, entry) {
             return Effect::Wrong(cause);
         }
-        let asks = || guard::asks(self.settings, key).contains(&&entry.place);
+        let asks = || unsupported_protection::asks(self.settings, key).contains(&&entry.place);
         match (key.status, key.class) {
             (_, Class::J) => Effect::JavaOnly,
             (_, Class::C) => Effect::ClientOnly,

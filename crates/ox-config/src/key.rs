@@ -2,7 +2,7 @@
 //!
 //! The rows themselves are in [`crate::keys`]; nothing else in the crate knows a key's default or type.
 
-use crate::readers;
+use crate::java_values;
 
 /// One setting, as the table holds it.
 #[derive(Debug)]
@@ -184,11 +184,11 @@ impl Reader {
     /// The value of a text, `None` if it is not of the form.
     pub fn read(self, text: &str) -> Option<Value> {
         Some(match self {
-            Reader::Int | Reader::SoftInt => Value::Int(readers::int(text)?),
-            Reader::Long | Reader::SoftLong => Value::Long(readers::long(text)?),
-            Reader::Double | Reader::SoftDouble => Value::Double(readers::double(text)?),
-            Reader::LenientInt => Value::Int(readers::decode_int(text)?),
-            Reader::LenientLong => Value::Long(readers::decode_long(text)?),
+            Reader::Int | Reader::SoftInt => Value::Int(java_values::int(text)?),
+            Reader::Long | Reader::SoftLong => Value::Long(java_values::long(text)?),
+            Reader::Double | Reader::SoftDouble => Value::Double(java_values::double(text)?),
+            Reader::LenientInt => Value::Int(java_values::decode_int(text)?),
+            Reader::LenientLong => Value::Long(java_values::decode_long(text)?),
             Reader::Bool => Value::Flag(text.eq_ignore_ascii_case("true")),
             Reader::TrueFalse if text.eq_ignore_ascii_case("true") => Value::Flag(true),
             Reader::TrueFalse if text.eq_ignore_ascii_case("false") => Value::Flag(false),

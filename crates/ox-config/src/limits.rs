@@ -1,7 +1,7 @@
 //! Settings that bound what clients may ask for at once.
 
 use crate::config::not_negative;
-use crate::notice::Notice;
+use crate::diagnostic::Notice;
 use crate::settings::Settings;
 
 /// The least that `oxkeeper.memoryBudget` may be.

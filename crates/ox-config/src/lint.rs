@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::diagnostic::Notice;
 use crate::error::Place;
-use crate::guard;
+use crate::java_values;
 use crate::key::{Class, Key, OnBadText, PREFIX, Reader, Source, Status, Value};
 use crate::keys::{self, ADMIN, DEAD_NAMES};
-use crate::nearest;
-use crate::notice::Notice;
-use crate::readers;
 use crate::settings::{Entry, Settings};
+use crate::spelling;
+use crate::unsupported_protection;
 
 /// All remarks, those about lines first.
 pub(crate) fn lint(settings: &Settings, notices: &mut Vec<Notice>) {
@@ -66,7 +66,7 @@ fn unknown(name: &str, settable: impl Fn(&Key) -> bool) -> String {
         return format!("{name} has no effect; the name that has is {real}");
     }
     let names = keys::keys().filter(|key| settable(key) && key.family().is_none()).map(|key| key.name);
-    match nearest::nearest(name, names) {
+    match spelling::nearest(name, names) {
         Some(near) => format!("{name} is not a known key and has no effect; did you mean {near}?"),
         None => format!("{name} is not a known key and has no effect"),
     }
@@ -84,10 +84,10 @@ fn text_remark(name: &str, key: &Key, text: &str) -> Option<String> {
             };
             Some(format!("{text} is not a valid value for {name}, expected {}; {instead}", reader.expected()))
         }
-        (Reader::LenientInt, Some(Value::Int(number))) if readers::is_octal(text) => {
+        (Reader::LenientInt, Some(Value::Int(number))) if java_values::is_octal(text) => {
             Some(format!("{name}: {text} is read as octal, {number}"))
         }
-        (Reader::LenientLong, Some(Value::Long(number))) if readers::is_octal(text) => {
+        (Reader::LenientLong, Some(Value::Long(number))) if java_values::is_octal(text) => {
             Some(format!("{name}: {text} is read as octal, {number}"))
         }
         (Reader::Bool, Some(Value::Flag(false))) if !text.eq_ignore_ascii_case("false") => {
@@ -118,7 +118,7 @@ fn not_built_yet(settings: &Settings, notices: &mut Vec<Notice>) {
     let mut features: BTreeMap<&str, Vec<&Place>> = BTreeMap::new();
     for key in keys::keys() {
         if let Status::Later(feature) = key.status {
-            features.entry(feature).or_default().extend(guard::asks(settings, key));
+            features.entry(feature).or_default().extend(unsupported_protection::asks(settings, key));
         }
     }
     if settings.flag("admin.enableServer") {

@@ -10,12 +10,12 @@ use std::path::Path;
 use ox_proto::properties;
 use ox_proto::text::trim;
 
+use crate::diagnostic::Notice;
 use crate::error::{Cause, ConfigError, Place};
 use crate::key::{Key, OnBadText, PREFIX, Source, Value};
 use crate::keys;
-use crate::notice::Notice;
-use crate::start::{Outside, Start};
-use crate::system::SystemProperties;
+use crate::start_args::{Outside, Start};
+use crate::system_properties::SystemProperties;
 
 /// Everything that was given.
 pub struct Settings {

@@ -1,7 +1,7 @@
 //! Settings of logs, snapshots, recovery and the sweep over containers.
 
 use crate::config::{long_not_negative, not_negative};
-use crate::notice::Notice;
+use crate::diagnostic::Notice;
 use crate::settings::Settings;
 
 /// Files.

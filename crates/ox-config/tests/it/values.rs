@@ -7,7 +7,7 @@ use ox_config::{
     SystemProperties, TornTail,
 };
 
-use crate::world::{FILE, World};
+use crate::harness::{FILE, World};
 
 const LOOPBACK: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 

@@ -3,7 +3,7 @@
 use ox_config::{Reader, SystemProperties};
 use proptest::prelude::*;
 
-use crate::world::{FILE, World};
+use crate::harness::{FILE, World};
 
 /// Names of the table, the same with a prefix, and anything.
 fn name() -> impl Strategy<Value = String> {

@@ -2,7 +2,7 @@
 
 use ox_config::{Cause, Notice, Start};
 
-use crate::world::{FILE, Outcome, World};
+use crate::harness::{FILE, Outcome, World};
 
 /// One `###` section of a recording.
 struct Case<'t> {

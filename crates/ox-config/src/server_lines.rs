@@ -8,7 +8,7 @@ use ox_proto::ensemble::{Addresses, EnsembleBuilder, EnsembleError, Role};
 use crate::address::Address;
 use crate::error::{ConfigError, Place};
 use crate::settings::Entry;
-use crate::start::Outside;
+use crate::start_args::Outside;
 
 /// One `server.N` line.
 #[derive(Debug)]

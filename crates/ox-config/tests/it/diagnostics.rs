@@ -3,7 +3,7 @@
 use ox_config::{Cause, Level, Start};
 use ox_proto::ensemble::Address;
 
-use crate::world::World;
+use crate::harness::World;
 
 /// The loud remarks about a standalone configuration with these lines and flags.
 fn loud(lines: &str, flags: &str) -> Vec<String> {
