@@ -1,47 +1,43 @@
-//! What the reader of a configuration has to say about it short of refusing it; the driver logs these.
+//! Messages about a configuration that do not refuse it. The server logs them.
 
 use std::fmt;
 
 use crate::error::Place;
 
-/// One remark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// How loud it is.
+pub struct Diagnostic {
     pub level: Level,
-    /// What it is about; `None` where that is nothing that was given.
+    /// `None` if it concerns a setting that was not given.
     pub place: Option<Place>,
-    /// What there is to know; the value of a secret never is.
+    /// Never contains the value of a secret.
     pub text: String,
 }
 
-/// Loudness of a [`Notice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Good to know.
     Info,
-    /// Odd; the server goes on.
+    /// Unusual, but the server starts.
     Warn,
-    /// Wrong, though the server goes on as Apache does.
+    /// Wrong, but the server starts as Apache does.
     Error,
 }
 
-impl Notice {
-    pub(crate) fn info(place: Option<&Place>, text: impl Into<String>) -> Notice {
-        Notice { level: Level::Info, place: place.cloned(), text: text.into() }
+impl Diagnostic {
+    pub(crate) fn info(place: Option<&Place>, text: impl Into<String>) -> Diagnostic {
+        Diagnostic { level: Level::Info, place: place.cloned(), text: text.into() }
     }
 
-    pub(crate) fn warn(place: &Place, text: impl Into<String>) -> Notice {
-        Notice { level: Level::Warn, place: Some(place.clone()), text: text.into() }
+    pub(crate) fn warn(place: &Place, text: impl Into<String>) -> Diagnostic {
+        Diagnostic { level: Level::Warn, place: Some(place.clone()), text: text.into() }
     }
 
-    pub(crate) fn error(place: &Place, text: impl Into<String>) -> Notice {
-        Notice { level: Level::Error, place: Some(place.clone()), text: text.into() }
+    pub(crate) fn error(place: &Place, text: impl Into<String>) -> Diagnostic {
+        Diagnostic { level: Level::Error, place: Some(place.clone()), text: text.into() }
     }
 }
 
-/// With file, line and key; the key only where the text does not name it.
-impl fmt::Display for Notice {
+/// With file, line and key; the key only if the text does not name it.
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(place) = &self.place else { return f.write_str(&self.text) };
         let is_named = place.setting().is_some_and(|setting| self.text.contains(setting));

@@ -1,7 +1,7 @@
-//! How Java reads numbers and words, which decides what a setting's text means.
+//! Java's number parsing, which decides what the text of a setting means.
 //!
-//! Strict readers give `None` for anything but their form; [`decode_int`] and [`decode_long`] are the lenient ones,
-//! with hexadecimal and octal. `testdata/*-java.txt` holds what Java answers.
+//! Strict parsers return `None` for anything but decimal text; [`decode_int`] and [`decode_long`] also accept
+//! hexadecimal and octal. `testdata/*-java.txt` records Java's results.
 
 use ox_proto::text::trim;
 
@@ -15,7 +15,7 @@ pub(crate) fn long(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// A decimal number as Java writes it; blanks around it and a type suffix are fine. Hexadecimal ones are not read.
+/// A decimal number as Java writes it; surrounding blanks and a type suffix are allowed, hexadecimal is not.
 pub(crate) fn double(text: &str) -> Option<f64> {
     let text = trim(text);
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -34,24 +34,24 @@ pub(crate) fn double(text: &str) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Lenient 32-bit number: `0x`, `0X` or `#` begins hexadecimal, a leading `0` octal.
+/// Lenient 32-bit number: `0x`, `0X` or `#` marks hexadecimal, a leading `0` octal.
 pub(crate) fn decode_int(text: &str) -> Option<i32> {
     let (radix, digits) = radix_and_digits(text)?;
     i32::from_str_radix(&digits, radix).ok()
 }
 
-/// Lenient 64-bit number: `0x`, `0X` or `#` begins hexadecimal, a leading `0` octal.
+/// Lenient 64-bit number: `0x`, `0X` or `#` marks hexadecimal, a leading `0` octal.
 pub(crate) fn decode_long(text: &str) -> Option<i64> {
     let (radix, digits) = radix_and_digits(text)?;
     i64::from_str_radix(&digits, radix).ok()
 }
 
-/// Whether the lenient readers take this text for an octal number, which its writer hardly meant.
+/// Whether the lenient parsers take this text as octal, which is rarely intended.
 pub(crate) fn is_octal(text: &str) -> bool {
     radix_and_digits(text).is_some_and(|(radix, _)| radix == 8)
 }
 
-/// The base of a lenient number, and its digits behind the sign.
+/// The base of a lenient number, and its digits with the sign.
 fn radix_and_digits(text: &str) -> Option<(u32, String)> {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_as_java() {
+    fn integers_parse_as_in_java() {
         for (text, answers) in recorded(include_str!("../testdata/integers-java.txt")) {
             let ours = [shown(int(&text)), shown(long(&text)), shown(decode_int(&text)), shown(decode_long(&text))];
             assert_eq!(ours.each_ref().map(String::as_str).to_vec(), answers, "{text:?}");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_as_java() {
+    fn doubles_parse_as_in_java() {
         for (text, answers) in recorded(include_str!("../testdata/doubles-java.txt")) {
             let expected = (answers != ["-"]).then(|| answers[0].replace("Infinity", "inf").parse::<f64>().unwrap());
             assert_eq!(double(&text).map(f64::to_bits), expected.map(f64::to_bits), "{text:?}");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn octal_is_noticed() {
+    fn octal_text_is_detected() {
         for (text, octal) in [("010", true), ("-07", true), ("0", false), ("0x10", false), ("10", false), ("", false)] {
             assert_eq!(is_octal(text), octal, "{text}");
         }

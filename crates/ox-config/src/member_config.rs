@@ -1,4 +1,4 @@
-//! What a member of an ensemble needs to know beside what every server does.
+//! Settings that only members of an ensemble have.
 
 use ox_proto::ensemble::{Addresses, ChangeRules, Ensemble, Role};
 use ox_proto::{ServerId, Zxid};
@@ -7,92 +7,90 @@ use std::path::PathBuf;
 use crate::config::{long_not_negative, not_negative};
 use crate::settings::Settings;
 
-/// A leader is looked for at least so long before clients may read, as in Apache.
+/// Minimum time in LOOKING state before a server becomes read-only, as in Apache.
 const READ_ONLY_AFTER_MS: i64 = 2000;
 
-/// Settings of a member.
+/// Settings of an ensemble member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberConfig {
-    /// Its number (`myid`).
+    /// The id in `myid`.
     pub server: ServerId,
-    /// All members.
+    /// The configuration that the server starts with.
     pub ensemble: Ensemble,
-    /// Members that have been proposed in their place.
+    /// A proposed configuration that was not committed yet.
     pub proposed: Option<Ensemble>,
-    /// Where the members, and what becomes of them, are written.
     pub files: MemberFiles,
-    /// Which changes of the members are possible.
     pub change_rules: ChangeRules,
-    /// Ticks for connecting and catching up.
+    /// Time limit for connecting and synchronising.
     pub init_ticks: i64,
-    /// Ticks of silence.
+    /// Time limit for a silent peer.
     pub sync_ticks: i64,
-    /// Time for a connection to open.
+    /// Timeout for opening a connection.
     pub cnx_timeout_ms: i64,
-    /// Time for a server to say who it is.
+    /// Time for a new election connection to send its hello.
     pub handshake_ms: i64,
-    /// Bind quorum and election ports on every interface.
+    /// Bind quorum and election ports on all interfaces.
     pub listen_on_all_ips: bool,
-    /// Shortest wait between election notifications.
-    pub notification_first_ms: i64,
-    /// Longest wait between election notifications.
-    pub notification_longest_ms: i64,
-    /// Committed transactions kept in memory for learners.
+    /// Minimum delay between election notifications.
+    pub notification_min_ms: i64,
+    /// Maximum delay between election notifications.
+    pub notification_max_ms: i64,
+    /// Committed transactions kept in memory to synchronise learners.
     pub commit_log_count: usize,
-    /// The port on which followers serve observers.
+    /// Port on which followers serve observers.
     pub observer_master_port: Option<u16>,
-    /// Time to reach the leader.
+    /// Time to connect to the leader.
     pub connect_ms: i64,
-    /// Time between two attempts.
+    /// Delay between two attempts to connect.
     pub connect_pause_ms: i64,
-    /// The longest pause before an observer connects.
+    /// Maximum random delay before an observer reconnects.
     pub reconnect_delay_ms: u64,
-    /// The longest pause before an observer that has lost its leader looks for another.
+    /// Maximum delay before an observer that lost its leader searches for another.
     pub observer_rest_ms: i64,
-    /// When a new leader that waits for others gives up because they look for one again.
+    /// When a new leader steps down because supporters are LOOKING again.
     pub epoch_wait_ms: Option<i64>,
-    /// Observers that get a snapshot at a time.
+    /// Maximum concurrent snapshot synchronisations of observers.
     pub snap_syncs_max: usize,
-    /// Observers that get a diff at a time.
+    /// Maximum concurrent diff synchronisations of observers.
     pub diff_syncs_max: usize,
-    /// Learners always get a snapshot.
+    /// Always synchronise learners by snapshot.
     pub always_snap: bool,
-    /// A leader serves clients.
+    /// Whether the leader accepts client connections.
     pub leader_serves: bool,
-    /// Attempts to bind the election port; 0 is without end.
+    /// Attempts to bind the election port; 0 means unlimited.
     pub bind_attempts: u32,
-    /// Keep-alive on election connections.
+    /// TCP keep-alive on election connections.
     pub keep_alive: bool,
-    /// What a learner writes to its leader leaves at once.
+    /// TCP_NODELAY on a learner's socket to the leader.
     pub learner_nodelay: bool,
-    /// What a leader writes to its learners leaves at once.
+    /// TCP_NODELAY on the leader's sockets to learners.
     pub leader_nodelay: bool,
-    /// New sessions are known to their server only.
+    /// New sessions are local to their server.
     pub local_sessions: bool,
-    /// Such a session becomes global when it needs to.
+    /// Upgrade local sessions to global ones when needed.
     pub local_sessions_upgrading: bool,
-    /// How long a leader is looked for before clients may read; none is for ever.
+    /// Time without a leader after which the server becomes read-only; `None` means never.
     pub read_only_after_ms: Option<i64>,
-    /// How long after the loss of the leader new connections wait for the next one.
+    /// Time after the loss of the leader during which new connections are held.
     pub park_limit_ms: i64,
-    /// The largest stored log, relative to the snapshot, that a learner is sent; negative is none.
+    /// Maximum size of the on-disk log sent to a learner, relative to the snapshot; negative disables it.
     pub snapshot_size_factor: f64,
-    /// Transactions of an epoch, at most.
+    /// Maximum number of transactions per epoch.
     pub epoch_txns: u32,
-    /// One proposal in so many has its acknowledgements timed; 0 is none.
+    /// Measure the acknowledgement latency of every n-th proposal; 0 disables it.
     pub acks_timed_every: u32,
 }
 
-/// Where members stand.
+/// Files that hold the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberFiles {
-    /// The configuration file.
+    /// Path of `zoo.cfg` as given.
     pub config: PathBuf,
-    /// They stand in a file of their own.
-    pub has_own: bool,
+    /// The members are in a dynamic configuration file.
+    pub has_dynamic_file: bool,
 }
 
-/// The members that a server starts with.
+/// The configurations that a server starts with.
 pub(crate) struct Members {
     pub(crate) ensemble: Ensemble,
     pub(crate) proposed: Option<Ensemble>,
@@ -112,7 +110,7 @@ impl MemberConfig {
             proposed,
             files: MemberFiles {
                 config: settings.place().file().unwrap_or_default().into(),
-                has_own: settings.line("dynamicConfigFile").is_some(),
+                has_dynamic_file: settings.line("dynamicConfigFile").is_some(),
             },
             change_rules: ChangeRules { addresses, standalone_enabled: settings.flag("standaloneEnabled") },
             init_ticks,
@@ -120,8 +118,8 @@ impl MemberConfig {
             cnx_timeout_ms: long("cnxTimeout").max(1),
             handshake_ms: handshake_ms.max(1),
             listen_on_all_ips: settings.flag("quorumListenOnAllIPs"),
-            notification_first_ms: long("fastleader.minNotificationInterval").max(1),
-            notification_longest_ms: long("fastleader.maxNotificationInterval").max(1),
+            notification_min_ms: long("fastleader.minNotificationInterval").max(1),
+            notification_max_ms: long("fastleader.maxNotificationInterval").max(1),
             observer_master_port: u16::try_from(settings.int("observerMasterPort")).ok().filter(|port| *port != 0),
             connect_ms: tick_ms
                 * Some(long("connectToLearnerMasterLimit")).filter(|ticks| 0 < *ticks).unwrap_or(init_ticks),
@@ -148,19 +146,19 @@ impl MemberConfig {
         }
     }
 
-    /// Whether it votes.
+    /// Role in the configuration that the server starts with.
     pub fn role(&self) -> Role {
         self.ensemble.members().get(&self.server).map_or(Role::Participant, |member| member.role)
     }
 }
 
-/// So many follow a counter that begins at `initial`, of which only the lower half counts.
+/// Number of zxids after a counter that starts at `initial`, of which only the low 32 bits count.
 fn epoch_txns(initial: Option<i64>) -> u32 {
     let initial = initial.map_or(0, |zxid| Zxid(zxid).counter());
     (u32::MAX - 1).saturating_sub(initial)
 }
 
-/// A part that is more than the whole counts as the default, as for Apache.
+/// As in Apache, a factor above 1 is replaced by the default.
 fn snapshot_size_factor(settings: &Settings) -> f64 {
     const DEFAULT: f64 = 0.33;
     Some(settings.double("snapshotSizeFactor")).filter(|factor| *factor <= 1.0).unwrap_or(DEFAULT)
@@ -171,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_ends_as_early_as_it_would_have_begun_late() {
+    fn initial_zxid_shortens_epoch() {
         assert_eq!(epoch_txns(None), 0xffff_fffe);
         assert_eq!(epoch_txns(Some(0xffff_fffa)), 4);
         assert_eq!(epoch_txns(Some(0x7_ffff_fffa)), 4);

@@ -1,4 +1,4 @@
-//! The members of an ensemble: `server.N`, `group.N` and `weight.N` lines, of `zoo.cfg` or of a dynamic file.
+//! Parses the `server.N`, `group.N` and `weight.N` lines of `zoo.cfg` or of a dynamic configuration file.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,32 @@ use ox_proto::ensemble::{Addresses, EnsembleBuilder, EnsembleError, Role};
 use crate::address::Address;
 use crate::error::{ConfigError, Place};
 use crate::settings::Entry;
-use crate::start_args::Outside;
+use crate::start_args::Environment;
 
-/// One `server.N` line.
+/// The value of a `server.N` line.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) role: Role,
-    /// The part behind the semicolon.
+    /// The part after the semicolon.
     pub(crate) client: Option<Address>,
 }
 
-/// What the lines of members are read with.
+/// Context for parsing member lines.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading<'a> {
-    pub(crate) outside: &'a Outside<'a>,
+pub(crate) struct ParseContext<'a> {
+    pub(crate) environment: &'a Environment<'a>,
     pub(crate) addresses: Addresses,
 }
 
-/// All members by id, checked with their groups, and what they make together.
+/// All members by id, with their groups checked, and the ensemble that they form.
 pub(crate) fn read<'e>(
     lines: impl IntoIterator<Item = (&'e str, &'e Entry)>,
-    reading: Reading<'_>,
+    context: ParseContext<'_>,
 ) -> Result<(BTreeMap<i64, Member>, EnsembleBuilder), ConfigError> {
-    let mut builder = EnsembleBuilder::new(reading.addresses);
+    let mut builder = EnsembleBuilder::new(context.addresses);
     let mut places: BTreeMap<ServerId, &Place> = BTreeMap::new();
     for (key, entry) in lines {
-        // Compat: a version in zoo.cfg is read though nothing uses it (probed case "version in static file").
+        // Compat: a version in zoo.cfg is parsed although nothing uses it (probed case "version in static file").
         builder.add(key, &entry.raw).map_err(|error| entry.place.error(error.into()))?;
         if let Some(id) = key.strip_prefix("server.").and_then(|id| id.parse().ok()) {
             places.insert(ServerId(id), &entry.place);
@@ -43,7 +43,7 @@ pub(crate) fn read<'e>(
         return Err(places[&id].error(EnsembleError::InNoGroup(id).into()));
     }
     let members = builder.members().iter().map(|(id, member)| {
-        let client = member.client.as_ref().map(|client| Address::new(&client.host, client.port, reading.outside));
+        let client = member.client.as_ref().map(|client| Address::new(&client.host, client.port, context.environment));
         (id.0, Member { role: member.role, client })
     });
     Ok((members.collect(), builder))

@@ -1,6 +1,6 @@
-//! The known name that a misspelt one was probably meant to be.
+//! Suggests the known key closest to a misspelt one.
 
-/// The candidate with the fewest edits, if these are few for the length of the name. Case does not count.
+/// The candidate with the smallest edit distance, if that is small for the length of the name. Ignores case.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let wanted: Vec<char> = name.to_lowercase().chars().take(NAME_CHARS_MAX).collect();
     let most = 1 + wanted.len() / 5;
@@ -11,10 +11,10 @@ pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>)
     ranked.filter(|(edits, _)| *edits <= most).min_by_key(|(edits, _)| *edits).map(|(_, candidate)| candidate)
 }
 
-/// Longer names are compared by their beginning: no key is as long, and the work stays small.
+/// Longer names are truncated for the comparison: no key is as long, and the cost stays bounded.
 const NAME_CHARS_MAX: usize = 100;
 
-/// Letters to insert, delete or replace to get from one to the other; two swapped letters are two edits.
+/// Edit distance by insertion, deletion and replacement; a transposition counts as two edits.
 fn edits(from: &[char], to: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.iter().enumerate() {
@@ -35,7 +35,7 @@ mod tests {
     use crate::keys;
 
     #[test]
-    fn counts_edits() {
+    fn edit_distance_counts_changes() {
         for (from, to, count) in [("", "", 0), ("", "ab", 2), ("ab", "", 2), ("kitten", "sitting", 3), ("ab", "ba", 2)]
         {
             let letters = |text: &str| text.chars().collect::<Vec<_>>();
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn near_names() {
+    fn nearest_finds_misspelt_key() {
         let cases = [
             ("ticktime", Some("tickTime")),
             ("tikTime", Some("tickTime")),

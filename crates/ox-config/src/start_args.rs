@@ -1,4 +1,4 @@
-//! What the server is started with, and the little of the world that reading a configuration touches.
+//! The arguments that a server is started with, and its access to files and DNS.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,40 +8,37 @@ use crate::error::{Cause, ConfigError, Place};
 
 /// The three ways to start a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum StartArgs {
     /// No argument: a standalone server on loopback, data in `./oxkeeper-data`.
     Nothing,
     /// One argument: the configuration file.
     File(PathBuf),
-    /// `port datadir [ticktime] [maxcnxns]`, texts as given.
+    /// `port datadir [ticktime] [maxcnxns]`, as given.
     Arguments {
-        /// Client port.
         port: String,
-        /// Directory of snapshots and logs.
         data_dir: String,
-        /// Length of a tick.
         tick_ms: Option<String>,
-        /// Connections per client address; without it there is no limit.
+        /// Connections per client address; unlimited if absent.
         max_cnxns: Option<String>,
     },
 }
 
-/// The world outside: closures, so that tests need neither files nor a resolver.
+/// Access to files and DNS as closures, so that tests need neither.
 #[derive(Clone, Copy)]
-pub struct Outside<'a> {
-    /// Reads a whole file.
+pub struct Environment<'a> {
+    /// Reads a complete file.
     pub read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
-    /// Finds the address of a host name.
+    /// Resolves a host name.
     pub resolve: &'a dyn Fn(&str) -> Option<IpAddr>,
 }
 
-impl Start {
-    /// Sorts the arguments that are no options by their number.
-    pub fn from_args(args: &[String]) -> Result<Start, ConfigError> {
+impl StartArgs {
+    /// Interprets the positional arguments by their number.
+    pub fn from_args(args: &[String]) -> Result<StartArgs, ConfigError> {
         match args {
-            [] => Ok(Start::Nothing),
-            [file] => Ok(Start::File(file.into())),
-            [port, data_dir, rest @ ..] if rest.len() <= 2 => Ok(Start::Arguments {
+            [] => Ok(StartArgs::Nothing),
+            [file] => Ok(StartArgs::File(file.into())),
+            [port, data_dir, rest @ ..] if rest.len() <= 2 => Ok(StartArgs::Arguments {
                 port: port.clone(),
                 data_dir: data_dir.clone(),
                 tick_ms: rest.first().cloned(),
@@ -51,16 +48,16 @@ impl Start {
         }
     }
 
-    /// The settings that stand on the command line, under their names in `zoo.cfg`.
+    /// The settings of the command line, under their names in `zoo.cfg`.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         match self {
-            Start::File(_) => Vec::new(),
-            Start::Nothing => vec![
+            StartArgs::File(_) => Vec::new(),
+            StartArgs::Nothing => vec![
                 ("dataDir", "./oxkeeper-data".to_owned()),
                 ("clientPort", "2181".to_owned()),
                 ("clientPortAddress", "127.0.0.1".to_owned()),
             ],
-            Start::Arguments { port, data_dir, tick_ms, max_cnxns } => {
+            StartArgs::Arguments { port, data_dir, tick_ms, max_cnxns } => {
                 let mut pairs = vec![("clientPort", port.clone()), ("dataDir", data_dir.clone())];
                 pairs.extend(tick_ms.clone().map(|tick| ("tickTime", tick)));
                 pairs.push(("maxClientCnxns", max_cnxns.clone().unwrap_or("0".to_owned())));
@@ -74,14 +71,14 @@ impl Start {
 mod tests {
     use super::*;
 
-    fn start(args: &[&str]) -> Result<Start, ConfigError> {
-        Start::from_args(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>())
+    fn start(args: &[&str]) -> Result<StartArgs, ConfigError> {
+        StartArgs::from_args(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
-    fn arguments_by_their_number() {
-        assert_eq!(start(&[]), Ok(Start::Nothing));
-        assert_eq!(start(&["zoo.cfg"]), Ok(Start::File("zoo.cfg".into())));
+    fn arguments_are_interpreted_by_number() {
+        assert_eq!(start(&[]), Ok(StartArgs::Nothing));
+        assert_eq!(start(&["zoo.cfg"]), Ok(StartArgs::File("zoo.cfg".into())));
         let full = start(&["2181", "/data", "2000", "9"]).unwrap();
         let pairs = full.pairs();
         let shown: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// The properties given, and the flags that only a Java virtual machine understands.
+/// The given properties, and flags that only a Java virtual machine understands.
 ///
-/// Later definitions of a name win, as on a Java command line. Feed `SERVER_JVMFLAGS` first, then `JVMFLAGS`, then the
-/// own command line.
+/// NotBuilt definitions of a name win, as on a Java command line. Add `SERVER_JVMFLAGS` first, then `JVMFLAGS`, then the
+/// command line.
 #[derive(Clone, Default)]
 pub struct SystemProperties {
     values: BTreeMap<String, String>,
@@ -13,20 +13,19 @@ pub struct SystemProperties {
 }
 
 impl SystemProperties {
-    /// Sets one property.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.values.insert(name.into(), value.into());
     }
 
-    /// Takes what follows `-D`: `name=value`, or a name alone, whose value is empty.
+    /// Parses the text after `-D`: `name=value`, or a name alone, whose value is empty.
     pub fn define(&mut self, definition: &str) {
         let (name, value) = definition.split_once('=').unwrap_or((definition, ""));
         self.set(name, value);
     }
 
-    /// Takes the text of `SERVER_JVMFLAGS` or `JVMFLAGS`.
+    /// Parses the text of `SERVER_JVMFLAGS` or `JVMFLAGS`.
     ///
-    /// Words end at blanks and quotes are data, because the start scripts leave the splitting to the shell.
+    /// Splits at blanks and takes quotes literally, because the start scripts leave splitting to the shell.
     pub fn add_flags(&mut self, flags: &str) {
         for word in flags.split_ascii_whitespace() {
             match word.strip_prefix("-D") {
@@ -36,7 +35,6 @@ impl SystemProperties {
         }
     }
 
-    /// The value of a property.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
@@ -46,7 +44,7 @@ impl SystemProperties {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The flags that are no definitions, in order.
+    /// Flags other than `-D` definitions, in order.
     pub fn jvm_flags(&self) -> &[String] {
         &self.jvm_flags
     }
@@ -57,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_split_at_blanks() {
+    fn flags_split_at_blanks() {
         let mut system = SystemProperties::default();
         system.add_flags(" -Xmx512m -Dzookeeper.snapCount=5\t-Dbare -Da=b=c\n-XX:+UseG1GC -Dq=\"x");
         let seen: Vec<_> = system.iter().collect();
@@ -66,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_definition_wins() {
+    fn last_definition_wins() {
         let mut system = SystemProperties::default();
         system.add_flags("-Dx=server");
         system.add_flags("-Dx=both -Dx=again");

@@ -1,4 +1,4 @@
-//! Never less protection than asked for: settings that turn on what is not built yet stop the start.
+//! Refuses settings that enable a security feature that is not implemented yet.
 
 use crate::error::{Cause, ConfigError, Place};
 use crate::key::{Key, Status};
@@ -6,14 +6,14 @@ use crate::keys;
 use crate::providers;
 use crate::settings::Settings;
 
-/// Refuses the first setting that asks for protection there is not.
+/// Refuses the first setting that requires unsupported protection.
 pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
     let refuse = |place: &Place, feature| Err(place.error(Cause::ProtectionNotBuilt { feature }));
     for key in keys::keys() {
-        let Status::Guard(feature) = key.status else {
+        let Status::Refused(feature) = key.status else {
             continue;
         };
-        if let Some(place) = asks(settings, key).first() {
+        if let Some(place) = places_set(settings, key).first() {
             return refuse(place, feature);
         }
     }
@@ -28,7 +28,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
     check_digest_hash(settings)
 }
 
-/// With another hash than the ACLs were made with nobody could authenticate.
+/// With a hash other than the one the ACLs were created with, no client could authenticate.
 fn check_digest_hash(settings: &Settings) -> Result<(), ConfigError> {
     let text = settings.text(DIGEST_ALG).unwrap_or_default();
     if ["SHA1", "SHA-1", "SHA"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
@@ -41,12 +41,12 @@ fn check_digest_hash(settings: &Settings) -> Result<(), ConfigError> {
 
 const DIGEST_ALG: &str = "DigestAuthenticationProvider.digestAlg";
 
-/// Where a key, or its family, is set to something else than its default.
-pub(crate) fn asks<'s>(settings: &'s Settings, key: &'static Key) -> Vec<&'s Place> {
+/// Where a key, or a member of its family, is set to something other than its default.
+pub(crate) fn places_set<'s>(settings: &'s Settings, key: &'static Key) -> Vec<&'s Place> {
     let differs = |text: &str| !text.is_empty() && key.reader.read(text) != key.reader.read(key.default);
     let Some(prefix) = key.family() else {
-        let counting = settings.counting(key).filter(|entry| differs(&entry.text));
-        return counting.map(|entry| &entry.place).into_iter().collect();
+        let effective_entry = settings.effective_entry(key).filter(|entry| differs(&entry.text));
+        return effective_entry.map(|entry| &entry.place).into_iter().collect();
     };
     let is_own = |name: &str| keys::find(name).is_some_and(|found| found.name == key.name);
     if key.is_passed() {

@@ -1,11 +1,11 @@
-//! No input panics.
+//! No input makes the parser panic.
 
-use ox_config::{Reader, SystemProperties};
+use ox_config::{SystemProperties, ValueReader};
 use proptest::prelude::*;
 
-use crate::harness::{FILE, World};
+use crate::harness::{FILE, Harness};
 
-/// Names of the table, the same with a prefix, and anything.
+/// Keys of the table, keys with a prefix, and arbitrary text.
 fn name() -> impl Strategy<Value = String> {
     let known: Vec<String> = ox_config::keys().map(|key| key.name.replace('*', "1")).collect();
     prop_oneof![
@@ -29,9 +29,9 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = ox_proto::properties::parse(&bytes);
-        let mut world = World::default();
-        world.files.insert(FILE.to_owned(), bytes);
-        let _ = world.start();
+        let mut harness = Harness::default();
+        harness.files.insert(FILE.to_owned(), bytes);
+        let _ = harness.start();
     }
 
     #[test]
@@ -44,8 +44,8 @@ proptest! {
         lines.iter().for_each(|(name, value)| text += &format!("{name}={value}\n"));
         let mut system = SystemProperties::default();
         flags.into_iter().for_each(|(name, value)| system.set(name, value));
-        let world = World { system, ..World::with_config(&text).and_file("/d/myid", &my_id) };
-        if let Ok(config) = world.start().result {
+        let harness = Harness { system, ..Harness::with_config(&text).and_file("/d/myid", &my_id) };
+        if let Ok(config) = harness.start().result {
             prop_assert!(config.min_session_timeout_ms <= config.max_session_timeout_ms);
             prop_assert!(0 < config.tick_ms);
         }
@@ -56,9 +56,9 @@ proptest! {
         key in proptest::sample::select(ox_config::keys().collect::<Vec<_>>()),
         text in value(),
     ) {
-        let takes_all = matches!(key.reader, Reader::Bool | Reader::Word(_) | Reader::Text(_));
+        let takes_all = matches!(key.reader, ValueReader::Bool | ValueReader::Word(_) | ValueReader::Text(_));
         prop_assert!(!takes_all || key.reader.read(&text).is_some());
         let text = format!("dataDir=/d\n{}={text}\n", key.name.replace('*', "1"));
-        let _ = World::with_config(&text).start();
+        let _ = Harness::with_config(&text).start();
     }
 }

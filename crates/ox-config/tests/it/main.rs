@@ -1,4 +1,4 @@
-//! Configurations as a server meets them: recorded ones, precedence, remarks, the generated page, and noise.
+//! Complete configurations: behaviour recorded from Apache, precedence, diagnostics, the generated page, arbitrary input.
 
 mod arbitrary_input;
 mod diagnostics;

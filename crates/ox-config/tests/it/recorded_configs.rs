@@ -1,8 +1,8 @@
-//! Every recorded configuration: refused where Apache refuses, with its exit code and the heart of its message.
+//! Recorded configurations: refused where Apache refuses them, with its exit code and the core of its message.
 
-use ox_config::{Cause, Notice, Start};
+use ox_config::{Cause, Diagnostic, StartArgs};
 
-use crate::harness::{FILE, Outcome, World};
+use crate::harness::{FILE, Harness, Outcome};
 
 /// One `###` section of a recording.
 struct Case<'t> {
@@ -10,7 +10,7 @@ struct Case<'t> {
     config: String,
     my_id: Option<String>,
     flags: String,
-    /// `None` while Apache ran on.
+    /// `None` if Apache kept running.
     exit_code: Option<u8>,
     log: Vec<&'t str>,
 }
@@ -49,24 +49,24 @@ fn read_case(section: &str) -> Case<'_> {
 impl Case<'_> {
     fn run(&self) -> Outcome {
         if self.name == "no arguments" {
-            return World::default().start_as(&Start::Nothing);
+            return Harness::default().start_as(&StartArgs::Nothing);
         }
         if self.name == "config file missing" {
-            return World::default().start_as(&Start::File("/data/nosuch.cfg".into()));
+            return Harness::default().start_as(&StartArgs::File("/data/nosuch.cfg".into()));
         }
-        // The recording does not hold the two dynamic files; their case names say what is in them.
+        // The recording does not contain the two dynamic files; the case names describe them.
         let member = "server.1=127.0.0.1:21914:21915\n";
-        let world = World::with_config(&self.config)
+        let harness = Harness::with_config(&self.config)
             .and_flags(&self.flags)
             .and_file("/data/dv.dynamic", &format!("{member}version=1\n"))
             .and_file("/data/df.dynamic", &format!("{member}tickTime=2000\n"));
         match &self.my_id {
-            Some(text) => world.and_file("/data/tc/myid", text).start(),
-            None => world.start(),
+            Some(text) => harness.and_file("/data/tc/myid", text).start(),
+            None => harness.start(),
         }
     }
 
-    /// The message of the first exception that says more than that there was one.
+    /// The message of the first exception that carries details.
     fn essence(&self) -> &str {
         let mut messages = self.log.iter().filter_map(|line| {
             let line = line.strip_prefix("Caused by: ").unwrap_or(line);
@@ -82,13 +82,13 @@ impl Case<'_> {
         let classes = ["QuorumPeerConfig", "ZooKeeperServer@", "FilePadding", "ProviderRegistry"];
         self.log.iter().filter_map(move |line| {
             let (head, text) = line.split_once("] - ")?;
-            let loud = head.starts_with("WARN") || head.starts_with("ERROR");
-            (loud && classes.iter().any(|class| head.contains(class))).then_some(text)
+            let warnings = head.starts_with("WARN") || head.starts_with("ERROR");
+            (warnings && classes.iter().any(|class| head.contains(class))).then_some(text)
         })
     }
 
     fn check_same(&self) {
-        let Outcome { result, notices } = self.run();
+        let Outcome { result, diagnostics } = self.run();
         let name = self.name;
         match (&result, self.exit_code) {
             (Ok(_), None) => (),
@@ -101,17 +101,17 @@ impl Case<'_> {
             _ => panic!("{name}: {result:?}"),
         }
         for warning in self.warnings() {
-            let told = notices.iter().any(|Notice { text, .. }| text.contains(warning));
-            assert!(told, "{name}: {warning}: {notices:?}");
+            let told = diagnostics.iter().any(|Diagnostic { text, .. }| text.contains(warning));
+            assert!(told, "{name}: {warning}: {diagnostics:?}");
         }
     }
 }
 
-/// Where we deliberately differ.
+/// How we deliberately differ from Apache.
 enum Ours {
-    /// What stops Apache later is not a matter of configuration, or is right here.
+    /// Accepted: what stops Apache later is not an error of the configuration, or is valid here.
     Accepted,
-    /// Refused with this in the message.
+    /// Refused with a message that contains this text.
     Refused(&'static str),
     ProtectionNotBuilt,
 }
@@ -137,12 +137,12 @@ fn check_recording(recording: &str, differences: &[(&str, Ours)], count: usize) 
         };
         assert!(as_said, "{name}: {code} {cause:?}");
     }
-    assert_eq!(different, differences.len(), "a difference that no case has");
+    assert_eq!(different, differences.len(), "a listed difference matches no case");
     assert_eq!(cases(recording).count(), count);
 }
 
 #[test]
-fn recorded_matrix() {
+fn recorded_configs_match_apache() {
     let differences = [
         // Without arguments we start on loopback instead of printing the usage.
         ("no arguments", Accepted),
@@ -151,13 +151,13 @@ fn recorded_matrix() {
             "server line in static file beside dynamicConfigFile",
             Refused("parameter: server.1 must be in a separate dynamic config file"),
         ),
-        // Found when the server starts, by other crates.
+        // Detected when the server starts, by other crates.
         ("datadir.autocreate=false and no directory", Accepted),
         ("client port in use", Accepted),
         ("admin port in use", Accepted),
         ("election port in use", Accepted),
         ("SASL enabled without JAAS file", ProtectionNotBuilt),
-        // Apache ends with code 1 in one and fails every handshake in the other.
+        // Apache exits with code 1 in the first case and fails every handshake in the second.
         ("secureClientPort with NIO", ProtectionNotBuilt),
         ("secureClientPort with Netty but no keystore", ProtectionNotBuilt),
     ];
@@ -165,13 +165,13 @@ fn recorded_matrix() {
 }
 
 #[test]
-fn probed_matrix() {
+fn probed_configs_match_apache() {
     let differences = [
         ("secure port 0", ProtectionNotBuilt),
         ("quorum SASL in standalone", ProtectionNotBuilt),
         ("JAAS file missing", ProtectionNotBuilt),
         ("enforced scheme digest", ProtectionNotBuilt),
-        // Apache fails while it makes the server, mostly with code 1; here these are errors like all others.
+        // Apache fails while it creates the server, mostly with code 1; here these are ordinary configuration errors.
         ("fraction not a number", Refused("For input string: \"abc\"")),
         ("buffer too small", Refused("expected at least 32")),
         ("no selector threads", Refused("expected at least 1")),
@@ -184,9 +184,9 @@ fn probed_matrix() {
         ("client part only a colon", Refused("does not have the form")),
         // Apache logs a warning and runs without the scheme.
         ("auth provider unknown", Refused("com.example.Nope cannot be loaded")),
-        // Apache runs with time going backwards.
+        // Apache runs with a clock that goes backwards.
         ("negative tick with explicit timeouts", Refused("expected a positive number")),
-        // Apache's texts are a slip here.
+        // Apache's messages are misleading here.
         ("client part not a number", Refused("Address unresolved: 0.0.0.0:abc")),
         ("roles of two addresses differ", Refused("similar roles: OBSERVER vs PARTICIPANT")),
         ("version in static file", Refused("For input string: \"xyz\"; expected a hexadecimal")),
@@ -195,8 +195,8 @@ fn probed_matrix() {
 }
 
 #[test]
-fn an_error_names_file_line_key_and_expectation() {
-    let error = World::with_config("# comment\ndataDir=/d\ntickTime=abc\n").start().error();
+fn error_names_file_line_key_and_expectation() {
+    let error = Harness::with_config("# comment\ndataDir=/d\ntickTime=abc\n").start().error();
     let expected = "3: tickTime: For input string: \"abc\"; expected a whole number of 32 bits";
     assert_eq!(error, format!("{FILE}:{expected}"));
 }
