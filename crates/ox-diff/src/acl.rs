@@ -3,7 +3,7 @@
 //! `null`, `none` (no entries) or entries separated by commas. An entry is `PERMS:SCHEME:ID`; `world` and `auth` are
 //! short for `31:world:anyone` and `31:auth:""`, and `PERMS:user:NAME` for the digest of user NAME, password NAME.
 
-use crate::token::Cursor;
+use crate::tokenizer::Cursor;
 use crate::value::Value;
 use anyhow::{Context as _, Result};
 use base64::Engine as _;

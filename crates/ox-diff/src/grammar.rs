@@ -4,7 +4,7 @@
 
 use crate::acl::AclList;
 use crate::request::{Body, Element, Request, Seen};
-use crate::token::Cursor;
+use crate::tokenizer::Cursor;
 use crate::value::{Value, hex, unhex};
 use anyhow::{Context as _, Result, bail, ensure};
 use ox_proto::OpCode;

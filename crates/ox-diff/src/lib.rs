@@ -25,26 +25,26 @@
 //! Each server alone must keep the rules of [`compare::Rules`]: zxids never go back on a connection, and an event comes before
 //! any reply that could show its change.
 //!
-//! Intended differences live in one table, [`compat::INTENDED`].
+//! Intended differences live in one table, [`intended_differences::INTENDED`].
 
 pub mod acl;
-pub mod canon;
 pub mod compare;
-pub mod compat;
 pub mod connection;
-pub mod duel;
+pub mod coverage;
 pub mod generate;
 pub mod grammar;
-pub mod library;
-mod listen;
+pub mod intended_differences;
+pub mod normalize;
 pub mod profile;
+mod reply_matcher;
 pub mod report;
 pub mod request;
+pub mod runner;
+pub mod scenarios;
 pub mod script;
 pub mod shrink;
-pub mod side;
 pub mod stream;
 pub mod suite;
-pub mod tally;
-pub mod token;
+pub mod target;
+pub mod tokenizer;
 pub mod value;

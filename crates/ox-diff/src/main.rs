@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
-use ox_diff::duel::Pair;
-use ox_diff::library;
 use ox_diff::profile::{PROFILES, Profile};
+use ox_diff::runner::Pair;
+use ox_diff::scenarios;
 use ox_diff::script::Script;
 use ox_diff::suite::{self, Plan, Servers};
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ fn main() -> Result<ExitCode> {
 
 fn read_script(file: &PathBuf) -> Result<Script> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    library::parse(&file.display().to_string(), &text)
+    scenarios::parse(&file.display().to_string(), &text)
 }
 
 /// Runs a command that prints two addresses.

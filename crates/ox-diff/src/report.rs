@@ -1,9 +1,9 @@
 //! What a run found, for people.
 
 use crate::compare::Difference;
+use crate::coverage::Tally;
 use crate::script::{Batch, Script};
 use crate::stream::Item;
-use crate::tally::Tally;
 use crate::value::hex;
 use std::fmt;
 

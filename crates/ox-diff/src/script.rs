@@ -20,7 +20,7 @@
 //! every reply is there and every other connection has proven, by a ping, that it has received its events.
 
 use crate::request::{Request, Seen};
-use crate::token::Cursor;
+use crate::tokenizer::Cursor;
 use crate::value::{Value, hex};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Finds a shorter script that still shows a difference, on fresh servers each time.
 
-use crate::duel::{Duel, Pair};
 use crate::request::Body;
+use crate::runner::{Duel, Pair};
 use crate::script::{Action, Batch, Line, Script};
 use anyhow::Result;
 use std::time::{Duration, Instant};

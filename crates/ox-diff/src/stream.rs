@@ -1,6 +1,6 @@
 //! What a connection hears during a batch.
 
-use crate::canon::Outcome;
+use crate::normalize::Outcome;
 
 /// What a heard frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! A whole run: scenarios, then seeds, then what a restart leaves.
 
 use crate::compare::{Difference, Streams};
-use crate::duel::{Duel, Pair, Tree, Usage};
+use crate::coverage::Tally;
 use crate::generate::Generator;
-use crate::library;
 use crate::profile::Profile;
 use crate::report::{Report, Verdict};
+use crate::runner::{Duel, Pair, Tree, Usage};
+use crate::scenarios;
 use crate::script::{Batch, Name, Script};
 use crate::shrink::{Fresh, shrink};
-use crate::tally::Tally;
 use anyhow::{Context as _, Result, ensure};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ pub struct Servers<'a> {
 pub fn run(plan: &Plan, servers: &mut Servers<'_>, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
     Duel::new(&servers.pair)?.ensure_empty()?;
     let mut verdict = Verdict::default();
-    let mut scripts = if plan.scenarios { library::for_profile(plan.profile, false)? } else { Vec::new() };
+    let mut scripts = if plan.scenarios { scenarios::for_profile(plan.profile, false)? } else { Vec::new() };
     if let Some(only) = &plan.only {
         scripts.retain(|script| script.title == *only);
         ensure!(!scripts.is_empty(), "no scenario {only} for profile {}", plan.profile.name);
@@ -90,7 +90,7 @@ pub fn run(plan: &Plan, servers: &mut Servers<'_>, talk: &mut dyn FnMut(&str)) -
 pub fn run_ours_only(address: &str, profile: &Profile, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
     Duel::alone(address)?.ensure_empty()?;
     let mut verdict = Verdict::default();
-    for script in library::for_profile(profile, true)? {
+    for script in scenarios::for_profile(profile, true)? {
         talk(&format!("{}: scenario {}", profile.name, script.title));
         verdict.scripts += 1;
         let mut duel = Duel::alone(address)?;

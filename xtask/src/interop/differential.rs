@@ -4,9 +4,9 @@
 use super::peers::{ServerSpec, ServerUnderTest, Software};
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
-use ox_diff::duel::Pair;
 use ox_diff::profile::{PROFILES, Place, Profile};
 use ox_diff::report::Verdict;
+use ox_diff::runner::Pair;
 use ox_diff::suite::{self, Plan, Servers};
 use std::cell::RefCell;
 use std::time::Duration;

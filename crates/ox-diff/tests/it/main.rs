@@ -2,14 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-mod fake;
-mod proxy;
+mod fake_server;
+mod faulty_proxy;
 
-use fake::Fake;
-use ox_diff::duel::{Duel, Pair};
+use fake_server::Fake;
+use faulty_proxy::{Lie, Proxy};
+use ox_diff::runner::{Duel, Pair};
 use ox_diff::script::Script;
 use ox_diff::shrink::shrink;
-use proxy::{Lie, Proxy};
 use std::time::{Duration, Instant};
 
 /// Two sessions, watches, pipelines, failures: whatever the fake server knows.

@@ -271,7 +271,7 @@ fn time_kind(time_ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::token::Cursor;
+    use crate::tokenizer::Cursor;
     use ox_proto::jute::{Jute as _, put_count, put_text};
 
     fn describe(request: &str, body: &[u8], naming: &Naming) -> String {

@@ -1,8 +1,8 @@
 //! One server under test: the script's sessions on it, and what is sent to them.
 
-use crate::canon::Naming;
 use crate::connection::Connection;
-use crate::listen::{Awaited, Expected, Listener};
+use crate::normalize::Naming;
+use crate::reply_matcher::{Awaited, Expected, Listener};
 use crate::request::Request;
 use crate::script::{Action, Batch, Handshake, Line, Name, Password, Target};
 use crate::stream::{End, Stream};

@@ -3,12 +3,12 @@
 //! Replies come in the order of the requests, except those of the connection layer, which are found by their xid;
 //! notifications come anywhere.
 
-use crate::canon::{self, Naming, Outcome};
 use crate::connection::{Connection, Heard};
+use crate::normalize::{self, Naming, Outcome};
 use crate::request::Request;
 use crate::script::{Action, Batch, Name, Target};
-use crate::side::Client;
 use crate::stream::{End, Item, Kind, Stream};
+use crate::target::Client;
 use crate::value::hex;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::jute::Reader;
@@ -183,7 +183,7 @@ impl Listener<'_> {
         let Some(awaited) = position.and_then(|position| awaited.remove(position)) else {
             return self.unasked(payload);
         };
-        let canon = canon::reply(awaited.request, header, &payload[16..], self.naming);
+        let canon = normalize::reply(awaited.request, header, &payload[16..], self.naming);
         let kind = if awaited.request.is_out_of_band() { Kind::OutOfBand } else { Kind::Reply };
         let mut text = format!("xid={} err={} {}", self.plain_xid(header.xid, awaited.request), header.err, canon.text);
         if awaited.request.known() == Some(OpCode::CloseSession) && header.err == 0 {
@@ -204,7 +204,7 @@ impl Listener<'_> {
     fn unasked(&mut self, payload: Vec<u8>) {
         match Reader::new(&payload).get::<ReplyHeader>() {
             Ok(header) if header.xid == xid::NOTIFICATION => {
-                let canon = canon::event(&payload[16..], self.naming);
+                let canon = normalize::event(&payload[16..], self.naming);
                 let text = format!("err={} {}", header.err, canon.text);
                 self.push(Kind::Event, None, header.zxid, text, payload, None);
             }

@@ -1,6 +1,6 @@
 //! The sessions of a random run: who is connected, as whom, and what may happen to connections.
 
-use super::dice::Dice;
+use super::rng::Dice;
 use super::{Generator, auth, is_last_write};
 use crate::request::{Body, Request, Seen};
 use crate::script::{Action, Batch, Handshake, Line, Name, Password, Target};

@@ -4,7 +4,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "knowledge is rough: most requests and errors say nothing")]
 
-use crate::canon::Outcome;
+use crate::normalize::Outcome;
 use crate::request::{Body, Request};
 use crate::value::Value;
 use ox_proto::{ErrorCode, OpCode};
@@ -109,7 +109,7 @@ fn is_within(path: &str, root: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::token::Cursor;
+    use crate::tokenizer::Cursor;
 
     fn request(line: &str) -> Request {
         let mut cursor = Cursor::new(line).unwrap();

@@ -11,11 +11,11 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "the exceptions are few")]
 
-mod crew;
-mod dice;
-mod known;
+mod known_nodes;
 mod paths;
 mod requests;
+mod rng;
+mod sessions;
 
 use crate::acl::{AclList, credentials};
 use crate::compare::Streams;
@@ -23,11 +23,11 @@ use crate::profile::{Profile, USERS};
 use crate::request::{Body, Request};
 use crate::script::{Action, Batch, Handshake, Line, Name, Target};
 use crate::value::Value;
-use crew::Crew;
-use dice::Dice;
-use known::Known;
+use known_nodes::Known;
 use ox_proto::OpCode;
 use paths::Reach;
+use rng::Dice;
+use sessions::Crew;
 use std::collections::VecDeque;
 
 /// Makes batches and learns from the replies.
@@ -233,7 +233,7 @@ fn auth(scheme: &str, auth: Value) -> Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compat;
+    use crate::intended_differences;
     use crate::script::Script;
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
                 let text = batch.to_string();
                 assert_eq!(Script::parse("t", &text).unwrap().batches[0], batch, "{text}");
                 for line in &batch.0 {
-                    assert_eq!(compat::unfit_for_apache(line), None, "{line}");
+                    assert_eq!(intended_differences::unfit_for_apache(line), None, "{line}");
                 }
             }
         }

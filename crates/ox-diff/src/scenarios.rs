@@ -1,6 +1,6 @@
 //! The hand-written scenarios, one file per subject of the protocol.
 
-use crate::compat;
+use crate::intended_differences;
 use crate::script::Script;
 use anyhow::{Context as _, Result, ensure};
 
@@ -54,7 +54,7 @@ pub fn parse(name: &str, text: &str) -> Result<Script> {
     let script = Script::parse(name, text)?;
     for line in script.batches.iter().flat_map(|batch| &batch.0) {
         if !script.ours_only {
-            let unfit = compat::unfit_for_apache(line);
+            let unfit = intended_differences::unfit_for_apache(line);
             ensure!(unfit.is_none(), "{name}: {line}: {}", unfit.unwrap_or_default());
         }
     }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn intended_differences_are_pinned() {
         let scripts = scenarios().unwrap();
-        for intended in compat::INTENDED {
+        for intended in intended_differences::INTENDED {
             if let Some(name) = intended.pinned_by.split([';', ' ']).next().filter(|name| name.starts_with("ours-")) {
                 assert!(scripts.iter().any(|script| script.ours_only && script.title == name), "{}", intended.what);
             }
