@@ -254,7 +254,7 @@ pub static SECTIONS: &[Section] = sections! {
         "maxWriteQueuePollTime", Passed, LenientLong, "", "ms", M, Built;
         /// Maximum writes per fsync.
         "maxBatchSize", Passed, LenientInt, "1000", "txns", M, Built;
-        /// CompressionSetting of snapshots: `gz`, `snappy`, or none.
+        /// Compression of snapshots: `gz`, `snappy`, or none.
         "snapshot.compression.method", Passed, Text("gz or snappy"), "", "", M, Built;
         /// Start from logs without a snapshot, once, after an upgrade from 3.4.
         "snapshot.trust.empty", Passed, Bool, "false", "", M, Built;

@@ -40,7 +40,7 @@ pub struct Storage {
     pub serialize_last_zxid: bool,
 }
 
-/// CompressionSetting of snapshot files.
+/// Compression of snapshot files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompressionSetting {
     None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// The given properties, and flags that only a Java virtual machine understands.
 ///
-/// NotBuilt definitions of a name win, as on a Java command line. Add `SERVER_JVMFLAGS` first, then `JVMFLAGS`, then the
+/// Later definitions of a name win, as on a Java command line. Add `SERVER_JVMFLAGS` first, then `JVMFLAGS`, then the
 /// command line.
 #[derive(Clone, Default)]
 pub struct SystemProperties {

@@ -1,33 +1,33 @@
-//! Counts what a run has met, so that a dull generator shows.
+//! Counts replies and events of a run, to show what the generator covers.
 
 use crate::compare::Streams;
 use crate::script::{Action, Batch};
-use crate::stream::Kind;
+use crate::stream::ItemKind;
 use ox_proto::OpCode;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Replies by operation and error code, and events by text.
 #[derive(Clone, Debug, Default)]
-pub struct Tally(BTreeMap<String, BTreeMap<String, usize>>);
+pub struct Coverage(BTreeMap<String, BTreeMap<String, usize>>);
 
-impl Tally {
-    /// Counts what was heard for a batch.
+impl Coverage {
+    /// Counts the replies and events of a batch.
     pub fn count(&mut self, batch: &Batch, streams: &Streams) {
         for item in streams.values().flat_map(|stream| &stream.items) {
             let line = item.line.and_then(|line| batch.0.get(line));
-            let (subject, result) = match (item.kind, line.map(|line| &line.action), &item.outcome) {
-                (Kind::Event, _, _) => {
+            let (subject, result) = match (item.kind, line.map(|line| &line.action), &item.facts) {
+                (ItemKind::Event, _, _) => {
                     let kind = item.text.split(' ').nth(1).unwrap_or_default();
                     ("event".to_owned(), kind.to_owned())
                 }
-                (Kind::Handshake, _, _) => {
+                (ItemKind::Handshake, _, _) => {
                     ("connect".to_owned(), item.text.split(' ').take(2).collect::<Vec<_>>().join(" "))
                 }
-                (_, Some(Action::Request(request)), Some(outcome)) => {
+                (_, Some(Action::Request(request)), Some(facts)) => {
                     let name = request.known().map_or_else(|| "unknown".to_owned(), |op: OpCode| op.name().to_owned());
-                    let failed = outcome.results.iter().find(|&&err| err != 0);
-                    (name, failed.map_or_else(|| outcome.err.to_string(), |err| format!("0({err})")))
+                    let failed = facts.results.iter().find(|&&err| err != 0);
+                    (name, failed.map_or_else(|| facts.err.to_string(), |err| format!("0({err})")))
                 }
                 _ => continue,
             };
@@ -35,7 +35,6 @@ impl Tally {
         }
     }
 
-    /// Adds another tally.
     pub fn merge(&mut self, other: Self) {
         for (subject, results) in other.0 {
             let mine = self.0.entry(subject).or_default();
@@ -44,7 +43,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (subject, results) in &self.0 {
             write!(f, "{subject:<22}")?;

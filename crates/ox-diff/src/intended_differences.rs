@@ -1,141 +1,137 @@
-//! Where Oxkeeper answers differently on purpose, and what must never be sent to Apache: one table, with reasons.
+//! Requests to which Oxkeeper deliberately replies differently, and requests that must never be sent to Apache: one
+//! table, with reasons.
 //!
-//! The generator avoids everything listed here; what ours must answer instead is written down in scenarios marked
-//! `!ours-only`.
+//! The generator avoids everything listed here; scenarios marked `!ours-only` specify our replies instead.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "a table of exceptions: whatever it does not list is fit")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "a table of exceptions: everything else may be sent")]
 
-use crate::request::Body;
+use crate::request::RequestBody;
 use crate::script::{Action, Line};
-use crate::value::Value;
+use crate::value::FieldValue;
 use ox_proto::OpCode;
 
-/// One intended difference.
 #[derive(Clone, Copy, Debug)]
-pub struct Intended {
-    /// The request or situation.
+pub struct IntendedDifference {
     pub what: &'static str,
     /// What Apache 3.9.3 does.
     pub apache: &'static str,
-    /// What Oxkeeper does.
     pub ours: &'static str,
-    /// Why.
     pub reason: &'static str,
-    /// The scenario that pins ours, or how the test keeps away from it.
+    /// The scenario that pins our behaviour, or how the test avoids the situation.
     pub pinned_by: &'static str,
 }
 
 /// Every intended difference on the client port of a standalone server.
-pub const INTENDED: &[Intended] = &[
-    Intended {
+pub const INTENDED: &[IntendedDifference] = &[
+    IntendedDifference {
         what: "createTTL with flags 0-4 and a negative ttl",
         apache: "logs a transaction it cannot apply, dies, and dies again at every start",
         ours: "-8",
         reason: "one request must not destroy a server",
         pinned_by: "ours-deadly",
     },
-    Intended {
+    IntendedDifference {
         what: "create /zookeeper/quota/zookeeper_limits",
         apache: "dies while applying, and at every start",
-        ours: "-8; as a plain node when it stands in a log",
+        ours: "-8; a plain node when the write is in a log",
         reason: "one request must not destroy a server, ours or the Apache one that opens our files",
         pinned_by: "ours-deadly",
     },
-    Intended {
+    IntendedDifference {
         what: "delete of a zookeeper_limits node whose parent starts with /zookeeper and is at most 16 characters long",
         apache: "dies while applying, and at every start",
-        ours: "-8, also for a create of such a node that would go by itself; a plain delete when it stands in a log",
+        ours: "-8, also for a create of such a node that would be deleted automatically; a plain delete when the write is in a log",
         reason: "one request must not destroy a server, ours or the Apache one that opens our files",
         pinned_by: "ours-deadly",
     },
-    Intended {
+    IntendedDifference {
         what: "unparsable data in a zookeeper_stats node, then a change below the quota path",
         apache: "dies while applying, and at every start",
-        ours: "-8; counts anew what is below the quota path when it stands in a log",
+        ours: "-8; recounts the subtree of the quota path when the write is in a log",
         reason: "one request must not destroy a server, ours or the Apache one that opens our files",
         pinned_by: "ours-usage",
     },
-    Intended {
+    IntendedDifference {
         what: "deleteContainer (20) from a client",
         apache: "deletes any childless node without an ACL check",
         ours: "-6, close",
         reason: "an internal operation that would bypass access control",
         pinned_by: "ours-internal",
     },
-    Intended {
+    IntendedDifference {
         what: "createSession (-10) on an established connection",
         apache: "takes a transaction and answers with a second handshake reply",
         ours: "-6, close",
         reason: "an internal operation; no client sends it",
         pinned_by: "ours-internal",
     },
-    Intended {
-        what: "requests pipelined behind closeSession",
+    IntendedDifference {
+        what: "requests pipelined after closeSession",
         apache: "-112, -12 or nothing, sometimes with a zxid",
         ours: "-112 or nothing, never a change",
         reason: "a race in Apache",
         pinned_by: "ours-internal; closeSession is always last in a batch",
     },
-    Intended {
-        what: "auth and sasl behind other requests of a pipeline",
+    IntendedDifference {
+        what: "auth and sasl after other requests of a pipeline",
         apache: "answered ahead of earlier requests",
         ours: "answered in order",
-        reason: "kazoo expects order, everybody else accepts it",
+        reason: "kazoo expects order, all other clients accept it",
         pinned_by: "compared out of band; a new identity comes first in a batch, because whoAmI and event filters of \
                     earlier requests race with it",
     },
-    Intended {
-        what: "writes pipelined behind a setACL of a node they need",
+    IntendedDifference {
+        what: "writes pipelined after a setACL of a node they need",
         apache: "judged by the old or the new list, depending on timing",
         ours: "judged by the new list",
         reason: "a race in Apache",
         pinned_by: "ours-internal; only reads follow setACL in a batch",
     },
-    Intended {
-        what: "writes pipelined behind a createContainer with flags 1 or 3, also behind a multi with one",
+    IntendedDifference {
+        what: "writes pipelined after a createContainer with flags 1 or 3, also after a multi with one",
         apache: "the container counts as ephemeral until it is applied: children get -108, and closeSession deletes it, \
                  depending on timing",
         ours: "a container from the start",
         reason: "a race in Apache",
         pinned_by: "only reads follow such a create in a batch",
     },
-    Intended {
-        what: "writes pipelined behind a multi that fails as a whole because of a null path or a null in an ACL entry",
+    IntendedDifference {
+        what: "writes pipelined after a multi that fails as a whole because of a null path or a null in an ACL entry",
         apache: "judged as if the elements before the null had happened, depending on timing; a create may store a wrong \
                  cversion for good",
         ours: "a failed multi leaves no trace",
         reason: "a race in Apache",
         pinned_by: "only reads follow such a multi in a batch",
     },
-    Intended {
+    IntendedDifference {
         what: "pipelined writes under an enforced quota",
         apache: "compared with the usage applied so far, depending on timing",
         ours: "compared with the usage applied so far",
         reason: "a race in both",
         pinned_by: "profile quota: at most one write into the quota subtree per batch",
     },
-    Intended {
+    IntendedDifference {
         what: "setWatches and setWatches2 for a node the client may not read",
-        apache: "tells by events whether it exists or changed",
+        apache: "reveals by events whether it exists or changed",
         ours: "checks READ like the read that would set the watch",
         reason: "an access control leak (K167)",
         pinned_by: "ours-rearm; re-arming leaves the protected subtree out",
     },
-    Intended {
+    IntendedDifference {
         what: "a child of a container that was created with an ephemeral flag (1, 3) and is not applied yet",
         apache: "-108: it takes the container for an ephemeral node until it is applied",
         ours: "created",
-        reason: "a container can have children, on its way or not",
+        reason: "a container can have children, whether or not it is applied yet",
         pinned_by: "left out of the scenarios; too rare to be generated",
     },
-    Intended {
+    IntendedDifference {
         what: "ACL ids of scheme ip in IPv6 notation",
         apache: "-114 up to 3.9.3, accepted since 3.9.4",
         ours: "as 3.9.4",
         reason: "the peer of this test is 3.9.3",
         pinned_by: "not generated",
     },
-    Intended {
+    IntendedDifference {
         what: "characters above U+FFFF in replies",
         apache: "sent as two encoded surrogates",
         ours: "either form",
@@ -144,7 +140,7 @@ pub const INTENDED: &[Intended] = &[
     },
 ];
 
-/// Why a line must not be sent to Apache, if it must not.
+/// The reason why a line must not be sent to Apache, if any.
 pub fn unfit_for_apache(line: &Line) -> Option<&'static str> {
     let Action::Request(request) = &line.action else { return None };
     match request.known() {
@@ -156,32 +152,32 @@ pub fn unfit_for_apache(line: &Line) -> Option<&'static str> {
         return None;
     }
     match &request.body {
-        Body::Multi { elements, .. } => elements.iter().find_map(|element| kills(element.op, &element.body)),
-        Body::CreateTtl { flags: 0..=4, ttl_ms, .. } if *ttl_ms < 0 => Some("a negative ttl kills Apache"),
+        RequestBody::Multi { elements, .. } => elements.iter().find_map(|element| kills(element.op, &element.body)),
+        RequestBody::CreateTtl { flags: 0..=4, ttl_ms, .. } if *ttl_ms < 0 => Some("a negative ttl kills Apache"),
         body => kills(request.op, body),
     }
 }
 
-fn kills(op: i32, body: &Body) -> Option<&'static str> {
+fn kills(op: i32, body: &RequestBody) -> Option<&'static str> {
     match body {
-        Body::Create { path, .. } | Body::CreateTtl { path, .. } => (path.as_str()
+        RequestBody::Create { path, .. } | RequestBody::CreateTtl { path, .. } => (path.as_str()
             == Some("/zookeeper/quota/zookeeper_limits"))
         .then_some("a limit node at the quota root kills Apache"),
-        Body::PathVersion { path, .. } if op == OpCode::Delete.code() => {
+        RequestBody::PathVersion { path, .. } if op == OpCode::Delete.code() => {
             let parent = path.as_str()?.strip_suffix("/zookeeper_limits")?;
             (parent.starts_with("/zookeeper") && parent.len() <= 16).then_some("deleting this limit node kills Apache")
         }
-        Body::SetData { path, data, .. } => (path.as_str()?.ends_with("/zookeeper_stats") && !is_usage(data))
+        RequestBody::SetData { path, data, .. } => (path.as_str()?.ends_with("/zookeeper_stats") && !is_usage(data))
             .then_some("unparsable quota usage kills Apache"),
         _ => None,
     }
 }
 
-/// True for text that Apache can parse as quota usage.
-fn is_usage(data: &Value) -> bool {
+/// Whether Apache can parse the text as quota usage.
+fn is_usage(data: &FieldValue) -> bool {
     let Some(text) = data.as_str() else { return false };
     let is_pair = |pair: &str| pair.split('=').nth(1).is_some_and(|number| number.parse::<i64>().is_ok());
-    // Runs of separators are one, except before the first pair.
+    // Repeated separators count as one, except before the first pair.
     let mut pairs = text.split([',', ';']);
     text.is_empty() || (pairs.next().is_some_and(is_pair) && pairs.all(|pair| pair.is_empty() || is_pair(pair)))
 }
@@ -195,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn deadly_requests_are_known() {
+    fn fatal_requests_are_recognised() {
         check("A createTTL /a x world flags=0 ttl=-1", true);
         check("A createTTL /a x world flags=5 ttl=-1", false);
         check("A multi [ createTTL /a x world flags=0 ttl=-1 ]", false);

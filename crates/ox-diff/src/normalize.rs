@@ -1,8 +1,8 @@
-//! The form in which two servers' frames are compared: text with every field in it, and with exactly that removed which
-//! Apache leaves open (see the crate's list of normalisations).
+//! Normalizes frames to text for comparison: every field is included, except what Apache leaves unspecified (see the
+//! crate's list of normalisations).
 
-use crate::request::Request;
-use crate::script::Name;
+use crate::request::ScriptRequest;
+use crate::script::SessionName;
 use crate::value::{canonical, hex};
 use ox_proto::jute::{DecodeError, Reader};
 use ox_proto::multi::MultiHeader;
@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What is needed to name a server's own numbers.
+/// Maps a server's session ids to names of the script.
 #[derive(Clone, Debug, Default)]
-pub struct Naming {
-    /// Session ids that the server has handed out.
-    pub sessions: BTreeMap<i64, Name>,
+pub struct SessionNames {
+    /// Ids of all sessions that the server created.
+    pub sessions: BTreeMap<i64, SessionName>,
 }
 
-impl Naming {
+impl SessionNames {
     fn owner(&self, session: i64) -> String {
         match self.sessions.get(&session) {
             _ if session == 0 => "none".to_owned(),
@@ -29,34 +29,31 @@ impl Naming {
     }
 }
 
-/// What a reply says about the tree, for whoever plans the next requests.
+/// Facts about the tree in a reply, for the generator of further requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReplyFacts {
     /// Error code of the header.
     pub err: i32,
-    /// Paths that were created, in order of the elements.
+    /// Created paths, in the order of the elements.
     pub created: Vec<String>,
     /// The last stat of the body.
     pub stat: Option<Stat>,
-    /// Names of children.
     pub children: Vec<String>,
-    /// Codes of the elements of a multi.
+    /// Error codes of the elements of a multi.
     pub results: Vec<i32>,
 }
 
-/// A reply body in canonical form.
+/// A normalized reply body.
 #[derive(Clone, Debug, Default)]
-pub struct Canon {
-    /// The text to compare.
+pub struct Normalized {
     pub text: String,
-    /// What it says.
-    pub outcome: Outcome,
+    pub facts: ReplyFacts,
 }
 
-/// Describes the reply to `request`.
-pub fn reply(request: &Request, header: ReplyHeader, body: &[u8], naming: &Naming) -> Canon {
-    let mut writer = Writer { canon: Canon::default(), naming, from: Reader::new(body) };
-    writer.canon.outcome.err = header.err;
+/// Normalizes the reply to `request`.
+pub fn reply(request: &ScriptRequest, header: ReplyHeader, body: &[u8], names: &SessionNames) -> Normalized {
+    let mut writer = Writer { normalized: Normalized::default(), names, from: Reader::new(body) };
+    writer.normalized.facts.err = header.err;
     let decoded = match request.known() {
         Some(op) if !body.is_empty() => writer.body(op),
         _ => Ok(()),
@@ -64,35 +61,35 @@ pub fn reply(request: &Request, header: ReplyHeader, body: &[u8], naming: &Namin
     writer.finish(decoded)
 }
 
-/// Describes the body of a notification.
-pub fn event(body: &[u8], naming: &Naming) -> Canon {
-    let mut writer = Writer { canon: Canon::default(), naming, from: Reader::new(body) };
+/// Normalizes the body of a notification.
+pub fn event(body: &[u8], names: &SessionNames) -> Normalized {
+    let mut writer = Writer { normalized: Normalized::default(), names, from: Reader::new(body) };
     let decoded = writer.event();
     writer.finish(decoded)
 }
 
 struct Writer<'a> {
-    canon: Canon,
-    naming: &'a Naming,
+    normalized: Normalized,
+    names: &'a SessionNames,
     from: Reader<'a>,
 }
 
 type Decoded = Result<(), DecodeError>;
 
 impl<'a> Writer<'a> {
-    fn finish(mut self, decoded: Decoded) -> Canon {
+    fn finish(mut self, decoded: Decoded) -> Normalized {
         let rest = self.from.rest();
         if let Err(error) = decoded {
             self.field("undecodable", format!("({error}) {}", hex(rest)));
         } else if !rest.is_empty() {
-            self.field("behind", hex(rest));
+            self.field("trailing", hex(rest));
         }
-        self.canon
+        self.normalized
     }
 
     fn field(&mut self, name: &str, value: impl std::fmt::Display) {
-        let blank = if self.canon.text.is_empty() { "" } else { " " };
-        let _ = write!(self.canon.text, "{blank}{name}={value}"); // writing to a string cannot fail
+        let blank = if self.normalized.text.is_empty() { "" } else { " " };
+        let _ = write!(self.normalized.text, "{blank}{name}={value}"); // writing to a string cannot fail
     }
 
     fn bytes(&mut self, name: &str) -> Result<Option<&'a [u8]>, DecodeError> {
@@ -157,7 +154,7 @@ impl<'a> Writer<'a> {
     fn created(&mut self) -> Decoded {
         let path = self.bytes("path")?;
         let path = path.map(|path| String::from_utf8_lossy(path).into_owned());
-        self.canon.outcome.created.extend(path);
+        self.normalized.facts.created.extend(path);
         Ok(())
     }
 
@@ -169,11 +166,11 @@ impl<'a> Writer<'a> {
         self.field("version", stat.version);
         self.field("cversion", stat.cversion);
         self.field("aversion", stat.aversion);
-        self.field("owner", self.naming.owner(stat.ephemeral_owner));
+        self.field("owner", self.names.owner(stat.ephemeral_owner));
         self.field("length", stat.data_length);
         self.field("children", stat.num_children);
         self.field("times", times(&stat));
-        self.canon.outcome.stat = Some(stat);
+        self.normalized.facts.stat = Some(stat);
         Ok(())
     }
 
@@ -185,7 +182,7 @@ impl<'a> Writer<'a> {
             let (scheme, id) = (self.from.get::<Option<&[u8]>>()?, self.from.get::<Option<&[u8]>>()?);
             entries.push((perms, canonical(scheme), canonical(id)));
         }
-        // An `auth` entry expands to the connection's identities in any order: one run of equal permissions.
+        // An `auth` entry expands to the connection's identities in any order: sort runs of equal permissions.
         entries.chunk_by_mut(|a, b| a.0 == b.0 && a.1 == "\"digest\"" && b.1 == a.1).for_each(<[_]>::sort);
         let entries: Vec<_> = entries.iter().map(|(perms, scheme, id)| format!("{perms}:{scheme}:{id}")).collect();
         self.field("acl", if count.is_none() { "null".to_owned() } else { format!("[{}]", entries.join(",")) });
@@ -209,8 +206,8 @@ impl<'a> Writer<'a> {
         let mut from = from;
         if let Some(names) = from.get::<Option<Vec<Option<&[u8]>>>>()? {
             let names = names.into_iter().flatten().map(|name| String::from_utf8_lossy(name).into_owned());
-            self.canon.outcome.children = names.collect();
-            self.canon.outcome.children.sort_unstable();
+            self.normalized.facts.children = names.collect();
+            self.normalized.facts.children.sort_unstable();
         }
         Ok(())
     }
@@ -234,7 +231,7 @@ impl<'a> Writer<'a> {
                 return Ok(());
             }
             self.field("result", format!("{}/{}", header.op, header.err));
-            self.canon.outcome.results.push(header.err);
+            self.normalized.facts.results.push(header.err);
             match OpCode::try_from(header.op) {
                 Ok(OpCode::Error) => self.number("code")?,
                 Ok(op) => self.body(op)?,
@@ -250,8 +247,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Times are compared by kind only: unset, recent, or the number itself when it is neither. A node that was never
-/// changed must have been modified when it was created.
+/// Times are compared by kind only: unset, recent, or the number itself if it is neither. A node that never changed
+/// must have equal ctime and mtime.
 fn times(stat: &Stat) -> String {
     let unchanged = stat.czxid == stat.mzxid && stat.version == 0;
     let relation = if unchanged && stat.ctime != stat.mtime { " but unequal" } else { "" };
@@ -274,37 +271,37 @@ mod tests {
     use crate::tokenizer::Cursor;
     use ox_proto::jute::{Jute as _, put_count, put_text};
 
-    fn describe(request: &str, body: &[u8], naming: &Naming) -> String {
+    fn describe(request: &str, body: &[u8], names: &SessionNames) -> String {
         let mut cursor = Cursor::new(request).unwrap();
         let verb = cursor.word().unwrap();
-        let request = Request::parse(&verb, &mut cursor).unwrap();
-        reply(&request, ReplyHeader { xid: 1, zxid: Zxid(1), err: 0 }, body, naming).text
+        let request = ScriptRequest::parse(&verb, &mut cursor).unwrap();
+        reply(&request, ReplyHeader { xid: 1, zxid: Zxid(1), err: 0 }, body, names).text
     }
 
     #[test]
-    fn children_are_sorted_and_the_rest_is_shown() {
+    fn children_are_sorted_and_trailing_bytes_are_kept() {
         let mut body = Vec::new();
         put_count(&mut body, 2);
         put_text(&mut body, "b");
         put_text(&mut body, "a");
-        assert_eq!(describe("getChildren /", &body, &Naming::default()), "names=[\"a\",\"b\"]");
+        assert_eq!(describe("getChildren /", &body, &SessionNames::default()), "names=[\"a\",\"b\"]");
         body.push(7);
-        assert_eq!(describe("getChildren /", &body, &Naming::default()), "names=[\"a\",\"b\"] behind=07");
-        assert!(describe("getChildren /", &body[..9], &Naming::default()).starts_with("undecodable="));
+        assert_eq!(describe("getChildren /", &body, &SessionNames::default()), "names=[\"a\",\"b\"] trailing=07");
+        assert!(describe("getChildren /", &body[..9], &SessionNames::default()).starts_with("undecodable="));
     }
 
     #[test]
-    fn owners_are_named() {
+    fn ephemeral_owner_is_named() {
         let mut body = Vec::new();
         Stat { ephemeral_owner: 77, ..Stat::default() }.put(&mut body);
-        let mut naming = Naming { sessions: BTreeMap::from([(77, Name('A'))]) };
-        assert!(describe("exists /", &body, &naming).contains("owner=A"));
-        naming.sessions.clear();
-        assert!(describe("exists /", &body, &naming).contains("owner=0x4d"));
+        let mut names = SessionNames { sessions: BTreeMap::from([(77, SessionName('A'))]) };
+        assert!(describe("exists /", &body, &names).contains("owner=A"));
+        names.sessions.clear();
+        assert!(describe("exists /", &body, &names).contains("owner=0x4d"));
     }
 
     #[test]
-    fn expanded_identities_have_no_order() {
+    fn expanded_identities_are_sorted() {
         let list = |ids: [&str; 3]| {
             let mut body = Vec::new();
             put_count(&mut body, 3);
@@ -314,7 +311,7 @@ mod tests {
                 put_text(&mut body, id);
             }
             Stat::default().put(&mut body);
-            describe("getACL /", &body, &Naming::default())
+            describe("getACL /", &body, &SessionNames::default())
         };
         assert_eq!(list(["a:x", "b:x", "c:x"]), list(["b:x", "a:x", "c:x"]));
         assert_ne!(list(["a:x", "b:x", "c:x"]), list(["a:x", "c:x", "b:x"]));

@@ -1,227 +1,223 @@
-//! Plays batches on one or two servers at once and finds the first difference.
+//! Runs batches on one or two servers and finds the first difference.
 
 use crate::acl::credentials;
-use crate::compare::{Difference, Rules, Streams, Turn};
+use crate::compare::{BatchWithPings, Invariants, StreamDifference, Streams};
 use crate::profile::USERS;
-use crate::request::{Body, Request};
-use crate::script::{Action, Batch, Handshake, Line, Name, Target};
-use crate::stream::{End, Item, Kind};
-use crate::target::Side;
-use crate::value::Value;
+use crate::request::{RequestBody, ScriptRequest};
+use crate::script::{Action, Batch, Handshake, HandshakeSession, Line, SessionName};
+use crate::stream::{ItemKind, StreamEnd, StreamItem};
+use crate::target::TargetServer;
+use crate::value::FieldValue;
 use anyhow::{Result, ensure};
 use ox_proto::OpCode;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Addresses, `host:port`, of the two servers.
+/// Addresses of the two servers, as `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct ServerPair {
     /// The server under test.
     pub ours: String,
-    /// The server that is right by definition.
+    /// The reference, whose replies are correct by definition.
     pub apache: String,
 }
 
-/// What a tree looks like on one server: canonical texts of data, stat and ACL by path.
-pub type Tree = BTreeMap<String, Vec<String>>;
+/// Normalized data, stat and ACL of a server's tree, by path.
+pub type TreeDump = BTreeMap<String, Vec<String>>;
 
-/// Whether quota usage, which a restart counts anew, is part of a walk.
+/// Whether a walk compares quota usage, which a restart recounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Usage {
-    /// Compared.
+pub enum QuotaUsage {
     Compared,
-    /// Left out.
     Skipped,
 }
 
-/// One or two servers that get the same batches.
-pub struct Duel {
-    sides: Vec<Side>,
-    rules: Vec<Rules>,
+/// Runs the same batches on one or two servers.
+pub struct Runner {
+    targets: Vec<TargetServer>,
+    invariants: Vec<Invariants>,
 }
 
-/// Requests in one batch of a walk.
+/// Paths per batch of a walk.
 const WALK_PATHS: usize = 30;
 
-impl Duel {
-    /// Two servers side by side, which must be at the same zxid. Opens the runner's own session on each.
-    pub fn new(pair: &Pair) -> Result<Self> {
-        Self::open(vec![Side::new(&pair.ours), Side::new(&pair.apache)])
+impl Runner {
+    /// Two servers to compare, which must be at the same zxid. Opens the control session on each.
+    pub fn new(pair: &ServerPair) -> Result<Self> {
+        Self::open(vec![TargetServer::new(&pair.ours), TargetServer::new(&pair.apache)])
     }
 
-    /// One server alone, for scripts that say what they expect.
-    pub fn alone(address: &str) -> Result<Self> {
-        Self::open(vec![Side::new(address)])
+    /// A single server, for scripts with expectations.
+    pub fn single(address: &str) -> Result<Self> {
+        Self::open(vec![TargetServer::new(address)])
     }
 
-    fn open(sides: Vec<Side>) -> Result<Self> {
-        let rules = sides.iter().map(|_| Rules::default()).collect();
-        let mut duel = Self { sides, rules };
-        let mut batch = Batch(vec![Line::new(Name::CONTROL, Action::Connect(Handshake::new(Target::New)))]);
+    fn open(targets: Vec<TargetServer>) -> Result<Self> {
+        let invariants = targets.iter().map(|_| Invariants::default()).collect();
+        let mut runner = Self { targets, invariants };
+        let mut batch =
+            Batch(vec![Line::new(SessionName::CONTROL, Action::Connect(Handshake::new(HandshakeSession::New)))]);
         batch.0.extend(authentications());
-        batch.0.push(Line::request(Name::CONTROL, Request::new(OpCode::Ping, Body::Empty)));
-        duel.exchange(&batch)?;
-        let zxids: Vec<_> = duel.sides.iter().map(|side| side.last_zxid(Name::CONTROL)).collect();
-        let in_step = zxids.windows(2).all(|pair| pair[0] == pair[1]);
-        if !in_step {
-            duel.leave()?;
+        batch.0.push(Line::request(SessionName::CONTROL, ScriptRequest::new(OpCode::Ping, RequestBody::Empty)));
+        runner.exchange(&batch)?;
+        let zxids: Vec<_> = runner.targets.iter().map(|target| target.last_zxid(SessionName::CONTROL)).collect();
+        let equal = zxids.windows(2).all(|pair| pair[0] == pair[1]);
+        if !equal {
+            runner.close_control_session()?;
         }
         ensure!(
-            in_step,
-            "the servers do not start in step: ours is at zxid {}, apache at {}\nhint: give the test two servers \
-             that nobody else uses",
+            equal,
+            "the servers start at different zxids: ours at {}, apache at {}\nhint: use two empty servers without \
+             other clients",
             zxids[0],
             zxids[zxids.len() - 1]
         );
-        Ok(duel)
+        Ok(runner)
     }
 
-    /// Refuses servers that hold anything: the test changes and deletes at will, also what belongs to somebody else.
+    /// Refuses servers that hold data: the test changes and deletes arbitrary nodes.
     pub fn ensure_empty(mut self) -> Result<()> {
-        let look = Body::PathWatch { path: Value::text("/"), watch: false };
-        let batch = Batch(vec![Line::request(Name::CONTROL, Request::new(OpCode::GetChildren2, look))]);
-        let looks = self.exchange(&batch)?;
-        self.leave()?;
-        for (side, streams) in ["ours", "apache"].iter().zip(&looks) {
-            let found = children(&batch, streams);
+        let read = RequestBody::PathWatch { path: FieldValue::text("/"), watch: false };
+        let batch = Batch(vec![Line::request(SessionName::CONTROL, ScriptRequest::new(OpCode::GetChildren2, read))]);
+        let streams = self.exchange(&batch)?;
+        self.close_control_session()?;
+        for (server, received) in ["ours", "apache"].iter().zip(&streams) {
+            let found = children(&batch, received);
             ensure!(
                 found == ["/zookeeper"],
-                "the server called {side} holds {found:?}\nhint: the test needs servers of its own, started empty"
+                "the server called {server} holds {found:?}\nhint: start empty servers for the test"
             );
         }
         Ok(())
     }
 
-    /// Changes how long a reply may take.
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.sides.iter_mut().for_each(|side| side.patience = patience);
+    /// Sets the timeout of a reply.
+    pub fn set_reply_timeout(&mut self, timeout: Duration) {
+        self.targets.iter_mut().for_each(|target| target.timeout = timeout);
     }
 
-    /// Sends a batch, hears the answers and the events it caused, and compares.
-    pub fn play(&mut self, batch: &Batch) -> Result<Played> {
+    /// Sends a batch, receives its replies and the resulting events, and compares.
+    pub fn run_batch(&mut self, batch: &Batch) -> Result<BatchResult> {
         let mut streams = self.exchange(batch)?;
-        let mut turn = Turn::new(batch, Batch::default());
+        let mut round = BatchWithPings::new(batch, Batch::default());
         if !batch.writers().is_empty() {
-            // Others hear of a write before the writer's reply is sent, but on their own connections: a ping fetches it.
-            // Readers beside a writer ping too, so that all know the same last zxid again.
+            // The server sends events of a write before the writer's reply, but on other connections: a ping fetches
+            // them. Readers that ran concurrently with a writer ping too, so that all sessions have seen the same last
+            // zxid again.
             let actors = batch.actors();
-            let names = self.sides[0].connected();
+            let names = self.targets[0].connected();
             let quiet = names.into_iter().filter(|name| 1 < actors.len() || !actors.contains(name));
-            let pings = quiet.map(|name| Line::request(name, Request::new(OpCode::Ping, Body::Empty)));
+            let pings = quiet.map(|name| Line::request(name, ScriptRequest::new(OpCode::Ping, RequestBody::Empty)));
             let pings = Batch(pings.collect());
-            let heard = self.exchange(&pings)?;
-            streams.iter_mut().zip(heard).for_each(|(streams, heard)| append(streams, heard, batch.0.len()));
-            turn = Turn::new(batch, pings);
+            let received = self.exchange(&pings)?;
+            streams.iter_mut().zip(received).for_each(|(streams, received)| append(streams, received, batch.0.len()));
+            round = BatchWithPings::new(batch, pings);
         }
-        let difference = self.judge(&turn, &streams);
-        Ok(Played { streams, difference })
+        let difference = self.find_difference(&round, &streams);
+        Ok(BatchResult { streams, difference })
     }
 
     fn exchange(&mut self, batch: &Batch) -> Result<Vec<Streams>> {
         let mut sent = Vec::new();
-        for side in &mut self.sides {
-            sent.push(side.send(batch)?);
+        for target in &mut self.targets {
+            sent.push(target.send(batch)?);
         }
-        Ok(self.sides.iter_mut().zip(sent).map(|(side, sent)| side.collect(batch, sent)).collect())
+        Ok(self.targets.iter_mut().zip(sent).map(|(target, sent)| target.collect(batch, sent)).collect())
     }
 
-    fn judge(&mut self, turn: &Turn, streams: &[Streams]) -> Option<Difference> {
+    fn find_difference(&mut self, round: &BatchWithPings, streams: &[Streams]) -> Option<StreamDifference> {
         if let [ours, apache] = streams
-            && let Some(difference) = turn.compare(ours, apache)
+            && let Some(difference) = round.compare(ours, apache)
         {
             return Some(difference);
         }
-        let broken = self.rules.iter_mut().zip(streams).find_map(|(rules, streams)| rules.check(turn, streams));
-        broken.or_else(|| streams.iter().find_map(|streams| unexpected(&turn.batch, streams)))
+        let broken =
+            self.invariants.iter_mut().zip(streams).find_map(|(invariants, streams)| invariants.check(round, streams));
+        broken.or_else(|| streams.iter().find_map(|streams| unexpected(&round.batch, streams)))
     }
 
-    /// Ends all sessions, walks both trees and compares them. Gives the trees, ours first.
-    pub fn finish(&mut self) -> Result<Finished> {
-        for name in self.sides[0].sessions() {
-            if name == Name::CONTROL {
+    /// Closes all sessions and compares both trees. Returns the trees, ours first.
+    pub fn finish(&mut self) -> Result<FinalState> {
+        for name in self.targets[0].sessions() {
+            if name == SessionName::CONTROL {
                 continue;
             }
             let mut batch = Batch::default();
-            if !self.sides[0].connected().contains(&name) {
-                batch.0.push(Line::new(name, Action::Connect(Handshake::new(Target::Of(name)))));
+            if !self.targets[0].connected().contains(&name) {
+                batch.0.push(Line::new(name, Action::Connect(Handshake::new(HandshakeSession::Of(name)))));
             }
-            batch.0.push(Line::request(name, Request::new(OpCode::CloseSession, Body::Empty)));
-            let played = self.play(&batch)?;
-            if let Some(difference) = played.difference {
-                return Ok(Finished { trees: Vec::new(), last: batch, difference: Some(difference) });
+            batch.0.push(Line::request(name, ScriptRequest::new(OpCode::CloseSession, RequestBody::Empty)));
+            let result = self.run_batch(&batch)?;
+            if let Some(difference) = result.difference {
+                return Ok(FinalState { trees: Vec::new(), last: batch, difference: Some(difference) });
             }
         }
-        let finished = self.walk(Usage::Compared)?;
+        let finished = self.walk(QuotaUsage::Compared)?;
         if finished.difference.is_none() {
-            self.leave()?;
+            self.close_control_session()?;
         }
         Ok(finished)
     }
 
-    /// Closes the runner's own session: left to expire, it would take a zxid at any moment.
-    fn leave(&mut self) -> Result<()> {
-        let close = Request::new(OpCode::CloseSession, Body::Empty);
-        self.exchange(&Batch(vec![Line::request(Name::CONTROL, close)]))?;
+    /// Closes the control session: if left to expire, it would take a zxid at an arbitrary moment.
+    fn close_control_session(&mut self) -> Result<()> {
+        let close = ScriptRequest::new(OpCode::CloseSession, RequestBody::Empty);
+        self.exchange(&Batch(vec![Line::request(SessionName::CONTROL, close)]))?;
         Ok(())
     }
 
     /// Compares every node of both trees: data, stat, ACL and children.
-    pub fn walk(&mut self, usage: Usage) -> Result<Finished> {
+    pub fn walk(&mut self, usage: QuotaUsage) -> Result<FinalState> {
         let mut batch = Batch::default();
         let mut difference = None;
-        let mut trees = vec![Tree::new(); self.sides.len()];
+        let mut trees = vec![TreeDump::new(); self.targets.len()];
         let mut level = vec!["/".to_owned()];
         while difference.is_none() && !level.is_empty() {
             let mut next = Vec::new();
             for paths in level.chunks(WALK_PATHS) {
-                batch = Batch(paths.iter().flat_map(|path| looks_at(path)).collect());
-                let played = self.play(&batch)?;
-                for (tree, streams) in trees.iter_mut().zip(&played.streams) {
-                    note(tree, &batch, streams);
+                batch = Batch(paths.iter().flat_map(|path| reads_of(path)).collect());
+                let result = self.run_batch(&batch)?;
+                for (tree, streams) in trees.iter_mut().zip(&result.streams) {
+                    record(tree, &batch, streams);
                 }
-                next.extend(children(&batch, played.reference()));
-                difference = played.difference;
+                next.extend(children(&batch, result.reference()));
+                difference = result.difference;
                 if difference.is_some() {
                     break;
                 }
             }
-            next.retain(|path| usage == Usage::Compared || !path.ends_with("/zookeeper_stats"));
+            next.retain(|path| usage == QuotaUsage::Compared || !path.ends_with("/zookeeper_stats"));
             level = next;
         }
-        Ok(Finished { trees, last: batch, difference })
+        Ok(FinalState { trees, last: batch, difference })
     }
 }
 
-/// The result of one batch.
 #[derive(Debug)]
-pub struct Played {
-    /// What each server said, ours first.
+pub struct BatchResult {
+    /// What each server sent, ours first.
     pub streams: Vec<Streams>,
-    /// What was wrong.
-    pub difference: Option<Difference>,
+    pub difference: Option<StreamDifference>,
 }
 
-impl Played {
-    /// The streams of the server that is right: Apache's, or ours when it is alone.
+impl BatchResult {
+    /// The streams of the reference: Apache's, or ours if there is no other server.
     pub fn reference(&self) -> &Streams {
-        self.streams.last().expect("at least one server plays")
+        self.streams.last().expect("a runner has at least one server")
     }
 }
 
-/// The result of the end of a run.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinalState {
     /// The tree of each server, ours first; empty after a difference.
-    pub trees: Vec<Tree>,
-    /// The batch that was played last.
+    pub trees: Vec<TreeDump>,
     pub last: Batch,
-    /// What was wrong.
-    pub difference: Option<Difference>,
+    pub difference: Option<StreamDifference>,
 }
 
-/// Appends what was heard with the pings to what was heard before.
-fn append(streams: &mut Streams, heard: Streams, barrier: usize) {
-    for (name, mut stream) in heard {
+/// Appends what was received with the pings to what was received before.
+fn append(streams: &mut Streams, received: Streams, barrier: usize) {
+    for (name, mut stream) in received {
         stream.items.iter_mut().for_each(|item| item.line = item.line.map(|line| line + barrier));
         match streams.get_mut(&name) {
             None => {
@@ -235,25 +231,25 @@ fn append(streams: &mut Streams, heard: Streams, barrier: usize) {
     }
 }
 
-/// The runner has every identity, so that it sees as much as possible of both trees.
+/// The control session has every identity, so that it can read as much as possible of both trees.
 fn authentications() -> impl Iterator<Item = Line> {
     USERS.iter().map(|user| {
-        let auth = Body::Auth { scheme: Value::text("digest"), auth: Value::text(credentials(user)) };
-        Line::request(Name::CONTROL, Request::new(OpCode::Auth, auth))
+        let auth = RequestBody::Auth { scheme: FieldValue::text("digest"), auth: FieldValue::text(credentials(user)) };
+        Line::request(SessionName::CONTROL, ScriptRequest::new(OpCode::Auth, auth))
     })
 }
 
-fn looks_at(path: &str) -> Vec<Line> {
-    let path = Value::text(path);
-    let looks = [
-        (OpCode::GetChildren2, Body::PathWatch { path: path.clone(), watch: false }),
-        (OpCode::GetData, Body::PathWatch { path: path.clone(), watch: false }),
-        (OpCode::GetAcl, Body::Path { path }),
+fn reads_of(path: &str) -> Vec<Line> {
+    let path = FieldValue::text(path);
+    let reads = [
+        (OpCode::GetChildren2, RequestBody::PathWatch { path: path.clone(), watch: false }),
+        (OpCode::GetData, RequestBody::PathWatch { path: path.clone(), watch: false }),
+        (OpCode::GetAcl, RequestBody::Path { path }),
     ];
-    looks.map(|(op, body)| Line::request(Name::CONTROL, Request::new(op, body))).into()
+    reads.map(|(op, body)| Line::request(SessionName::CONTROL, ScriptRequest::new(op, body))).into()
 }
 
-fn replies<'a>(batch: &'a Batch, streams: &'a Streams) -> impl Iterator<Item = (&'a Request, &'a Item)> {
+fn replies<'a>(batch: &'a Batch, streams: &'a Streams) -> impl Iterator<Item = (&'a ScriptRequest, &'a StreamItem)> {
     let items = streams.values().flat_map(|stream| &stream.items);
     items.filter_map(|item| match &batch.0.get(item.line?)?.action {
         Action::Request(request) => Some((request, item)),
@@ -261,9 +257,9 @@ fn replies<'a>(batch: &'a Batch, streams: &'a Streams) -> impl Iterator<Item = (
     })
 }
 
-fn note(tree: &mut Tree, batch: &Batch, streams: &Streams) {
+fn record(tree: &mut TreeDump, batch: &Batch, streams: &Streams) {
     for (request, item) in replies(batch, streams) {
-        if let Some(path) = request.body.path().and_then(Value::as_str) {
+        if let Some(path) = request.body.path().and_then(FieldValue::as_str) {
             tree.entry(path.to_owned()).or_default().push(item.text.clone());
         }
     }
@@ -272,37 +268,37 @@ fn note(tree: &mut Tree, batch: &Batch, streams: &Streams) {
 fn children(batch: &Batch, streams: &Streams) -> Vec<String> {
     let mut paths = Vec::new();
     for (request, item) in replies(batch, streams) {
-        if let (Some(path), Some(outcome)) = (request.body.path().and_then(Value::as_str), &item.outcome) {
+        if let (Some(path), Some(facts)) = (request.body.path().and_then(FieldValue::as_str), &item.facts) {
             let parent = path.trim_end_matches('/');
-            paths.extend(outcome.children.iter().map(|name| format!("{parent}/{name}")));
+            paths.extend(facts.children.iter().map(|name| format!("{parent}/{name}")));
         }
     }
     paths
 }
 
-/// A line whose reply lacks a word it should contain.
-fn unexpected(batch: &Batch, streams: &Streams) -> Option<Difference> {
+/// The first line whose reply lacks an expected word.
+fn unexpected(batch: &Batch, streams: &Streams) -> Option<StreamDifference> {
     batch.0.iter().enumerate().find_map(|(index, line)| {
         let expect = line.expect.as_ref()?;
         let stream = streams.get(&line.session)?;
         let item = stream.items.iter().find(|item| item.line == Some(index));
-        let mut text = item.map_or(String::new(), Item::describe);
-        let events = stream.items.iter().filter(|item| item.kind == Kind::Event).count();
+        let mut text = item.map_or(String::new(), StreamItem::describe);
+        let events = stream.items.iter().filter(|item| item.kind == ItemKind::Event).count();
         text.push_str(&format!(" events={events}"));
         match stream.end {
-            End::Closed => text.push_str(" closed"),
-            End::Silent => text.push_str(" silent"),
-            End::Open | End::Absent => (),
+            StreamEnd::Closed => text.push_str(" closed"),
+            StreamEnd::Silent => text.push_str(" silent"),
+            StreamEnd::Open | StreamEnd::Absent => (),
         }
         let words: Vec<_> = text.split_whitespace().collect();
         let missing = expect.split_whitespace().find(|word| !words.contains(word))?;
-        Some(Difference {
+        Some(StreamDifference {
             session: line.session,
             line: Some(line.clone()),
             what: format!("expected {missing}, got: {text}"),
             ours: item.cloned(),
             apache: None,
-            heard: [stream.describe(), Vec::new()],
+            received: [stream.describe(), Vec::new()],
         })
     })
 }

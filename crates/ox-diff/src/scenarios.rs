@@ -49,7 +49,7 @@ pub fn scenarios() -> Result<Vec<Script>> {
     FILES.iter().map(|(name, text)| parse(name, text)).collect()
 }
 
-/// Parses a scenario and refuses what Apache must not get.
+/// Parses a scenario and refuses requests that Apache must not get.
 pub fn parse(name: &str, text: &str) -> Result<Script> {
     let script = Script::parse(name, text)?;
     for line in script.batches.iter().flat_map(|batch| &batch.0) {
@@ -61,7 +61,7 @@ pub fn parse(name: &str, text: &str) -> Result<Script> {
     Ok(script)
 }
 
-/// The scenarios that run under `profile`: those that name it, and those that name none if the profile is a general one.
+/// The scenarios for `profile`: those that name it, and those that name none if the profile is a general one.
 pub fn for_profile(profile: &crate::profile::Profile, ours_only: bool) -> Result<Vec<Script>> {
     let mut scripts = scenarios().context("parse the scenarios")?;
     scripts.retain(|script| {
@@ -78,7 +78,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn every_file_is_listed_and_parses() {
+    fn every_scenario_file_is_listed_and_parses() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
         let mut files: Vec<_> = std::fs::read_dir(folder)
             .unwrap()
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn intended_differences_are_pinned() {
+    fn intended_differences_name_existing_scenarios() {
         let scripts = scenarios().unwrap();
         for intended in intended_differences::INTENDED {
             if let Some(name) = intended.pinned_by.split([';', ' ']).next().filter(|name| name.starts_with("ours-")) {

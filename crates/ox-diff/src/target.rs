@@ -1,11 +1,11 @@
-//! One server under test: the script's sessions on it, and what is sent to them.
+//! One server under test with the script's sessions on it.
 
-use crate::connection::Connection;
-use crate::normalize::Naming;
-use crate::reply_matcher::{Awaited, Expected, Listener};
-use crate::request::Request;
-use crate::script::{Action, Batch, Handshake, Line, Name, Password, Target};
-use crate::stream::{End, Stream};
+use crate::connection::RawConnection;
+use crate::normalize::SessionNames;
+use crate::reply_matcher::{Awaited, Expected, ReplyMatcher};
+use crate::request::ScriptRequest;
+use crate::script::{Action, Batch, Handshake, HandshakeSession, Line, Password, SessionName};
+use crate::stream::{Stream, StreamEnd};
 use anyhow::Result;
 use ox_proto::OpCode;
 use ox_proto::frame::{begin_frame, end_frame};
@@ -15,65 +15,69 @@ use ox_proto::request::xid;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Far above what any server needs for a reply, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Far above the time that any server needs for a reply, even on a busy machine.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A session of the script on this server.
 #[derive(Debug, Default)]
-pub(crate) struct Client {
-    pub(crate) connection: Option<Connection>,
-    /// A connection that a handshake of the same name has replaced; the server should close it.
-    pub(crate) replaced: Option<Connection>,
-    /// The last session it had; 0 when it never had one.
+pub(crate) struct ScriptClient {
+    pub(crate) connection: Option<RawConnection>,
+    /// A connection that a later handshake of the same name replaced; the server should close it.
+    pub(crate) replaced: Option<RawConnection>,
+    /// The last session id; 0 if it never had one.
     pub(crate) session: i64,
-    /// Whether it has closed that session. Asking for it again is a handshake that must be refused.
+    /// Whether it has closed that session. A handshake that requests it again must be refused.
     pub(crate) is_over: bool,
     pub(crate) password: Vec<u8>,
     pub(crate) last_zxid: i64,
     next_xid: i32,
 }
 
-/// One server and the script's sessions on it.
 #[derive(Debug)]
-pub struct Side {
+pub struct TargetServer {
     address: String,
-    clients: BTreeMap<Name, Client>,
-    /// Names of the server's numbers.
-    pub naming: Naming,
-    /// How long a reply may take.
-    pub patience: Duration,
+    clients: BTreeMap<SessionName, ScriptClient>,
+    /// Names of the server's session ids.
+    pub names: SessionNames,
+    /// Timeout of a reply.
+    pub timeout: Duration,
 }
 
-/// What was sent for a batch and is not answered yet.
-pub struct Sent<'a> {
-    expected: Vec<(Name, Expected<'a>)>,
+/// A batch that was sent and whose replies are outstanding.
+pub struct SentBatch<'a> {
+    expected: Vec<(SessionName, Expected<'a>)>,
     since: Instant,
 }
 
-impl Side {
+impl TargetServer {
     /// A server at `host:port`, without any session.
     pub fn new(address: &str) -> Self {
-        Self { address: address.to_owned(), clients: BTreeMap::new(), naming: Naming::default(), patience: PATIENCE }
+        Self {
+            address: address.to_owned(),
+            clients: BTreeMap::new(),
+            names: SessionNames::default(),
+            timeout: REPLY_TIMEOUT,
+        }
     }
 
     /// Names with an open connection.
-    pub fn connected(&self) -> Vec<Name> {
+    pub fn connected(&self) -> Vec<SessionName> {
         self.clients.iter().filter(|(_, client)| client.connection.is_some()).map(|(&name, _)| name).collect()
     }
 
     /// Names with a session, connected or not.
-    pub fn sessions(&self) -> Vec<Name> {
-        let lives = |client: &Client| client.session != 0 && !client.is_over;
+    pub fn sessions(&self) -> Vec<SessionName> {
+        let lives = |client: &ScriptClient| client.session != 0 && !client.is_over;
         self.clients.iter().filter(|(_, client)| lives(client)).map(|(&name, _)| name).collect()
     }
 
     /// The highest zxid that `name` has seen.
-    pub fn last_zxid(&self, name: Name) -> i64 {
+    pub fn last_zxid(&self, name: SessionName) -> i64 {
         self.clients.get(&name).map_or(0, |client| client.last_zxid)
     }
 
-    /// Sends all lines of a batch, each session's in one write.
-    pub fn send<'a>(&mut self, batch: &'a Batch) -> Result<Sent<'a>> {
+    /// Sends all lines of a batch, those of each session in one write.
+    pub fn send<'a>(&mut self, batch: &'a Batch) -> Result<SentBatch<'a>> {
         let mut sent = Vec::new();
         for name in batch.actors() {
             let mut expected = Expected::default();
@@ -86,7 +90,7 @@ impl Side {
             }
             sent.push((name, expected));
         }
-        Ok(Sent { expected: sent, since: Instant::now() })
+        Ok(SentBatch { expected: sent, since: Instant::now() })
     }
 
     fn prepare<'a>(
@@ -101,10 +105,10 @@ impl Side {
             Action::Connect(handshake) => {
                 let payload = self.handshake_payload(name, handshake);
                 let client = self.clients.entry(name).or_default();
-                let connection = Connection::open(&self.address)?;
+                let connection = RawConnection::open(&self.address)?;
                 let old = client.connection.replace(connection);
-                if handshake.target == Target::New {
-                    *client = Client { connection: client.connection.take(), ..Client::default() };
+                if handshake.target == HandshakeSession::New {
+                    *client = ScriptClient { connection: client.connection.take(), ..ScriptClient::default() };
                 } else {
                     client.replaced = old;
                 }
@@ -116,7 +120,7 @@ impl Side {
             Action::Raw(raw) => {
                 let client = self.clients.entry(name).or_default();
                 if client.connection.is_none() {
-                    client.connection = Some(Connection::open(&self.address)?);
+                    client.connection = Some(RawConnection::open(&self.address)?);
                 }
                 bytes.extend_from_slice(raw);
                 expected.special = Some((index, &line.action));
@@ -132,12 +136,14 @@ impl Side {
         Ok(())
     }
 
-    fn handshake_payload(&self, name: Name, handshake: &Handshake) -> Vec<u8> {
+    fn handshake_payload(&self, name: SessionName, handshake: &Handshake) -> Vec<u8> {
         let none = (0, vec![0; PASSWORD_BYTES]);
         let (session, password) = match handshake.target {
-            Target::New => none,
-            Target::Of(of) => self.clients.get(&of).map_or(none, |client| (client.session, client.password.clone())),
-            Target::Id(id) => (id, vec![0; PASSWORD_BYTES]),
+            HandshakeSession::New => none,
+            HandshakeSession::Of(of) => {
+                self.clients.get(&of).map_or(none, |client| (client.session, client.password.clone()))
+            }
+            HandshakeSession::Id(id) => (id, vec![0; PASSWORD_BYTES]),
         };
         let password = match &handshake.password {
             Password::Right => Some(password),
@@ -145,8 +151,8 @@ impl Side {
             Password::Bytes(bytes) => bytes.0.clone(),
         };
         let last = self.last_zxid(match handshake.target {
-            Target::Of(of) => of,
-            Target::New | Target::Id(_) => name,
+            HandshakeSession::Of(of) => of,
+            HandshakeSession::New | HandshakeSession::Id(_) => name,
         });
         let mut out = Vec::new();
         handshake.version.put(&mut out);
@@ -162,20 +168,20 @@ impl Side {
         out
     }
 
-    /// Listens until everything sent is answered.
-    pub fn collect(&mut self, batch: &Batch, sent: Sent<'_>) -> BTreeMap<Name, Stream> {
+    /// Reads until every sent request has its reply.
+    pub fn collect(&mut self, batch: &Batch, sent: SentBatch<'_>) -> BTreeMap<SessionName, Stream> {
         let mut streams = BTreeMap::new();
         for (name, expected) in sent.expected {
             let mut client = self.clients.remove(&name).unwrap_or_default();
-            let stream = Listener {
+            let stream = ReplyMatcher {
                 client: &mut client,
-                naming: &mut self.naming,
+                names: &mut self.names,
                 items: Vec::new(),
-                patience: self.patience,
+                timeout: self.timeout,
                 since: sent.since,
             }
             .run(name, batch, expected);
-            if stream.end != End::Open {
+            if stream.end != StreamEnd::Open {
                 client.connection = None;
             }
             self.clients.insert(name, client);
@@ -185,8 +191,8 @@ impl Side {
     }
 }
 
-impl Client {
-    fn xid(&mut self, request: &Request) -> i32 {
+impl ScriptClient {
+    fn xid(&mut self, request: &ScriptRequest) -> i32 {
         if let Some(xid) = request.xid {
             return xid;
         }

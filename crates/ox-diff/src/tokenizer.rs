@@ -1,6 +1,6 @@
-//! Words and marks of one script line.
+//! Splits a script line into words and marks.
 
-use crate::value::{Value, is_bare, unhex};
+use crate::value::{FieldValue, is_bare, unhex};
 use anyhow::{Context as _, Result, bail, ensure};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ enum Token {
     Mark(char),
 }
 
-/// Reads the tokens of a line one after the other.
+/// Reads the tokens of a line one by one.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     tokens: Vec<Token>,
@@ -46,19 +46,18 @@ impl Cursor {
         Ok(Self { tokens, next: 0 })
     }
 
-    /// True when nothing is left.
     pub fn at_end(&self) -> bool {
         self.next == self.tokens.len()
     }
 
-    /// Takes `mark` if it comes next.
+    /// Consumes `mark` if it is next.
     pub fn eat(&mut self, mark: char) -> bool {
         let found = self.tokens.get(self.next) == Some(&Token::Mark(mark));
         self.next += usize::from(found);
         found
     }
 
-    /// Takes `mark`, which must come next.
+    /// Consumes `mark`, which must be next.
     pub fn mark(&mut self, mark: char) -> Result<()> {
         ensure!(self.eat(mark), "expected {mark:?} at token {}", self.next + 1);
         Ok(())
@@ -72,22 +71,22 @@ impl Cursor {
         }
     }
 
-    /// Takes a bare word.
+    /// Consumes a bare word.
     pub fn word(&mut self) -> Result<String> {
         let word = self.peek_word().with_context(|| format!("expected a word at token {}", self.next + 1))?.to_owned();
         self.next += 1;
         Ok(word)
     }
 
-    /// Takes a value: a word, a quoted text, `null`, or `*N` for N bytes of filling.
-    pub fn value(&mut self) -> Result<Value> {
+    /// Consumes a value: a word, quoted text, `null`, or `*N` for N filler bytes.
+    pub fn value(&mut self) -> Result<FieldValue> {
         let token = self.tokens.get(self.next).context("expected a value at the end")?;
         let value = match token {
-            Token::Quoted(bytes) => Value(Some(bytes.clone())),
-            Token::Word(word) if word == "null" => Value::NULL,
+            Token::Quoted(bytes) => FieldValue(Some(bytes.clone())),
+            Token::Word(word) if word == "null" => FieldValue::NULL,
             Token::Word(word) => match word.strip_prefix('*') {
-                Some(length) => Value::fill(length.parse().context("length after *")?),
-                None => Value::text(word),
+                Some(length) => FieldValue::fill(length.parse().context("length after *")?),
+                None => FieldValue::text(word),
             },
             Token::Mark(mark) => bail!("expected a value, found {mark:?}"),
         };
@@ -95,20 +94,19 @@ impl Cursor {
         Ok(value)
     }
 
-    /// Takes a number.
     pub fn number<T: std::str::FromStr>(&mut self) -> Result<T> {
         let word = self.word()?;
         word.parse().ok().with_context(|| format!("{word:?} is not a number of the right size"))
     }
 
-    /// Takes hex digits; `empty` stands for none.
+    /// Consumes hex digits; `empty` stands for none.
     pub fn hex(&mut self) -> Result<Vec<u8>> {
         let word = self.word()?;
         if word == "empty" { Ok(Vec::new()) } else { unhex(&word).with_context(|| format!("{word:?} is not hex")) }
     }
 }
 
-/// Decodes a quoted text behind its opening quote; gives the bytes and the length up to and with the closing one.
+/// Decodes quoted text after its opening quote; returns the bytes and the length including the closing quote.
 fn quoted(text: &str) -> Result<(Vec<u8>, usize)> {
     let mut bytes = Vec::new();
     let mut chars = text.char_indices();
@@ -138,7 +136,7 @@ fn quoted(text: &str) -> Result<(Vec<u8>, usize)> {
             other => push(&mut bytes, other),
         }
     }
-    bail!("text without closing quote")
+    bail!("quoted text without closing quote")
 }
 
 fn push(bytes: &mut Vec<u8>, char: char) {
@@ -152,24 +150,24 @@ mod tests {
     #[test]
     fn values_round_trip() {
         for value in [
-            Value::NULL,
-            Value::text("null"),
-            Value::text("/a"),
-            Value::text("\0 \"\\\u{1f600}é"),
-            Value(Some(vec![0xff, 0xed, 0xa0])),
-            Value::fill(100),
-            Value::text("*7"),
+            FieldValue::NULL,
+            FieldValue::text("null"),
+            FieldValue::text("/a"),
+            FieldValue::text("\0 \"\\\u{1f600}é"),
+            FieldValue(Some(vec![0xff, 0xed, 0xa0])),
+            FieldValue::fill(100),
+            FieldValue::text("*7"),
         ] {
             assert_eq!(Cursor::new(&value.to_string()).unwrap().value().unwrap(), value);
         }
     }
 
     #[test]
-    fn lines_become_words_and_marks() {
+    fn line_splits_into_words_and_marks() {
         let mut line = Cursor::new("create /a \"x y\" flags=-1 # rest").unwrap();
         assert_eq!(line.word().unwrap(), "create");
-        assert_eq!(line.value().unwrap(), Value::text("/a"));
-        assert_eq!(line.value().unwrap(), Value::text("x y"));
+        assert_eq!(line.value().unwrap(), FieldValue::text("/a"));
+        assert_eq!(line.value().unwrap(), FieldValue::text("x y"));
         assert_eq!(line.word().unwrap(), "flags");
         assert!(line.eat('=') && !line.eat('='));
         assert_eq!(line.number::<i32>().unwrap(), -1);

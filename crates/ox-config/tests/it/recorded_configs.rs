@@ -101,8 +101,8 @@ impl Case<'_> {
             _ => panic!("{name}: {result:?}"),
         }
         for warning in self.warnings() {
-            let told = diagnostics.iter().any(|Diagnostic { text, .. }| text.contains(warning));
-            assert!(told, "{name}: {warning}: {diagnostics:?}");
+            let reported = diagnostics.iter().any(|Diagnostic { text, .. }| text.contains(warning));
+            assert!(reported, "{name}: {warning}: {diagnostics:?}");
         }
     }
 }

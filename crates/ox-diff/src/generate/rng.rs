@@ -1,14 +1,13 @@
-//! Chance from a seed.
+//! Random numbers from a seed.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng as _, SeedableRng as _};
 
-/// A named generator, so that seeds survive upgrades.
+/// A fixed algorithm, so that seeds survive upgrades.
 #[derive(Debug)]
-pub(super) struct Dice(Pcg64);
+pub(super) struct Rng(Pcg64);
 
-impl Dice {
-    /// The same rolls for the same seed.
+impl Rng {
     pub(super) fn new(seed: u64) -> Self {
         Self(Pcg64::seed_from_u64(seed))
     }
@@ -24,12 +23,11 @@ impl Dice {
         self.below(100) < percent
     }
 
-    /// One of `items`.
     pub(super) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// One of `items`, each as often as its weight says.
+    /// One of `items`, in proportion to its weight.
     pub(super) fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
         let mut roll = self.below(items.iter().map(|(weight, _)| weight).sum());
         for &(weight, item) in items {

@@ -1,6 +1,6 @@
-//! A server with just enough ZooKeeper in it: sessions, a flat tree, data watches.
+//! A minimal ZooKeeper server: sessions, a flat tree, data watches.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "it knows few operations")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "it supports few operations")]
 
 use ox_proto::acl::RawAcls;
 use ox_proto::connect::{ConnectRequest, ConnectResponse};
@@ -17,7 +17,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-pub(crate) struct Fake {
+pub(crate) struct FakeServer {
     address: String,
 }
 
@@ -28,7 +28,7 @@ struct State {
     watches: BTreeMap<String, Vec<Arc<Mutex<TcpStream>>>>,
 }
 
-impl Fake {
+impl FakeServer {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -54,10 +54,10 @@ fn serve(stream: TcpStream, state: &Mutex<State>) {
     loop {
         while let Ok(Some((payload, rest))) = split_frame(&inbox, 1 << 20) {
             let mut state = state.lock().unwrap();
-            let (reply, goes_on) = if greeted { state.answer(payload, &writer) } else { state.greet(payload) };
+            let (reply, keep_open) = if greeted { state.reply(payload, &writer) } else { state.greet(payload) };
             greeted = true;
             writer.lock().unwrap().write_all(&reply).unwrap();
-            if !goes_on {
+            if !keep_open {
                 writer.lock().unwrap().shutdown(std::net::Shutdown::Both).unwrap();
                 return;
             }
@@ -81,7 +81,7 @@ impl State {
         (out, true)
     }
 
-    fn answer(&mut self, payload: &[u8], writer: &Arc<Mutex<TcpStream>>) -> (Vec<u8>, bool) {
+    fn reply(&mut self, payload: &[u8], writer: &Arc<Mutex<TcpStream>>) -> (Vec<u8>, bool) {
         let mut from = Reader::new(payload);
         let header: RequestHeader = from.get().unwrap();
         let op = OpCode::try_from(header.op).unwrap();

@@ -1,4 +1,4 @@
-//! A proxy that passes everything on, except that it lies once.
+//! A proxy that corrupts one reply and forwards everything else.
 
 use ox_proto::frame::split_frame;
 use std::io::{Read as _, Write as _};
@@ -7,43 +7,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// What the proxy does to one reply.
+/// How the proxy corrupts a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lie {
+pub(crate) enum Fault {
     None,
-    /// A version in a stat.
+    /// Increments the version in a stat.
     Version,
-    /// A byte of data.
+    /// Changes a byte of data.
     Data,
-    /// The zxid of a reply's header.
+    /// Changes the zxid of a reply header.
     Zxid,
-    /// Another error code.
+    /// Changes the error code.
     Error,
-    /// An event does not arrive.
+    /// Drops the first event.
     LoseEvent,
-    /// An event arrives twice.
+    /// Sends an event twice.
     RepeatEvent,
-    /// An event arrives behind the reply.
+    /// Sends an event after the reply.
     LateEvent,
-    /// A byte too many.
+    /// Appends a byte to a reply.
     Trailing,
-    /// A child is missing.
+    /// Removes a child from a list.
     LoseNode,
-    /// The connection ends before a reply.
+    /// Closes the connection before a reply.
     CloseEarly,
-    /// Another session timeout.
+    /// Changes the session timeout.
     Timeout,
 }
 
-pub(crate) struct Proxy {
+pub(crate) struct FaultyProxy {
     address: String,
 }
 
-impl Proxy {
-    pub(crate) fn start(target: &str, lie: Lie) -> Self {
+impl FaultyProxy {
+    pub(crate) fn start(target: &str, fault: Fault) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (target, told) = (target.to_owned(), Arc::new(AtomicBool::new(false)));
+        let (target, injected) = (target.to_owned(), Arc::new(AtomicBool::new(false)));
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let server = TcpStream::connect(&target).unwrap();
@@ -52,8 +52,8 @@ impl Proxy {
                     let _ = std::io::copy(&mut up_from, &mut up_to);
                     let _ = up_to.shutdown(Shutdown::Write);
                 });
-                let told = Arc::clone(&told);
-                thread::spawn(move || pass(server, client, lie, &told));
+                let injected = Arc::clone(&injected);
+                thread::spawn(move || forward(server, client, fault, &injected));
             }
         });
         Self { address }
@@ -64,17 +64,17 @@ impl Proxy {
     }
 }
 
-/// Passes frames from the server to the client; the first one that fits the lie is changed.
-fn pass(mut server: TcpStream, mut client: TcpStream, lie: Lie, told: &AtomicBool) {
+/// Forwards frames from the server to the client; corrupts the first one to which the fault applies.
+fn forward(mut server: TcpStream, mut client: TcpStream, fault: Fault, injected: &AtomicBool) {
     let (mut inbox, mut chunk, mut held) = (Vec::new(), [0; 4096], None);
     loop {
         while let Ok(Some((payload, rest))) = split_frame(&inbox, 1 << 20) {
             let mut frames = vec![payload.to_vec()];
             inbox = rest.to_vec();
-            if fits(lie, &frames[0]) && !told.swap(true, Ordering::Relaxed) {
-                if lie == Lie::LateEvent {
+            if applies_to(fault, &frames[0]) && !injected.swap(true, Ordering::Relaxed) {
+                if fault == Fault::LateEvent {
                     held = frames.pop();
-                } else if !change(lie, &mut frames) {
+                } else if !change(fault, &mut frames) {
                     let _ = client.shutdown(Shutdown::Both);
                     return;
                 }
@@ -100,46 +100,46 @@ fn pass(mut server: TcpStream, mut client: TcpStream, lie: Lie, told: &AtomicBoo
 
 const HEADER: usize = 16;
 const STAT: usize = 68;
-/// Where the version stands in a stat.
+/// Offset of the version in a stat.
 const VERSION: usize = 35;
 
-fn fits(lie: Lie, frame: &[u8]) -> bool {
+fn applies_to(fault: Fault, frame: &[u8]) -> bool {
     let is_event = frame.starts_with(&[0xff; 4]);
-    // A connect response: protocol version, then the timeout, 20000 for session A alone.
+    // A connect response: protocol version, then the timeout, which is 20000 for session A only.
     let is_handshake = frame.len() == 37 && frame.starts_with(&[0, 0, 0, 0, 0, 0, 0x4e, 0x20]);
     let is_stat = frame.len() == HEADER + STAT;
     // Data of one byte: header, length, byte, stat.
     let is_data = frame.len() == HEADER + 5 + STAT && frame[HEADER..].starts_with(&[0, 0, 0, 1]);
-    match lie {
-        Lie::None => false,
-        Lie::Version | Lie::Zxid | Lie::CloseEarly => is_stat && !is_event,
-        Lie::Data => is_data && frame[HEADER + 4] == b'1',
-        Lie::Error => frame.len() == HEADER && frame.ends_with(&(-101_i32).to_be_bytes()),
-        Lie::LoseEvent | Lie::RepeatEvent | Lie::LateEvent => is_event,
-        Lie::Trailing => is_stat,
-        Lie::LoseNode => frame.len() == HEADER + 4 + 5 + 5 + 13 + STAT,
-        Lie::Timeout => is_handshake,
+    match fault {
+        Fault::None => false,
+        Fault::Version | Fault::Zxid | Fault::CloseEarly => is_stat && !is_event,
+        Fault::Data => is_data && frame[HEADER + 4] == b'1',
+        Fault::Error => frame.len() == HEADER && frame.ends_with(&(-101_i32).to_be_bytes()),
+        Fault::LoseEvent | Fault::RepeatEvent | Fault::LateEvent => is_event,
+        Fault::Trailing => is_stat,
+        Fault::LoseNode => frame.len() == HEADER + 4 + 5 + 5 + 13 + STAT,
+        Fault::Timeout => is_handshake,
     }
 }
 
-/// Changes the frame; false ends the connection.
-fn change(lie: Lie, frames: &mut Vec<Vec<u8>>) -> bool {
+/// Corrupts the frame; false closes the connection.
+fn change(fault: Fault, frames: &mut Vec<Vec<u8>>) -> bool {
     let frame = &mut frames[0];
-    match lie {
-        Lie::None | Lie::LateEvent => (),
-        Lie::Version => frame[HEADER + VERSION] += 1,
-        Lie::Data => frame[HEADER + 4] = b'!',
-        Lie::Zxid => frame[11] += 1,
-        Lie::Error => frame[15] -= 1,
-        Lie::LoseEvent => frames.clear(),
-        Lie::RepeatEvent => frames.push(frames[0].clone()),
-        Lie::Trailing => frame.push(0),
-        Lie::LoseNode => {
+    match fault {
+        Fault::None | Fault::LateEvent => (),
+        Fault::Version => frame[HEADER + VERSION] += 1,
+        Fault::Data => frame[HEADER + 4] = b'!',
+        Fault::Zxid => frame[11] += 1,
+        Fault::Error => frame[15] -= 1,
+        Fault::LoseEvent => frames.clear(),
+        Fault::RepeatEvent => frames.push(frames[0].clone()),
+        Fault::Trailing => frame.push(0),
+        Fault::LoseNode => {
             frame[HEADER + 3] -= 1;
             frame.drain(HEADER + 4..HEADER + 9);
         }
-        Lie::CloseEarly => return false,
-        Lie::Timeout => frame[7] -= 1,
+        Fault::CloseEarly => return false,
+        Fault::Timeout => frame[7] -= 1,
     }
     true
 }
