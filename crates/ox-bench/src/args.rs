@@ -8,7 +8,7 @@ use crate::memory::Gauge;
 use crate::notify::WatchMode;
 use crate::operation::Workload;
 use crate::session::Target;
-use crate::shape::Shape;
+use crate::tree_layout::Shape;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand, value_parser};
 use std::net::{SocketAddr, ToSocketAddrs};

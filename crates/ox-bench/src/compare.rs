@@ -1,10 +1,10 @@
 //! Two servers, measured in turn: what disturbs the machine disturbs both.
 
-use crate::figures::Figures;
 use crate::job::{Job, Server};
 use crate::progress::Progress;
-use crate::stop::Stop;
-use crate::summary::Summary;
+use crate::results::Figures;
+use crate::statistics::Summary;
+use crate::stop_flag::Stop;
 use anyhow::{Context, Result};
 use serde::Serialize;
 

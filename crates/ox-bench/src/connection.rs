@@ -1,11 +1,11 @@
 //! One connection of a load: what has been asked on it, and what of the answers has arrived.
 
+use crate::counters::Tally;
 use crate::failure;
 use crate::operation::Operation;
-use crate::plan::{Author, Plan};
 use crate::replies::{Replies, ReplyHead};
+use crate::request_templates::{Author, Plan};
 use crate::session::Session;
-use crate::tally::Tally;
 use anyhow::Result;
 use mio::net::TcpStream;
 use ox_proto::OpCode;

@@ -3,7 +3,7 @@
 //!
 //! Only the bytes are here; the examples `echo_mio` and `echo_tokio` put them on sockets.
 
-use crate::shape::MARK;
+use crate::tree_layout::MARK;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::frame::{FrameError, begin_frame, end_frame, split_frame};
 use ox_proto::jute::{Jute, put_buffer, put_count};

@@ -1,11 +1,11 @@
 //! A tree of a given size, and what it costs.
 
-use crate::ground::{self, Needs};
 use crate::job::Server;
 use crate::memory::{self, Gauge, Growth};
 use crate::progress::Progress;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::setup::{self, Needs};
+use crate::stop_flag::Stop;
+use crate::tree_layout::Shape;
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;
@@ -25,11 +25,11 @@ pub struct FillFigures {
 
 /// Makes the keys of `shape` and leaves them.
 pub fn fill(server: Server, shape: &Shape, gauge: Gauge, stop: &Stop, progress: &Progress) -> Result<FillFigures> {
-    ground::clean(server.target, &shape.root, progress)?;
+    setup::clean(server.target, &shape.root, progress)?;
     let read = || server.pid.map(|pid| memory::read(pid, gauge)).transpose();
     let before = read()?;
     let start = Instant::now();
-    ground::prepare(server.target, shape, Needs::Keys, stop, progress)?;
+    setup::prepare(server.target, shape, Needs::Keys, stop, progress)?;
     let seconds = start.elapsed().as_secs_f64();
     let per_node = before.zip(read()?).map(|(before, after)| after.growth_per(shape.keys as usize, &before));
     Ok(FillFigures { nodes: shape.keys, seconds, per_second: f64::from(shape.keys) / seconds, per_node })

@@ -8,7 +8,7 @@ use crate::job::Server;
 use crate::process;
 use crate::progress::Progress;
 use crate::session::{Session, Target};
-use crate::stop::Stop;
+use crate::stop_flag::Stop;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use hdrhistogram::Histogram;

@@ -1,13 +1,13 @@
 //! Sessions and watches that do nothing, and what they cost.
 
 use crate::failure;
-use crate::ground::{self, Needs};
 use crate::job::Server;
 use crate::memory::{self, Gauge, Growth};
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::setup::{self, Needs};
+use crate::stop_flag::Stop;
+use crate::tree_layout::Shape;
 use anyhow::{Context, Result, bail};
 use ox_proto::OpCode;
 use ox_proto::request::{PathWatch, put_request};
@@ -51,11 +51,11 @@ impl Idle {
         let pid = self.server.pid.context("the server's process is unknown\nhint: give it with --pid")?;
         if 0 < self.watches_per_session {
             let shape = Shape { keys: self.watches_per_session, ..self.shape.clone() };
-            ground::prepare(self.server.target, &shape, Needs::Keys, stop, progress)?;
+            setup::prepare(self.server.target, &shape, Needs::Keys, stop, progress)?;
         }
         let result = self.measure(pid, stop, progress);
         if 0 < self.watches_per_session {
-            ground::clean(self.server.target, &self.shape.root, progress)?;
+            setup::clean(self.server.target, &self.shape.root, progress)?;
         }
         result
     }

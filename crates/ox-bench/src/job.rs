@@ -1,15 +1,15 @@
 //! A workload with all its settings, ready to be run on any server.
 
-use crate::churn::Churn;
-use crate::figures::Figures;
-use crate::ground::{self, Needs};
 use crate::load::{Load, Timing};
 use crate::notify::{Notify, WatchMode};
 use crate::operation::{Operation, Workload};
 use crate::progress::Progress;
+use crate::results::Figures;
 use crate::session::Target;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::session_churn::Churn;
+use crate::setup::{self, Needs};
+use crate::stop_flag::Stop;
+use crate::tree_layout::Shape;
 use anyhow::Result;
 
 /// A server to measure.
@@ -49,7 +49,7 @@ impl Job {
     pub fn prepare(&self, server: Server, stop: &Stop, progress: &Progress) -> Result<()> {
         match self.needs() {
             None => Ok(()),
-            Some(needs) => ground::prepare(server.target, &self.shape, needs, stop, progress),
+            Some(needs) => setup::prepare(server.target, &self.shape, needs, stop, progress),
         }
     }
 
@@ -57,7 +57,7 @@ impl Job {
     pub fn clean(&self, server: Server, progress: &Progress) -> Result<()> {
         match self.needs() {
             None => Ok(()),
-            Some(_) => ground::clean(server.target, &self.shape.root, progress),
+            Some(_) => setup::clean(server.target, &self.shape.root, progress),
         }
     }
 

@@ -15,15 +15,13 @@
 //! Start with [`job`], then [`load`].
 
 pub mod args;
-pub mod churn;
 pub mod compare;
 pub mod connection;
+pub mod counters;
 pub mod echo;
 pub mod failure;
-pub mod figures;
 pub mod fill;
 pub mod flood;
-pub mod ground;
 pub mod idle;
 pub mod job;
 pub mod limits;
@@ -32,18 +30,20 @@ pub mod memory;
 pub mod notify;
 pub mod operation;
 pub mod perf;
-pub mod plan;
 pub mod ports;
 pub mod process;
 pub mod progress;
 pub mod replies;
 pub mod report;
+pub mod request_templates;
+pub mod results;
 pub mod run;
 pub mod session;
-pub mod shape;
-pub mod stop;
-pub mod summary;
-pub mod tally;
+pub mod session_churn;
+pub mod setup;
+pub mod statistics;
+pub mod stop_flag;
+pub mod tree_layout;
 pub mod worker;
 
 pub use args::Args;

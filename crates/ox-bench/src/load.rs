@@ -1,16 +1,16 @@
 //! A mix of requests on lasting connections: opens them, drives the phases and evaluates.
 
 use crate::connection::Connection;
-use crate::figures::{Figures, Window};
+use crate::counters::Tally;
 use crate::job::Server;
 use crate::operation::Mix;
-use crate::plan::{Author, Plan};
 use crate::process::{self, Usage};
 use crate::progress::Progress;
+use crate::request_templates::{Author, Plan};
+use crate::results::{Figures, Window};
 use crate::session::{Session, Target};
-use crate::shape::Shape;
-use crate::stop::Stop;
-use crate::tally::Tally;
+use crate::stop_flag::Stop;
+use crate::tree_layout::Shape;
 use crate::worker::{Board, Pace, Phase, Worker};
 use anyhow::Result;
 use std::sync::atomic::Ordering;

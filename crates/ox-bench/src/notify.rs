@@ -1,15 +1,15 @@
 //! Notifications: every connection watches one node, a writer changes it, and all notifications are awaited.
 
+use crate::counters;
 use crate::failure;
-use crate::figures::Figures;
 use crate::limits::{ANSWER_TIMEOUT, READ_BYTES};
 use crate::load::{Mark, Timing};
 use crate::progress::Progress;
 use crate::replies::Replies;
+use crate::results::Figures;
 use crate::session::{Session, Target};
-use crate::shape::Shape;
-use crate::stop::Stop;
-use crate::tally;
+use crate::stop_flag::Stop;
+use crate::tree_layout::Shape;
 use anyhow::Result;
 use hdrhistogram::Histogram;
 use mio::net::TcpStream;
@@ -110,7 +110,7 @@ impl<'a> Crowd<'a> {
             }
         }
         let scratch = vec![0; READ_BYTES];
-        let (written, latencies) = (Instant::now(), tally::histogram());
+        let (written, latencies) = (Instant::now(), counters::histogram());
         Ok(Self { job, poll, watchers, writer, watch_frame, scratch, awaited: 0, written, latencies })
     }
 
@@ -129,7 +129,7 @@ impl<'a> Crowd<'a> {
             self.awaited = self.watchers.len();
             let path = Some(self.job.shape.root.as_str().into());
             // Made by this tool, as the data must go on saying.
-            let data = [crate::shape::MARK, &data].concat();
+            let data = [crate::tree_layout::MARK, &data].concat();
             let reply = self.writer.call(OpCode::SetData, &SetDataRequest { path, data: Some(&data), version: -1 })?;
             if reply.header.err != 0 {
                 return Err(failure::refused("write the watched node", reply.header.err));

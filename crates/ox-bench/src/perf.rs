@@ -11,7 +11,7 @@ pub mod sections;
 pub mod server;
 pub mod snapshot;
 
-use crate::stop::Stop;
+use crate::stop_flag::Stop;
 use anyhow::{Context, Result};
 use report::PerfReport;
 use sections::{Sections, Stage};

@@ -2,14 +2,14 @@
 
 use crate::compare::Compared;
 use crate::failure::code_text;
-use crate::figures::{Figures, Latency};
 use crate::fill::FillFigures;
 use crate::flood::FloodFigures;
 use crate::idle::IdleFigures;
 use crate::job::Job;
 use crate::memory::Growth;
 use crate::operation::Workload;
-use crate::summary::{Summary, short};
+use crate::results::{Figures, Latency};
+use crate::statistics::{Summary, short};
 use std::fmt::Write;
 
 /// With more than this the figures of a run say little.
@@ -145,10 +145,10 @@ fn duration(us: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Window;
+    use crate::counters::Tally;
     use crate::operation::Operation;
     use crate::process::Usage;
-    use crate::tally::Tally;
+    use crate::results::Window;
 
     #[test]
     fn a_run_is_told_in_a_few_lines() {

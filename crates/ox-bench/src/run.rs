@@ -6,13 +6,13 @@ use crate::args::{
 use crate::compare;
 use crate::fill;
 use crate::flood::{Flood, Kind};
-use crate::ground;
 use crate::idle::Idle;
 use crate::job::{Job, Server};
 use crate::progress::Progress;
 use crate::report;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::setup;
+use crate::stop_flag::Stop;
+use crate::tree_layout::Shape;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -83,7 +83,7 @@ fn run_flood(args: &FloodArgs, stop: &Stop) -> Result<()> {
 
 fn run_clean(args: &CleanArgs) -> Result<()> {
     let server = args.shared.server(&args.server, None)?;
-    ground::clean(server.target, &checked_root(&args.root)?, &Progress::new("clean up: "))
+    setup::clean(server.target, &checked_root(&args.root)?, &Progress::new("clean up: "))
 }
 
 /// Makes the nodes, does `work` and removes the nodes, also when something failed before.

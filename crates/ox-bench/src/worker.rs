@@ -5,10 +5,10 @@
 //! stalls does not slow its own measurement down.
 
 use crate::connection::{Connection, Progress};
+use crate::counters::Tally;
 use crate::failure;
 use crate::limits::{ANSWER_TIMEOUT, READ_BYTES};
-use crate::plan::Plan;
-use crate::tally::Tally;
+use crate::request_templates::Plan;
 use anyhow::Result;
 use mio::{Events, Interest, Poll, Token};
 use std::io::ErrorKind;

@@ -1,6 +1,6 @@
 //! What our server is meant to reach.
 
-use crate::summary::{Summary, short};
+use crate::statistics::{Summary, short};
 use serde::Serialize;
 
 /// A goal for one row.

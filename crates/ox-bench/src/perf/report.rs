@@ -1,9 +1,9 @@
 //! The tables and what they come from.
 
-use crate::figures::Figures;
 use crate::perf::goal::Goal;
 use crate::report::BUSY_CPUS;
-use crate::summary::{Summary, short};
+use crate::results::Figures;
+use crate::statistics::{Summary, short};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;

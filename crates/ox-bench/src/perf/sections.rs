@@ -1,7 +1,6 @@
 //! The sections of the list: which workloads, on which servers, with which goals.
 
 use crate::compare::{self, Compared};
-use crate::figures::Figures;
 use crate::fill;
 use crate::idle::{Idle, IdleFigures};
 use crate::job::{Job, Server};
@@ -15,8 +14,9 @@ use crate::perf::report::{PerfReport, Row};
 use crate::perf::server::{Data, Running, StartCost};
 use crate::perf::snapshot;
 use crate::progress::Progress;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::results::Figures;
+use crate::stop_flag::Stop;
+use crate::tree_layout::Shape;
 use anyhow::{Result, anyhow};
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! What goes wrong is said with a hint.
 
-use crate::peer::{Manner, job, server, start};
+use crate::fake_server::{Manner, job, server, start};
 use ox_bench::job::Server;
 use ox_bench::perf::server::{Data, Running, ServerCommand};
 use ox_bench::progress::Progress;
-use ox_bench::stop::Stop;
+use ox_bench::stop_flag::Stop;
 use std::net::TcpListener;
 
 fn check(server: Server, workload: &str, expected: &str) {

@@ -3,6 +3,6 @@
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
-mod peer;
+mod fake_server;
 #[cfg(test)]
 mod workloads;

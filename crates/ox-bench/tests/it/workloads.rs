@@ -1,15 +1,15 @@
 //! Every workload gives figures and leaves no session behind.
 
-use crate::peer::{Manner, job, start};
+use crate::fake_server::{Manner, job, start};
 use ox_bench::compare;
-use ox_bench::figures::Figures;
 use ox_bench::fill;
 use ox_bench::idle::Idle;
 use ox_bench::job::{Job, Server};
 use ox_bench::memory::Gauge;
 use ox_bench::notify::WatchMode;
 use ox_bench::progress::Progress;
-use ox_bench::stop::Stop;
+use ox_bench::results::Figures;
+use ox_bench::stop_flag::Stop;
 use std::time::Duration;
 
 fn measure(job: &Job, server: Server) -> Figures {

@@ -1,13 +1,13 @@
 //! New sessions: each connection is opened, gets a session, closes it and is opened again.
 
+use crate::counters;
 use crate::failure;
-use crate::figures::Figures;
 use crate::limits::ANSWER_TIMEOUT;
 use crate::load::{Mark, Timing};
 use crate::progress::Progress;
+use crate::results::Figures;
 use crate::session::Target;
-use crate::stop::Stop;
-use crate::tally;
+use crate::stop_flag::Stop;
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 use mio::net::TcpStream;
@@ -90,7 +90,7 @@ impl Circle {
             slots: Vec::new(),
             connect_frame: target.connect_frame(),
             close_frame,
-            opened: tally::histogram(),
+            opened: counters::histogram(),
             ending: false,
         };
         for index in 0..count {

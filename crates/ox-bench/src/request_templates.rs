@@ -1,7 +1,7 @@
 //! Request frames, encoded once: a request is a copy of its operation's template with xid and digits filled in.
 
 use crate::operation::{Mix, Operation};
-use crate::shape::{KEY_DIGITS, NODE_DIGITS, PARENT_DIGITS, Shape, put_digits};
+use crate::tree_layout::{KEY_DIGITS, NODE_DIGITS, PARENT_DIGITS, Shape, put_digits};
 use ox_proto::OpCode;
 use ox_proto::acl::RawAcls;
 use ox_proto::frame::{begin_frame, end_frame};

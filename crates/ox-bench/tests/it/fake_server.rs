@@ -5,7 +5,7 @@ use ox_bench::job::{Job, Server};
 use ox_bench::load::Timing;
 use ox_bench::notify::WatchMode;
 use ox_bench::session::Target;
-use ox_bench::shape::Shape;
+use ox_bench::tree_layout::Shape;
 use ox_proto::event::{EventType, put_event};
 use ox_proto::frame::split_frame;
 use ox_proto::{OpCode, Zxid};

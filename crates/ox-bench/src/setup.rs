@@ -6,8 +6,8 @@
 use crate::failure;
 use crate::progress::Progress;
 use crate::session::{Session, Target};
-use crate::shape::{MARK, Shape};
-use crate::stop::Stop;
+use crate::stop_flag::Stop;
+use crate::tree_layout::{MARK, Shape};
 use anyhow::{Result, bail};
 use ox_proto::request::SetDataRequest;
 use ox_proto::{ErrorCode, OpCode};

@@ -1,8 +1,8 @@
 //! What a run found out.
 
+use crate::counters::Tally;
 use crate::operation::Operation;
 use crate::process::Usage;
-use crate::tally::Tally;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ impl From<&Histogram<u64>> for Latency {
 impl Figures {
     /// Evaluates a tally.
     pub fn new(tally: &Tally, window: Window) -> Self {
-        let mut all = crate::tally::histogram();
+        let mut all = crate::counters::histogram();
         let mut by_operation = BTreeMap::new();
         for operation in Operation::ALL {
             let latencies = tally.latencies(operation);
