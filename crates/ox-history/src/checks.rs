@@ -13,9 +13,9 @@ pub(crate) mod sessions;
 pub(crate) mod streams;
 pub(crate) mod watches;
 
+use crate::check_summary::Summary;
 use crate::history::{History, Received};
 use crate::replay::Replay;
-use crate::summary::Summary;
 use crate::violation::Checked;
 
 pub(crate) fn run(history: &History) -> Checked<Summary> {

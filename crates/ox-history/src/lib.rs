@@ -15,18 +15,18 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "most checks are about two or three of two dozen operations")]
 
+mod check_summary;
 mod checks;
 pub mod history;
 pub mod model;
 mod op;
 mod replay;
-mod summary;
 mod violation;
 pub mod wire;
 
+pub use check_summary::Summary;
 pub use history::{Connection, Dump, DumpNode, Granted, History, Logged, LoggedTxn, Received, Sent, Settings, Time};
 pub use op::{Answer, Body, Create, Element, Op, Reconfig};
-pub use summary::Summary;
 pub use violation::{Place, Property, Reason, Violation};
 
 /// Checks a history; the summary says what was looked at.

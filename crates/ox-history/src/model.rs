@@ -4,7 +4,7 @@
 //! table of lists, no index. A path is a key of one ordered map, and a refused multi is undone step by step. Where
 //! both agree on thousands of random requests, both are probably right.
 
-mod deadly;
+mod apache_fatal;
 mod identity;
 mod node;
 mod path;

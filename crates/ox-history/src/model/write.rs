@@ -1,6 +1,6 @@
 //! Writes (client protocol, 5.3 to 5.12): checks in their order, then the change, then what watches hear.
 
-use super::deadly::{is_deadly_to_remove, is_deadly_usage};
+use super::apache_fatal::{is_deadly_to_remove, is_deadly_usage};
 use super::read::result_type;
 use super::{Asker, Identities, Model, Trigger, path};
 use crate::history::LoggedTxn;

@@ -1,6 +1,6 @@
 //! Events that come too late, in the wrong order, not at all or for no reason (P47 to P52).
 
-use crate::story::{Story, bobs, create, delete, ephemeral, exists, get, set, watch, watch_children};
+use crate::history_builder::{Story, bobs, create, delete, ephemeral, exists, get, set, watch, watch_children};
 use ox_history::{Answer, Body, Op, Reason};
 use ox_proto::Zxid;
 

@@ -1,6 +1,6 @@
 //! Logs that cannot be (P16, P37, P40).
 
-use crate::story::{Story, create};
+use crate::history_builder::{Story, create};
 use ox_history::{LoggedTxn, Op, Reason};
 use ox_proto::Zxid;
 

@@ -1,6 +1,6 @@
 //! Sessions that end wrongly, move wrongly or come back (P38 to P43).
 
-use crate::story::{Story, TIMEOUT_MS, create, ephemeral, get};
+use crate::history_builder::{Story, TIMEOUT_MS, create, ephemeral, get};
 use ox_history::{Answer, Granted, LoggedTxn, Op, Reason, Time};
 use ox_proto::SessionId;
 

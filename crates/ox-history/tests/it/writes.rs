@@ -1,6 +1,6 @@
 //! Writes that did not happen as told (P23, P24, P30, P31, P33, P34, P54).
 
-use crate::story::{Story, create, delete, get, sequential, set};
+use crate::history_builder::{Story, create, delete, get, sequential, set};
 use ox_history::{Answer, Body, Create, Element, LoggedTxn, Op, Reason, Received};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
 

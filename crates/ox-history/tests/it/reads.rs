@@ -1,6 +1,6 @@
 //! Reads that show what they must not (P22, P25, P26, P27, P28, P29, P30, P35, P41).
 
-use crate::story::{Story, create, delete, ephemeral, get, set};
+use crate::history_builder::{Story, create, delete, ephemeral, get, set};
 use ox_history::{Answer, Body, Op, Reason, Received};
 use ox_proto::{ErrorCode, Zxid};
 

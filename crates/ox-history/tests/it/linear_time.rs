@@ -1,6 +1,6 @@
 //! Large histories are checked in linear time.
 
-use crate::story::{Story, create, get, set, watch};
+use crate::history_builder::{Story, create, get, set, watch};
 use ox_history::check;
 use std::time::Duration;
 

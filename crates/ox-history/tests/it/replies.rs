@@ -1,6 +1,6 @@
 //! Streams in which answers are missing, double or in the wrong place (P24, P32).
 
-use crate::story::{Story, create, get};
+use crate::history_builder::{Story, create, get};
 use ox_history::{Body, Op, Reason, Received};
 
 fn two_answers() -> (Story, usize) {

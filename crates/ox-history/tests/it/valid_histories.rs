@@ -1,6 +1,6 @@
 //! Histories without fault.
 
-use crate::story::{Story, create, delete, ephemeral, exists, get, sequential, set, watch, watch_children};
+use crate::history_builder::{Story, create, delete, ephemeral, exists, get, sequential, set, watch, watch_children};
 use ox_history::{Answer, Body, Create, LoggedTxn, Op};
 use ox_proto::{ErrorCode, OpCode, Zxid};
 
