@@ -1,7 +1,7 @@
 //! Request frames, encoded once: a request is a copy of its operation's template with xid and digits filled in.
 
 use crate::operation::{Mix, Operation};
-use crate::tree_layout::{KEY_DIGITS, NODE_DIGITS, PARENT_DIGITS, Shape, put_digits};
+use crate::tree_layout::{KEY_DIGITS, NODE_DIGITS, PARENT_DIGITS, TreeLayout, put_digits};
 use ox_proto::OpCode;
 use ox_proto::acl::RawAcls;
 use ox_proto::frame::{begin_frame, end_frame};
@@ -15,20 +15,20 @@ use rand::Rng;
 use rand_pcg::Pcg32;
 use std::borrow::Cow;
 
-/// The xid's place in a request frame.
+/// Offset of the xid in a request frame.
 const XID_AT: usize = 4;
 
-/// What may be asked, ready to be copied into an output buffer.
+/// Templates of all operations of a mix, ready to be copied into an output buffer.
 #[derive(Debug)]
-pub struct Plan {
-    /// Operations with the sum of the weights up to and including their own.
+pub struct RequestTemplates {
+    /// Operations with cumulative weights.
     choices: Vec<(Operation, u32)>,
     templates: [Template; Operation::ALL.len()],
     keys: u32,
     parents: u32,
 }
 
-/// A frame, and where its digits go.
+/// A frame and the offsets of its digits.
 #[derive(Debug, Default)]
 struct Template {
     frame: Vec<u8>,
@@ -40,12 +40,13 @@ struct Template {
 enum Blanks {
     #[default]
     None,
-    /// One random parent.
     Parent(usize),
     /// Random keys, each with its parent.
     Keys(Vec<KeyAt>),
-    /// A created node.
-    Node { parent: usize, node: usize },
+    Node {
+        parent: usize,
+        node: usize,
+    },
 }
 
 #[derive(Debug)]
@@ -54,23 +55,23 @@ struct KeyAt {
     key: usize,
 }
 
-/// What one connection remembers between its requests.
+/// State of one connection between its requests.
 #[derive(Debug)]
-pub struct Author {
+pub struct RequestGenerator {
     random: Pcg32,
     next_xid: i32,
     next_node: u64,
-    /// Created for a delete that has not been sent.
+    /// Created for a delete that has not been sent yet.
     to_delete: Option<u64>,
 }
 
-impl Author {
+impl RequestGenerator {
     /// `first_node` starts a range of node numbers that no other connection or round uses.
     pub fn new(seed: u64, first_node: u64) -> Self {
         Self { random: Pcg32::new(seed, seed), next_xid: 1, next_node: first_node, to_delete: None }
     }
 
-    /// The next xid in a client's usual order.
+    /// The next xid in the order of Java's client.
     pub fn take_xid(&mut self) -> i32 {
         let xid = self.next_xid;
         self.next_xid = xid.checked_add(1).unwrap_or(1);
@@ -83,9 +84,9 @@ impl Author {
     }
 }
 
-impl Plan {
-    /// Encodes the templates of `mix` over `shape`.
-    pub fn new(mix: &Mix, shape: &Shape, multi_size: usize) -> Self {
+impl RequestTemplates {
+    /// Encodes the templates of `mix` for `layout`.
+    pub fn new(mix: &Mix, layout: &TreeLayout, multi_size: usize) -> Self {
         let mut sum = 0;
         let choices = mix
             .parts()
@@ -95,25 +96,25 @@ impl Plan {
                 (*operation, sum)
             })
             .collect();
-        let templates = Operation::ALL.map(|operation| template(operation, shape, multi_size));
-        Self { choices, templates, keys: shape.keys, parents: shape.parents }
+        let templates = Operation::ALL.map(|operation| template(operation, layout, multi_size));
+        Self { choices, templates, keys: layout.keys, parents: layout.parents }
     }
 
-    /// Appends one request; returns what it is and its xid.
-    pub fn push(&self, author: &mut Author, out: &mut Vec<u8>) -> (Operation, i32) {
-        let (operation, node) = self.choose(author);
+    /// Appends one request; returns its operation and xid.
+    pub fn push(&self, generator: &mut RequestGenerator, out: &mut Vec<u8>) -> (Operation, i32) {
+        let (operation, node) = self.choose(generator);
         let template = &self.templates[operation as usize];
         let start = out.len();
         out.extend_from_slice(&template.frame);
         let frame = &mut out[start..];
-        let xid = if operation == Operation::Ping { xid::PING } else { author.take_xid() };
+        let xid = if operation == Operation::Ping { xid::PING } else { generator.take_xid() };
         frame[XID_AT..XID_AT + 4].copy_from_slice(&xid.to_be_bytes());
         match &template.blanks {
             Blanks::None => (),
-            Blanks::Parent(at) => put_parent(frame, *at, author.below(self.parents)),
+            Blanks::Parent(at) => put_parent(frame, *at, generator.below(self.parents)),
             Blanks::Keys(places) => {
                 for place in places {
-                    let key = author.below(self.keys);
+                    let key = generator.below(self.keys);
                     put_parent(frame, place.parent, key % self.parents);
                     put_digits(&mut frame[place.key..place.key + KEY_DIGITS], key.into());
                 }
@@ -128,23 +129,23 @@ impl Plan {
     }
 
     /// The next operation, and the number of the node it creates or deletes.
-    fn choose(&self, author: &mut Author) -> (Operation, u64) {
-        if let Some(node) = author.to_delete.take() {
+    fn choose(&self, generator: &mut RequestGenerator) -> (Operation, u64) {
+        if let Some(node) = generator.to_delete.take() {
             return (Operation::Delete, node);
         }
         let operation = match self.choices.as_slice() {
             [(only, _)] => *only,
             choices => {
-                let point = author.below(choices.last().map_or(0, |(_, sum)| *sum));
+                let point = generator.below(choices.last().map_or(0, |(_, sum)| *sum));
                 choices.iter().find(|(_, sum)| point < *sum).expect("the point lies below the last sum").0
             }
         };
-        let node = author.next_node;
+        let node = generator.next_node;
         if matches!(operation, Operation::Create | Operation::Delete) {
-            author.next_node += 1;
+            generator.next_node += 1;
         }
         if operation == Operation::Delete {
-            author.to_delete = Some(node);
+            generator.to_delete = Some(node);
             return (Operation::Create, node);
         }
         (operation, node)
@@ -155,9 +156,9 @@ fn put_parent(frame: &mut [u8], at: usize, parent: u32) {
     put_digits(&mut frame[at..at + PARENT_DIGITS], parent.into());
 }
 
-fn template(operation: Operation, shape: &Shape, multi_size: usize) -> Template {
-    let (key, node, parent) = (shape.key_path(0), shape.node_path(0, 0), shape.parent_path(0));
-    let frame = frame(operation, shape, multi_size);
+fn template(operation: Operation, layout: &TreeLayout, multi_size: usize) -> Template {
+    let (key, node, parent) = (layout.key_path(0), layout.node_path(0, 0), layout.parent_path(0));
+    let frame = frame(operation, layout, multi_size);
     let parent_end = parent.len() - PARENT_DIGITS; // the same for keys and for created nodes
     let places = |path: &str| places(&frame, path.as_bytes());
     let blanks = match operation {
@@ -176,8 +177,8 @@ fn template(operation: Operation, shape: &Shape, multi_size: usize) -> Template 
 }
 
 /// The frame with all numbers 0.
-fn frame(operation: Operation, shape: &Shape, multi_size: usize) -> Vec<u8> {
-    let (key, node, parent, data) = (shape.key_path(0), shape.node_path(0, 0), shape.parent_path(0), shape.data());
+fn frame(operation: Operation, layout: &TreeLayout, multi_size: usize) -> Vec<u8> {
+    let (key, node, parent, data) = (layout.key_path(0), layout.node_path(0, 0), layout.parent_path(0), layout.data());
     let text = |path: &'_ str| Some(Cow::Owned(path.to_owned()));
     let set = || SetDataRequest { path: text(&key), data: Some(&data), version: -1 };
     let mut out = Vec::new();
@@ -207,12 +208,12 @@ fn frame(operation: Operation, shape: &Shape, multi_size: usize) -> Vec<u8> {
             end_frame(&mut out, mark);
         }
         Operation::Ping => put_bare_request(&mut out, xid::PING, OpCode::Ping.code()),
-        Operation::Sync => put_request(&mut out, 0, OpCode::Sync.code(), &PathRequest { path: text(&shape.root) }),
+        Operation::Sync => put_request(&mut out, 0, OpCode::Sync.code(), &PathRequest { path: text(&layout.root) }),
     }
     out
 }
 
-/// Where `path` stands in `frame`.
+/// Offsets of `path` in `frame`.
 fn places(frame: &[u8], path: &[u8]) -> Vec<usize> {
     frame.windows(path.len()).enumerate().filter(|(_, window)| *window == path).map(|(at, _)| at).collect()
 }
@@ -223,14 +224,14 @@ mod tests {
     use ox_proto::Reader;
     use ox_proto::frame::split_frame;
 
-    fn shape() -> Shape {
-        Shape { root: "/b".into(), parents: 3, keys: 1000, data_bytes: 5 }
+    fn layout() -> TreeLayout {
+        TreeLayout { root: "/b".into(), parents: 3, keys: 1000, data_bytes: 5 }
     }
 
-    /// Path and xid of the only request that `mix` makes next.
-    fn next(plan: &Plan, author: &mut Author) -> (Operation, i32, String) {
+    /// Path and xid of the next request.
+    fn next(templates: &RequestTemplates, generator: &mut RequestGenerator) -> (Operation, i32, String) {
         let mut out = Vec::new();
-        let (operation, xid) = plan.push(author, &mut out);
+        let (operation, xid) = templates.push(generator, &mut out);
         let (payload, behind) = split_frame(&out, 1000).unwrap().unwrap();
         assert!(behind.is_empty());
         let mut from = Reader::new(payload);
@@ -240,37 +241,37 @@ mod tests {
     }
 
     #[test]
-    fn every_key_and_parent_is_one_that_exists() {
-        let mut author = Author::new(1, 0);
+    fn requests_use_existing_keys_and_parents() {
+        let mut generator = RequestGenerator::new(1, 0);
         for (mix, prefix) in [("get", "/b/p"), ("exists", "/b/p"), ("set", "/b/p")] {
-            let plan = Plan::new(&mix.parse().unwrap(), &shape(), 1);
-            let (_, _, path) = next(&plan, &mut author);
+            let templates = RequestTemplates::new(&mix.parse().unwrap(), &layout(), 1);
+            let (_, _, path) = next(&templates, &mut generator);
             assert!(path.starts_with(prefix), "{path}");
             let key: u32 = path[path.len() - KEY_DIGITS..].parse().unwrap();
-            assert_eq!(path, shape().key_path(key));
+            assert_eq!(path, layout().key_path(key));
         }
-        let plan = Plan::new(&Mix::only(Operation::Children), &shape(), 1);
-        let (_, _, path) = next(&plan, &mut author);
-        assert!((0..3).any(|parent| path == shape().parent_path(parent)), "{path}");
+        let templates = RequestTemplates::new(&Mix::only(Operation::Children), &layout(), 1);
+        let (_, _, path) = next(&templates, &mut generator);
+        assert!((0..3).any(|parent| path == layout().parent_path(parent)), "{path}");
     }
 
     #[test]
-    fn a_delete_follows_its_create() {
-        let plan = Plan::new(&Mix::only(Operation::Delete), &shape(), 1);
-        let mut author = Author::new(1, 10);
+    fn delete_follows_its_create() {
+        let templates = RequestTemplates::new(&Mix::only(Operation::Delete), &layout(), 1);
+        let mut generator = RequestGenerator::new(1, 10);
         for node in [10, 11] {
-            let path = shape().node_path(u32::try_from(node % 3).unwrap(), node);
-            assert_eq!(next(&plan, &mut author).2, path);
-            let (operation, _, deleted) = next(&plan, &mut author);
+            let path = layout().node_path(u32::try_from(node % 3).unwrap(), node);
+            assert_eq!(next(&templates, &mut generator).2, path);
+            let (operation, _, deleted) = next(&templates, &mut generator);
             assert_eq!((operation, deleted), (Operation::Delete, path));
         }
     }
 
     #[test]
-    fn a_multi_has_its_size() {
-        let plan = Plan::new(&Mix::only(Operation::Multi), &shape(), 4);
+    fn multi_has_configured_size() {
+        let templates = RequestTemplates::new(&Mix::only(Operation::Multi), &layout(), 4);
         let mut out = Vec::new();
-        plan.push(&mut Author::new(1, 0), &mut out);
+        templates.push(&mut RequestGenerator::new(1, 0), &mut out);
         let mut from = Reader::new(&out[12..]);
         let mut keys = Vec::new();
         while let Some(element) = MultiOp::next(&mut from).unwrap() {
@@ -282,20 +283,20 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_kept() {
-        let plan = Plan::new(&"get=90,set=10".parse().unwrap(), &shape(), 1);
-        let mut author = Author::new(7, 0);
-        let sets = (0..10_000).filter(|_| next(&plan, &mut author).0 == Operation::Set).count();
+    fn operations_follow_weights() {
+        let templates = RequestTemplates::new(&"get=90,set=10".parse().unwrap(), &layout(), 1);
+        let mut generator = RequestGenerator::new(7, 0);
+        let sets = (0..10_000).filter(|_| next(&templates, &mut generator).0 == Operation::Set).count();
         assert!((900..1100).contains(&sets), "{sets}");
     }
 
     #[test]
-    fn xids_count_and_wrap_as_javas() {
-        let plan = Plan::new(&"get".parse().unwrap(), &shape(), 1);
-        let mut author = Author::new(7, 0);
-        author.next_xid = i32::MAX;
-        assert_eq!([next(&plan, &mut author).1, next(&plan, &mut author).1], [i32::MAX, 1]);
-        let plan = Plan::new(&Mix::only(Operation::Ping), &shape(), 1);
-        assert_eq!(next(&plan, &mut author).1, xid::PING);
+    fn xids_wrap_as_in_java() {
+        let templates = RequestTemplates::new(&"get".parse().unwrap(), &layout(), 1);
+        let mut generator = RequestGenerator::new(7, 0);
+        generator.next_xid = i32::MAX;
+        assert_eq!([next(&templates, &mut generator).1, next(&templates, &mut generator).1], [i32::MAX, 1]);
+        let templates = RequestTemplates::new(&Mix::only(Operation::Ping), &layout(), 1);
+        assert_eq!(next(&templates, &mut generator).1, xid::PING);
     }
 }

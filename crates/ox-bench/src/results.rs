@@ -1,57 +1,48 @@
-//! What a run found out.
+//! Results of a run: throughput, latency, CPU and memory.
 
-use crate::counters::Tally;
+use crate::counters::Counters;
 use crate::operation::Operation;
-use crate::process::Usage;
+use crate::process::ProcessUsage;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The figures of one measured window.
+/// The results of one measured window.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figures {
-    /// Length of the window.
+pub struct RunResults {
     pub seconds: f64,
-    /// Operations answered in it, errors included.
+    /// Replies in the window, errors included.
     pub operations: u64,
-    /// Operations per second.
     pub per_second: f64,
     /// Latencies of all operations.
     pub latency_us: Latency,
-    /// Counts and latencies per operation, where there is more than one.
-    pub by_operation: BTreeMap<&'static str, Part>,
+    /// Counts and latencies per operation, if there are several.
+    pub by_operation: BTreeMap<&'static str, OperationResults>,
     /// Replies with an error, by code.
     pub errors: BTreeMap<i32, u64>,
-    /// What the server spent, when its process is known.
+    /// Cost of the server, if its process is known.
     pub server: Option<ServerCost>,
-    /// What this program spent.
+    /// CPU time of the load generator.
     pub client_cpu_seconds: f64,
-    /// What all other processes spent. Much of it spoils the figures, and not evenly: a server that serves many requests
-    /// per wake-up looks better on a busy machine.
+    /// CPU time of all other processes. Much of it distorts the results, and not evenly: a server that serves many
+    /// requests per wake-up looks better on a busy machine.
     pub others_cpu_seconds: f64,
 }
 
-/// One operation's share.
+/// The results of one operation.
 #[derive(Clone, Debug, Serialize)]
-pub struct Part {
-    /// How often it was answered.
+pub struct OperationResults {
     pub operations: u64,
-    /// How long that took.
     pub latency_us: Latency,
 }
 
 /// Latency percentiles in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
-    /// Median.
     pub p50: f64,
-    /// 90 of 100 are faster.
     pub p90: f64,
-    /// 99 of 100 are faster.
     pub p99: f64,
-    /// 999 of 1000 are faster.
     pub p999: f64,
-    /// The slowest.
     pub max: f64,
 }
 
@@ -60,7 +51,7 @@ pub struct Latency {
 pub struct ServerCost {
     /// CPU time within the window.
     pub cpu_seconds: f64,
-    /// Operations per CPU second, the steadiest figure of all.
+    /// Operations per CPU second, the most stable of all results.
     pub per_cpu_second: f64,
     /// CPU time of one operation.
     pub cpu_us_per_operation: f64,
@@ -68,16 +59,15 @@ pub struct ServerCost {
     pub rss_bytes: u64,
 }
 
-/// Both ends of a measured window.
+/// Measurements at both ends of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Its length.
     pub seconds: f64,
     /// The server's usage at start and end.
-    pub server: Option<(Usage, Usage)>,
-    /// This program's CPU time within it.
+    pub server: Option<(ProcessUsage, ProcessUsage)>,
+    /// CPU time of the load generator within the window.
     pub client_cpu_seconds: f64,
-    /// The CPU time of all processes within it.
+    /// CPU time of all processes within the window.
     pub machine_cpu_seconds: f64,
 }
 
@@ -94,26 +84,26 @@ impl From<&Histogram<u64>> for Latency {
     }
 }
 
-impl Figures {
-    /// Evaluates a tally.
-    pub fn new(tally: &Tally, window: Window) -> Self {
+impl RunResults {
+    /// Evaluates the counters of a mixed load.
+    pub fn new(counters: &Counters, window: Window) -> Self {
         let mut all = crate::counters::histogram();
         let mut by_operation = BTreeMap::new();
         for operation in Operation::ALL {
-            let latencies = tally.latencies(operation);
+            let latencies = counters.latencies(operation);
             if !latencies.is_empty() {
                 all.add(latencies).expect("all have the same bounds");
-                let part = Part { operations: latencies.len(), latency_us: latencies.into() };
+                let part = OperationResults { operations: latencies.len(), latency_us: latencies.into() };
                 by_operation.insert(operation.name(), part);
             }
         }
         if by_operation.len() == 1 {
             by_operation.clear();
         }
-        Self { by_operation, errors: tally.errors.clone(), ..Self::of(&all, window) }
+        Self { by_operation, errors: counters.errors.clone(), ..Self::of(&all, window) }
     }
 
-    /// Evaluates one kind of operation.
+    /// Evaluates a single kind of operation.
     pub fn of(latencies: &Histogram<u64>, window: Window) -> Self {
         let operations = latencies.len();
         let server_cpu_seconds = window.server.map_or(0.0, |(before, after)| after.cpu_seconds - before.cpu_seconds);

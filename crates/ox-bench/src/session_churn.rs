@@ -1,13 +1,13 @@
-//! New sessions: each connection is opened, gets a session, closes it and is opened again.
+//! Session churn: each connection opens a session, closes it and starts again.
 
 use crate::counters;
 use crate::failure;
-use crate::limits::ANSWER_TIMEOUT;
-use crate::load::{Mark, Timing};
-use crate::progress::Progress;
-use crate::results::Figures;
-use crate::session::Target;
-use crate::stop_flag::Stop;
+use crate::limits::REPLY_TIMEOUT;
+use crate::load::{RunTiming, WindowStart};
+use crate::progress::ProgressLine;
+use crate::results::RunResults;
+use crate::session::ServerAddress;
+use crate::stop_flag::StopFlag;
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 use mio::net::TcpStream;
@@ -19,35 +19,33 @@ use ox_proto::{OpCode, SessionId};
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-/// The largest reply of a handshake or a close is far smaller.
+/// Replies of a handshake or a close are far smaller.
 const REPLY_BYTES: usize = 1024;
 
-/// Opens and closes sessions.
+/// Opens and closes sessions repeatedly.
 #[derive(Clone, Debug)]
-pub struct Churn {
-    /// The server.
-    pub target: Target,
-    /// The server's process, if its cost is wanted.
+pub struct SessionChurn {
+    pub target: ServerAddress,
+    /// The server's process, to measure its cost.
     pub pid: Option<u32>,
-    /// How many sessions are being opened or closed at a time.
+    /// Number of sessions that are opened or closed concurrently.
     pub connections: usize,
-    /// How long.
-    pub timing: Timing,
+    pub timing: RunTiming,
 }
 
-impl Churn {
-    /// Runs; the latencies are those from the connect call to the handshake's answer.
-    pub fn run(&self, stop: &Stop, progress: &Progress) -> Result<Figures> {
-        let mut circle = Circle::new(self.target, self.connections)?;
-        circle.turn_for(self.timing.warm_up, stop, progress, "warm up")?;
-        circle.opened.reset();
-        let mark = Mark::take(self.pid.into_iter().collect())?;
-        circle.turn_for(self.timing.duration, stop, progress, "measure")?;
+impl SessionChurn {
+    /// Measures the latency from the connect call to the handshake's reply.
+    pub fn run(&self, stop: &StopFlag, progress: &ProgressLine) -> Result<RunResults> {
+        let mut slots = SessionSlots::new(self.target, self.connections)?;
+        slots.run_for(self.timing.warm_up, stop, progress, "warm up")?;
+        slots.opened.reset();
+        let mark = WindowStart::take(self.pid.into_iter().collect())?;
+        slots.run_for(self.timing.duration, stop, progress, "measure")?;
         let window = mark.window()?;
         progress.clear();
-        let figures = Figures::of(&circle.opened, window);
-        circle.end()?;
-        Ok(figures)
+        let results = RunResults::of(&slots.opened, window);
+        slots.end()?;
+        Ok(results)
     }
 }
 
@@ -57,7 +55,7 @@ enum Wait {
     Connected,
     Session,
     Closed,
-    /// Nothing any more: the run is over.
+    /// The run is over.
     Nothing,
 }
 
@@ -69,8 +67,8 @@ struct Slot {
 }
 
 #[derive(Debug)]
-struct Circle {
-    target: Target,
+struct SessionSlots {
+    target: ServerAddress,
     poll: Poll,
     slots: Vec<Slot>,
     connect_frame: Vec<u8>,
@@ -80,11 +78,11 @@ struct Circle {
     ending: bool,
 }
 
-impl Circle {
-    fn new(target: Target, count: usize) -> Result<Self> {
+impl SessionSlots {
+    fn new(target: ServerAddress, count: usize) -> Result<Self> {
         let mut close_frame = Vec::new();
         put_bare_request(&mut close_frame, 1, OpCode::CloseSession.code());
-        let mut circle = Self {
+        let mut slots = Self {
             target,
             poll: Poll::new()?,
             slots: Vec::new(),
@@ -94,10 +92,10 @@ impl Circle {
             ending: false,
         };
         for index in 0..count {
-            let slot = circle.connect(index)?;
-            circle.slots.push(slot);
+            let slot = slots.connect(index)?;
+            slots.slots.push(slot);
         }
-        Ok(circle)
+        Ok(slots)
     }
 
     fn connect(&self, index: usize) -> Result<Slot> {
@@ -107,11 +105,11 @@ impl Circle {
         Ok(Slot { stream, wait: Wait::Connected, since: Instant::now() })
     }
 
-    fn turn_for(&mut self, duration: Duration, stop: &Stop, progress: &Progress, doing: &str) -> Result<()> {
+    fn run_for(&mut self, duration: Duration, stop: &StopFlag, progress: &ProgressLine, doing: &str) -> Result<()> {
         let start = Instant::now();
         let mut events = Events::with_capacity(1024);
         while start.elapsed() < duration && !stop.is_set() {
-            self.turn(&mut events)?;
+            self.poll_once(&mut events)?;
             progress.show(|| {
                 let seconds = start.elapsed().as_secs_f64();
                 format!("{doing}: {:.0} sessions per second", self.opened.len() as f64 / seconds)
@@ -120,17 +118,17 @@ impl Circle {
         Ok(())
     }
 
-    /// Lets the sessions under way come to their end.
+    /// Waits for the sessions in progress to close.
     fn end(mut self) -> Result<()> {
         self.ending = true;
         let mut events = Events::with_capacity(1024);
         while self.slots.iter().any(|slot| slot.wait != Wait::Nothing) {
-            self.turn(&mut events)?;
+            self.poll_once(&mut events)?;
         }
         Ok(())
     }
 
-    fn turn(&mut self, events: &mut Events) -> Result<()> {
+    fn poll_once(&mut self, events: &mut Events) -> Result<()> {
         match self.poll.poll(events, Some(Duration::from_millis(100))) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             result => result?,
@@ -138,9 +136,9 @@ impl Circle {
         for event in &*events {
             self.serve(event.token().0)?;
         }
-        let overdue = |slot: &Slot| slot.wait != Wait::Nothing && ANSWER_TIMEOUT < slot.since.elapsed();
+        let overdue = |slot: &Slot| slot.wait != Wait::Nothing && REPLY_TIMEOUT < slot.since.elapsed();
         if events.is_empty() && self.slots.iter().any(overdue) {
-            return Err(failure::silent(self.target.address, ANSWER_TIMEOUT.as_secs()));
+            return Err(failure::silent(self.target.address, REPLY_TIMEOUT.as_secs()));
         }
         Ok(())
     }
@@ -170,7 +168,7 @@ impl Circle {
         Ok(())
     }
 
-    /// Reads the answer to the handshake and asks to close; false while it has not arrived.
+    /// Reads the reply to the handshake and sends closeSession; false while it has not arrived.
     fn open_session(&mut self, index: usize) -> Result<bool> {
         let server = self.target.address;
         let slot = &mut self.slots[index];
@@ -184,7 +182,7 @@ impl Circle {
         let response = split_frame(&bytes[..count], REPLY_BYTES)?
             .and_then(|(payload, _)| ConnectResponse::decode(payload).ok())
             .filter(|response| response.session != SessionId::NONE)
-            .with_context(|| format!("the server at {server} refused a session\nhint: its log says why"))?;
+            .with_context(|| format!("the server at {server} refused a session\nhint: see its log"))?;
         debug_assert_ne!(response.timeout_ms, 0);
         self.opened.saturating_record(u64::try_from(slot.since.elapsed().as_nanos()).unwrap_or(u64::MAX));
         slot.stream
@@ -194,7 +192,7 @@ impl Circle {
         Ok(true)
     }
 
-    /// Reads until the server has closed. That it closes first leaves no local port behind in TIME-WAIT.
+    /// Reads until the server has closed the connection. Since it closes first, no local port stays in TIME-WAIT.
     fn is_closed(&mut self, index: usize) -> Result<bool> {
         let mut bytes = [0; REPLY_BYTES];
         loop {

@@ -1,13 +1,14 @@
-//! Set-up and clean-up: makes the nodes of a [`Shape`] and removes them again.
+//! Set-up and clean-up: creates the nodes of a [`TreeLayout`] and deletes them.
 //!
-//! The root's data says who made it and, once all nodes are there, what they are. So an interrupted run leaves something
-//! that the next one recognises, an equal run can use the nodes of the last one, and nobody else's nodes are ever deleted.
+//! The root's data marks it as created by this tool and, once all nodes exist, describes them. So the next run
+//! recognises the nodes of an interrupted one, an equal run can reuse them, and nodes of other clients are never
+//! deleted.
 
 use crate::failure;
-use crate::progress::Progress;
-use crate::session::{Session, Target};
-use crate::stop_flag::Stop;
-use crate::tree_layout::{MARK, Shape};
+use crate::progress::ProgressLine;
+use crate::session::{ServerAddress, Session};
+use crate::stop_flag::StopFlag;
+use crate::tree_layout::{MARK, TreeLayout};
 use anyhow::{Result, bail};
 use ox_proto::request::SetDataRequest;
 use ox_proto::{ErrorCode, OpCode};
@@ -15,49 +16,60 @@ use ox_proto::{ErrorCode, OpCode};
 /// Which nodes a run needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// The root alone.
     Root,
-    /// Parents and keys.
     Keys,
-    /// Parents and keys, and parents for nodes that are created.
-    KeysAndNursery,
+    /// Parents and keys, and parents for nodes that the load creates.
+    KeysAndCreateParents,
 }
 
-/// Makes the nodes. With all of them there from an earlier run, makes none.
-pub fn prepare(target: Target, shape: &Shape, needs: Needs, stop: &Stop, progress: &Progress) -> Result<()> {
+/// Creates the nodes, unless all of them exist from an earlier run.
+pub fn prepare(
+    target: ServerAddress,
+    layout: &TreeLayout,
+    needs: Needs,
+    stop: &StopFlag,
+    progress: &ProgressLine,
+) -> Result<()> {
     let mut session = Session::open(target)?;
-    let finished = finished_mark(shape);
-    match claim_root(&mut session, &shape.root)? {
+    let finished = finished_mark(layout);
+    match claim_root(&mut session, &layout.root)? {
         Some(found) if found == finished && needs != Needs::Root => {
-            for nursery in list(&mut session, &shape.root)?.iter().filter(|name| name.starts_with('c')) {
-                delete_tree(&mut session, &format!("{}/{nursery}", shape.root), progress)?;
+            for parent in list(&mut session, &layout.root)?.iter().filter(|name| name.starts_with('c')) {
+                delete_tree(&mut session, &format!("{}/{parent}", layout.root), progress)?;
             }
-            if needs == Needs::KeysAndNursery {
-                create_all(&mut session, shape.parents, &|parent| shape.nursery_path(parent), &[], stop, progress)?;
+            if needs == Needs::KeysAndCreateParents {
+                create_all(
+                    &mut session,
+                    layout.parents,
+                    &|parent| layout.create_parent_path(parent),
+                    &[],
+                    stop,
+                    progress,
+                )?;
             }
             return session.close();
         }
         Some(_) => {
-            delete_tree(&mut session, &shape.root, progress)?;
-            claim_root(&mut session, &shape.root)?;
+            delete_tree(&mut session, &layout.root, progress)?;
+            claim_root(&mut session, &layout.root)?;
         }
         None => (),
     }
     if needs != Needs::Root {
-        create_all(&mut session, shape.parents, &|parent| shape.parent_path(parent), &[], stop, progress)?;
-        create_all(&mut session, shape.keys, &|key| shape.key_path(key), &shape.data(), stop, progress)?;
+        create_all(&mut session, layout.parents, &|parent| layout.parent_path(parent), &[], stop, progress)?;
+        create_all(&mut session, layout.keys, &|key| layout.key_path(key), &layout.data(), stop, progress)?;
     }
-    if needs == Needs::KeysAndNursery {
-        create_all(&mut session, shape.parents, &|parent| shape.nursery_path(parent), &[], stop, progress)?;
+    if needs == Needs::KeysAndCreateParents {
+        create_all(&mut session, layout.parents, &|parent| layout.create_parent_path(parent), &[], stop, progress)?;
     }
-    let mark = SetDataRequest { path: Some(shape.root.as_str().into()), data: Some(&finished), version: -1 };
+    let mark = SetDataRequest { path: Some(layout.root.as_str().into()), data: Some(&finished), version: -1 };
     session.call(OpCode::SetData, &mark)?;
     progress.clear();
     session.close()
 }
 
-/// Removes all that a run made.
-pub fn clean(target: Target, root: &str, progress: &Progress) -> Result<()> {
+/// Deletes everything that a run created.
+pub fn clean(target: ServerAddress, root: &str, progress: &ProgressLine) -> Result<()> {
     let mut session = Session::open(target)?;
     match session.data(root)? {
         Ok(data) if data.starts_with(MARK) => delete_tree(&mut session, root, progress)?,
@@ -69,12 +81,12 @@ pub fn clean(target: Target, root: &str, progress: &Progress) -> Result<()> {
     session.close()
 }
 
-fn finished_mark(shape: &Shape) -> Vec<u8> {
-    let Shape { parents, keys, data_bytes, .. } = shape;
+fn finished_mark(layout: &TreeLayout) -> Vec<u8> {
+    let TreeLayout { parents, keys, data_bytes, .. } = layout;
     [MARK, format!(": {keys} keys of {data_bytes} bytes below {parents} parents").as_bytes()].concat()
 }
 
-/// Creates the root, or returns the data of one that this tool made.
+/// Creates the root, or returns the data of an existing root of this tool.
 fn claim_root(session: &mut Session, root: &str) -> Result<Option<Vec<u8>>> {
     let err = session.create(root, MARK)?;
     match ErrorCode::try_from(err) {
@@ -103,8 +115,8 @@ fn create_all(
     count: u32,
     path: &dyn Fn(u32) -> String,
     data: &[u8],
-    stop: &Stop,
-    progress: &Progress,
+    stop: &StopFlag,
+    progress: &ProgressLine,
 ) -> Result<()> {
     let number = |index: usize| u32::try_from(index).expect("indices stay below the count");
     session.bulk(
@@ -123,8 +135,8 @@ fn create_all(
     )
 }
 
-/// Deletes `root` and all below. Nodes that turn out to have children are deleted after them.
-fn delete_tree(session: &mut Session, root: &str, progress: &Progress) -> Result<()> {
+/// Deletes `root` and everything below. Nodes that turn out to have children are deleted after them.
+fn delete_tree(session: &mut Session, root: &str, progress: &ProgressLine) -> Result<()> {
     let names = match session.children(root)? {
         Ok(names) => names,
         Err(code) if code == ErrorCode::NoNode.code() => return Ok(()),

@@ -1,20 +1,16 @@
-//! Several measurements of one figure: the median tells the value, the spread how far to trust it.
+//! Median and spread of repeated measurements.
 
 use serde::Serialize;
 
-/// Median and extremes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Summary {
-    /// Half of the values are below.
+pub struct Statistics {
     pub median: f64,
-    /// The smallest.
     pub low: f64,
-    /// The largest.
     pub high: f64,
 }
 
-impl Summary {
-    /// Summarises `values`; `None` when there are none or one is not a number.
+impl Statistics {
+    /// `None` if there are no values or one is not a number.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         if sorted.iter().any(|value| value.is_nan()) {
@@ -57,19 +53,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle() {
-        let check = |values: &[f64], expected| assert_eq!(Summary::of(values).map(|summary| summary.median), expected);
+    fn median_is_the_middle_value() {
+        let check =
+            |values: &[f64], expected| assert_eq!(Statistics::of(values).map(|summary| summary.median), expected);
         check(&[], None);
         check(&[3.0], Some(3.0));
         check(&[9.0, 1.0, 2.0], Some(2.0));
         check(&[4.0, 1.0, 2.0, 9.0], Some(3.0));
         check(&[1.0, f64::NAN], None);
-        let summary = Summary::of(&[90.0, 100.0, 120.0]).unwrap();
+        let summary = Statistics::of(&[90.0, 100.0, 120.0]).unwrap();
         assert_eq!((summary.low, summary.high, summary.spread_percent()), (90.0, 120.0, 30.0));
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_have_three_digits() {
         let check = |value, expected: &str| assert_eq!(short(value), expected);
         check(0.0, "0");
         check(0.721, "0.72");

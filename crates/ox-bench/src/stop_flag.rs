@@ -1,16 +1,16 @@
-//! The wish to end early: one interrupt ends the run and cleans up, a second ends the program.
+//! Early end of a run: the first interrupt ends the run and cleans up, a second ends the program.
 
 use anyhow::Result;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once somebody wants the run to end.
+/// Set when the run should end early.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
-impl Stop {
-    /// A wish that SIGINT and SIGTERM express.
+impl StopFlag {
+    /// A flag that SIGINT and SIGTERM set.
     pub fn on_signals() -> Result<Self> {
         let stop = Self::default();
         for signal in [SIGINT, SIGTERM] {
@@ -20,12 +20,10 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Expresses the wish.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether to end.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The part of the tree a run works on.
+//! The nodes that a run works on.
 //!
 //! ```text
 //! ROOT                      marked with MARK as its data
@@ -7,7 +7,7 @@
 //! ```
 //! All numbers have a fixed width, so that a request frame is a template with digits to fill in.
 
-/// The data of a root made by this tool; what lacks it is not ours to delete.
+/// The data of a root created by this tool; roots without it are never deleted.
 pub const MARK: &[u8] = b"made by oxkeeper bench";
 
 /// Digits of a parent's number.
@@ -17,10 +17,9 @@ pub const KEY_DIGITS: usize = 8;
 /// Digits of the number of a created node.
 pub const NODE_DIGITS: usize = 16;
 
-/// How many nodes there are, and where.
+/// Number and location of the nodes.
 #[derive(Clone, Debug)]
-pub struct Shape {
-    /// The node above all others.
+pub struct TreeLayout {
     pub root: String,
     /// Number of parents, at least 1.
     pub parents: u32,
@@ -30,33 +29,29 @@ pub struct Shape {
     pub data_bytes: usize,
 }
 
-impl Shape {
-    /// The parent of `key`.
+impl TreeLayout {
     pub fn parent_of(&self, key: u32) -> u32 {
         key % self.parents
     }
 
-    /// Path of a parent of keys.
     pub fn parent_path(&self, parent: u32) -> String {
         format!("{}/p{parent:0PARENT_DIGITS$}", self.root)
     }
 
-    /// Path of a key.
     pub fn key_path(&self, key: u32) -> String {
         format!("{}/k{key:0KEY_DIGITS$}", self.parent_path(self.parent_of(key)))
     }
 
     /// Path of a parent of created nodes.
-    pub fn nursery_path(&self, parent: u32) -> String {
+    pub fn create_parent_path(&self, parent: u32) -> String {
         format!("{}/c{parent:0PARENT_DIGITS$}", self.root)
     }
 
     /// Path of a created node.
     pub fn node_path(&self, parent: u32, number: u64) -> String {
-        format!("{}/n{number:0NODE_DIGITS$}", self.nursery_path(parent))
+        format!("{}/n{number:0NODE_DIGITS$}", self.create_parent_path(parent))
     }
 
-    /// The data of a node.
     pub fn data(&self) -> Vec<u8> {
         vec![b'x'; self.data_bytes]
     }
@@ -75,10 +70,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_a_fixed_width() {
-        let shape = Shape { root: "/b".into(), parents: 10, keys: 100, data_bytes: 0 };
-        assert_eq!(shape.key_path(42), "/b/p00002/k00000042");
-        assert_eq!(shape.node_path(3, 7), "/b/c00003/n0000000000000007");
+    fn paths_have_fixed_width_numbers() {
+        let layout = TreeLayout { root: "/b".into(), parents: 10, keys: 100, data_bytes: 0 };
+        assert_eq!(layout.key_path(42), "/b/p00002/k00000042");
+        assert_eq!(layout.node_path(3, 7), "/b/c00003/n0000000000000007");
         let mut place = *b"k????????";
         put_digits(&mut place[1..], 1234);
         assert_eq!(&place, b"k00001234");

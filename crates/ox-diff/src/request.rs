@@ -31,7 +31,6 @@ impl ZxidRef {
 
 /// The body of a request, by its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of the protocol's records")]
 pub enum RequestBody {
     /// ping, whoAmI and closeSession have no body.
     Empty,

@@ -1,4 +1,4 @@
-//! The generator on real sockets, against small servers that behave well or badly.
+//! The load generator on real sockets, against small servers that behave correctly or not.
 
 #[cfg(test)]
 mod failures;
