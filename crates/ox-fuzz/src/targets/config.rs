@@ -1,4 +1,4 @@
-//! `zoo.cfg` texts.
+//! Parsing of `zoo.cfg` files.
 
 use ox_config::{Config, Environment, StartArgs, SystemProperties};
 use std::net::{IpAddr, Ipv4Addr};
