@@ -1,22 +1,18 @@
-//! What a check has looked at.
+//! Counts of what a check covered.
 
 use crate::model::Model;
 
-/// The outcome of a check that found nothing.
+/// The result of a check without violations.
 #[derive(Debug)]
-pub struct Summary {
-    /// Connections of all clients.
+pub struct CheckSummary {
     pub connections: usize,
-    /// Requests they sent.
     pub requests: usize,
-    /// Answers they got.
-    pub answers: usize,
-    /// Events they got.
+    pub replies: usize,
     pub events: usize,
     /// Transactions of the final log.
     pub transactions: usize,
-    /// Writes without an answer that took effect.
-    pub unanswered_but_done: usize,
-    /// The state that the final log gives.
+    /// Writes without a reply that took effect.
+    pub effective_without_reply: usize,
+    /// The state after the final log.
     pub model: Model,
 }

@@ -1,13 +1,13 @@
-//! Requests that would end an Apache server, now or when it opens our files: all refused.
+//! Requests that would crash an Apache server, immediately or when it opens our files: all refused.
 
-/// A node whose removal does it.
-pub(super) fn is_deadly_to_remove(path: &str) -> bool {
+/// Deleting this node crashes Apache.
+pub(super) fn is_fatal_to_delete(path: &str) -> bool {
     let parent = path.strip_suffix("/zookeeper_limits");
     parent.is_some_and(|parent| parent.starts_with("/zookeeper") && parent.encode_utf16().count() <= 16)
 }
 
-/// Usage of a quota that it cannot read.
-pub(super) fn is_deadly_usage(path: &str, data: Option<&Vec<u8>>) -> bool {
+/// Quota usage that Apache cannot parse.
+pub(super) fn is_fatal_usage(path: &str, data: Option<&Vec<u8>>) -> bool {
     let is_stats = path.strip_suffix("/zookeeper_stats").is_some_and(|parent| parent.starts_with("/zookeeper/quota/"));
     is_stats && !data.is_some_and(|data| is_usage(&String::from_utf8_lossy(data)))
 }

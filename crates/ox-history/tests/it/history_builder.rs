@@ -1,16 +1,16 @@
-//! Histories told step by step by a perfect server of one thread; tests then spoil one thing.
+//! Builds histories step by step with a correct single-threaded server; tests then corrupt one detail.
 
-use ox_history::model::{Asker, Identities, Model, Stamp, authenticate};
+use ox_history::model::{AuthIds, Caller, Model, TxnStamp, authenticate};
 use ox_history::{
-    Answer, Body, Connection, Create, Granted, History, Logged, LoggedTxn, Op, Reason, Received, Sent, Settings, Time,
-    check,
+    Create, HandshakeReply, History, HistorySettings, LogEntry, LoggedTxn, Op, OpResult, ReceivedFrame,
+    RecordedConnection, ReplyBody, SentRequest, Time, ViolationKind, check,
 };
 use ox_proto::{Acl, SessionId, Zxid};
 
 pub(crate) const ADDRESS: &str = "10.0.0.1";
 pub(crate) const TIMEOUT_MS: i32 = 4000;
 
-pub(crate) struct Story {
+pub(crate) struct HistoryBuilder {
     pub(crate) history: History,
     model: Model,
     zxid: Zxid,
@@ -18,9 +18,9 @@ pub(crate) struct Story {
     xid: i32,
 }
 
-impl Story {
+impl HistoryBuilder {
     pub(crate) fn new() -> Self {
-        let settings = Settings { extended_types: true, ..Settings::default() };
+        let settings = HistorySettings { extended_types: true, ..HistorySettings::default() };
         let model = Model::new(settings.clone());
         let history = History { settings, starts: vec![Time(0)], is_settled: true, ..History::default() };
         Self { history, model, zxid: Zxid::ZERO, clock_ms: 0, xid: 0 }
@@ -30,7 +30,7 @@ impl Story {
         self.zxid
     }
 
-    /// Lets time pass and returns the moment.
+    /// Advances the clock and returns the new time.
     pub(crate) fn wait(&mut self, ms: i64) -> Time {
         self.clock_ms += ms;
         self.history.ended = Time(self.clock_ms * 1000);
@@ -44,24 +44,32 @@ impl Story {
     pub(crate) fn log(&mut self, session: SessionId, cxid: i32, txn: LoggedTxn) -> Zxid {
         self.zxid = Zxid(self.zxid.0 + 1);
         let at = Some(self.tick());
-        self.history.log.push(Logged { zxid: self.zxid, session, cxid, time_ms: self.clock_ms, at, applied: at, txn });
+        self.history.log.push(LogEntry {
+            zxid: self.zxid,
+            session,
+            cxid,
+            time_ms: self.clock_ms,
+            at,
+            applied: at,
+            txn,
+        });
         self.zxid
     }
 
-    fn open(&mut self, asked: SessionId, granted: Option<SessionId>) -> usize {
+    fn open(&mut self, requested: SessionId, granted: Option<SessionId>) -> usize {
         let opened = self.tick();
         let at = self.tick();
         let granted = match granted {
-            Some(session) => Granted::Session { at, session, timeout_ms: TIMEOUT_MS },
-            None => Granted::Refused { at },
+            Some(session) => HandshakeReply::Session { at, session, timeout_ms: TIMEOUT_MS },
+            None => HandshakeReply::Refused { at },
         };
-        self.history.connections.push(Connection {
+        self.history.connections.push(RecordedConnection {
             server: 1,
             address: ADDRESS.to_owned(),
             opened,
-            asked,
-            asked_timeout_ms: TIMEOUT_MS,
-            is_proven: true,
+            requested_session: requested,
+            requested_timeout_ms: TIMEOUT_MS,
+            has_valid_password: true,
             last_zxid_seen: Zxid::ZERO,
             granted: Some(granted),
             is_read_only: false,
@@ -83,7 +91,7 @@ impl Story {
         conn
     }
 
-    /// A new connection for an old session.
+    /// A new connection for an existing session.
     pub(crate) fn reconnect(&mut self, session: SessionId) -> usize {
         self.open(session, Some(session))
     }
@@ -91,11 +99,11 @@ impl Story {
     /// A handshake that is refused.
     pub(crate) fn refused(&mut self, session: SessionId) -> usize {
         let conn = self.open(session, None);
-        self.hang_up(conn);
+        self.disconnect(conn);
         conn
     }
 
-    pub(crate) fn hang_up(&mut self, conn: usize) {
+    pub(crate) fn disconnect(&mut self, conn: usize) {
         let at = self.tick();
         self.history.connections[conn].closed = Some(at);
     }
@@ -107,13 +115,13 @@ impl Story {
     pub(crate) fn send(&mut self, conn: usize, op: Op) -> usize {
         let at = self.tick();
         self.xid += 1;
-        let sent = Sent { at, xid: self.xid, op };
+        let sent = SentRequest { at, xid: self.xid, op };
         self.history.connections[conn].requests.push(sent);
         self.history.connections[conn].requests.len() - 1
     }
 
-    fn ids(&self, conn: usize, request: usize) -> Identities {
-        let mut ids = Identities::of_address(ADDRESS);
+    fn ids(&self, conn: usize, request: usize) -> AuthIds {
+        let mut ids = AuthIds::of_address(ADDRESS);
         for sent in &self.history.connections[conn].requests[..request] {
             if let Op::Auth { scheme, auth } = &sent.op {
                 authenticate(&mut ids, None, scheme, auth);
@@ -122,80 +130,80 @@ impl Story {
         ids
     }
 
-    /// Gives a write its place in the order.
-    pub(crate) fn commit(&mut self, conn: usize, request: usize) -> Answer {
+    /// Adds a write to the log.
+    pub(crate) fn commit(&mut self, conn: usize, request: usize) -> OpResult {
         let (session, ids) = (self.session(conn), self.ids(conn, request));
-        let Sent { xid, op, .. } = self.history.connections[conn].requests[request].clone();
+        let SentRequest { xid, op, .. } = self.history.connections[conn].requests[request].clone();
         let zxid = Zxid(self.zxid.0 + 1);
-        let stamp = Stamp { zxid, time_ms: self.clock_ms + 1, session };
-        let (answer, txn) = if op == Op::CloseSession {
+        let stamp = TxnStamp { zxid, time_ms: self.clock_ms + 1, session };
+        let (result, txn) = if op == Op::CloseSession {
             let paths = self.model.ephemerals_of(session).into_iter().collect::<Vec<_>>();
             self.model.close_session(stamp, Some(&paths));
-            (Answer::ok(Body::Empty), LoggedTxn::CloseSession { paths: Some(paths) })
+            (OpResult::ok(ReplyBody::Empty), LoggedTxn::CloseSession { paths: Some(paths) })
         } else {
             let done = self.model.write(stamp, &ids, &op);
-            (done.answer, done.txn)
+            (done.result, done.txn)
         };
         self.log(session, xid, txn);
-        answer
+        result
     }
 
-    pub(crate) fn reply(&mut self, conn: usize, request: usize, zxid: Zxid, answer: Answer) {
+    pub(crate) fn reply(&mut self, conn: usize, request: usize, zxid: Zxid, result: OpResult) {
         let at = self.tick();
         let xid = self.history.connections[conn].requests[request].xid;
-        let Answer { err, body } = answer;
-        self.history.connections[conn].received.push(Received::Reply { at, xid, zxid, err, body });
+        let OpResult { err, body } = result;
+        self.history.connections[conn].received.push(ReceivedFrame::Reply { at, xid, zxid, err, body });
     }
 
-    /// Sends, commits and answers a write.
+    /// Sends, commits and replies to a write.
     pub(crate) fn write(&mut self, conn: usize, op: Op) -> Zxid {
         let request = self.send(conn, op);
-        let answer = self.commit(conn, request);
-        self.reply(conn, request, self.zxid, answer);
+        let result = self.commit(conn, request);
+        self.reply(conn, request, self.zxid, result);
         self.zxid
     }
 
-    /// What a read would be answered with now.
-    pub(crate) fn look(&self, conn: usize, op: &Op) -> Answer {
+    /// The reply that a read would get now.
+    pub(crate) fn expected_read(&self, conn: usize, op: &Op) -> OpResult {
         let ids = self.ids(conn, self.history.connections[conn].requests.len());
-        self.model.read(Asker { session: self.session(conn), ids: &ids }, op)
+        self.model.read(Caller { session: self.session(conn), ids: &ids }, op)
     }
 
-    /// Sends and answers a read.
+    /// Sends and replies to a read.
     pub(crate) fn read(&mut self, conn: usize, op: Op) {
-        let answer = self.look(conn, &op);
+        let result = self.expected_read(conn, &op);
         let request = self.send(conn, op);
-        self.reply(conn, request, self.zxid, answer);
+        self.reply(conn, request, self.zxid, result);
     }
 
     pub(crate) fn event(&mut self, conn: usize, zxid: Zxid, kind: i32, path: &str) {
         let at = self.tick();
         let path = path.to_owned();
-        self.history.connections[conn].received.push(Received::Event { at, zxid, kind, path });
+        self.history.connections[conn].received.push(ReceivedFrame::Event { at, zxid, kind, path });
     }
 
-    /// The server ends a session by itself.
+    /// The server expires a session.
     pub(crate) fn expire(&mut self, session: SessionId) -> Zxid {
         let paths = self.model.ephemerals_of(session).into_iter().collect::<Vec<_>>();
-        let stamp = Stamp { zxid: Zxid(self.zxid.0 + 1), time_ms: self.clock_ms + 1, session };
+        let stamp = TxnStamp { zxid: Zxid(self.zxid.0 + 1), time_ms: self.clock_ms + 1, session };
         self.model.close_session(stamp, Some(&paths));
         self.log(session, 0, LoggedTxn::CloseSession { paths: Some(paths) })
     }
 
-    /// The answer in a frame, to be spoilt.
-    pub(crate) fn frame(&mut self, conn: usize, frame: usize) -> &mut Received {
+    /// The reply in a frame, to be corrupted.
+    pub(crate) fn frame(&mut self, conn: usize, frame: usize) -> &mut ReceivedFrame {
         &mut self.history.connections[conn].received[frame]
     }
 
-    pub(crate) fn body(&mut self, conn: usize, frame: usize) -> &mut Body {
+    pub(crate) fn body(&mut self, conn: usize, frame: usize) -> &mut ReplyBody {
         match self.frame(conn, frame) {
-            Received::Reply { body, .. } => body,
-            Received::Event { .. } => panic!("an answer"),
+            ReceivedFrame::Reply { body, .. } => body,
+            ReceivedFrame::Event { .. } => panic!("not a reply"),
         }
     }
 
     pub(crate) fn set_zxid(&mut self, conn: usize, frame: usize, to: i64) {
-        let (Received::Reply { zxid, .. } | Received::Event { zxid, .. }) = self.frame(conn, frame);
+        let (ReceivedFrame::Reply { zxid, .. } | ReceivedFrame::Event { zxid, .. }) = self.frame(conn, frame);
         *zxid = Zxid(to);
     }
 
@@ -205,16 +213,16 @@ impl Story {
     }
 
     #[track_caller]
-    pub(crate) fn is_good(&self) {
+    pub(crate) fn assert_valid(&self) {
         if let Err(violation) = check(&self.history) {
             panic!("{violation}");
         }
     }
 
     #[track_caller]
-    pub(crate) fn is_bad(&self, reason: Reason) {
+    pub(crate) fn assert_violation(&self, reason: ViolationKind) {
         match check(&self.history) {
-            Ok(_) => panic!("accepted, but it is {reason:?}"),
+            Ok(_) => panic!("accepted, but expected {reason:?}"),
             Err(violation) => assert_eq!(violation.reason, reason, "{violation}"),
         }
     }

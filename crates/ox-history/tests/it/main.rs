@@ -1,4 +1,4 @@
-//! The checker is checked itself: good histories pass, and each way to break a promise is named.
+//! Tests of the checker: valid histories pass, and every kind of violation is found.
 
 mod events;
 mod history_builder;

@@ -1,65 +1,65 @@
-//! Streams in which answers are missing, double or in the wrong place (P24, P32).
+//! Streams with missing, duplicate or misplaced replies (P24, P32).
 
-use crate::history_builder::{Story, create, get};
-use ox_history::{Body, Op, Reason, Received};
+use crate::history_builder::{HistoryBuilder, create, get};
+use ox_history::{Op, ReceivedFrame, ReplyBody, ViolationKind};
 
-fn two_answers() -> (Story, usize) {
-    let mut story = Story::new();
-    let a = story.connect();
-    story.write(a, create("/a"));
-    story.read(a, get("/a"));
-    (story, a)
+fn two_replies() -> (HistoryBuilder, usize) {
+    let mut builder = HistoryBuilder::new();
+    let a = builder.connect();
+    builder.write(a, create("/a"));
+    builder.read(a, get("/a"));
+    (builder, a)
 }
 
 #[test]
-fn p24_answers_change_places() {
-    let (mut story, a) = two_answers();
-    story.history.connections[a].received.swap(0, 1);
-    story.is_bad(Reason::RepliesOutOfOrder);
+fn p24_swapped_replies_are_found() {
+    let (mut builder, a) = two_replies();
+    builder.history.connections[a].received.swap(0, 1);
+    builder.assert_violation(ViolationKind::RepliesOutOfOrder);
 }
 
 #[test]
-fn p32_no_answer() {
-    let (mut story, a) = two_answers();
-    story.send(a, get("/a"));
-    story.is_bad(Reason::Unanswered);
+fn p32_missing_reply_is_found() {
+    let (mut builder, a) = two_replies();
+    builder.send(a, get("/a"));
+    builder.assert_violation(ViolationKind::MissingReply);
 }
 
 #[test]
-fn p32_two_answers() {
-    let (mut story, a) = two_answers();
-    let again = story.history.connections[a].received[1].clone();
-    story.history.connections[a].received.push(again);
-    story.is_bad(Reason::AnsweredTwice);
+fn p32_duplicate_reply_is_found() {
+    let (mut builder, a) = two_replies();
+    let again = builder.history.connections[a].received[1].clone();
+    builder.history.connections[a].received.push(again);
+    builder.assert_violation(ViolationKind::DuplicateReply);
 }
 
 #[test]
-fn p32_an_answer_to_nobody() {
-    let (mut story, a) = two_answers();
-    if let Received::Reply { xid, .. } = story.frame(a, 1) {
+fn p32_reply_without_request_is_found() {
+    let (mut builder, a) = two_replies();
+    if let ReceivedFrame::Reply { xid, .. } = builder.frame(a, 1) {
         *xid = 4711;
     }
-    story.is_bad(Reason::UnknownXid);
+    builder.assert_violation(ViolationKind::UnknownXid);
 }
 
 #[test]
-fn p32_an_answer_before_its_request() {
-    let (mut story, a) = two_answers();
-    story.history.connections[a].requests[1].at = story.history.ended.plus_ms(1);
-    story.is_bad(Reason::RepliesOutOfOrder);
+fn p32_reply_before_request_is_found() {
+    let (mut builder, a) = two_replies();
+    builder.history.connections[a].requests[1].at = builder.history.ended.plus_ms(1);
+    builder.assert_violation(ViolationKind::RepliesOutOfOrder);
 }
 
 #[test]
-fn p32_something_after_the_end() {
-    let (mut story, a) = two_answers();
-    story.write(a, Op::CloseSession);
-    story.event(a, story.zxid(), 3, "/a");
-    story.is_bad(Reason::AfterTheEnd);
+fn p32_frame_after_last_reply_is_found() {
+    let (mut builder, a) = two_replies();
+    builder.write(a, Op::CloseSession);
+    builder.event(a, builder.zxid(), 3, "/a");
+    builder.assert_violation(ViolationKind::FrameAfterLastReply);
 }
 
 #[test]
-fn p32_an_answer_that_is_none() {
-    let (mut story, a) = two_answers();
-    *story.body(a, 1) = Body::Undecodable;
-    story.is_bad(Reason::Undecodable);
+fn p32_undecodable_reply_is_found() {
+    let (mut builder, a) = two_replies();
+    *builder.body(a, 1) = ReplyBody::Undecodable;
+    builder.assert_violation(ViolationKind::Undecodable);
 }
