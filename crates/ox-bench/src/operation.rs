@@ -125,7 +125,7 @@ impl FromStr for Mix {
             let operation = Operation::ALL.into_iter().find(|operation| operation.name() == name).ok_or_else(|| {
                 let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
                 match name {
-                    "session" | "notify" => format!("'{name}' is a workload of its own and cannot be mixed"),
+                    "session" | "notify" => format!("'{name}' is a separate workload and cannot be mixed"),
                     _ => format!("unknown operation '{name}'; known: {}, session, notify", names.join(", ")),
                 }
             })?;
@@ -173,6 +173,6 @@ mod tests {
         check("get=1,get=2", Err("'get' appears twice"));
         check("get=0", Err("the weights must add up to a positive number"));
         check("get=4294967295,set=1", Err("the weights must add up to a positive number"));
-        check("get,session", Err("'session' is a workload of its own and cannot be mixed"));
+        check("get,session", Err("'session' is a separate workload and cannot be mixed"));
     }
 }

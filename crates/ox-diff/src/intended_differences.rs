@@ -60,7 +60,7 @@ pub const INTENDED: &[IntendedDifference] = &[
     },
     IntendedDifference {
         what: "createSession (-10) on an established connection",
-        apache: "takes a transaction and answers with a second handshake reply",
+        apache: "writes a transaction and sends a second handshake reply",
         ours: "-6, close",
         reason: "an internal operation; no client sends it",
         pinned_by: "ours-internal",
@@ -74,8 +74,8 @@ pub const INTENDED: &[IntendedDifference] = &[
     },
     IntendedDifference {
         what: "auth and sasl after other requests of a pipeline",
-        apache: "answered ahead of earlier requests",
-        ours: "answered in order",
+        apache: "replies overtake those of earlier requests",
+        ours: "replies in order",
         reason: "kazoo expects order, all other clients accept it",
         pinned_by: "compared out of band; a new identity comes first in a batch, because whoAmI and event filters of \
                     earlier requests race with it",

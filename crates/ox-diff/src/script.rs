@@ -262,13 +262,17 @@ impl Script {
             return Ok(());
         }
         if let Some(expect) = line.strip_prefix('=') {
-            let last = self.batches.last_mut().and_then(|batch| batch.0.last_mut()).context("nothing to expect of")?;
+            let last = self
+                .batches
+                .last_mut()
+                .and_then(|batch| batch.0.last_mut())
+                .context("no line to attach the expectation to")?;
             last.expect = Some(expect.trim().to_owned());
             return Ok(());
         }
         match line.strip_prefix('+') {
             Some(joined) => {
-                let batch = self.batches.last_mut().context("nothing to join")?;
+                let batch = self.batches.last_mut().context("no line to join with +")?;
                 batch.0.push(Line::parse(joined)?);
             }
             None => self.batches.push(Batch(vec![Line::parse(line)?])),

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn null_empty_and_truncated_lists() {
+    fn null_empty_and_truncated_lists_differ() {
         assert!(RawAcls::from_encoded(&[0xff; 4]).unwrap().is_null());
         let empty = RawAcls::from_encoded(&[0; 4]).unwrap();
         assert!(!empty.is_null() && empty.iter().next().is_none());

@@ -21,7 +21,7 @@ impl Zxid {
     }
 
     /// The position within the epoch.
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is what is asked for")]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is the counter")]
     pub fn counter(self) -> u32 {
         self.0.cast_unsigned() as u32
     }

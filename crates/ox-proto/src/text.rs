@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_as_java() {
+    fn split_matches_java() {
         let cases: [(&str, &[&str]); 7] = [
             ("", &[""]),
             ("a", &["a"]),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn trims_as_java() {
+    fn trim_matches_java() {
         assert_eq!(trim("\0\t a\u{a0} \n"), "a\u{a0}");
     }
 

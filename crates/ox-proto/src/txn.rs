@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_what_apache_applies() {
+    fn multi_with_other_element_is_refused() {
         let mut out = Vec::new();
         for foreign in [14, 7, 16, -10, -11, 4, 0] {
             out.clear();

@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_of_one_key(
+    fn any_text_of_one_key_is_accepted_or_refused(
         key in proptest::sample::select(ox_config::keys().collect::<Vec<_>>()),
         text in value(),
     ) {

@@ -164,12 +164,12 @@ fn session_weights_are_corrected() {
 #[test]
 fn four_letter_whitelist_is_parsed() {
     let words = |lines: &str| config(lines, "").four_letter_whitelist;
-    let answered = |words: &FourLetterWhitelist| ["srvr", "ruok", "stat", "isro"].map(|word| words.allow(word));
-    assert_eq!(answered(&words("")), [true, false, false, false]);
+    let allowed = |words: &FourLetterWhitelist| ["srvr", "ruok", "stat", "isro"].map(|word| words.allow(word));
+    assert_eq!(allowed(&words("")), [true, false, false, false]);
     let some = words("4lw.commands.whitelist= ruok, ,stat \n");
-    assert_eq!(answered(&some), [true, true, true, false]);
+    assert_eq!(allowed(&some), [true, true, true, false]);
     assert_eq!(words("4lw.commands.whitelist=ruok,*\n"), FourLetterWhitelist::All);
-    assert_eq!(answered(&FourLetterWhitelist::All), [true; 4]);
+    assert_eq!(allowed(&FourLetterWhitelist::All), [true; 4]);
 }
 
 #[test]

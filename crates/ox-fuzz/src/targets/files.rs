@@ -60,7 +60,8 @@ fn recover_log(input: &[u8]) {
         let disk = SimDisk::new();
         disk.install(path, input);
         let plan = Plan::new(&disk, path, mode).expect("a log can be read");
-        let written = plan.write(&disk, Path::new("/data/version-2/log.1.fixed")).expect("there is space");
+        let written =
+            plan.write(&disk, Path::new("/data/version-2/log.1.fixed")).expect("the simulated disk has free space");
         assert!(mode != Mode::Cut || written.verdict().is_good(), "{written:?}");
     }
 }

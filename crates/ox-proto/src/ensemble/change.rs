@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_join_leave_and_change() {
+    fn change_adds_removes_and_replaces_servers() {
         let joining = |spec| Change { joining: Some(spec), ..Change::default() };
         let leaving = |ids| Change { leaving: Some(ids), ..Change::default() };
         let ok = |change: Change<'_>, expected: &str| check(&ensemble(), change, RULES, Ok(expected));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn change_of_groups_needs_full_membership() {
+    fn groups_need_full_membership_change() {
         let text = "server.4=d:1:2,server.5=e:1:2,group.1=4:5";
         let grouped = ensemble().changed(&Change { members: Some(text), ..Change::default() }, 9, RULES).unwrap();
         assert!(grouped.to_string().contains("weight.5=1\nversion=9"));
