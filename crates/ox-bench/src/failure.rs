@@ -25,14 +25,14 @@ pub fn cannot_connect(server: SocketAddr, error: &io::Error) -> Error {
 pub fn closed(server: SocketAddr, doing: &str) -> Error {
     anyhow!(
         "the server at {server} closed a connection while {doing}\n\
-         hint: its log says why; maxClientCnxns and a session timeout that is too short are common reasons"
+         hint: see its log; maxClientCnxns and a session timeout that is too short are common reasons"
     )
 }
 
 /// The server has not replied in time.
 pub fn silent(server: SocketAddr, seconds: u64) -> Error {
     anyhow!(
-        "the server at {server} has not answered for {seconds} s\n\
+        "the server at {server} has not replied for {seconds} s\n\
          hint: is it overloaded, without a quorum, or stuck on its disk?"
     )
 }

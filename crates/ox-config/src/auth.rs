@@ -40,7 +40,7 @@ impl Auth {
         }
         let super_digest = settings.text(SUPER_DIGEST);
         if super_digest.as_deref().is_some_and(|text| !is_digest(text)) {
-            let text = "this is no digest, so nobody is the super user; expected a name, a colon, and the SHA-1 of \
+            let text = "not a digest, so there is no super user; expected a name, a colon, and the SHA-1 of \
                         name:password in base64";
             diagnostics.push(Diagnostic::warn(settings.place_of(SUPER_DIGEST), text));
         }

@@ -97,8 +97,8 @@ pub const INTENDED: &[IntendedDifference] = &[
     },
     IntendedDifference {
         what: "writes pipelined after a multi that fails as a whole because of a null path or a null in an ACL entry",
-        apache: "judged as if the elements before the null had happened, depending on timing; a create may store a wrong \
-                 cversion for good",
+        apache: "validated as if the elements before the null had been applied, depending on timing; a create may \
+                 permanently store a wrong cversion",
         ours: "a failed multi leaves no trace",
         reason: "a race in Apache",
         pinned_by: "only reads follow such a multi in a batch",

@@ -94,7 +94,7 @@ fn relative_path_is_reported() {
 #[test]
 fn diagnostic_names_file_line_and_key() {
     let key = "DigestAuthenticationProvider.superDigest";
-    let no_digest = "this is no digest, so nobody is the super user; expected a name, a colon, and the SHA-1 of \
+    let no_digest = "not a digest, so there is no super user; expected a name, a colon, and the SHA-1 of \
                      name:password in base64";
     check(&format!("{key}=super:admin\n"), "", &format!("/data/tc.cfg:2: {key}: {no_digest}"));
     check("", &format!("-Dzookeeper.{key}=D/InIHSb7yEEbrWz8b9l71RjZJU="), &format!("-Dzookeeper.{key}: {no_digest}"));

@@ -44,7 +44,7 @@ pub enum EnsembleError {
     },
     /// Several addresses although `multiAddress.enabled` is off.
     #[error(
-        "Multiple address feature is disabled, but multiple addresses were specified for sid {0}; it takes \
+        "Multiple address feature is disabled, but multiple addresses were specified for sid {0}; set \
          -Dzookeeper.multiAddress.enabled=true"
     )]
     MultiAddressOff(ServerId),
