@@ -72,7 +72,7 @@ impl RequestLoad {
                 threads.push(scope.spawn(move || worker.run()));
             }
             let window = self.run_phases(&state, &threads, stop, progress);
-            state.enter(Phase::StopFlag);
+            state.enter(Phase::Stop);
             let mut counters = Counters::default();
             for thread in threads {
                 counters.merge(&thread.join().expect("a load thread does not panic")?);

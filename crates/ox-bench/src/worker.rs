@@ -24,7 +24,7 @@ pub enum Phase {
     /// Load that is recorded.
     Measure,
     /// No new requests are sent.
-    StopFlag,
+    Stop,
 }
 
 /// State that the load threads share with the thread that controls them.
@@ -50,7 +50,7 @@ impl RunState {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::WarmUp,
             1 => Phase::Measure,
-            _ => Phase::StopFlag,
+            _ => Phase::Stop,
         }
     }
 }
@@ -126,7 +126,7 @@ impl<'a> LoadWorker<'a> {
         }
         let mut events = Events::with_capacity(1024);
         let wait = Duration::from_millis(if self.pace.rate.is_some() { 1 } else { 50 });
-        while self.phase != Phase::StopFlag {
+        while self.phase != Phase::Stop {
             self.poll_once(&mut events, wait)?;
             let phase = self.state.phase();
             if phase != self.phase {
@@ -177,7 +177,7 @@ impl<'a> LoadWorker<'a> {
                 ReceiveOutcome::Received(0) => (),
                 ReceiveOutcome::Received(count) => {
                     received += count as u64;
-                    if self.phase != Phase::StopFlag && self.pace.rate.is_none() {
+                    if self.phase != Phase::Stop && self.pace.rate.is_none() {
                         self.refill(index, now_ns)?;
                     }
                 }

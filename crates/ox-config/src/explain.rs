@@ -25,7 +25,7 @@ pub struct Explained {
     /// All settings given: lines of the file in order, lines of the dynamic file, system properties, JVM flags.
     pub items: Vec<ExplainedSetting>,
     /// Diagnostics that do not belong to one setting.
-    pub remarks: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
     /// The resulting configuration, or why the server refuses to start.
     pub outcome: Result<Config, ConfigError>,
 }
@@ -39,7 +39,7 @@ pub struct ExplainedSetting {
     /// The row of the key table, if the key is known.
     pub key: Option<&'static Key>,
     pub effect: SettingEffect,
-    pub remarks: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// What a setting does in this configuration.
@@ -87,21 +87,21 @@ pub fn explain(start: &StartArgs, system: &SystemProperties, environment: &Envir
     let mut diagnostics = Vec::new();
     let outcome = Config::load(start, system, environment, &mut diagnostics);
     let Ok(settings) = Settings::read(start, system, environment, &mut Vec::new()) else {
-        return Explained { items: Vec::new(), remarks: diagnostics, outcome };
+        return Explained { items: Vec::new(), diagnostics, outcome };
     };
     let view = View { settings: &settings, outcome: &outcome };
     let mut items = view.lines(start, environment);
     items.extend(view.member_file(environment));
     items.extend(system.iter().map(|(name, value)| view.property(name, value)));
     items.extend(system.jvm_flags().iter().map(|flag| java_flag(flag)));
-    let mut remarks = Vec::new();
+    let mut general = Vec::new();
     for diagnostic in diagnostics {
         match items.iter_mut().find(|item| Some(&item.place) == diagnostic.place.as_ref()) {
-            Some(item) => item.remarks.push(diagnostic),
-            None => remarks.push(diagnostic),
+            Some(item) => item.diagnostics.push(diagnostic),
+            None => general.push(diagnostic),
         }
     }
-    Explained { items, remarks, outcome }
+    Explained { items, diagnostics: general, outcome }
 }
 
 struct View<'a> {
@@ -193,21 +193,19 @@ impl View<'_> {
 
     /// The effect of a known key.
     fn effect(&self, key: &'static Key, entry: &Entry) -> SettingEffect {
-        let effective_entry = if key.family().is_none() { self.settings.effective_entry(key) } else { Some(entry) };
-        if let Some(other) = effective_entry.filter(|other| other.place != entry.place) {
+        let effective = if key.family().is_none() { self.settings.effective_entry(key) } else { Some(entry) };
+        if let Some(other) = effective.filter(|other| other.place != entry.place) {
             return SettingEffect::Overridden(other.place.clone());
         }
         if let Err(cause) = checks::check_passed(key, entry) {
             return SettingEffect::Wrong(cause);
         }
-        let places_set = || unsupported_protection::places_set(self.settings, key).contains(&&entry.place);
+        let is_set = || unsupported_protection::places_set(self.settings, key).contains(&&entry.place);
         match (key.status, key.class) {
             (_, Class::J) => SettingEffect::JavaOnly,
             (_, Class::C) => SettingEffect::ClientOnly,
-            (Status::Refused(feature), _) if places_set() => {
-                SettingEffect::Wrong(Cause::ProtectionNotBuilt { feature })
-            }
-            (Status::NotBuilt(feature), _) if places_set() => SettingEffect::NotBuilt(feature),
+            (Status::Refused(feature), _) if is_set() => SettingEffect::Wrong(Cause::ProtectionNotBuilt { feature }),
+            (Status::NotBuilt(feature), _) if is_set() => SettingEffect::NotBuilt(feature),
             (Status::Hint, _) => SettingEffect::NothingToSet,
             (Status::Ensemble, _) if self.outcome.as_ref().is_ok_and(|config| config.member.is_none()) => {
                 SettingEffect::EnsembleOnly
@@ -248,5 +246,5 @@ fn item(place: &Place, name: &str, text: &str, key: Option<&'static Key>, effect
         None => ["password", "secret", "token"].iter().any(|word| name.to_lowercase().contains(word)),
     };
     let text = (!is_secret).then(|| text.to_owned());
-    ExplainedSetting { place: place.clone(), name: name.to_owned(), text, key, effect, remarks: Vec::new() }
+    ExplainedSetting { place: place.clone(), name: name.to_owned(), text, key, effect, diagnostics: Vec::new() }
 }

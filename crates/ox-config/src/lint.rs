@@ -29,7 +29,7 @@ fn line_diagnostic(name: &str, entry: &Entry) -> Option<Diagnostic> {
     let prefixed = format!("{PREFIX}{name}");
     let text = match keys::find(name).or_else(|| keys::find_property(&prefixed)) {
         Some(key) if !key.in_file() => format!("{name} has no effect here; give -D{name} instead"),
-        Some(key) => text_remark(name, key, &entry.text)?,
+        Some(key) => value_warning(name, key, &entry.text)?,
         None => match name.strip_prefix(PREFIX).and_then(keys::find) {
             Some(key) => format!("{name} has no effect with the prefix; write {} instead", key.name),
             None => unknown(name, |key| key.in_file()),
@@ -45,7 +45,7 @@ fn property_diagnostic(settings: &Settings, name: &str) -> Option<Diagnostic> {
     }
     let own = name.starts_with(OWN_PREFIX).then_some(name);
     let text = match (keys::find_property(name), name.strip_prefix(PREFIX).or(own)) {
-        (Some(key), _) => text_remark(&format!("-D{name}"), key, &effective_entry.text)?,
+        (Some(key), _) => value_warning(&format!("-D{name}"), key, &effective_entry.text)?,
         (None, None) => return None,
         (None, Some(bare)) => match keys::find(bare) {
             Some(key) if key.source == Source::File => {
@@ -73,7 +73,7 @@ fn unknown(name: &str, settable: impl Fn(&Key) -> bool) -> String {
 }
 
 /// How a value is parsed, if its author may have meant something else.
-fn text_remark(name: &str, key: &Key, text: &str) -> Option<String> {
+fn value_warning(name: &str, key: &Key, text: &str) -> Option<String> {
     let value = key.reader.read(text);
     match (key.reader, value) {
         (reader, None) if reader.on_bad_text() == OnBadText::Default => {

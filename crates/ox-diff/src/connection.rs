@@ -48,7 +48,7 @@ impl RawConnection {
             }
             match self.fill(deadline) {
                 Filled::More => (),
-                Filled::StreamEnd => return FrameRead::Closed,
+                Filled::End => return FrameRead::Closed,
                 Filled::Late => return FrameRead::Silence,
             }
         }
@@ -59,7 +59,7 @@ impl RawConnection {
         let ended = loop {
             match self.fill(Instant::now() + timeout) {
                 Filled::More => (),
-                Filled::StreamEnd => break true,
+                Filled::End => break true,
                 Filled::Late => break false,
             }
         };
@@ -83,23 +83,23 @@ impl RawConnection {
         let mut chunk = [0; 64 * 1024];
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         if self.stream.set_read_timeout(Some(left)).is_err() {
-            return Filled::StreamEnd;
+            return Filled::End;
         }
         match self.stream.read(&mut chunk) {
-            Ok(0) => Filled::StreamEnd,
+            Ok(0) => Filled::End,
             Ok(count) => {
                 self.inbox.extend_from_slice(&chunk[..count]);
                 Filled::More
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Filled::Late,
             Err(error) if error.kind() == ErrorKind::Interrupted => Filled::More,
-            Err(_) => Filled::StreamEnd,
+            Err(_) => Filled::End,
         }
     }
 }
 
 enum Filled {
     More,
-    StreamEnd,
+    End,
     Late,
 }

@@ -75,7 +75,7 @@ impl ReplyMatcher<'_> {
             self.items.push(StreamItem::plain(
                 ItemKind::Other,
                 None,
-                format!("older connection {fate} {}", hex(&bytes)),
+                format!("replaced connection {fate} {}", hex(&bytes)),
                 bytes,
             ));
         }
@@ -155,7 +155,7 @@ impl ReplyMatcher<'_> {
             Some(facts) => {
                 matches!(facts.err, -115 | -124 | -112)
                     || (facts.err == -6 && item.zxid == Some(-1))
-                    || item.text.starts_with("goodbye")
+                    || item.text.starts_with("session-closed")
             }
             None => item.kind == ItemKind::Handshake && item.text.contains("refused"),
         })
@@ -175,7 +175,8 @@ impl ReplyMatcher<'_> {
                     self.names.sessions.entry(session).or_insert(name);
                 }
                 let kind = if session == 0 { "refused" } else { "session" };
-                let is_new = matches!(&batch.0[line].action, Action::Connect(handshake) if handshake.target == HandshakeSession::New);
+                let is_new =
+                    matches!(&batch.0[line].action, Action::Connect(sent) if sent.target == HandshakeSession::New);
                 let new = if is_new { "new " } else { "" };
                 format!(
                     "{new}{kind}{known} timeout={} password={} readonly={:?} bytes={}",
@@ -204,7 +205,7 @@ impl ReplyMatcher<'_> {
         let mut text =
             format!("xid={} err={} {}", self.plain_xid(header.xid, awaited.request), header.err, normalized.text);
         if awaited.request.known() == Some(OpCode::CloseSession) && header.err == 0 {
-            text.insert_str(0, "goodbye ");
+            text.insert_str(0, "session-closed ");
             self.client.is_over = true;
         }
         if 0 < header.zxid.0 {

@@ -53,12 +53,12 @@ pub enum Stage {
     Growth,
     /// Memory, restart and snapshots of the largest tree.
     Million,
-    TestEnsemble,
+    Ensemble,
 }
 
 impl Stage {
     pub const ALL: [Self; 7] =
-        [Self::Start, Self::Requests, Self::Connections, Self::Idle, Self::Growth, Self::Million, Self::TestEnsemble];
+        [Self::Start, Self::Requests, Self::Connections, Self::Idle, Self::Growth, Self::Million, Self::Ensemble];
 
     /// Name on the command line.
     pub fn name(self) -> &'static str {
@@ -69,7 +69,7 @@ impl Stage {
             Self::Idle => "idle",
             Self::Growth => "growth",
             Self::Million => "million",
-            Self::TestEnsemble => "ensemble",
+            Self::Ensemble => "ensemble",
         }
     }
 }
@@ -123,7 +123,7 @@ impl<'a> Sections<'a> {
             Stage::Idle => self.idle(),
             Stage::Growth => self.growth(),
             Stage::Million => self.million(),
-            Stage::TestEnsemble => self.ensemble(),
+            Stage::Ensemble => self.ensemble(),
         }
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         let system = system_properties(&args.define);
         let explained = match StartArgs::from_args(&args.config) {
             Ok(start) => explain(&start, &system, &OUTSIDE),
-            Err(error) => Explained { items: Vec::new(), remarks: Vec::new(), outcome: Err(error) },
+            Err(error) => Explained { items: Vec::new(), diagnostics: Vec::new(), outcome: Err(error) },
         };
         let refusal = match &explained.outcome {
             Ok(config) => directories(config).into_iter().find_map(|(_, state)| state.err()),
@@ -63,8 +63,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 fn tell(explained: &Explained, refusal: Option<&str>, quiet: bool, out: &mut dyn Write) -> Result<()> {
     let (mut file, mut told) = (None, BTreeSet::new());
     for item in &explained.items {
-        let is_dull =
-            item.effect == SettingEffect::Honoured && item.remarks.iter().all(|remark| remark.level == Level::Info);
+        let is_dull = item.effect == SettingEffect::Honoured
+            && item.diagnostics.iter().all(|diagnostic| diagnostic.level == Level::Info);
         if quiet && is_dull {
             continue;
         }
@@ -118,8 +118,9 @@ fn tell_item(item: &ExplainedSetting, with_meaning: bool, out: &mut dyn Write) -
     texts.extend(consequence(&item.effect));
     // What the verdict says already is not said twice.
     let is_said = |text: &str| matches!(item.effect, SettingEffect::NotBuilt(feature) if text.starts_with(feature));
-    let loud = item.remarks.iter().filter(|remark| Level::Info < remark.level && !is_said(&remark.text));
-    texts.extend(loud.map(|remark| remark.text.clone()));
+    let loud =
+        item.diagnostics.iter().filter(|diagnostic| Level::Info < diagnostic.level && !is_said(&diagnostic.text));
+    texts.extend(loud.map(|diagnostic| diagnostic.text.clone()));
     for text in texts {
         writeln!(out, "                   {text}")?;
     }
@@ -162,7 +163,9 @@ fn tell_whole(explained: &Explained, out: &mut dyn Write) -> Result<()> {
             writeln!(out, "  {name:<10} {}", state.unwrap_or_else(|why| why))?;
         }
     }
-    for Diagnostic { level, text, .. } in explained.remarks.iter().filter(|remark| Level::Info < remark.level) {
+    for Diagnostic { level, text, .. } in
+        explained.diagnostics.iter().filter(|diagnostic| Level::Info < diagnostic.level)
+    {
         let word = if *level == Level::Error { "error" } else { "warning" };
         writeln!(out, "  {word:<10} {text}")?;
     }
@@ -279,7 +282,7 @@ fn in_json(explained: &Explained, refusal: Option<&str>) -> Value {
             "meaning": item.key.map(|key| key.doc.trim()),
             "default": item.key.map(|key| key.default),
             "unit": item.key.map(|key| key.unit),
-            "remarks": remarks(&item.remarks),
+            "remarks": remarks(&item.diagnostics),
         })
     });
     let facts = explained.outcome.as_ref().map(|config| {
@@ -292,7 +295,7 @@ fn in_json(explained: &Explained, refusal: Option<&str>) -> Value {
         "error": refusal,
         "items": items.collect::<Vec<_>>(),
         "facts": facts.unwrap_or_default(),
-        "remarks": remarks(&explained.remarks),
+        "remarks": remarks(&explained.diagnostics),
     })
 }
 
