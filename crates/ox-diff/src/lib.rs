@@ -4,7 +4,7 @@
 //! sequences ([`generate`]) from several sessions over raw sockets. Replies, errors, stats, zxids, events and their
 //! order must be equal, and so must the complete trees at the end and after a restart.
 //!
-//! # Normalisations
+//! # Normalisations before the comparison
 //!
 //! Exactly what Apache leaves unspecified is normalized before the comparison:
 //!
