@@ -1,6 +1,6 @@
 //! The echo server on mio loops: each thread polls and owns its connections.
 //!
-//! `echo_mio [PORT] [THREADS]`
+//! Usage: `echo_mio [PORT] [THREADS]`, by default 2181 and 1.
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -23,12 +23,12 @@ fn main() -> io::Result<()> {
     loops.into_iter().try_for_each(|thread| thread.join().expect("a loop does not panic"))
 }
 
-struct Connection {
+struct LoadConnection {
     stream: TcpStream,
     echo: Echo,
-    /// The start of a frame that has not arrived whole.
+    /// The start of an incomplete frame.
     held: Vec<u8>,
-    /// What the socket did not take.
+    /// Bytes that the socket did not accept yet.
     unsent: Vec<u8>,
 }
 
@@ -37,7 +37,7 @@ fn run(listener: std::net::TcpListener) -> io::Result<()> {
     let mut poll = Poll::new()?;
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     let mut events = Events::with_capacity(1024);
-    let mut connections: Vec<Option<Connection>> = Vec::new();
+    let mut connections: Vec<Option<LoadConnection>> = Vec::new();
     let (mut input, mut out) = (vec![0; READ_BYTES], Vec::new());
     loop {
         match poll.poll(&mut events, None) {
@@ -58,7 +58,7 @@ fn run(listener: std::net::TcpListener) -> io::Result<()> {
     }
 }
 
-fn accept(listener: &TcpListener, poll: &Poll, connections: &mut Vec<Option<Connection>>) -> io::Result<()> {
+fn accept(listener: &TcpListener, poll: &Poll, connections: &mut Vec<Option<LoadConnection>>) -> io::Result<()> {
     loop {
         let mut stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -68,7 +68,7 @@ fn accept(listener: &TcpListener, poll: &Poll, connections: &mut Vec<Option<Conn
         stream.set_nodelay(true)?;
         let slot = connections.iter().position(Option::is_none).unwrap_or(connections.len());
         poll.registry().register(&mut stream, Token(slot), Interest::READABLE | Interest::WRITABLE)?;
-        let connection = Connection { stream, echo: Echo::default(), held: Vec::new(), unsent: Vec::new() };
+        let connection = LoadConnection { stream, echo: Echo::default(), held: Vec::new(), unsent: Vec::new() };
         if slot == connections.len() {
             connections.push(Some(connection));
         } else {
@@ -77,9 +77,9 @@ fn accept(listener: &TcpListener, poll: &Poll, connections: &mut Vec<Option<Conn
     }
 }
 
-/// One read and one write for all that has arrived; a read that fills the buffer is followed by another.
-fn serve(connection: &mut Connection, input: &mut [u8], out: &mut Vec<u8>) -> io::Result<Next> {
-    let Connection { stream, echo, held, unsent } = connection;
+/// One read and one write for everything that has arrived; reads again if the buffer was filled.
+fn serve(connection: &mut LoadConnection, input: &mut [u8], out: &mut Vec<u8>) -> io::Result<Next> {
+    let LoadConnection { stream, echo, held, unsent } = connection;
     loop {
         if !unsent.is_empty() && !flush(stream, unsent)? {
             return Ok(Next::Serve); // the rest of the input waits for the client to read
@@ -94,7 +94,7 @@ fn serve(connection: &mut Connection, input: &mut [u8], out: &mut Vec<u8>) -> io
         };
         let filled = start + count;
         out.clear();
-        let (used, next) = echo.answer(&input[..filled], out).map_err(io::Error::other)?;
+        let (used, next) = echo.reply(&input[..filled], out).map_err(io::Error::other)?;
         held.clear();
         held.extend_from_slice(&input[used..filled]);
         let sent = if out.is_empty() { 0 } else { write_some(stream, out)? };

@@ -1,6 +1,6 @@
 //! The echo server on tokio current-thread runtimes: one task per connection.
 //!
-//! `echo_tokio [PORT] [THREADS]`
+//! Usage: `echo_tokio [PORT] [THREADS]`, by default 2181 and 1.
 
 use ox_bench::echo::{Echo, Next};
 use std::io;
@@ -42,7 +42,7 @@ async fn serve(mut stream: TcpStream) -> io::Result<()> {
             return Ok(());
         }
         held += count;
-        let (used, next) = echo.answer(&input[..held], &mut out).map_err(io::Error::other)?;
+        let (used, next) = echo.reply(&input[..held], &mut out).map_err(io::Error::other)?;
         input.copy_within(used..held, 0);
         held -= used;
         if !out.is_empty() {

@@ -23,14 +23,14 @@ fn main() -> Result<()> {
     let rounds = measure(&command, kills, connections, show)?;
     for victim in [Victim::Follower, Victim::Leader] {
         let of = || rounds.iter().filter(|round| round.victim == victim);
-        for (what, figures) in [
+        for (what, results) in [
             ("before it", of().map(|round| round.calm_ms).collect::<Vec<_>>()),
             ("survivors' clients", of().map(|round| round.survivors_ms).collect()),
             ("victim's clients", of().map(|round| round.victims_ms).collect()),
             ("no write at all", of().map(|round| round.total_ms).collect()),
             ("restart", of().map(|round| round.restart_ms).collect()),
         ] {
-            let (max, median) = max_and_median(figures.into_iter())?;
+            let (max, median) = max_and_median(results.into_iter())?;
             println!("{victim:?} killed {}x, {what}: max {max:.0} ms, median {median:.0} ms", of().count());
         }
     }

@@ -1,7 +1,7 @@
-//! The whole comparison as a program; in the project it is `cargo xtask perf`.
+//! The complete comparison as a program; in the project it is `cargo xtask perf`.
 //!
-//! `perf OUT ROUNDS SECONDS SECTIONS OURS.. -- BASELINE..` with `{config}` in the commands; SECTIONS is `all` or a list; a
-//! command whose program is `java` is measured as a JVM.
+//! `perf OUT ROUNDS SECONDS SECTIONS OURS.. -- BASELINE..` with `{config}` in the commands; SECTIONS is `all` or a
+//! list; a command whose program is `java` is measured as a JVM.
 
 use anyhow::{Context, Result};
 use ox_bench::perf::server::ServerCommand;
@@ -13,13 +13,13 @@ use std::time::Duration;
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [out, rounds, seconds, sections, commands @ ..] = args.as_slice() else {
-        anyhow::bail!("see the module's doc")
+        anyhow::bail!("see the documentation of this example for its arguments")
     };
     let mut commands = commands.split(|arg| arg == "--");
     let out = Path::new(out);
     let mut server = |name: &str| -> Result<ServerCommand> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let argv = commands.next().context("two commands, with -- between them")?.to_vec();
+        let argv = commands.next().context("expected two commands, separated by --")?.to_vec();
         let is_java = argv.first().is_some_and(|program| program.ends_with("java"));
         let new = if is_java { ServerCommand::java } else { ServerCommand::new };
         Ok(new(name, argv, out.join(name), port))

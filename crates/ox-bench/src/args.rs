@@ -1,27 +1,26 @@
 //! The command line of `oxkeeper bench`.
 
-use crate::flood::Kind;
-use crate::job::{Job, Server};
+use crate::flood::FloodKind;
+use crate::job::{Job, MeasuredServer};
 use crate::limits::THREADS_MAX;
-use crate::load::Timing;
+use crate::load::RunTiming;
 use crate::memory::Gauge;
-use crate::notify::WatchMode;
+use crate::notify::WatcherKind;
 use crate::operation::Workload;
-use crate::session::Target;
-use crate::shape::Shape;
+use crate::session::ServerAddress;
+use crate::tree_layout::TreeLayout;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand, value_parser};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// Loads a ZooKeeper server, any of them, and measures it
+/// Generates load for any ZooKeeper server and measures it
 #[derive(Clone, Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
-pub struct Args {
-    /// What to do instead of a single run.
+pub struct BenchArgs {
+    /// Without a command, a single run.
     #[command(subcommand)]
-    pub command: Option<Command>,
-    /// A single run.
+    pub command: Option<BenchCommand>,
     #[command(flatten)]
     pub run: RunArgs,
 }
@@ -31,73 +30,71 @@ Examples:
   oxkeeper bench                                          reads, one at a time, from 100 connections
   oxkeeper bench -w get=90,set=10 -d 100 --pid 4711       a mix, pipelined, with the server's CPU per operation
   oxkeeper bench -w notify -c 1000                        one node, a thousand watchers
-  oxkeeper bench compare :2181 :2182 -w set --pids 11,12  two servers in turn
+  oxkeeper bench compare :2181 :2182 -w set --pids 11,12  two servers alternately
   oxkeeper bench fill --keys 1000000 --pid 4711           memory per node
   oxkeeper bench flood --pid 4711 -k writes,half-frames   memory during and after abuse";
 
-/// The other things to do
+/// Other commands than a single run
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
-    /// Measures two servers in turn and prints medians, spread and ratios
+pub enum BenchCommand {
+    /// Measures two servers alternately and prints medians, spread and ratios
     Compare(CompareArgs),
-    /// Makes a tree of a given size, and leaves it there
+    /// Creates a tree of a given size and leaves it in place
     Fill(FillArgs),
-    /// Opens idle sessions and watches and prints the memory each costs the server
+    /// Opens idle sessions and watches and prints their memory cost
     Idle(IdleArgs),
     /// Floods a server with abusive clients and prints its memory before, during and after
     Flood(FloodArgs),
-    /// Deletes what a run or a fill has left
+    /// Deletes the nodes that a run or a fill has left
     Clean(CleanArgs),
 }
 
-/// A run on one server.
+/// Flags of a run on one server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
-    /// The server's client port, or those of an ensemble over which connections are spread
+    /// Client port of the server, or those of an ensemble over which connections are spread
     #[arg(short, long, value_name = "HOST:PORT,..", value_delimiter = ',', default_value = "127.0.0.1:2181")]
     pub server: Vec<String>,
-    /// Processes that serve, for CPU seconds per operation and memory
+    /// Server processes, for CPU seconds per operation and memory
     #[arg(long, value_name = "PID,..", value_delimiter = ',')]
     pub pid: Vec<u32>,
-    /// What to do to it.
     #[command(flatten)]
     pub job: JobArgs,
 }
 
-/// Two servers.
+/// Flags of a comparison of two servers.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CompareArgs {
     /// Client ports of the servers A and B
     #[arg(value_name = "HOST:PORT", num_args = 2, required = true)]
     pub servers: Vec<String>,
-    /// Their processes, for CPU seconds per operation and memory
+    /// Processes of the two servers, for CPU seconds per operation and memory
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub pids: Vec<u32>,
-    /// Rounds on each server
+    /// Number of rounds on each server
     #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..=999))]
     pub rounds: u32,
-    /// What to do to them.
     #[command(flatten)]
     pub job: JobArgs,
 }
 
-/// A workload.
+/// Flags that describe a workload.
 #[derive(Clone, Debug, clap::Args)]
 pub struct JobArgs {
     /// Operations with weights, as get=90,set=10; of get, exists, set, create, delete (each after a create), children,
     /// multi, ping, sync. Or one of: session (open and close), notify (watchers of one node)
     #[arg(short, long, default_value = "get")]
     pub workload: Workload,
-    /// Connections, each with a session
+    /// Number of connections, each with a session
     #[arg(short, long, default_value_t = 100, value_parser = value_parser!(u32).range(1..=99_999))]
     pub connections: u32,
-    /// Requests under way per connection
+    /// Requests in flight per connection
     #[arg(short, long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=100_000))]
     pub depth: u32,
-    /// Seconds to measure
+    /// Duration of the measurement in seconds
     #[arg(short, long, value_name = "SECONDS", default_value_t = 10.0)]
     pub time: f64,
-    /// Seconds of load before that
+    /// Seconds of load before the measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub warm_up: f64,
     /// Requests per second over all connections; latencies then count from when a request was due
@@ -106,27 +103,25 @@ pub struct JobArgs {
     /// Load threads; one is enough for most servers
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..=THREADS_MAX as u64))]
     pub threads: u64,
-    /// Operations in a multi
+    /// Number of operations in a multi
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=10_000))]
     pub multi_size: u32,
-    /// How the watchers of notify watch
-    #[arg(long, value_enum, default_value_t = WatchMode::Once)]
-    pub watch: WatchMode,
-    /// The nodes.
+    /// Kind of watch that notify sets
+    #[arg(long, value_enum, default_value_t = WatcherKind::Once)]
+    pub watch: WatcherKind,
     #[command(flatten)]
     pub tree: TreeArgs,
-    /// Leaves the nodes for the next run
+    /// Keeps the nodes for the next run
     #[arg(long)]
     pub keep: bool,
-    /// What all commands have.
     #[command(flatten)]
     pub shared: SharedArgs,
 }
 
-/// The nodes of a run.
+/// Flags that describe the nodes of a run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TreeArgs {
-    /// Number of keys
+    /// Number of keys to create
     #[arg(short, long, default_value_t = 10_000, value_parser = value_parser!(u32).range(1..=99_999_999))]
     pub keys: u32,
     /// Number of parents the keys are spread over
@@ -135,60 +130,56 @@ pub struct TreeArgs {
     /// Bytes of data of each key
     #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = value_parser!(u32).range(0..=1_000_000))]
     pub data: u32,
-    /// The node below which everything happens
+    /// Node below which all nodes are created
     #[arg(long, value_name = "PATH", default_value = "/oxbench")]
     pub root: String,
 }
 
-/// What all commands have.
+/// Flags of all commands.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SharedArgs {
-    /// Session timeout to ask for
+    /// Session timeout to request, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub session_timeout: u32,
-    /// Prints JSON
+    /// Prints the results as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// A tree to be left there.
+/// Flags of a fill.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FillArgs {
-    /// The server's client port
+    /// Client port of the server
     #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
     pub server: String,
-    /// How its memory is read.
     #[command(flatten)]
     pub memory: MemoryArgs,
-    /// The nodes.
     #[command(flatten)]
     pub tree: TreeArgs,
-    /// What all commands have.
     #[command(flatten)]
     pub shared: SharedArgs,
 }
 
-/// How a server's memory is read.
+/// How to read the server's memory.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct MemoryArgs {
-    /// The server's process, for its memory
+    /// Process of the server, for its memory
     #[arg(long)]
     pub pid: Option<u32>,
-    /// The process is a Java one: tell its live heap too, after a full collection (needs jcmd)
+    /// The process is a JVM: also report its live heap after a full collection (needs jcmd)
     #[arg(long, requires = "pid")]
     pub java_heap: bool,
 }
 
-/// Idle sessions and watches.
+/// Flags of idle sessions and watches.
 #[derive(Clone, Debug, clap::Args)]
 pub struct IdleArgs {
-    /// The server's client port
+    /// Client port of the server
     #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
     pub server: String,
-    /// How its memory is read.
     #[command(flatten)]
     pub memory: MemoryArgs,
-    /// Sessions to open
+    /// Number of sessions to open
     #[arg(short = 'n', long, default_value_t = 1000, value_parser = value_parser!(u32).range(1..=99_999))]
     pub sessions: u32,
     /// Watches per session, one per key; all sessions watch the same keys
@@ -197,57 +188,54 @@ pub struct IdleArgs {
     /// Seconds before memory is read
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub hold: f64,
-    /// The node below which everything happens
+    /// Node below which all nodes are created
     #[arg(long, value_name = "PATH", default_value = "/oxbench")]
     pub root: String,
-    /// What all commands have.
     #[command(flatten)]
     pub shared: SharedArgs,
 }
 
-/// Abusive clients.
+/// Flags of a flood.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FloodArgs {
-    /// The server's client port
+    /// Client port of the server
     #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
     pub server: String,
-    /// The server's process
+    /// Process of the server, for its memory
     #[arg(long)]
     pub pid: u32,
-    /// Kinds of abuse, at the same time; all of them unless some are given
+    /// Kinds of abuse, at the same time; default: all
     #[arg(short, long, value_enum, value_delimiter = ',')]
-    pub kinds: Vec<Kind>,
-    /// Connections of each kind
+    pub kinds: Vec<FloodKind>,
+    /// Number of connections of each kind
     #[arg(short, long, default_value_t = 250, value_parser = value_parser!(u32).range(1..=9_999))]
     pub connections: u32,
-    /// Seconds to flood
+    /// Duration of the flood in seconds
     #[arg(short, long, value_name = "SECONDS", default_value_t = 20.0)]
     pub time: f64,
-    /// Seconds to rest before memory is read again
+    /// Seconds to wait before memory is read again
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub rest: f64,
-    /// What all commands have.
     #[command(flatten)]
     pub shared: SharedArgs,
 }
 
-/// What is to be deleted.
+/// Flags of a clean-up.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CleanArgs {
-    /// The server's client port
+    /// Client port of the server
     #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
     pub server: String,
-    /// The node below which everything happened
+    /// Node below which the nodes were created
     #[arg(long, value_name = "PATH", default_value = "/oxbench")]
     pub root: String,
-    /// What all commands have.
     #[command(flatten)]
     pub shared: SharedArgs,
 }
 
 impl RunArgs {
-    /// The servers these flags mean.
-    pub fn servers(&self) -> Result<Vec<Server>> {
+    /// The servers that the flags name.
+    pub fn servers(&self) -> Result<Vec<MeasuredServer>> {
         let is_mix = matches!(self.job.workload, Workload::Mix(_));
         ensure!(is_mix || self.server.len() == 1, "sessions and notifications are measured on one server");
         ensure!(self.pid.len() <= self.server.len(), "--pid takes a process for each server");
@@ -257,8 +245,8 @@ impl RunArgs {
 }
 
 impl CompareArgs {
-    /// The servers these flags mean.
-    pub fn servers(&self) -> Result<[Server; 2]> {
+    /// The servers that the flags name.
+    pub fn servers(&self) -> Result<[MeasuredServer; 2]> {
         ensure!(matches!(self.pids.len(), 0 | 2), "--pids takes the two processes, as in --pids 11,12");
         let server = |index: usize| self.job.shared.server(&self.servers[index], self.pids.get(index).copied());
         Ok([server(0)?, server(1)?])
@@ -266,18 +254,20 @@ impl CompareArgs {
 }
 
 impl JobArgs {
-    /// The settings these flags mean.
+    /// The job that the flags describe.
     pub fn job(&self) -> Result<Job> {
         Ok(Job {
             workload: self.workload.clone(),
-            shape: self.tree.shape()?,
+            layout: self.tree.layout()?,
             multi_size: self.multi_size as usize,
             connections: self.connections as usize,
             depth: self.depth as usize,
-            threads: usize::try_from(self.threads).expect("the parser knows the limit").min(self.connections as usize),
+            threads: usize::try_from(self.threads)
+                .expect("limited by the argument parser")
+                .min(self.connections as usize),
             rate: self.rate.map(|rate| positive("--rate", rate)).transpose()?,
             watch_mode: self.watch,
-            timing: Timing {
+            timing: RunTiming {
                 warm_up: seconds("--warm-up", self.warm_up)?,
                 duration: seconds("--time", positive("--time", self.time)?)?,
             },
@@ -286,15 +276,14 @@ impl JobArgs {
 }
 
 impl TreeArgs {
-    /// The shape these flags mean.
-    pub fn shape(&self) -> Result<Shape> {
+    /// The layout that the flags describe.
+    pub fn layout(&self) -> Result<TreeLayout> {
         let root = checked_root(&self.root)?;
-        Ok(Shape { root, parents: self.parents.min(self.keys), keys: self.keys, data_bytes: self.data as usize })
+        Ok(TreeLayout { root, parents: self.parents.min(self.keys), keys: self.keys, data_bytes: self.data as usize })
     }
 }
 
 impl MemoryArgs {
-    /// What is read.
     pub fn gauge(self) -> Gauge {
         if self.java_heap { Gauge::RssAndJavaHeap } else { Gauge::Rss }
     }
@@ -302,12 +291,15 @@ impl MemoryArgs {
 
 impl SharedArgs {
     /// The server at `text`.
-    pub fn server(&self, text: &str, pid: Option<u32>) -> Result<Server> {
-        Ok(Server { target: Target { address: address(text)?, session_timeout_ms: self.session_timeout }, pid })
+    pub fn server(&self, text: &str, pid: Option<u32>) -> Result<MeasuredServer> {
+        Ok(MeasuredServer {
+            target: ServerAddress { address: address(text)?, session_timeout_ms: self.session_timeout },
+            pid,
+        })
     }
 }
 
-/// A path that can be created: absolute, not the root of all, without a slash at the end.
+/// A path that can be created: absolute, not `/`, without a trailing slash.
 pub fn checked_root(text: &str) -> Result<String> {
     let named = text.strip_prefix('/').filter(|rest| !rest.is_empty() && !rest.ends_with('/') && !rest.contains("//"));
     named.with_context(|| format!("'{text}' is not a path for the nodes of a run\nhint: --root /oxbench"))?;
@@ -320,12 +312,11 @@ fn positive(flag: &str, number: f64) -> Result<f64> {
         .with_context(|| format!("{flag} must be positive"))
 }
 
-/// A number of seconds as a duration.
 pub fn seconds(flag: &str, number: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(number).ok().with_context(|| format!("{flag} {number} is not a number of seconds"))
 }
 
-/// Resolves `host:port`; the host may be left out (this machine) and so may the port (2181).
+/// Resolves `host:port`; the host defaults to this machine, the port to 2181.
 fn address(text: &str) -> Result<SocketAddr> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
@@ -342,23 +333,23 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn flags_are_consistent() {
-        Args::command().debug_assert();
+    fn argument_parser_is_valid() {
+        BenchArgs::command().debug_assert();
     }
 
     #[test]
-    fn a_plain_call_means_something() {
-        let args = Args::try_parse_from(["bench", "-w", "get=9,set=1", "--time", "0.5"]).unwrap();
+    fn flags_have_defaults() {
+        let args = BenchArgs::try_parse_from(["bench", "-w", "get=9,set=1", "--time", "0.5"]).unwrap();
         let job = args.run.job.job().unwrap();
         assert_eq!((job.connections, job.depth, job.workload.to_string().as_str()), (100, 1, "get=9,set=1"));
         assert_eq!(job.timing.duration, Duration::from_millis(500));
-        assert!(Args::try_parse_from(["bench", "compare", "a:1", "b:2", "--pids", "1,2"]).is_ok());
-        assert!(Args::try_parse_from(["bench", "compare", "a:1"]).is_err());
-        assert!(Args::try_parse_from(["bench", "-w", "got"]).is_err());
+        assert!(BenchArgs::try_parse_from(["bench", "compare", "a:1", "b:2", "--pids", "1,2"]).is_ok());
+        assert!(BenchArgs::try_parse_from(["bench", "compare", "a:1"]).is_err());
+        assert!(BenchArgs::try_parse_from(["bench", "-w", "got"]).is_err());
     }
 
     #[test]
-    fn addresses_may_be_short() {
+    fn address_parts_have_defaults() {
         for (text, expected) in [
             ("127.0.0.1:5", "127.0.0.1:5"),
             (":5", "127.0.0.1:5"),
@@ -372,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_are_checked() {
+    fn invalid_root_is_refused() {
         assert!(checked_root("/a/b").is_ok());
         for bad in ["", "/", "a", "/a/", "/a//b"] {
             assert!(checked_root(bad).is_err(), "{bad}");

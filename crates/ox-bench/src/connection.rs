@@ -1,11 +1,11 @@
-//! One connection of a load: what has been asked on it, and what of the answers has arrived.
+//! One connection of a load: its requests in flight and the replies received.
 
+use crate::counters::Counters;
 use crate::failure;
 use crate::operation::Operation;
-use crate::plan::{Author, Plan};
 use crate::replies::{Replies, ReplyHead};
+use crate::request_templates::{RequestGenerator, RequestTemplates};
 use crate::session::Session;
-use crate::tally::Tally;
 use anyhow::Result;
 use mio::net::TcpStream;
 use ox_proto::OpCode;
@@ -19,36 +19,36 @@ use std::net::SocketAddr;
 struct Sent {
     at_ns: u64,
     xid: i32,
-    /// `None`: a keep-alive or the end of the session, which are not part of the load.
+    /// `None` for a keep-alive or closeSession, which are not part of the load.
     operation: Option<Operation>,
 }
 
-/// What a batch of bytes did to a connection.
+/// Result of reading from a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// So many requests of the load were answered.
-    Answered(usize),
-    /// The server has closed the connection, as it was asked to.
+pub enum ReceiveOutcome {
+    /// Number of replies to requests of the load.
+    Received(usize),
+    /// The server closed the connection after closeSession.
     Closed,
 }
 
-/// A non-blocking connection with its pipeline.
+/// A non-blocking connection with pipelined requests.
 #[derive(Debug)]
-pub struct Connection {
+pub struct LoadConnection {
     server: SocketAddr,
     stream: TcpStream,
     replies: Replies,
-    author: Author,
+    generator: RequestGenerator,
     in_flight: VecDeque<Sent>,
-    /// What the socket did not take.
+    /// Bytes that the socket did not accept yet.
     unsent: Vec<u8>,
     last_sent_ns: u64,
     closing: bool,
 }
 
-impl Connection {
-    /// Takes over an open session.
-    pub fn new(session: Session, author: Author) -> Result<Self> {
+impl LoadConnection {
+    /// Takes over the socket of an open session.
+    pub fn new(session: Session, generator: RequestGenerator) -> Result<Self> {
         let server = session.address();
         let stream = session.into_stream();
         stream.set_nonblocking(true)?;
@@ -56,7 +56,7 @@ impl Connection {
             server,
             stream: TcpStream::from_std(stream),
             replies: Replies::default(),
-            author,
+            generator,
             in_flight: VecDeque::new(),
             unsent: Vec::new(),
             last_sent_ns: 0,
@@ -64,25 +64,23 @@ impl Connection {
         })
     }
 
-    /// The socket, to be registered.
+    /// The socket, for registration with a poll.
     pub fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
 
-    /// Requests without a reply.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// When the last request was sent.
     pub fn last_sent_ns(&self) -> u64 {
         self.last_sent_ns
     }
 
-    /// Appends `count` requests of `plan` to `out`, sent at `now_ns`.
-    pub fn ask(&mut self, plan: &Plan, count: usize, now_ns: u64, out: &mut Vec<u8>) {
+    /// Appends `count` requests of the templates to `out`, sent at `now_ns`.
+    pub fn push_requests(&mut self, templates: &RequestTemplates, count: usize, now_ns: u64, out: &mut Vec<u8>) {
         for _ in 0..count {
-            let (operation, xid) = plan.push(&mut self.author, out);
+            let (operation, xid) = templates.push(&mut self.generator, out);
             self.in_flight.push_back(Sent { at_ns: now_ns, xid, operation: Some(operation) });
         }
     }
@@ -93,15 +91,14 @@ impl Connection {
         self.in_flight.push_back(Sent { at_ns: now_ns, xid: xid::PING, operation: None });
     }
 
-    /// Appends the end of the session.
-    pub fn ask_to_close(&mut self, out: &mut Vec<u8>) {
+    pub fn push_close(&mut self, out: &mut Vec<u8>) {
         self.closing = true;
-        let xid = self.author.take_xid();
+        let xid = self.generator.take_xid();
         put_bare_request(out, xid, OpCode::CloseSession.code());
         self.in_flight.push_back(Sent { at_ns: 0, xid, operation: None });
     }
 
-    /// Sends `out`; what the socket does not take is kept until it is writable.
+    /// Sends `out`; keeps what the socket does not accept until it is writable.
     pub fn send(&mut self, out: &[u8], now_ns: u64) -> Result<()> {
         self.last_sent_ns = now_ns;
         if !self.unsent.is_empty() {
@@ -113,7 +110,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what was kept.
+    /// Sends the bytes that were kept.
     pub fn flush(&mut self) -> Result<()> {
         if self.unsent.is_empty() {
             return Ok(());
@@ -132,30 +129,35 @@ impl Connection {
         }
     }
 
-    /// Reads all that has arrived. `tally` is there when results count.
-    pub fn receive(&mut self, scratch: &mut [u8], now_ns: u64, mut tally: Option<&mut Tally>) -> Result<Progress> {
-        let mut answered = 0;
+    /// Reads everything that has arrived. Records results only if `counters` is given.
+    pub fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        now_ns: u64,
+        mut counters: Option<&mut Counters>,
+    ) -> Result<ReceiveOutcome> {
+        let mut received = 0;
         loop {
             let count = match self.stream.read(scratch) {
-                Ok(0) if self.closing => return Ok(Progress::Closed),
+                Ok(0) if self.closing => return Ok(ReceiveOutcome::Closed),
                 Ok(0) => return Err(failure::closed(self.server, "under load")),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) if self.closing => return Ok(Progress::Closed),
+                Err(_) if self.closing => return Ok(ReceiveOutcome::Closed),
                 Err(error) => return Err(failure::broken(self.server, &error, "under load")),
             };
-            answered += self.settle(&scratch[..count], now_ns, tally.as_deref_mut())?;
+            received += self.match_replies(&scratch[..count], now_ns, counters.as_deref_mut())?;
             if count < scratch.len() && !self.closing {
-                break; // the socket is empty; more bytes are a new event, but an end may have come with these
+                break; // the socket is drained; more bytes raise a new event, but an end of stream may be pending
             }
         }
-        Ok(Progress::Answered(answered))
+        Ok(ReceiveOutcome::Received(received))
     }
 
-    /// Matches replies with the requests they answer.
-    fn settle(&mut self, bytes: &[u8], now_ns: u64, tally: Option<&mut Tally>) -> Result<usize> {
+    /// Matches replies with their requests.
+    fn match_replies(&mut self, bytes: &[u8], now_ns: u64, counters: Option<&mut Counters>) -> Result<usize> {
         let Self { server, replies, in_flight, .. } = self;
-        let mut batch = Batch { tally, now_ns, run: None, answered: 0 };
+        let mut batch = Batch { counters, now_ns, run: None, received: 0 };
         replies.feed(bytes, |head| {
             if head.xid == xid::NOTIFICATION {
                 return Ok(());
@@ -167,26 +169,26 @@ impl Connection {
             Ok(())
         })?;
         batch.end_run();
-        Ok(batch.answered)
+        Ok(batch.received)
     }
 }
 
 /// Replies of one read: equal requests sent together have equal latencies and are recorded together.
 struct Batch<'a> {
-    tally: Option<&'a mut Tally>,
+    counters: Option<&'a mut Counters>,
     now_ns: u64,
     run: Option<(Operation, u64, u64)>,
-    answered: usize,
+    received: usize,
 }
 
 impl Batch<'_> {
     fn add(&mut self, sent: Sent, head: ReplyHead) {
         let Some(operation) = sent.operation else { return };
-        self.answered += 1;
-        let Some(tally) = self.tally.as_deref_mut() else { return };
+        self.received += 1;
+        let Some(counters) = self.counters.as_deref_mut() else { return };
         let err = if operation == Operation::Multi { head.multi_err() } else { head.err };
         if err != 0 {
-            tally.record_error(err);
+            counters.record_error(err);
         }
         match &mut self.run {
             Some((same, at_ns, count)) if *same == operation && *at_ns == sent.at_ns => *count += 1,
@@ -198,8 +200,8 @@ impl Batch<'_> {
     }
 
     fn end_run(&mut self) {
-        if let (Some(tally), Some((operation, at_ns, count))) = (self.tally.as_deref_mut(), self.run.take()) {
-            tally.record(operation, self.now_ns.saturating_sub(at_ns), count);
+        if let (Some(counters), Some((operation, at_ns, count))) = (self.counters.as_deref_mut(), self.run.take()) {
+            counters.record(operation, self.now_ns.saturating_sub(at_ns), count);
         }
     }
 }

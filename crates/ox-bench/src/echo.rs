@@ -1,9 +1,9 @@
-//! A stand-in server that answers every request with a fixed reply: the ceiling of what an I/O design can reach,
-//! and the peer of this crate's own tests.
+//! A stand-in server that sends a fixed reply to every request: the upper limit for an I/O design, and the server of
+//! this crate's tests.
 //!
-//! Only the bytes are here; the examples `echo_mio` and `echo_tokio` put them on sockets.
+//! Contains only the protocol; the examples `echo_mio` and `echo_tokio` add the sockets.
 
-use crate::shape::MARK;
+use crate::tree_layout::MARK;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::frame::{FrameError, begin_frame, end_frame, split_frame};
 use ox_proto::jute::{Jute, put_buffer, put_count};
@@ -11,23 +11,21 @@ use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::{OpCode, Reader, SessionId, Stat, Zxid};
 
-/// Size of the data in the reply.
 const DATA_BYTES: usize = 100;
 
-/// What the caller does after a batch of answers.
+/// What the caller does after a batch of replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Send the answers and read on.
+    /// Send the replies and keep reading.
     Serve,
-    /// Send the answers and close: the client ended its session.
+    /// Send the replies and close: the client closed its session.
     Close,
 }
 
-/// The state of one connection.
 #[derive(Debug)]
 pub struct Echo {
     connected: bool,
-    /// The reply to everything, complete but for the xid: 100 bytes of data and a stat.
+    /// The reply to everything, complete except for the xid: 100 bytes of data and a stat.
     reply: Vec<u8>,
 }
 
@@ -36,7 +34,7 @@ impl Default for Echo {
         let mut reply = Vec::new();
         let mark = begin_frame(&mut reply);
         ReplyHeader { xid: 0, zxid: Zxid(1), err: 0 }.put(&mut reply);
-        // Marked, so that the clean-up of a run takes every node for one of its own.
+        // Marked, so that the clean-up of a run accepts every node as its own.
         let mut data = MARK.to_vec();
         data.resize(DATA_BYTES, b'x');
         put_buffer(&mut reply, Some(&data));
@@ -47,19 +45,19 @@ impl Default for Echo {
 }
 
 impl Echo {
-    /// Answers all complete frames of `input` into `out`; returns how many bytes of `input` were used.
-    pub fn answer(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, Next), FrameError> {
+    /// Appends the replies to all complete frames of `input` to `out`; returns the number of bytes consumed.
+    pub fn reply(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, Next), FrameError> {
         let mut rest = input;
         while let Some((payload, behind)) = split_frame(rest, FRAME_BYTES_MAX_DEFAULT)? {
             rest = behind;
-            if self.answer_frame(payload, out) == Next::Close {
+            if self.reply_to_frame(payload, out) == Next::Close {
                 return Ok((input.len() - rest.len(), Next::Close));
             }
         }
         Ok((input.len() - rest.len(), Next::Serve))
     }
 
-    fn answer_frame(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Next {
+    fn reply_to_frame(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Next {
         if !self.connected {
             self.connected = true;
             ConnectResponse {

@@ -1,4 +1,4 @@
-//! Why a run ends early, each with a hint.
+//! Errors that end a run, each with a hint.
 
 use anyhow::{Error, anyhow};
 use std::io;
@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 /// Linux's EMFILE, which has no name in the standard library.
 const TOO_MANY_OPEN_FILES: i32 = 24;
 
-/// No connection could be opened.
 pub fn cannot_connect(server: SocketAddr, error: &io::Error) -> Error {
     let hints = [
         (io::ErrorKind::ConnectionRefused, "is the server running, and is this its client port?"),
@@ -22,35 +21,35 @@ pub fn cannot_connect(server: SocketAddr, error: &io::Error) -> Error {
     anyhow!("cannot connect to {server}: {error}\nhint: {hint}")
 }
 
-/// The server ended a connection that was in use.
+/// The server closed a connection in use.
 pub fn closed(server: SocketAddr, doing: &str) -> Error {
     anyhow!(
         "the server at {server} closed a connection while {doing}\n\
-         hint: its log says why; maxClientCnxns and a session timeout that is too short are common reasons"
+         hint: see its log; maxClientCnxns and a session timeout that is too short are common reasons"
     )
 }
 
-/// The server has not answered in time.
+/// The server has not replied in time.
 pub fn silent(server: SocketAddr, seconds: u64) -> Error {
     anyhow!(
-        "the server at {server} has not answered for {seconds} s\n\
+        "the server at {server} has not replied for {seconds} s\n\
          hint: is it overloaded, without a quorum, or stuck on its disk?"
     )
 }
 
-/// The socket failed in another way.
+/// Any other socket error.
 pub fn broken(server: SocketAddr, error: &io::Error, doing: &str) -> Error {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     if [ConnectionReset, BrokenPipe, UnexpectedEof].contains(&error.kind()) {
         closed(server, doing)
     } else if [TimedOut, WouldBlock].contains(&error.kind()) {
-        silent(server, crate::limits::ANSWER_TIMEOUT.as_secs())
+        silent(server, crate::limits::REPLY_TIMEOUT.as_secs())
     } else {
         anyhow!("connection to {server} failed while {doing}: {error}")
     }
 }
 
-/// The reply does not belong to the request.
+/// The reply does not match the request.
 pub fn out_of_order(server: SocketAddr, expected: Option<i32>, xid: i32) -> Error {
     let expected = expected.map_or("none".to_owned(), |xid| format!("xid {xid}"));
     anyhow!(
@@ -64,7 +63,7 @@ pub fn refused(doing: &str, code: i32) -> Error {
     anyhow!("cannot {doing}: {}", code_text(code))
 }
 
-/// An error code in words.
+/// Describes an error code.
 pub fn code_text(code: i32) -> String {
     ox_proto::ErrorCode::try_from(code).map_or_else(|code| format!("error {code}"), |known| format!("{known} ({code})"))
 }

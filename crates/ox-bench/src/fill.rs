@@ -1,36 +1,41 @@
-//! A tree of a given size, and what it costs.
+//! Creates a tree of a given size and measures its memory cost.
 
-use crate::ground::{self, Needs};
-use crate::job::Server;
+use crate::job::MeasuredServer;
 use crate::memory::{self, Gauge, Growth};
-use crate::progress::Progress;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::progress::ProgressLine;
+use crate::setup::{self, Needs};
+use crate::stop_flag::StopFlag;
+use crate::tree_layout::TreeLayout;
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;
 
-/// What a fill found out.
+/// The results of a fill.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct FillFigures {
-    /// Nodes made, parents not counted.
+pub struct FillResults {
+    /// Nodes created, without parents.
     pub nodes: u32,
-    /// How long it took.
     pub seconds: f64,
     /// Nodes per second, from one connection.
     pub per_second: f64,
-    /// Memory per node, when the server's process is known.
+    /// Memory per node, if the server's process is known.
     pub per_node: Option<Growth>,
 }
 
-/// Makes the keys of `shape` and leaves them.
-pub fn fill(server: Server, shape: &Shape, gauge: Gauge, stop: &Stop, progress: &Progress) -> Result<FillFigures> {
-    ground::clean(server.target, &shape.root, progress)?;
+/// Creates the keys of `layout` and leaves them in place.
+pub fn fill(
+    server: MeasuredServer,
+    layout: &TreeLayout,
+    gauge: Gauge,
+    stop: &StopFlag,
+    progress: &ProgressLine,
+) -> Result<FillResults> {
+    setup::clean(server.target, &layout.root, progress)?;
     let read = || server.pid.map(|pid| memory::read(pid, gauge)).transpose();
     let before = read()?;
     let start = Instant::now();
-    ground::prepare(server.target, shape, Needs::Keys, stop, progress)?;
+    setup::prepare(server.target, layout, Needs::Keys, stop, progress)?;
     let seconds = start.elapsed().as_secs_f64();
-    let per_node = before.zip(read()?).map(|(before, after)| after.growth_per(shape.keys as usize, &before));
-    Ok(FillFigures { nodes: shape.keys, seconds, per_second: f64::from(shape.keys) / seconds, per_node })
+    let per_node = before.zip(read()?).map(|(before, after)| after.growth_per(layout.keys as usize, &before));
+    Ok(FillResults { nodes: layout.keys, seconds, per_second: f64::from(layout.keys) / seconds, per_node })
 }

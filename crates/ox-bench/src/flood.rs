@@ -1,14 +1,14 @@
-//! Abusive clients, alone or all together, and what they cost a server: its memory during the flood and after it, and
-//! what a well-behaved client sees meanwhile.
+//! Abusive clients, one kind or several: measures the server's memory during and after the flood, and the latency of a
+//! well-behaved client.
 //!
-//! One thread drives all hostile connections. A connection sends a prepared run of bytes, once or again and again, and
-//! reads its replies or does not. A connection that the server closes is opened again.
+//! One thread drives all hostile connections. A connection sends prepared bytes, once or repeatedly, and reads its
+//! replies or does not. A connection that the server closes is reopened.
 
-use crate::job::Server;
+use crate::job::MeasuredServer;
 use crate::process;
-use crate::progress::Progress;
-use crate::session::{Session, Target};
-use crate::stop::Stop;
+use crate::progress::ProgressLine;
+use crate::session::{ServerAddress, Session};
+use crate::stop_flag::StopFlag;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use hdrhistogram::Histogram;
@@ -26,15 +26,15 @@ use std::time::{Duration, Instant};
 
 /// Nodes of a megabyte that large requests set and get.
 const LARGE_NODES: usize = 20;
-/// A little below `jute.maxbuffer`, with room for the header.
+/// A little below `jute.maxbuffer`, to leave space for the header.
 const LARGE_BYTES: usize = 1_000_000;
-/// Children of the node whose list is asked for: about a megabyte of names.
+/// Children of the node that is listed: about a megabyte of names.
 const LISTED_CHILDREN: usize = 20_000;
 /// Bytes of the names of watched nodes, which every event carries.
 const EVENT_PATH_BYTES: usize = 10_000;
-/// Connections that are opened again in one round of the loop.
+/// Connections reopened per iteration of the loop.
 const REOPENED_AT_ONCE: usize = 64;
-/// A pause between two requests of the well-behaved client.
+/// Pause between two requests of the well-behaved client.
 const PROBE_PAUSE: Duration = Duration::from_millis(2);
 const SAMPLE_PAUSE: Duration = Duration::from_millis(20);
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -42,44 +42,41 @@ const SCRATCH_BYTES: usize = 256 << 10;
 /// A kind of abuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FloodKind {
     /// Pipelined sets of a megabyte; replies are read
     Writes,
     /// Pipelined reads of megabytes; replies are not read
     SlowReaders,
     /// Nine tenths of a request of a megabyte, then nothing
     HalfFrames,
-    /// Watches whose events are not read, and a client that fires them
+    /// Watches whose events are not read, and a client that triggers them
     Watches,
-    /// Transactions of a megabyte; replies are read
+    /// Multis of a megabyte; replies are read
     Multis,
-    /// Ten times as many sessions that do nothing
+    /// Ten times as many idle sessions
     Sessions,
 }
 
-/// What to do to a server.
 #[derive(Clone, Debug)]
 pub struct Flood {
-    /// The server; its process must be known.
-    pub server: Server,
+    /// The process id must be known.
+    pub server: MeasuredServer,
     /// All at the same time.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<FloodKind>,
     /// Connections of each kind.
     pub connections: usize,
-    /// How long the flood lasts.
     pub time: Duration,
-    /// How long the server then rests before its memory is read again.
+    /// Time between the flood and the last reading of the memory.
     pub rest: Duration,
 }
 
-/// What came of it.
+/// The results of a flood.
 #[derive(Clone, Debug, Serialize)]
-pub struct FloodFigures {
-    /// What was done.
-    pub kinds: Vec<Kind>,
-    /// Memory with the data and without the flood.
+pub struct FloodResults {
+    pub kinds: Vec<FloodKind>,
+    /// Memory with the data, before the flood.
     pub before_bytes: u64,
-    /// The most that was seen.
+    /// Maximum memory during the flood.
     pub peak_bytes: u64,
     /// Memory after the rest.
     pub after_bytes: u64,
@@ -89,13 +86,10 @@ pub struct FloodFigures {
     pub closed: u64,
     /// Requests of the well-behaved client.
     pub probes: u64,
-    /// Its connections that broke.
+    /// Failed connections of the well-behaved client.
     pub probe_failures: u64,
-    /// Its latencies.
     pub probe_p50_us: u64,
-    /// The same.
     pub probe_p99_us: u64,
-    /// The same.
     pub probe_max_us: u64,
 }
 
@@ -103,13 +97,13 @@ pub struct FloodFigures {
 #[derive(Clone, Debug)]
 struct Script {
     bytes: Arc<Vec<u8>>,
-    /// Bytes to send in all; more than `bytes` sends them again.
+    /// Total number of bytes to send; `bytes` is repeated up to it.
     total: u64,
     reads: bool,
 }
 
 #[derive(Debug)]
-struct Hostile {
+struct HostileConnection {
     stream: Option<TcpStream>,
     hello_left: usize,
     sent: u64,
@@ -117,8 +111,8 @@ struct Hostile {
 }
 
 impl Flood {
-    /// Makes the data, floods, rests.
-    pub fn run(&self, stop: &Stop, progress: &Progress) -> Result<FloodFigures> {
+    /// Creates the data, floods the server, and waits.
+    pub fn run(&self, stop: &StopFlag, progress: &ProgressLine) -> Result<FloodResults> {
         let pid = self.server.pid.context("the server's process is unknown\nhint: give it with --pid")?;
         ensure!(!self.kinds.is_empty(), "no kind of flood is given");
         prepare(self.server.target)?;
@@ -126,7 +120,7 @@ impl Flood {
         let before_bytes = process::usage(pid)?.rss_bytes;
         let (ends, peak) = (AtomicBool::new(false), AtomicU64::new(before_bytes));
         let mut loader = Loader::new(self.server.target, self.scripts())?;
-        let is_fired = self.kinds.contains(&Kind::Watches);
+        let is_fired = self.kinds.contains(&FloodKind::Watches);
         let (latencies, failures) = std::thread::scope(|scope| {
             let sampler = scope.spawn(|| {
                 while !ends.load(Ordering::Relaxed) {
@@ -154,10 +148,10 @@ impl Flood {
         let began = Instant::now();
         while began.elapsed() < self.rest && !stop.is_set() {
             std::thread::sleep(Duration::from_millis(100));
-            progress.show(|| format!("rests for {:?}", began.elapsed()));
+            progress.show(|| format!("waiting for {:?}", began.elapsed()));
         }
         progress.clear();
-        Ok(FloodFigures {
+        Ok(FloodResults {
             kinds: self.kinds.clone(),
             before_bytes,
             peak_bytes: peak.into_inner(),
@@ -175,11 +169,11 @@ impl Flood {
     fn scripts(&self) -> Vec<Script> {
         let mut scripts = Vec::new();
         for kind in &self.kinds {
-            let count = if *kind == Kind::Sessions { 10 * self.connections } else { self.connections };
+            let count = if *kind == FloodKind::Sessions { 10 * self.connections } else { self.connections };
             let different: Vec<_> = (0..LARGE_NODES).map(|number| script(*kind, number)).collect();
             scripts.extend(different.iter().cycle().take(count).cloned().enumerate());
         }
-        // Connections are opened in this order: all kinds begin together.
+        // Connections are opened in this order: all kinds start together.
         scripts.sort_by_key(|(number, _)| *number);
         scripts.into_iter().map(|(_, script)| script).collect()
     }
@@ -189,36 +183,36 @@ fn large_path(number: usize) -> String {
     format!("/oxflood/large-{number}")
 }
 
-fn script(kind: Kind, number: usize) -> Script {
+fn script(kind: FloodKind, number: usize) -> Script {
     let mut bytes = Vec::new();
     let path = Some(large_path(number).into());
     match kind {
-        Kind::Writes => {
+        FloodKind::Writes => {
             let data = vec![b'x'; LARGE_BYTES];
             let set = SetDataRequest { path, data: Some(&data), version: -1 };
             put_request(&mut bytes, 1, OpCode::SetData.code(), &set);
             Script { bytes: Arc::new(bytes), total: u64::MAX, reads: true }
         }
-        Kind::SlowReaders => {
+        FloodKind::SlowReaders => {
             put_request(&mut bytes, 1, OpCode::GetData.code(), &PathWatch { path, watch: false });
             let path = Some("/oxflood/list".into());
             put_request(&mut bytes, 2, OpCode::GetChildren.code(), &PathWatch { path, watch: false });
             Script { bytes: Arc::new(bytes), total: u64::MAX, reads: false }
         }
-        Kind::HalfFrames => {
+        FloodKind::HalfFrames => {
             let data = vec![b'x'; LARGE_BYTES];
             let set = SetDataRequest { path, data: Some(&data), version: -1 };
             put_request(&mut bytes, 1, OpCode::SetData.code(), &set);
             let total = bytes.len() as u64 / 10 * 9;
             Script { bytes: Arc::new(bytes), total, reads: true }
         }
-        Kind::Watches => {
+        FloodKind::Watches => {
             let watch = PathKind { path: Some("/oxflood/watched".into()), kind: 1 };
             put_request(&mut bytes, 1, OpCode::AddWatch.code(), &watch);
             let total = bytes.len() as u64;
             Script { bytes: Arc::new(bytes), total, reads: false }
         }
-        Kind::Multis => {
+        FloodKind::Multis => {
             let (data, mut body) = (vec![b'x'; LARGE_BYTES / 1000 - 60], Vec::new());
             for _ in 0..1000 {
                 let path = Some("/oxflood/small".into());
@@ -232,12 +226,12 @@ fn script(kind: Kind, number: usize) -> Script {
             bytes.extend(body);
             Script { bytes: Arc::new(bytes), total: u64::MAX, reads: true }
         }
-        Kind::Sessions => Script { bytes: Arc::new(vec![0]), total: 0, reads: true },
+        FloodKind::Sessions => Script { bytes: Arc::new(vec![0]), total: 0, reads: true },
     }
 }
 
-/// Twenty megabytes of nodes, and a long list.
-fn prepare(target: Target) -> Result<()> {
+/// Creates twenty megabytes of nodes, and a node with a long list of children.
+fn prepare(target: ServerAddress) -> Result<()> {
     let mut session = Session::open(target)?;
     for path in ["/oxflood", "/oxflood/list", "/oxflood/watched", "/oxflood/small"] {
         session.create(path, b"small")?;
@@ -251,7 +245,7 @@ fn prepare(target: Target) -> Result<()> {
 }
 
 /// Creates and deletes watched nodes.
-fn fire(target: Target, ends: &AtomicBool) {
+fn fire(target: ServerAddress, ends: &AtomicBool) {
     let path = format!("/oxflood/watched/{}", "w".repeat(EVENT_PATH_BYTES));
     while !ends.load(Ordering::Relaxed) {
         let Ok(mut session) = Session::open(target) else { continue };
@@ -267,8 +261,8 @@ fn empty() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("an hour in microseconds")
 }
 
-/// A client that reads and writes a small node, one request after the other.
-fn probe(target: Target, ends: &AtomicBool) -> (Histogram<u64>, u64) {
+/// A client that reads and writes a small node, one request at a time.
+fn probe(target: ServerAddress, ends: &AtomicBool) -> (Histogram<u64>, u64) {
     let (mut latencies, mut failures) = (empty(), 0);
     while !ends.load(Ordering::Relaxed) {
         let began = Instant::now();
@@ -303,13 +297,12 @@ fn probe(target: Target, ends: &AtomicBool) -> (Histogram<u64>, u64) {
     (latencies, failures)
 }
 
-/// All hostile connections.
 struct Loader {
-    target: Target,
+    target: ServerAddress,
     hello: Vec<u8>,
     poll: Poll,
     events: Events,
-    connections: Vec<Hostile>,
+    connections: Vec<HostileConnection>,
     closed_slots: Vec<usize>,
     scratch: Vec<u8>,
     sent_bytes: u64,
@@ -317,9 +310,11 @@ struct Loader {
 }
 
 impl Loader {
-    fn new(target: Target, scripts: Vec<Script>) -> Result<Self> {
-        let connections: Vec<_> =
-            scripts.into_iter().map(|script| Hostile { stream: None, hello_left: 0, sent: 0, script }).collect();
+    fn new(target: ServerAddress, scripts: Vec<Script>) -> Result<Self> {
+        let connections: Vec<_> = scripts
+            .into_iter()
+            .map(|script| HostileConnection { stream: None, hello_left: 0, sent: 0, script })
+            .collect();
         Ok(Self {
             hello: target.connect_frame(),
             target,
@@ -363,8 +358,8 @@ impl Loader {
     }
 }
 
-impl Hostile {
-    /// Sends what the socket takes; false when it is closed.
+impl HostileConnection {
+    /// Sends what the socket accepts; false if it is closed.
     fn send(&mut self, hello: &[u8], sent_bytes: &mut u64) -> bool {
         let Some(stream) = &mut self.stream else { return true };
         while 0 < self.hello_left || self.sent < self.script.total {

@@ -1,13 +1,13 @@
-//! Sessions and watches that do nothing, and what they cost.
+//! Memory cost of idle sessions and watches.
 
 use crate::failure;
-use crate::ground::{self, Needs};
-use crate::job::Server;
+use crate::job::MeasuredServer;
 use crate::memory::{self, Gauge, Growth};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::session::Session;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::setup::{self, Needs};
+use crate::stop_flag::StopFlag;
+use crate::tree_layout::TreeLayout;
 use anyhow::{Context, Result, bail};
 use ox_proto::OpCode;
 use ox_proto::request::{PathWatch, put_request};
@@ -15,52 +15,45 @@ use serde::Serialize;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What to open.
 #[derive(Clone, Debug)]
 pub struct Idle {
-    /// The server; its process must be known.
-    pub server: Server,
-    /// The watched keys.
-    pub shape: Shape,
-    /// Number of sessions.
+    /// The process id must be known.
+    pub server: MeasuredServer,
+    pub layout: TreeLayout,
     pub sessions: usize,
     /// Watches of each session, one per key.
     pub watches_per_session: u32,
-    /// How memory is read.
     pub gauge: Gauge,
     /// How long everything stays open before memory is read.
     pub hold: Duration,
 }
 
-/// What idle things cost.
+/// Memory cost of idle sessions and watches.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct IdleFigures {
-    /// Sessions opened.
+pub struct IdleResults {
     pub sessions: usize,
-    /// Memory of one session.
     pub per_session: Growth,
-    /// Watches left, over all sessions.
+    /// Number of watches over all sessions.
     pub watches: usize,
-    /// Memory of one watch.
     pub per_watch: Option<Growth>,
 }
 
 impl Idle {
-    /// Opens the sessions, then leaves the watches, reading the memory in between.
-    pub fn run(&self, stop: &Stop, progress: &Progress) -> Result<IdleFigures> {
+    /// Opens the sessions, then sets the watches, and reads the memory in between.
+    pub fn run(&self, stop: &StopFlag, progress: &ProgressLine) -> Result<IdleResults> {
         let pid = self.server.pid.context("the server's process is unknown\nhint: give it with --pid")?;
         if 0 < self.watches_per_session {
-            let shape = Shape { keys: self.watches_per_session, ..self.shape.clone() };
-            ground::prepare(self.server.target, &shape, Needs::Keys, stop, progress)?;
+            let layout = TreeLayout { keys: self.watches_per_session, ..self.layout.clone() };
+            setup::prepare(self.server.target, &layout, Needs::Keys, stop, progress)?;
         }
         let result = self.measure(pid, stop, progress);
         if 0 < self.watches_per_session {
-            ground::clean(self.server.target, &self.shape.root, progress)?;
+            setup::clean(self.server.target, &self.layout.root, progress)?;
         }
         result
     }
 
-    fn measure(&self, pid: u32, stop: &Stop, progress: &Progress) -> Result<IdleFigures> {
+    fn measure(&self, pid: u32, stop: &StopFlag, progress: &ProgressLine) -> Result<IdleResults> {
         let before = memory::read(pid, self.gauge)?;
         let mut sessions = Session::open_many(&[self.server.target], self.sessions, |open| {
             progress.show(|| format!("opened {open} of {} sessions", self.sessions));
@@ -88,23 +81,23 @@ impl Idle {
         }
         progress.clear();
         sessions.into_iter().try_for_each(Session::close)?;
-        Ok(IdleFigures { sessions: self.sessions, per_session, watches, per_watch })
+        Ok(IdleResults { sessions: self.sessions, per_session, watches, per_watch })
     }
 
     fn watch(&self, session: &mut Session) -> Result<()> {
-        let shape = Shape { keys: self.watches_per_session, ..self.shape.clone() };
+        let layout = TreeLayout { keys: self.watches_per_session, ..self.layout.clone() };
         session.bulk(
-            shape.keys as usize,
+            layout.keys as usize,
             |index, xid, out| {
-                let path = shape.key_path(u32::try_from(index).expect("indices stay below the count"));
+                let path = layout.key_path(u32::try_from(index).expect("indices stay below the count"));
                 put_request(out, xid, OpCode::GetData.code(), &PathWatch { path: Some(path.into()), watch: true });
             },
             |_, err| if err == 0 { Ok(()) } else { Err(failure::refused("watch a key", err)) },
         )
     }
 
-    /// Keeps the sessions alive for a while.
-    fn hold(&self, sessions: &mut [Session], stop: &Stop) -> Result<()> {
+    /// Keeps the sessions alive for the configured time.
+    fn hold(&self, sessions: &mut [Session], stop: &StopFlag) -> Result<()> {
         let start = Instant::now();
         loop {
             sessions.iter_mut().try_for_each(Session::ping)?;

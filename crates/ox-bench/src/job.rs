@@ -1,63 +1,56 @@
-//! A workload with all its settings, ready to be run on any server.
+//! A workload with all its settings, independent of the server.
 
-use crate::churn::Churn;
-use crate::figures::Figures;
-use crate::ground::{self, Needs};
-use crate::load::{Load, Timing};
-use crate::notify::{Notify, WatchMode};
+use crate::load::{RequestLoad, RunTiming};
+use crate::notify::{Notify, WatcherKind};
 use crate::operation::{Operation, Workload};
-use crate::progress::Progress;
-use crate::session::Target;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::progress::ProgressLine;
+use crate::results::RunResults;
+use crate::session::ServerAddress;
+use crate::session_churn::SessionChurn;
+use crate::setup::{self, Needs};
+use crate::stop_flag::StopFlag;
+use crate::tree_layout::TreeLayout;
 use anyhow::Result;
 
-/// A server to measure.
 #[derive(Clone, Copy, Debug)]
-pub struct Server {
-    /// How to reach it.
-    pub target: Target,
-    /// Its process, if its cost is wanted.
+pub struct MeasuredServer {
+    pub target: ServerAddress,
+    /// The process, to measure its cost.
     pub pid: Option<u32>,
 }
 
-/// What is done to a server.
+/// A workload and its parameters.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What the clients do.
     pub workload: Workload,
-    /// The nodes they do it to.
-    pub shape: Shape,
+    /// The nodes that the load works on.
+    pub layout: TreeLayout,
     /// Elements of a multi.
     pub multi_size: usize,
-    /// Number of connections.
     pub connections: usize,
-    /// Requests under way per connection.
+    /// Requests in flight per connection.
     pub depth: usize,
-    /// Load threads.
     pub threads: usize,
-    /// Requests per second over all connections, or as many as can be.
+    /// Requests per second over all connections; `None` means as many as possible.
     pub rate: Option<f64>,
-    /// How watchers watch.
-    pub watch_mode: WatchMode,
-    /// How long.
-    pub timing: Timing,
+    pub watch_mode: WatcherKind,
+    pub timing: RunTiming,
 }
 
 impl Job {
-    /// Makes the nodes the job needs.
-    pub fn prepare(&self, server: Server, stop: &Stop, progress: &Progress) -> Result<()> {
+    /// Creates the nodes that the job needs.
+    pub fn prepare(&self, server: MeasuredServer, stop: &StopFlag, progress: &ProgressLine) -> Result<()> {
         match self.needs() {
             None => Ok(()),
-            Some(needs) => ground::prepare(server.target, &self.shape, needs, stop, progress),
+            Some(needs) => setup::prepare(server.target, &self.layout, needs, stop, progress),
         }
     }
 
-    /// Removes the nodes again.
-    pub fn clean(&self, server: Server, progress: &Progress) -> Result<()> {
+    /// Deletes the nodes again.
+    pub fn clean(&self, server: MeasuredServer, progress: &ProgressLine) -> Result<()> {
         match self.needs() {
             None => Ok(()),
-            Some(_) => ground::clean(server.target, &self.shape.root, progress),
+            Some(_) => setup::clean(server.target, &self.layout.root, progress),
         }
     }
 
@@ -65,7 +58,7 @@ impl Job {
         match &self.workload {
             Workload::Session => None,
             Workload::Notify => Some(Needs::Root),
-            Workload::Mix(mix) if mix.creates() => Some(Needs::KeysAndNursery),
+            Workload::Mix(mix) if mix.creates() => Some(Needs::KeysAndCreateParents),
             Workload::Mix(mix) => {
                 let needs_keys =
                     mix.parts().iter().any(|(operation, _)| !matches!(operation, Operation::Ping | Operation::Sync));
@@ -74,30 +67,36 @@ impl Job {
         }
     }
 
-    /// Measures once, on a server or on the members of an ensemble, over which requests are spread; sessions and
-    /// watchers take the first. `round` differs between the measurements made on the same nodes.
+    /// Measures once, on a server or on the members of an ensemble, over which requests are spread; session churn and
+    /// watchers use only the first. `round` differs between measurements on the same nodes.
     ///
     /// # Panics
-    /// Without a server.
-    pub fn measure(&self, servers: &[Server], round: u32, stop: &Stop, progress: &Progress) -> Result<Figures> {
-        let Server { target, pid } = servers[0];
-        let figures = match &self.workload {
+    /// If `servers` is empty.
+    pub fn measure(
+        &self,
+        servers: &[MeasuredServer],
+        round: u32,
+        stop: &StopFlag,
+        progress: &ProgressLine,
+    ) -> Result<RunResults> {
+        let MeasuredServer { target, pid } = servers[0];
+        let results = match &self.workload {
             Workload::Session => {
-                Churn { target, pid, connections: self.connections, timing: self.timing }.run(stop, progress)
+                SessionChurn { target, pid, connections: self.connections, timing: self.timing }.run(stop, progress)
             }
             Workload::Notify => Notify {
                 target,
                 pid,
-                shape: self.shape.clone(),
+                layout: self.layout.clone(),
                 watchers: self.connections,
                 mode: self.watch_mode,
                 timing: self.timing,
             }
             .run(stop, progress),
-            Workload::Mix(mix) => Load {
+            Workload::Mix(mix) => RequestLoad {
                 servers: servers.to_vec(),
                 mix: mix.clone(),
-                shape: self.shape.clone(),
+                layout: self.layout.clone(),
                 multi_size: self.multi_size,
                 connections: self.connections,
                 depth: self.depth,
@@ -109,6 +108,6 @@ impl Job {
             .run(stop, progress),
         };
         progress.clear();
-        figures
+        results
     }
 }

@@ -1,29 +1,27 @@
-//! The load generator behind `oxkeeper bench`, and the comparison behind `cargo xtask perf`.
+//! The load generator of `oxkeeper bench`, and the comparison of `cargo xtask perf`.
 //!
-//! It speaks the client protocol to any ZooKeeper server and is made to cost little itself: requests are copies of frames
-//! encoded once ([`plan`]), replies are read up to their header ([`replies`]), and each batch takes one read call, one write
-//! call and one look at the clock ([`connection`], [`worker`]).
+//! It uses the client protocol with any ZooKeeper server and is designed to cost little itself: requests are copies of
+//! frames that are encoded once ([`request_templates`]), replies are read up to their header ([`replies`]), and each
+//! batch takes one read call, one write call and one clock reading ([`connection`], [`worker`]).
 //!
 //! ```text
-//! args --> job --> load --> worker --> connection --> plan, replies      a mix on lasting connections
-//!                  churn                                                 new sessions
-//!                  notify                                                watchers of one node
-//!          compare, fill, flood, idle, perf                              what is made of them
-//!          ground                                                        set-up and clean-up
+//! args --> job --> load --> worker --> connection --> request_templates, replies   a mix on lasting connections
+//!                  session_churn                                                   new sessions
+//!                  notify                                                          watchers of one node
+//!          compare, fill, flood, idle, perf                                        commands built on them
+//!          setup                                                                   set-up and clean-up
 //! ```
 //!
 //! Start with [`job`], then [`load`].
 
 pub mod args;
-pub mod churn;
 pub mod compare;
 pub mod connection;
+pub mod counters;
 pub mod echo;
 pub mod failure;
-pub mod figures;
 pub mod fill;
 pub mod flood;
-pub mod ground;
 pub mod idle;
 pub mod job;
 pub mod limits;
@@ -32,19 +30,21 @@ pub mod memory;
 pub mod notify;
 pub mod operation;
 pub mod perf;
-pub mod plan;
 pub mod ports;
 pub mod process;
 pub mod progress;
 pub mod replies;
 pub mod report;
+pub mod request_templates;
+pub mod results;
 pub mod run;
 pub mod session;
-pub mod shape;
-pub mod stop;
-pub mod summary;
-pub mod tally;
+pub mod session_churn;
+pub mod setup;
+pub mod statistics;
+pub mod stop_flag;
+pub mod tree_layout;
 pub mod worker;
 
-pub use args::Args;
+pub use args::BenchArgs;
 pub use run::run;

@@ -1,128 +1,121 @@
-//! A mix of requests on lasting connections: opens them, drives the phases and evaluates.
+//! A mix of requests on lasting connections: opens them, runs the phases and evaluates.
 
-use crate::connection::Connection;
-use crate::figures::{Figures, Window};
-use crate::job::Server;
+use crate::connection::LoadConnection;
+use crate::counters::Counters;
+use crate::job::MeasuredServer;
 use crate::operation::Mix;
-use crate::plan::{Author, Plan};
-use crate::process::{self, Usage};
-use crate::progress::Progress;
-use crate::session::{Session, Target};
-use crate::shape::Shape;
-use crate::stop::Stop;
-use crate::tally::Tally;
-use crate::worker::{Board, Pace, Phase, Worker};
+use crate::process::{self, ProcessUsage};
+use crate::progress::ProgressLine;
+use crate::request_templates::{RequestGenerator, RequestTemplates};
+use crate::results::{RunResults, Window};
+use crate::session::{ServerAddress, Session};
+use crate::stop_flag::StopFlag;
+use crate::tree_layout::TreeLayout;
+use crate::worker::{LoadWorker, Pace, Phase, RunState};
 use anyhow::Result;
 use std::sync::atomic::Ordering;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Node numbers of one connection in one round; see [`Author::new`].
+/// Node numbers per connection and round; see [`RequestGenerator::new`].
 const NODES_PER_CONNECTION: u64 = 100_000_000;
-/// Connections whose node numbers differ.
+/// Connections with distinct node numbers.
 const CONNECTIONS_PER_ROUND: u64 = 100_000;
 
-/// How long to load and how long to count.
+/// Duration of warm-up and measurement.
 #[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// Load before counting.
+pub struct RunTiming {
     pub warm_up: Duration,
-    /// The measured window.
+    /// Length of the measured window.
     pub duration: Duration,
 }
 
-/// A load on keys that exist.
+/// A load on existing keys.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct RequestLoad {
     /// The server, or members of an ensemble over which connections are spread.
-    pub servers: Vec<Server>,
-    /// What is asked.
+    pub servers: Vec<MeasuredServer>,
     pub mix: Mix,
-    /// The nodes it is asked of.
-    pub shape: Shape,
+    pub layout: TreeLayout,
     /// Elements of a multi.
     pub multi_size: usize,
-    /// Number of connections.
     pub connections: usize,
-    /// Requests under way per connection.
+    /// Requests in flight per connection.
     pub depth: usize,
-    /// Load threads.
     pub threads: usize,
-    /// Requests per second over all connections, or as many as can be.
+    /// Requests per second over all connections; `None` means as many as possible.
     pub rate: Option<f64>,
-    /// How long.
-    pub timing: Timing,
+    pub timing: RunTiming,
     /// Makes the names of created nodes differ from those of other rounds.
     pub round: u32,
 }
 
-impl Load {
-    /// Runs the load.
-    pub fn run(&self, stop: &Stop, progress: &Progress) -> Result<Figures> {
-        let targets: Vec<Target> = self.servers.iter().map(|server| server.target).collect();
+impl RequestLoad {
+    pub fn run(&self, stop: &StopFlag, progress: &ProgressLine) -> Result<RunResults> {
+        let targets: Vec<ServerAddress> = self.servers.iter().map(|server| server.target).collect();
         let sessions = Session::open_many(&targets, self.connections, |open| {
             progress.show(|| format!("connected {open} of {}", self.connections));
         })?;
         let keep_alive = sessions.iter().map(Session::timeout).min().unwrap_or_default() / 3;
         let pace = Pace { depth: self.depth, rate: self.rate.map(|rate| rate / self.threads as f64), keep_alive };
-        let mut shares: Vec<Vec<Connection>> = (0..self.threads).map(|_| Vec::new()).collect();
+        let mut shares: Vec<Vec<LoadConnection>> = (0..self.threads).map(|_| Vec::new()).collect();
         for (index, session) in sessions.into_iter().enumerate() {
-            let author = self.author(index as u64);
-            shares[index % self.threads].push(Connection::new(session, author)?);
+            let generator = self.generator(index as u64);
+            shares[index % self.threads].push(LoadConnection::new(session, generator)?);
         }
-        let plan = Plan::new(&self.mix, &self.shape, self.multi_size);
-        let board = Board::default();
+        let templates = RequestTemplates::new(&self.mix, &self.layout, self.multi_size);
+        let state = RunState::default();
         thread::scope(|scope| {
             let mut threads = Vec::new();
             for share in shares {
-                let worker = Worker::new(targets[0].address, &board, &plan, pace, share)?;
+                let worker = LoadWorker::new(targets[0].address, &state, &templates, pace, share)?;
                 threads.push(scope.spawn(move || worker.run()));
             }
-            let window = self.conduct(&board, &threads, stop, progress);
-            board.enter(Phase::Stop);
-            let mut tally = Tally::default();
+            let window = self.run_phases(&state, &threads, stop, progress);
+            state.enter(Phase::Stop);
+            let mut counters = Counters::default();
             for thread in threads {
-                tally.merge(&thread.join().expect("a load thread does not panic")?);
+                counters.merge(&thread.join().expect("a load thread does not panic")?);
             }
-            Ok(Figures::new(&tally, window?))
+            Ok(RunResults::new(&counters, window?))
         })
     }
 
-    fn author(&self, connection: u64) -> Author {
+    fn generator(&self, connection: u64) -> RequestGenerator {
         let range = u64::from(self.round) * CONNECTIONS_PER_ROUND + connection;
-        Author::new(range, range * NODES_PER_CONNECTION)
+        RequestGenerator::new(range, range * NODES_PER_CONNECTION)
     }
 
-    /// Moves the workers through the phases; ends early when one of them has ended.
-    fn conduct<T>(
+    /// Runs the workers through the phases; ends early if one of them has ended.
+    fn run_phases<T>(
         &self,
-        board: &Board,
+        state: &RunState,
         threads: &[ScopedJoinHandle<'_, T>],
-        stop: &Stop,
-        progress: &Progress,
+        stop: &StopFlag,
+        progress: &ProgressLine,
     ) -> Result<Window> {
         let ended = || threads.iter().any(ScopedJoinHandle::is_finished) || stop.is_set();
-        let answered = || board.answered.load(Ordering::Relaxed);
-        progress.wait("warm up", self.timing.warm_up, &ended, answered);
-        let before = Mark::take(self.servers.iter().filter_map(|server| server.pid).collect())?;
-        board.enter(Phase::Measure);
-        progress.wait("measure", self.timing.duration, &ended, answered);
+        let received = || state.received.load(Ordering::Relaxed);
+        progress.wait("warm up", self.timing.warm_up, &ended, received);
+        let before = WindowStart::take(self.servers.iter().filter_map(|server| server.pid).collect())?;
+        state.enter(Phase::Measure);
+        progress.wait("measure", self.timing.duration, &ended, received);
         before.window()
     }
 }
 
 /// The start of a measured window.
 #[derive(Debug)]
-pub struct Mark {
+pub struct WindowStart {
     pids: Vec<u32>,
-    server: Option<Usage>,
-    client: Usage,
+    server: Option<ProcessUsage>,
+    client: ProcessUsage,
     machine_cpu_seconds: f64,
     at: Instant,
 }
 
-impl Mark {
-    /// Now, for the processes that serve.
+impl WindowStart {
+    /// Measures the given server processes now.
     pub fn take(pids: Vec<u32>) -> Result<Self> {
         let server = process::usage_of_all(&pids)?;
         let machine_cpu_seconds = process::machine_cpu_seconds()?;

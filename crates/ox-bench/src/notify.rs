@@ -1,15 +1,15 @@
-//! Notifications: every connection watches one node, a writer changes it, and all notifications are awaited.
+//! Notifications: every connection watches one node, a writer changes it, and the run waits for all notifications.
 
+use crate::counters;
 use crate::failure;
-use crate::figures::Figures;
-use crate::limits::{ANSWER_TIMEOUT, READ_BYTES};
-use crate::load::{Mark, Timing};
-use crate::progress::Progress;
+use crate::limits::{READ_BYTES, REPLY_TIMEOUT};
+use crate::load::{RunTiming, WindowStart};
+use crate::progress::ProgressLine;
 use crate::replies::Replies;
-use crate::session::{Session, Target};
-use crate::shape::Shape;
-use crate::stop::Stop;
-use crate::tally;
+use crate::results::RunResults;
+use crate::session::{ServerAddress, Session};
+use crate::stop_flag::StopFlag;
+use crate::tree_layout::TreeLayout;
 use anyhow::Result;
 use hdrhistogram::Histogram;
 use mio::net::TcpStream;
@@ -19,49 +19,46 @@ use ox_proto::request::{PathKind, PathWatch, SetDataRequest, put_bare_request, p
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-/// How the watchers watch.
+/// The kind of watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum WatchMode {
-    /// getData with a watch, again after each notification: what most clients do.
+pub enum WatcherKind {
+    /// getData with a watch, repeated after each notification, as most clients do.
     Once,
-    /// A persistent watch.
+    /// A persistent watch of addWatch.
     Persistent,
 }
 
-/// Watchers of the root of `shape`.
+/// Watchers of the root of `layout`.
 #[derive(Clone, Debug)]
 pub struct Notify {
-    /// The server.
-    pub target: Target,
-    /// The server's process, if its cost is wanted.
+    pub target: ServerAddress,
+    /// The server's process, to measure its cost.
     pub pid: Option<u32>,
-    /// The watched node and the size of what is written to it.
-    pub shape: Shape,
+    /// The watched node and the size of its data.
+    pub layout: TreeLayout,
     /// Number of watchers, one connection each.
     pub watchers: usize,
-    /// How they watch.
-    pub mode: WatchMode,
-    /// How long.
-    pub timing: Timing,
+    pub mode: WatcherKind,
+    pub timing: RunTiming,
 }
 
 impl Notify {
-    /// Runs; the latencies are those from sending a write to each notification.
-    pub fn run(&self, stop: &Stop, progress: &Progress) -> Result<Figures> {
+    /// Measures the latency from sending a write to each notification.
+    pub fn run(&self, stop: &StopFlag, progress: &ProgressLine) -> Result<RunResults> {
         let sessions = Session::open_many(&[self.target], self.watchers, |open| {
             progress.show(|| format!("connected {open} of {}", self.watchers));
         })?;
-        let mut crowd = Crowd::new(self, sessions, Session::open(self.target)?)?;
-        crowd.watch_all()?;
-        crowd.write_for(self.timing.warm_up, stop, progress, "warm up")?;
-        crowd.latencies.reset();
-        let mark = Mark::take(self.pid.into_iter().collect())?;
-        crowd.write_for(self.timing.duration, stop, progress, "measure")?;
+        let mut group = WatcherGroup::new(self, sessions, Session::open(self.target)?)?;
+        group.watch_all()?;
+        group.write_for(self.timing.warm_up, stop, progress, "warm up")?;
+        group.latencies.reset();
+        let mark = WindowStart::take(self.pid.into_iter().collect())?;
+        group.write_for(self.timing.duration, stop, progress, "measure")?;
         let window = mark.window()?;
         progress.clear();
-        let figures = Figures::of(&crowd.latencies, window);
-        crowd.end()?;
-        Ok(figures)
+        let results = RunResults::of(&group.latencies, window);
+        group.end()?;
+        Ok(results)
     }
 }
 
@@ -69,27 +66,26 @@ impl Notify {
 struct Watcher {
     stream: TcpStream,
     replies: Replies,
-    /// Replies to come.
     pending: usize,
 }
 
 /// All watchers and the writer.
 #[derive(Debug)]
-struct Crowd<'a> {
+struct WatcherGroup<'a> {
     job: &'a Notify,
     poll: Poll,
     watchers: Vec<Watcher>,
     writer: Session,
-    /// The request that leaves a watch; its xid is always 1.
+    /// The request that sets a watch; its xid is always 1.
     watch_frame: Vec<u8>,
     scratch: Vec<u8>,
-    /// Notifications and replies to come before the next write.
+    /// Notifications and replies outstanding before the next write.
     awaited: usize,
     written: Instant,
     latencies: Histogram<u64>,
 }
 
-impl<'a> Crowd<'a> {
+impl<'a> WatcherGroup<'a> {
     fn new(job: &'a Notify, sessions: Vec<Session>, writer: Session) -> Result<Self> {
         let poll = Poll::new()?;
         let mut watchers = Vec::with_capacity(sessions.len());
@@ -100,17 +96,17 @@ impl<'a> Crowd<'a> {
             poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
             watchers.push(Watcher { stream, replies: Replies::default(), pending: 0 });
         }
-        let (mut watch_frame, path) = (Vec::new(), Some(job.shape.root.as_str().into()));
+        let (mut watch_frame, path) = (Vec::new(), Some(job.layout.root.as_str().into()));
         match job.mode {
-            WatchMode::Once => {
+            WatcherKind::Once => {
                 put_request(&mut watch_frame, 1, OpCode::GetData.code(), &PathWatch { path, watch: true });
             }
-            WatchMode::Persistent => {
+            WatcherKind::Persistent => {
                 put_request(&mut watch_frame, 1, OpCode::AddWatch.code(), &PathKind { path, kind: 0 });
             }
         }
         let scratch = vec![0; READ_BYTES];
-        let (written, latencies) = (Instant::now(), tally::histogram());
+        let (written, latencies) = (Instant::now(), counters::histogram());
         Ok(Self { job, poll, watchers, writer, watch_frame, scratch, awaited: 0, written, latencies })
     }
 
@@ -118,23 +114,23 @@ impl<'a> Crowd<'a> {
         for index in 0..self.watchers.len() {
             self.watch(index)?;
         }
-        self.settle()
+        self.wait_for_replies()
     }
 
-    fn write_for(&mut self, duration: Duration, stop: &Stop, progress: &Progress, doing: &str) -> Result<()> {
+    fn write_for(&mut self, duration: Duration, stop: &StopFlag, progress: &ProgressLine, doing: &str) -> Result<()> {
         let start = Instant::now();
-        let data = self.job.shape.data();
+        let data = self.job.layout.data();
         while start.elapsed() < duration && !stop.is_set() {
             self.written = Instant::now();
             self.awaited = self.watchers.len();
-            let path = Some(self.job.shape.root.as_str().into());
-            // Made by this tool, as the data must go on saying.
-            let data = [crate::shape::MARK, &data].concat();
+            let path = Some(self.job.layout.root.as_str().into());
+            // The data must keep the mark of this tool.
+            let data = [crate::tree_layout::MARK, &data].concat();
             let reply = self.writer.call(OpCode::SetData, &SetDataRequest { path, data: Some(&data), version: -1 })?;
             if reply.header.err != 0 {
                 return Err(failure::refused("write the watched node", reply.header.err));
             }
-            self.settle()?;
+            self.wait_for_replies()?;
             progress.show(|| {
                 let seconds = start.elapsed().as_secs_f64();
                 format!("{doing}: {:.0} notifications per second", self.latencies.len() as f64 / seconds)
@@ -143,9 +139,9 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// Waits until nothing is awaited.
-    fn settle(&mut self) -> Result<()> {
-        let deadline = Instant::now() + ANSWER_TIMEOUT;
+    /// Waits until nothing is outstanding.
+    fn wait_for_replies(&mut self) -> Result<()> {
+        let deadline = Instant::now() + REPLY_TIMEOUT;
         let mut events = Events::with_capacity(1024);
         while 0 < self.awaited {
             match self.poll.poll(&mut events, Some(Duration::from_millis(100))) {
@@ -156,7 +152,7 @@ impl<'a> Crowd<'a> {
                 self.receive(event.token().0)?;
             }
             if deadline < Instant::now() {
-                return Err(failure::silent(self.job.target.address, ANSWER_TIMEOUT.as_secs()));
+                return Err(failure::silent(self.job.target.address, REPLY_TIMEOUT.as_secs()));
             }
         }
         Ok(())
@@ -188,14 +184,13 @@ impl<'a> Crowd<'a> {
             let latency_ns = u64::try_from(self.written.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.latencies.saturating_record_n(latency_ns, notified);
             self.awaited -= usize::try_from(notified).expect("a read holds few notifications");
-            if self.job.mode == WatchMode::Once {
+            if self.job.mode == WatcherKind::Once {
                 self.watch(index)?;
             }
         }
         Ok(())
     }
 
-    /// Closes all sessions.
     fn end(self) -> Result<()> {
         let mut close_frame = Vec::new();
         put_bare_request(&mut close_frame, 2, OpCode::CloseSession.code());
@@ -204,8 +199,8 @@ impl<'a> Crowd<'a> {
         for stream in streams {
             let mut stream = std::net::TcpStream::from(stream);
             stream.set_nonblocking(false)?;
-            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-            let _ = stream.read_to_end(&mut Vec::new()); // however it ends, the session was asked to
+            stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+            let _ = stream.read_to_end(&mut Vec::new()); // errors do not matter: closeSession was sent
         }
         self.writer.close()
     }
@@ -215,7 +210,7 @@ impl<'a> Crowd<'a> {
         let watcher = &mut self.watchers[index];
         watcher
             .stream
-            .write_all(&self.watch_frame) // one small request at a time always fits the socket buffer
+            .write_all(&self.watch_frame) // a single small request always fits the socket buffer
             .map_err(|error| failure::broken(server, &error, "watching"))?;
         watcher.pending += 1;
         self.awaited += 1;

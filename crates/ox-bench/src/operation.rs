@@ -1,9 +1,8 @@
-//! The requests a load is made of, and how a mix of them is written: `get=90,set=10`.
+//! The requests of a load, and the syntax of a mix: `get=90,set=10`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// getData of a random key.
@@ -14,20 +13,18 @@ pub enum Operation {
     Set,
     /// create of a new node.
     Create,
-    /// A create and, as the connection's next request, the delete of the node.
+    /// A create, followed by the delete of the node as the connection's next request.
     Delete,
     /// getChildren of a random parent.
     Children,
     /// A multi of setData of random keys.
     Multi,
-    /// ping.
     Ping,
-    /// sync of the root.
     Sync,
 }
 
 impl Operation {
-    /// Every operation, in the order of reports.
+    /// All operations, in the order of reports.
     pub const ALL: [Self; 9] = [
         Self::Get,
         Self::Exists,
@@ -40,7 +37,6 @@ impl Operation {
         Self::Sync,
     ];
 
-    /// The name in a mix.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -61,12 +57,11 @@ impl Operation {
 pub struct Mix(Vec<(Operation, u32)>);
 
 impl Mix {
-    /// Only `operation`.
     pub fn only(operation: Operation) -> Self {
         Self(vec![(operation, 1)])
     }
 
-    /// The parts in the order written; no weight is 0 and no operation appears twice.
+    /// The operations in the order written; no weight is 0 and no operation occurs twice.
     pub fn parts(&self) -> &[(Operation, u32)] {
         &self.0
     }
@@ -89,14 +84,14 @@ impl fmt::Display for Mix {
     }
 }
 
-/// What the clients of a run do.
+/// The workload of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// Requests on lasting connections.
     Mix(Mix),
     /// Each connection opens a session, closes it and starts again.
     Session,
-    /// Every connection watches one node that a writer changes; the notifications are counted.
+    /// Every connection watches one node that a writer changes; counts the notifications.
     Notify,
 }
 
@@ -130,7 +125,7 @@ impl FromStr for Mix {
             let operation = Operation::ALL.into_iter().find(|operation| operation.name() == name).ok_or_else(|| {
                 let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
                 match name {
-                    "session" | "notify" => format!("'{name}' is a workload of its own and cannot be mixed"),
+                    "session" | "notify" => format!("'{name}' is a separate workload and cannot be mixed"),
                     _ => format!("unknown operation '{name}'; known: {}, session, notify", names.join(", ")),
                 }
             })?;
@@ -159,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn mixes_are_parsed_and_printed() {
+    fn mix_round_trips() {
         check("get", Ok("get"));
         check("get=90,set=10", Ok("get=90,set=10"));
         check(" children , exists=3", Ok("children=1,exists=3"));
@@ -169,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_explained() {
+    fn invalid_mix_is_explained() {
         let known = "known: get, exists, set, create, delete, children, multi, ping, sync, session, notify";
         check("", Err(&format!("unknown operation ''; {known}")));
         check("got=1", Err(&format!("unknown operation 'got'; {known}")));
@@ -178,6 +173,6 @@ mod tests {
         check("get=1,get=2", Err("'get' appears twice"));
         check("get=0", Err("the weights must add up to a positive number"));
         check("get=4294967295,set=1", Err("the weights must add up to a positive number"));
-        check("get,session", Err("'session' is a workload of its own and cannot be mixed"));
+        check("get,session", Err("'session' is a separate workload and cannot be mixed"));
     }
 }

@@ -1,7 +1,7 @@
-//! All workloads of the performance goals, on two servers in turn: ours and a baseline.
+//! All workloads of the performance goals, alternately on our server and a baseline.
 //!
-//! Each section starts its servers itself, so that memory and start-up are measured on fresh processes and a section that
-//! fails costs only its own rows. After each section the report so far is written.
+//! Each section starts its own servers, so that memory and start-up are measured on fresh processes and a failing
+//! section loses only its own rows. The report is written after each section.
 
 pub mod ensemble;
 pub mod failover;
@@ -11,7 +11,7 @@ pub mod sections;
 pub mod server;
 pub mod snapshot;
 
-use crate::stop::Stop;
+use crate::stop_flag::StopFlag;
 use anyhow::{Context, Result};
 use report::PerfReport;
 use sections::{Sections, Stage};
@@ -22,7 +22,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to measure, and on what.
 #[derive(Clone, Debug)]
 pub struct PerfConfig {
     /// Our server, then the baseline it is compared with.
@@ -35,16 +34,16 @@ pub struct PerfConfig {
     pub nodes_max: u32,
     /// Idle sessions whose memory is measured.
     pub idle_sessions: u32,
-    /// Sections to run, all when empty; see [`Stage::name`].
+    /// Sections to run, all if empty; see [`Stage::name`].
     pub only: Vec<String>,
-    /// Where the tables go.
+    /// Path of the page with the tables.
     pub markdown: PathBuf,
-    /// Where all that was measured goes.
+    /// Path of the file with all measurements.
     pub json: PathBuf,
 }
 
 impl PerfConfig {
-    /// The whole list as the goals want it: 4 rounds of 5 s, a million nodes.
+    /// The complete list with the settings of the goals: 4 rounds of 5 s, a million nodes.
     pub fn new(servers: [ServerCommand; 2], markdown: PathBuf, json: PathBuf) -> Self {
         Self {
             servers,
@@ -59,9 +58,9 @@ impl PerfConfig {
     }
 }
 
-/// Runs the list. Sections that fail are noted in the report; only a list without any result is an error.
+/// Runs the sections. The report lists sections that fail; it is an error only if there is no result at all.
 pub fn perf(config: PerfConfig) -> Result<PerfReport> {
-    let stop = Stop::on_signals()?;
+    let stop = StopFlag::on_signals()?;
     for name in &config.only {
         let known: Vec<&str> = Stage::ALL.iter().map(|stage| stage.name()).collect();
         anyhow::ensure!(known.contains(&name.as_str()), "unknown section '{name}'; known: {}", known.join(", "));
@@ -86,7 +85,7 @@ pub fn perf(config: PerfConfig) -> Result<PerfReport> {
     Ok(report)
 }
 
-/// What stands around the tables in a page that also says other things.
+/// Markers around the tables in a page that has other content.
 const BEGIN: &str = "<!-- measured: begin -->\n";
 const END: &str = "<!-- measured: end -->\n";
 
@@ -100,7 +99,7 @@ fn write(config: &PerfConfig, report: &PerfReport) -> Result<()> {
     save(&config.json, serde_json::to_string_pretty(&all)? + "\n")
 }
 
-/// The page with these tables in place of those it has; sections that were not measured stay, behind the others.
+/// Replaces the tables of a page; sections that were not measured stay, after the others.
 fn put_into(page: &str, tables: &str) -> String {
     let parts = page.split_once(BEGIN).and_then(|(head, rest)| {
         let (old, tail) = rest.split_once(END)?;
@@ -117,7 +116,7 @@ fn put_into(page: &str, tables: &str) -> String {
     out + END + tail
 }
 
-/// The figures, with those of the last report for sections and workloads that were not measured.
+/// Adds the results of the last report for sections and workloads that were not measured.
 fn keep_rows(mut report: Value, before: Value) -> Value {
     let Value::Object(mut before) = before else { return report };
     let (rows, raw) = (before.remove("rows"), before.remove("raw"));
@@ -139,7 +138,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_the_tables_of_a_page_are_replaced() {
+    fn only_tables_of_page_are_replaced() {
         let page = put_into("# Title\n", "one\n");
         assert_eq!(page, format!("# Title\n{BEGIN}one\n{END}"));
         let page = put_into(&(page + "tail\n"), "two\n\n### B\n\n2\n");

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Result, bail};
 
-/// Below the ports that systems give to outgoing connections (from 32768 on Linux, from 49152 elsewhere): a connection that
-/// is made between the choice of a port and the start of its server cannot take it.
+/// Below the range of outgoing connections (from 32768 on Linux, from 49152 elsewhere): an outgoing connection cannot
+/// take a port between its selection and the start of the server.
 const FIRST: u16 = 12_000;
 const COUNT: u16 = 20_000;
 
-/// A port that no process listens on. Returns another one at each call, and other ones in each process.
+/// A port that no process listens on. Returns a different one at each call and in each process.
 pub fn free_port() -> Result<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(20);
@@ -31,7 +31,7 @@ mod tests {
     use super::free_port;
 
     #[test]
-    fn ports_of_one_process_are_distinct_and_below_those_of_outgoing_connections() {
+    fn ports_are_distinct_and_below_outgoing_range() {
         let ports: HashSet<u16> = (0..100).map(|_| free_port().unwrap()).collect();
         assert_eq!(ports.len(), 100);
         assert!(ports.iter().all(|port| (12_000..32_000).contains(port)));

@@ -1,43 +1,40 @@
-//! What the kernel says about a server's process.
+//! CPU time and memory of processes, from `/proc`.
 
 use anyhow::{Context, Result};
 use std::fs;
 
-/// Clock ticks per second in `/proc/PID/stat`: 100 on every architecture Linux tells user space about.
+/// Clock ticks per second in `/proc/PID/stat`: 100 on every architecture, as Linux reports it to user space.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// CPU time and memory of a process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Usage {
-    /// User and system time of all its threads, ended ones too.
+pub struct ProcessUsage {
+    /// User and system time of all threads, including those that ended.
     pub cpu_seconds: f64,
-    /// Resident memory.
     pub rss_bytes: u64,
 }
 
-/// Reads the usage of process `pid`.
-pub fn usage(pid: u32) -> Result<Usage> {
+pub fn usage(pid: u32) -> Result<ProcessUsage> {
     read(&pid.to_string()).with_context(|| format!("read the usage of process {pid}\nhint: is it still running?"))
 }
 
-/// Reads what several processes use together; none without any.
-pub fn usage_of_all(pids: &[u32]) -> Result<Option<Usage>> {
-    let mut all: Option<Usage> = None;
+/// Total usage of several processes; `None` if there are none.
+pub fn usage_of_all(pids: &[u32]) -> Result<Option<ProcessUsage>> {
+    let mut all: Option<ProcessUsage> = None;
     for pid in pids {
-        let Usage { cpu_seconds, rss_bytes } = usage(*pid)?;
-        let sum = all.get_or_insert(Usage { cpu_seconds: 0.0, rss_bytes: 0 });
+        let ProcessUsage { cpu_seconds, rss_bytes } = usage(*pid)?;
+        let sum = all.get_or_insert(ProcessUsage { cpu_seconds: 0.0, rss_bytes: 0 });
         sum.cpu_seconds += cpu_seconds;
         sum.rss_bytes += rss_bytes;
     }
     Ok(all)
 }
 
-/// Reads the usage of this process.
-pub fn own_usage() -> Result<Usage> {
+pub fn own_usage() -> Result<ProcessUsage> {
     read("self")
 }
 
-/// CPU time of all processes of the machine, without that spent on interrupts.
+/// CPU time of all processes of the machine, without interrupts.
 pub fn machine_cpu_seconds() -> Result<f64> {
     let stat = fs::read_to_string("/proc/stat").context("read /proc/stat")?;
     machine_seconds(&stat).context("unknown form of /proc/stat")
@@ -50,17 +47,17 @@ fn machine_seconds(stat: &str) -> Option<f64> {
     Some((next()? + next()? + next()?) / TICKS_PER_SECOND)
 }
 
-fn read(pid: &str) -> Result<Usage> {
+fn read(pid: &str) -> Result<ProcessUsage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    Ok(Usage {
+    Ok(ProcessUsage {
         cpu_seconds: cpu_seconds(&stat).context("unknown form of /proc/PID/stat")?,
         rss_bytes: rss_bytes(&status).context("no VmRSS in /proc/PID/status")?,
     })
 }
 
 fn cpu_seconds(stat: &str) -> Option<f64> {
-    let (_, fields) = stat.rsplit_once(')')?; // the name in parentheses may hold anything
+    let (_, fields) = stat.rsplit_once(')')?; // the name in parentheses may contain anything
     let mut fields = fields.split_ascii_whitespace().skip(11);
     let user: f64 = fields.next()?.parse().ok()?;
     let system: f64 = fields.next()?.parse().ok()?;
@@ -78,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found_behind_any_name() {
+    fn fields_are_found_after_any_name() {
         let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20";
         assert_eq!(cpu_seconds(stat), Some(3.0));
         assert_eq!(machine_seconds("cpu  100 20 30 4000 5\ncpu0 1 2 3 4"), Some(1.5));
@@ -86,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_memory() {
+    fn own_usage_is_positive() {
         assert!(0 < usage(std::process::id()).unwrap().rss_bytes);
         assert!(usage(u32::MAX).is_err());
     }

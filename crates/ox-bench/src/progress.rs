@@ -1,30 +1,30 @@
-//! The line on the terminal that says what is going on.
+//! The progress line on the terminal.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write, stderr};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often the line changes.
+/// Update interval of the line.
 const EVERY: Duration = Duration::from_secs(1);
-/// How soon an early end is noticed.
+/// Interval at which an early end is checked.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Writes to stderr if that is a terminal, and nothing otherwise.
+/// Writes to stderr if that is a terminal, otherwise nothing.
 #[derive(Debug)]
-pub struct Progress {
+pub struct ProgressLine {
     visible: bool,
     prefix: String,
     next: Cell<Instant>,
 }
 
-impl Progress {
-    /// Progress of a run; `prefix` names it where there are several.
+impl ProgressLine {
+    /// Progress of a run; `prefix` identifies it if there are several.
     pub fn new(prefix: &str) -> Self {
         Self { visible: stderr().is_terminal(), prefix: prefix.into(), next: Cell::new(Instant::now() + EVERY) }
     }
 
-    /// Progress of something that nobody watches.
+    /// Progress that is never shown.
     pub fn hidden() -> Self {
         Self { visible: false, ..Self::new("") }
     }
@@ -38,7 +38,6 @@ impl Progress {
         }
     }
 
-    /// Clears the line.
     pub fn clear(&self) {
         if self.visible {
             let _ = write!(stderr(), "\r\x1b[K");

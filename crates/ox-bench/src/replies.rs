@@ -1,27 +1,26 @@
-//! Reply headers out of a byte stream, without keeping or decoding the bodies.
+//! Extracts reply headers from a byte stream without keeping or decoding the bodies.
 
 use anyhow::{Result, bail};
 
 /// Length prefix and reply header.
 const HEADER: usize = 20;
-/// Plus the first header of a multi's results, which is where a failed multi shows.
+/// Plus the header of a multi's first result, which shows whether the multi failed.
 const HEAD: usize = HEADER + 9;
-/// The frame starts here, its length not counted.
+/// Bytes of the length prefix, which the length does not include.
 const PREFIX: usize = 4;
 
-/// What a load generator looks at of a reply.
+/// The part of a reply that a load generator needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHead {
-    /// Which request is answered.
     pub xid: i32,
     /// 0 or an error code.
     pub err: i32,
-    /// The first bytes of the body; zero where there are none.
+    /// The first bytes of the body; zero if it is shorter.
     body: [u8; HEAD - HEADER],
 }
 
 impl ReplyHead {
-    /// The error code of a multi's reply: a failed multi has 0 in its header and error results only.
+    /// The error code of a multi's reply: a failed multi has 0 in its header and only error results.
     pub fn multi_err(&self) -> i32 {
         let [op @ .., _, _, _, _, _] = self.body;
         if self.err != 0 || i32::from_be_bytes(op) != -1 {
@@ -29,23 +28,23 @@ impl ReplyHead {
         }
         let [_, _, _, _, _, err @ ..] = self.body;
         match i32::from_be_bytes(err) {
-            0 => ox_proto::ErrorCode::RuntimeInconsistency.code(), // a later element is the culprit
+            0 => ox_proto::ErrorCode::RuntimeInconsistency.code(), // a later element failed
             err => err,
         }
     }
 }
 
-/// The parser's place in one connection's stream.
+/// Parser state of one connection's stream.
 #[derive(Debug, Default)]
 pub struct Replies {
     /// The start of a frame that arrived in pieces.
     held: Vec<u8>,
-    /// Bytes of a body still to come, to be thrown away.
+    /// Bytes of a body still to be received and discarded.
     skip: usize,
 }
 
 impl Replies {
-    /// Reads on through `bytes`, calling `each` for every reply whose head is complete.
+    /// Parses `bytes` and calls `each` for every reply whose head is complete.
     pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(ReplyHead) -> Result<()>) -> Result<()> {
         loop {
             let skipped = self.skip.min(bytes.len());
@@ -63,7 +62,7 @@ impl Replies {
                 self.skip = frame;
                 continue;
             }
-            // At most HEAD bytes are ever held, so that the rest of the body is skipped from `bytes`.
+            // Holds at most HEAD bytes; the rest of the body is skipped from `bytes`.
             let taken = (HEAD - self.held.len()).min(bytes.len());
             self.held.extend_from_slice(&bytes[..taken]);
             let Some((head, frame)) = head(&self.held)? else { return Ok(()) };
@@ -75,7 +74,8 @@ impl Replies {
     }
 }
 
-/// The head of the frame at the start of `bytes` and that frame's length with its prefix; `None` when more is needed.
+/// The head of the frame at the start of `bytes` and that frame's length with its prefix; `None` if more bytes are
+/// needed.
 fn head(bytes: &[u8]) -> Result<Option<(ReplyHead, usize)>> {
     let Some((prefix, _)) = bytes.split_first_chunk::<PREFIX>() else { return Ok(None) };
     let announced = i32::from_be_bytes(*prefix);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_the_same_however_they_are_cut() {
+    fn replies_do_not_depend_on_chunking() {
         let stream = stream();
         let expected = [(1, 0), (2, -101), (3, 0), (-2, 0)];
         assert_eq!(parse(&[&stream]), expected);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_too_short_for_a_header_are_refused() {
+    fn frame_shorter_than_header_is_refused() {
         for length in [-1, 0, 15] {
             let error = Replies::default().feed(&i32::to_be_bytes(length), |_| Ok(())).unwrap_err();
             assert_eq!(error.to_string(), format!("unexpected reply: a frame of {length} bytes cannot be a reply"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_multi_shows_in_its_first_result() {
+    fn failed_multi_is_detected_in_first_result() {
         let check = |body: &dyn Fn(&mut Vec<u8>), expected| {
             let mut out = Vec::new();
             put_reply(&mut out, header(1, 0), |out| body(out));

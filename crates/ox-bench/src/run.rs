@@ -1,100 +1,100 @@
-//! Does what the command line says.
+//! Executes the command line.
 
 use crate::args::{
-    Args, CleanArgs, Command, CompareArgs, FillArgs, FloodArgs, IdleArgs, JobArgs, RunArgs, checked_root, seconds,
+    BenchArgs, BenchCommand, CleanArgs, CompareArgs, FillArgs, FloodArgs, IdleArgs, JobArgs, RunArgs, checked_root,
+    seconds,
 };
 use crate::compare;
 use crate::fill;
-use crate::flood::{Flood, Kind};
-use crate::ground;
+use crate::flood::{Flood, FloodKind};
 use crate::idle::Idle;
-use crate::job::{Job, Server};
-use crate::progress::Progress;
+use crate::job::{Job, MeasuredServer};
+use crate::progress::ProgressLine;
 use crate::report;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::setup;
+use crate::stop_flag::StopFlag;
+use crate::tree_layout::TreeLayout;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// Runs `oxkeeper bench`.
-pub fn run(args: Args) -> Result<()> {
-    let stop = Stop::on_signals()?;
+pub fn run(args: BenchArgs) -> Result<()> {
+    let stop = StopFlag::on_signals()?;
     match args.command {
         None => run_once(&args.run, &stop),
-        Some(Command::Compare(args)) => run_compare(&args, &stop),
-        Some(Command::Fill(args)) => run_fill(&args, &stop),
-        Some(Command::Idle(args)) => run_idle(&args, &stop),
-        Some(Command::Flood(args)) => run_flood(&args, &stop),
-        Some(Command::Clean(args)) => run_clean(&args),
+        Some(BenchCommand::Compare(args)) => run_compare(&args, &stop),
+        Some(BenchCommand::Fill(args)) => run_fill(&args, &stop),
+        Some(BenchCommand::Idle(args)) => run_idle(&args, &stop),
+        Some(BenchCommand::Flood(args)) => run_flood(&args, &stop),
+        Some(BenchCommand::Clean(args)) => run_clean(&args),
     }
 }
 
-fn run_once(args: &RunArgs, stop: &Stop) -> Result<()> {
+fn run_once(args: &RunArgs, stop: &StopFlag) -> Result<()> {
     let job = args.job.job()?;
     let servers = args.servers()?;
-    let progress = Progress::new("");
+    let progress = ProgressLine::new("");
     eprintln!("{} on {}", report::describe(&job), args.server.join(", "));
-    let figures = on_ground(&job, &servers[..1], &args.job, stop, || job.measure(&servers, 0, stop, &progress))?;
-    print(args.job.shared.json, &figures, report::figures)
+    let results = with_nodes(&job, &servers[..1], &args.job, stop, || job.measure(&servers, 0, stop, &progress))?;
+    print(args.job.shared.json, &results, report::results)
 }
 
-fn run_compare(args: &CompareArgs, stop: &Stop) -> Result<()> {
+fn run_compare(args: &CompareArgs, stop: &StopFlag) -> Result<()> {
     let job = args.job.job()?;
     let servers = args.servers()?;
     let [a, b] = servers.map(|server| server.target.address);
     eprintln!("{} on A = {a} and B = {b}, {} rounds each", report::describe(&job), args.rounds);
-    let compared = on_ground(&job, &servers, &args.job, stop, || {
+    let compared = with_nodes(&job, &servers, &args.job, stop, || {
         compare::alternate(&job, [&servers[..1], &servers[1..]], args.rounds, stop)
     })?;
     print(args.job.shared.json, &compared, report::compared)
 }
 
-fn run_fill(args: &FillArgs, stop: &Stop) -> Result<()> {
+fn run_fill(args: &FillArgs, stop: &StopFlag) -> Result<()> {
     let server = args.shared.server(&args.server, args.memory.pid)?;
-    let shape = args.tree.shape()?;
-    let figures = fill::fill(server, &shape, args.memory.gauge(), stop, &Progress::new(""))?;
-    print(args.shared.json, &figures, report::fill)
+    let layout = args.tree.layout()?;
+    let results = fill::fill(server, &layout, args.memory.gauge(), stop, &ProgressLine::new(""))?;
+    print(args.shared.json, &results, report::fill)
 }
 
-fn run_idle(args: &IdleArgs, stop: &Stop) -> Result<()> {
+fn run_idle(args: &IdleArgs, stop: &StopFlag) -> Result<()> {
     let idle = Idle {
         server: args.shared.server(&args.server, args.memory.pid)?,
-        shape: Shape { root: checked_root(&args.root)?, parents: 1, keys: 1, data_bytes: 0 },
+        layout: TreeLayout { root: checked_root(&args.root)?, parents: 1, keys: 1, data_bytes: 0 },
         sessions: args.sessions as usize,
         watches_per_session: args.watches,
         gauge: args.memory.gauge(),
         hold: seconds("--hold", args.hold)?,
     };
-    print(args.shared.json, &idle.run(stop, &Progress::new(""))?, report::idle)
+    print(args.shared.json, &idle.run(stop, &ProgressLine::new(""))?, report::idle)
 }
 
-fn run_flood(args: &FloodArgs, stop: &Stop) -> Result<()> {
+fn run_flood(args: &FloodArgs, stop: &StopFlag) -> Result<()> {
     let flood = Flood {
         server: args.shared.server(&args.server, Some(args.pid))?,
-        kinds: if args.kinds.is_empty() { Kind::value_variants().to_vec() } else { args.kinds.clone() },
+        kinds: if args.kinds.is_empty() { FloodKind::value_variants().to_vec() } else { args.kinds.clone() },
         connections: args.connections as usize,
         time: seconds("--time", args.time)?,
         rest: seconds("--rest", args.rest)?,
     };
-    print(args.shared.json, &flood.run(stop, &Progress::new(""))?, report::flood)
+    print(args.shared.json, &flood.run(stop, &ProgressLine::new(""))?, report::flood)
 }
 
 fn run_clean(args: &CleanArgs) -> Result<()> {
     let server = args.shared.server(&args.server, None)?;
-    ground::clean(server.target, &checked_root(&args.root)?, &Progress::new("clean up: "))
+    setup::clean(server.target, &checked_root(&args.root)?, &ProgressLine::new("clean up: "))
 }
 
-/// Makes the nodes, does `work` and removes the nodes, also when something failed before.
-fn on_ground<T>(
+/// Creates the nodes, runs `work` and deletes the nodes, also after an error.
+fn with_nodes<T>(
     job: &Job,
-    servers: &[Server],
+    servers: &[MeasuredServer],
     args: &JobArgs,
-    stop: &Stop,
+    stop: &StopFlag,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    let set_up = Progress::new("set up: ");
+    let set_up = ProgressLine::new("set up: ");
     let prepared = servers.iter().try_for_each(|server| job.prepare(*server, stop, &set_up).context("set up"));
     let result = prepared.and_then(|()| work());
     set_up.clear();
@@ -102,7 +102,7 @@ fn on_ground<T>(
         return result;
     }
     for server in servers {
-        let cleaned = job.clean(*server, &Progress::new("clean up: "));
+        let cleaned = job.clean(*server, &ProgressLine::new("clean up: "));
         if let (Err(error), Ok(_)) = (cleaned, &result) {
             return Err(error.context("clean up\nhint: `oxkeeper bench clean` tries again"));
         }
@@ -110,10 +110,10 @@ fn on_ground<T>(
     result
 }
 
-fn print<T: Serialize>(json: bool, figures: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
-    let text = if json { serde_json::to_string_pretty(figures)? + "\n" } else { text(figures) };
+fn print<T: Serialize>(json: bool, results: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
+    let text = if json { serde_json::to_string_pretty(results)? + "\n" } else { text(results) };
     match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()), // the reader has seen enough
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()), // the reader closed the pipe
         printed => printed.context("print"),
     }
 }

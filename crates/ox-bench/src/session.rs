@@ -1,7 +1,7 @@
-//! A blocking session, for all that is not the load itself: handshakes, set-up, clean-up, single requests.
+//! A blocking session for everything except the load itself: handshakes, set-up, clean-up, single requests.
 
 use crate::failure;
-use crate::limits::{ANSWER_TIMEOUT, BULK_WINDOW, HANDSHAKES_MAX, REPLY_BYTES_MAX};
+use crate::limits::{BULK_WINDOW, HANDSHAKES_MAX, REPLY_BYTES_MAX, REPLY_TIMEOUT};
 use anyhow::{Context, Result, bail};
 use ox_proto::acl::RawAcls;
 use ox_proto::connect::{ConnectRequest, ConnectResponse};
@@ -15,22 +15,21 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How to reach a server.
+/// Address and session timeout of a server.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
-    /// Its client port.
+pub struct ServerAddress {
     pub address: SocketAddr,
-    /// The session timeout to ask for.
+    /// The session timeout to request.
     pub session_timeout_ms: u32,
 }
 
-impl Target {
+impl ServerAddress {
     /// The frame that opens a session.
     pub fn connect_frame(&self) -> Vec<u8> {
-        self.resume_frame(Resumable { session: SessionId::NONE, password: [0; PASSWORD_BYTES] })
+        self.resume_frame(SessionCredentials { session: SessionId::NONE, password: [0; PASSWORD_BYTES] })
     }
 
-    fn resume_frame(&self, Resumable { session, password }: Resumable) -> Vec<u8> {
+    fn resume_frame(&self, SessionCredentials { session, password }: SessionCredentials) -> Vec<u8> {
         let mut out = Vec::new();
         ConnectRequest {
             last_zxid_seen: Zxid::ZERO,
@@ -44,26 +43,23 @@ impl Target {
     }
 }
 
-/// What a client shows to resume its session on another connection.
+/// Id and password to resume a session on another connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Resumable {
+pub struct SessionCredentials {
     session: SessionId,
     password: [u8; PASSWORD_BYTES],
 }
 
-/// One reply, header and body.
 #[derive(Debug)]
-pub struct Reply {
-    /// Which request is answered, and how.
+pub struct SessionReply {
     pub header: ReplyHeader,
-    /// The body.
     pub body: Vec<u8>,
 }
 
 /// An open session on a blocking socket.
 #[derive(Debug)]
 pub struct Session {
-    target: Target,
+    target: ServerAddress,
     stream: TcpStream,
     input: Vec<u8>,
     /// Bytes of `input` already consumed.
@@ -73,34 +69,38 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a session.
-    pub fn open(target: Target) -> Result<Self> {
-        Self::open_within(target, ANSWER_TIMEOUT)
+    pub fn open(target: ServerAddress) -> Result<Self> {
+        Self::open_within(target, REPLY_TIMEOUT)
     }
 
-    /// Opens a session with a server that may be silent, and gives up each wait after `limit`.
-    pub fn open_within(target: Target, limit: Duration) -> Result<Self> {
+    /// Opens a session with a server that may be silent; each wait ends after `limit`.
+    pub fn open_within(target: ServerAddress, limit: Duration) -> Result<Self> {
         let mut session = Self::begin(target, limit, &target.connect_frame())?;
         session.finish()?;
         Ok(session)
     }
 
-    /// Opens a session, or resumes one. An expired one is an error.
-    pub fn resume(target: Target, limit: Duration, resumed: Option<Resumable>) -> Result<(Self, Resumable)> {
+    /// Opens a session, or resumes one; an expired session is an error.
+    pub fn resume(
+        target: ServerAddress,
+        limit: Duration,
+        resumed: Option<SessionCredentials>,
+    ) -> Result<(Self, SessionCredentials)> {
         let frame = resumed.map_or_else(|| target.connect_frame(), |resumed| target.resume_frame(resumed));
         let mut session = Self::begin(target, limit, &frame)?;
         let granted = session.finish()?;
         Ok((session, granted))
     }
 
-    /// Opens `count` sessions with servers in turn, some handshakes at a time; `each` hears how many are open.
-    pub fn open_many(targets: &[Target], count: usize, mut each: impl FnMut(usize)) -> Result<Vec<Self>> {
+    /// Opens `count` sessions, spread over the servers, several handshakes at a time; `each` receives the number of
+    /// open ones.
+    pub fn open_many(targets: &[ServerAddress], count: usize, mut each: impl FnMut(usize)) -> Result<Vec<Self>> {
         let mut sessions: Vec<Self> = Vec::with_capacity(count);
         while sessions.len() < count {
             let open = sessions.len();
             let next = targets.iter().cycle().skip(open % targets.len());
             for target in next.take(HANDSHAKES_MAX.min(count - open)) {
-                sessions.push(Self::begin(*target, ANSWER_TIMEOUT, &target.connect_frame())?);
+                sessions.push(Self::begin(*target, REPLY_TIMEOUT, &target.connect_frame())?);
             }
             sessions[open..].iter_mut().try_for_each(|session| session.finish().map(drop))?;
             each(sessions.len());
@@ -108,8 +108,8 @@ impl Session {
         Ok(sessions)
     }
 
-    /// Connects and asks for a session.
-    fn begin(target: Target, limit: Duration, handshake: &[u8]) -> Result<Self> {
+    /// Connects and sends the handshake.
+    fn begin(target: ServerAddress, limit: Duration, handshake: &[u8]) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&target.address, limit)
             .map_err(|error| failure::cannot_connect(target.address, &error))?;
         stream.set_nodelay(true)?;
@@ -121,48 +121,47 @@ impl Session {
         Ok(session)
     }
 
-    /// Reads the answer to the handshake.
-    fn finish(&mut self) -> Result<Resumable> {
+    /// Reads the reply to the handshake.
+    fn finish(&mut self) -> Result<SessionCredentials> {
         let server = self.target.address;
         let payload = self.frame("opening a session")?;
         let response = ConnectResponse::decode(&payload).with_context(|| {
-            format!("unexpected answer to the handshake from {server}\nhint: is this a ZooKeeper server?")
+            format!("unexpected reply to the handshake from {server}\nhint: is this a ZooKeeper server?")
         })?;
         if response.session == SessionId::NONE {
-            bail!("the server at {server} refused a session\nhint: its log says why");
+            bail!("the server at {server} refused a session\nhint: see its log");
         }
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
-        Ok(Resumable { session: response.session, password: response.password })
+        Ok(SessionCredentials { session: response.session, password: response.password })
     }
 
-    /// The server.
     pub fn address(&self) -> SocketAddr {
         self.target.address
     }
 
-    /// The session timeout the server granted.
+    /// The session timeout that the server granted.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Gives the socket away; the next xid is 1.
+    /// Releases the socket; the next xid is 1.
     pub fn into_stream(self) -> TcpStream {
         self.stream
     }
 
-    /// Creates a node; the code of a refusal is returned.
+    /// Creates a node and returns the error code.
     pub fn create(&mut self, path: &str, data: &[u8]) -> Result<i32> {
         let create = CreateRequest { path: Some(path.into()), data: Some(data), acl: RawAcls::OPEN, flags: 0 };
         Ok(self.call(OpCode::Create, &create)?.header.err)
     }
 
-    /// Sets a node's data; the code of a refusal is returned.
+    /// Sets a node's data and returns the error code.
     pub fn set(&mut self, path: &str, data: &[u8]) -> Result<i32> {
         let set = SetDataRequest { path: Some(path.into()), data: Some(data), version: -1 };
         Ok(self.call(OpCode::SetData, &set)?.header.err)
     }
 
-    /// A node's data, or the code of a refusal.
+    /// A node's data, or the error code.
     pub fn data(&mut self, path: &str) -> Result<std::result::Result<Vec<u8>, i32>> {
         let reply = self.call(OpCode::GetData, &PathWatch { path: Some(path.into()), watch: false })?;
         if reply.header.err != 0 {
@@ -172,7 +171,7 @@ impl Session {
         Ok(Ok(data.unwrap_or_default().to_vec()))
     }
 
-    /// The names of a node's children, or the code of a refusal.
+    /// The names of a node's children, or the error code.
     pub fn children(&mut self, path: &str) -> Result<std::result::Result<Vec<String>, i32>> {
         let reply = self.call(OpCode::GetChildren, &PathWatch { path: Some(path.into()), watch: false })?;
         if reply.header.err != 0 {
@@ -184,15 +183,15 @@ impl Session {
         Ok(Ok(names.unwrap_or_default().into_iter().flatten().map(std::borrow::Cow::into_owned).collect()))
     }
 
-    /// Sends one request and waits for its reply; notifications are skipped.
-    pub fn call<'a>(&mut self, op: OpCode, body: &impl Jute<'a>) -> Result<Reply> {
+    /// Sends one request and waits for its reply; skips notifications.
+    pub fn call<'a>(&mut self, op: OpCode, body: &impl Jute<'a>) -> Result<SessionReply> {
         let (mut out, xid) = (Vec::new(), self.take_xid());
         put_request(&mut out, xid, op.code(), body);
         self.send(&out)?;
         self.reply(xid)
     }
 
-    /// Creates or deletes many nodes, a window of requests at a time. `each` hears the number of a request and its code.
+    /// Sends many requests, a window at a time. `each` receives the index of a request and its error code.
     pub fn bulk(
         &mut self,
         count: usize,
@@ -207,7 +206,7 @@ impl Session {
                 sent += 1;
             }
             self.send(&out)?;
-            // Half a window stays under way, so that the server does not wait for this side.
+            // Half a window stays in flight, so that the server is never idle.
             let until = if sent == count { count } else { sent - BULK_WINDOW / 2 };
             while done < until {
                 let due = self.next_xid - i32::try_from(sent - done).expect("a window is small");
@@ -219,18 +218,18 @@ impl Session {
         Ok(())
     }
 
-    /// Appends a create to a bulk.
+    /// Appends a create request for [`Self::bulk`].
     pub fn put_create(path: &str, data: &[u8], xid: i32, out: &mut Vec<u8>) {
         let create = CreateRequest { path: Some(path.into()), data: Some(data), acl: RawAcls::OPEN, flags: 0 };
         put_request(out, xid, OpCode::Create.code(), &create);
     }
 
-    /// Appends a delete to a bulk.
+    /// Appends a delete request for [`Self::bulk`].
     pub fn put_delete(path: &str, xid: i32, out: &mut Vec<u8>) {
         put_request(out, xid, OpCode::Delete.code(), &PathVersion { path: Some(path.into()), version: -1 });
     }
 
-    /// Sends a ping and waits for its answer.
+    /// Sends a ping and waits for its reply.
     pub fn ping(&mut self) -> Result<()> {
         let mut out = Vec::new();
         put_bare_request(&mut out, xid::PING, OpCode::Ping.code());
@@ -238,7 +237,6 @@ impl Session {
         self.reply(xid::PING).map(drop)
     }
 
-    /// Ends the session.
     pub fn close(mut self) -> Result<()> {
         let (mut out, xid) = (Vec::new(), self.take_xid());
         put_bare_request(&mut out, xid, OpCode::CloseSession.code());
@@ -257,13 +255,13 @@ impl Session {
         self.stream.write_all(bytes).map_err(|error| failure::broken(server, &error, "sending a request"))
     }
 
-    fn reply(&mut self, due: i32) -> Result<Reply> {
+    fn reply(&mut self, due: i32) -> Result<SessionReply> {
         loop {
             let payload = self.frame("waiting for a reply")?;
             let mut from = Reader::new(&payload);
             let header: ReplyHeader = from.get().context("decode a reply header")?;
             if header.xid == due {
-                return Ok(Reply { header, body: from.rest().to_vec() });
+                return Ok(SessionReply { header, body: from.rest().to_vec() });
             }
             if header.xid != xid::NOTIFICATION {
                 return Err(failure::out_of_order(self.target.address, Some(due), header.xid));

@@ -1,14 +1,14 @@
 //! The loop of one load thread.
 //!
 //! A connection is refilled when its pipeline is half empty, so that requests travel in batches and the server is never
-//! without work. With a rate, requests have due times instead, and a latency counts from the due time: a server that
-//! stalls does not slow its own measurement down.
+//! idle. With a rate, requests have due times instead, and a latency counts from the due time: a server that stalls
+//! does not slow down its own measurement.
 
-use crate::connection::{Connection, Progress};
+use crate::connection::{LoadConnection, ReceiveOutcome};
+use crate::counters::Counters;
 use crate::failure;
-use crate::limits::{ANSWER_TIMEOUT, READ_BYTES};
-use crate::plan::Plan;
-use crate::tally::Tally;
+use crate::limits::{READ_BYTES, REPLY_TIMEOUT};
+use crate::request_templates::RequestTemplates;
 use anyhow::Result;
 use mio::{Events, Interest, Poll, Token};
 use std::io::ErrorKind;
@@ -16,39 +16,36 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// Load without counting.
+    /// Load without recording results.
     WarmUp,
-    /// Load that counts.
+    /// Load that is recorded.
     Measure,
-    /// No new requests.
+    /// No new requests are sent.
     Stop,
 }
 
-/// What the load threads and the thread that watches them share.
+/// State that the load threads share with the thread that controls them.
 #[derive(Debug)]
-pub struct Board {
+pub struct RunState {
     phase: AtomicU8,
-    /// Requests answered since the start.
-    pub answered: AtomicU64,
+    /// Replies received since the start.
+    pub received: AtomicU64,
 }
 
-impl Default for Board {
+impl Default for RunState {
     fn default() -> Self {
-        Self { phase: AtomicU8::new(Phase::WarmUp as u8), answered: AtomicU64::new(0) }
+        Self { phase: AtomicU8::new(Phase::WarmUp as u8), received: AtomicU64::new(0) }
     }
 }
 
-impl Board {
-    /// Moves on to `phase`.
+impl RunState {
     pub fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// The current phase.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::WarmUp,
@@ -61,43 +58,43 @@ impl Board {
 /// How requests are timed.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Requests under way per connection.
+    /// Requests in flight per connection.
     pub depth: usize,
-    /// Requests per second of this thread, or as many as can be.
+    /// Requests per second of this thread; `None` means as many as possible.
     pub rate: Option<f64>,
-    /// A connection that has sent nothing for so long sends a ping.
+    /// An idle connection sends a ping after this time.
     pub keep_alive: Duration,
 }
 
-/// One thread's connections and counts.
+/// One thread's connections and counters.
 #[derive(Debug)]
-pub struct Worker<'a> {
+pub struct LoadWorker<'a> {
     server: SocketAddr,
-    board: &'a Board,
-    plan: &'a Plan,
+    state: &'a RunState,
+    templates: &'a RequestTemplates,
     pace: Pace,
     poll: Poll,
-    connections: Vec<Connection>,
+    connections: Vec<LoadConnection>,
     open: usize,
     start: Instant,
     scratch: Vec<u8>,
     out: Vec<u8>,
-    tally: Tally,
+    counters: Counters,
     phase: Phase,
-    /// Requests issued at a rate, and the connection whose turn is next.
+    /// Requests issued at a rate, and the connection that sends next.
     issued: u64,
-    turn: usize,
+    poll_once: usize,
     pinged_ns: u64,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> LoadWorker<'a> {
     /// A worker that owns `connections`.
     pub fn new(
         server: SocketAddr,
-        board: &'a Board,
-        plan: &'a Plan,
+        state: &'a RunState,
+        templates: &'a RequestTemplates,
         pace: Pace,
-        mut connections: Vec<Connection>,
+        mut connections: Vec<LoadConnection>,
     ) -> Result<Self> {
         let poll = Poll::new()?;
         for (index, connection) in connections.iter_mut().enumerate() {
@@ -105,8 +102,8 @@ impl<'a> Worker<'a> {
         }
         Ok(Self {
             server,
-            board,
-            plan,
+            state,
+            templates,
             pace,
             poll,
             open: connections.len(),
@@ -114,24 +111,24 @@ impl<'a> Worker<'a> {
             start: Instant::now(),
             scratch: vec![0; READ_BYTES],
             out: Vec::new(),
-            tally: Tally::default(),
+            counters: Counters::default(),
             phase: Phase::WarmUp,
             issued: 0,
-            turn: 0,
+            poll_once: 0,
             pinged_ns: 0,
         })
     }
 
-    /// Loads the server until the board says stop, then waits for the last replies and closes the sessions.
-    pub fn run(mut self) -> Result<Tally> {
+    /// Loads the server until the phase is `StopFlag`, then waits for the last replies and closes the sessions.
+    pub fn run(mut self) -> Result<Counters> {
         if self.pace.rate.is_none() {
             (0..self.connections.len()).try_for_each(|index| self.refill(index, self.now_ns()))?;
         }
         let mut events = Events::with_capacity(1024);
         let wait = Duration::from_millis(if self.pace.rate.is_some() { 1 } else { 50 });
         while self.phase != Phase::Stop {
-            self.turn(&mut events, wait)?;
-            let phase = self.board.phase();
+            self.poll_once(&mut events, wait)?;
+            let phase = self.state.phase();
             if phase != self.phase {
                 self.phase = phase;
             }
@@ -141,52 +138,52 @@ impl<'a> Worker<'a> {
         self.drain(&mut events, |worker| worker.connections.iter().all(|connection| connection.in_flight() == 0))?;
         for index in 0..self.connections.len() {
             self.out.clear();
-            self.connections[index].ask_to_close(&mut self.out);
+            self.connections[index].push_close(&mut self.out);
             self.connections[index].send(&self.out, 0)?;
         }
         self.drain(&mut events, |worker| worker.open == 0)?;
-        Ok(self.tally)
+        Ok(self.counters)
     }
 
     fn drain(&mut self, events: &mut Events, done: impl Fn(&Self) -> bool) -> Result<()> {
-        let deadline = Instant::now() + ANSWER_TIMEOUT;
+        let deadline = Instant::now() + REPLY_TIMEOUT;
         while !done(self) {
-            self.turn(events, Duration::from_millis(50))?;
+            self.poll_once(events, Duration::from_millis(50))?;
             if deadline < Instant::now() {
-                return Err(failure::silent(self.server, ANSWER_TIMEOUT.as_secs()));
+                return Err(failure::silent(self.server, REPLY_TIMEOUT.as_secs()));
             }
         }
         Ok(())
     }
 
     /// Waits for sockets and serves them.
-    fn turn(&mut self, events: &mut Events, wait: Duration) -> Result<()> {
+    fn poll_once(&mut self, events: &mut Events, wait: Duration) -> Result<()> {
         match self.poll.poll(events, Some(wait)) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             result => result?,
         }
-        let mut answered = 0;
+        let mut received = 0;
         for event in &*events {
             let index = event.token().0;
             let connection = &mut self.connections[index];
             connection.flush()?;
             let now_ns = elapsed_ns(self.start);
-            let tally = (self.phase == Phase::Measure).then_some(&mut self.tally);
-            match connection.receive(&mut self.scratch, now_ns, tally)? {
-                Progress::Closed => {
+            let counters = (self.phase == Phase::Measure).then_some(&mut self.counters);
+            match connection.receive(&mut self.scratch, now_ns, counters)? {
+                ReceiveOutcome::Closed => {
                     self.poll.registry().deregister(connection.stream())?;
                     self.open -= 1;
                 }
-                Progress::Answered(0) => (),
-                Progress::Answered(count) => {
-                    answered += count as u64;
+                ReceiveOutcome::Received(0) => (),
+                ReceiveOutcome::Received(count) => {
+                    received += count as u64;
                     if self.phase != Phase::Stop && self.pace.rate.is_none() {
                         self.refill(index, now_ns)?;
                     }
                 }
             }
         }
-        self.board.answered.fetch_add(answered, Ordering::Relaxed);
+        self.state.received.fetch_add(received, Ordering::Relaxed);
         Ok(())
     }
 
@@ -197,11 +194,11 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.out.clear();
-        connection.ask(self.plan, self.pace.depth - in_flight, now_ns, &mut self.out);
+        connection.push_requests(self.templates, self.pace.depth - in_flight, now_ns, &mut self.out);
         connection.send(&self.out, now_ns)
     }
 
-    /// Sends the requests whose time has come, one per connection in turn, as far as the pipelines have room.
+    /// Sends the requests that are due, one per connection in turn, as far as the pipelines have capacity.
     fn issue_due(&mut self) -> Result<()> {
         let Some(rate) = self.pace.rate else { return Ok(()) };
         let now_ns = self.now_ns();
@@ -211,8 +208,8 @@ impl<'a> Worker<'a> {
             if now_ns < due_ns {
                 break;
             }
-            self.turn = (self.turn + 1) % self.connections.len();
-            let connection = &mut self.connections[self.turn];
+            self.poll_once = (self.poll_once + 1) % self.connections.len();
+            let connection = &mut self.connections[self.poll_once];
             if self.pace.depth <= connection.in_flight() {
                 full += 1;
                 continue;
@@ -220,7 +217,7 @@ impl<'a> Worker<'a> {
             full = 0;
             self.issued += 1;
             self.out.clear();
-            connection.ask(self.plan, 1, due_ns, &mut self.out);
+            connection.push_requests(self.templates, 1, due_ns, &mut self.out);
             connection.send(&self.out, now_ns)?;
         }
         Ok(())

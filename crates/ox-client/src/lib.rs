@@ -24,6 +24,8 @@
 //! pure session core decides what is sent when and what an answer belongs to; a small driver moves bytes and time between it and
 //! the socket.
 
+#![warn(missing_docs)]
+
 pub mod acl;
 pub mod blocking;
 mod builder;

@@ -1,14 +1,14 @@
-//! Client addresses: checked ports, resolved hosts, and the way Java prints them.
+//! Client addresses: port validation, host resolution, and Java's textual form.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::error::Cause;
-use crate::start::Outside;
+use crate::start_args::Environment;
 
-/// Where clients connect to.
+/// Address of a client port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Host as written; empty where an address was.
+    /// Host as configured; empty for an IP literal.
     host: String,
     /// `None` if the host does not resolve.
     pub(crate) ip: Option<IpAddr>,
@@ -16,20 +16,20 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Every interface, as Java prints it.
+    /// All interfaces, as Java prints them.
     pub(crate) fn wildcard(port: u16) -> Address {
         Address { host: "0.0.0.0".to_owned(), ip: Some(Ipv4Addr::UNSPECIFIED.into()), port }
     }
 
-    /// A host of the configuration, resolved if it can be.
-    pub(crate) fn new(host: &str, port: u16, outside: &Outside<'_>) -> Address {
+    /// Resolves a configured host; failure leaves `ip` empty.
+    pub(crate) fn new(host: &str, port: u16, environment: &Environment<'_>) -> Address {
         match literal(host) {
             Some(ip) => Address { host: String::new(), ip: Some(ip), port },
-            None => Address { host: host.to_owned(), ip: (outside.resolve)(host), port },
+            None => Address { host: host.to_owned(), ip: (environment.resolve)(host), port },
         }
     }
 
-    /// Host as written, or the address that was.
+    /// Host as configured, or the IP literal.
     pub(crate) fn host(&self) -> String {
         match self.ip {
             Some(ip) if self.host.is_empty() => ip.to_string(),
@@ -37,18 +37,18 @@ impl Address {
         }
     }
 
-    /// The address to bind to; `None` is every interface.
+    /// The address to bind; `None` means all interfaces.
     pub(crate) fn bind(&self) -> Option<IpAddr> {
         self.ip.filter(|ip| !ip.is_unspecified())
     }
 
-    /// Whether a port of `zoo.cfg` may stand beside this one of a `server.N` line.
+    /// Whether this client address of `zoo.cfg` is consistent with the one of the `server.N` line.
     pub(crate) fn agrees_with(&self, fixed: &Address) -> bool {
         let wildcard = fixed.ip.is_some_and(|ip| ip.is_unspecified());
         fixed.port == self.port && (wildcard || (fixed.ip.is_some() && fixed.ip == self.ip))
     }
 
-    /// `host/1.2.3.4:2181`, without a host `/1.2.3.4:2181`.
+    /// `host/1.2.3.4:2181`, or `/1.2.3.4:2181` without a host.
     pub(crate) fn java_text(&self) -> String {
         let Address { host, ip, port } = self;
         match ip {
@@ -62,7 +62,7 @@ impl Address {
     }
 }
 
-/// An address written as such, IPv6 also in brackets.
+/// Parses an IP literal; IPv6 may be in brackets.
 // Compat: an empty host is loopback (`empty_host_is_loopback`).
 fn literal(host: &str) -> Option<IpAddr> {
     if host.is_empty() {
@@ -72,7 +72,7 @@ fn literal(host: &str) -> Option<IpAddr> {
     inner.unwrap_or(host).parse().ok()
 }
 
-/// A port number of 0 to 65535.
+/// Checks that a port is in 0 to 65535.
 pub(crate) fn port(number: i32) -> Result<u16, Cause> {
     u16::try_from(number).map_err(|_| Cause::PortOutOfRange(number))
 }
@@ -84,11 +84,11 @@ mod tests {
     fn address(host: &str, port: u16) -> Address {
         let resolve = |name: &str| (name == "known").then(|| Ipv4Addr::new(10, 0, 0, 1).into());
         let read = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
-        Address::new(host, port, &Outside { read: &read, resolve: &resolve })
+        Address::new(host, port, &Environment { read: &read, resolve: &resolve })
     }
 
     #[test]
-    fn prints_as_java() {
+    fn address_prints_as_in_java() {
         let cases = [
             (Address::wildcard(1), "0.0.0.0/0.0.0.0:1"),
             (address("127.0.0.1", 2), "/127.0.0.1:2"),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn two_addresses_of_one_server() {
+    fn consistent_client_addresses_agree() {
         let cases = [
             (Address::wildcard(1), address("127.0.0.1", 1), true),
             (Address::wildcard(1), address("127.0.0.1", 2), false),

@@ -1,20 +1,20 @@
-//! The checks of Apache, in its order: what each line must be, then what the lines must be together, then what the
-//! parts of a single server insist on when they are made.
+//! Apache's validation, in Apache's order: each line by itself, then lines in combination, then what the components of
+//! a standalone server require.
 
 use ox_proto::ensemble::{Role, is_member_key};
 use ox_proto::text;
 
 use crate::address::{self, Address};
+use crate::diagnostic::Diagnostic;
 use crate::error::{Cause, ConfigError, Place};
-use crate::key::{Key, OnBadText, PREFIX, Reader, Source, Status};
+use crate::java_values;
+use crate::key::{Key, OnBadText, PREFIX, Source, Status, ValueReader};
 use crate::keys;
-use crate::notice::Notice;
 use crate::providers;
-use crate::readers;
-use crate::settings::{Entry, Settings, relative_path_notice};
-use crate::start::Outside;
+use crate::settings::{Entry, Settings, relative_path_warning};
+use crate::start_args::Environment;
 
-/// Each line by itself: numbers, flags, and lines that belong into another file.
+/// Validates each line by itself: numbers, flags, and lines that belong in the dynamic file.
 pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
     let dynamic = settings.line("dynamicConfigFile").is_some();
     for (name, entry) in settings.lines() {
@@ -23,7 +23,7 @@ pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
     check_properties(settings)
 }
 
-/// `dynamic` says whether there is a file for the members.
+/// `dynamic` is true if `dynamicConfigFile` is set.
 pub(crate) fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(), Cause> {
     if dynamic && is_member_key(name) {
         return Err(Cause::BesideDynamicFile(name.to_owned()));
@@ -32,17 +32,17 @@ pub(crate) fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(),
         check_text(key, entry)?;
     }
     match name {
-        "electionAlg" if readers::int(&entry.text) != Some(3) => Err(Cause::ElectionAlg),
+        "electionAlg" if java_values::int(&entry.text) != Some(3) => Err(Cause::ElectionAlg),
         "peerType" => Role::parse(&entry.text).map(|_| ()).map_err(Cause::from),
         _ => Ok(()),
     }
 }
 
-/// The few system properties that Apache reads as strictly as lines.
+/// The few system properties that Apache validates as strictly as lines.
 fn check_properties(settings: &Settings) -> Result<(), ConfigError> {
     for key in keys::keys() {
         let property = match (key.source, key.reader) {
-            (Source::FileOrProperty, Reader::Int) => settings.property(&format!("{PREFIX}{}", key.name)),
+            (Source::FileOrProperty, ValueReader::Int) => settings.property(&format!("{PREFIX}{}", key.name)),
             (Source::Own, _) => settings.property(key.name),
             _ => None,
         };
@@ -58,28 +58,30 @@ fn check_text(key: &Key, entry: &Entry) -> Result<(), Cause> {
         return Ok(());
     }
     let (text, expected) = (entry.text.clone(), key.reader.expected());
-    Err(if key.reader == Reader::TrueFalse {
+    Err(if key.reader == ValueReader::TrueFalse {
         Cause::NotTrueOrFalse { key: key.name, text }
-    } else if let Reader::OneOf(_) = key.reader {
+    } else if let ValueReader::OneOf(_) = key.reader {
         Cause::BadValue { key: key.name, text, expected }
     } else {
         Cause::NotANumber { text, expected }
     })
 }
 
-/// What the lines must be together. Gives the client address of `zoo.cfg`.
+/// Validates lines in combination. Returns the client address of `zoo.cfg`.
 pub(crate) fn check_together(
     settings: &Settings,
-    outside: &Outside<'_>,
-    notices: &mut Vec<Notice>,
+    environment: &Environment<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<Option<Address>, ConfigError> {
     check_quorum_sasl(settings)?;
-    check_directories(settings, notices)?;
-    let client = listen_address(settings, "clientPort", outside, notices)?;
-    let secure = listen_address(settings, "secureClientPort", outside, notices)?;
-    notices.push(match settings.int("observerMasterPort") {
-        0 => Notice::info(None, "observerMasterPort is not set"),
-        port => Notice::info(Some(settings.place_of("observerMasterPort")), format!("observerMasterPort is {port}")),
+    check_directories(settings, diagnostics)?;
+    let client = listen_address(settings, "clientPort", environment, diagnostics)?;
+    let secure = listen_address(settings, "secureClientPort", environment, diagnostics)?;
+    diagnostics.push(match settings.int("observerMasterPort") {
+        0 => Diagnostic::info(None, "observerMasterPort is not set"),
+        port => {
+            Diagnostic::info(Some(settings.place_of("observerMasterPort")), format!("observerMasterPort is {port}"))
+        }
     });
     if secure.is_some() {
         check_ssl_auth_provider(settings)?;
@@ -92,7 +94,7 @@ pub(crate) fn check_together(
     Ok(client)
 }
 
-/// Apache's own classes that publish metrics.
+/// Metrics providers that ship with Apache.
 const METRICS_PROVIDERS: [&str; 3] = [
     "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
     "org.apache.zookeeper.metrics.impl.NullMetricsProvider",
@@ -110,7 +112,7 @@ fn check_quorum_sasl(settings: &Settings) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn check_directories(settings: &Settings, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
+fn check_directories(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> Result<(), ConfigError> {
     if settings.line("dataDir").is_none() {
         return Err(settings.place().error(Cause::NotSet("dataDir")));
     }
@@ -121,22 +123,22 @@ fn check_directories(settings: &Settings, notices: &mut Vec<Notice>) -> Result<(
     }
     for entry in ["dataDir", "dataLogDir"].into_iter().filter_map(|key| settings.line(key)) {
         if let Place::File { .. } = entry.place {
-            notices.extend(relative_path_notice(&entry.text, &entry.place));
+            diagnostics.extend(relative_path_warning(&entry.text, &entry.place));
         }
     }
     Ok(())
 }
 
-/// The address of one of the two client ports; `key` is the port's.
+/// The address of one of the two client ports; `key` names the port.
 fn listen_address(
     settings: &Settings,
     key: &'static str,
-    outside: &Outside<'_>,
-    notices: &mut Vec<Notice>,
+    environment: &Environment<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<Option<Address>, ConfigError> {
     let host_entry = settings.line(&format!("{key}Address"));
     let Some(number) = settings.optional_int(key) else {
-        notices.push(Notice::info(None, format!("{key} is not set")));
+        diagnostics.push(Diagnostic::info(None, format!("{key} is not set")));
         return match host_entry {
             Some(entry) => Err(entry.place.error(Cause::AddressWithoutPort { port: key })),
             None => Ok(None),
@@ -147,7 +149,7 @@ fn listen_address(
     let found = match host_entry {
         None => Address::wildcard(port),
         Some(entry) => {
-            let found = Address::new(&entry.text, port, outside);
+            let found = Address::new(&entry.text, port, environment);
             if found.ip.is_none() {
                 return Err(entry.place.error(Cause::UnknownHost(entry.text.clone())));
             }
@@ -156,7 +158,7 @@ fn listen_address(
     };
     if let Some(ip) = found.ip {
         let socket = std::net::SocketAddr::new(ip, port);
-        notices.push(Notice::info(Some(place), format!("{key}Address is {socket}")));
+        diagnostics.push(Diagnostic::info(Some(place), format!("{key}Address is {socket}")));
     }
     Ok(Some(found))
 }
@@ -170,10 +172,10 @@ fn check_ssl_auth_provider(settings: &Settings) -> Result<(), ConfigError> {
     Err(settings.place_of("ssl.authProvider").error(Cause::NoSslAuthProvider(scheme)))
 }
 
-/// Shortest and longest session timeout, in milliseconds.
+/// Minimum and maximum session timeout, in milliseconds.
 pub(crate) fn session_timeouts_ms(settings: &Settings) -> (i32, i32) {
     let tick_ms = settings.int("tickTime");
-    // Java's arithmetic: too long a tick wraps around and is refused below.
+    // Java's arithmetic: an overlong tick overflows and is refused below.
     let or_ticks = |ms, ticks| {
         if ms == -1 { tick_ms.wrapping_mul(ticks) } else { ms }
     };
@@ -197,7 +199,7 @@ fn check_times(settings: &Settings) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// What the parts of a single server insist on.
+/// Validates what the components of a standalone server require.
 pub(crate) fn check_server(settings: &Settings) -> Result<(), ConfigError> {
     for key in keys::keys() {
         for entry in settings.given(key) {
@@ -214,7 +216,7 @@ pub(crate) fn check_server(settings: &Settings) -> Result<(), ConfigError> {
     check_enforced_schemes(settings)
 }
 
-/// A text for a row that is read from the system properties, as strictly as the part that uses it.
+/// Validates a value that reaches its component as a system property, as strictly as that component does.
 pub(crate) fn check_passed(key: &'static Key, entry: &Entry) -> Result<(), Cause> {
     let is_used = matches!(key.status, Status::Built | Status::Hint);
     if is_used && key.is_passed() && key.family().is_none() { check_text(key, entry) } else { Ok(()) }

@@ -1,118 +1,107 @@
-//! The checked configuration of a single server: typed, in named units, nothing left to interpret.
+//! The validated configuration of a server: typed values in named units.
 //!
-//! [`Config::load`] is the way from what was given to this; every number in it comes from a row of [`crate::keys`].
+//! [`Config::load`] builds it; every default comes from a row of [`crate::keys`].
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::address::Address;
-use crate::auth::{Auth, FourLetterWords};
+use crate::auth::{Auth, FourLetterWhitelist};
 use crate::checks;
+use crate::diagnostic::Diagnostic;
 use crate::ensemble;
 use crate::error::{Cause, ConfigError};
-use crate::guard;
 use crate::limits::{ConnectionThrottle, Limits, RequestThrottle, Supervision};
 use crate::lint;
-use crate::member::MemberConfig;
-use crate::notice::Notice;
+use crate::member_config::MemberConfig;
 use crate::settings::Settings;
-use crate::start::{Outside, Start};
+use crate::start_args::{Environment, StartArgs};
 use crate::storage::{Containers, Recovery, Storage};
-use crate::system::SystemProperties;
+use crate::system_properties::SystemProperties;
+use crate::unsupported_protection;
 
-/// Settings of a single server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Directory of snapshots, without `version-2`.
     pub data_dir: PathBuf,
     /// Directory of transaction logs, without `version-2`.
     pub data_log_dir: PathBuf,
-    /// Client port; 0 is any free one, `None` opens none.
+    /// Client port; 0 picks a free port, `None` opens none.
     pub client_port: Option<u16>,
-    /// Address to bind the client port to; `None` is every interface.
+    /// Address to bind the client port to; `None` means all interfaces.
     pub client_address: Option<IpAddr>,
-    /// Listen backlog of the client port; negative is the platform's.
+    /// Listen backlog of the client port; negative uses the platform's default.
     pub listen_backlog: i32,
-    /// Keep-alive on client sockets.
+    /// TCP keep-alive on client sockets.
     pub client_tcp_keep_alive: bool,
-    /// Length of a tick.
     pub tick_ms: u32,
-    /// Shortest session timeout a client can get; never above the longest.
+    /// Lower bound for negotiated session timeouts; never above the maximum.
     pub min_session_timeout_ms: i32,
-    /// Longest session timeout a client can get.
+    /// Upper bound for negotiated session timeouts.
     pub max_session_timeout_ms: i32,
-    /// Time after which a connection without a session is closed.
+    /// Close a connection that has no session after this time.
     pub sessionless_timeout_ms: u32,
-    /// Whether clients may change the members.
+    /// Whether clients may run reconfig.
     pub reconfig_enabled: bool,
-    /// Nodes with a time to live.
+    /// Whether TTL nodes are enabled.
     pub extended_types: bool,
-    /// Read the times to live of 3.5.3.
+    /// Decode TTLs as version 3.5.3 encoded them.
     pub emulate_353_ttl: bool,
-    /// Refuse writes beyond a hard quota.
+    /// Refuse writes that exceed a hard quota.
     pub enforce_quota: bool,
-    /// Files.
     pub storage: Storage,
-    /// Damaged files.
     pub recovery: Recovery,
-    /// Purging of old files.
     pub autopurge: Autopurge,
-    /// Containers and nodes with a time to live.
     pub containers: Containers,
-    /// Sizes and counts.
     pub limits: Limits,
-    /// Threads that do not get on.
     pub supervision: Supervision,
-    /// Waiting room for requests.
     pub request_throttle: RequestThrottle,
-    /// Tokens for new sessions.
     pub connection_throttle: ConnectionThrottle,
-    /// Who may do what.
     pub auth: Auth,
-    /// Four-letter words that are answered.
-    pub four_letter_words: FourLetterWords,
-    /// The ensemble that the server is a member of.
+    pub four_letter_whitelist: FourLetterWhitelist,
+    /// Set if the server is a member of an ensemble.
     pub member: Option<MemberConfig>,
 }
 
-/// Purging of old snapshots and logs.
+/// Automatic purging of old snapshots and logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Autopurge {
-    /// Snapshots to keep, at least 3.
+    /// Number of snapshots to keep, at least 3.
     pub snap_retain_count: u32,
-    /// Time between purges; `None` is never.
+    /// Time between purges; `None` disables purging.
     pub interval_ms: Option<u64>,
 }
 
 impl Config {
-    /// Reads and checks everything. `notices` gets the remarks, also when the configuration is refused.
+    /// Reads and validates everything. `diagnostics` is filled even if the configuration is refused.
     pub fn load(
-        start: &Start,
+        start: &StartArgs,
         system: &SystemProperties,
-        outside: &Outside<'_>,
-        notices: &mut Vec<Notice>,
+        environment: &Environment<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
     ) -> Result<Config, ConfigError> {
-        let settings = Settings::read(start, system, outside, notices)?;
-        lint::lint(&settings, notices);
+        let settings = Settings::read(start, system, environment, diagnostics)?;
+        lint::lint(&settings, diagnostics);
         checks::check_lines(&settings)?;
-        let fixed = checks::check_together(&settings, outside, notices)?;
-        let (client, member) = ensemble::read(&settings, fixed, outside, notices)?;
+        let fixed = checks::check_together(&settings, environment, diagnostics)?;
+        let (client, member) = ensemble::read(&settings, fixed, environment, diagnostics)?;
         checks::check_server(&settings)?;
-        guard::check(&settings)?;
+        unsupported_protection::check(&settings)?;
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
             return Err(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }
-        Ok(Config { member, ..Config::from_checked(&settings, client.as_ref(), notices) })
+        Ok(Config { member, ..Config::from_checked(&settings, client.as_ref(), diagnostics) })
     }
 
-    /// What a server runs with that was given nothing: standalone on 127.0.0.1:2181, data in `./oxkeeper-data`.
+    /// The configuration of a server started without arguments: standalone on 127.0.0.1:2181, data in
+    /// `./oxkeeper-data`.
     pub fn default_standalone() -> Config {
-        let outside = Outside { read: &|_| Err(std::io::ErrorKind::NotFound.into()), resolve: &|_| None };
-        Config::load(&Start::Nothing, &SystemProperties::default(), &outside, &mut Vec::new())
+        let environment = Environment { read: &|_| Err(std::io::ErrorKind::NotFound.into()), resolve: &|_| None };
+        Config::load(&StartArgs::Nothing, &SystemProperties::default(), &environment, &mut Vec::new())
             .expect("the defaults of the table are valid")
     }
 
-    fn from_checked(settings: &Settings, client: Option<&Address>, notices: &mut Vec<Notice>) -> Config {
+    fn from_checked(settings: &Settings, client: Option<&Address>, diagnostics: &mut Vec<Diagnostic>) -> Config {
         let data_dir = PathBuf::from(settings.text("dataDir").unwrap_or_default());
         let (min_session_timeout_ms, max_session_timeout_ms) = checks::session_timeouts_ms(settings);
         Config {
@@ -130,16 +119,16 @@ impl Config {
             extended_types: settings.flag("extendedTypesEnabled"),
             emulate_353_ttl: settings.flag("emulate353TTLNodes"),
             enforce_quota: settings.flag("enforceQuota"),
-            storage: Storage::from_checked(settings, notices),
+            storage: Storage::from_checked(settings, diagnostics),
             recovery: Recovery::from_checked(settings),
-            autopurge: Autopurge::from_checked(settings, notices),
+            autopurge: Autopurge::from_checked(settings, diagnostics),
             containers: Containers::from_checked(settings),
-            limits: Limits::from_checked(settings, notices),
+            limits: Limits::from_checked(settings, diagnostics),
             supervision: Supervision::from_checked(settings),
             request_throttle: RequestThrottle::from_checked(settings),
-            connection_throttle: ConnectionThrottle::from_checked(settings, notices),
-            auth: Auth::from_checked(settings, notices),
-            four_letter_words: FourLetterWords::from_checked(settings),
+            connection_throttle: ConnectionThrottle::from_checked(settings, diagnostics),
+            auth: Auth::from_checked(settings, diagnostics),
+            four_letter_whitelist: FourLetterWhitelist::from_checked(settings),
             member: None,
         }
     }
@@ -148,12 +137,12 @@ impl Config {
 const MS_PER_HOUR: u64 = 3_600_000;
 
 impl Autopurge {
-    fn from_checked(settings: &Settings, notices: &mut Vec<Notice>) -> Autopurge {
+    fn from_checked(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> Autopurge {
         let key = "autopurge.snapRetainCount";
         let mut keep = settings.int(key);
         if keep < 3 {
             let text = format!("Invalid autopurge.snapRetainCount: {keep}. Defaulting to 3");
-            notices.push(Notice::warn(settings.place_of(key), text));
+            diagnostics.push(Diagnostic::warn(settings.place_of(key), text));
             keep = 3;
         }
         let hours = u64::from(not_negative(settings.int("autopurge.purgeInterval")));
@@ -162,12 +151,10 @@ impl Autopurge {
     }
 }
 
-/// Zero for a negative number.
 pub(crate) fn not_negative(number: i32) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
 
-/// Zero for a negative number.
 pub(crate) fn long_not_negative(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

@@ -1,11 +1,12 @@
-//! The page `docs/config.md`, written from the key table.
+//! Generates `docs/config.md` from the key table.
 
 use std::fmt::Write as _;
 
-use crate::key::{Class, Key, Reader, Source, Status};
+use crate::key::{Class, Key, Source, Status, ValueReader};
 use crate::keys::{self, DEAD_NAMES};
 
-/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-config` rewrites that.
+/// The complete page. A test compares it with the committed file; `UPDATE_DOCS=1 cargo test -p ox-config` rewrites
+/// that.
 pub fn config_page() -> String {
     let mut page = HEAD.to_owned();
     for section in keys::SECTIONS {
@@ -13,10 +14,10 @@ pub fn config_page() -> String {
         page += "| key | property | value | default | here | |\n|---|---|---|---|---|---|\n";
         section.keys.iter().for_each(|key| page += &row(key));
     }
-    page += "\n## Names without effect\n\nDocuments use these names, and no server reads them.\n\n";
+    page += "\n## Names without effect\n\nSome documentation uses these names, but no server reads them.\n\n";
     page += "| name | use |\n|---|---|\n";
     for (dead, real) in DEAD_NAMES {
-        writeln!(page, "| `{dead}` | `{real}` |").expect("a string takes every write");
+        writeln!(page, "| `{dead}` | `{real}` |").expect("writing to a String cannot fail");
     }
     page
 }
@@ -27,29 +28,29 @@ const HEAD: &str = "\
 <!-- Generated from crates/ox-config/src/keys.rs; UPDATE_DOCS=1 cargo test -p ox-config writes it. -->
 
 A server reads `zoo.cfg` (Java properties: `key=value` lines) and system properties (`-Dname=value` on its command line
-and in `SERVER_JVMFLAGS` and `JVMFLAGS`). Where a key has a property `z.`, that is `zookeeper.` and the key's name, and a
-line in `zoo.cfg` wins over it. Where the property is `-`, only `zoo.cfg` counts; where the key stands in brackets, only
-the property does.
+and in `SERVER_JVMFLAGS` and `JVMFLAGS`). The property `z.` stands for `zookeeper.` followed by the key; a line in
+`zoo.cfg` takes precedence over it. Keys with the property `-` are read from `zoo.cfg` only; keys in brackets are read
+from the property only.
 
 | value | means |
 |---|---|
-| number, fraction | decimal; anything else stops the start |
+| number, fraction | decimal; the server refuses to start with anything else |
 | number?, fraction? | decimal; anything else counts as unset, with a warning |
 | number* | also hexadecimal (`0x..`) and octal (`0..`); anything else counts as unset, with a warning |
-| true, false | one of these in any case; anything else stops the start |
+| true, false | one of these in any case; the server refuses to start with anything else |
 | true | in any case; anything else is false |
-| exactly .. | this word changes the default, nothing else does |
+| exactly .. | only this word changes the default |
 
 | here | means |
 |---|---|
-| yes | a single server honours it |
-| hint | accepted; there is nothing to set here |
-| ensemble | a member of an ensemble honours it |
+| yes | honoured by every server |
+| hint | accepted; there is nothing to configure |
+| ensemble | honoured by members of an ensemble |
 | later | accepted with a warning; the feature is not built yet |
-| stops | asks for protection that is not built yet; the server does not start with less than asked for |
-| java | accepted with a note; it concerns a Java virtual machine |
-| client | accepted; clients read it |
-| test | accepted; Apache's tests use it |
+| stops | enables protection that is not built yet; the server refuses to start |
+| java | accepted with a note; concerns the Java virtual machine |
+| client | accepted; read by clients |
+| test | accepted; used by Apache's tests |
 ";
 
 fn row(key: &Key) -> String {
@@ -70,16 +71,16 @@ fn row(key: &Key) -> String {
     format!("| {name} | {property} | {value} | {default} | {here} | {doc} |\n")
 }
 
-fn value(reader: Reader) -> String {
+fn value(reader: ValueReader) -> String {
     match reader {
-        Reader::Int | Reader::Long => "number".to_owned(),
-        Reader::SoftInt | Reader::SoftLong => "number?".to_owned(),
-        Reader::LenientInt | Reader::LenientLong => "number*".to_owned(),
-        Reader::Double => "fraction".to_owned(),
-        Reader::SoftDouble => "fraction?".to_owned(),
-        Reader::Bool => "true".to_owned(),
-        Reader::TrueFalse => "true, false".to_owned(),
-        Reader::Word(_) | Reader::OneOf(_) | Reader::Text(_) | Reader::Secret => reader.expected(),
+        ValueReader::Int | ValueReader::Long => "number".to_owned(),
+        ValueReader::SoftInt | ValueReader::SoftLong => "number?".to_owned(),
+        ValueReader::LenientInt | ValueReader::LenientLong => "number*".to_owned(),
+        ValueReader::Double => "fraction".to_owned(),
+        ValueReader::SoftDouble => "fraction?".to_owned(),
+        ValueReader::Bool => "true".to_owned(),
+        ValueReader::TrueFalse => "true, false".to_owned(),
+        ValueReader::Word(_) | ValueReader::OneOf(_) | ValueReader::Text(_) | ValueReader::Secret => reader.expected(),
     }
 }
 
@@ -91,7 +92,7 @@ fn here(key: &Key) -> &'static str {
         (_, Status::Built) => "yes",
         (_, Status::Hint) => "hint",
         (_, Status::Ensemble) => "ensemble",
-        (_, Status::Later(_)) => "later",
-        (_, Status::Guard(_)) => "stops",
+        (_, Status::NotBuilt(_)) => "later",
+        (_, Status::Refused(_)) => "stops",
     }
 }

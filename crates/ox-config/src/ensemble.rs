@@ -1,43 +1,48 @@
-//! Whether the configuration describes a single server or a member of an ensemble, and the client port either way.
+//! Decides whether the configuration describes a standalone server or a member of an ensemble, and determines the
+//! client port.
 //!
-//! Runs after every other check, as in Apache, and reads two more files: `myid` and the dynamic configuration.
+//! Runs after all other checks, as in Apache, and reads two more files: `myid` and the dynamic configuration.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use ox_proto::ServerId;
-use ox_proto::ensemble::{Addresses, Draft, Ensemble, Role, is_member_key};
+use ox_proto::ensemble::{Addresses, Ensemble, EnsembleBuilder, Role, is_member_key};
 
 use crate::address::Address;
+use crate::diagnostic::Diagnostic;
 use crate::error::{Cause, ConfigError, Place};
-use crate::member::{MemberConfig, Members};
-use crate::members::{self, Member, Reading};
-use crate::notice::Notice;
-use crate::readers;
+use crate::java_values;
+use crate::member_config::{MemberConfig, Members};
+use crate::server_lines::{self, Member, ParseContext};
 use crate::settings::{self, Settings};
-use crate::start::Outside;
+use crate::start_args::Environment;
 
-/// The client port, from `zoo.cfg` or the server's own `server.N` line, and what a member of an ensemble needs.
+/// Returns the client address, from `zoo.cfg` or from the server's `server.N` line, and the settings of an ensemble
+/// member.
 pub(crate) fn read(
     settings: &Settings,
     fixed: Option<Address>,
-    outside: &Outside<'_>,
-    notices: &mut Vec<Notice>,
+    environment: &Environment<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<(Option<Address>, Option<MemberConfig>), ConfigError> {
     let Place::File { .. } = settings.place() else {
         return Ok((fixed, None));
     };
     let addresses = addresses(settings);
-    let (members, draft) = read_members(settings, outside, addresses)?;
+    let (members, builder) = read_members(settings, environment, addresses)?;
     let count = Count::of(&members);
-    check_count(settings, &count, notices)?;
-    let my_id = read_my_id(settings, outside)?;
+    check_count(settings, &count, diagnostics)?;
+    let my_id = read_my_id(settings, environment)?;
     let mine = my_id.and_then(|id| members.get(&id));
     let address = reconcile(settings, my_id, fixed, mine)?;
-    check_role(settings, mine, notices);
+    check_role(settings, mine, diagnostics);
     if settings.flag("standaloneEnabled") && count.participants <= 1 {
-        notices.push(Notice::info(None, "Either no config or no quorum defined in config, running in standalone mode"));
+        diagnostics.push(Diagnostic::info(
+            None,
+            "Either no config or no quorum defined in config, running in standalone mode",
+        ));
         return Ok((address, None));
     }
     for key in ["initLimit", "syncLimit"] {
@@ -53,43 +58,48 @@ pub(crate) fn read(
         (Some(id), None) => return Err(place.error(Cause::NotAMember(id))),
         (Some(id), Some(_)) => ServerId(id),
     };
-    let ensemble = draft.finish().map_err(|error| place.error(error.into()))?;
-    let proposed = if settings.flag("reconfigEnabled") { read_proposed(settings, outside, notices) } else { None };
+    let ensemble = builder.finish().map_err(|error| place.error(error.into()))?;
+    let proposed =
+        if settings.flag("reconfigEnabled") { read_proposed(settings, environment, diagnostics) } else { None };
     let members = Members { ensemble, proposed, addresses };
     Ok((address, Some(MemberConfig::new(settings, id, members))))
 }
 
-/// Members that were proposed, as the file beside the configuration says. One that cannot be read counts as none: the
-/// log may have them too.
-fn read_proposed(settings: &Settings, outside: &Outside<'_>, notices: &mut Vec<Notice>) -> Option<Ensemble> {
+/// The proposed configuration in the `.next` file beside the configuration. An unreadable file counts as absent: the
+/// log may hold the proposal too.
+fn read_proposed(
+    settings: &Settings,
+    environment: &Environment<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Ensemble> {
     settings.line("dynamicConfigFile")?;
     let path = format!("{}.dynamic.next", settings.place().file()?);
-    let bytes = (outside.read)(Path::new(&path)).ok()?;
+    let bytes = (environment.read)(Path::new(&path)).ok()?;
     let text: String = bytes.iter().copied().map(char::from).collect();
     match Ensemble::parse(&text, Addresses::Several) {
         Ok(proposed) => Some(proposed),
         Err(error) => {
-            notices.push(Notice::warn(settings.place(), format!("{path} is of no use: {error}")));
+            diagnostics.push(Diagnostic::warn(settings.place(), format!("{path} is ignored: {error}")));
             None
         }
     }
 }
 
-/// The version of members that stand in a file: its name ends with it.
+/// The configuration version in the name of a dynamic file: its hexadecimal suffix.
 fn version_of(file: &str) -> i64 {
-    // Compat: a name that is no number by chance means none.
+    // Compat: a suffix that is not a number counts as none.
     let suffix = file.rsplit_once('.').map(|(_, suffix)| suffix);
     suffix.and_then(|suffix| i64::from_str_radix(suffix, 16).ok()).unwrap_or(0)
 }
 
 fn addresses(settings: &Settings) -> Addresses {
-    // Compat: the key in `zoo.cfg` does not count here (recorded case "multiple addresses, key only in zoo.cfg").
+    // Compat: Apache ignores the key in `zoo.cfg` here (recorded case "multiple addresses, key only in zoo.cfg").
     let property = settings.property("zookeeper.multiAddress.enabled");
     let several = property.is_some_and(|entry| entry.text.eq_ignore_ascii_case("true"));
     if several { Addresses::Several } else { Addresses::One }
 }
 
-/// Where the members stand: the first of them, or the line that names their file.
+/// The place to blame for errors in the member list: its first line, or the line that names the dynamic file.
 pub(crate) fn members_place(settings: &Settings) -> &Place {
     let lines = settings.lines();
     let member = lines.iter().find(|(name, _)| is_member_key(name));
@@ -97,18 +107,18 @@ pub(crate) fn members_place(settings: &Settings) -> &Place {
     entry.map_or(settings.place(), |entry| &entry.place)
 }
 
-/// Members of `zoo.cfg`, or of the dynamic file that it names.
+/// Parses the members in `zoo.cfg`, or in the dynamic file that it names.
 fn read_members(
     settings: &Settings,
-    outside: &Outside<'_>,
+    environment: &Environment<'_>,
     addresses: Addresses,
-) -> Result<(BTreeMap<i64, Member>, Draft), ConfigError> {
-    let reading = Reading { outside, addresses };
+) -> Result<(BTreeMap<i64, Member>, EnsembleBuilder), ConfigError> {
+    let context = ParseContext { environment, addresses };
     let Some(dynamic) = settings.line("dynamicConfigFile") else {
-        return members::read(settings.lines(), reading);
+        return server_lines::read(settings.lines(), context);
     };
     let name = &dynamic.text;
-    let bytes = (outside.read)(Path::new(name)).map_err(|error| {
+    let bytes = (environment.read)(Path::new(name)).map_err(|error| {
         let missing = error.kind() == io::ErrorKind::NotFound;
         let why = if missing { "No such file or directory".to_owned() } else { error.to_string() };
         dynamic.place.error(Cause::Unreadable { path: name.clone(), why })
@@ -120,12 +130,11 @@ fn read_members(
     if let Some((key, entry)) = lines.iter().find(|(key, _)| !is_member_key(key)) {
         return Err(entry.place.error(Cause::NotDynamic(key.clone())));
     }
-    let (members, mut draft) = members::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), reading)?;
-    draft.set_version(version_of(name));
-    Ok((members, draft))
+    let (members, mut builder) = server_lines::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), context)?;
+    builder.set_version(version_of(name));
+    Ok((members, builder))
 }
 
-/// Members by role.
 struct Count {
     participants: usize,
     observers: usize,
@@ -139,7 +148,7 @@ impl Count {
     }
 }
 
-fn check_count(settings: &Settings, count: &Count, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
+fn check_count(settings: &Settings, count: &Count, diagnostics: &mut Vec<Diagnostic>) -> Result<(), ConfigError> {
     let place = members_place(settings);
     let error = |cause| Err(place.error(cause));
     match (count.participants, settings.flag("standaloneEnabled")) {
@@ -147,18 +156,18 @@ fn check_count(settings: &Settings, count: &Count, notices: &mut Vec<Notice>) ->
         (0, true) if 0 < count.observers => return error(Cause::ObserversAlone),
         (0, true) => (),
         (1, true) => {
-            notices.push(Notice::error(place, "Invalid configuration, only one server specified (ignoring)"));
+            diagnostics.push(Diagnostic::error(place, "Invalid configuration, only one server specified (ignoring)"));
             if 0 < count.observers {
                 return error(Cause::ObserversOfOne);
             }
         }
         (1 | 2, _) => {
             let text = "No server failure will be tolerated. You need at least 3 servers.";
-            notices.push(Notice::warn(place, text));
+            diagnostics.push(Diagnostic::warn(place, text));
         }
         (even, _) if even % 2 == 0 => {
             let text = "Non-optimal configuration, consider an odd number of servers.";
-            notices.push(Notice::warn(place, text));
+            diagnostics.push(Diagnostic::warn(place, text));
         }
         _ => (),
     }
@@ -170,13 +179,13 @@ fn my_id_path(settings: &Settings) -> String {
     Path::new(&data_dir).join("myid").display().to_string()
 }
 
-/// The first line of `myid`, a number without blanks; `None` without such a file.
-fn read_my_id(settings: &Settings, outside: &Outside<'_>) -> Result<Option<i64>, ConfigError> {
+/// The id in the first line of `myid`, without surrounding blanks; `None` if the file does not exist.
+fn read_my_id(settings: &Settings, environment: &Environment<'_>) -> Result<Option<i64>, ConfigError> {
     use io::ErrorKind as K;
     let path = my_id_path(settings);
-    let bytes = match (outside.read)(Path::new(&path)) {
+    let bytes = match (environment.read)(Path::new(&path)) {
         Ok(bytes) => bytes,
-        // What `dataDir` is, if it is no directory, is found when the data is opened.
+        // Whether `dataDir` is a directory is checked when the data is opened.
         Err(error) if matches!(error.kind(), K::NotFound | K::IsADirectory | K::NotADirectory) => return Ok(None),
         Err(error) => {
             return Err(settings.place().error(Cause::Unreadable { path, why: error.to_string() }));
@@ -184,13 +193,13 @@ fn read_my_id(settings: &Settings, outside: &Outside<'_>) -> Result<Option<i64>,
     };
     let text = String::from_utf8_lossy(&bytes);
     let text = text.split(['\n', '\r']).next().unwrap_or_default().to_owned();
-    match readers::long(&text) {
+    match java_values::long(&text) {
         Some(id) => Ok(Some(id)),
         None => Err(settings.place().error(Cause::MyIdNotANumber { text, path })),
     }
 }
 
-/// The one client address of this server, where two may be given.
+/// The client address of this server, which `zoo.cfg` and the `server.N` line may both set.
 fn reconcile(
     settings: &Settings,
     my_id: Option<i64>,
@@ -210,15 +219,15 @@ fn reconcile(
     }
 }
 
-fn check_role(settings: &Settings, mine: Option<&Member>, notices: &mut Vec<Notice>) {
-    let asked = settings.text("peerType").and_then(|text| Role::parse(&text).ok());
+fn check_role(settings: &Settings, mine: Option<&Member>, diagnostics: &mut Vec<Diagnostic>) {
+    let configured = settings.text("peerType").and_then(|text| Role::parse(&text).ok());
     let role = mine.map_or(Role::Participant, |member| member.role);
-    if let Some(asked) = asked.filter(|asked| *asked != role) {
+    if let Some(configured) = configured.filter(|configured| *configured != role) {
         let text = format!(
             "Peer type from servers list ({}) doesn't match peerType ({}). Defaulting to servers list.",
             role.upper_name(),
-            asked.upper_name()
+            configured.upper_name()
         );
-        notices.push(Notice::warn(settings.place_of("peerType"), text));
+        diagnostics.push(Diagnostic::warn(settings.place_of("peerType"), text));
     }
 }

@@ -1,202 +1,149 @@
-//! Why a configuration is refused: where, and what was expected there.
+//! Configuration errors: the location, the cause, and what was expected.
 //!
-//! Texts that begin like Apache's are an interface: operators and scripts look for them.
+//! Texts that begin like Apache's are an interface: operators and scripts search for them.
 
 use ox_proto::ensemble::EnsembleError;
 use std::fmt;
 
-/// A configuration that the server does not start with.
+/// Why the server refuses a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Where it is wrong.
     pub place: Place,
-    /// What is wrong.
     pub cause: Cause,
 }
 
-/// Where a setting stands.
+/// Where a setting was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a file: its name, and line and key as far as they are known.
+    /// A file, with line and key as far as known.
     File {
-        /// Name of the file as given.
+        /// Path of the file as given.
         name: String,
         /// Natural line, from 1.
         line: Option<u32>,
-        /// Key as written.
         key: Option<String>,
     },
-    /// On the command line, in place of the named key.
+    /// A command-line argument that sets the named key.
     Argument(&'static str),
-    /// Among the system properties.
+    /// A system property, by name.
     Property(String),
 }
 
-/// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
     /// Neither a file nor `port datadir [ticktime] [maxcnxns]`.
     #[error("Invalid number of arguments: {0}; expected a configuration file, or port datadir [ticktime] [maxcnxns]")]
     Arguments(usize),
-    /// The configuration file does not exist.
     #[error("{0} file is missing")]
     FileMissing(String),
-    /// A file cannot be read.
     #[error("{path} ({why})")]
     Unreadable {
-        /// Its name as given.
         path: String,
-        /// What the system says.
+        /// The operating system's error.
         why: String,
     },
-    /// `\u` without four hexadecimal digits.
+    /// A `\u` escape without four hexadecimal digits.
     #[error("Malformed \\uxxxx encoding. Expected four hexadecimal digits after \\u")]
     MalformedEscape,
-    /// Not of the form its reader expects.
+    /// The value does not parse.
     #[error("For input string: \"{text}\"; expected {expected}")]
-    NotANumber {
-        /// The text.
-        text: String,
-        /// What it should have been.
-        expected: String,
-    },
-    /// Neither `true` nor `false`.
+    NotANumber { text: String, expected: String },
     #[error("Invalid option {text} for {key}. Choose 'true' or 'false.'")]
-    NotTrueOrFalse {
-        /// The key.
-        key: &'static str,
-        /// The text.
-        text: String,
-    },
-    /// A value that makes no sense for its key.
+    NotTrueOrFalse { key: &'static str, text: String },
+    /// A value out of range for its key.
     #[error("{text} is not a valid value for {key}; expected {expected}")]
-    BadValue {
-        /// The key.
-        key: &'static str,
-        /// The text.
-        text: String,
-        /// What it should have been.
-        expected: String,
-    },
-    /// `electionAlg` is not 3.
+    BadValue { key: &'static str, text: String, expected: String },
     #[error("Invalid electionAlg value. Only 3 is supported.")]
     ElectionAlg,
-    /// Members in `zoo.cfg` beside a dynamic configuration file.
+    /// Members in `zoo.cfg` although a dynamic configuration file is named.
     #[error("parameter: {0} must be in a separate dynamic config file")]
     BesideDynamicFile(String),
-    /// A dynamic configuration file with a version inside.
-    #[error("dynamic file shouldn't have version inside; it stands in the file's name")]
+    /// A dynamic configuration file that contains a version.
+    #[error("dynamic file shouldn't have version inside; the version is the suffix of the file name")]
     VersionInDynamicFile,
-    /// A dynamic configuration file with something else than members.
+    /// A dynamic configuration file with lines other than members.
     #[error("Unrecognised parameter: {0}; expected server.N, group.N or weight.N")]
     NotDynamic(String),
-    /// A required key is missing.
     #[error("{0} is not set")]
     NotSet(&'static str),
-    /// A directory without a name. The working directory would be meant, and hardly is.
+    /// An empty path would mean the working directory, which is hardly intended.
     #[error("{0} is not set: its path is empty")]
     EmptyPath(&'static str),
-    /// A number that must not be zero is.
     #[error("{0} is not set: 0 counts as unset; expected a positive number")]
     Zero(&'static str),
-    /// An address without its port.
     #[error("{port}Address is set but {port} is not set")]
-    AddressWithoutPort {
-        /// Name of the port's key.
-        port: &'static str,
-    },
-    /// A host name that does not resolve.
+    AddressWithoutPort { port: &'static str },
     #[error("{0}: Name or service not known")]
     UnknownHost(String),
-    /// Not a port number.
     #[error("port out of range:{0}; expected 0 to 65535")]
     PortOutOfRange(i32),
-    /// SASL between servers is required but not on.
+    /// SASL between servers is required but not enabled.
     #[error("{off} is disabled, so cannot enable {on}")]
     SaslOff {
-        /// The key that is off.
         off: &'static str,
-        /// The key that needs it.
+        /// The key that requires the other.
         on: &'static str,
     },
-    /// A certificate scheme without a provider.
     #[error("No auth provider configured for the SSL authentication scheme '{0}'.")]
     NoSslAuthProvider(String),
-    /// The shortest session timeout is longer than the longest.
     #[error("minSessionTimeout must not be larger than maxSessionTimeout ({min} and {max} ms)")]
-    SessionTimeouts {
-        /// Shortest.
-        min: i32,
-        /// Longest.
-        max: i32,
-    },
-    /// A metrics provider that is not one of Apache's.
+    SessionTimeouts { min: i32, max: i32 },
+    /// A metrics provider that does not ship with Apache.
     #[error("metrics provider class was not found: {0}; expected Apache's default, null or Prometheus provider")]
     MetricsProvider(String),
-    /// A `server.N`, `group.N` or `weight.N` line of the wrong form, or a role.
+    /// An invalid `server.N`, `group.N` or `weight.N` line, or role.
     #[error(transparent)]
     Ensemble(#[from] EnsembleError),
-    /// An ensemble without members.
     #[error("standaloneEnabled = false then number of participants should be >0")]
     NoParticipants,
-    /// Observers alone.
     #[error("Observers w/o participants is an invalid configuration")]
     ObserversAlone,
-    /// Observers of a standalone server.
     #[error("Observers w/o quorum is an invalid configuration; set standaloneEnabled=false to have them")]
     ObserversOfOne,
-    /// A member needs `myid`.
     #[error("myid file is missing: {0}")]
     MyIdMissing(String),
-    /// `myid` holds something else.
     #[error("serverid {text} is not a number (in {path})")]
     MyIdNotANumber {
         /// First line of the file.
         text: String,
-        /// The file.
         path: String,
     },
-    /// `myid` names no member.
+    /// The id in `myid` is not in the member list.
     #[error("My id {0} not in the peer list")]
     NotAMember(i64),
-    /// Two client addresses that contradict each other.
+    /// `zoo.cfg` and `server.N` set different client addresses.
     #[error(
         "client address for this server (id = {id}) in static config file is {fixed} is different from client address \
          found in dynamic file: {dynamic}"
     )]
     ClientAddressesDiffer {
-        /// This server.
         id: i64,
-        /// From `clientPort`.
+        /// From `clientPort` in `zoo.cfg`.
         fixed: String,
-        /// From `server.N`.
+        /// From the `server.N` line.
         dynamic: String,
     },
-    /// Enforced authentication without schemes.
     #[error("zookeeper.enforce.auth.enabled is true zookeeper.enforce.auth.schemes must be  configured.")]
     EnforcedSchemesMissing,
-    /// Enforced authentication with a scheme there is not.
     #[error("Authentication scheme {0} is not available.")]
     SchemeNotAvailable(String),
-    /// An authentication class that is not one of Apache's.
+    /// An authentication class that does not ship with Apache.
     #[error(
         "{0} cannot be loaded: Java classes do not run here, and the server does not start with less protection than \
          asked for; remove the line, or name one of Apache's classes"
     )]
     ForeignAuthProvider(String),
-    /// The setting asks for protection that there is not yet, and the server never runs with less than asked for.
+    /// A security feature that is configured but not implemented yet. The server never runs with less protection than
+    /// configured.
     #[error("{feature} is not built yet, and the server does not start with less protection than asked for")]
-    ProtectionNotBuilt {
-        /// What is missing.
-        feature: &'static str,
-    },
+    ProtectionNotBuilt { feature: &'static str },
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, cause } = self;
-        // A file that cannot be read is the place and the reason.
+        // An unreadable file is both place and cause; name it once.
         let names_it = matches!(
             cause,
             Cause::FileMissing(path) | Cause::Unreadable { path, .. } if place.file() == Some(path)
@@ -208,15 +155,13 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl ConfigError {
-    /// Exit code of the process.
     pub fn exit_code(&self) -> u8 {
-        // Compat: Apache looks for its own id after it has accepted the configuration (`recorded_matrix`).
+        // Compat: Apache checks its own id after it has accepted the configuration (`recorded_configs_match_apache`).
         if matches!(self.cause, Cause::NotAMember(_)) { 1 } else { 2 }
     }
 }
 
 impl Place {
-    /// Line of the file, where there is one.
     pub fn line(&self) -> Option<u32> {
         match self {
             Place::File { line, .. } => *line,
@@ -224,7 +169,6 @@ impl Place {
         }
     }
 
-    /// Name of the file, where it is one.
     pub(crate) fn file(&self) -> Option<&str> {
         match self {
             Place::File { name, .. } => Some(name),
@@ -232,7 +176,6 @@ impl Place {
         }
     }
 
-    /// Name of the setting, where there is one.
     pub(crate) fn setting(&self) -> Option<&str> {
         match self {
             Place::File { key, .. } => key.as_deref(),
@@ -246,7 +189,7 @@ impl Place {
     }
 }
 
-/// Ends with the colon and blank that a message follows.
+/// Ends with a colon and a blank; the message follows.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,7 +1,7 @@
-//! What each setting that was given means here: for people who want to know before they start a server.
+//! Explains the effect of every given setting, for `oxkeeper check-config`.
 //!
-//! Whether the server starts is decided by [`Config::load`] alone; this says the same line by line, with the same checks,
-//! so that all wrong lines are told and not only the first.
+//! [`Config::load`] alone decides whether the server starts; this applies the same checks line by line, so that it
+//! reports all invalid lines and not only the first.
 
 use std::path::Path;
 
@@ -10,103 +10,98 @@ use ox_proto::text::trim;
 
 use crate::checks;
 use crate::config::Config;
+use crate::diagnostic::Diagnostic;
 use crate::error::{Cause, ConfigError, Place};
-use crate::guard;
-use crate::key::{Class, Key, PREFIX, Reader, Status};
+use crate::key::{Class, Key, PREFIX, Status, ValueReader};
 use crate::keys;
 use crate::lint::OWN_PREFIX;
-use crate::notice::Notice;
 use crate::settings::{Entry, Settings};
-use crate::start::{Outside, Start};
-use crate::system::SystemProperties;
+use crate::start_args::{Environment, StartArgs};
+use crate::system_properties::SystemProperties;
+use crate::unsupported_protection;
 
-/// A configuration, explained.
+/// A configuration with the effect of each setting.
 pub struct Explained {
-    /// Everything that was given: lines of the file in their order, those of the file of the members, properties, flags.
-    pub items: Vec<Item>,
-    /// Remarks about the whole.
-    pub remarks: Vec<Notice>,
-    /// What the server starts with, or why it does not.
+    /// All settings given: lines of the file in order, lines of the dynamic file, system properties, JVM flags.
+    pub items: Vec<ExplainedSetting>,
+    /// Diagnostics that do not belong to one setting.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The resulting configuration, or why the server refuses to start.
     pub outcome: Result<Config, ConfigError>,
 }
 
 /// One setting that was given.
-pub struct Item {
-    /// Where.
+pub struct ExplainedSetting {
     pub place: Place,
-    /// Its name as written.
     pub name: String,
-    /// Its text; `None` for one that must not be shown.
+    /// `None` if the value is secret.
     pub text: Option<String>,
-    /// Its row in the table.
+    /// The row of the key table, if the key is known.
     pub key: Option<&'static Key>,
-    /// What becomes of it.
-    pub effect: Effect,
-    /// What else there is to know.
-    pub remarks: Vec<Notice>,
+    pub effect: SettingEffect,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What becomes of a setting.
+/// What a setting does in this configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// The server does as it says.
+pub enum SettingEffect {
+    /// The server applies it.
     Honoured,
-    /// Accepted; there is nothing to set here.
+    /// Accepted, but this server has nothing to configure.
     NothingToSet,
-    /// Means something in an ensemble only, and this is none.
+    /// Applies to ensemble members only, and this server is standalone.
     EnsembleOnly,
-    /// Means something to a Java virtual machine only.
+    /// Concerns the Java virtual machine only.
     JavaOnly,
     /// Read by clients, not by servers.
     ClientOnly,
-    /// The feature is not built yet; the server starts without.
+    /// The feature is not implemented yet; the server starts without it.
     NotBuilt(&'static str),
-    /// Another one counts in its place.
+    /// The setting at the other place takes precedence.
     Overridden(Place),
-    /// Known, but not where it stands or as it is written.
+    /// A known key in a form or place where no server reads it.
     Ineffective,
-    /// No such key.
     Unknown,
-    /// The server does not start with it.
+    /// The server refuses to start because of it.
     Wrong(Cause),
 }
 
-impl Effect {
-    /// One word or two.
+impl SettingEffect {
+    /// Short label for tables.
     pub fn word(&self) -> &'static str {
         match self {
-            Effect::Honoured => "ok",
-            Effect::NothingToSet | Effect::JavaOnly | Effect::ClientOnly => "ignored",
-            Effect::EnsembleOnly => "unused",
-            Effect::NotBuilt(_) => "not built",
-            Effect::Overridden(_) => "overridden",
-            Effect::Ineffective => "no effect",
-            Effect::Unknown => "unknown",
-            Effect::Wrong(_) => "WRONG",
+            SettingEffect::Honoured => "ok",
+            SettingEffect::NothingToSet | SettingEffect::JavaOnly | SettingEffect::ClientOnly => "ignored",
+            SettingEffect::EnsembleOnly => "unused",
+            SettingEffect::NotBuilt(_) => "not built",
+            SettingEffect::Overridden(_) => "overridden",
+            SettingEffect::Ineffective => "no effect",
+            SettingEffect::Unknown => "unknown",
+            SettingEffect::Wrong(_) => "WRONG",
         }
     }
 }
 
-/// Explains what a server would be started with.
-pub fn explain(start: &Start, system: &SystemProperties, outside: &Outside<'_>) -> Explained {
-    let mut notices = Vec::new();
-    let outcome = Config::load(start, system, outside, &mut notices);
-    let Ok(settings) = Settings::read(start, system, outside, &mut Vec::new()) else {
-        return Explained { items: Vec::new(), remarks: notices, outcome };
+/// Explains the configuration that these arguments result in.
+pub fn explain(start: &StartArgs, system: &SystemProperties, environment: &Environment<'_>) -> Explained {
+    let mut diagnostics = Vec::new();
+    let outcome = Config::load(start, system, environment, &mut diagnostics);
+    let Ok(settings) = Settings::read(start, system, environment, &mut Vec::new()) else {
+        return Explained { items: Vec::new(), diagnostics, outcome };
     };
     let view = View { settings: &settings, outcome: &outcome };
-    let mut items = view.lines(start, outside);
-    items.extend(view.member_file(outside));
+    let mut items = view.lines(start, environment);
+    items.extend(view.member_file(environment));
     items.extend(system.iter().map(|(name, value)| view.property(name, value)));
     items.extend(system.jvm_flags().iter().map(|flag| java_flag(flag)));
-    let mut remarks = Vec::new();
-    for notice in notices {
-        match items.iter_mut().find(|item| Some(&item.place) == notice.place.as_ref()) {
-            Some(item) => item.remarks.push(notice),
-            None => remarks.push(notice),
+    let mut general = Vec::new();
+    for diagnostic in diagnostics {
+        match items.iter_mut().find(|item| Some(&item.place) == diagnostic.place.as_ref()) {
+            Some(item) => item.diagnostics.push(diagnostic),
+            None => general.push(diagnostic),
         }
     }
-    Explained { items, remarks, outcome }
+    Explained { items, diagnostics: general, outcome }
 }
 
 struct View<'a> {
@@ -115,111 +110,113 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// Every line, also those that a later one of the same key makes void.
-    fn lines(&self, start: &Start, outside: &Outside<'_>) -> Vec<Item> {
-        let Start::File(path) = start else {
+    /// Every line, including those that a later line of the same key overrides.
+    fn lines(&self, start: &StartArgs, environment: &Environment<'_>) -> Vec<ExplainedSetting> {
+        let StartArgs::File(path) = start else {
             let lines = self.settings.lines();
             return lines.into_iter().map(|(name, entry)| self.line(name, &entry.text, &entry.place)).collect();
         };
-        let bytes = (outside.read)(path).unwrap_or_default();
+        let bytes = (environment.read)(path).unwrap_or_default();
         let items = pairs(path, &bytes).into_iter().map(|(name, text, place)| self.line(&name, &text, &place));
         items.collect()
     }
 
-    fn line(&self, name: &str, text: &str, place: &Place) -> Item {
+    fn line(&self, name: &str, text: &str, place: &Place) -> ExplainedSetting {
         let key = keys::find(name).or_else(|| keys::find_property(&format!("{PREFIX}{name}")));
         let effect = match self.settings.line(name) {
-            Some(entry) if entry.place != *place => Effect::Overridden(entry.place.clone()),
+            Some(entry) if entry.place != *place => SettingEffect::Overridden(entry.place.clone()),
             Some(entry) => self.line_effect(name, entry, key),
-            None => Effect::Unknown,
+            None => SettingEffect::Unknown,
         };
         item(place, name, text, key, effect)
     }
 
-    fn line_effect(&self, name: &str, entry: &Entry, key: Option<&'static Key>) -> Effect {
+    fn line_effect(&self, name: &str, entry: &Entry, key: Option<&'static Key>) -> SettingEffect {
         if let Some(cause) = self.refusal(&entry.place) {
-            return Effect::Wrong(cause);
+            return SettingEffect::Wrong(cause);
         }
         if let Err(cause) = checks::check_line(name, entry, self.settings.line("dynamicConfigFile").is_some()) {
-            return Effect::Wrong(cause);
+            return SettingEffect::Wrong(cause);
         }
         match key {
-            None if name.strip_prefix(PREFIX).is_some_and(|bare| keys::find(bare).is_some()) => Effect::Ineffective,
-            None => Effect::Unknown,
-            Some(key) if !key.in_file() => Effect::Ineffective,
+            None if name.strip_prefix(PREFIX).is_some_and(|bare| keys::find(bare).is_some()) => {
+                SettingEffect::Ineffective
+            }
+            None => SettingEffect::Unknown,
+            Some(key) if !key.in_file() => SettingEffect::Ineffective,
             Some(key) => self.effect(key, entry),
         }
     }
 
-    /// Lines of the file of the members.
-    fn member_file(&self, outside: &Outside<'_>) -> Vec<Item> {
+    /// Lines of the dynamic configuration file.
+    fn member_file(&self, environment: &Environment<'_>) -> Vec<ExplainedSetting> {
         let Some(entry) = self.settings.line("dynamicConfigFile") else { return Vec::new() };
         let path = Path::new(&entry.text);
-        let Ok(bytes) = (outside.read)(path) else { return Vec::new() };
+        let Ok(bytes) = (environment.read)(path) else { return Vec::new() };
         let all = pairs(path, &bytes);
         let last = |name: &str| all.iter().rfind(|(other, ..)| other == name).map(|(_, _, place)| place.clone());
         let items = all.iter().map(|(name, text, place)| {
             let key = keys::find(name).filter(|_| ox_proto::ensemble::is_member_key(name));
             let effect = match last(name).filter(|last| last != place) {
-                Some(last) => Effect::Overridden(last),
-                None if name == "version" => Effect::Wrong(Cause::VersionInDynamicFile),
-                None if key.is_none() => Effect::Wrong(Cause::NotDynamic(name.clone())),
-                None => self.refusal(place).map_or(Effect::Honoured, Effect::Wrong),
+                Some(last) => SettingEffect::Overridden(last),
+                None if name == "version" => SettingEffect::Wrong(Cause::VersionInDynamicFile),
+                None if key.is_none() => SettingEffect::Wrong(Cause::NotDynamic(name.clone())),
+                None => self.refusal(place).map_or(SettingEffect::Honoured, SettingEffect::Wrong),
             };
             item(place, name, text, key, effect)
         });
         items.collect()
     }
 
-    fn property(&self, name: &str, value: &str) -> Item {
+    fn property(&self, name: &str, value: &str) -> ExplainedSetting {
         let place = Place::Property(name.to_owned());
         let key = keys::find_property(name);
         let own = name.strip_prefix(PREFIX).or(name.starts_with(OWN_PREFIX).then_some(name));
         let effect = match (self.settings.property(name), key, own) {
-            (Some(entry), ..) if entry.place != place => Effect::Overridden(entry.place.clone()),
+            (Some(entry), ..) if entry.place != place => SettingEffect::Overridden(entry.place.clone()),
             (Some(entry), Some(key), _) => match self.refusal(&place) {
-                Some(cause) => Effect::Wrong(cause),
+                Some(cause) => SettingEffect::Wrong(cause),
                 None => self.effect(key, entry),
             },
-            (_, None, Some(bare)) if keys::find(bare).is_some() => Effect::Ineffective,
-            (_, None, Some(_)) => Effect::Unknown,
-            (_, None, None) | (None, Some(_), _) => Effect::JavaOnly,
+            (_, None, Some(bare)) if keys::find(bare).is_some() => SettingEffect::Ineffective,
+            (_, None, Some(_)) => SettingEffect::Unknown,
+            (_, None, None) | (None, Some(_), _) => SettingEffect::JavaOnly,
         };
         item(&place, name, value, key, effect)
     }
 
-    /// Why the server does not start, if it is this place.
+    /// The error of the configuration, if it is located at this place.
     fn refusal(&self, place: &Place) -> Option<Cause> {
         let error = self.outcome.as_ref().err()?;
-        (error.place == *place && !is_about_the_whole(&error.cause)).then(|| error.cause.clone())
+        (error.place == *place && !concerns_whole_config(&error.cause)).then(|| error.cause.clone())
     }
 
-    /// What a row of the table, set here, leads to.
-    fn effect(&self, key: &'static Key, entry: &Entry) -> Effect {
-        let counting = if key.family().is_none() { self.settings.counting(key) } else { Some(entry) };
-        if let Some(other) = counting.filter(|other| other.place != entry.place) {
-            return Effect::Overridden(other.place.clone());
+    /// The effect of a known key.
+    fn effect(&self, key: &'static Key, entry: &Entry) -> SettingEffect {
+        let effective = if key.family().is_none() { self.settings.effective_entry(key) } else { Some(entry) };
+        if let Some(other) = effective.filter(|other| other.place != entry.place) {
+            return SettingEffect::Overridden(other.place.clone());
         }
         if let Err(cause) = checks::check_passed(key, entry) {
-            return Effect::Wrong(cause);
+            return SettingEffect::Wrong(cause);
         }
-        let asks = || guard::asks(self.settings, key).contains(&&entry.place);
+        let is_set = || unsupported_protection::places_set(self.settings, key).contains(&&entry.place);
         match (key.status, key.class) {
-            (_, Class::J) => Effect::JavaOnly,
-            (_, Class::C) => Effect::ClientOnly,
-            (Status::Guard(feature), _) if asks() => Effect::Wrong(Cause::ProtectionNotBuilt { feature }),
-            (Status::Later(feature), _) if asks() => Effect::NotBuilt(feature),
-            (Status::Hint, _) => Effect::NothingToSet,
+            (_, Class::J) => SettingEffect::JavaOnly,
+            (_, Class::C) => SettingEffect::ClientOnly,
+            (Status::Refused(feature), _) if is_set() => SettingEffect::Wrong(Cause::ProtectionNotBuilt { feature }),
+            (Status::NotBuilt(feature), _) if is_set() => SettingEffect::NotBuilt(feature),
+            (Status::Hint, _) => SettingEffect::NothingToSet,
             (Status::Ensemble, _) if self.outcome.as_ref().is_ok_and(|config| config.member.is_none()) => {
-                Effect::EnsembleOnly
+                SettingEffect::EnsembleOnly
             }
-            (Status::Built | Status::Ensemble | Status::Guard(_) | Status::Later(_), _) => Effect::Honoured,
+            (Status::Built | Status::Ensemble | Status::Refused(_) | Status::NotBuilt(_), _) => SettingEffect::Honoured,
         }
     }
 }
 
-/// No line is wrong then, though one stands for where it was noticed.
-fn is_about_the_whole(cause: &Cause) -> bool {
+/// Whether the error concerns the whole configuration, so that no single line is wrong even if it names one.
+fn concerns_whole_config(cause: &Cause) -> bool {
     use Cause::{MyIdMissing, MyIdNotANumber, NoParticipants, NotAMember, ObserversAlone, ObserversOfOne};
     matches!(
         cause,
@@ -238,16 +235,16 @@ fn pairs(path: &Path, bytes: &[u8]) -> Vec<(String, String, Place)> {
     pairs.collect()
 }
 
-fn java_flag(flag: &str) -> Item {
+fn java_flag(flag: &str) -> ExplainedSetting {
     let name = flag.split_once('=').map_or(flag, |(name, _)| name);
-    item(&Place::Property(name.to_owned()), name, "", None, Effect::JavaOnly)
+    item(&Place::Property(name.to_owned()), name, "", None, SettingEffect::JavaOnly)
 }
 
-fn item(place: &Place, name: &str, text: &str, key: Option<&'static Key>, effect: Effect) -> Item {
+fn item(place: &Place, name: &str, text: &str, key: Option<&'static Key>, effect: SettingEffect) -> ExplainedSetting {
     let is_secret = match key {
-        Some(key) => key.reader == Reader::Secret,
+        Some(key) => key.reader == ValueReader::Secret,
         None => ["password", "secret", "token"].iter().any(|word| name.to_lowercase().contains(word)),
     };
     let text = (!is_secret).then(|| text.to_owned());
-    Item { place: place.clone(), name: name.to_owned(), text, key, effect, remarks: Vec::new() }
+    ExplainedSetting { place: place.clone(), name: name.to_owned(), text, key, effect, diagnostics: Vec::new() }
 }

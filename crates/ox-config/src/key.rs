@@ -1,43 +1,37 @@
-//! What one row of the key table says: where a setting comes from, how its text is read, what becomes of it.
+//! One row of the key table: the sources of a setting, its value type, and its support status.
 //!
-//! The rows themselves are in [`crate::keys`]; nothing else in the crate knows a key's default or type.
+//! The rows are in [`crate::keys`]; no other module knows a key's default or type.
 
-use crate::readers;
+use crate::java_values;
 
-/// One setting, as the table holds it.
 #[derive(Debug)]
 pub struct Key {
-    /// Name in `zoo.cfg`, or the system property where only that exists. A final `*` makes it a family.
+    /// Name in `zoo.cfg`, or the system property if only that exists. A trailing `*` makes it a family.
     pub name: &'static str,
-    /// Where its text comes from.
     pub source: Source,
-    /// How its text is read.
-    pub reader: Reader,
-    /// Text that counts when none is given; empty where the setting is then unset or derived.
+    pub reader: ValueReader,
+    /// Value if none is given; empty if the setting is then unset or derived.
     pub default: &'static str,
     /// Unit of the number, or empty.
     pub unit: &'static str,
-    /// What the setting is in Apache ZooKeeper.
+    /// Its role in Apache ZooKeeper.
     pub class: Class,
-    /// What becomes of it here.
+    /// Its support in Oxkeeper.
     pub status: Status,
-    /// What it does, one sentence or two.
+    /// One or two sentences for the generated page.
     pub doc: &'static str,
 }
 
-/// A titled part of the table, a chapter of the generated page.
+/// A titled part of the table; a chapter of the generated page.
 #[derive(Debug)]
 pub struct Section {
-    /// Heading.
     pub title: &'static str,
-    /// Its rows.
     pub keys: &'static [Key],
 }
 
-/// Where a setting's text comes from, and what wins.
+/// Where a setting is read from, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// `zoo.cfg` only.
     File,
     /// `zoo.cfg`, else the system property `zookeeper.<name>`.
     FileOrProperty,
@@ -45,105 +39,101 @@ pub enum Source {
     FileUnder(&'static str),
     /// The system property `zookeeper.<name>`, which a line in `zoo.cfg` overwrites.
     Passed,
-    /// As `Passed`, else the system property `<name>` without prefix.
+    /// Like `Passed`, else the system property `<name>` without the prefix.
     PassedOrBare,
     /// The system property `<name>` only; a line in `zoo.cfg` has no effect.
     Property,
-    /// Oxkeeper's own: `zoo.cfg`, else the system property `<name>`.
+    /// Specific to Oxkeeper: `zoo.cfg`, else the system property `<name>`.
     Own,
 }
 
-/// How a setting's text is read. What a bad text does differs: see [`Reader::on_bad_text`].
+/// How a value is parsed. [`ValueReader::on_bad_text`] decides what happens to invalid text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
-    /// Decimal, 32 bits.
+pub enum ValueReader {
     Int,
-    /// Decimal, 64 bits.
     Long,
-    /// Decimal fraction.
     Double,
-    /// 32 bits, also hexadecimal and octal; a bad text counts as unset.
+    /// 32 bits, also hexadecimal and octal; invalid text counts as unset.
     LenientInt,
-    /// 64 bits, also hexadecimal and octal; a bad text counts as unset.
+    /// 64 bits, also hexadecimal and octal; invalid text counts as unset.
     LenientLong,
-    /// Decimal, 32 bits; a bad text counts as unset.
+    /// Decimal, 32 bits; invalid text counts as unset.
     SoftInt,
-    /// Decimal, 64 bits; a bad text counts as unset.
+    /// Decimal, 64 bits; invalid text counts as unset.
     SoftLong,
-    /// Decimal fraction; a bad text counts as unset.
+    /// Decimal fraction; invalid text counts as unset.
     SoftDouble,
-    /// `true` in any case; everything else is false.
+    /// True for `true` in any case, false for everything else.
     Bool,
     /// `true` or `false` in any case.
     TrueFalse,
-    /// Whether the text is exactly this word.
+    /// True if the text is exactly this word.
     Word(&'static str),
-    /// One of these words, exactly.
     OneOf(&'static [&'static str]),
-    /// Any text; the name says of which kind.
+    /// Any text; the name describes its kind.
     Text(&'static str),
-    /// Any text, never shown.
+    /// Any text, never shown or logged.
     Secret,
 }
 
-/// What a text that its reader cannot take does.
+/// The consequence of text that does not parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnBadText {
-    /// Stops the start.
+    /// The server refuses to start.
     Stop,
-    /// Counts as unset, with a warning.
+    /// The setting counts as unset, with a warning.
     Default,
 }
 
-/// What a setting is in Apache ZooKeeper.
+/// The role of a setting in Apache ZooKeeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Must be honoured with the same effect.
     M,
-    /// Accepted, mapped onto an own mechanism or taken as a hint.
+    /// Performance or implementation detail: mapped to a mechanism of Oxkeeper or ignored.
     P,
-    /// Concerns the Java virtual machine alone.
+    /// Concerns the Java virtual machine only.
     J,
-    /// Exists for tests.
+    /// Exists for tests only.
     T,
     /// Read by clients, not by servers.
     C,
-    /// Oxkeeper's own.
+    /// Specific to Oxkeeper; unknown to Apache.
     O,
 }
 
-/// What becomes of a setting here.
+/// How Oxkeeper supports a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// A single server honours it.
+    /// Honoured by every server.
     Built,
-    /// Accepted; there is nothing to set here.
+    /// Accepted, but there is nothing to configure.
     Hint,
-    /// Accepted; it means something in an ensemble only.
+    /// Honoured by ensemble members only.
     Ensemble,
-    /// Accepted with a warning: the named feature is not built yet.
-    Later(&'static str),
-    /// Stops the start: it asks for the named protection, which is not built yet.
-    Guard(&'static str),
+    /// Accepted with a warning: the named feature is not implemented yet.
+    NotBuilt(&'static str),
+    /// Refused: it enables the named protection, which is not implemented yet.
+    Refused(&'static str),
 }
 
-/// What a reader made of a text.
+/// The parsed value of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// From `Int`, `LenientInt`, `SoftInt`.
+    /// From `Int`, `LenientInt` and `SoftInt`.
     Int(i32),
-    /// From `Long`, `LenientLong`, `SoftLong`.
+    /// From `Long`, `LenientLong` and `SoftLong`.
     Long(i64),
-    /// From `Double`, `SoftDouble`.
+    /// From `Double` and `SoftDouble`.
     Double(f64),
-    /// From `Bool`, `TrueFalse`, `Word`.
+    /// From `Bool`, `TrueFalse` and `Word`.
     Flag(bool),
-    /// From `OneOf`, `Text`, `Secret`.
+    /// From `OneOf`, `Text` and `Secret`.
     Text(String),
 }
 
 impl Key {
-    /// Whether this row is the one for a name, or the family it belongs to.
+    /// Whether this row describes the name, exactly or as a family.
     pub fn covers(&self, name: &str) -> bool {
         match self.family() {
             Some(prefix) => name.starts_with(prefix),
@@ -151,12 +141,12 @@ impl Key {
         }
     }
 
-    /// What all names of a family begin with.
+    /// The common prefix of a family's names.
     pub fn family(&self) -> Option<&'static str> {
         self.name.strip_suffix('*')
     }
 
-    /// The system property that has the same effect, `None` where there is none.
+    /// The system property with the same effect.
     pub fn property(&self) -> Option<String> {
         match self.source {
             Source::File => None,
@@ -177,60 +167,62 @@ impl Key {
     }
 }
 
-/// What Apache puts before a key of `zoo.cfg` that it passes on as a system property.
+/// Prefix of the system property that Apache derives from a `zoo.cfg` key.
 pub(crate) const PREFIX: &str = "zookeeper.";
 
-impl Reader {
-    /// The value of a text, `None` if it is not of the form.
+impl ValueReader {
+    /// `None` if the text is invalid.
     pub fn read(self, text: &str) -> Option<Value> {
         Some(match self {
-            Reader::Int | Reader::SoftInt => Value::Int(readers::int(text)?),
-            Reader::Long | Reader::SoftLong => Value::Long(readers::long(text)?),
-            Reader::Double | Reader::SoftDouble => Value::Double(readers::double(text)?),
-            Reader::LenientInt => Value::Int(readers::decode_int(text)?),
-            Reader::LenientLong => Value::Long(readers::decode_long(text)?),
-            Reader::Bool => Value::Flag(text.eq_ignore_ascii_case("true")),
-            Reader::TrueFalse if text.eq_ignore_ascii_case("true") => Value::Flag(true),
-            Reader::TrueFalse if text.eq_ignore_ascii_case("false") => Value::Flag(false),
-            Reader::TrueFalse => return None,
-            Reader::Word(word) => Value::Flag(text == word),
-            Reader::OneOf(words) if !words.contains(&text) => return None,
-            Reader::OneOf(_) | Reader::Text(_) | Reader::Secret => Value::Text(text.to_owned()),
+            ValueReader::Int | ValueReader::SoftInt => Value::Int(java_values::int(text)?),
+            ValueReader::Long | ValueReader::SoftLong => Value::Long(java_values::long(text)?),
+            ValueReader::Double | ValueReader::SoftDouble => Value::Double(java_values::double(text)?),
+            ValueReader::LenientInt => Value::Int(java_values::decode_int(text)?),
+            ValueReader::LenientLong => Value::Long(java_values::decode_long(text)?),
+            ValueReader::Bool => Value::Flag(text.eq_ignore_ascii_case("true")),
+            ValueReader::TrueFalse if text.eq_ignore_ascii_case("true") => Value::Flag(true),
+            ValueReader::TrueFalse if text.eq_ignore_ascii_case("false") => Value::Flag(false),
+            ValueReader::TrueFalse => return None,
+            ValueReader::Word(word) => Value::Flag(text == word),
+            ValueReader::OneOf(words) if !words.contains(&text) => return None,
+            ValueReader::OneOf(_) | ValueReader::Text(_) | ValueReader::Secret => Value::Text(text.to_owned()),
         })
     }
 
-    /// What happens where [`read`](Self::read) gives nothing.
+    /// The consequence if [`read`](Self::read) returns `None`.
     pub fn on_bad_text(self) -> OnBadText {
         match self {
-            Reader::LenientInt | Reader::LenientLong | Reader::SoftInt | Reader::SoftLong | Reader::SoftDouble => {
-                OnBadText::Default
-            }
-            Reader::Int
-            | Reader::Long
-            | Reader::Double
-            | Reader::Bool
-            | Reader::TrueFalse
-            | Reader::Word(_)
-            | Reader::OneOf(_)
-            | Reader::Text(_)
-            | Reader::Secret => OnBadText::Stop,
+            ValueReader::LenientInt
+            | ValueReader::LenientLong
+            | ValueReader::SoftInt
+            | ValueReader::SoftLong
+            | ValueReader::SoftDouble => OnBadText::Default,
+            ValueReader::Int
+            | ValueReader::Long
+            | ValueReader::Double
+            | ValueReader::Bool
+            | ValueReader::TrueFalse
+            | ValueReader::Word(_)
+            | ValueReader::OneOf(_)
+            | ValueReader::Text(_)
+            | ValueReader::Secret => OnBadText::Stop,
         }
     }
 
-    /// What a text has to be, for messages and the generated page.
+    /// Description of valid text, for messages and the generated page.
     pub fn expected(self) -> String {
         match self {
-            Reader::Int | Reader::SoftInt => "a whole number of 32 bits".to_owned(),
-            Reader::Long | Reader::SoftLong => "a whole number of 64 bits".to_owned(),
-            Reader::Double | Reader::SoftDouble => "a decimal number".to_owned(),
-            Reader::LenientInt => "a whole number of 32 bits (0x.. and 0.. too)".to_owned(),
-            Reader::LenientLong => "a whole number of 64 bits (0x.. and 0.. too)".to_owned(),
-            Reader::Bool => "true, else false".to_owned(),
-            Reader::TrueFalse => "true or false".to_owned(),
-            Reader::Word(word) => format!("exactly {word}"),
-            Reader::OneOf(words) => words.join(" or "),
-            Reader::Text(kind) => kind.to_owned(),
-            Reader::Secret => "secret".to_owned(),
+            ValueReader::Int | ValueReader::SoftInt => "a whole number of 32 bits".to_owned(),
+            ValueReader::Long | ValueReader::SoftLong => "a whole number of 64 bits".to_owned(),
+            ValueReader::Double | ValueReader::SoftDouble => "a decimal number".to_owned(),
+            ValueReader::LenientInt => "a whole number of 32 bits (0x.. and 0.. too)".to_owned(),
+            ValueReader::LenientLong => "a whole number of 64 bits (0x.. and 0.. too)".to_owned(),
+            ValueReader::Bool => "true, else false".to_owned(),
+            ValueReader::TrueFalse => "true or false".to_owned(),
+            ValueReader::Word(word) => format!("exactly {word}"),
+            ValueReader::OneOf(words) => words.join(" or "),
+            ValueReader::Text(kind) => kind.to_owned(),
+            ValueReader::Secret => "secret".to_owned(),
         }
     }
 }

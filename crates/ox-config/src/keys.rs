@@ -1,16 +1,16 @@
 //! The key table: every setting that `zoo.cfg`, `-D` or the Java start scripts may carry, one row each.
 //!
-//! Parser, effective values, warnings and `docs/config.md` all come from here. A row is: name, source, reader,
-//! default, unit, class, status (see [`crate::key`]); its doc comment is its line on the page. Text before a final
-//! `*` stands for every name that begins with it; an exact row goes before its family.
+//! Parser, effective values, warnings and `docs/config.md` are all derived from it. A row is: name, source, reader,
+//! default, unit, class, status (see [`crate::key`]); its doc comment is its description on the page. A trailing `*`
+//! makes a row match every name with that prefix; an exact row precedes its family.
 
 use crate::key::Class::{C, J, M, O, P, T};
-use crate::key::Reader::{
+use crate::key::Source::{File, FileOrProperty, FileUnder, Own, Passed, PassedOrBare, Property};
+use crate::key::Status::{Built, Ensemble, Hint, NotBuilt, Refused};
+use crate::key::ValueReader::{
     Bool, Double, Int, LenientInt, LenientLong, Long, OneOf, Secret, SoftDouble, SoftInt, SoftLong, Text, TrueFalse,
     Word,
 };
-use crate::key::Source::{File, FileOrProperty, FileUnder, Own, Passed, PassedOrBare, Property};
-use crate::key::Status::{Built, Ensemble, Guard, Hint, Later};
 use crate::key::{Key, PREFIX, Section};
 
 /// Features that are not built yet, as warnings and errors name them.
@@ -19,17 +19,17 @@ const AUDIT: &str = "the audit log";
 const ENFORCED: &str = "enforced authentication";
 pub(crate) const ENSEMBLE_AUTH: &str = "ensemble authentication";
 const METRICS: &str = "the metrics endpoint";
-const ORACLE: &str = "the oracle of two voters";
-const EAGER_ACL: &str = "ACL checks before the leader's";
+const ORACLE: &str = "the oracle for two voters";
+const EAGER_ACL: &str = "eager ACL checks on learners";
 pub(crate) const SASL: &str = "SASL authentication";
 pub(crate) const TLS: &str = "TLS";
 
-/// The row for a name: an exact one if there is one, else the family's.
+/// The row of a name: an exact match, else the family's.
 pub fn find(name: &str) -> Option<&'static Key> {
     keys().find(|key| key.name == name).or_else(|| keys().find(|key| key.covers(name)))
 }
 
-/// The row that a system property sets, by its full name.
+/// The row that a system property sets, by the property's full name.
 pub(crate) fn find_property(property: &str) -> Option<&'static Key> {
     let exact = keys().find(|key| key.property().is_some_and(|name| name == property));
     exact.or_else(|| {
@@ -43,12 +43,12 @@ pub(crate) fn find_property(property: &str) -> Option<&'static Key> {
     })
 }
 
-/// Every row, in the order of the page.
+/// All rows in the order of the page.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
     SECTIONS.iter().flat_map(|section| section.keys)
 }
 
-/// Names that documents use and no server reads, with the ones that work.
+/// Names that appear in documentation but that no server reads, with the names that work.
 pub(crate) const DEAD_NAMES: &[(&str, &str)] = &[
     ("connectionMaxTokens", "connection_throttle_tokens"),
     ("connectionTokenFillTime", "connection_throttle_fill_time"),
@@ -88,171 +88,171 @@ macro_rules! sections {
     };
 }
 
-/// The table.
+/// All settings, in the order of the page.
 pub static SECTIONS: &[Section] = sections! {
     "Basics, ports, directories" {
-        /// Directory of snapshots (`version-2` inside it), `myid` and `initialize`. Required.
+        /// Directory of snapshots (in its subdirectory `version-2`), `myid` and `initialize`. Required.
         "dataDir", File, Text("path"), "", "", M, Built;
-        /// Directory of transaction logs (`version-2` inside it). Unset: `dataDir`.
+        /// Directory of transaction logs (in its subdirectory `version-2`). Default: `dataDir`.
         "dataLogDir", File, Text("path"), "", "", M, Built;
-        /// Plain client port. 0 takes any free port; unset opens none.
+        /// Plain-text client port. 0 picks a free port; if unset, the port is not opened.
         "clientPort", File, Int, "", "", M, Built;
-        /// Address to bind `clientPort` to. Unset: every interface.
+        /// Address to bind `clientPort` to. Default: all interfaces.
         "clientPortAddress", File, Text("host or address"), "", "", M, Built;
-        /// TLS client port.
-        "secureClientPort", File, Int, "", "", M, Guard(TLS);
-        /// Address to bind `secureClientPort` to. Unset: every interface.
-        "secureClientPortAddress", File, Text("host or address"), "", "", M, Guard(TLS);
-        /// Port on which followers serve observers too, the same on all servers; 0 is off.
+        /// Client port that requires TLS.
+        "secureClientPort", File, Int, "", "", M, Refused(TLS);
+        /// Address to bind `secureClientPort` to. Default: all interfaces.
+        "secureClientPortAddress", File, Text("host or address"), "", "", M, Refused(TLS);
+        /// Port on which followers also serve observers, equal on all servers; 0 disables it.
         "observerMasterPort", File, Int, "0", "", M, Ensemble;
-        /// Listen backlog of the client port; -1 is the platform's.
+        /// Listen backlog of the client port; -1 uses the platform's default.
         "clientPortListenBacklog", File, Int, "-1", "", M, Built;
-        /// Length of a tick, the unit of session timeouts and quorum limits.
+        /// Length of a tick, the unit of session timeouts and of `initLimit` and `syncLimit`.
         "tickTime", File, Int, "3000", "ms", M, Built;
-        /// Connections from one client address to one port; 0 is no limit.
+        /// Maximum connections per client address and port; 0 means no limit.
         "maxClientCnxns", File, Int, "60", "", M, Built;
-        /// Shortest session timeout a client can get; -1 is two ticks.
+        /// Lower bound for negotiated session timeouts; -1 means two ticks.
         "minSessionTimeout", File, Int, "-1", "ms", M, Built;
-        /// Longest session timeout a client can get; -1 is twenty ticks.
+        /// Upper bound for negotiated session timeouts; -1 means twenty ticks.
         "maxSessionTimeout", File, Int, "-1", "ms", M, Built;
-        /// Sessions that only the server they connect to knows.
+        /// Keep new sessions local to the server that created them, without a transaction.
         "localSessionsEnabled", File, TrueFalse, "false", "", M, Ensemble;
-        /// Make a local session global when it creates an ephemeral node.
+        /// Upgrade a local session to a global one when it creates an ephemeral node.
         "localSessionsUpgradingEnabled", File, TrueFalse, "false", "", M, Ensemble;
-        /// Snapshots that purging keeps, with the logs they need; less than 3 becomes 3.
+        /// Snapshots that purging keeps, with the logs they need; values below 3 are raised to 3.
         "autopurge.snapRetainCount", File, Int, "3", "snapshots", M, Built;
-        /// Time between purges, first one at start; 0 is off.
+        /// Time between purges, the first at start; 0 disables purging.
         "autopurge.purgeInterval", File, Int, "0", "h", M, Built;
-        /// Watch for pauses of the process.
+        /// Monitor pauses of the process.
         "jvm.pause.monitor", File, TrueFalse, "false", "", P, Hint;
-        /// Sleep of the pause monitor.
+        /// Sleep interval of the pause monitor.
         "jvm.pause.sleep.time.ms", File, Long, "500", "ms", P, Hint;
-        /// Pause that is worth an info line.
+        /// Pause duration that is logged at info level.
         "jvm.pause.info-threshold.ms", File, Long, "1000", "ms", P, Hint;
-        /// Pause that is worth a warning.
+        /// Pause duration that is logged as a warning.
         "jvm.pause.warn-threshold.ms", File, Long, "10000", "ms", P, Hint;
     }
     "Ensemble" {
-        /// A member: `host:quorumPort:electionPort[:role][;[host:]clientPort]`. One participant alone runs standalone,
+        /// A member: `host:quorumPort:electionPort[:role][;[host:]clientPort]`. A single participant runs standalone,
         /// on the client port given here.
         "server.*", File, Text("member"), "", "", M, Ensemble;
-        /// Members of a group of a hierarchical quorum, separated by colons.
+        /// Servers of a group of a hierarchical quorum, separated by colons.
         "group*", File, Text("ids"), "", "", M, Ensemble;
-        /// Weight of a member in its group.
+        /// Weight of a server in its group.
         "weight*", File, Text("number"), "1", "", M, Ensemble;
-        /// Time for a follower to connect and catch up. Required in an ensemble.
+        /// Time for a learner to connect and synchronise. Required in an ensemble.
         "initLimit", File, Int, "", "ticks", M, Ensemble;
-        /// How far a follower may lag. Required in an ensemble.
+        /// Time after which a silent or lagging learner is dropped. Required in an ensemble.
         "syncLimit", File, Int, "", "ticks", M, Ensemble;
-        /// Time to reach the leader after an election; 0 is `initLimit`.
+        /// Time for a learner to connect to the leader after an election; 0 means `initLimit`.
         "connectToLearnerMasterLimit", File, Int, "0", "ticks", M, Ensemble;
-        /// Election algorithm; there is only 3.
+        /// Election algorithm; only 3 is supported.
         "electionAlg", File, Int, "3", "", M, Ensemble;
-        /// Role of this server; the `server.N` line decides.
+        /// Role of this server; the `server.N` line takes precedence.
         "peerType", File, Text("participant or observer"), "participant", "", M, Ensemble;
-        /// Bind quorum and election ports on every interface.
+        /// Bind quorum and election ports on all interfaces.
         "quorumListenOnAllIPs", File, TrueFalse, "false", "", M, Ensemble;
-        /// Whether observers keep logs and snapshots. Here they always do.
+        /// Whether observers write logs and snapshots. Oxkeeper's always do.
         "syncEnabled", FileUnder("zookeeper.observer.syncEnabled"), TrueFalse, "true", "", M, Hint;
         /// Whether a single participant runs standalone.
         "standaloneEnabled", File, TrueFalse, "true", "", M, Built;
-        /// Whether clients may change the members.
+        /// Whether clients may run reconfig.
         "reconfigEnabled", File, TrueFalse, "false", "", M, Built;
-        /// File with the members, then not allowed in `zoo.cfg`.
+        /// Dynamic configuration file with the members, which must then not be in `zoo.cfg`.
         "dynamicConfigFile", File, Text("path"), "", "", M, Ensemble;
-        /// File whose first character `1` lets one of two voters go on alone.
-        "oraclePath", File, Text("path"), "", "", M, Later(ORACLE);
+        /// Oracle file: if it begins with `1`, one of two voters may continue without the other.
+        "oraclePath", File, Text("path"), "", "", M, NotBuilt(ORACLE);
         /// Threads that open election connections.
         "quorum.cnxn.threads.size", File, Int, "20", "", P, Hint;
-        /// Allow several addresses for a member. In `zoo.cfg` alone it does not reach the `server.N` lines.
+        /// Allow several addresses per server. If set only in `zoo.cfg`, it does not apply to the `server.N` lines.
         "multiAddress.enabled", FileOrProperty, TrueFalse, "false", "", M, Ensemble;
-        /// Probe a member's addresses before using one.
+        /// Probe which addresses of a server are reachable.
         "multiAddress.reachabilityCheckEnabled", FileOrProperty, TrueFalse, "true", "", M, Hint;
-        /// Time for such a probe.
+        /// Timeout of a reachability probe.
         "multiAddress.reachabilityCheckTimeoutMs", FileOrProperty, Int, "1000", "ms", M, Hint;
     }
     "Election and learners" {
-        /// Whether the leader accepts clients; only `no` turns it off.
+        /// Whether the leader accepts client connections; only `no` disables it.
         "leaderServes", Passed, Word("no"), "yes", "", M, Ensemble;
-        /// Time for an election connection to open.
+        /// Timeout for opening an election connection.
         "cnxTimeout", Passed, Int, "5000", "ms", M, Ensemble;
-        /// Read timeout of election connections; -1 is `syncLimit` ticks.
+        /// Read timeout of election connections; -1 means `syncLimit` ticks.
         "quorumCnxnTimeoutMs", Passed, LenientInt, "-1", "ms", M, Ensemble;
-        /// Attempts to bind the election port; 0 is without end.
+        /// Attempts to bind the election port; 0 means unlimited.
         "electionPortBindRetry", Passed, LenientInt, "3", "", M, Ensemble;
-        /// Keep-alive on election sockets.
+        /// TCP keep-alive on election sockets.
         "tcpKeepAlive", Passed, Bool, "false", "", M, Ensemble;
-        /// Shortest wait between election notifications.
+        /// Minimum delay between election notifications.
         "fastleader.minNotificationInterval", Passed, LenientInt, "200", "ms", M, Ensemble;
-        /// Longest wait between election notifications.
+        /// Maximum delay between election notifications.
         "fastleader.maxNotificationInterval", Passed, LenientInt, "60000", "ms", M, Ensemble;
-        /// Time after which a new leader gives up when a voter that has elected it looks for a leader again; -1 is off.
+        /// Time after which a new leader steps down if a voter that elected it is LOOKING again; -1 disables it.
         "leader.maxTimeToWaitForEpoch", Passed, LenientInt, "-1", "ms", M, Ensemble;
-        /// One proposal in so many has its acknowledgements timed; 0 is none.
+        /// Measure the acknowledgement latency of every n-th proposal; 0 disables it.
         "leader.ackLoggingFrequency", Passed, LenientInt, "1000", "", P, Ensemble;
-        /// Observers that get a snapshot at a time; a further one comes again.
+        /// Maximum concurrent snapshot synchronisations of observers; others are disconnected and retry.
         "leader.maxConcurrentSnapSyncs", Passed, LenientInt, "10", "", M, Ensemble;
-        /// Observers that get a diff at a time; a further one comes again.
+        /// Maximum concurrent diff synchronisations of observers; others are disconnected and retry.
         "leader.maxConcurrentDiffSyncs", Passed, LenientInt, "100", "", M, Ensemble;
-        /// Close learner sockets in the background, on the leader.
+        /// Leader closes learner sockets in the background.
         "leader.closeSocketAsync", PassedOrBare, Bool, "false", "", P, Hint;
-        /// Close the leader's socket in the background, on a learner.
+        /// Learner closes the leader's socket in the background.
         "learner.closeSocketAsync", PassedOrBare, Bool, "false", "", P, Hint;
-        /// Send to the leader from a thread of its own.
+        /// Send packets to the leader from a separate thread.
         "learner.asyncSending", PassedOrBare, Bool, "false", "", P, Hint;
-        /// Pause between attempts to reach the leader.
+        /// Delay between attempts to connect to the leader.
         "leaderConnectDelayDuringRetryMs", Passed, LenientInt, "100", "ms", M, Ensemble;
-        /// Longest pause before an observer connects, a random part of it is taken; with `observerMasterPort` only after all
+        /// Maximum random delay before an observer reconnects; with `observerMasterPort`, applies only after all
         /// followers were tried.
         "observer.reconnectDelayMs", Passed, LenientLong, "0", "ms", M, Ensemble;
-        /// Longest pause before an observer that has lost its leader looks for another; a random part of it is taken.
+        /// Maximum random delay before an observer that lost its leader searches for another.
         "observer.election.DelayMs", Passed, LenientLong, "200", "ms", M, Ensemble;
-        /// Commit buffer of a follower that serves observers; here the recent history serves for it (`commitLogCount`).
+        /// Commit buffer of an observer master; Oxkeeper uses the recent transactions of `commitLogCount` instead.
         "observerMaster.sizeLimit", Passed, LenientInt, "33554432", "bytes", M, Hint;
-        /// Always sync learners by snapshot.
+        /// Always synchronise learners by snapshot.
         "forceSnapshotSync", Passed, Bool, "false", "", T, Ensemble;
-        /// Largest log, relative to the snapshot, from which a learner is synced; negative is never.
+        /// Maximum size of the log used to synchronise a learner, relative to the snapshot; negative disables it.
         "snapshotSizeFactor", Passed, SoftDouble, "0.33", "", M, Ensemble;
-        /// Committed transactions kept in memory for learners; less than 500 becomes 500.
+        /// Committed transactions kept in memory to synchronise learners; values below 500 are raised to 500.
         "commitLogCount", Passed, SoftInt, "500", "txns", M, Ensemble;
-        /// Free learner requests early.
+        /// Release requests of learners early.
         "follower.skipLearnerRequestToNextProcessor", Passed, Bool, "false", "", P, Hint;
-        /// Keep learner requests out of the commit stage.
+        /// Keep learner requests out of the commit processor.
         "forward_learner_requests_to_commit_processor_disabled", Passed, Bool, "false", "", P, Hint;
-        /// Use the canonical names of the hosts in `server.N`.
+        /// Use the canonical host names of the `server.N` lines.
         "kerberos.canonicalizeHostNames", Passed, Bool, "false", "", M, Ensemble;
         /// Log a learner's last packets when it disconnects.
         "messageTracker.Enabled", Passed, Bool, "false", "", P, Hint;
-        /// Packets remembered for that.
+        /// Number of packets that the message tracker keeps.
         "messageTracker.BufferSize", Passed, LenientInt, "10", "packets", P, Hint;
         /// TCP_NODELAY on a follower's quorum socket.
         "follower.nodelay", Property, Word("true"), "true", "", M, Ensemble;
         /// TCP_NODELAY on the leader's quorum sockets.
         "leader.nodelay", Property, Word("true"), "true", "", M, Ensemble;
-        /// Where a leader's counter begins in a test. Here it begins at 1 all the same, and ends as much earlier: what is
-        /// logged has no hole, and the next epoch begins after as many transactions.
+        /// Initial zxid counter of a leader, for tests. Oxkeeper starts at 1 anyway and lowers the limit of the counter
+        /// instead: the log has no gap, and the next epoch begins after the same number of transactions.
         "testingonly.initialZxid", Passed, SoftLong, "", "zxid", T, Ensemble;
-        /// Let a test skip zxids.
+        /// Let tests skip zxids.
         "test.allowDiscontinuousProposals", Passed, Bool, "false", "", T, Hint;
     }
     "Storage, snapshots, log" {
-        /// Snapshot after a random number of transactions in (n/2, n]; less than 2 becomes 2.
+        /// Take a snapshot after a random number of transactions in (n/2, n]; values below 2 are raised to 2.
         "snapCount", Passed, LenientInt, "100000", "txns", M, Built;
-        /// Snapshot after as much log, randomised alike; 0 or less is off.
+        /// Take a snapshot after this much log, randomised in the same way; 0 or less disables it.
         "snapSizeLimitInKb", Passed, LenientLong, "4194304", "KiB", M, Built;
-        /// Begin a new log file after this much; 0 or less is off.
+        /// Start a new log file after this much; 0 or less disables it.
         "txnLogSizeLimitInKb", Passed, LenientLong, "-1", "KiB", M, Built;
-        /// Step in which a log file grows.
+        /// Step by which log files are preallocated.
         "preAllocSize", Passed, SoftLong, "65536", "KiB", M, Built;
-        /// Whether the log is synced to disk before a write is answered; only `no` turns it off.
+        /// Whether the log is fsynced before a write is acknowledged; only `no` disables it.
         "forceSync", Passed, Word("no"), "yes", "", M, Built;
-        /// Sync of the log that is worth a warning.
+        /// Duration of an fsync that is logged as a warning.
         "fsync.warningthresholdms", PassedOrBare, LenientLong, "1000", "ms", M, Built;
-        /// Time to gather writes before a sync.
+        /// Time to collect writes before an fsync.
         "flushDelay", Passed, LenientLong, "0", "ms", M, Built;
-        /// Time to wait for one more write while gathering. Unset: a third of `flushDelay`.
+        /// Time to wait for one more write while collecting. Default: a third of `flushDelay`.
         "maxWriteQueuePollTime", Passed, LenientLong, "", "ms", M, Built;
-        /// Most writes per sync.
+        /// Maximum writes per fsync.
         "maxBatchSize", Passed, LenientInt, "1000", "txns", M, Built;
         /// Compression of snapshots: `gz`, `snappy`, or none.
         "snapshot.compression.method", Passed, Text("gz or snappy"), "", "", M, Built;
@@ -260,347 +260,347 @@ pub static SECTIONS: &[Section] = sections! {
         "snapshot.trust.empty", Passed, Bool, "false", "", M, Built;
         /// Create missing data directories.
         "datadir.autocreate", Passed, Bool, "true", "", M, Built;
-        /// Let members with empty databases begin together where a quorum has nothing; otherwise each of them needs the
-        /// file `initialize` to vote.
+        /// Let members with empty databases bootstrap if a quorum is empty; if disabled, each of them votes only with
+        /// the file `initialize`.
         "db.autocreate", Passed, Bool, "true", "", M, Ensemble;
-        /// Keep a digest of the tree in transactions and snapshots.
+        /// Maintain a digest of the tree in transactions and snapshots.
         "digest.enabled", Passed, Bool, "true", "", M, Built;
         /// List the ephemeral nodes in the transaction that closes a session.
         "closeSessionTxn.enabled", Passed, Bool, "true", "", M, Built;
-        /// Write the last zxid at the end of a snapshot.
+        /// Write the last processed zxid at the end of a snapshot.
         "serializeLastProcessedZxid.enabled", Passed, Bool, "true", "", M, Built;
-        /// Nodes with a time to live.
+        /// Enable nodes with a TTL.
         "extendedTypesEnabled", Passed, Bool, "false", "", M, Built;
-        /// Read the times to live of 3.5.3.
+        /// Decode TTLs as version 3.5.3 encoded them.
         "emulate353TTLNodes", Passed, Bool, "false", "", M, Built;
-        /// Time between looks for empty containers and nodes past their time to live.
+        /// Interval at which empty containers and expired TTL nodes are searched.
         "znode.container.checkIntervalMs", Property, LenientInt, "60000", "ms", M, Built;
-        /// Most containers deleted per minute.
+        /// Maximum container deletions per minute.
         "znode.container.maxPerMinute", Property, LenientInt, "10000", "", M, Built;
-        /// Age at which a container that never had a child is deleted; 0 is never.
+        /// Age at which a container that never had a child is deleted; 0 disables it.
         "znode.container.maxNeverUsedIntervalMs", Property, LenientLong, "0", "ms", M, Built;
     }
     "Requests, limits, throttling, caches" {
-        /// Requests under way before each connection may have only one; 1000, which Apache sets by itself, stands for 100000.
+        /// Requests in flight beyond which each connection may have only one; 1000, the value that Apache sets itself,
+        /// means 100000.
         "globalOutstandingLimit", Passed, LenientInt, "1000", "", M, Built;
-        /// Connections to one port; 0 is no limit.
+        /// Maximum connections per port; 0 means no limit.
         "maxCnxns", Passed, LenientInt, "0", "", M, Built;
-        /// Largest packet, string or buffer.
+        /// Maximum size of a packet, string or buffer.
         "jute.maxbuffer", Property, LenientInt, "1048575", "bytes", M, Built;
-        /// Room beyond that when logs and snapshots are read, at least 1024. Unset: `jute.maxbuffer`.
+        /// Additional size allowed when reading logs and snapshots, at least 1024. Default: `jute.maxbuffer`.
         "jute.maxbuffer.extrasize", Passed, LenientInt, "", "bytes", M, Built;
-        /// Bytes of all large requests under way.
+        /// Maximum total size of large requests in flight.
         "largeRequestMaxBytes", Passed, LenientInt, "104857600", "bytes", M, Built;
-        /// Size from which a request is large; -1 is off.
+        /// Size from which a request is large; -1 disables it.
         "largeRequestThreshold", Passed, LenientInt, "-1", "bytes", M, Built;
-        /// Requests under way before new ones wait; 0 is off.
+        /// Requests in flight beyond which new ones are throttled; 0 disables it.
         "request_throttle_max_requests", Passed, LenientInt, "0", "", M, Built;
-        /// Time such a request waits before it tries again.
+        /// Time that a throttled request waits before it tries again.
         "request_throttle_stall_time", Passed, LenientInt, "100", "ms", M, Built;
-        /// Drop waiting requests that have become stale.
+        /// Drop throttled requests that have become stale.
         "request_throttle_drop_stale", Passed, Bool, "true", "", M, Built;
-        /// A request older than its session timeout is stale.
+        /// Treat requests older than the session timeout as stale.
         "request_stale_latency_check", Passed, Bool, "false", "", M, Built;
-        /// A request whose connection is closed is stale; here one that waits always is.
+        /// Treat requests of closed connections as stale; Oxkeeper always does.
         "request_stale_connection_check", Passed, Bool, "true", "", M, Hint;
-        /// Time for waiting requests when the server stops; here they are given up.
+        /// Time for throttled requests to complete at shutdown; Oxkeeper drops them.
         "request_throttler.shutdownTimeout", Passed, LenientInt, "10000", "ms", P, Hint;
-        /// Wait after which a request is marked as throttled; 0 is off.
+        /// Waiting time after which a request is marked as throttled; 0 disables it.
         "throttled_op_wait_time", Passed, LenientInt, "0", "ms", M, Built;
-        /// Tokens for new sessions; 0 is off.
+        /// Tokens of the bucket for new sessions; 0 disables it.
         "connection_throttle_tokens", Passed, LenientInt, "0", "tokens", M, Built;
-        /// Time between refills of tokens.
+        /// Time between refills of the bucket.
         "connection_throttle_fill_time", Passed, LenientInt, "1", "ms", M, Built;
-        /// Tokens per refill.
+        /// Tokens added per refill.
         "connection_throttle_fill_count", Passed, LenientInt, "1", "tokens", M, Built;
-        /// Time between changes of the drop probability; -1 is off.
+        /// Time between adjustments of the drop probability; -1 disables it.
         "connection_throttle_freeze_time", Passed, LenientInt, "-1", "ms", M, Built;
-        /// How much the drop probability grows.
+        /// Increment of the drop probability.
         "connection_throttle_drop_increase", Passed, Double, "0.02", "", M, Built;
-        /// How much the drop probability shrinks.
+        /// Decrement of the drop probability.
         "connection_throttle_drop_decrease", Passed, Double, "0.002", "", M, Built;
-        /// Share of tokens in use below which it shrinks.
+        /// Share of tokens in use below which the drop probability decreases.
         "connection_throttle_decrease_ratio", Passed, Double, "0", "", M, Built;
-        /// Weigh kinds of sessions; tokens and refills grow by the weight of a global one.
+        /// Weigh session types; bucket and refills are multiplied by the weight of a global session.
         "connection_throttle_weight_enabled", Passed, Bool, "false", "", M, Built;
-        /// Tokens of a new global session.
+        /// Tokens that a new global session takes.
         "connection_throttle_global_session_weight", Passed, LenientInt, "3", "tokens", M, Built;
-        /// Tokens of a renewed session.
+        /// Tokens that a renewed session takes.
         "connection_throttle_renew_session_weight", Passed, LenientInt, "2", "tokens", M, Built;
-        /// Tokens of a local session, and the least that the two others take.
+        /// Tokens that a local session takes; the minimum for the other two.
         "connection_throttle_local_session_weight", Passed, LenientInt, "1", "tokens", M, Built;
-        /// Encoded data replies kept; here none need to be.
+        /// Size of the cache of data replies; Oxkeeper needs none.
         "maxResponseCacheSize", Passed, LenientInt, "400", "entries", P, Hint;
-        /// Encoded child lists kept; here always 400.
+        /// Size of the cache of child lists; Oxkeeper's is always 400.
         "maxGetChildrenResponseCacheSize", Passed, LenientInt, "400", "entries", P, Hint;
-        /// Refuse writes beyond a hard quota.
+        /// Refuse writes that exceed a hard quota.
         "enforceQuota", Passed, Bool, "false", "", M, Built;
-        /// Skip all ACL checks; only `yes` does.
+        /// Skip all ACL checks; only `yes` enables it.
         "skipACL", Passed, Word("yes"), "no", "", M, Built;
-        /// Check ACLs on the server that receives a request, too.
-        "enableEagerACLCheck", Passed, Bool, "false", "", M, Later(EAGER_ACL);
-        /// Serve read-only clients while cut off from the quorum, which a single server never is; exactly `true` adds `isro`
-        /// to the four-letter words. New sessions need `localSessionsEnabled`, too.
+        /// Also check ACLs on the server that receives a request.
+        "enableEagerACLCheck", Passed, Bool, "false", "", M, NotBuilt(EAGER_ACL);
+        /// Serve read-only clients while partitioned from the quorum, which a standalone server never is; exactly
+        /// `true` adds `isro` to the four-letter commands. New sessions also need `localSessionsEnabled`.
         "readonlymode.enabled", Property, Bool, "false", "", M, Built;
-        /// First size of response buffers, at least 32.
+        /// Initial size of response buffers, at least 32.
         "intBufferStartingSizeBytes", Passed, LenientInt, "1024", "bytes", P, Hint;
-        /// Selector threads, at least 1.
+        /// Number of selector threads, at least 1.
         "nio.numSelectorThreads", Passed, LenientInt, "", "", P, Hint;
-        /// Worker threads.
+        /// Number of I/O worker threads.
         "nio.numWorkerThreads", Passed, LenientInt, "", "", P, Hint;
         /// Size of direct buffers.
         "nio.directBufferBytes", Passed, LenientInt, "65536", "bytes", P, Hint;
-        /// Time for worker threads when the server stops.
+        /// Time for worker threads to finish at shutdown.
         "nio.shutdownTimeout", Passed, LenientLong, "5000", "ms", P, Hint;
-        /// Time after which a connection without a session is closed.
+        /// Close connections without a session after this time.
         "nio.sessionlessCnxnTimeout", Passed, LenientInt, "10000", "ms", M, Built;
-        /// Keep-alive on client sockets.
+        /// TCP keep-alive on client sockets.
         "clientTcpKeepAlive", Passed, Bool, "false", "", M, Built;
-        /// Threads that answer reads.
+        /// Number of threads that serve reads.
         "commitProcessor.numWorkerThreads", Passed, LenientInt, "", "", P, Hint;
-        /// Reads between two looks at commits.
+        /// Maximum reads between two checks for commits.
         "commitProcessor.maxReadBatchSize", Passed, LenientInt, "-1", "", P, Hint;
-        /// Commits between two looks at reads.
+        /// Maximum commits between two checks for reads.
         "commitProcessor.maxCommitBatchSize", Passed, LenientInt, "1", "", P, Hint;
-        /// Time for these threads when the server stops.
+        /// Time for the commit processor's threads to finish at shutdown.
         "commitProcessor.shutdownTimeout", Passed, LenientLong, "5000", "ms", P, Hint;
-        /// Class that keeps watches.
+        /// Class of the watch manager.
         "watchManagerName", Passed, Text("class"),
             "org.apache.zookeeper.server.watch.WatchManager", "", P, Hint;
-        /// Threads that clean up watches.
+        /// Threads that remove dead watchers.
         "watcherCleanThreadsNum", Passed, LenientInt, "2", "", P, Hint;
-        /// Dead watchers before a clean-up.
+        /// Number of dead watchers that triggers a clean-up.
         "watcherCleanThreshold", Passed, LenientInt, "1000", "", P, Hint;
-        /// Longest time between clean-ups.
+        /// Maximum time between clean-ups of watchers.
         "watcherCleanIntervalInSeconds", Passed, LenientInt, "600", "s", P, Hint;
-        /// Dead watchers before new ones wait.
+        /// Number of dead watchers beyond which new ones wait.
         "maxInProcessingDeadWatchers", Passed, LenientInt, "-1", "", P, Hint;
-        /// Size of a cache of the watch manager.
+        /// Cache size of the watch manager.
         "bitHashCacheSize", Passed, LenientInt, "10", "", P, Hint;
         /// Log statistics of request paths.
         "pathStats.enabled", Passed, Bool, "false", "", P, Hint;
-        /// Slots of these statistics.
+        /// Number of slots of the path statistics.
         "pathStats.slotCapacity", Passed, LenientInt, "60", "", P, Hint;
-        /// Length of a slot.
+        /// Duration of a slot of the path statistics.
         "pathStats.slotDuration", Passed, LenientInt, "15", "s", P, Hint;
-        /// Path elements counted.
+        /// Path depth of the path statistics.
         "pathStats.maxDepth", Passed, LenientInt, "6", "", P, Hint;
-        /// Share of requests counted.
+        /// Share of requests in the path statistics.
         "pathStats.sampleRate", Passed, Double, "0.1", "", P, Hint;
-        /// Wait before the first report.
+        /// Delay before the first report of path statistics.
         "pathStats.initialDelay", Passed, LenientLong, "5", "s", P, Hint;
-        /// Wait between reports.
+        /// Delay between reports of path statistics.
         "pathStats.delay", Passed, LenientLong, "5", "s", P, Hint;
-        /// Paths per report.
+        /// Paths per report of path statistics.
         "pathStats.topPathMax", Passed, LenientInt, "20", "", P, Hint;
-        /// Class that accepts connections; both of Apache's mean the one here.
+        /// Class that accepts connections; Oxkeeper has a single implementation for both of Apache's.
         "serverCnxnFactory", Passed, Text("class"),
             "org.apache.zookeeper.server.NIOServerCnxnFactory", "", P, Hint;
-        /// Flow control of the Netty connections.
+        /// Flow control of Netty connections.
         "netty.advancedFlowControl.enabled", Passed, Bool, "false", "", P, Hint;
-        /// TLS handshakes at a time; -1 is no limit.
-        "netty.server.outstandingHandshake.limit", Passed, LenientInt, "-1", "", M, Later(TLS);
-        /// Drop TLS connections while not serving.
-        "netty.server.earlyDropSecureConnectionHandshakes", Passed, Bool, "false", "", M, Later(TLS);
-        /// Port of a test controller.
+        /// Maximum concurrent TLS handshakes; -1 means no limit.
+        "netty.server.outstandingHandshake.limit", Passed, LenientInt, "-1", "", M, NotBuilt(TLS);
+        /// Drop TLS connections while the server is not serving.
+        "netty.server.earlyDropSecureConnectionHandshakes", Passed, Bool, "false", "", M, NotBuilt(TLS);
+        /// Port of the test controller.
         "controllerPort", Passed, Text("port"), "", "", T, Hint;
     }
     "Administration, monitoring" {
-        /// Four-letter words that are answered, separated by commas; `*` is all. `srvr` always is.
+        /// Four-letter commands to execute, separated by commas; `*` means all. `srvr` is always allowed.
         "4lw.commands.whitelist", Passed, Text("words"), "", "", M, Built;
-        /// The HTTP admin server; only `false` turns it off.
-        "admin.enableServer", Passed, Word("false"), "true", "", M, Later(ADMIN);
-        /// Address of the admin server.
-        "admin.serverAddress", Passed, Text("host or address"), "0.0.0.0", "", M, Later(ADMIN);
+        /// Enable the HTTP admin server; only `false` disables it.
+        "admin.enableServer", Passed, Word("false"), "true", "", M, NotBuilt(ADMIN);
+        /// Bind address of the admin server.
+        "admin.serverAddress", Passed, Text("host or address"), "0.0.0.0", "", M, NotBuilt(ADMIN);
         /// Port of the admin server.
-        "admin.serverPort", Passed, LenientInt, "8080", "", M, Later(ADMIN);
-        /// Time after which an idle connection to it is closed.
-        "admin.idleTimeout", Passed, LenientInt, "30000", "ms", M, Later(ADMIN);
-        /// Path of its commands.
-        "admin.commandURL", Passed, Text("path"), "/commands", "", M, Later(ADMIN);
-        /// HTTP version of its TLS connector, in Jetty's numbers.
-        "admin.httpVersion", Passed, LenientInt, "11", "", P, Later(ADMIN);
-        /// HTTP and HTTPS on its one port.
-        "admin.portUnification", Passed, Bool, "false", "", M, Later(ADMIN);
-        /// HTTPS only.
-        "admin.forceHttps", Passed, Bool, "false", "", M, Later(ADMIN);
-        /// Ask its clients for a certificate.
-        "admin.needClientAuth", Passed, Bool, "false", "", M, Later(ADMIN);
-        /// Time between snapshots or restores through it.
-        "admin.rateLimiterIntervalInMS", Passed, Int, "300000", "ms", M, Later(ADMIN);
-        /// Snapshots through it.
-        "admin.snapshot.enabled", Passed, Bool, "true", "", M, Later(ADMIN);
-        /// Restores through it.
-        "admin.restore.enabled", Passed, Bool, "true", "", M, Later(ADMIN);
-        /// Class that publishes metrics: Apache's default, null or Prometheus one.
+        "admin.serverPort", Passed, LenientInt, "8080", "", M, NotBuilt(ADMIN);
+        /// Idle timeout of admin server connections.
+        "admin.idleTimeout", Passed, LenientInt, "30000", "ms", M, NotBuilt(ADMIN);
+        /// URL path of the admin commands.
+        "admin.commandURL", Passed, Text("path"), "/commands", "", M, NotBuilt(ADMIN);
+        /// HTTP version of the admin server's TLS connector, in Jetty's numbering.
+        "admin.httpVersion", Passed, LenientInt, "11", "", P, NotBuilt(ADMIN);
+        /// Serve HTTP and HTTPS on the same admin port.
+        "admin.portUnification", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
+        /// Serve the admin commands by HTTPS only.
+        "admin.forceHttps", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
+        /// Require client certificates on the admin server.
+        "admin.needClientAuth", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
+        /// Minimum time between snapshots or restores by admin command.
+        "admin.rateLimiterIntervalInMS", Passed, Int, "300000", "ms", M, NotBuilt(ADMIN);
+        /// Enable the snapshot command of the admin server.
+        "admin.snapshot.enabled", Passed, Bool, "true", "", M, NotBuilt(ADMIN);
+        /// Enable the restore command of the admin server.
+        "admin.restore.enabled", Passed, Bool, "true", "", M, NotBuilt(ADMIN);
+        /// Metrics provider class: Apache's default, null or Prometheus provider.
         "metricsProvider.className", File, Text("class"),
-            "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider", "", M, Later(METRICS);
-        /// Settings of that class.
-        "metricsProvider.*", File, Text("text"), "", "", M, Later(METRICS);
-        /// The audit log.
-        "audit.enable", Passed, Bool, "false", "", M, Later(AUDIT);
-        /// Class that writes it.
+            "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider", "", M, NotBuilt(METRICS);
+        /// Settings of the metrics provider.
+        "metricsProvider.*", File, Text("text"), "", "", M, NotBuilt(METRICS);
+        /// Enable the audit log.
+        "audit.enable", Passed, Bool, "false", "", M, NotBuilt(AUDIT);
+        /// Class of the audit logger.
         "audit.impl.class", Passed, Text("class"),
             "org.apache.zookeeper.audit.Slf4jAuditLogger", "", P, Hint;
     }
     "Authentication" {
-        /// The `digest` scheme.
+        /// Enable the `digest` authentication scheme.
         "DigestAuthenticationProvider.enabled", Passed, Bool, "true", "", M, Built;
-        /// `super:` and the digest of the super user's password. Unset: no super user.
+        /// `super:` and the digest of the super user's password. If unset, there is no super user.
         "DigestAuthenticationProvider.superDigest", Passed, Secret, "", "", M, Built;
         /// Hash of the `digest` scheme.
         "DigestAuthenticationProvider.digestAlg", Passed, Text("hash"), "SHA1", "", M, Built;
-        /// Take an HTTP client's address from `X-Forwarded-For`.
-        "IPAuthenticationProvider.usexforwardedfor", Passed, Bool, "false", "", M, Later(ADMIN);
-        /// Certificate subject that is a super user.
-        "X509AuthenticationProvider.superUser", Passed, Text("subject"), "", "", M, Later(TLS);
+        /// Take the address of HTTP clients from `X-Forwarded-For`.
+        "IPAuthenticationProvider.usexforwardedfor", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
+        /// Certificate subject of the super user.
+        "X509AuthenticationProvider.superUser", Passed, Text("subject"), "", "", M, NotBuilt(TLS);
         /// Password of the SASL user `super`.
-        "SASLAuthenticationProvider.superPassword", Passed, Secret, "", "", M, Later(SASL);
-        /// A further authentication scheme, by class.
+        "SASLAuthenticationProvider.superPassword", Passed, Secret, "", "", M, NotBuilt(SASL);
+        /// An additional authentication scheme, by class name.
         "authProvider.*", Passed, Text("class"), "", "", M, Built;
-        /// Names a client may give for the ensemble it expects.
-        "ensembleAuthName", Passed, Text("names"), "", "", M, Guard(ENSEMBLE_AUTH);
+        /// Ensemble names that a client may expect.
+        "ensembleAuthName", Passed, Text("names"), "", "", M, Refused(ENSEMBLE_AUTH);
         /// Close sessions that have not authenticated with one of `enforce.auth.schemes`.
-        "enforce.auth.enabled", Passed, Bool, "false", "", M, Guard(ENFORCED);
-        /// The schemes of that.
-        "enforce.auth.schemes", Passed, Text("schemes"), "", "", M, Later(ENFORCED);
-        /// Close sessions that have not authenticated with SASL.
-        "sessionRequireClientSASLAuth", Passed, Bool, "false", "", M, Guard(SASL);
-        /// Keep clients whose SASL login failed.
-        "allowSaslFailedClients", Passed, Bool, "false", "", M, Later(SASL);
-        /// Section of the login file for the client port.
-        "sasl.serverconfig", Passed, Text("section"), "Server", "", M, Later(SASL);
-        /// Login file (JAAS) of SASL.
-        "java.security.auth.login.config", Property, Text("path"), "", "", M, Guard(SASL);
-        /// SASL ids that are super users.
-        "superUser*", Passed, Text("id"), "", "", M, Later(SASL);
-        /// Id whose ACLs match every SASL user.
-        "letAnySaslUserDoX", Passed, Text("id"), "", "", M, Later(SASL);
-        /// Cut the host from Kerberos names.
-        "kerberos.removeHostFromPrincipal", Passed, Word("true"), "false", "", M, Later(SASL);
-        /// Cut the realm from Kerberos names.
-        "kerberos.removeRealmFromPrincipal", Passed, Word("true"), "false", "", M, Later(SASL);
-        /// Rules that shorten Kerberos names.
-        "security.auth_to_local", Passed, Text("rules"), "DEFAULT", "", M, Later(SASL);
-        /// Fail without a Kerberos configuration.
-        "requireKerberosConfig", Passed, Text("text"), "", "", M, Later(SASL);
-        /// Shortest time between Kerberos logins.
-        "kerberos.minReLoginTimeMs", Passed, LenientLong, "60000", "ms", M, Later(SASL);
-        /// Program that renews Kerberos tickets.
-        "kinit", Passed, Text("path"), "/usr/bin/kinit", "", M, Later(SASL);
-        /// Kerberos configuration.
-        "java.security.krb5.conf", Property, Text("path"), "", "", M, Later(SASL);
-        /// SASL between servers.
-        "quorum.auth.enableSasl", File, TrueFalse, "false", "", M, Guard(SASL);
-        /// Refuse servers that do not use it.
-        "quorum.auth.serverRequireSasl", File, TrueFalse, "false", "", M, Guard(SASL);
-        /// Refuse leaders that do not use it.
-        "quorum.auth.learnerRequireSasl", File, TrueFalse, "false", "", M, Guard(SASL);
-        /// Section of the login file for accepted servers.
+        "enforce.auth.enabled", Passed, Bool, "false", "", M, Refused(ENFORCED);
+        /// Schemes accepted by `enforce.auth.enabled`.
+        "enforce.auth.schemes", Passed, Text("schemes"), "", "", M, NotBuilt(ENFORCED);
+        /// Close sessions that have not authenticated by SASL.
+        "sessionRequireClientSASLAuth", Passed, Bool, "false", "", M, Refused(SASL);
+        /// Keep connections whose SASL login failed.
+        "allowSaslFailedClients", Passed, Bool, "false", "", M, NotBuilt(SASL);
+        /// Section of the JAAS file for the client port.
+        "sasl.serverconfig", Passed, Text("section"), "Server", "", M, NotBuilt(SASL);
+        /// Path of the JAAS login file.
+        "java.security.auth.login.config", Property, Text("path"), "", "", M, Refused(SASL);
+        /// SASL ids of super users.
+        "superUser*", Passed, Text("id"), "", "", M, NotBuilt(SASL);
+        /// Id whose ACL entries match every SASL user.
+        "letAnySaslUserDoX", Passed, Text("id"), "", "", M, NotBuilt(SASL);
+        /// Remove the host from Kerberos principals.
+        "kerberos.removeHostFromPrincipal", Passed, Word("true"), "false", "", M, NotBuilt(SASL);
+        /// Remove the realm from Kerberos principals.
+        "kerberos.removeRealmFromPrincipal", Passed, Word("true"), "false", "", M, NotBuilt(SASL);
+        /// Rules that map Kerberos principals to short names.
+        "security.auth_to_local", Passed, Text("rules"), "DEFAULT", "", M, NotBuilt(SASL);
+        /// Fail if there is no Kerberos configuration.
+        "requireKerberosConfig", Passed, Text("text"), "", "", M, NotBuilt(SASL);
+        /// Minimum time between Kerberos logins.
+        "kerberos.minReLoginTimeMs", Passed, LenientLong, "60000", "ms", M, NotBuilt(SASL);
+        /// Path of the program that renews Kerberos tickets.
+        "kinit", Passed, Text("path"), "/usr/bin/kinit", "", M, NotBuilt(SASL);
+        /// Path of the Kerberos configuration.
+        "java.security.krb5.conf", Property, Text("path"), "", "", M, NotBuilt(SASL);
+        /// Enable SASL between servers.
+        "quorum.auth.enableSasl", File, TrueFalse, "false", "", M, Refused(SASL);
+        /// Refuse servers that do not authenticate by SASL.
+        "quorum.auth.serverRequireSasl", File, TrueFalse, "false", "", M, Refused(SASL);
+        /// Refuse leaders that do not authenticate by SASL.
+        "quorum.auth.learnerRequireSasl", File, TrueFalse, "false", "", M, Refused(SASL);
+        /// Section of the JAAS file for incoming quorum connections.
         "quorum.auth.server.saslLoginContext", File, Text("section"), "QuorumServer", "", M, Ensemble;
-        /// Section of the login file for connections to servers.
+        /// Section of the JAAS file for outgoing quorum connections.
         "quorum.auth.learner.saslLoginContext", File, Text("section"), "QuorumLearner", "", M, Ensemble;
-        /// Kerberos name of the servers.
+        /// Kerberos principal of the servers.
         "quorum.auth.kerberos.servicePrincipal", File, Text("principal"), "zkquorum/localhost", "", M, Ensemble;
     }
     "TLS" {
-        /// Scheme that turns a certificate into an id.
-        "ssl.authProvider", Passed, Text("scheme"), "x509", "", M, Guard(TLS);
+        /// Scheme that maps a certificate to an id.
+        "ssl.authProvider", Passed, Text("scheme"), "x509", "", M, Refused(TLS);
         /// TLS library of the Java server.
         "ssl.sslProvider", Passed, Text("name"), "JDK", "", P, Hint;
-        /// Key stores, trust stores and protocols of the client port, and with `ssl.quorum.` of the quorum ports.
-        "ssl.*", Passed, Secret, "", "", M, Guard(TLS);
-        /// Plain and TLS on `clientPort`.
-        "client.portUnification", Passed, Bool, "false", "", M, Guard(TLS);
-        /// Load the stores again when their files change.
-        "client.certReload", Passed, Bool, "false", "", M, Later(TLS);
-        /// TLS on quorum and election ports.
-        "sslQuorum", File, TrueFalse, "false", "", M, Guard(TLS);
-        /// Plain and TLS on quorum and election ports.
-        "portUnification", File, TrueFalse, "false", "", M, Guard(TLS);
-        /// Load the quorum stores again when their files change.
-        "sslQuorumReloadCertFiles", File, TrueFalse, "false", "", M, Later(TLS);
-        /// Keep to what FIPS allows.
-        "fips-mode", Passed, Bool, "true", "", M, Later(TLS);
-        /// Refuse renegotiation; it always is.
+        /// Key stores, trust stores and protocols of the client port; with `ssl.quorum.`, of the quorum ports.
+        "ssl.*", Passed, Secret, "", "", M, Refused(TLS);
+        /// Accept plain text and TLS on `clientPort`.
+        "client.portUnification", Passed, Bool, "false", "", M, Refused(TLS);
+        /// Reload the client stores when their files change.
+        "client.certReload", Passed, Bool, "false", "", M, NotBuilt(TLS);
+        /// Use TLS on quorum and election ports.
+        "sslQuorum", File, TrueFalse, "false", "", M, Refused(TLS);
+        /// Accept plain text and TLS on quorum and election ports.
+        "portUnification", File, TrueFalse, "false", "", M, Refused(TLS);
+        /// Reload the quorum stores when their files change.
+        "sslQuorumReloadCertFiles", File, TrueFalse, "false", "", M, NotBuilt(TLS);
+        /// Restrict TLS to what FIPS allows.
+        "fips-mode", Passed, Bool, "true", "", M, NotBuilt(TLS);
+        /// Refuse TLS renegotiation; Oxkeeper always does.
         "jdk.tls.rejectClientInitiatedRenegotiation", Property, Bool, "true", "", J, Hint;
     }
     "Oxkeeper's own" {
-        /// What to do with a torn last record whose checksum fails: cut it off, or refuse to start.
+        /// How to treat a torn last record whose checksum fails: truncate the log, or refuse to start.
         "oxkeeper.txnlog.tornTail", Own, OneOf(&["truncate", "refuse"]), "truncate", "", O, Built;
         /// Replay logs with gaps between zxids, for rescue work.
         "oxkeeper.recovery.allowGaps", Own, TrueFalse, "false", "", O, Built;
-        /// What a member with damaged history does: end, join quarantined, or accept what is in doubt (a copy that was made
-        /// while the server ran, for example), also if it was quarantined before. Unset: it joins quarantined. A single
-        /// server always ends.
+        /// What a member with a damaged log does: exit, join quarantined, or accept data that is only in doubt (for
+        /// example a copy made while the server was running), even if it was quarantined before. Default: join
+        /// quarantined. A standalone server always exits.
         "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
-        /// Sessions that clients of one address may have at a time, with or without a connection; 0 is no limit. Further
-        /// ones are refused by closing the connection, as `maxClientCnxns` does. The default is three times the ports an
-        /// address has.
+        /// Maximum sessions per client address, connected or not; 0 means no limit. Further sessions are refused by
+        /// closing the connection, as with `maxClientCnxns`. The default is three times the number of ports of an
+        /// address.
         "oxkeeper.maxSessionsPerAddress", Own, Int, "200000", "", O, Built;
-        /// Watches that clients of one address may have at a time; 0 is no limit. A read or addWatch that would set one more
-        /// is answered with -127 (ThrottledOp); a client that cannot get all its watches back when it reconnects is
-        /// disconnected.
+        /// Maximum watches per client address; 0 means no limit. A read or addWatch that exceeds it fails with -127
+        /// (ThrottledOp); a client that cannot restore all its watches when it reconnects is disconnected.
         "oxkeeper.maxWatchesPerAddress", Own, Int, "10000000", "", O, Built;
-        /// How long after the loss of its leader a member lets new connections wait for the next one, each for at most a
-        /// quarter of the session timeout that it asks for; 0 is not at all: they are closed, as Apache does.
+        /// Time after the loss of the leader during which a member holds new connections until the next leader is
+        /// found, each for at most a quarter of the requested session timeout; 0 closes them, as Apache does.
         "oxkeeper.parkLimitMs", Own, Int, "2000", "ms", O, Ensemble;
-        /// Memory for what clients send and are sent: requests being received, requests in flight, replies and events that
-        /// are not read. Near it the server reads large requests more slowly, makes large replies later, and closes
-        /// connections that hold much and do not move. At least 8 MiB. Unset: an eighth of what the container or the machine
-        /// has, between 64 MiB and 1 GiB.
+        /// Memory for client traffic: requests being received, requests in flight, and replies and events that clients
+        /// have not read. Close to the limit the server slows down reading of large requests, delays large replies, and
+        /// closes stalled connections that hold much memory. At least 8 MiB. Default: an eighth of the memory of the
+        /// container or machine, between 64 MiB and 1 GiB.
         "oxkeeper.memoryBudget", Own, Long, "", "bytes", O, Built;
-        /// Time after which a thread that does not get on (a disk that hangs, for example) is reported in the log and in
-        /// `thread_stalls`; below 3000 counts as 3000, 0 is never.
+        /// Time after which a stalled thread (for example because of a hanging disk) is reported in the log and in
+        /// `thread_stalls`; values below 3000 are raised to 3000, 0 disables it.
         "oxkeeper.watchdog.warnAfter", Own, Int, "10000", "ms", O, Built;
-        /// Time after which such a thread ends the server, exit 1, so that a supervisor can start it again; below 3000
-        /// counts as 3000, 0 is never.
+        /// Time after which a stalled thread ends the server with exit code 1, so that a supervisor can restart it;
+        /// values below 3000 are raised to 3000, 0 disables it.
         "oxkeeper.watchdog.exitAfter", Own, Int, "0", "ms", O, Built;
     }
     "Logging and the Java virtual machine" {
         /// Variables of the Java server's logging configuration.
         "log.*", Passed, Text("text"), "", "", P, Hint;
-        /// Level of its console.
+        /// Log level of the Java server's console.
         "console.threshold", Passed, Text("level"), "", "", P, Hint;
-        /// Its trace log.
+        /// Settings of the Java server's trace log.
         "tracelog.*", Passed, Text("text"), "", "", P, Hint;
-        /// Its audit log file.
+        /// Settings of the Java server's audit log file.
         "auditlog.*", Passed, Text("text"), "", "", P, Hint;
-        /// Its root logger.
+        /// Root logger of the Java server.
         "root.logger", Passed, Text("text"), "", "", P, Hint;
-        /// Its audit logger.
+        /// Audit logger of the Java server.
         "audit.logger", Property, Text("text"), "", "", P, Hint;
-        /// File of its logging configuration.
+        /// Path of the Logback configuration.
         "logback.configurationFile", Property, Text("path"), "", "", P, Hint;
-        /// File of its logging configuration, of old.
+        /// Path of the Log4j configuration.
         "log4j.configuration", Property, Text("path"), "", "", P, Hint;
-        /// Management of its logging.
+        /// JMX settings for Log4j.
         "jmx.log4j.*", Passed, Text("text"), "", "", J, Hint;
-        /// Remote management of the virtual machine.
+        /// Remote JMX of the virtual machine.
         "com.sun.management.jmxremote*", Property, Text("text"), "", "", J, Hint;
-        /// Host name for remote management.
+        /// Host name for remote JMX.
         "java.rmi.server.hostname", Property, Text("host"), "", "", J, Hint;
         /// Kerberos library of the virtual machine.
         "sun.security.jgss.native", Property, Text("text"), "", "", J, Hint;
     }
     "Read by clients" {
-        /// TLS to the server.
+        /// Use TLS to the server.
         "client.secure", Passed, Bool, "false", "", C, Hint;
         /// Class of the client's socket.
         "clientCnxnSocket", Passed, Text("class"), "org.apache.zookeeper.ClientCnxnSocketNIO", "", C, Hint;
-        /// SASL to the server, with its settings.
+        /// SASL settings of the client.
         "sasl.client*", Passed, Text("text"), "", "", C, Hint;
-        /// Kerberos name of the server.
+        /// Kerberos principal of the server.
         "zookeeper.server.principal", Property, Text("principal"), "", "", C, Hint;
         /// Kerberos realm of the server.
         "zookeeper.server.realm", Property, Text("realm"), "", "", C, Hint;
-        /// Do not set watches again after a reconnect.
+        /// Do not restore watches after a reconnect.
         "disableAutoWatchReset", Passed, Bool, "false", "", C, Hint;
-        /// Time for a request; 0 is no limit.
+        /// Request timeout; 0 means no limit.
         "request.timeout", Passed, LenientLong, "0", "ms", C, Hint;
         /// Try a host's addresses in random order.
         "shuffleDnsResponse", Passed, Bool, "false", "", C, Hint;
-        /// Time between look-ups of service records.
+        /// Time between DNS SRV lookups.
         "hostProvider.dnsSrvRefreshIntervalSeconds", Passed, LenientInt, "60", "s", C, Hint;
     }
 };

@@ -1,58 +1,58 @@
-//! Configuration: `zoo.cfg`, system properties and arguments into a checked [`Config`].
+//! Parses and validates `zoo.cfg`, system properties and arguments into a [`Config`].
 //!
-//! [`SECTIONS`] is the one table of settings; parser, effective values, warnings and the page `docs/config.md` derive
-//! from it. A configuration is refused exactly where Apache ZooKeeper refuses it, and besides where it asks for
-//! something whose silent absence would hurt: protection, or an ensemble. `testdata/validation.txt` is the recorded
-//! proof.
+//! [`SECTIONS`] is the single table of settings; parser, effective values, warnings and the page `docs/config.md` are
+//! derived from it. A configuration is refused exactly where Apache ZooKeeper refuses it, and also where it requires
+//! something whose silent absence would do harm: protection, or an ensemble. `testdata/validation.txt` records Apache's
+//! behaviour.
 //!
 //! ```text
-//!  Start (file, arguments, nothing)      SystemProperties (-D, SERVER_JVMFLAGS)
+//!  StartArgs (file, arguments, none)     SystemProperties (-D, SERVER_JVMFLAGS)
 //!          \                              /
-//!           Settings::read: what was given, and what wins
+//!           Settings::read: all given settings, by precedence
 //!                     |
-//!     lint -> check lines -> check together -> ensemble -> check server -> guard
+//!     lint -> check lines -> check together -> ensemble -> check server -> unsupported protection
 //!       |                                                                    |
-//!   Vec<Notice>                                          Config, or ConfigError (place, cause)
+//!   Vec<Diagnostic>                                      Config, or ConfigError (place, cause)
 //! ```
 //!
-//! Pure: files and host names come through the closures of [`Outside`]. Read on in `settings.rs` for precedence and in
-//! `checks.rs` for the order of checks.
+//! Pure: files and host names are read through the closures of [`Environment`]. Read on in `settings.rs` for precedence
+//! and in `checks.rs` for the order of checks.
 
 mod address;
 mod auth;
 mod checks;
 mod config;
+mod diagnostic;
 mod docs;
 mod ensemble;
 mod error;
 mod explain;
-mod guard;
+mod java_values;
 mod key;
 mod keys;
 mod limits;
 mod lint;
-mod member;
-mod members;
-mod nearest;
-mod notice;
+mod member_config;
 mod providers;
-mod readers;
+mod server_lines;
 mod settings;
-mod start;
+mod spelling;
+mod start_args;
 mod storage;
-mod system;
+mod system_properties;
+mod unsupported_protection;
 
-pub use auth::{Auth, FourLetterWords, Hidden};
+pub use auth::{Auth, FourLetterWhitelist, Secret};
 pub use config::{Autopurge, Config};
+pub use diagnostic::{Diagnostic, Level};
 pub use docs::config_page;
 pub use error::{Cause, ConfigError, Place};
-pub use explain::{Effect, Explained, Item, explain};
-pub use key::{Class, Key, OnBadText, Reader, Section, Source, Status, Value};
+pub use explain::{Explained, ExplainedSetting, SettingEffect, explain};
+pub use key::{Class, Key, OnBadText, Section, Source, Status, Value, ValueReader};
 pub use keys::{SECTIONS, find, keys};
 pub use limits::{ConnectionThrottle, Limits, RequestThrottle, SessionWeights, Supervision};
-pub use member::{MemberConfig, MemberFiles};
-pub use notice::{Level, Notice};
+pub use member_config::{MemberConfig, MemberFiles};
 pub use settings::{Effective, Settings};
-pub use start::{Outside, Start};
-pub use storage::{Compression, Containers, OnDamage, Recovery, Storage, TornTail};
-pub use system::SystemProperties;
+pub use start_args::{Environment, StartArgs};
+pub use storage::{CompressionSetting, Containers, OnDamageSetting, Recovery, Storage, TornTailSetting};
+pub use system_properties::SystemProperties;

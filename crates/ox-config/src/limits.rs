@@ -1,98 +1,95 @@
-//! Settings that bound what clients may ask for at once.
+//! Limits on client connections, requests and memory.
 
 use crate::config::not_negative;
-use crate::notice::Notice;
+use crate::diagnostic::Diagnostic;
 use crate::settings::Settings;
 
-/// The least that `oxkeeper.memoryBudget` may be.
+/// Minimum of `oxkeeper.memoryBudget`, in bytes.
 const MEMORY_BUDGET_MIN: i64 = 8 << 20;
 
-/// Sizes and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections from one client address; 0 is no limit.
+    /// Connections per client address; 0 means no limit.
     pub max_client_cnxns: u32,
-    /// Connections to the port; 0 is no limit.
+    /// Connections to the port; 0 means no limit.
     pub max_cnxns: u32,
-    /// Sessions of one client address; 0 is no limit.
+    /// Sessions per client address; 0 means no limit.
     pub sessions_per_address: u32,
-    /// Watches of one client address; 0 is no limit.
+    /// Watches per client address; 0 means no limit.
     pub watches_per_address: u32,
-    /// Bytes that may be held of what clients send and are sent; `None` leaves it to the machine's memory.
+    /// Memory for client requests and replies; `None` derives it from the machine's memory.
     pub memory_budget_bytes: Option<u64>,
-    /// Requests under way before connections are read more slowly.
+    /// Requests in flight beyond which connections are read more slowly.
     pub global_outstanding: u32,
-    /// Largest packet, string or buffer.
+    /// Maximum size of a packet, string or buffer.
     pub jute_max_buffer_bytes: u32,
-    /// Room beyond that when logs and snapshots are read, at least 1024.
+    /// Additional size allowed when reading logs and snapshots, at least 1024.
     pub jute_extra_bytes: u32,
-    /// Bytes of all large requests under way.
+    /// Maximum total size of large requests in flight.
     pub large_request_max_bytes: u32,
-    /// Size from which a request is large; `None` is off.
+    /// Size from which a request is large; `None` disables the check.
     pub large_request_threshold_bytes: Option<u32>,
 }
 
-/// Threads that do not get on.
+/// Reaction to stalled threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Supervision {
-    /// Time after which one is reported; 0 is never.
+    /// Report a thread that stalls for this time; 0 disables it.
     pub warn_after_ms: u32,
-    /// Time after which the server ends for it; 0 is never.
+    /// Exit after a stall of this time; 0 disables it.
     pub exit_after_ms: u32,
 }
 
-/// Waiting room for requests.
+/// Throttling of requests beyond a number in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestThrottle {
-    /// Requests under way before new ones wait; 0 is off.
+    /// Requests in flight beyond which new ones wait; 0 disables throttling.
     pub max_requests: u32,
-    /// Time such a request waits before it tries again.
+    /// Time that a throttled request waits before it tries again.
     pub stall_time_ms: u32,
-    /// Drop waiting requests that have become stale.
+    /// Drop throttled requests that have become stale.
     pub drop_stale: bool,
-    /// A request older than its session timeout is stale.
+    /// Treat requests older than the session timeout as stale.
     pub stale_latency_check: bool,
-    /// Wait after which a request is marked as throttled; 0 is off.
+    /// Waiting time after which a request is marked as throttled; 0 disables it.
     pub throttled_op_wait_ms: u32,
 }
 
-/// Tokens for new sessions.
+/// Token bucket for new sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionThrottle {
-    /// Size of the bucket; 0 is off.
+    /// Size of the bucket; 0 disables throttling.
     pub tokens: u32,
-    /// Time between refills.
     pub fill_time_ms: u32,
-    /// Tokens per refill.
     pub fill_count: u32,
-    /// Time between changes of the drop probability; `None` is off.
+    /// Time between adjustments of the drop probability; `None` disables them.
     pub freeze_time_ms: Option<u32>,
-    /// How much the drop probability grows.
+    /// Increment of the drop probability.
     pub drop_increase: f64,
-    /// How much the drop probability shrinks.
+    /// Decrement of the drop probability.
     pub drop_decrease: f64,
-    /// Share of tokens in use below which it shrinks.
+    /// Share of tokens in use below which the drop probability decreases.
     pub decrease_ratio: f64,
-    /// Tokens by kind of session; `None` takes one for each. With weights the bucket and its refills are to be
-    /// multiplied by that of a global session.
+    /// Tokens per session type; `None` takes one token for each. With weights, the bucket and its refills must be
+    /// multiplied by the weight of a global session.
     pub weights: Option<SessionWeights>,
 }
 
-/// Tokens that a session takes, by its kind. A single server has no local ones.
+/// Tokens that a session takes, by type. A standalone server has no local sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionWeights {
-    /// New global session; not below a local one.
+    /// Weight of a new global session; at least that of a local one.
     pub global: u32,
-    /// Renewed session; not below a local one.
+    /// Weight of a renewed session; at least that of a local one.
     pub renew: u32,
-    /// New local session.
+    /// Weight of a new local session.
     pub local: u32,
 }
 
 impl Limits {
-    pub(crate) fn from_checked(settings: &Settings, notices: &mut Vec<Notice>) -> Limits {
+    pub(crate) fn from_checked(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> Limits {
         let mut warn = |key: &str, text: String| {
-            notices.push(Notice::warn(settings.place_of(key), text));
+            diagnostics.push(Diagnostic::warn(settings.place_of(key), text));
         };
         let max_cnxns = settings.int("maxCnxns");
         if max_cnxns < 0 {
@@ -111,7 +108,7 @@ impl Limits {
         }
         let budget = settings.optional_long("oxkeeper.memoryBudget");
         if budget.is_some_and(|bytes| bytes < MEMORY_BUDGET_MIN) {
-            let text = format!("oxkeeper.memoryBudget: using {MEMORY_BUDGET_MIN}, the least that works");
+            let text = format!("oxkeeper.memoryBudget: using {MEMORY_BUDGET_MIN}, the minimum");
             warn("oxkeeper.memoryBudget", text);
         }
         let max_buffer = settings.int("jute.maxbuffer");
@@ -153,7 +150,7 @@ impl RequestThrottle {
 }
 
 impl ConnectionThrottle {
-    pub(crate) fn from_checked(settings: &Settings, notices: &mut Vec<Notice>) -> ConnectionThrottle {
+    pub(crate) fn from_checked(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> ConnectionThrottle {
         let weighed = settings.flag("connection_throttle_weight_enabled");
         ConnectionThrottle {
             tokens: not_negative(settings.int("connection_throttle_tokens")),
@@ -163,20 +160,20 @@ impl ConnectionThrottle {
             drop_increase: settings.double("connection_throttle_drop_increase"),
             drop_decrease: settings.double("connection_throttle_drop_decrease"),
             decrease_ratio: settings.double("connection_throttle_decrease_ratio"),
-            weights: weighed.then(|| SessionWeights::from_checked(settings, notices)),
+            weights: weighed.then(|| SessionWeights::from_checked(settings, diagnostics)),
         }
     }
 }
 
 impl SessionWeights {
-    fn from_checked(settings: &Settings, notices: &mut Vec<Notice>) -> SessionWeights {
+    fn from_checked(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> SessionWeights {
         let mut weight = |key: &str, default: u32, least: u32| {
             let number = settings.int(key);
             let given = u32::try_from(number).ok().filter(|weight| 0 < *weight);
             let weight = given.unwrap_or(default).max(least);
             if given != Some(weight) {
                 let text = format!("{key}: using {weight} for {number}");
-                notices.push(Notice::warn(settings.place_of(key), text));
+                diagnostics.push(Diagnostic::warn(settings.place_of(key), text));
             }
             weight
         };

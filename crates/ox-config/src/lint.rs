@@ -1,51 +1,51 @@
-//! Remarks about what was given: names nobody reads, texts that mean something else than they seem to, features that
-//! are not built yet. None of them changes a value.
+//! Warnings about the given settings: names that no server reads, values that are parsed differently than they look,
+//! features that are not built yet. None of them changes a value.
 
 use std::collections::BTreeMap;
 
+use crate::diagnostic::Diagnostic;
 use crate::error::Place;
-use crate::guard;
-use crate::key::{Class, Key, OnBadText, PREFIX, Reader, Source, Status, Value};
+use crate::java_values;
+use crate::key::{Class, Key, OnBadText, PREFIX, Source, Status, Value, ValueReader};
 use crate::keys::{self, ADMIN, DEAD_NAMES};
-use crate::nearest;
-use crate::notice::Notice;
-use crate::readers;
 use crate::settings::{Entry, Settings};
+use crate::spelling;
+use crate::unsupported_protection;
 
-/// All remarks, those about lines first.
-pub(crate) fn lint(settings: &Settings, notices: &mut Vec<Notice>) {
+/// Appends all warnings, those about lines first.
+pub(crate) fn lint(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) {
     for (name, entry) in settings.lines() {
-        notices.extend(line_notice(name, entry));
+        diagnostics.extend(line_diagnostic(name, entry));
     }
     for (name, _) in settings.system().iter() {
-        notices.extend(property_notice(settings, name));
+        diagnostics.extend(property_diagnostic(settings, name));
     }
-    notices.extend(foreign_class(settings));
-    not_built_yet(settings, notices);
-    for_java_only(settings, notices);
+    diagnostics.extend(foreign_class(settings));
+    not_built_yet(settings, diagnostics);
+    for_java_only(settings, diagnostics);
 }
 
-fn line_notice(name: &str, entry: &Entry) -> Option<Notice> {
+fn line_diagnostic(name: &str, entry: &Entry) -> Option<Diagnostic> {
     let prefixed = format!("{PREFIX}{name}");
     let text = match keys::find(name).or_else(|| keys::find_property(&prefixed)) {
         Some(key) if !key.in_file() => format!("{name} has no effect here; give -D{name} instead"),
-        Some(key) => text_remark(name, key, &entry.text)?,
+        Some(key) => value_warning(name, key, &entry.text)?,
         None => match name.strip_prefix(PREFIX).and_then(keys::find) {
             Some(key) => format!("{name} has no effect with the prefix; write {} instead", key.name),
             None => unknown(name, |key| key.in_file()),
         },
     };
-    Some(Notice::warn(&entry.place, text))
+    Some(Diagnostic::warn(&entry.place, text))
 }
 
-fn property_notice(settings: &Settings, name: &str) -> Option<Notice> {
-    let counting = settings.property(name)?;
-    if counting.place.line().is_some() {
-        return Some(Notice::info(Some(&counting.place), format!("-D{name} is overwritten by this line")));
+fn property_diagnostic(settings: &Settings, name: &str) -> Option<Diagnostic> {
+    let effective_entry = settings.property(name)?;
+    if effective_entry.place.line().is_some() {
+        return Some(Diagnostic::info(Some(&effective_entry.place), format!("-D{name} is overwritten by this line")));
     }
     let own = name.starts_with(OWN_PREFIX).then_some(name);
     let text = match (keys::find_property(name), name.strip_prefix(PREFIX).or(own)) {
-        (Some(key), _) => text_remark(&format!("-D{name}"), key, &counting.text)?,
+        (Some(key), _) => value_warning(&format!("-D{name}"), key, &effective_entry.text)?,
         (None, None) => return None,
         (None, Some(bare)) => match keys::find(bare) {
             Some(key) if key.source == Source::File => {
@@ -55,25 +55,25 @@ fn property_notice(settings: &Settings, name: &str) -> Option<Notice> {
             None => format!("-D{name}: {}", unknown(bare, |key| key.source != Source::File)),
         },
     };
-    Some(Notice::warn(&counting.place, text))
+    Some(Diagnostic::warn(&effective_entry.place, text))
 }
 
-/// What all of our own keys begin with.
+/// Prefix of all keys that are specific to Oxkeeper.
 pub(crate) const OWN_PREFIX: &str = "oxkeeper.";
 
 fn unknown(name: &str, settable: impl Fn(&Key) -> bool) -> String {
     if let Some((_, real)) = DEAD_NAMES.iter().find(|(dead, _)| *dead == name) {
-        return format!("{name} has no effect; the name that has is {real}");
+        return format!("{name} has no effect; the effective name is {real}");
     }
     let names = keys::keys().filter(|key| settable(key) && key.family().is_none()).map(|key| key.name);
-    match nearest::nearest(name, names) {
+    match spelling::nearest(name, names) {
         Some(near) => format!("{name} is not a known key and has no effect; did you mean {near}?"),
         None => format!("{name} is not a known key and has no effect"),
     }
 }
 
-/// What a text is taken for, where its writer may have meant something else.
-fn text_remark(name: &str, key: &Key, text: &str) -> Option<String> {
+/// How a value is parsed, if its author may have meant something else.
+fn value_warning(name: &str, key: &Key, text: &str) -> Option<String> {
     let value = key.reader.read(text);
     match (key.reader, value) {
         (reader, None) if reader.on_bad_text() == OnBadText::Default => {
@@ -84,45 +84,45 @@ fn text_remark(name: &str, key: &Key, text: &str) -> Option<String> {
             };
             Some(format!("{text} is not a valid value for {name}, expected {}; {instead}", reader.expected()))
         }
-        (Reader::LenientInt, Some(Value::Int(number))) if readers::is_octal(text) => {
+        (ValueReader::LenientInt, Some(Value::Int(number))) if java_values::is_octal(text) => {
             Some(format!("{name}: {text} is read as octal, {number}"))
         }
-        (Reader::LenientLong, Some(Value::Long(number))) if readers::is_octal(text) => {
+        (ValueReader::LenientLong, Some(Value::Long(number))) if java_values::is_octal(text) => {
             Some(format!("{name}: {text} is read as octal, {number}"))
         }
-        (Reader::Bool, Some(Value::Flag(false))) if !text.eq_ignore_ascii_case("false") => {
+        (ValueReader::Bool, Some(Value::Flag(false))) if !text.eq_ignore_ascii_case("false") => {
             Some(format!("{name}: {text} is read as false; only true means true"))
         }
-        (Reader::Word(word), Some(Value::Flag(false))) if text != key.default => {
+        (ValueReader::Word(word), Some(Value::Flag(false))) if text != key.default => {
             Some(format!("{name}: {text} is read as {}; only {word} makes a difference", key.default))
         }
         _ => None,
     }
 }
 
-/// A class that somebody has written to serve connections in Apache's place.
-fn foreign_class(settings: &Settings) -> Option<Notice> {
+/// A connection class that does not ship with Apache.
+fn foreign_class(settings: &Settings) -> Option<Diagnostic> {
     const KEY: &str = "serverCnxnFactory";
     let class = settings.text(KEY)?;
     let is_apaches = CNXN_FACTORIES.contains(&class.as_str());
     let text = || format!("{KEY}: {class} is a Java class and has no effect");
-    (!is_apaches).then(|| Notice::warn(settings.place_of(KEY), text()))
+    (!is_apaches).then(|| Diagnostic::warn(settings.place_of(KEY), text()))
 }
 
-/// Apache's own classes that serve connections.
+/// Connection classes that ship with Apache.
 const CNXN_FACTORIES: [&str; 2] =
     ["org.apache.zookeeper.server.NIOServerCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"];
 
-/// One warning per feature that settings ask for.
-fn not_built_yet(settings: &Settings, notices: &mut Vec<Notice>) {
+/// One warning per feature that settings require.
+fn not_built_yet(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) {
     let mut features: BTreeMap<&str, Vec<&Place>> = BTreeMap::new();
     for key in keys::keys() {
-        if let Status::Later(feature) = key.status {
-            features.entry(feature).or_default().extend(guard::asks(settings, key));
+        if let Status::NotBuilt(feature) = key.status {
+            features.entry(feature).or_default().extend(unsupported_protection::places_set(settings, key));
         }
     }
     if settings.flag("admin.enableServer") {
-        features.remove(ADMIN); // the flag is up when it is turned off
+        features.remove(ADMIN); // the key counts as set when it disables the admin server
     }
     for (feature, places) in features {
         let Some(first) = places.first() else {
@@ -130,7 +130,7 @@ fn not_built_yet(settings: &Settings, notices: &mut Vec<Notice>) {
         };
         let names: Vec<_> = places.iter().map(|place| setting_name(place)).collect();
         let text = format!("{feature} is not built yet; no effect: {}", names.join(", "));
-        notices.push(Notice::warn(first, text));
+        diagnostics.push(Diagnostic::warn(first, text));
     }
 }
 
@@ -143,8 +143,8 @@ fn setting_name(place: &Place) -> String {
     }
 }
 
-/// One note for all that concerns a Java virtual machine. Names only: values may be secret.
-fn for_java_only(settings: &Settings, notices: &mut Vec<Notice>) {
+/// One note for all settings that concern the Java virtual machine. Names only: values may be secret.
+fn for_java_only(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) {
     let flags = settings.system().jvm_flags().iter().map(|flag| {
         let name = flag.split_once('=').map_or(flag.as_str(), |(name, _)| name);
         name.to_owned()
@@ -161,6 +161,7 @@ fn for_java_only(settings: &Settings, notices: &mut Vec<Notice>) {
     let lines = lines.filter(|name| keys::find(name).is_some_and(is_java));
     let names: Vec<_> = flags.chain(properties).chain(lines).collect();
     if !names.is_empty() {
-        notices.push(Notice::info(None, format!("for a Java virtual machine only, no effect: {}", names.join(" "))));
+        diagnostics
+            .push(Diagnostic::info(None, format!("for a Java virtual machine only, no effect: {}", names.join(" "))));
     }
 }

@@ -1,13 +1,13 @@
-//! Authentication schemes by the Java classes that `authProvider.*` names.
+//! Maps the Java classes that `authProvider.*` names to authentication schemes.
 
 use crate::keys::{ENSEMBLE_AUTH, SASL, TLS};
 use crate::settings::{Entry, Settings};
 
-/// One of the classes that Apache itself brings.
+/// An authentication provider that ships with Apache.
 pub(crate) struct Provider {
     class: &'static str,
     scheme: &'static str,
-    /// What is missing for it, where it is not built.
+    /// The feature that it needs and that is not built yet.
     pub(crate) missing: Option<&'static str>,
 }
 
@@ -22,7 +22,7 @@ const PROVIDERS: &[Provider] = &[
     Provider { class: "EnsembleAuthenticationProvider", scheme: "ensemble", missing: Some(ENSEMBLE_AUTH) },
 ];
 
-/// What each `authProvider.*` names, `None` for a class that is not Apache's.
+/// The provider of each `authProvider.*` setting; `None` for a class that does not ship with Apache.
 pub(crate) fn configured(settings: &Settings) -> impl Iterator<Item = (&Entry, Option<&'static Provider>)> {
     settings.properties_under("zookeeper.authProvider.").map(|(_, entry)| {
         let class = entry.text.strip_prefix(PACKAGE);
@@ -30,7 +30,7 @@ pub(crate) fn configured(settings: &Settings) -> impl Iterator<Item = (&Entry, O
     })
 }
 
-/// The schemes that a client may authenticate with.
+/// Schemes by which a client may authenticate.
 pub(crate) fn schemes(settings: &Settings) -> Vec<&'static str> {
     let mut schemes = vec!["ip"];
     if settings.flag("DigestAuthenticationProvider.enabled") {

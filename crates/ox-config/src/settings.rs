@@ -1,7 +1,8 @@
-//! What was given and where, before anything is checked: the file's lines, the system properties, and which wins.
+//! All given settings with their places, before validation: the file's lines, the system properties, and precedence.
 //!
-//! Apache writes each line that it has no own code for into the system property `zookeeper.<key>`, over one given with
-//! `-D`. So does this: `lines` holds the file, `properties` what the properties are after it was read.
+//! Apache copies each line that it does not handle itself into the system property `zookeeper.<key>`, which overwrites
+//! one given with `-D`. Likewise here: `lines` holds the file, `properties` the system properties after the file was
+//! read.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,14 +11,13 @@ use std::path::Path;
 use ox_proto::properties;
 use ox_proto::text::trim;
 
+use crate::diagnostic::Diagnostic;
 use crate::error::{Cause, ConfigError, Place};
 use crate::key::{Key, OnBadText, PREFIX, Source, Value};
 use crate::keys;
-use crate::notice::Notice;
-use crate::start::{Outside, Start};
-use crate::system::SystemProperties;
+use crate::start_args::{Environment, StartArgs};
+use crate::system_properties::SystemProperties;
 
-/// Everything that was given.
 pub struct Settings {
     place: Place,
     lines: BTreeMap<String, Entry>,
@@ -25,32 +25,31 @@ pub struct Settings {
     system: SystemProperties,
 }
 
-/// One text, and where it stands.
+/// The text of a setting and its place.
 pub(crate) struct Entry {
-    /// The text without blanks around it.
+    /// The text without surrounding blanks.
     pub(crate) text: String,
-    /// As it stands in the file.
+    /// As written in the file.
     pub(crate) raw: String,
     pub(crate) place: Place,
 }
 
-/// A row of the table with the text that counts.
+/// A row of the key table with its effective text.
 pub struct Effective<'a> {
-    /// The row.
     pub key: &'static Key,
-    /// The text, or that of the default; `None` for one that must not be shown.
+    /// The given text or the default; `None` if it is secret.
     pub text: Option<&'a str>,
-    /// Where it stands; `None` for the default.
+    /// `None` for a default.
     pub place: Option<&'a Place>,
 }
 
 impl Settings {
-    /// Reads the configuration file, if there is one, and lays it over the system properties.
+    /// Reads the configuration file, if any, and overlays it on the system properties.
     pub fn read(
-        start: &Start,
+        start: &StartArgs,
         system: &SystemProperties,
-        outside: &Outside<'_>,
-        notices: &mut Vec<Notice>,
+        environment: &Environment<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
     ) -> Result<Settings, ConfigError> {
         let mut settings = Settings {
             place: Place::Argument("server"),
@@ -65,18 +64,23 @@ impl Settings {
         for (key, value) in start.pairs() {
             settings.lines.insert(key.to_owned(), Entry::new(&value, &value, Place::Argument(key)));
         }
-        if let Start::File(path) = start {
-            settings.read_file(path, outside, notices)?;
+        if let StartArgs::File(path) = start {
+            settings.read_file(path, environment, diagnostics)?;
         }
         Ok(settings)
     }
 
-    fn read_file(&mut self, path: &Path, outside: &Outside<'_>, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
+    fn read_file(
+        &mut self,
+        path: &Path,
+        environment: &Environment<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Result<(), ConfigError> {
         let name = path.display().to_string();
         self.place = Place::File { name: name.clone(), line: None, key: None };
-        let relative = relative_path_notice(&name, &self.place);
-        notices.extend(relative.map(|notice| Notice { place: None, ..notice })); // its text is the place
-        let bytes = (outside.read)(path).map_err(|error| {
+        let relative = relative_path_warning(&name, &self.place);
+        diagnostics.extend(relative.map(|diagnostic| Diagnostic { place: None, ..diagnostic })); // the text names the file
+        let bytes = (environment.read)(path).map_err(|error| {
             self.place.error(if error.kind() == io::ErrorKind::NotFound {
                 Cause::FileMissing(name.clone())
             } else {
@@ -93,17 +97,17 @@ impl Settings {
         Ok(())
     }
 
-    /// Every row that is no family, with the text that counts.
+    /// Every row that is not a family, with its effective text.
     pub fn effective(&self) -> impl Iterator<Item = Effective<'_>> {
         keys::keys().filter(|key| key.family().is_none()).map(|key| {
-            let entry = self.counting(key);
+            let entry = self.effective_entry(key);
             let text = entry.map_or(key.default, |entry| entry.text.as_str());
-            let shown = key.reader != crate::key::Reader::Secret;
+            let shown = key.reader != crate::key::ValueReader::Secret;
             Effective { key, text: shown.then_some(text), place: entry.map(|entry| &entry.place) }
         })
     }
 
-    /// The configuration as a whole, for errors about what is not there.
+    /// The configuration as a whole, for errors about missing settings.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
@@ -112,24 +116,23 @@ impl Settings {
         &self.system
     }
 
-    /// Lines of the file, or what the command line stands for, in their order.
+    /// Lines of the file, or the settings that the arguments stand for, in order.
     pub(crate) fn lines(&self) -> Vec<(&str, &Entry)> {
         let mut lines: Vec<_> = self.lines.iter().map(|(key, entry)| (key.as_str(), entry)).collect();
         lines.sort_by_key(|(_, entry)| entry.place.line());
         lines
     }
 
-    /// The entry of one line.
     pub(crate) fn line(&self, key: &str) -> Option<&Entry> {
         self.lines.get(key)
     }
 
-    /// The system property after the file was read.
+    /// A system property after the file was read.
     pub(crate) fn property(&self, name: &str) -> Option<&Entry> {
         self.properties.get(name)
     }
 
-    /// System properties that begin with a prefix, after the file was read.
+    /// System properties with a prefix, after the file was read.
     pub(crate) fn properties_under(&self, prefix: &str) -> impl Iterator<Item = (&str, &Entry)> {
         self.properties
             .iter()
@@ -137,7 +140,7 @@ impl Settings {
             .map(|(name, entry)| (name.as_str(), entry))
     }
 
-    /// Texts given for a key, the one that wins first.
+    /// The texts given for a key, in order of precedence.
     pub(crate) fn given(&self, key: &Key) -> impl Iterator<Item = &Entry> {
         let prefixed = || self.properties.get(&format!("{PREFIX}{}", key.name));
         let (line, bare) = (self.lines.get(key.name), self.properties.get(key.name));
@@ -153,21 +156,21 @@ impl Settings {
         winners.into_iter().flatten()
     }
 
-    /// The entry that decides a key's value; a bad text that counts as unset is passed over.
-    pub(crate) fn counting(&self, key: &Key) -> Option<&Entry> {
+    /// The entry that determines a key's value; skips invalid text that counts as unset.
+    pub(crate) fn effective_entry(&self, key: &Key) -> Option<&Entry> {
         self.given(key)
             .find(|entry| key.reader.on_bad_text() == OnBadText::Stop || key.reader.read(&entry.text).is_some())
     }
 
-    /// Where a key stands, or the whole configuration where it does not.
+    /// Where a key is set, or the whole configuration if it is not.
     pub(crate) fn place_of(&self, name: &str) -> &Place {
-        keys::find(name).and_then(|key| self.counting(key)).map_or(&self.place, |entry| &entry.place)
+        keys::find(name).and_then(|key| self.effective_entry(key)).map_or(&self.place, |entry| &entry.place)
     }
 
-    /// The value that counts: given, or the default; `None` where there is neither.
+    /// The effective value: given or default; `None` if there is neither.
     pub(crate) fn value(&self, name: &str) -> Option<Value> {
-        let key = keys::find(name).expect("settings are read by names of the table");
-        let given = self.counting(key).and_then(|entry| key.reader.read(&entry.text));
+        let key = keys::find(name).expect("callers use names of the key table");
+        let given = self.effective_entry(key).and_then(|entry| key.reader.read(&entry.text));
         given.or_else(|| if key.default.is_empty() { None } else { key.reader.read(key.default) })
     }
 
@@ -220,7 +223,7 @@ impl Entry {
     }
 }
 
-/// The lines of a properties file by key; of equal keys the last counts.
+/// The lines of a properties file by key; of equal keys the last one wins.
 pub(crate) fn parse_file(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Entry>, ConfigError> {
     let place = |line, key| Place::File { name: name.to_owned(), line: Some(line), key };
     let pairs = properties::parse(bytes).map_err(|escape| place(escape.line, None).error(Cause::MalformedEscape))?;
@@ -232,8 +235,8 @@ pub(crate) fn parse_file(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, En
     Ok(entries.collect())
 }
 
-/// Apache's remark about a path that may be relative by mistake.
-pub(crate) fn relative_path_notice(path: &str, place: &Place) -> Option<Notice> {
+/// Apache's warning about a path that may be relative by mistake.
+pub(crate) fn relative_path_warning(path: &str, place: &Place) -> Option<Diagnostic> {
     let sure = Path::new(path).is_absolute() || path.starts_with("./");
-    (!sure).then(|| Notice::warn(place, format!("{path} is relative. Prepend ./ to indicate that you're sure!")))
+    (!sure).then(|| Diagnostic::warn(place, format!("{path} is relative. Prepend ./ to indicate that you're sure!")))
 }

@@ -1,10 +1,10 @@
-//! ACL lists of the script language.
+//! ACL syntax of the script language.
 //!
-//! `null`, `none` (no entries) or entries separated by commas. An entry is `PERMS:SCHEME:ID`; `world` and `auth` are
-//! short for `31:world:anyone` and `31:auth:""`, and `PERMS:user:NAME` for the digest of user NAME, password NAME.
+//! `null`, `none` (no entries) or entries separated by commas. An entry is `PERMS:SCHEME:ID`; `world` and `auth`
+//! abbreviate `31:world:anyone` and `31:auth:""`, and `PERMS:user:NAME` the digest of user NAME with password NAME.
 
-use crate::token::Cursor;
-use crate::value::Value;
+use crate::tokenizer::Cursor;
+use crate::value::FieldValue;
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use ox_proto::acl::perms;
@@ -14,19 +14,16 @@ use std::fmt;
 
 /// One entry; scheme and id may be null.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Permission bits, any number.
+pub struct AclEntry {
+    /// Not restricted to valid permission bits.
     pub perms: i32,
-    /// Scheme.
-    pub scheme: Value,
-    /// Id within the scheme.
-    pub id: Value,
+    pub scheme: FieldValue,
+    pub id: FieldValue,
 }
 
-impl Entry {
-    /// An entry from its parts.
+impl AclEntry {
     pub fn new(perms: i32, scheme: &str, id: &str) -> Self {
-        Self { perms, scheme: Value::text(scheme), id: Value::text(id) }
+        Self { perms, scheme: FieldValue::text(scheme), id: FieldValue::text(id) }
     }
 
     /// The digest entry of a user whose password is its name.
@@ -37,15 +34,14 @@ impl Entry {
 
 /// A list of entries, or null.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AclList(pub Option<Vec<Entry>>);
+pub struct ScriptAcl(pub Option<Vec<AclEntry>>);
 
-impl AclList {
-    /// All permissions for everybody.
+impl ScriptAcl {
+    /// All permissions for `world:anyone`.
     pub fn open() -> Self {
-        Self(Some(vec![Entry::new(perms::ALL, "world", "anyone")]))
+        Self(Some(vec![AclEntry::new(perms::ALL, "world", "anyone")]))
     }
 
-    /// Appends the encoding.
     pub fn put(&self, out: &mut Vec<u8>) {
         let Some(entries) = &self.0 else { return (-1_i32).put(out) };
         put_count(out, entries.len());
@@ -56,7 +52,6 @@ impl AclList {
         }
     }
 
-    /// Reads a list.
     pub fn parse(cursor: &mut Cursor) -> Result<Self> {
         match cursor.peek_word() {
             Some("null") => cursor.word().map(|_| Self(None)),
@@ -72,11 +67,11 @@ impl AclList {
     }
 }
 
-fn parse_entry(cursor: &mut Cursor) -> Result<Entry> {
+fn parse_entry(cursor: &mut Cursor) -> Result<AclEntry> {
     let first = cursor.word().context("ACL entry")?;
     match first.as_str() {
-        "world" => return Ok(Entry::new(perms::ALL, "world", "anyone")),
-        "auth" => return Ok(Entry::new(perms::ALL, "auth", "")),
+        "world" => return Ok(AclEntry::new(perms::ALL, "world", "anyone")),
+        "auth" => return Ok(AclEntry::new(perms::ALL, "auth", "")),
         _ => (),
     }
     let perms = first.parse().ok().with_context(|| format!("permissions {first:?}"))?;
@@ -85,12 +80,12 @@ fn parse_entry(cursor: &mut Cursor) -> Result<Entry> {
     cursor.mark(':')?;
     let id = cursor.value()?;
     if scheme.as_str() == Some("user") {
-        return Ok(Entry::user(perms, id.as_str().context("user name")?));
+        return Ok(AclEntry::user(perms, id.as_str().context("user name")?));
     }
-    Ok(Entry { perms, scheme, id })
+    Ok(AclEntry { perms, scheme, id })
 }
 
-impl fmt::Display for AclList {
+impl fmt::Display for ScriptAcl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(entries) = &self.0 else { return f.write_str("null") };
         if entries.is_empty() {
@@ -107,7 +102,7 @@ impl fmt::Display for AclList {
     }
 }
 
-/// What user `name` sends to authenticate: the password is the name, except for the super user of the profile.
+/// The credentials that user `name` sends: the password is the name, except for the super user of the profile.
 pub fn credentials(name: &str) -> String {
     if name == "super" { "super:secret".to_owned() } else { format!("{name}:{name}") }
 }
@@ -124,9 +119,9 @@ mod tests {
     use super::*;
 
     fn check(text: &str, printed: &str) {
-        let list = AclList::parse(&mut Cursor::new(text).unwrap()).unwrap();
+        let list = ScriptAcl::parse(&mut Cursor::new(text).unwrap()).unwrap();
         assert_eq!(list.to_string(), printed);
-        assert_eq!(AclList::parse(&mut Cursor::new(printed).unwrap()).unwrap(), list);
+        assert_eq!(ScriptAcl::parse(&mut Cursor::new(printed).unwrap()).unwrap(), list);
     }
 
     #[test]
@@ -140,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_equal_apache() {
+    fn digest_ids_equal_apaches() {
         assert_eq!(digest_id("bob:pw"), "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=");
         assert_eq!(digest_id(&credentials("super")), "super:lK75jTNcA+U9vtVEw5vB51mj/w4=");
     }

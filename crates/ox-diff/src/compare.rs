@@ -1,68 +1,66 @@
-//! Compares what two servers said during one batch.
+//! Compares what two servers sent during one batch.
 //!
 //! Streams are compared item by item, in order, after exactly these adjustments:
-//! - replies of the connection layer (auth, sasl) have no place among the others: compared as a list of their own;
-//! - the events of one closed or expired session (one zxid) come in any order;
-//! - while another session writes, a reader's reply zxids and the places of its events are open.
+//! - replies of the connection layer (auth, sasl) have no defined position among the others: compared as a separate
+//!   list;
+//! - the events of one closed or expired session (one zxid) arrive in any order;
+//! - while another session writes, a reader's reply zxids and the positions of its events are not compared.
 
-use crate::script::{Action, Batch, Line, Name};
-use crate::stream::{End, Item, Kind, Stream};
+use crate::script::{Action, Batch, Line, SessionName};
+use crate::stream::{ItemKind, Stream, StreamEnd, StreamItem};
 use ox_proto::OpCode;
 use std::collections::BTreeMap;
 
 /// The streams of a batch, by session.
-pub type Streams = BTreeMap<Name, Stream>;
+pub type Streams = BTreeMap<SessionName, Stream>;
 
-/// One place where the servers disagree, or where one of them breaks a rule on its own.
+/// A difference between the servers, or a violation of an invariant by one of them.
 #[derive(Clone, Debug)]
-pub struct Difference {
-    /// Whose connection.
-    pub session: Name,
-    /// The line in question, if it is about a reply.
+pub struct StreamDifference {
+    pub session: SessionName,
+    /// The line of the script, if the difference concerns a reply.
     pub line: Option<Line>,
-    /// What is wrong.
+    /// Description for the report.
     pub what: String,
-    /// What ours said.
-    pub ours: Option<Item>,
-    /// What Apache said.
-    pub apache: Option<Item>,
-    /// Everything the connection heard, ours first.
-    pub heard: [Vec<String>; 2],
+    pub ours: Option<StreamItem>,
+    pub apache: Option<StreamItem>,
+    /// Everything the connection received, ours first.
+    pub received: [Vec<String>; 2],
 }
 
-impl Difference {
-    /// A difference that is not about one frame.
-    pub fn plain(session: Name, what: String) -> Self {
-        Self { session, line: None, what, ours: None, apache: None, heard: <[Vec<String>; 2]>::default() }
+impl StreamDifference {
+    /// A difference that does not concern a single frame.
+    pub fn plain(session: SessionName, what: String) -> Self {
+        Self { session, line: None, what, ours: None, apache: None, received: <[Vec<String>; 2]>::default() }
     }
 }
 
-/// A batch together with the pings that fetched its events from the other connections.
+/// A batch together with the pings that fetched its events on the other connections.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct BatchWithPings {
     /// All lines; items refer to them by index.
     pub batch: Batch,
     /// Index of the first ping.
     pub barrier: usize,
     /// Sessions that read while another one wrote.
-    beside: Vec<Name>,
+    concurrent: Vec<SessionName>,
 }
 
-impl Turn {
-    /// A turn of `batch` and the pings behind it.
+impl BatchWithPings {
+    /// Combines `batch` with the pings sent after it.
     pub fn new(batch: &Batch, pings: Batch) -> Self {
         let writers = batch.writers();
-        let mut beside = batch.actors();
-        beside.retain(|name| !writers.is_empty() && !writers.contains(name));
+        let mut concurrent = batch.actors();
+        concurrent.retain(|name| !writers.is_empty() && !writers.contains(name));
         let barrier = batch.0.len();
         let mut batch = batch.clone();
         batch.0.extend(pings.0);
-        Self { batch, barrier, beside }
+        Self { batch, barrier, concurrent }
     }
 
-    /// The first difference between the streams of ours and Apache's.
-    pub fn compare(&self, ours: &Streams, apache: &Streams) -> Option<Difference> {
-        // Those who act first: what others hear follows from it.
+    /// The first difference between our streams and Apache's.
+    pub fn compare(&self, ours: &Streams, apache: &Streams) -> Option<StreamDifference> {
+        // Sessions that act come first: what the others receive follows from it.
         let mut names = self.batch.actors();
         names.extend(ours.keys().chain(apache.keys()));
         let closing = self.closing(ours, apache);
@@ -70,13 +68,13 @@ impl Turn {
             (Some(ours), Some(apache)) => self.stream(name, ours, apache, &closing),
             (ours, _) => {
                 let what = format!("connected on {} only", if ours.is_some() { "ours" } else { "apache" });
-                Some(Difference {
+                Some(StreamDifference {
                     session: name,
                     line: None,
                     what,
                     ours: None,
                     apache: None,
-                    heard: Default::default(),
+                    received: Default::default(),
                 })
             }
         })
@@ -86,7 +84,7 @@ impl Turn {
         if self.batch.0.iter().any(|line| matches!(line.action, Action::Wait(_))) {
             return Closing::Any;
         }
-        let is_close = |item: &&Item| {
+        let is_close = |item: &&StreamItem| {
             item.line.is_some_and(|line| match &self.batch.0[line].action {
                 Action::Request(request) => request.known() == Some(OpCode::CloseSession),
                 Action::Connect(_) | Action::Raw(_) | Action::Drop | Action::Wait(_) => false,
@@ -96,32 +94,32 @@ impl Turn {
         Closing::At(items.filter(is_close).filter_map(|item| item.zxid).collect())
     }
 
-    fn stream(&self, name: Name, ours: &Stream, apache: &Stream, closing: &Closing) -> Option<Difference> {
-        let beside = self.beside.contains(&name);
-        let list_of = |item: &Item| match item.kind {
-            Kind::OutOfBand => 2,
-            // Events of re-arming are the reader's own and carry no zxid.
-            Kind::Event if beside && item.zxid != Some(-1) => 1,
-            Kind::Event | Kind::Handshake | Kind::Reply | Kind::Stray | Kind::Other => 0,
+    fn stream(&self, name: SessionName, ours: &Stream, apache: &Stream, closing: &Closing) -> Option<StreamDifference> {
+        let concurrent = self.concurrent.contains(&name);
+        let list_of = |item: &StreamItem| match item.kind {
+            ItemKind::OutOfBand => 2,
+            // Events from setWatches belong to the reader and carry no zxid.
+            ItemKind::Event if concurrent && item.zxid != Some(-1) => 1,
+            ItemKind::Event | ItemKind::Handshake | ItemKind::Reply | ItemKind::Stray | ItemKind::Other => 0,
         };
         let found = (0..3).find_map(|list| {
             let picked = [ours, apache].map(|stream| closing.pick(stream, |item| list_of(item) == list));
             self.list(name, &picked[0], &picked[1])
         });
         let found = found.or_else(|| {
-            (ours.end != apache.end).then(|| Difference {
+            (ours.end != apache.end).then(|| StreamDifference {
                 session: name,
                 line: self.batch.0.iter().rfind(|line| line.session == name).cloned(),
                 what: format!("connection: ours {:?}, apache {:?}", ours.end, apache.end),
                 ours: ours.items.last().cloned(),
                 apache: apache.items.last().cloned(),
-                heard: Default::default(),
+                received: Default::default(),
             })
         });
-        found.map(|difference| Difference { heard: [ours, apache].map(Stream::describe), ..difference })
+        found.map(|difference| StreamDifference { received: [ours, apache].map(Stream::describe), ..difference })
     }
 
-    fn list(&self, name: Name, ours: &[&Item], apache: &[&Item]) -> Option<Difference> {
+    fn list(&self, name: SessionName, ours: &[&StreamItem], apache: &[&StreamItem]) -> Option<StreamDifference> {
         let longest = ours.len().max(apache.len());
         (0..longest).find_map(|index| {
             let (left, right) = (ours.get(index), apache.get(index));
@@ -131,41 +129,43 @@ impl Turn {
                 _ => "only apache sent this".to_owned(),
             };
             let line = right.and_then(|item| item.line).or(left.and_then(|item| item.line));
-            Some(Difference {
+            Some(StreamDifference {
                 session: name,
                 line: line.map(|line| self.batch.0[line].clone()),
                 what,
                 ours: left.map(|item| (*item).clone()),
                 apache: right.map(|item| (*item).clone()),
-                heard: Default::default(),
+                received: Default::default(),
             })
         })
     }
 
-    fn unequal(&self, name: Name, ours: &Item, apache: &Item) -> Option<String> {
+    fn unequal(&self, name: SessionName, ours: &StreamItem, apache: &StreamItem) -> Option<String> {
         if ours.kind != apache.kind || ours.line != apache.line {
             return Some("order of frames".to_owned());
         }
         if ours.text != apache.text {
             return Some(first_unequal_word(&ours.text, &apache.text));
         }
-        let open = self.beside.contains(&name)
-            && ours.kind == Kind::Reply
+        let open = self.concurrent.contains(&name)
+            && ours.kind == ItemKind::Reply
             && ours.line.is_some_and(|line| line < self.barrier);
         (!open && ours.zxid != apache.zxid).then(|| "zxid of the header".to_owned())
     }
 }
 
-/// Zxids at which a session ended, taking its ephemeral nodes along in any order.
+/// Zxids at which a session ended, which deletes its ephemeral nodes in any order.
 enum Closing {
     Any,
     At(Vec<i64>),
 }
 
 impl Closing {
-    fn pick<'s>(&self, stream: &'s Stream, belongs: impl Fn(&Item) -> bool) -> Vec<&'s Item> {
+    fn pick<'s>(&self, stream: &'s Stream, belongs: impl Fn(&StreamItem) -> bool) -> Vec<&'s StreamItem> {
         let mut items: Vec<_> = stream.items.iter().filter(|item| belongs(item)).collect();
-        let same_change = |a: &&Item, b: &&Item| a.kind == Kind::Event && b.kind == Kind::Event && a.zxid == b.zxid;
+        let same_change = |a: &&StreamItem, b: &&StreamItem| {
+            a.kind == ItemKind::Event && b.kind == ItemKind::Event && a.zxid == b.zxid
+        };
         for run in items.chunk_by_mut(same_change) {
             let closes = match self {
                 Self::Any => true,
@@ -191,62 +191,69 @@ fn first_unequal_word(ours: &str, apache: &str) -> String {
     }
 }
 
-/// Rules that every server must keep, whatever the other one does.
+/// Invariants that each server must keep by itself.
 #[derive(Debug, Default)]
-pub struct Rules {
-    highest_reply: BTreeMap<Name, i64>,
-    highest_event: BTreeMap<Name, i64>,
+pub struct Invariants {
+    highest_reply: BTreeMap<SessionName, i64>,
+    highest_event: BTreeMap<SessionName, i64>,
 }
 
-impl Rules {
-    /// Checks one server's streams: reply zxids do not go back, event zxids neither, and an event comes before any reply
-    /// that could show its change.
-    pub fn check(&mut self, turn: &Turn, streams: &Streams) -> Option<Difference> {
+impl Invariants {
+    /// Checks one server's streams: neither reply zxids nor event zxids decrease, and an event precedes any reply that
+    /// could show its change.
+    pub fn check(&mut self, round: &BatchWithPings, streams: &Streams) -> Option<StreamDifference> {
         for (&name, stream) in streams {
             for item in &stream.items {
                 if let Some(what) = self.broken_by(name, item) {
-                    let line = item.line.map(|line| turn.batch.0[line].clone());
+                    let line = item.line.map(|line| round.batch.0[line].clone());
                     let (ours, apache) = (Some(item.clone()), None);
-                    let heard = [stream.describe(), Vec::new()];
-                    return Some(Difference { session: name, line, what: what.to_owned(), ours, apache, heard });
+                    let received = [stream.describe(), Vec::new()];
+                    return Some(StreamDifference {
+                        session: name,
+                        line,
+                        what: what.to_owned(),
+                        ours,
+                        apache,
+                        received,
+                    });
                 }
             }
-            if stream.end == End::Closed {
+            if stream.end == StreamEnd::Closed {
                 self.forget(name);
             }
         }
         None
     }
 
-    fn broken_by(&mut self, name: Name, item: &Item) -> Option<&'static str> {
+    fn broken_by(&mut self, name: SessionName, item: &StreamItem) -> Option<&'static str> {
         let zxid = item.zxid.filter(|&zxid| 0 < zxid);
         match (item.kind, zxid) {
-            (Kind::Handshake | Kind::Other, _) => {
+            (ItemKind::Handshake | ItemKind::Other, _) => {
                 self.forget(name);
                 None
             }
-            (Kind::Reply, Some(zxid)) => {
+            (ItemKind::Reply, Some(zxid)) => {
                 let highest = self.highest_reply.entry(name).or_default();
                 let back = zxid < *highest;
                 *highest = zxid.max(*highest);
-                back.then_some("zxid of replies goes back")
+                back.then_some("zxid of replies decreases")
             }
-            (Kind::Event, Some(zxid)) => {
+            (ItemKind::Event, Some(zxid)) => {
                 let late = zxid <= self.highest_reply.get(&name).copied().unwrap_or(0);
                 let highest = self.highest_event.entry(name).or_default();
                 let back = zxid < *highest;
                 *highest = zxid.max(*highest);
                 match (late, back) {
                     (true, _) => Some("event after a reply that shows its change"),
-                    (false, true) => Some("zxid of events goes back"),
+                    (false, true) => Some("zxid of events decreases"),
                     (false, false) => None,
                 }
             }
-            (Kind::Reply | Kind::Event, None) | (Kind::OutOfBand | Kind::Stray, _) => None,
+            (ItemKind::Reply | ItemKind::Event, None) | (ItemKind::OutOfBand | ItemKind::Stray, _) => None,
         }
     }
 
-    fn forget(&mut self, name: Name) {
+    fn forget(&mut self, name: SessionName) {
         self.highest_reply.remove(&name);
         self.highest_event.remove(&name);
     }

@@ -1,68 +1,63 @@
-//! A blocking connection that sees frames, the end of the stream, and silence.
+//! A blocking connection that reads frames and detects close and timeout.
 
 use anyhow::{Context as _, Result};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What a read gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// The payload of a frame.
+pub enum FrameRead {
     Frame(Vec<u8>),
-    /// The server has closed the connection.
     Closed,
-    /// Nothing came in time.
+    /// No complete frame arrived in time.
     Silence,
 }
 
-/// One TCP connection to a server.
 #[derive(Debug)]
-pub struct Connection {
+pub struct RawConnection {
     stream: TcpStream,
     inbox: Vec<u8>,
-    /// Bytes of `inbox` that frames were already made of.
+    /// Bytes of `inbox` that were already returned as frames.
     used: usize,
 }
 
-impl Connection {
-    /// Connects to `host:port`.
+impl RawConnection {
     pub fn open(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true).context("set nodelay")?;
         Ok(Self { stream, inbox: Vec::new(), used: 0 })
     }
 
-    /// Sends bytes. A connection that the server has closed swallows them; reading tells.
+    /// Sends bytes. Errors are ignored: if the server has closed the connection, the next read reports it.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Tells the server that nothing more will be sent.
+    /// Shuts down the sending direction.
     pub fn half_close(&self) {
-        // A connection that is gone already needs no goodbye.
+        // An error means that the connection is closed already.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// The next frame, waiting at most `patience`.
-    pub fn frame(&mut self, patience: Duration) -> Heard {
-        let deadline = Instant::now() + patience;
+    /// The next frame, waiting at most `timeout`.
+    pub fn frame(&mut self, timeout: Duration) -> FrameRead {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(frame) = self.buffered_frame() {
-                return Heard::Frame(frame);
+                return FrameRead::Frame(frame);
             }
             match self.fill(deadline) {
                 Filled::More => (),
-                Filled::End => return Heard::Closed,
-                Filled::Late => return Heard::Silence,
+                Filled::End => return FrameRead::Closed,
+                Filled::Late => return FrameRead::Silence,
             }
         }
     }
 
-    /// All bytes up to the end of the stream, or until nothing came for `patience`; true if the stream ended.
-    pub fn drain(&mut self, patience: Duration) -> (Vec<u8>, bool) {
+    /// All bytes up to the end of the stream, or until nothing arrives for `timeout`; true if the stream ended.
+    pub fn drain(&mut self, timeout: Duration) -> (Vec<u8>, bool) {
         let ended = loop {
-            match self.fill(Instant::now() + patience) {
+            match self.fill(Instant::now() + timeout) {
                 Filled::More => (),
                 Filled::End => break true,
                 Filled::Late => break false,

@@ -1,17 +1,17 @@
-//! How requests are written: `verb field.. key=value..`, one verb per operation, and `op NUMBER HEX` for anything else.
+//! Syntax of requests: `verb field.. key=value..`, one verb per operation, and `op NUMBER HEX` for any other opcode.
 //!
-//! Printing and parsing are inverse to each other, so that a printed script is one to run.
+//! Printing and parsing are inverse, so a printed script can be run.
 
-use crate::acl::AclList;
-use crate::request::{Body, Element, Request, Seen};
-use crate::token::Cursor;
-use crate::value::{Value, hex, unhex};
+use crate::acl::ScriptAcl;
+use crate::request::{RequestBody, ScriptElement, ScriptRequest, ZxidRef};
+use crate::tokenizer::Cursor;
+use crate::value::{FieldValue, hex, unhex};
 use anyhow::{Context as _, Result, bail, ensure};
 use ox_proto::OpCode;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The names of the lists of setWatches and setWatches2, in wire order.
+/// Names of the lists of setWatches and setWatches2, in wire order.
 const LISTS: [&str; 5] = ["data", "exist", "child", "persistent", "recursive"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ fn shape(op: OpCode) -> Shape {
     }
 }
 
-impl Seen {
+impl ZxidRef {
     pub(crate) fn parse(word: &str) -> Result<Self> {
         let parsed = match word.strip_prefix("last") {
             Some("") => Some(Self::Last(0)),
@@ -69,7 +69,7 @@ impl Seen {
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for ZxidRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exactly(zxid) => write!(f, "{zxid}"),
@@ -79,8 +79,8 @@ impl fmt::Display for Seen {
     }
 }
 
-impl Request {
-    /// Reads a request whose verb has been taken already.
+impl ScriptRequest {
+    /// Parses a request after its verb.
     pub fn parse(verb: &str, cursor: &mut Cursor) -> Result<Self> {
         let (op, body, mut extra) = parse_operation(verb, cursor)?;
         let request = Self {
@@ -98,7 +98,7 @@ impl Request {
     }
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for ScriptRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         print_operation(self.op, &self.body, f)?;
         if let Some(xid) = self.xid {
@@ -114,13 +114,13 @@ impl fmt::Display for Request {
     }
 }
 
-/// The `key=value` fields and flags behind the positional ones.
+/// The `key=value` fields and flags after the positional fields.
 struct Extra(BTreeMap<String, Field>);
 
 enum Field {
     Flag,
-    Scalar(Value),
-    List(Vec<Value>),
+    Scalar(FieldValue),
+    List(Vec<FieldValue>),
 }
 
 impl Extra {
@@ -140,12 +140,12 @@ impl Extra {
             } else {
                 Field::Scalar(cursor.value()?)
             };
-            ensure!(fields.insert(key.clone(), field).is_none(), "{key} stands twice");
+            ensure!(fields.insert(key.clone(), field).is_none(), "{key} occurs twice");
         }
         Ok(Self(fields))
     }
 
-    fn scalar(&mut self, key: &str) -> Result<Option<Value>> {
+    fn scalar(&mut self, key: &str) -> Result<Option<FieldValue>> {
         match self.0.remove(key) {
             None => Ok(None),
             Some(Field::Scalar(value)) => Ok(Some(value)),
@@ -163,11 +163,11 @@ impl Extra {
         matches!(self.0.remove(key), Some(Field::Flag))
     }
 
-    fn list(&mut self, key: &str) -> Result<Option<Vec<Value>>> {
+    fn list(&mut self, key: &str) -> Result<Option<Vec<FieldValue>>> {
         match self.0.remove(key) {
             None => Ok(Some(Vec::new())),
             Some(Field::List(list)) => Ok(Some(list)),
-            Some(Field::Scalar(Value::NULL)) => Ok(None),
+            Some(Field::Scalar(FieldValue::NULL)) => Ok(None),
             Some(Field::Flag | Field::Scalar(_)) => bail!("{key} needs a list"),
         }
     }
@@ -178,10 +178,10 @@ impl Extra {
     }
 }
 
-fn parse_operation(verb: &str, cursor: &mut Cursor) -> Result<(i32, Body, Extra)> {
+fn parse_operation(verb: &str, cursor: &mut Cursor) -> Result<(i32, RequestBody, Extra)> {
     if verb == "op" {
         let (op, bytes) = (cursor.number()?, cursor.hex()?);
-        return Ok((op, Body::Raw(bytes), Extra::parse(cursor)?));
+        return Ok((op, RequestBody::Raw(bytes), Extra::parse(cursor)?));
     }
     let op = OpCode::ALL.iter().copied().find(|op| op.name() == verb);
     let op = op.with_context(|| format!("unknown verb {verb:?}"))?;
@@ -190,84 +190,84 @@ fn parse_operation(verb: &str, cursor: &mut Cursor) -> Result<(i32, Body, Extra)
         let elements = parse_elements(cursor)?;
         let mut extra = Extra::parse(cursor)?;
         let ended = !extra.flag("unended");
-        return Ok((op.code(), Body::Multi { elements, ended }, extra));
+        return Ok((op.code(), RequestBody::Multi { elements, ended }, extra));
     }
     let (body, extra) = parse_fields(shape, cursor)?;
     Ok((op.code(), body, extra))
 }
 
-fn parse_elements(cursor: &mut Cursor) -> Result<Vec<Element>> {
+fn parse_elements(cursor: &mut Cursor) -> Result<Vec<ScriptElement>> {
     cursor.mark('[')?;
     let mut elements = Vec::new();
     while !cursor.eat(']') {
         let verb = cursor.word()?;
         let (op, body, extra) = parse_operation(&verb, cursor)?;
         extra.finish()?;
-        elements.push(Element { op, body });
+        elements.push(ScriptElement { op, body });
         cursor.eat(';');
     }
     Ok(elements)
 }
 
-fn parse_fields(shape: Shape, cursor: &mut Cursor) -> Result<(Body, Extra)> {
+fn parse_fields(shape: Shape, cursor: &mut Cursor) -> Result<(RequestBody, Extra)> {
     const ANY: i32 = -1;
     let mut value = || cursor.value();
     Ok(match shape {
-        Shape::Empty | Shape::Multi => (Body::Empty, Extra::parse(cursor)?),
+        Shape::Empty | Shape::Multi => (RequestBody::Empty, Extra::parse(cursor)?),
         Shape::Create | Shape::CreateTtl => {
             let (path, data) = (value()?, value()?);
-            let acl = AclList::parse(cursor)?;
+            let acl = ScriptAcl::parse(cursor)?;
             let mut extra = Extra::parse(cursor)?;
             let flags = extra.take("flags")?.unwrap_or_default();
             let body = if shape == Shape::CreateTtl {
-                Body::CreateTtl { path, data, acl, flags, ttl_ms: extra.take("ttl")?.context("ttl")? }
+                RequestBody::CreateTtl { path, data, acl, flags, ttl_ms: extra.take("ttl")?.context("ttl")? }
             } else {
-                Body::Create { path, data, acl, flags }
+                RequestBody::Create { path, data, acl, flags }
             };
             (body, extra)
         }
         Shape::PathVersion => {
             let (path, mut extra) = (value()?, Extra::parse(cursor)?);
-            (Body::PathVersion { path, version: extra.take("version")?.unwrap_or(ANY) }, extra)
+            (RequestBody::PathVersion { path, version: extra.take("version")?.unwrap_or(ANY) }, extra)
         }
         Shape::PathWatch => {
             let (path, mut extra) = (value()?, Extra::parse(cursor)?);
-            (Body::PathWatch { path, watch: extra.flag("watch") }, extra)
+            (RequestBody::PathWatch { path, watch: extra.flag("watch") }, extra)
         }
         Shape::SetData => {
             let (path, data) = (value()?, value()?);
             let mut extra = Extra::parse(cursor)?;
-            (Body::SetData { path, data, version: extra.take("version")?.unwrap_or(ANY) }, extra)
+            (RequestBody::SetData { path, data, version: extra.take("version")?.unwrap_or(ANY) }, extra)
         }
-        Shape::Path => (Body::Path { path: value()? }, Extra::parse(cursor)?),
+        Shape::Path => (RequestBody::Path { path: value()? }, Extra::parse(cursor)?),
         Shape::SetAcl => {
-            let (path, acl) = (value()?, AclList::parse(cursor)?);
+            let (path, acl) = (value()?, ScriptAcl::parse(cursor)?);
             let mut extra = Extra::parse(cursor)?;
-            (Body::SetAcl { path, acl, version: extra.take("version")?.unwrap_or(ANY) }, extra)
+            (RequestBody::SetAcl { path, acl, version: extra.take("version")?.unwrap_or(ANY) }, extra)
         }
         Shape::Reconfig => {
             let (joining, leaving, members) = (value()?, value()?, value()?);
             let mut extra = Extra::parse(cursor)?;
-            (Body::Reconfig { joining, leaving, members, config: extra.take("config")?.unwrap_or(-1) }, extra)
+            (RequestBody::Reconfig { joining, leaving, members, config: extra.take("config")?.unwrap_or(-1) }, extra)
         }
         Shape::PathType | Shape::PathMode => {
             let (path, mut extra) = (value()?, Extra::parse(cursor)?);
             let key = if shape == Shape::PathType { "type" } else { "mode" };
-            (Body::PathKind { path, kind: extra.take(key)?.context(key)? }, extra)
+            (RequestBody::PathKind { path, kind: extra.take(key)?.context(key)? }, extra)
         }
-        Shape::Auth => (Body::Auth { scheme: value()?, auth: value()? }, Extra::parse(cursor)?),
-        Shape::Token => (Body::Token { token: value()? }, Extra::parse(cursor)?),
+        Shape::Auth => (RequestBody::Auth { scheme: value()?, auth: value()? }, Extra::parse(cursor)?),
+        Shape::Token => (RequestBody::Token { token: value()? }, Extra::parse(cursor)?),
         Shape::SetWatches(count) => {
-            let seen = Seen::parse(&cursor.word()?)?;
+            let seen = ZxidRef::parse(&cursor.word()?)?;
             let mut extra = Extra::parse(cursor)?;
             let lists = LISTS[..count].iter().map(|name| extra.list(name)).collect::<Result<_>>()?;
-            (Body::SetWatches { seen, lists }, extra)
+            (RequestBody::SetWatches { seen, lists }, extra)
         }
     })
 }
 
-fn print_operation(op: i32, body: &Body, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if let Body::Raw(bytes) = body {
+fn print_operation(op: i32, body: &RequestBody, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let RequestBody::Raw(bytes) = body {
         let bytes = if bytes.is_empty() { "empty".to_owned() } else { hex(bytes) };
         return write!(f, "op {op} {bytes}");
     }
@@ -276,30 +276,30 @@ fn print_operation(op: i32, body: &Body, f: &mut fmt::Formatter<'_>) -> fmt::Res
         Err(unknown) => write!(f, "?{unknown}")?,
     }
     match body {
-        Body::Empty | Body::Raw(_) => Ok(()),
-        Body::Create { path, data, acl, flags } => write!(f, " {path} {data} {acl} flags={flags}"),
-        Body::CreateTtl { path, data, acl, flags, ttl_ms } => {
+        RequestBody::Empty | RequestBody::Raw(_) => Ok(()),
+        RequestBody::Create { path, data, acl, flags } => write!(f, " {path} {data} {acl} flags={flags}"),
+        RequestBody::CreateTtl { path, data, acl, flags, ttl_ms } => {
             write!(f, " {path} {data} {acl} flags={flags} ttl={ttl_ms}")
         }
-        Body::PathVersion { path, version } => write!(f, " {path} version={version}"),
-        Body::PathWatch { path, watch } => write!(f, " {path}{}", if *watch { " watch" } else { "" }),
-        Body::SetData { path, data, version } => write!(f, " {path} {data} version={version}"),
-        Body::Path { path } => write!(f, " {path}"),
-        Body::SetAcl { path, acl, version } => write!(f, " {path} {acl} version={version}"),
-        Body::Reconfig { joining, leaving, members, config } => {
+        RequestBody::PathVersion { path, version } => write!(f, " {path} version={version}"),
+        RequestBody::PathWatch { path, watch } => write!(f, " {path}{}", if *watch { " watch" } else { "" }),
+        RequestBody::SetData { path, data, version } => write!(f, " {path} {data} version={version}"),
+        RequestBody::Path { path } => write!(f, " {path}"),
+        RequestBody::SetAcl { path, acl, version } => write!(f, " {path} {acl} version={version}"),
+        RequestBody::Reconfig { joining, leaving, members, config } => {
             write!(f, " {joining} {leaving} {members} config={config}")
         }
-        Body::PathKind { path, kind } => {
+        RequestBody::PathKind { path, kind } => {
             let key = if op == OpCode::AddWatch.code() { "mode" } else { "type" };
             write!(f, " {path} {key}={kind}")
         }
-        Body::Auth { scheme, auth } => write!(f, " {scheme} {auth}"),
-        Body::Token { token } => write!(f, " {token}"),
-        Body::SetWatches { seen, lists } => {
+        RequestBody::Auth { scheme, auth } => write!(f, " {scheme} {auth}"),
+        RequestBody::Token { token } => write!(f, " {token}"),
+        RequestBody::SetWatches { seen, lists } => {
             write!(f, " {seen}")?;
             LISTS.iter().zip(lists).try_for_each(|(name, list)| print_list(name, list.as_deref(), f))
         }
-        Body::Multi { elements, ended } => {
+        RequestBody::Multi { elements, ended } => {
             f.write_str(" [")?;
             for (index, element) in elements.iter().enumerate() {
                 f.write_str(if index == 0 { " " } else { " ; " })?;
@@ -310,12 +310,12 @@ fn print_operation(op: i32, body: &Body, f: &mut fmt::Formatter<'_>) -> fmt::Res
     }
 }
 
-fn print_list(name: &str, list: Option<&[Value]>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn print_list(name: &str, list: Option<&[FieldValue]>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(paths) = list else { return write!(f, " {name}=null") };
     if paths.is_empty() {
         return Ok(());
     }
-    let paths: Vec<_> = paths.iter().map(Value::to_string).collect();
+    let paths: Vec<_> = paths.iter().map(FieldValue::to_string).collect();
     write!(f, " {name}=[{}]", paths.join(","))
 }
 
@@ -323,10 +323,10 @@ fn print_list(name: &str, list: Option<&[Value]>, f: &mut fmt::Formatter<'_>) ->
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Request {
+    fn parse(line: &str) -> ScriptRequest {
         let mut cursor = Cursor::new(line).unwrap();
         let verb = cursor.word().unwrap();
-        let request = Request::parse(&verb, &mut cursor).unwrap();
+        let request = ScriptRequest::parse(&verb, &mut cursor).unwrap();
         assert!(cursor.at_end(), "{line}");
         request
     }
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_equal_the_reference() {
+    fn requests_match_reference_bytes() {
         let mut out = Vec::new();
         parse("create /a x world").put_frame(&mut out, 1, 0);
         assert_eq!(

@@ -1,43 +1,43 @@
-//! `ox-diff OURS APACHE`: the differential test on two running servers.
+//! `ox-diff OURS APACHE`: runs the differential test on two running servers.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
-use ox_diff::duel::Pair;
-use ox_diff::library;
 use ox_diff::profile::{PROFILES, Profile};
+use ox_diff::runner::ServerPair;
+use ox_diff::scenarios;
 use ox_diff::script::Script;
-use ox_diff::suite::{self, Plan, Servers};
+use ox_diff::suite::{self, ServerControl, SuitePlan};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// Sends the same requests to two servers and reports where they answer differently.
+/// Sends the same requests to two servers and reports differing replies.
 #[derive(Debug, Parser)]
 #[command(name = "ox-diff", version)]
 struct Arguments {
     /// Address of the server under test, host:port.
     ours: String,
-    /// Address of the Apache server; without it only the scripts run that must never reach Apache.
+    /// Address of the Apache server; without it, only scripts that must never reach Apache run.
     apache: Option<String>,
-    /// The settings that both servers run under.
+    /// The settings that both servers run with.
     #[arg(long, default_value = "default")]
     profile: String,
-    /// First seed.
+    /// First seed of the random runs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of seeds.
+    /// Number of seeds to run.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// Requests per seed; 0 for the scenarios only.
+    /// Requests per seed; 0 runs only the scenarios.
     #[arg(long, default_value_t = 3000)]
     steps: usize,
-    /// Only this scenario.
+    /// Run only this scenario.
     #[arg(long)]
     scenario: Option<String>,
-    /// A file with a scenario; nothing else runs then.
+    /// Run only the scenario in this file.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// No scenarios.
+    /// Do not run the scenarios.
     #[arg(long)]
     random_only: bool,
     /// A command that replaces both servers by empty ones and prints their addresses.
@@ -46,10 +46,10 @@ struct Arguments {
     /// A command that restarts both servers on their data and prints their addresses.
     #[arg(long)]
     restart: Option<String>,
-    /// Tells every batch and what Apache answered.
+    /// Print every batch and Apache's replies.
     #[arg(long)]
     trace: bool,
-    /// Prints what the run has met.
+    /// Print the counts of replies and events of the run.
     #[arg(long)]
     tally: bool,
     /// Seconds to spend on shortening a script.
@@ -62,15 +62,15 @@ fn main() -> Result<ExitCode> {
     let names: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
     let profile = Profile::named(&arguments.profile)
         .with_context(|| format!("no profile {}\nhint: one of {}", arguments.profile, names.join(", ")))?;
-    let mut talk = |text: &str| eprintln!("{text}");
+    let mut log = |text: &str| eprintln!("{text}");
     let verdict = match arguments.apache {
-        None => suite::run_ours_only(&arguments.ours, profile, &mut talk)?,
+        None => suite::run_ours_only(&arguments.ours, profile, &mut log)?,
         Some(apache) => {
             let hook = |command: Option<String>| -> Option<Box<ox_diff::shrink::Fresh<'_>>> {
                 command.map(|command| -> Box<ox_diff::shrink::Fresh<'_>> { Box::new(move || addresses(&command)) })
             };
-            let mut servers = Servers {
-                pair: Pair { ours: arguments.ours, apache },
+            let mut servers = ServerControl {
+                pair: ServerPair { ours: arguments.ours, apache },
                 fresh: hook(arguments.fresh),
                 restart: hook(arguments.restart),
             };
@@ -80,7 +80,7 @@ fn main() -> Result<ExitCode> {
                 } else {
                     0
                 };
-            let plan = Plan {
+            let plan = SuitePlan {
                 profile,
                 scenarios: !arguments.random_only && arguments.file.is_none(),
                 scripts: arguments.file.iter().map(read_script).collect::<Result<_>>()?,
@@ -90,7 +90,7 @@ fn main() -> Result<ExitCode> {
                 trace: arguments.trace,
                 shrink_for: Duration::from_secs(arguments.shrink_seconds),
             };
-            suite::run(&plan, &mut servers, &mut talk)?
+            suite::run(&plan, &mut servers, &mut log)?
         }
     };
     if arguments.tally {
@@ -102,11 +102,11 @@ fn main() -> Result<ExitCode> {
 
 fn read_script(file: &PathBuf) -> Result<Script> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    library::parse(&file.display().to_string(), &text)
+    scenarios::parse(&file.display().to_string(), &text)
 }
 
 /// Runs a command that prints two addresses.
-fn addresses(command: &str) -> Result<Pair> {
+fn addresses(command: &str) -> Result<ServerPair> {
     let mut words = command.split_whitespace();
     let program = words.next().context("empty command")?;
     let output = Command::new(program).args(words).output().with_context(|| format!("run {command}"))?;
@@ -114,7 +114,7 @@ fn addresses(command: &str) -> Result<Pair> {
     let text = String::from_utf8(output.stdout).context("addresses are text")?;
     let mut found = text.split_whitespace().map(str::to_owned);
     match (found.next(), found.next()) {
-        (Some(ours), Some(apache)) => Ok(Pair { ours, apache }),
+        (Some(ours), Some(apache)) => Ok(ServerPair { ours, apache }),
         _ => bail!("{command} must print two addresses"),
     }
 }

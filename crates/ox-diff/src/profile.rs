@@ -1,25 +1,21 @@
-//! The settings under which both servers run.
+//! The settings that both servers run with.
 //!
-//! All profiles share the [`BASE`]: no connection limit, a session timeout that a run does not reach, and no removal of
-//! containers and TTL nodes by timer, which would take zxids at any moment.
+//! All profiles include [`BASE`]: no connection limit, a session timeout longer than a run, and no timer that deletes
+//! containers and TTL nodes, which would take zxids at arbitrary moments.
 
-/// Where a setting belongs.
+/// Where a setting is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SettingPlace {
     /// A line of `zoo.cfg`.
     Config,
     /// A Java system property, `-Dname=value`.
     Property,
 }
 
-/// One setting of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Where it belongs.
-    pub place: Place,
-    /// Its name.
+    pub place: SettingPlace,
     pub name: &'static str,
-    /// Its value.
     pub value: &'static str,
 }
 
@@ -28,20 +24,20 @@ pub struct Setting {
 pub struct Profile {
     /// Name for command lines and scenario headers.
     pub name: &'static str,
-    /// Settings beyond the [`BASE`]; the later of two for one name counts.
+    /// Settings in addition to [`BASE`]; of equal names the later one takes effect.
     pub settings: &'static [Setting],
-    /// Whether random sequences run under it; the others are for scenarios with timers.
+    /// Whether random sequences run with it; other profiles are for scenarios with timers.
     pub random: bool,
-    /// Whether scenarios that name no profile run under it.
+    /// Whether scenarios that name no profile run with it.
     pub general: bool,
 }
 
 const fn config(name: &'static str, value: &'static str) -> Setting {
-    Setting { place: Place::Config, name, value }
+    Setting { place: SettingPlace::Config, name, value }
 }
 
 const fn property(name: &'static str, value: &'static str) -> Setting {
-    Setting { place: Place::Property, name, value }
+    Setting { place: SettingPlace::Property, name, value }
 }
 
 /// The settings of every profile.
@@ -53,10 +49,9 @@ pub const BASE: &[Setting] = &[
     property("znode.container.checkIntervalMs", "100000000"),
 ];
 
-/// Users that scripts authenticate as, each with its name as password; `super` is the one of profile `super`.
+/// Users that scripts authenticate as, each with its name as password; `super` is the super user of profile `super`.
 pub const USERS: [&str; 4] = ["bob", "alice", "eve", "super"];
 
-/// Every profile.
 pub const PROFILES: &[Profile] = &[
     Profile { name: "default", settings: &[], random: true, general: true },
     Profile {
@@ -97,13 +92,12 @@ pub const PROFILES: &[Profile] = &[
 ];
 
 impl Profile {
-    /// The profile called `name`.
     pub fn named(name: &str) -> Option<&'static Self> {
         PROFILES.iter().find(|profile| profile.name == name)
     }
 
-    /// All settings that belong to `place`, each name once.
-    pub fn settings(&self, place: Place) -> Vec<Setting> {
+    /// All settings for `place`, each name once.
+    pub fn settings(&self, place: SettingPlace) -> Vec<Setting> {
         let mut settings: Vec<Setting> = Vec::new();
         for &setting in BASE.iter().chain(self.settings).filter(|setting| setting.place == place) {
             settings.retain(|earlier| earlier.name != setting.name);
@@ -119,7 +113,7 @@ mod tests {
 
     #[test]
     fn later_settings_replace_earlier_ones() {
-        let timers = Profile::named("timers").unwrap().settings(Place::Property);
+        let timers = Profile::named("timers").unwrap().settings(SettingPlace::Property);
         let interval: Vec<_> = timers.iter().filter(|setting| setting.name.starts_with("znode")).collect();
         assert_eq!(interval, [&property("znode.container.checkIntervalMs", "500")]);
     }

@@ -1,50 +1,47 @@
-//! What a run found, for people.
+//! Human-readable results of a run.
 
-use crate::compare::Difference;
+use crate::compare::StreamDifference;
+use crate::coverage::Coverage;
 use crate::script::{Batch, Script};
-use crate::stream::Item;
-use crate::tally::Tally;
+use crate::stream::StreamItem;
 use crate::value::hex;
 use std::fmt;
 
-/// Payload bytes shown of each side.
+/// Payload bytes to print per server.
 const SHOWN_BYTES_MAX: usize = 400;
 
-/// One difference with everything needed to look into it.
+/// One difference with everything needed to investigate it.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// Scenario or seed.
+pub struct DifferenceReport {
+    /// The scenario or seed that found it.
     pub origin: String,
-    /// Number of the batch, from 1.
+    /// From 1; 0 for a restart.
     pub batch_number: usize,
-    /// The batch.
     pub batch: Batch,
-    /// The difference.
-    pub difference: Difference,
+    pub difference: StreamDifference,
     /// The shortest script found that still shows a difference.
     pub shortest: Option<Script>,
 }
 
-/// The outcome of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// Scripts played, scenarios and seeds.
+pub struct RunReport {
+    /// Scripts run, scenarios and seeds.
     pub scripts: usize,
     /// Requests and other lines sent.
     pub lines: usize,
-    /// What was met.
-    pub tally: Tally,
-    /// What was found.
-    pub reports: Vec<Report>,
+    /// Counts of replies and events.
+    pub tally: Coverage,
+    /// One per script that differed.
+    pub reports: Vec<DifferenceReport>,
 }
 
-impl Verdict {
-    /// True when nothing was found.
+impl RunReport {
     pub fn is_clean(&self) -> bool {
         self.reports.is_empty()
     }
 
-    /// Adds another run's outcome.
+    /// Adds the results of another run.
     pub fn merge(&mut self, other: Self) {
         self.scripts += other.scripts;
         self.lines += other.lines;
@@ -53,14 +50,14 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for RunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reports.iter().try_for_each(|report| writeln!(f, "{report}"))?;
         write!(f, "{} scripts, {} lines, {} differences", self.scripts, self.lines, self.reports.len())
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DifferenceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let difference = &self.difference;
         writeln!(f, "DIFFERENCE {} batch {}: {}", self.origin, self.batch_number, difference.what)?;
@@ -74,9 +71,9 @@ impl fmt::Display for Report {
                 None => writeln!(f, "  {side:<8} -")?,
             }
         }
-        for (side, heard) in ["ours", "apache"].iter().zip(&difference.heard) {
-            writeln!(f, "  all that {} heard from {side}:", difference.session)?;
-            heard.iter().try_for_each(|text| writeln!(f, "    {text}"))?;
+        for (side, received) in ["ours", "apache"].iter().zip(&difference.received) {
+            writeln!(f, "  all that {} received from {side}:", difference.session)?;
+            received.iter().try_for_each(|text| writeln!(f, "    {text}"))?;
         }
         match &self.shortest {
             Some(script) => write!(f, "  shortest script that shows a difference:\n{script}"),
@@ -85,7 +82,7 @@ impl fmt::Display for Report {
     }
 }
 
-fn print_item(side: &str, item: &Item, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn print_item(side: &str, item: &StreamItem, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let shown = &item.payload[..item.payload.len().min(SHOWN_BYTES_MAX)];
     let more = if shown.len() < item.payload.len() { "..." } else { "" };
     writeln!(f, "  {side:<8} {}\n  {:<8} {}{more}", item.describe(), "", hex(shown))

@@ -1,27 +1,26 @@
-//! Requests as scripts write them: every field free, also where the protocol would not have it so.
+//! Requests of scripts: every field may hold any value, including invalid ones.
 //!
-//! The encoding is written out here once more instead of going through the records of `ox-proto`, because fields must
-//! be able to hold broken UTF-8, null and truncation, and because a test should not share the code it tests. How requests
-//! are written in scripts is in [`crate::grammar`].
+//! The encoding is implemented here again instead of using the records of `ox-proto`, because fields must be able to
+//! hold malformed UTF-8, null and truncation, and because a test should not share the code it tests. [`crate::grammar`]
+//! has the syntax of requests.
 
-use crate::acl::AclList;
-use crate::value::Value;
+use crate::acl::ScriptAcl;
+use crate::value::FieldValue;
 use ox_proto::OpCode;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::{Jute as _, put_buffer, put_count};
 use ox_proto::multi::MultiHeader;
 
-/// A zxid that depends on what the session has seen.
+/// A zxid, absolute or relative to what the session has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// This very number.
+pub enum ZxidRef {
     Exactly(i64),
-    /// The highest zxid in the session's replies, plus a number.
+    /// The highest zxid in the session's replies, plus an offset.
     Last(i64),
 }
 
-impl Seen {
-    /// The number, for a session that has seen `last`.
+impl ZxidRef {
+    /// The zxid for a session that has seen `last`.
     pub fn resolve(self, last: i64) -> i64 {
         match self {
             Self::Exactly(zxid) => zxid,
@@ -32,81 +31,115 @@ impl Seen {
 
 /// The body of a request, by its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of the protocol's records")]
-pub enum Body {
-    /// ping, whoAmI, closeSession.
+pub enum RequestBody {
+    /// ping, whoAmI and closeSession have no body.
     Empty,
-    /// create, create2, createContainer.
-    Create { path: Value, data: Value, acl: AclList, flags: i32 },
-    /// createTTL.
-    CreateTtl { path: Value, data: Value, acl: AclList, flags: i32, ttl_ms: i64 },
-    /// delete, check.
-    PathVersion { path: Value, version: i32 },
-    /// exists, getData, getChildren, getChildren2.
-    PathWatch { path: Value, watch: bool },
-    /// setData.
-    SetData { path: Value, data: Value, version: i32 },
-    /// getACL, sync, getEphemerals, getAllChildrenNumber.
-    Path { path: Value },
-    /// setACL.
-    SetAcl { path: Value, acl: AclList, version: i32 },
-    /// reconfig.
-    Reconfig { joining: Value, leaving: Value, members: Value, config: i64 },
-    /// checkWatches, removeWatches, addWatch.
-    PathKind { path: Value, kind: i32 },
-    /// auth.
-    Auth { scheme: Value, auth: Value },
-    /// sasl.
-    Token { token: Value },
-    /// setWatches (three lists), setWatches2 (five).
-    SetWatches { seen: Seen, lists: Vec<Option<Vec<Value>>> },
-    /// multi, multiRead; `ended` false leaves the terminator out.
-    Multi { elements: Vec<Element>, ended: bool },
-    /// Any bytes.
+    /// create, create2 and createContainer.
+    Create {
+        path: FieldValue,
+        data: FieldValue,
+        acl: ScriptAcl,
+        flags: i32,
+    },
+    CreateTtl {
+        path: FieldValue,
+        data: FieldValue,
+        acl: ScriptAcl,
+        flags: i32,
+        ttl_ms: i64,
+    },
+    /// delete and check, with a version.
+    PathVersion {
+        path: FieldValue,
+        version: i32,
+    },
+    /// exists, getData, getChildren and getChildren2.
+    PathWatch {
+        path: FieldValue,
+        watch: bool,
+    },
+    SetData {
+        path: FieldValue,
+        data: FieldValue,
+        version: i32,
+    },
+    /// getACL, sync, getEphemerals and getAllChildrenNumber.
+    Path {
+        path: FieldValue,
+    },
+    SetAcl {
+        path: FieldValue,
+        acl: ScriptAcl,
+        version: i32,
+    },
+    Reconfig {
+        joining: FieldValue,
+        leaving: FieldValue,
+        members: FieldValue,
+        config: i64,
+    },
+    /// checkWatches, removeWatches and addWatch.
+    PathKind {
+        path: FieldValue,
+        kind: i32,
+    },
+    Auth {
+        scheme: FieldValue,
+        auth: FieldValue,
+    },
+    Token {
+        token: FieldValue,
+    },
+    /// setWatches (three lists) and setWatches2 (five).
+    SetWatches {
+        seen: ZxidRef,
+        lists: Vec<Option<Vec<FieldValue>>>,
+    },
+    /// multi and multiRead; `ended: false` omits the terminator.
+    Multi {
+        elements: Vec<ScriptElement>,
+        ended: bool,
+    },
     Raw(Vec<u8>),
 }
 
-/// One element of a multi.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Element {
-    /// Opcode, any number.
+pub struct ScriptElement {
+    /// Not restricted to known opcodes.
     pub op: i32,
-    /// Body.
-    pub body: Body,
+    pub body: RequestBody,
 }
 
-/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Opcode, any number.
+pub struct ScriptRequest {
+    /// Not restricted to known opcodes.
     pub op: i32,
-    /// Body.
-    pub body: Body,
-    /// The xid, when it is not the usual one.
+    pub body: RequestBody,
+    /// An explicit xid instead of a counted one.
     pub xid: Option<i32>,
-    /// Cuts the body to so many bytes.
+    /// Truncates the body to this many bytes.
     pub cut: Option<usize>,
-    /// Bytes behind the body.
+    /// Bytes appended to the body.
     pub tail: Vec<u8>,
 }
 
-impl Request {
-    /// A request with nothing unusual about it.
-    pub fn new(op: OpCode, body: Body) -> Self {
+impl ScriptRequest {
+    /// A well-formed request with a counted xid.
+    pub fn new(op: OpCode, body: RequestBody) -> Self {
         Self { op: op.code(), body, xid: None, cut: None, tail: Vec::new() }
     }
 
-    /// The operation, if the opcode is a known one.
+    /// The operation, if the opcode is known.
     pub fn known(&self) -> Option<OpCode> {
         OpCode::try_from(self.op).ok()
     }
 
-    /// True for what goes through the connection layer and may overtake other replies.
+    /// Whether the connection layer handles it, so that its reply may overtake others.
     pub fn is_out_of_band(&self) -> bool {
         matches!(self.known(), Some(OpCode::Auth | OpCode::Sasl))
     }
 
-    /// True for what can change the tree, take a zxid or end a session.
+    /// Whether it can change the tree, take a zxid or end a session.
     pub fn is_write(&self) -> bool {
         matches!(
             self.known(),
@@ -127,7 +160,7 @@ impl Request {
         )
     }
 
-    /// Appends the whole frame for a session that has seen `last_zxid`.
+    /// Appends the complete frame for a session that has seen `last_zxid`.
     pub fn put_frame(&self, out: &mut Vec<u8>, xid: i32, last_zxid: i64) {
         let mark = begin_frame(out);
         xid.put(out);
@@ -141,7 +174,7 @@ impl Request {
         end_frame(out, mark);
     }
 
-    /// Length of the body in bytes, before any cut.
+    /// Length of the body in bytes, before truncation.
     pub fn body_bytes(&self) -> usize {
         let mut out = Vec::new();
         self.body.put(&mut out, 0);
@@ -149,9 +182,9 @@ impl Request {
     }
 }
 
-impl Body {
-    /// The path of an operation on one node.
-    pub fn path(&self) -> Option<&Value> {
+impl RequestBody {
+    /// The path, for operations on a single node.
+    pub fn path(&self) -> Option<&FieldValue> {
         match self {
             Self::Create { path, .. }
             | Self::CreateTtl { path, .. }
@@ -171,8 +204,8 @@ impl Body {
         }
     }
 
-    /// The same, to change it.
-    pub fn path_mut(&mut self) -> Option<&mut Value> {
+    /// The path, for operations on a single node.
+    pub fn path_mut(&mut self) -> Option<&mut FieldValue> {
         match self {
             Self::Create { path, .. }
             | Self::CreateTtl { path, .. }
@@ -253,13 +286,13 @@ impl Body {
     }
 }
 
-fn put_create(out: &mut Vec<u8>, path: &Value, data: &Value, acl: &AclList) {
+fn put_create(out: &mut Vec<u8>, path: &FieldValue, data: &FieldValue, acl: &ScriptAcl) {
     put_buffer(out, path.bytes());
     put_buffer(out, data.bytes());
     acl.put(out);
 }
 
-fn put_list(out: &mut Vec<u8>, list: Option<&[Value]>) {
+fn put_list(out: &mut Vec<u8>, list: Option<&[FieldValue]>) {
     match list {
         None => (-1_i32).put(out),
         Some(paths) => {

@@ -1,92 +1,84 @@
-//! Scripts: what to send, in which order, and what may overlap.
+//! Scripts: what to send, in which order, and what may be concurrent.
 //!
 //! ```text
-//! !profiles default super         only under these server settings
-//! !ours-only                      never sent to Apache; every line says what it expects
-//! A connect timeout=30000         a new session, called A from here on
+//! !profiles default super         only with these server settings
+//! !ours-only                      never sent to Apache; every line has an expectation
+//! A connect timeout=30000         a new session, named A
 //! + A create /a "x" world         `+`: in the same write as the line before
 //! A getData /a watch
-//! = err=0                         words that the reply to the line before must contain, or: closed, silent, events=N
+//! = err=0                         words that the reply to the previous line must contain, or: closed, silent, events=N
 //! A reattach password=wrong       a new connection for A's session
 //! A drop                          half-closes A's connection and waits for the server to close it
-//! A raw 00000003                  bytes as they are: on A's connection, or on a bare new one
-//! A wait 12000                    until an event arrives, at most so many ms; last in its batch
+//! A raw 00000003                  raw bytes: on A's connection, or on a new one without a session
+//! A wait 12000                    until an event arrives, at most 12000 ms; last in its batch
 //! for P in /a "/b c"              repeats the lines up to `end`, with $P replaced
 //! A exists $P
 //! end
 //! ```
 //!
-//! Lines joined by `+` are a [`Batch`]: all of it is sent before any reply is awaited. The next batch starts when
-//! every reply is there and every other connection has proven, by a ping, that it has received its events.
+//! Lines joined by `+` are a [`Batch`]: all of it is sent before any reply is awaited. The next batch starts when every
+//! reply has arrived and a ping on every other connection has shown that it has received its events.
 
-use crate::request::{Request, Seen};
-use crate::token::Cursor;
-use crate::value::{Value, hex};
+use crate::request::{ScriptRequest, ZxidRef};
+use crate::tokenizer::Cursor;
+use crate::value::{FieldValue, hex};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fmt;
 
-/// A session of the script: an upper-case letter.
+/// Name of a session in a script: an upper-case letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name(pub char);
+pub struct SessionName(pub char);
 
-impl Name {
-    /// The session of the runner itself.
+impl SessionName {
+    /// The runner's own session.
     pub const CONTROL: Self = Self('Z');
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for SessionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }
 }
 
-/// Which session a handshake asks for.
+/// The session that a handshake requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A new one.
+pub enum HandshakeSession {
     New,
-    /// The one that the name stands for already, or another name's.
-    Of(Name),
-    /// This id.
+    /// The session of this name, or of another one.
+    Of(SessionName),
     Id(i64),
 }
 
-/// The password of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Password {
-    /// The right one; zeros for a new session.
+    /// The correct one; zeros for a new session.
     Right,
-    /// The right one with one bit changed.
+    /// The correct one with one bit changed.
     Wrong,
-    /// These bytes.
-    Bytes(Value),
+    Bytes(FieldValue),
 }
 
-/// A ConnectRequest.
+/// The fields of a ConnectRequest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handshake {
-    /// The session asked for.
-    pub target: Target,
-    /// Wanted timeout.
+    pub target: HandshakeSession,
     pub timeout_ms: i32,
-    /// Last zxid seen.
-    pub seen: Seen,
-    /// Password.
+    /// The field lastZxidSeen of the record.
+    pub seen: ZxidRef,
     pub password: Password,
-    /// The readOnly byte; `None` leaves it out, as old clients do.
+    /// The readOnly byte; `None` omits it, as old clients do.
     pub read_only: Option<u8>,
-    /// Protocol version.
     pub version: i32,
-    /// Cuts the payload to so many bytes.
+    /// Truncates the payload to this many bytes.
     pub cut: Option<usize>,
-    /// Bytes behind the record.
+    /// Bytes appended to the record.
     pub tail: Vec<u8>,
 }
 
 impl Handshake {
     /// The usual handshake for `target`.
-    pub fn new(target: Target) -> Self {
-        let seen = if target == Target::New { Seen::Exactly(0) } else { Seen::Last(0) };
+    pub fn new(target: HandshakeSession) -> Self {
+        let seen = if target == HandshakeSession::New { ZxidRef::Exactly(0) } else { ZxidRef::Last(0) };
         Self {
             target,
             timeout_ms: 30_000,
@@ -100,44 +92,39 @@ impl Handshake {
     }
 }
 
-/// What one line does.
+/// The effect of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Opens a connection and sends a ConnectRequest.
     Connect(Handshake),
-    /// Sends a request.
-    Request(Request),
-    /// Sends bytes as they are.
+    Request(ScriptRequest),
     Raw(Vec<u8>),
-    /// Gives the connection up.
+    /// Half-closes the connection and waits for the server to close it.
     Drop,
-    /// Waits for an event, at most so many milliseconds.
+    /// Waits for an event, at most this many milliseconds.
     Wait(u64),
 }
 
-/// One line of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Whose connection.
-    pub session: Name,
-    /// What to do.
+    pub session: SessionName,
     pub action: Action,
     /// Words that the reply must contain.
     pub expect: Option<String>,
 }
 
 impl Line {
-    /// A line that expects nothing in particular.
-    pub fn new(session: Name, action: Action) -> Self {
+    /// A line without an expectation.
+    pub fn new(session: SessionName, action: Action) -> Self {
         Self { session, action, expect: None }
     }
 
-    /// A request of `session`.
-    pub fn request(session: Name, request: Request) -> Self {
+    /// A line that sends `request`.
+    pub fn request(session: SessionName, request: ScriptRequest) -> Self {
         Self::new(session, Action::Request(request))
     }
 
-    /// True for what can change the tree or the sessions.
+    /// Whether it can change the tree or the sessions.
     pub fn is_write(&self) -> bool {
         match &self.action {
             Action::Connect(_) | Action::Raw(_) | Action::Drop | Action::Wait(_) => true,
@@ -150,17 +137,17 @@ impl Line {
         let mut cursor = Cursor::new(text)?;
         let name = cursor.word()?;
         let session = match name.chars().next() {
-            Some(letter @ 'A'..='Z') if name.len() == 1 => Name(letter),
+            Some(letter @ 'A'..='Z') if name.len() == 1 => SessionName(letter),
             _ => bail!("{name:?} is not a session: one upper-case letter"),
         };
         let verb = cursor.word()?;
         let action = match verb.as_str() {
-            "connect" => Action::Connect(parse_handshake(Target::New, &mut cursor)?),
-            "reattach" => Action::Connect(parse_handshake(Target::Of(session), &mut cursor)?),
+            "connect" => Action::Connect(parse_handshake(HandshakeSession::New, &mut cursor)?),
+            "reattach" => Action::Connect(parse_handshake(HandshakeSession::Of(session), &mut cursor)?),
             "raw" => Action::Raw(cursor.hex()?),
             "drop" => Action::Drop,
             "wait" => Action::Wait(cursor.number()?),
-            _ => Action::Request(Request::parse(&verb, &mut cursor)?),
+            _ => Action::Request(ScriptRequest::parse(&verb, &mut cursor)?),
         };
         ensure!(cursor.at_end(), "more words than {verb} takes");
         Ok(Self::new(session, action))
@@ -190,8 +177,8 @@ impl fmt::Display for Line {
 pub struct Batch(pub Vec<Line>);
 
 impl Batch {
-    /// The sessions that act, in order of their first line.
-    pub fn actors(&self) -> Vec<Name> {
+    /// The sessions that act, in the order of their first lines.
+    pub fn actors(&self) -> Vec<SessionName> {
         let mut actors = Vec::new();
         for line in &self.0 {
             if !actors.contains(&line.session) {
@@ -202,13 +189,13 @@ impl Batch {
     }
 
     /// The sessions that write.
-    pub fn writers(&self) -> Vec<Name> {
+    pub fn writers(&self) -> Vec<SessionName> {
         let mut writers: Vec<_> = self.0.iter().filter(|line| line.is_write()).map(|line| line.session).collect();
         writers.dedup();
         writers
     }
 
-    /// Refuses what has no determined outcome.
+    /// Refuses batches without a determined result.
     pub fn check(&self) -> Result<()> {
         let mut writers = self.writers();
         writers.sort_unstable();
@@ -217,11 +204,11 @@ impl Batch {
         for actor in self.actors() {
             let lines: Vec<_> = self.0.iter().filter(|line| line.session == actor).collect();
             let alone = |line: &&Line| matches!(line.action, Action::Raw(_) | Action::Drop);
-            ensure!(lines.len() == 1 || !lines.iter().any(alone), "raw and drop stand alone");
+            ensure!(lines.len() == 1 || !lines.iter().any(alone), "raw and drop must be alone in their batch");
             let waits = |line: &&Line| matches!(line.action, Action::Wait(_));
-            ensure!(!lines.iter().rev().skip(1).any(waits), "a wait comes last");
+            ensure!(!lines.iter().rev().skip(1).any(waits), "a wait must be the last line");
             let connects = |line: &&Line| matches!(line.action, Action::Connect(_));
-            ensure!(!lines.iter().skip(1).any(connects), "a handshake comes first");
+            ensure!(!lines.iter().skip(1).any(connects), "a handshake must be the first line");
         }
         Ok(())
     }
@@ -236,16 +223,14 @@ impl fmt::Display for Batch {
     }
 }
 
-/// A whole script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Name for reports.
+    /// Identifies the script in reports.
     pub title: String,
-    /// Profiles it is meant for; empty for all without timers.
+    /// Profiles it runs with; if empty, all general ones.
     pub profiles: Vec<String>,
-    /// Never sent to Apache.
+    /// Must never be sent to Apache.
     pub ours_only: bool,
-    /// What to send.
     pub batches: Vec<Batch>,
 }
 
@@ -277,13 +262,17 @@ impl Script {
             return Ok(());
         }
         if let Some(expect) = line.strip_prefix('=') {
-            let last = self.batches.last_mut().and_then(|batch| batch.0.last_mut()).context("nothing to expect of")?;
+            let last = self
+                .batches
+                .last_mut()
+                .and_then(|batch| batch.0.last_mut())
+                .context("no line to attach the expectation to")?;
             last.expect = Some(expect.trim().to_owned());
             return Ok(());
         }
         match line.strip_prefix('+') {
             Some(joined) => {
-                let batch = self.batches.last_mut().context("nothing to join")?;
+                let batch = self.batches.last_mut().context("no line to join with +")?;
                 batch.0.push(Line::parse(joined)?);
             }
             None => self.batches.push(Batch(vec![Line::parse(line)?])),
@@ -291,12 +280,11 @@ impl Script {
         Ok(())
     }
 
-    /// Number of lines.
+    /// Number of lines in all batches.
     pub fn len(&self) -> usize {
         self.batches.iter().map(|batch| batch.0.len()).sum()
     }
 
-    /// True without any line.
     pub fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
@@ -310,7 +298,7 @@ impl fmt::Display for Script {
 
 type Numbered = (usize, String);
 
-/// Replaces each `for` with its repetitions.
+/// Expands each `for` loop.
 fn unroll(lines: &[Numbered]) -> Result<Vec<Numbered>> {
     let mut out = Vec::new();
     let mut rest = lines;
@@ -348,7 +336,7 @@ fn body_length(lines: &[Numbered]) -> Option<usize> {
     None
 }
 
-/// Splits at blanks outside quotes; quotes stay.
+/// Splits at blanks outside quotes; keeps the quotes.
 fn split_words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let (mut quoted, mut escaped) = (false, false);
@@ -364,7 +352,7 @@ fn split_words(text: &str) -> Vec<String> {
     words
 }
 
-fn parse_handshake(default: Target, cursor: &mut Cursor) -> Result<Handshake> {
+fn parse_handshake(default: HandshakeSession, cursor: &mut Cursor) -> Result<Handshake> {
     let mut handshake = Handshake::new(default);
     while !cursor.at_end() {
         let key = cursor.word()?;
@@ -377,13 +365,13 @@ fn parse_handshake(default: Target, cursor: &mut Cursor) -> Result<Handshake> {
             "session" => {
                 let word = cursor.word()?;
                 handshake.target = match (word.parse(), word.chars().next()) {
-                    (Ok(id), _) => Target::Id(id),
-                    (Err(_), Some(letter @ 'A'..='Z')) => Target::Of(Name(letter)),
+                    (Ok(id), _) => HandshakeSession::Id(id),
+                    (Err(_), Some(letter @ 'A'..='Z')) => HandshakeSession::Of(SessionName(letter)),
                     _ => bail!("session {word:?}"),
                 };
             }
             "timeout" => handshake.timeout_ms = cursor.number()?,
-            "seen" => handshake.seen = Seen::parse(&cursor.word()?)?,
+            "seen" => handshake.seen = ZxidRef::parse(&cursor.word()?)?,
             "password" if cursor.peek_word() == Some("wrong") => {
                 cursor.word()?;
                 handshake.password = Password::Wrong;
@@ -399,13 +387,17 @@ fn parse_handshake(default: Target, cursor: &mut Cursor) -> Result<Handshake> {
     Ok(handshake)
 }
 
-fn print_handshake(own: Name, handshake: &Handshake, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let usual = Handshake::new(if handshake.target == Target::New { Target::New } else { Target::Of(own) });
+fn print_handshake(own: SessionName, handshake: &Handshake, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let usual = Handshake::new(if handshake.target == HandshakeSession::New {
+        HandshakeSession::New
+    } else {
+        HandshakeSession::Of(own)
+    });
     match handshake.target {
-        Target::New => f.write_str("connect")?,
-        Target::Of(name) if name == own => f.write_str("reattach")?,
-        Target::Of(name) => write!(f, "reattach session={name}")?,
-        Target::Id(id) => write!(f, "reattach session={id}")?,
+        HandshakeSession::New => f.write_str("connect")?,
+        HandshakeSession::Of(name) if name == own => f.write_str("reattach")?,
+        HandshakeSession::Of(name) => write!(f, "reattach session={name}")?,
+        HandshakeSession::Id(id) => write!(f, "reattach session={id}")?,
     }
     write!(f, " timeout={}", handshake.timeout_ms)?;
     if handshake.seen != usual.seen {
@@ -438,7 +430,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_round_trip() {
+    fn script_round_trips() {
         let text = "A connect timeout=30000\n\
                     + A create /a x world flags=0\n\
                     A exists /a watch\n\
@@ -455,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_unroll() {
+    fn loops_are_expanded() {
         let script =
             Script::parse("t", "for P in /a \"/b c\"\nfor V in 1 2\nA delete $P version=$V\nend\nend").unwrap();
         assert_eq!(
@@ -467,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn races_are_refused() {
+    fn racing_writes_are_refused() {
         assert!(Script::parse("t", "A delete /a\n+ B delete /b").is_err());
         assert!(Script::parse("t", "A delete /a\n+ B exists /b").is_ok());
         assert!(Script::parse("t", "A ping\n+ A drop").is_err());

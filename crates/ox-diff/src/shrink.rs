@@ -1,18 +1,18 @@
-//! Finds a shorter script that still shows a difference, on fresh servers each time.
+//! Finds a shorter script that still shows a difference, on fresh servers for each attempt.
 
-use crate::duel::{Duel, Pair};
-use crate::request::Body;
+use crate::request::RequestBody;
+use crate::runner::{Runner, ServerPair};
 use crate::script::{Action, Batch, Line, Script};
 use anyhow::Result;
 use std::time::{Duration, Instant};
 
-/// Many tries are worth more than certainty about a slow server.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// Short, because many attempts are worth more than certainty about a slow server.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Starts two servers without any data.
-pub type Fresh<'a> = dyn FnMut() -> Result<Pair> + 'a;
+/// Starts two servers without data.
+pub type Fresh<'a> = dyn FnMut() -> Result<ServerPair> + 'a;
 
-/// The shortest script found until `deadline` that shows a difference; `None` if not even the whole one does.
+/// The shortest script found before `deadline` that shows a difference; `None` if not even the complete one does.
 pub fn shrink(script: &Script, fresh: &mut Fresh<'_>, deadline: Instant) -> Result<Option<Script>> {
     let mut shows = |batches: &[Batch]| -> Result<bool> { differs(batches, &fresh()?) };
     if !shows(&script.batches)? {
@@ -20,7 +20,7 @@ pub fn shrink(script: &Script, fresh: &mut Fresh<'_>, deadline: Instant) -> Resu
     }
     let mut batches = likely(&script.batches, deadline, &mut shows)?;
     reduce(&mut batches, deadline, &mut shows)?;
-    // Then line by line: each batch of many becomes a list of its own.
+    // Then line by line: each batch of several lines is reduced by itself.
     let mut index = batches.len();
     while 0 < index && Instant::now() < deadline {
         index -= 1;
@@ -38,12 +38,12 @@ pub fn shrink(script: &Script, fresh: &mut Fresh<'_>, deadline: Instant) -> Resu
     Ok(Some(Script { batches, ..script.clone() }))
 }
 
-/// Most differences need only the sessions, the nodes and the last few batches: tries these before everything else, because
-/// fresh servers take their time.
+/// Most differences need only the sessions, the nodes and the last few batches: tries these first, because starting
+/// fresh servers takes time.
 fn likely(batches: &[Batch], deadline: Instant, shows: &mut dyn FnMut(&[Batch]) -> Result<bool>) -> Result<Vec<Batch>> {
     for last in [1, 2, 4, 8, 16, 32] {
         let start = batches.len().saturating_sub(last);
-        for keeps in [is_connect as fn(&Line) -> bool, is_ground] {
+        for keeps in [is_connect as fn(&Line) -> bool, is_setup] {
             let before =
                 batches[..start].iter().map(|batch| Batch(batch.0.iter().filter(|l| keeps(l)).cloned().collect()));
             let mut few: Vec<_> = before.filter(|batch| !batch.0.is_empty()).collect();
@@ -60,25 +60,25 @@ fn is_connect(line: &Line) -> bool {
     matches!(line.action, Action::Connect(_))
 }
 
-/// Sessions, identities and nodes: what later requests stand on.
-fn is_ground(line: &Line) -> bool {
+/// Lines that create sessions, identities and nodes, which later requests need.
+fn is_setup(line: &Line) -> bool {
     let Action::Request(request) = &line.action else { return is_connect(line) };
-    matches!(request.body, Body::Create { .. } | Body::CreateTtl { .. } | Body::Auth { .. })
+    matches!(request.body, RequestBody::Create { .. } | RequestBody::CreateTtl { .. } | RequestBody::Auth { .. })
 }
 
-/// Plays batches and the end of a run; true if anything differs.
-fn differs(batches: &[Batch], pair: &Pair) -> Result<bool> {
-    let mut duel = Duel::new(pair)?;
-    duel.set_patience(PATIENCE);
+/// Runs the batches and the final comparison; true if anything differs.
+fn differs(batches: &[Batch], pair: &ServerPair) -> Result<bool> {
+    let mut runner = Runner::new(pair)?;
+    runner.set_reply_timeout(REPLY_TIMEOUT);
     for batch in batches.iter().filter(|batch| !batch.0.is_empty()) {
-        if duel.play(batch)?.difference.is_some() {
+        if runner.run_batch(batch)?.difference.is_some() {
             return Ok(true);
         }
     }
-    Ok(duel.finish()?.difference.is_some())
+    Ok(runner.finish()?.difference.is_some())
 }
 
-/// Drops chunks, halving their size each round, as long as what is left still shows the difference.
+/// Removes chunks, halving their size each round, while the rest still shows the difference.
 fn reduce<T: Clone>(items: &mut Vec<T>, deadline: Instant, shows: &mut dyn FnMut(&[T]) -> Result<bool>) -> Result<()> {
     let mut size = items.len().div_ceil(2);
     loop {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_matter_is_dropped() {
+    fn irrelevant_items_are_removed() {
         let mut items: Vec<u32> = (0..100).collect();
         let mut tries = 0;
         reduce(&mut items, Instant::now() + Duration::from_secs(60), &mut |rest| {

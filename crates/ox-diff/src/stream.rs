@@ -1,78 +1,71 @@
-//! What a connection hears during a batch.
+//! What a connection receives during a batch.
 
-use crate::canon::Outcome;
+use crate::normalize::ReplyFacts;
 
-/// What a heard frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The answer to a handshake.
+pub enum ItemKind {
+    /// The reply to a handshake.
     Handshake,
     /// The reply to a request.
     Reply,
-    /// The reply to a request of the connection layer, which has no place in the order of the others.
+    /// The reply to a request of the connection layer, whose position among the others is not defined.
     OutOfBand,
-    /// A notification.
     Event,
-    /// A frame nobody asked for.
+    /// A frame that matches no request.
     Stray,
-    /// Bytes heard after raw bytes, or the end of an older connection of the session.
+    /// Bytes received after raw bytes, or the end of a replaced connection of the session.
     Other,
 }
 
-/// One thing heard.
+/// One frame or other occurrence on a connection.
 #[derive(Clone, Debug)]
-pub struct Item {
-    /// What it is.
-    pub kind: Kind,
-    /// The line of the batch it answers.
+pub struct StreamItem {
+    pub kind: ItemKind,
+    /// Index of the line of the batch that it replies to.
     pub line: Option<usize>,
     /// Zxid of the header; `None` without a header.
     pub zxid: Option<i64>,
-    /// Everything else as it is compared.
+    /// All other fields in normalized form.
     pub text: String,
-    /// The payload.
     pub payload: Vec<u8>,
-    /// What a reply says.
-    pub outcome: Option<Outcome>,
+    /// Facts of a reply for the generator.
+    pub facts: Option<ReplyFacts>,
 }
 
-impl Item {
-    pub(crate) fn plain(kind: Kind, line: Option<usize>, text: String, payload: Vec<u8>) -> Self {
-        Self { kind, line, zxid: None, text, payload, outcome: None }
+impl StreamItem {
+    pub(crate) fn plain(kind: ItemKind, line: Option<usize>, text: String, payload: Vec<u8>) -> Self {
+        Self { kind, line, zxid: None, text, payload, facts: None }
     }
 
-    /// The item in one line.
     pub fn describe(&self) -> String {
         let zxid = self.zxid.map_or(String::new(), |zxid| format!(" zxid={zxid}"));
         format!("{:?}{zxid} {}", self.kind, self.text)
     }
 }
 
-/// How the listening ended.
+/// How reading a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Everything expected is there; the connection is open.
+pub enum StreamEnd {
+    /// Everything expected has arrived; the connection is open.
     Open,
-    /// The server closed the connection.
     Closed,
-    /// Something expected did not come.
+    /// Something expected did not arrive in time.
     Silent,
-    /// There was no connection to begin with.
+    /// There was no connection.
     Absent,
 }
 
-/// What one connection heard during a batch.
+/// What one connection received during a batch.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// In order of arrival.
-    pub items: Vec<Item>,
-    /// How it ended.
-    pub end: End,
+    pub items: Vec<StreamItem>,
+    pub end: StreamEnd,
 }
 
 impl Stream {
-    /// The stream, one item per line.
+    /// One line per item.
     pub fn describe(&self) -> Vec<String> {
-        self.items.iter().map(Item::describe).chain([format!("{:?}", self.end)]).collect()
+        self.items.iter().map(StreamItem::describe).chain([format!("{:?}", self.end)]).collect()
     }
 }

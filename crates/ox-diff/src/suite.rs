@@ -1,70 +1,68 @@
-//! A whole run: scenarios, then seeds, then what a restart leaves.
+//! A complete run: scenarios, then random seeds, then a restart.
 
-use crate::compare::{Difference, Streams};
-use crate::duel::{Duel, Pair, Tree, Usage};
+use crate::compare::{StreamDifference, Streams};
+use crate::coverage::Coverage;
 use crate::generate::Generator;
-use crate::library;
 use crate::profile::Profile;
-use crate::report::{Report, Verdict};
-use crate::script::{Batch, Name, Script};
+use crate::report::{DifferenceReport, RunReport};
+use crate::runner::{QuotaUsage, Runner, ServerPair, TreeDump};
+use crate::scenarios;
+use crate::script::{Batch, Script, SessionName};
 use crate::shrink::{Fresh, shrink};
-use crate::tally::Tally;
 use anyhow::{Context as _, Result, ensure};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// What to run.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// The settings that both servers run under.
+pub struct SuitePlan {
+    /// The settings that both servers run with.
     pub profile: &'static Profile,
-    /// Whether the scenarios are played.
     pub scenarios: bool,
-    /// Scripts to play besides.
+    /// Scripts to run in addition.
     pub scripts: Vec<Script>,
-    /// Only the scenario of this name.
+    /// Run only the scenario of this name.
     pub only: Option<String>,
     /// Seeds of random runs.
     pub seeds: Range<u64>,
-    /// Requests per seed.
+    /// Requests to send per seed.
     pub steps: usize,
-    /// Whether every batch and what the reference answered is told.
+    /// Whether to report every batch with the replies of the reference.
     pub trace: bool,
-    /// How long to look for a shorter script after a difference.
+    /// Time to search for a shorter script after a difference.
     pub shrink_for: Duration,
 }
 
-/// What the caller can do with the servers.
-pub struct Servers<'a> {
-    /// The servers as they are now.
-    pub pair: Pair,
-    /// Starts both without data, in place of the running ones. Without it a run ends at its first difference and scripts are
-    /// not shortened.
+/// The servers under test, and how to restart them.
+pub struct ServerControl<'a> {
+    /// Addresses of the running servers.
+    pub pair: ServerPair,
+    /// Replaces both servers by empty ones. Without it, a run ends at its first difference and scripts are not
+    /// shortened.
     pub fresh: Option<Box<Fresh<'a>>>,
-    /// Stops both and starts them again on their data.
+    /// Restarts both servers on their data.
     pub restart: Option<Box<Fresh<'a>>>,
 }
 
-/// Runs the plan on two empty servers that nobody else uses. Progress goes to `talk`.
-pub fn run(plan: &Plan, servers: &mut Servers<'_>, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
-    Duel::new(&servers.pair)?.ensure_empty()?;
-    let mut verdict = Verdict::default();
-    let mut scripts = if plan.scenarios { library::for_profile(plan.profile, false)? } else { Vec::new() };
+/// Runs the plan on two empty servers without other clients. Reports progress to `log`.
+pub fn run(plan: &SuitePlan, servers: &mut ServerControl<'_>, log: &mut dyn FnMut(&str)) -> Result<RunReport> {
+    Runner::new(&servers.pair)?.ensure_empty()?;
+    let mut verdict = RunReport::default();
+    let mut scripts = if plan.scenarios { scenarios::for_profile(plan.profile, false)? } else { Vec::new() };
     if let Some(only) = &plan.only {
         scripts.retain(|script| script.title == *only);
         ensure!(!scripts.is_empty(), "no scenario {only} for profile {}", plan.profile.name);
     }
     scripts.extend(plan.scripts.iter().cloned());
     for script in scripts {
-        talk(&format!("{}: scenario {}", plan.profile.name, script.title));
+        log(&format!("{}: scenario {}", plan.profile.name, script.title));
         let mut batches = script.batches.clone().into_iter();
         let origin = format!("[{}] scenario {}", plan.profile.name, script.title);
-        if !step(plan, servers, &mut verdict, &origin, &mut |_| batches.next(), talk)? {
+        if !step(plan, servers, &mut verdict, &origin, &mut |_| batches.next(), log)? {
             return Ok(verdict);
         }
     }
     for seed in plan.seeds.clone() {
-        talk(&format!("{}: seed {seed}", plan.profile.name));
+        log(&format!("{}: seed {seed}", plan.profile.name));
         let mut generator = Generator::new(seed, plan.profile);
         let mut sent = 0;
         let origin = format!("[{}] seed {seed}", plan.profile.name);
@@ -78,23 +76,23 @@ pub fn run(plan: &Plan, servers: &mut Servers<'_>, talk: &mut dyn FnMut(&str)) -
                 batch
             })
         };
-        if !step(plan, servers, &mut verdict, &origin, &mut source, talk)? {
+        if !step(plan, servers, &mut verdict, &origin, &mut source, log)? {
             return Ok(verdict);
         }
     }
-    survive_restart(plan, servers, &mut verdict)?;
+    check_restart(plan, servers, &mut verdict)?;
     Ok(verdict)
 }
 
-/// Plays the scripts that must never reach Apache, on ours alone.
-pub fn run_ours_only(address: &str, profile: &Profile, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
-    Duel::alone(address)?.ensure_empty()?;
-    let mut verdict = Verdict::default();
-    for script in library::for_profile(profile, true)? {
-        talk(&format!("{}: scenario {}", profile.name, script.title));
+/// Runs the scripts that must never reach Apache, on our server only.
+pub fn run_ours_only(address: &str, profile: &Profile, log: &mut dyn FnMut(&str)) -> Result<RunReport> {
+    Runner::single(address)?.ensure_empty()?;
+    let mut verdict = RunReport::default();
+    for script in scenarios::for_profile(profile, true)? {
+        log(&format!("{}: scenario {}", profile.name, script.title));
         verdict.scripts += 1;
-        let mut duel = Duel::alone(address)?;
-        let report = |batch: &Batch, batch_number, difference| Report {
+        let mut runner = Runner::single(address)?;
+        let report = |batch: &Batch, batch_number, difference| DifferenceReport {
             origin: format!("[{}] scenario {}", profile.name, script.title),
             batch_number,
             batch: batch.clone(),
@@ -103,10 +101,10 @@ pub fn run_ours_only(address: &str, profile: &Profile, talk: &mut dyn FnMut(&str
         };
         for (index, batch) in script.batches.iter().enumerate() {
             verdict.lines += batch.0.len();
-            let difference = duel.play(batch)?.difference;
+            let difference = runner.run_batch(batch)?.difference;
             verdict.reports.extend(difference.map(|difference| report(batch, index + 1, difference)));
         }
-        let finished = duel.finish()?;
+        let finished = runner.finish()?;
         let number = script.batches.len() + 1;
         verdict.reports.extend(finished.difference.map(|difference| report(&finished.last, number, difference)));
     }
@@ -115,22 +113,22 @@ pub fn run_ours_only(address: &str, profile: &Profile, talk: &mut dyn FnMut(&str
 
 type Source<'a> = dyn FnMut(Option<(&Batch, &Streams)>) -> Option<Batch> + 'a;
 
-/// Plays one script; false when the run cannot go on.
+/// Runs one script; false if the run cannot continue.
 fn step(
-    plan: &Plan,
-    servers: &mut Servers<'_>,
-    verdict: &mut Verdict,
+    plan: &SuitePlan,
+    servers: &mut ServerControl<'_>,
+    verdict: &mut RunReport,
     origin: &str,
     source: &mut Source<'_>,
-    talk: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<bool> {
     verdict.scripts += 1;
     let mut script = Script { title: origin.to_owned(), ..Script::default() };
-    let trace: Option<&mut dyn FnMut(&str)> = if plan.trace { Some(talk) } else { None };
+    let trace: Option<&mut dyn FnMut(&str)> = if plan.trace { Some(log) } else { None };
     let report = play(servers, &mut script, &mut verdict.tally, source, trace)?;
     verdict.lines += script.len();
     let Some(mut report) = report else { return Ok(true) };
-    talk(&format!("{origin}, batch {}: {}", report.batch_number, report.difference.what));
+    log(&format!("{origin}, batch {}: {}", report.batch_number, report.difference.what));
     let Some(fresh) = &mut servers.fresh else {
         verdict.reports.push(report);
         return Ok(false);
@@ -142,15 +140,15 @@ fn step(
 }
 
 fn play(
-    servers: &mut Servers<'_>,
+    servers: &mut ServerControl<'_>,
     script: &mut Script,
-    tally: &mut Tally,
+    tally: &mut Coverage,
     source: &mut Source<'_>,
     mut trace: Option<&mut dyn FnMut(&str)>,
-) -> Result<Option<Report>> {
+) -> Result<Option<DifferenceReport>> {
     let origin = script.title.clone();
-    let mut duel = Duel::new(&servers.pair)?;
-    let report = |batch: &Batch, number, difference| Report {
+    let mut runner = Runner::new(&servers.pair)?;
+    let report = |batch: &Batch, number, difference| DifferenceReport {
         origin: origin.clone(),
         batch_number: number,
         batch: batch.clone(),
@@ -160,36 +158,38 @@ fn play(
     let mut next = source(None);
     while let Some(batch) = next {
         script.batches.push(batch.clone());
-        let played = duel.play(&batch)?;
-        tally.count(&batch, played.reference());
-        if let Some(talk) = &mut trace {
-            talk(&transcript(&batch, played.reference()));
+        let result = runner.run_batch(&batch)?;
+        tally.count(&batch, result.reference());
+        if let Some(log) = &mut trace {
+            log(&transcript(&batch, result.reference()));
         }
-        if let Some(difference) = played.difference {
+        if let Some(difference) = result.difference {
             return Ok(Some(report(&batch, script.batches.len(), difference)));
         }
-        next = source(Some((&batch, played.reference())));
+        next = source(Some((&batch, result.reference())));
     }
-    let finished = duel.finish()?;
+    let finished = runner.finish()?;
     if let Some(difference) = finished.difference {
         return Ok(Some(report(&finished.last, script.batches.len() + 1, difference)));
     }
     Ok(None)
 }
 
-/// Restarts both servers and walks their trees again: equal to each other, and each to what it was before.
-fn survive_restart(plan: &Plan, servers: &mut Servers<'_>, verdict: &mut Verdict) -> Result<()> {
+/// Restarts both servers and compares their trees again: with each other, and each with its state before the restart.
+fn check_restart(plan: &SuitePlan, servers: &mut ServerControl<'_>, verdict: &mut RunReport) -> Result<()> {
     let Some(restart) = &mut servers.restart else { return Ok(()) };
-    let before = Duel::new(&servers.pair)?.finish()?;
+    let before = Runner::new(&servers.pair)?.finish()?;
     servers.pair = restart().context("restart the servers")?;
-    let mut duel = Duel::new(&servers.pair)?;
-    let after = duel.walk(Usage::Skipped)?;
+    let mut runner = Runner::new(&servers.pair)?;
+    let after = runner.walk(QuotaUsage::Skipped)?;
     let mut trees = before.trees.iter().zip(&after.trees);
     let difference = before.difference.or(after.difference).or_else(|| {
-        trees.find_map(|(before, after)| changed(before, after)).map(|what| Difference::plain(Name::CONTROL, what))
+        trees
+            .find_map(|(before, after)| changed(before, after))
+            .map(|what| StreamDifference::plain(SessionName::CONTROL, what))
     });
     if let Some(difference) = difference {
-        verdict.reports.push(Report {
+        verdict.reports.push(DifferenceReport {
             origin: format!("[{}] restart", plan.profile.name),
             batch_number: 0,
             batch: after.last,
@@ -197,12 +197,12 @@ fn survive_restart(plan: &Plan, servers: &mut Servers<'_>, verdict: &mut Verdict
             shortest: None,
         });
     }
-    duel.finish()?;
+    runner.finish()?;
     Ok(())
 }
 
-/// What a restart changed in a tree; it may change nothing but quota usage.
-fn changed(before: &Tree, after: &Tree) -> Option<String> {
+/// The first change of a tree by a restart; only quota usage may change.
+fn changed(before: &TreeDump, after: &TreeDump) -> Option<String> {
     let nothing = Vec::new();
     let mut paths: Vec<_> = before.keys().chain(after.keys()).collect();
     paths.retain(|path| !path.ends_with("/zookeeper_stats"));
@@ -212,11 +212,11 @@ fn changed(before: &Tree, after: &Tree) -> Option<String> {
     })
 }
 
-/// A batch and everything it made the server say.
+/// A batch and everything that the server sent because of it.
 fn transcript(batch: &Batch, streams: &Streams) -> String {
     let mut text = batch.to_string();
     for (name, stream) in streams {
-        stream.describe().iter().for_each(|heard| text.push_str(&format!("    {name} < {heard}\n")));
+        stream.describe().iter().for_each(|received| text.push_str(&format!("    {name} < {received}\n")));
     }
     text
 }

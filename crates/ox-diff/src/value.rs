@@ -1,32 +1,29 @@
 //! Field values of the script language: bytes or null.
 //!
-//! Two texts of the same bytes exist. `Display` is exact: parsing it gives the same bytes back. [`canonical`] is
-//! for comparing what two servers sent, where one character may be encoded in two ways.
+//! There are two textual forms. `Display` is exact: parsing it yields the same bytes. [`canonical`] is for comparing
+//! what two servers sent, where one character may have two encodings.
 
 use std::fmt::{self, Write as _};
 
 /// Bytes of a string or buffer field, or null.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Value(pub Option<Vec<u8>>);
+pub struct FieldValue(pub Option<Vec<u8>>);
 
-/// Data longer than this is printed as `*N` when it is [`fill`], and as length and hash in replies.
+/// Longer data is printed as `*N` if it is [`fill`], and as length and hash in replies.
 const PRINT_BYTES_MAX: usize = 64;
 
-impl Value {
-    /// Null.
+impl FieldValue {
     pub const NULL: Self = Self(None);
 
-    /// A text.
     pub fn text(text: impl AsRef<str>) -> Self {
         Self(Some(text.as_ref().as_bytes().to_vec()))
     }
 
-    /// `length` bytes of the filling pattern.
+    /// `length` bytes of the filler pattern.
     pub fn fill(length: usize) -> Self {
         Self(Some(fill(length)))
     }
 
-    /// The bytes, if any.
     pub fn bytes(&self) -> Option<&[u8]> {
         self.0.as_deref()
     }
@@ -37,7 +34,7 @@ impl Value {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for FieldValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(bytes) = self.bytes() else { return f.write_str("null") };
         if PRINT_BYTES_MAX < bytes.len() && bytes == fill(bytes.len()) {
@@ -49,13 +46,13 @@ impl fmt::Display for Value {
     }
 }
 
-/// True for the bytes a word may hold without quotes.
+/// Whether a word may contain the byte without quotes.
 pub(crate) fn is_bare(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"/_.+-*".contains(&byte)
 }
 
-/// The text under which a server's bytes are compared: an encoded surrogate pair and the character it stands for
-/// look alike, and long data is told by length and hash.
+/// The text by which bytes are compared: an encoded surrogate pair equals the character it encodes, and long data is
+/// represented by length and hash.
 pub fn canonical(bytes: Option<&[u8]>) -> String {
     match bytes {
         None => "null".to_owned(),
@@ -66,7 +63,7 @@ pub fn canonical(bytes: Option<&[u8]>) -> String {
     }
 }
 
-/// Bytes as lower-case hex digits.
+/// Lower-case hex digits of the bytes.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // writing to a string cannot fail
@@ -74,7 +71,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Hex digits, upper or lower case, as bytes.
+/// Parses hex digits, upper or lower case.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|digit| digit.to_digit(16).and_then(|value| u8::try_from(value).ok())).collect();
@@ -86,7 +83,7 @@ fn fill(length: usize) -> Vec<u8> {
     (b'a'..=b'z').cycle().take(length).collect()
 }
 
-/// FNV-1a: equal data must look equal, and chance collisions do not matter here.
+/// FNV-1a: equal data must look equal; accidental collisions do not matter here.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -150,18 +147,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printing_is_exact() {
-        assert_eq!(Value::NULL.to_string(), "null");
-        assert_eq!(Value::text("null").to_string(), "\"null\"");
-        assert_eq!(Value::text("/a/b-1").to_string(), "/a/b-1");
-        assert_eq!(Value::text("").to_string(), "\"\"");
-        assert_eq!(Value::text("a b\0é").to_string(), "\"a b\\x00\\u{e9}\"");
-        assert_eq!(Value(Some(vec![0xff, b'x'])).to_string(), "\"\\xffx\"");
-        assert_eq!(Value::fill(70).to_string(), "*70");
+    fn printed_value_parses_back() {
+        assert_eq!(FieldValue::NULL.to_string(), "null");
+        assert_eq!(FieldValue::text("null").to_string(), "\"null\"");
+        assert_eq!(FieldValue::text("/a/b-1").to_string(), "/a/b-1");
+        assert_eq!(FieldValue::text("").to_string(), "\"\"");
+        assert_eq!(FieldValue::text("a b\0é").to_string(), "\"a b\\x00\\u{e9}\"");
+        assert_eq!(FieldValue(Some(vec![0xff, b'x'])).to_string(), "\"\\xffx\"");
+        assert_eq!(FieldValue::fill(70).to_string(), "*70");
     }
 
     #[test]
-    fn both_encodings_of_a_character_are_one() {
+    fn both_encodings_of_a_character_compare_equal() {
         let pair = [0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80];
         assert_eq!(canonical(Some(&pair)), "\"\\u{1f600}\"");
         assert_eq!(canonical(Some("\u{1f600}".as_bytes())), "\"\\u{1f600}\"");

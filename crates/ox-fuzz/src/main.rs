@@ -1,23 +1,23 @@
-//! `cargo run --release -p ox-fuzz -- all --seconds 60`.
+//! Fuzzing from the command line: `cargo run --release -p ox-fuzz -- all --seconds 60`.
 
 use anyhow::{Result, bail};
 use clap::Parser;
 use ox_fuzz::{TARGETS, Until, replay, run};
 use std::time::Duration;
 
-/// Throws bent inputs at everything that reads foreign bytes.
+/// Feeds mutated inputs to all code that decodes untrusted bytes.
 #[derive(Debug, Parser)]
 struct Args {
-    /// A target, or `all`
+    /// Name of a target, or `all`
     #[arg(default_value = "all")]
     target: String,
-    /// Seconds for each target
+    /// Seconds to spend on each target
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Where the inputs come from
+    /// Seed of the random inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only this input
+    /// Run only the input of this iteration
     #[arg(long)]
     only: Option<u64>,
 }

@@ -1,13 +1,13 @@
-//! Bending good inputs.
+//! Random mutations of valid inputs.
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
 
-/// Numbers that lengths and counts go wrong at.
+/// Numbers at the bounds of lengths and counts.
 const NUMBERS: [u32; 12] =
     [0, 1, 2, 0x7f, 0xff, 0xffff, 0xf_ffff, 0x10_0000, 0x7fff_ffff, 0x8000_0000, 0xffff_fffe, 0xffff_ffff];
 
-/// Largest input that mutations grow to.
+/// Maximum size that mutations grow an input to.
 const BYTES_MAX: usize = 1 << 20;
 
 /// One input: a corpus entry with a few random changes.

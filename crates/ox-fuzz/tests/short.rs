@@ -8,61 +8,61 @@ fn short(name: &str, inputs: u64) {
 }
 
 #[test]
-fn connection() {
+fn connection_target_survives_mutations() {
     short("connection", 5_000);
 }
 
 #[test]
-fn requests() {
+fn requests_target_survives_mutations() {
     short("requests", 10_000);
 }
 
 #[test]
-fn records() {
+fn records_target_survives_mutations() {
     short("records", 50_000);
 }
 
 #[test]
-fn log() {
+fn log_target_survives_mutations() {
     short("log", 1_000);
 }
 
 #[test]
-fn snapshot() {
+fn snapshot_target_survives_mutations() {
     short("snapshot", 1_000);
 }
 
 #[test]
-fn snapshot_gz() {
+fn snapshot_gz_target_survives_mutations() {
     short("snapshot-gz", 500);
 }
 
 #[test]
-fn snapshot_snappy() {
+fn snapshot_snappy_target_survives_mutations() {
     short("snapshot-snappy", 500);
 }
 
 #[test]
-fn config() {
+fn config_target_survives_mutations() {
     short("config", 5_000);
 }
 
 #[test]
-fn quorum_packets() {
+fn quorum_packets_target_survives_mutations() {
     short("quorum-packets", 20_000);
 }
 
 #[test]
-fn quorum_hello() {
+fn quorum_hello_target_survives_mutations() {
     short("quorum-hello", 50_000);
 }
 
 #[test]
-fn quorum_notifications() {
+fn quorum_notifications_target_survives_mutations() {
     short("quorum-notifications", 50_000);
 }
 
 #[test]
-fn ensemble() {
+fn ensemble_target_survives_mutations() {
     short("ensemble", 20_000);
 }

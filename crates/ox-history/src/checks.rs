@@ -1,4 +1,4 @@
-//! The checks, one file per group of properties, in the order in which they can rely on each other.
+//! The checks, one file per group of properties. Later checks rely on the results of earlier ones.
 
 pub(crate) mod ephemerals;
 pub(crate) mod fifo;
@@ -13,12 +13,12 @@ pub(crate) mod sessions;
 pub(crate) mod streams;
 pub(crate) mod watches;
 
-use crate::history::{History, Received};
+use crate::check_summary::CheckSummary;
+use crate::history::{History, ReceivedFrame};
 use crate::replay::Replay;
-use crate::summary::Summary;
 use crate::violation::Checked;
 
-pub(crate) fn run(history: &History) -> Checked<Summary> {
+pub(crate) fn run(history: &History) -> Checked<CheckSummary> {
     let streams = streams::check(history)?;
     log::check(history)?;
     read_only::check(history, &streams)?;
@@ -29,14 +29,14 @@ pub(crate) fn run(history: &History) -> Checked<Summary> {
     session_view::check(history, &streams, &matching)?;
     let model = Replay::new(history, &streams, &matching).run()?;
     let frames = history.connections.iter().flat_map(|connection| &connection.received);
-    let events = frames.clone().filter(|frame| matches!(frame, Received::Event { .. })).count();
-    Ok(Summary {
+    let events = frames.clone().filter(|frame| matches!(frame, ReceivedFrame::Event { .. })).count();
+    Ok(CheckSummary {
         connections: history.connections.len(),
         requests: history.connections.iter().map(|connection| connection.requests.len()).sum(),
-        answers: frames.count() - events,
+        replies: frames.count() - events,
         events,
         transactions: history.log.len(),
-        unanswered_but_done: matching.unanswered_but_done,
+        effective_without_reply: matching.effective_without_reply,
         model,
     })
 }

@@ -1,52 +1,51 @@
-//! What was seen: requests and frames of each connection, the log the servers were left with, their final state.
+//! A recorded history: requests and frames of each connection, the final log of the servers, their final states.
 
-use crate::op::{Body, Op};
+use crate::op::{Op, ReplyBody};
 use ox_proto::txn::{CreateKind, Record, Txn, TxnHeader};
 use ox_proto::{Acl, ErrorCode, OpCode, SessionId, Stat, Zxid};
 use std::collections::BTreeMap;
 
-/// A moment by the observer's clock, in microseconds. One clock for all clients and servers of a history.
+/// A moment by the observer's clock, in microseconds. All clients and servers of a history use the same clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub i64);
 
 impl Time {
-    /// So many milliseconds later.
     #[must_use]
     pub fn plus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms.saturating_mul(1000)))
     }
 }
 
-/// What the servers were configured with, as far as it shows.
+/// Server settings that affect replies.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// TTL nodes may be created.
+pub struct HistorySettings {
+    /// Whether TTL nodes may be created.
     pub extended_types: bool,
-    /// Reconfig is answered with "standalone" rather than "disabled".
+    /// Whether reconfig fails with "standalone" rather than "disabled".
     pub reconfig_enabled: bool,
-    /// The digest identity that may do everything.
+    /// The digest identity of the super user.
     pub super_id: Option<String>,
     /// Granularity of session expiry.
     pub tick_ms: i64,
-    /// The disk may have been nearly full, or too much on its way: a write without an answer may have been turned away.
+    /// Whether writes without a reply may have been refused, because the disk was nearly full or the server overloaded.
     pub may_refuse_writes: bool,
-    /// How long a container that never had a child is kept; 0 is for ever.
+    /// How long a container that never had a child is kept; 0 means forever.
     pub never_used_ms: i64,
-    /// How late a message may be at its destination, and a server in what it has to do.
+    /// Maximum delay of a message and of a server's actions.
     pub delay_max_ms: i64,
-    /// How long a leader may not hear what the clients of a learner say, and not have noticed.
-    pub unheard_max_ms: i64,
-    /// The ensemble may change. The node that shows it is kept by each server.
+    /// Maximum time during which a leader may miss the touches of a learner's clients without noticing.
+    pub touch_loss_max_ms: i64,
+    /// Whether the ensemble may change. Each server maintains the node that shows it.
     pub is_dynamic: bool,
-    /// New sessions are known to their server only, until they want an ephemeral node.
+    /// Whether new sessions are local to their server until they create an ephemeral node.
     pub local_sessions: bool,
-    /// Several servers: none of them decides alone that a session is over.
+    /// Whether there are several servers, so that none can expire a session by itself.
     pub is_ensemble: bool,
-    /// Followers hand on what observers ask for: who has lost its session hears "bad arguments".
-    pub has_masters: bool,
+    /// Whether followers forward requests of observers: a session that has moved may then see "bad arguments".
+    pub has_observer_masters: bool,
 }
 
-impl Default for Settings {
+impl Default for HistorySettings {
     fn default() -> Self {
         Self {
             extended_types: false,
@@ -56,139 +55,114 @@ impl Default for Settings {
             may_refuse_writes: false,
             never_used_ms: 0,
             delay_max_ms: 0,
-            unheard_max_ms: 0,
+            touch_loss_max_ms: 0,
             is_dynamic: false,
             local_sessions: false,
             is_ensemble: false,
-            has_masters: false,
+            has_observer_masters: false,
         }
     }
 }
 
-/// A whole history.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// Settings of the servers.
-    pub settings: Settings,
-    /// Every connection that was made, in the order they were opened.
-    pub connections: Vec<Connection>,
+    pub settings: HistorySettings,
+    /// All connections, in the order they were opened.
+    pub connections: Vec<RecordedConnection>,
     /// The final log from its beginning.
-    pub log: Vec<Logged>,
-    /// When servers began to serve.
+    pub log: Vec<LogEntry>,
+    /// When servers started to serve.
     pub starts: Vec<Time>,
-    /// When servers went on that had not been running for a while.
+    /// When servers resumed after a pause.
     pub pauses: Vec<Time>,
-    /// When the disk of a server went on that had not answered for a while. The server is named as in session ids.
+    /// When the disk of a server resumed after it had hung. The server id is that of session ids.
     pub hangs: Vec<(u8, Time)>,
-    /// States of servers.
+    /// Final states of the servers.
     pub dumps: Vec<Dump>,
     /// When the recording ended.
     pub ended: Time,
-    /// Connections that are still open were given all the time they needed: nothing is owed to them.
+    /// Whether open connections had enough time to receive everything that they are due.
     pub is_settled: bool,
 }
 
-/// One connection of a client.
 #[derive(Clone, Debug)]
-pub struct Connection {
-    /// The server it went to.
+pub struct RecordedConnection {
     pub server: u32,
     /// The client's address as the server sees it.
     pub address: String,
     /// When its handshake was sent.
     pub opened: Time,
-    /// Session that the handshake named, or none.
-    pub asked: SessionId,
-    /// Timeout that the handshake asked for, within the server's bounds.
-    pub asked_timeout_ms: i32,
-    /// Whether the password was right.
-    pub is_proven: bool,
-    /// What the handshake gave as the last zxid seen.
+    /// Session that the handshake requested, or none.
+    pub requested_session: SessionId,
+    /// Timeout that the handshake requested, within the server's bounds.
+    pub requested_timeout_ms: i32,
+    /// Whether the password was correct.
+    pub has_valid_password: bool,
+    /// The lastZxidSeen of the handshake.
     pub last_zxid_seen: Zxid,
-    /// What became of the handshake; none if no answer came.
-    pub granted: Option<Granted>,
-    /// The answer said that the server has no leader, and lets clients only read.
+    /// Reply to the handshake; `None` if it did not arrive.
+    pub granted: Option<HandshakeReply>,
+    /// Whether the reply announced a read-only server.
     pub is_read_only: bool,
     /// Requests in the order they were sent.
-    pub requests: Vec<Sent>,
-    /// Frames in the order they were received, the handshake's answer excluded.
-    pub received: Vec<Received>,
-    /// When it ended, by whatever cause.
+    pub requests: Vec<SentRequest>,
+    /// Frames in the order they were received, without the handshake's reply.
+    pub received: Vec<ReceivedFrame>,
+    /// When it ended, for any reason.
     pub closed: Option<Time>,
 }
 
-impl Connection {
-    /// The session it got.
+impl RecordedConnection {
     pub fn session(&self) -> Option<SessionId> {
         match self.granted {
-            Some(Granted::Session { session, .. }) => Some(session),
+            Some(HandshakeReply::Session { session, .. }) => Some(session),
             _ => None,
         }
     }
 }
 
-/// The answer to a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Granted {
-    /// A session.
+pub enum HandshakeReply {
     Session {
-        /// When the answer came.
         at: Time,
-        /// Which one.
         session: SessionId,
-        /// Negotiated timeout.
+        /// Timeout negotiated with the server.
         timeout_ms: i32,
     },
-    /// "Your session is gone".
-    Refused {
-        /// When the answer came.
-        at: Time,
-    },
+    /// The session has expired or never existed.
+    Refused { at: Time },
 }
 
-/// A request. Within a session xids should not repeat; where they do, a write without an answer is taken for the
-/// first of its xid.
+/// A request. Xids should not repeat within a session; if they do, a write without a reply is matched to the first
+/// record of its xid.
 #[derive(Clone, Debug)]
-pub struct Sent {
-    /// When.
+pub struct SentRequest {
     pub at: Time,
-    /// Its number; -2 for a ping.
+    /// -2 for a ping.
     pub xid: i32,
-    /// What it asks for.
     pub op: Op,
 }
 
-/// A frame from the server.
 #[derive(Clone, Debug)]
-pub enum Received {
-    /// An answer.
+pub enum ReceivedFrame {
     Reply {
-        /// When.
         at: Time,
-        /// Whose answer it is.
         xid: i32,
-        /// Zxid of the header.
         zxid: Zxid,
         /// 0 or an error code.
         err: i32,
-        /// The rest.
-        body: Body,
+        body: ReplyBody,
     },
-    /// A watch event.
     Event {
-        /// When.
         at: Time,
-        /// The change, or -1 from re-arming.
+        /// Zxid of the change, or -1 for events of setWatches.
         zxid: Zxid,
-        /// Event type.
         kind: i32,
-        /// The node.
         path: String,
     },
 }
 
-impl Received {
-    /// When it came.
+impl ReceivedFrame {
     pub fn at(&self) -> Time {
         match self {
             Self::Reply { at, .. } | Self::Event { at, .. } => *at,
@@ -198,25 +172,20 @@ impl Received {
 
 /// A record of the final log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logged {
-    /// Its place in the order.
+pub struct LogEntry {
     pub zxid: Zxid,
-    /// Who wrote.
     pub session: SessionId,
-    /// The writer's xid.
     pub cxid: i32,
     /// Wall clock of the proposing server.
     pub time_ms: i64,
     /// When it was proposed, by the observer's clock; unknown for servers that are not observed.
     pub at: Option<Time>,
-    /// When it became part of the state; unknown as above.
+    /// When it was applied; unknown for servers that are not observed.
     pub applied: Option<Time>,
-    /// What it does.
     pub txn: LoggedTxn,
 }
 
-impl Logged {
-    /// Takes over a decoded record.
+impl LogEntry {
     pub fn of(record: &Record<'_>, at: Option<Time>) -> Self {
         let header = &record.header;
         let txn = LoggedTxn::of(&record.txn);
@@ -225,14 +194,12 @@ impl Logged {
     }
 }
 
-/// A transaction of the log.
+/// Transactions and fields have the names and meanings of [`ox_proto::txn`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "transactions and fields have the names and meanings of `ox_proto::txn`")]
 pub enum LoggedTxn {
     CreateSession {
         timeout_ms: i32,
     },
-    /// The list may be missing.
     CloseSession {
         paths: Option<Vec<String>>,
     },
@@ -259,9 +226,8 @@ pub enum LoggedTxn {
         data: Option<Vec<u8>>,
         version: i32,
     },
-    /// The ensemble is another one, as the text says.
     Reconfig {
-        /// The members and their version.
+        /// Members and version of the new configuration.
         text: Option<Vec<u8>>,
     },
     SetAcl {
@@ -277,7 +243,6 @@ pub enum LoggedTxn {
 }
 
 impl LoggedTxn {
-    /// Takes over a decoded transaction.
     pub fn of(txn: &Txn<'_>) -> Self {
         match txn {
             Txn::CreateSession { timeout_ms } => Self::CreateSession { timeout_ms: *timeout_ms },
@@ -316,7 +281,7 @@ impl LoggedTxn {
         }
     }
 
-    /// True when it was refused because its session belongs to another connection.
+    /// Whether it failed because its session belongs to another connection.
     pub fn has_moved(&self) -> bool {
         match self {
             Self::Error { err } => *err == ErrorCode::SessionMoved.code(),
@@ -325,12 +290,12 @@ impl LoggedTxn {
         }
     }
 
-    /// True when it changes nothing: refused, or a multi of nothing, which no check of its session can refuse.
+    /// Whether it has no effect: failed, or an empty multi, which no session check can refuse.
     pub fn changes_nothing(&self) -> bool {
         self.is_error() || matches!(self, Self::Multi(elements) if elements.is_empty())
     }
 
-    /// True when applying it changes nothing but the last zxid.
+    /// Whether applying it changes only the last zxid.
     pub fn is_error(&self) -> bool {
         match self {
             Self::Error { .. } => true,
@@ -343,23 +308,19 @@ impl LoggedTxn {
 /// A server's state at one zxid.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
-    /// Whose, and when: for messages.
+    /// Server and time, for messages.
     pub name: String,
-    /// Everything up to here is part of it.
+    /// The last transaction that it includes.
     pub zxid: Zxid,
     /// Nodes by path, the root as `/`.
     pub nodes: BTreeMap<String, DumpNode>,
-    /// Live sessions with the timeout they were created with.
+    /// Live sessions with their timeout at creation.
     pub sessions: BTreeMap<SessionId, i32>,
 }
 
-/// A node of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpNode {
-    /// Data, possibly null.
     pub data: Option<Vec<u8>>,
-    /// Its list.
     pub acl: Vec<Acl>,
-    /// As clients see it.
     pub stat: Stat,
 }

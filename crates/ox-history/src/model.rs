@@ -1,67 +1,62 @@
-//! A small tree that does what ZooKeeper's documentation and tests say, one request after the other.
+//! A small tree that implements ZooKeeper's documented behaviour, one request at a time.
 //!
-//! Written from the specification of the client protocol, not from the server: no overlay of pending writes, no
-//! table of lists, no index. A path is a key of one ordered map, and a refused multi is undone step by step. Where
-//! both agree on thousands of random requests, both are probably right.
+//! Written from the specification of the client protocol, independently of the server: no overlay of pending writes, no
+//! ACL table, no index. A path is a key of one ordered map, and a failed multi is undone step by step. If both agree on
+//! thousands of random requests, both are probably right.
 
-mod deadly;
+mod apache_fatal;
 mod identity;
 mod node;
 mod path;
 mod read;
 mod write;
 
-pub use identity::{Authenticated, Identities, authenticate};
-pub use write::{Done, Stamp};
+pub use identity::{AuthIds, Authenticated, authenticate};
+pub use write::{AppliedWrite, TxnStamp};
 
-use crate::history::{Dump, DumpNode, Settings};
+use crate::history::{Dump, DumpNode, HistorySettings};
 use node::{Node, Owner, key};
 use ox_proto::event::EventType;
 use ox_proto::{Acl, SessionId, Zxid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The node that shows the ensemble.
+/// The node that shows the ensemble's configuration.
 pub const CONFIG: &str = "/zookeeper/config";
 
-/// A change that watches may be waiting for, in the order in which they hear of it.
+/// A change that fires watches, in the order in which they fire.
 #[derive(Clone, Debug)]
-pub struct Trigger {
-    /// What happened.
+pub struct WatchTrigger {
     pub kind: EventType,
-    /// To which node.
     pub path: String,
-    /// Who may hear of it: the node's list at that moment.
+    /// The node's ACL at that moment, which decides who may receive the event.
     pub readers: Arc<[Acl]>,
 }
 
-/// Who asks.
+/// The session and identities of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
-    /// The session.
+pub struct Caller<'a> {
     pub session: SessionId,
-    /// What its connection has proven.
-    pub ids: &'a Identities,
+    pub ids: &'a AuthIds,
 }
 
 /// The state after some zxid.
 #[derive(Debug)]
 pub struct Model {
-    settings: Settings,
+    settings: HistorySettings,
     nodes: BTreeMap<String, Node>,
     sessions: BTreeMap<SessionId, i32>,
-    /// Sessions that have ended.
     ended: BTreeSet<SessionId>,
     ephemerals: BTreeMap<SessionId, BTreeSet<String>>,
-    triggers: Vec<Trigger>,
+    triggers: Vec<WatchTrigger>,
     undo: Vec<write::Undo>,
-    /// Whether the session of the request at hand belongs to another connection.
+    /// Whether the session of the current request belongs to another connection.
     has_moved: bool,
 }
 
 impl Model {
-    /// An empty server.
-    pub fn new(settings: Settings) -> Self {
+    /// The state of an empty server.
+    pub fn new(settings: HistorySettings) -> Self {
         let open: Arc<[Acl]> = [Acl::new(31, "world", "anyone")].into();
         let read_only: Arc<[Acl]> = [Acl::new(1, "world", "anyone")].into();
         let mut model = Self {
@@ -74,7 +69,7 @@ impl Model {
             undo: Vec::new(),
             has_moved: false,
         };
-        let built_in = |acl: &Arc<[Acl]>| Node::new(Some(Vec::new()), Arc::clone(acl), Zxid::ZERO, 0, Owner::Nobody);
+        let built_in = |acl: &Arc<[Acl]>| Node::new(Some(Vec::new()), Arc::clone(acl), Zxid::ZERO, 0, Owner::None);
         let (mut root, mut system) = (built_in(&open), built_in(&open));
         root.children.insert("zookeeper".to_owned());
         system.children.extend(["quota".to_owned(), "config".to_owned()]);
@@ -87,35 +82,33 @@ impl Model {
         model
     }
 
-    /// Whether servers keep the node of the configuration by themselves.
+    /// Whether each server maintains the configuration node by itself.
     pub fn is_dynamic(&self) -> bool {
         self.settings.is_dynamic
     }
 
-    /// The ensemble has changed: those who watch the node that shows it hear of it.
-    pub fn reconfigure(&mut self) -> Vec<Trigger> {
+    /// The ensemble has changed: fires the watches of the configuration node.
+    pub fn reconfigure(&mut self) -> Vec<WatchTrigger> {
         let readers = self.nodes.get(CONFIG).map(|node| Arc::clone(&node.acl));
-        let changed = |readers| Trigger { kind: EventType::NodeDataChanged, path: CONFIG.to_owned(), readers };
+        let changed = |readers| WatchTrigger { kind: EventType::NodeDataChanged, path: CONFIG.to_owned(), readers };
         readers.map(changed).into_iter().collect()
     }
 
-    /// Whether a session is alive.
     pub fn has_session(&self, session: SessionId) -> bool {
         self.sessions.contains_key(&session)
     }
 
-    /// The ephemeral nodes of a session.
     pub fn ephemerals_of(&self, session: SessionId) -> BTreeSet<String> {
         self.ephemerals.get(&session).cloned().unwrap_or_default()
     }
 
-    /// A session begins. False when it was there already.
+    /// False if the session exists already.
     pub fn open_session(&mut self, session: SessionId, timeout_ms: i32) -> bool {
         self.sessions.insert(session, timeout_ms).is_none()
     }
 
-    /// A session ends, and its nodes go in the order of `listed`, or in their own.
-    pub fn close_session(&mut self, at: Stamp, listed: Option<&[String]>) -> Vec<Trigger> {
+    /// Deletes the session's ephemeral nodes in the order of `listed`, or sorted by path.
+    pub fn close_session(&mut self, at: TxnStamp, listed: Option<&[String]>) -> Vec<WatchTrigger> {
         let own: Vec<String> = self.ephemerals_of(at.session).into_iter().collect();
         for path in listed.unwrap_or(&own) {
             self.remove(at, path);
@@ -126,14 +119,14 @@ impl Model {
         std::mem::take(&mut self.triggers)
     }
 
-    /// The server removes a node that nobody needs. `Err` says why it must not.
-    pub fn remove_expired(&mut self, at: Stamp, path: &str) -> Result<Vec<Trigger>, &'static str> {
-        let node = self.nodes.get(path).ok_or("there is no such node")?;
+    /// Deletes a container or TTL node. `Err` explains why the server must not.
+    pub fn remove_expired(&mut self, at: TxnStamp, path: &str) -> Result<Vec<WatchTrigger>, &'static str> {
+        let node = self.nodes.get(path).ok_or("the node does not exist")?;
         if !node.children.is_empty() {
             return Err("it has children");
         }
         match node.owner {
-            Owner::Nobody | Owner::Session(_) => return Err("it is no container and has no time to live"),
+            Owner::None | Owner::Session(_) => return Err("it is neither a container nor a TTL node"),
             Owner::Container if node.created == 0 => {
                 let (limit_ms, idle_ms) = (self.settings.never_used_ms, at.time_ms.saturating_sub(node.mtime));
                 if limit_ms == 0 || idle_ms <= limit_ms {
@@ -142,7 +135,7 @@ impl Model {
             }
             Owner::Container => (),
             Owner::Ttl(ttl_ms) if at.time_ms.saturating_sub(node.mtime) <= ttl_ms => {
-                return Err("its time has not come");
+                return Err("its TTL has not expired");
             }
             Owner::Ttl(_) => (),
         }
@@ -151,19 +144,18 @@ impl Model {
         Ok(std::mem::take(&mut self.triggers))
     }
 
-    /// The version, the zxids of the last change and of the last change of children, and who may read: what
-    /// re-arming a watch looks at.
-    pub fn watched(&self, path: &str) -> Option<Watched<'_>> {
+    /// The zxids of the last change of data and of children, and the ACL: what setWatches compares.
+    pub fn watched(&self, path: &str) -> Option<WatchedState<'_>> {
         let node = self.nodes.get(key(path))?;
-        Some(Watched { mzxid: node.mzxid, pzxid: node.pzxid, acl: &node.acl })
+        Some(WatchedState { mzxid: node.mzxid, pzxid: node.pzxid, acl: &node.acl })
     }
 
-    /// The list of a node's readers, for tests of permission.
+    /// The ACL of a node, for permission checks.
     pub fn acl(&self, path: &str) -> Option<&Arc<[Acl]>> {
         self.nodes.get(key(path)).map(|node| &node.acl)
     }
 
-    /// Everything, to be compared with a server's state.
+    /// The complete state, for comparison with a server's.
     pub fn dump(&self, zxid: Zxid) -> Dump {
         let nodes = self.nodes.iter().map(|(path, node)| {
             let dumped = DumpNode { data: node.data.clone(), acl: node.acl.to_vec(), stat: node.stat() };
@@ -173,18 +165,17 @@ impl Model {
     }
 }
 
-/// What re-arming a watch looks at.
+/// The parts of a node that setWatches compares.
 #[derive(Clone, Copy, Debug)]
-pub struct Watched<'a> {
+pub struct WatchedState<'a> {
     /// Last change of the data.
     pub mzxid: Zxid,
     /// Last change of the children.
     pub pzxid: Zxid,
-    /// Who may read.
     pub acl: &'a Arc<[Acl]>,
 }
 
-/// True for nodes whose data the server keeps up to date by itself: usage of quotas is not modelled.
+/// Whether the server maintains the node's data: quota usage is not modelled.
 pub fn is_kept_by_server(path: &str) -> bool {
     path.starts_with("/zookeeper/quota") && path.ends_with("/zookeeper_stats")
 }

@@ -1,4 +1,4 @@
-//! Requests and answers in a form of their own, free of the encoding.
+//! Requests and replies, independent of their encoding.
 
 use ox_proto::{Acl, OpCode, Stat, Zxid};
 
@@ -7,54 +7,51 @@ use ox_proto::{Acl, OpCode, Stat, Zxid};
 pub struct Create {
     /// create, create2, createContainer or createTTL.
     pub op: OpCode,
-    /// Path, or its prefix for sequential modes.
+    /// Full path, or its prefix for sequential modes.
     pub path: String,
-    /// Data, possibly null.
     pub data: Option<Vec<u8>>,
-    /// Access control list.
     pub acl: Vec<Acl>,
-    /// One of the create modes.
+    /// Create mode as a number.
     pub flags: i32,
-    /// Time to live, for createTTL only.
+    /// Only used by createTTL.
     pub ttl_ms: i64,
 }
 
 impl Create {
-    /// A plain create, open to everybody.
+    /// A plain create with an open ACL.
     pub fn open(path: &str, data: &[u8], flags: i32) -> Self {
         let acl = vec![Acl::new(31, "world", "anyone")];
         Self { op: OpCode::Create, path: path.to_owned(), data: Some(data.to_vec()), acl, flags, ttl_ms: 0 }
     }
 
-    /// Whether the server appends a number.
+    /// Whether the server appends a sequence number.
     pub fn is_sequential(&self) -> bool {
         matches!(self.flags, 2 | 3 | 6)
     }
 }
 
-/// A change of the ensemble.
+/// The arguments of a reconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reconfig {
-    /// Servers that join or change, separated by commas.
+pub struct ReconfigOp {
+    /// Servers to add or change, comma separated.
     pub joining: Option<String>,
-    /// Numbers of those that leave, separated by commas.
+    /// Ids of servers to remove, comma separated.
     pub leaving: Option<String>,
-    /// All servers instead.
+    /// The complete new membership instead.
     pub members: Option<String>,
-    /// The version it is meant for; -1 is any.
+    /// Expected configuration version; -1 means any.
     pub from: i64,
 }
 
-/// One that asks for nothing.
-impl Default for Reconfig {
+/// A reconfig without changes.
+impl Default for ReconfigOp {
     fn default() -> Self {
         Self { joining: None, leaving: None, members: None, from: -1 }
     }
 }
 
-/// What a client asks for.
+/// Operations and fields have the names and meanings of the client protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "operations and fields have the names and meanings of the client protocol")]
 pub enum Op {
     Create(Create),
     Delete {
@@ -71,13 +68,13 @@ pub enum Op {
         acl: Vec<Acl>,
         version: i32,
     },
-    /// Only inside a multi.
+    /// Only within a multi.
     Check {
         path: String,
         version: i32,
     },
     Multi(Vec<Op>),
-    Reconfig(Reconfig),
+    Reconfig(ReconfigOp),
     CloseSession,
     Exists {
         path: String,
@@ -134,14 +131,13 @@ pub enum Op {
     Sasl {
         token: Vec<u8>,
     },
-    /// A known operation whose body ends too early.
+    /// A known operation with a truncated body.
     Broken(OpCode),
-    /// An operation that does not exist.
     Unknown(i32),
 }
 
 impl Op {
-    /// The type that stands in the request's header.
+    /// The opcode in the request's header.
     pub fn code(&self) -> i32 {
         let code = match self {
             Self::Create(create) => create.op,
@@ -176,7 +172,7 @@ impl Op {
         code.code()
     }
 
-    /// Whether it goes through the order of writes, whatever becomes of it there.
+    /// Whether it is ordered with the writes, even if it fails.
     pub fn is_write(&self) -> bool {
         match self {
             Self::Create(_)
@@ -193,10 +189,9 @@ impl Op {
     }
 }
 
-/// The body of an answer.
+/// Bodies and fields have the names and meanings of the client protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "bodies and fields have the names and meanings of the client protocol")]
-pub enum Body {
+pub enum ReplyBody {
     Empty,
     Path(String),
     Created(String, Stat),
@@ -211,13 +206,12 @@ pub enum Body {
     Paths(Vec<String>),
     /// Scheme and user, in any order.
     Identities(Vec<(String, String)>),
-    Multi(Vec<Element>),
-    /// Bytes that are no answer to the request.
+    Multi(Vec<ElementResult>),
+    /// Bytes that are not a valid reply to the request.
     Undecodable,
 }
 
-impl Body {
-    /// The stat it shows, if it shows one.
+impl ReplyBody {
     pub fn stat(&self) -> Option<&Stat> {
         match self {
             Self::Created(_, stat)
@@ -229,7 +223,7 @@ impl Body {
         }
     }
 
-    /// Brings lists whose order means nothing into one order.
+    /// Sorts lists whose order has no meaning.
     #[must_use]
     pub fn normal(mut self) -> Self {
         match &mut self {
@@ -248,39 +242,34 @@ impl Body {
 
 /// One result of a multi or multiRead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Element {
+pub struct ElementResult {
     /// Type in its header, -1 for an error.
     pub op: i32,
-    /// Code in its header.
+    /// Error code in its header.
     pub err: i32,
-    /// What follows.
-    pub body: Body,
+    pub body: ReplyBody,
 }
 
-impl Element {
-    /// An error result.
+impl ElementResult {
     pub fn error(err: i32) -> Self {
-        Self { op: -1, err, body: Body::Empty }
+        Self { op: -1, err, body: ReplyBody::Empty }
     }
 }
 
-/// Code and body of an answer.
+/// Error code and body of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct OpResult {
     /// 0 or an error code.
     pub err: i32,
-    /// The rest.
-    pub body: Body,
+    pub body: ReplyBody,
 }
 
-impl Answer {
-    /// Success.
-    pub fn ok(body: Body) -> Self {
+impl OpResult {
+    pub fn ok(body: ReplyBody) -> Self {
         Self { err: 0, body }
     }
 
-    /// Failure without a body.
     pub fn error(err: i32) -> Self {
-        Self { err, body: Body::Empty }
+        Self { err, body: ReplyBody::Empty }
     }
 }

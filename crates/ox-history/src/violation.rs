@@ -1,4 +1,4 @@
-//! What a history can be guilty of: one table of reasons, each with the property it breaks.
+//! Violations of a history: one table, each with the property it violates.
 
 use ox_proto::Zxid;
 use std::fmt;
@@ -12,7 +12,6 @@ macro_rules! properties {
         }
 
         impl Property {
-            /// Its name in words.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
@@ -56,22 +55,19 @@ properties! {
 
 macro_rules! reasons {
     ($($name:ident = $property:ident, $text:literal;)*) => {
-        /// The way in which a property was broken.
+        /// How a property was violated.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Reason {
+        pub enum ViolationKind {
             $(#[doc = $text] $name),*
         }
 
-        impl Reason {
-            /// Every reason, in table order.
+        impl ViolationKind {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// What it breaks.
             pub fn property(self) -> Property {
                 match self { $(Self::$name => Property::$property),* }
             }
 
-            /// In words.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
@@ -80,100 +76,94 @@ macro_rules! reasons {
 }
 
 reasons! {
-    Hole = P16, "the log skips or repeats a zxid";
-    DumpDiffers = P19, "a server's state is not what its history gives";
-    ReadOnlyTook = P22, "a server without a leader took what only a leader can do";
-    OutOfRealTime = P23, "a write that was answered before another was sent comes after it";
-    WrongResult = P23, "the answer is not what the order of writes gives";
-    WrongTransaction = P23, "the log holds something else than the request asked for";
-    ForeignZxid = P23, "the answer to a write carries the zxid of another one";
-    SharedZxid = P23, "two writes carry one zxid";
-    Unsent = P23, "the log holds a write that nobody sent";
-    WritesOutOfOrder = P24, "writes of one connection took effect in another order than they were sent";
+    LogGap = P16, "the log skips or repeats a zxid";
+    DumpDiffers = P19, "a server's state does not match the history";
+    ReadOnlyAccepted = P22, "a server without a leader accepted a request that needs a leader";
+    OutOfRealTime = P23, "a write that completed before another was sent is ordered after it";
+    WrongResult = P23, "the reply does not match the order of writes";
+    WrongTransaction = P23, "the log record does not match the request";
+    ForeignZxid = P23, "the reply to a write carries the zxid of another write";
+    SharedZxid = P23, "two writes have the same zxid";
+    UnsentWrite = P23, "the log contains a write that no client sent";
+    WritesOutOfOrder = P24, "writes of one connection took effect in a different order than sent";
     SkippedWrite = P24, "a write is missing although a later one of its connection took effect";
-    RepliesOutOfOrder = P24, "answers came in another order than the requests";
+    RepliesOutOfOrder = P24, "replies arrived in a different order than the requests";
     ReadAfterLaterWrite = P24, "a read shows a write that was sent after it";
     StaleOwnWrite = P25, "a read does not show an earlier write of its session";
-    SessionWentBack = P26, "a session has seen a later state before";
-    GrantedAhead = P26, "a server accepted a session that has seen more than the server has";
-    StaleRead = P26, "an answer shows an older state than its zxid says";
-    ZxidWentBack = P27, "reply zxids decrease on a connection";
-    ReplyAheadOfHistory = P27, "a reply zxid that the history never reaches";
-    ReadFromTheFuture = P27, "an answer shows a later state than its zxid says";
+    OlderSessionView = P26, "a session sees an older state than before";
+    GrantedAhead = P26, "a server accepted a session that has seen a later state than the server";
+    StaleRead = P26, "a reply shows an older state than its zxid";
+    ZxidDecreased = P27, "reply zxids decrease on a connection";
+    ReplyAheadOfHistory = P27, "a reply zxid is beyond the end of the log";
+    ReadOfLaterState = P27, "a reply shows a later state than its zxid";
     ReplyBeforeCause = P27, "a reply zxid covers a write that was sent later";
-    ReadOnlyUnsaid = P28, "a server that had not said that it has no leader refused something for that";
-    SyncMissedWrite = P29, "a sync does not cover a write that was answered before it was sent";
-    PartialMulti = P30, "an answer shows a part of a multi";
+    UnannouncedReadOnly = P28, "a server that did not announce itself as read-only refused a request as read-only";
+    SyncMissedWrite = P29, "a sync does not cover a write that completed before it was sent";
+    PartialMulti = P30, "a reply shows a part of a multi";
     MultiResults = P30, "the results of a multi do not match its operations";
-    FailedMultiTookEffect = P30, "a multi that failed is in the log as done";
-    ErrorTookEffect = P31, "a request that was refused is in the log as done";
-    RefusedIsLogged = P31, "a request that was turned away is in the log";
-    Unanswered = P32, "a request on a living connection was never answered";
-    AnsweredTwice = P32, "a request was answered twice";
-    UnknownXid = P32, "an answer to nobody's request";
-    AfterTheEnd = P32, "something came after the last answer of a connection";
-    Undecodable = P32, "an answer cannot be decoded";
+    FailedMultiTookEffect = P30, "a failed multi took effect in the log";
+    ErrorTookEffect = P31, "a failed request took effect in the log";
+    RefusedIsLogged = P31, "a request refused without a zxid is in the log";
+    MissingReply = P32, "a request on an open connection got no reply";
+    DuplicateReply = P32, "a request got two replies";
+    UnknownXid = P32, "a reply matches no request";
+    FrameAfterLastReply = P32, "a frame arrived after the last reply of a connection";
+    Undecodable = P32, "a reply cannot be decoded";
     WrongName = P33, "the number of a sequential node is not the next one";
     LostUpdate = P34, "a conditional write succeeded although the version had changed";
-    WrongStat = P35, "a Stat does not agree with the history";
+    WrongStat = P35, "a Stat does not match the history";
     SessionIdReused = P37, "a session id was issued twice";
-    EarlyExpiry = P38, "a session was closed before its time";
-    LateExpiry = P39, "a silent session was not closed in time";
+    EarlyExpiry = P38, "a session expired before its timeout";
+    LateExpiry = P39, "a silent session did not expire in time";
     ClosedSessionWrote = P40, "a write of a closed session took effect";
     ClosedSessionRevived = P40, "a closed session was resumed";
     EphemeralOutlived = P41, "an ephemeral node outlived its session";
-    EphemeralVanished = P41, "an ephemeral node is gone although its session lives";
-    WrongCloseList = P41, "the end of a session lists other nodes than the session owns";
-    UnjustRemoval = P41, "the server removed a node that is not its to remove";
-    MovedSessionWrote = P42, "a connection wrote for a session that it had lost to another";
-    MovedSessionAnswered = P42, "a write of a connection that had lost its session got a reply";
-    NotMoved = P42, "a connection was told that its session had moved, and it had not";
-    LocalSessionElsewhere = P45, "a session that only its server knows was given by another";
-    ReplacedSession = P43, "a handshake that named a session got another one";
-    StolenSession = P43, "a session was given to somebody who did not know its password";
-    LiveSessionRefused = P43, "a living session was reported as gone";
-    EventAfterState = P47, "an event came after an answer that shows its change";
-    EventsOutOfOrder = P48, "events came in another order than the changes";
-    EventsSplit = P48, "something came between the events of one transaction";
-    EventOvertookReply = P48, "an event came before an answer that shows an older state";
+    EphemeralVanished = P41, "an ephemeral node was deleted although its session lives";
+    WrongCloseList = P41, "closeSession lists other nodes than the session owns";
+    WrongRemoval = P41, "the server deleted a node that it must not delete";
+    MovedSessionWrote = P42, "a connection wrote for a session that had moved to another";
+    ReplyToMovedSession = P42, "a write of a connection whose session had moved got a reply";
+    FalseSessionMoved = P42, "a connection got SessionMoved although its session had not moved";
+    LocalSessionElsewhere = P45, "a local session was granted by another server";
+    ReplacedSession = P43, "a handshake that requested a session got another one";
+    WrongPasswordAccepted = P43, "a session was granted despite a wrong password";
+    LiveSessionRefused = P43, "a live session was refused as expired";
+    EventAfterState = P47, "an event arrived after a reply that shows its change";
+    EventsOutOfOrder = P48, "events arrived in a different order than the changes";
+    EventsSplit = P48, "a frame arrived between the events of one transaction";
+    EventOvertookReply = P48, "an event arrived before a reply that shows an older state";
     LostEvent = P49, "an event is missing";
     InventedEvent = P50, "an event without a change, or without a watch";
     FiredTwice = P50, "a one-shot watch fired twice";
-    EventAfterRemoval = P50, "an event came after the removal of its watch was confirmed";
-    WrongWatchAnswer = P50, "the server's idea of a connection's watches is wrong";
-    WrongRearm = P51, "re-arming sent other events than the state asks for";
+    EventAfterRemoval = P50, "an event arrived after the removal of its watch was confirmed";
+    WrongWatchReply = P50, "checkWatches or removeWatches does not match the connection's watches";
+    WrongSetWatches = P51, "setWatches sent other events than the state requires";
     LeakedEvent = P52, "an event about a node that the client may not read";
-    LostWrite = P54, "an answered write is not in the log";
+    LostWrite = P54, "an acknowledged write is not in the log";
 }
 
-/// Where it shows.
+/// Where a violation was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The whole history.
+pub enum ViolationPlace {
     Everywhere,
-    /// A connection, by its place in the history.
+    /// By index in the history.
     Connection(usize),
-    /// A request: connection and place among its requests.
+    /// Index of the connection and of the request.
     Request(usize, usize),
-    /// A frame: connection and place in its stream.
+    /// Index of the connection and of the frame.
     Frame(usize, usize),
-    /// A record of the log.
     Log(Zxid),
 }
 
-/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// How.
-    pub reason: Reason,
-    /// Where.
-    pub place: Place,
-    /// What exactly.
+    pub reason: ViolationKind,
+    pub place: ViolationPlace,
     pub detail: String,
 }
 
 impl Violation {
-    pub(crate) fn new(reason: Reason, place: Place, detail: impl Into<String>) -> Box<Self> {
+    pub(crate) fn new(reason: ViolationKind, place: ViolationPlace, detail: impl Into<String>) -> Box<Self> {
         Box::new(Self { reason, place, detail: detail.into() })
     }
 }
@@ -183,15 +173,15 @@ impl fmt::Display for Violation {
         let property = self.reason.property();
         write!(f, "{property:?} {}: {}; ", property.text(), self.reason.text())?;
         match self.place {
-            Place::Everywhere => (),
-            Place::Connection(conn) => write!(f, "connection {conn}: ")?,
-            Place::Request(conn, at) => write!(f, "connection {conn}, request {at}: ")?,
-            Place::Frame(conn, at) => write!(f, "connection {conn}, frame {at}: ")?,
-            Place::Log(zxid) => write!(f, "zxid {zxid}: ")?,
+            ViolationPlace::Everywhere => (),
+            ViolationPlace::Connection(conn) => write!(f, "connection {conn}: ")?,
+            ViolationPlace::Request(conn, at) => write!(f, "connection {conn}, request {at}: ")?,
+            ViolationPlace::Frame(conn, at) => write!(f, "connection {conn}, frame {at}: ")?,
+            ViolationPlace::Log(zxid) => write!(f, "zxid {zxid}: ")?,
         }
         f.write_str(&self.detail)
     }
 }
 
-/// What every check returns.
+/// Result type of every check.
 pub(crate) type Checked<T = ()> = Result<T, Box<Violation>>;

@@ -1,6 +1,6 @@
-//! Requests as bytes, and answers from bytes, for clients that record a history.
+//! Encodes requests and decodes replies for clients that record a history.
 
-use crate::op::{Body, Create, Element, Op, Reconfig};
+use crate::op::{Create, ElementResult, Op, ReconfigOp, ReplyBody};
 use ox_proto::acl::put_acls;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::{put_buffer, put_count, put_text};
@@ -8,7 +8,7 @@ use ox_proto::multi::MultiHeader;
 use ox_proto::request::RequestHeader;
 use ox_proto::{DecodeError, Jute, OpCode, RawAcls, Reader};
 
-/// Appends the whole request frame.
+/// Appends the complete request frame.
 pub fn put_request(out: &mut Vec<u8>, xid: i32, op: &Op) {
     let mark = begin_frame(out);
     RequestHeader { xid, op: op.code() }.put(out);
@@ -40,7 +40,7 @@ fn put_body(out: &mut Vec<u8>, op: &Op) {
             }
             MultiHeader::END.put(out);
         }
-        Op::Reconfig(Reconfig { joining, leaving, members, from }) => {
+        Op::Reconfig(ReconfigOp { joining, leaving, members, from }) => {
             for text in [joining, leaving, members] {
                 put_buffer(out, text.as_ref().map(String::as_bytes));
             }
@@ -90,41 +90,41 @@ fn put_create(out: &mut Vec<u8>, create: &Create) {
     }
 }
 
-/// Reads what follows the header of the answer to `op`.
-pub fn decode_body(op: &Op, err: i32, bytes: &[u8]) -> Body {
+/// Decodes the body of the reply to `op`.
+pub fn decode_body(op: &Op, err: i32, bytes: &[u8]) -> ReplyBody {
     let mut from = Reader::new(bytes);
-    // Clients do not look at what may follow an error.
-    let body = if err == 0 { get_body(op, &mut from) } else { Ok(Body::Empty) };
+    // Clients ignore what may follow an error.
+    let body = if err == 0 { get_body(op, &mut from) } else { Ok(ReplyBody::Empty) };
     match body {
         Ok(body) if err != 0 || from.is_empty() => body.normal(),
-        _ => Body::Undecodable,
+        _ => ReplyBody::Undecodable,
     }
 }
 
-fn get_body(op: &Op, from: &mut Reader<'_>) -> Result<Body, DecodeError> {
+fn get_body(op: &Op, from: &mut Reader<'_>) -> Result<ReplyBody, DecodeError> {
     Ok(match op {
-        Op::Create(create) if create.op == OpCode::Create => Body::Path(text(from)?),
-        Op::Create(_) => Body::Created(text(from)?, from.get()?),
-        Op::Sync { .. } => Body::Path(text(from)?),
-        Op::Exists { .. } | Op::SetData { .. } | Op::SetAcl { .. } => Body::Stat(from.get()?),
-        Op::GetData { .. } | Op::Reconfig(_) => Body::Data(buffer(from)?, from.get()?),
-        Op::GetChildren { .. } => Body::Children(texts(from)?),
-        Op::GetChildren2 { .. } => Body::ChildrenStat(texts(from)?, from.get()?),
-        Op::GetAcl { .. } => Body::Acl(from.get::<RawAcls<'_>>()?.to_stored(), from.get()?),
-        Op::GetAllChildrenNumber { .. } | Op::AddWatch { .. } => Body::Number(from.get()?),
-        Op::GetEphemerals { .. } => Body::Paths(texts(from)?),
+        Op::Create(create) if create.op == OpCode::Create => ReplyBody::Path(text(from)?),
+        Op::Create(_) => ReplyBody::Created(text(from)?, from.get()?),
+        Op::Sync { .. } => ReplyBody::Path(text(from)?),
+        Op::Exists { .. } | Op::SetData { .. } | Op::SetAcl { .. } => ReplyBody::Stat(from.get()?),
+        Op::GetData { .. } | Op::Reconfig(_) => ReplyBody::Data(buffer(from)?, from.get()?),
+        Op::GetChildren { .. } => ReplyBody::Children(texts(from)?),
+        Op::GetChildren2 { .. } => ReplyBody::ChildrenStat(texts(from)?, from.get()?),
+        Op::GetAcl { .. } => ReplyBody::Acl(from.get::<RawAcls<'_>>()?.to_stored(), from.get()?),
+        Op::GetAllChildrenNumber { .. } | Op::AddWatch { .. } => ReplyBody::Number(from.get()?),
+        Op::GetEphemerals { .. } => ReplyBody::Paths(texts(from)?),
         Op::WhoAmI => {
             let count = from.count()?.unwrap_or(0);
             let mut ids = Vec::new();
             for _ in 0..count {
                 ids.push((text(from)?, text(from)?));
             }
-            Body::Identities(ids)
+            ReplyBody::Identities(ids)
         }
-        Op::Multi(_) | Op::MultiRead(_) => Body::Multi(elements(from)?),
+        Op::Multi(_) | Op::MultiRead(_) => ReplyBody::Multi(elements(from)?),
         Op::Sasl { .. } => match buffer(from)? {
-            None => Body::Empty,
-            Some(_) => Body::Undecodable,
+            None => ReplyBody::Empty,
+            Some(_) => ReplyBody::Undecodable,
         },
         Op::Delete { .. }
         | Op::Check { .. }
@@ -135,11 +135,11 @@ fn get_body(op: &Op, from: &mut Reader<'_>) -> Result<Body, DecodeError> {
         | Op::SetWatches { .. }
         | Op::Auth { .. }
         | Op::Broken(_)
-        | Op::Unknown(_) => Body::Empty,
+        | Op::Unknown(_) => ReplyBody::Empty,
     })
 }
 
-fn elements(from: &mut Reader<'_>) -> Result<Vec<Element>, DecodeError> {
+fn elements(from: &mut Reader<'_>) -> Result<Vec<ElementResult>, DecodeError> {
     let mut elements = Vec::new();
     loop {
         let header = from.get::<MultiHeader>()?;
@@ -149,17 +149,17 @@ fn elements(from: &mut Reader<'_>) -> Result<Vec<Element>, DecodeError> {
         let body = match OpCode::try_from(header.op).map_err(DecodeError::UnknownType)? {
             OpCode::Error => {
                 from.get::<i32>()?;
-                Body::Empty
+                ReplyBody::Empty
             }
-            OpCode::Create => Body::Path(text(from)?),
-            OpCode::Create2 => Body::Created(text(from)?, from.get()?),
-            OpCode::SetData => Body::Stat(from.get()?),
-            OpCode::GetData => Body::Data(buffer(from)?, from.get()?),
-            OpCode::GetChildren => Body::Children(texts(from)?),
-            OpCode::Delete | OpCode::Check => Body::Empty,
+            OpCode::Create => ReplyBody::Path(text(from)?),
+            OpCode::Create2 => ReplyBody::Created(text(from)?, from.get()?),
+            OpCode::SetData => ReplyBody::Stat(from.get()?),
+            OpCode::GetData => ReplyBody::Data(buffer(from)?, from.get()?),
+            OpCode::GetChildren => ReplyBody::Children(texts(from)?),
+            OpCode::Delete | OpCode::Check => ReplyBody::Empty,
             _ => return Err(DecodeError::UnknownType(header.op)),
         };
-        elements.push(Element { op: header.op, err: header.err, body });
+        elements.push(ElementResult { op: header.op, err: header.err, body });
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
     use ox_proto::Stat;
 
     #[test]
-    fn a_create_has_apaches_bytes() {
+    fn create_matches_apache_bytes() {
         let mut out = Vec::new();
         put_request(&mut out, 1, &Op::Create(Create::open("/a", b"x", 0)));
         let hex: String = out.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -198,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_read_by_what_was_asked() {
+    fn body_is_decoded_by_request_type() {
         let mut bytes = Vec::new();
         put_buffer(&mut bytes, None);
         Stat::default().put(&mut bytes);
         let op = Op::GetData { path: "/a".to_owned(), watch: false };
-        assert_eq!(decode_body(&op, 0, &bytes), Body::Data(None, Stat::default()));
-        assert_eq!(decode_body(&op, -101, &[]), Body::Empty);
-        assert_eq!(decode_body(&op, 0, &bytes[..20]), Body::Undecodable);
-        assert_eq!(decode_body(&Op::Ping, 0, &bytes), Body::Undecodable);
+        assert_eq!(decode_body(&op, 0, &bytes), ReplyBody::Data(None, Stat::default()));
+        assert_eq!(decode_body(&op, -101, &[]), ReplyBody::Empty);
+        assert_eq!(decode_body(&op, 0, &bytes[..20]), ReplyBody::Undecodable);
+        assert_eq!(decode_body(&Op::Ping, 0, &bytes), ReplyBody::Undecodable);
     }
 }

@@ -1,7 +1,7 @@
-//! Access control lists on the wire.
+//! Wire encoding of access control lists.
 //!
-//! A list usually travels through the server untouched (request, transaction, log, table), so it is carried as
-//! the bytes of its encoding and looked into only where somebody asks for the entries.
+//! Most lists pass through the server unchanged (request, transaction, log, ACL table), so they are carried in encoded
+//! form and decoded only where the entries matter.
 
 use crate::jute::{DecodeError, Jute, Reader, put_count, put_text};
 use std::borrow::Cow;
@@ -10,36 +10,29 @@ use std::borrow::Cow;
 pub mod perms {
     /// Read data and list children.
     pub const READ: i32 = 1;
-    /// Change data.
+    /// Set the node's data.
     pub const WRITE: i32 = 2;
-    /// Create children.
     pub const CREATE: i32 = 4;
-    /// Delete children.
+    /// Delete children; deleting a node needs this on its parent.
     pub const DELETE: i32 = 8;
-    /// Change the ACL.
+    /// Set the node's ACL.
     pub const ADMIN: i32 = 16;
-    /// Everything.
     pub const ALL: i32 = 31;
 }
 
 /// One entry of a stored list. Unknown permission bits are kept and match nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acl {
-    /// Permission bits.
     pub perms: i32,
-    /// Authentication scheme.
     pub scheme: Box<str>,
-    /// Identity within the scheme.
     pub id: Box<str>,
 }
 
 impl Acl {
-    /// An entry from its parts.
     pub fn new(perms: i32, scheme: &str, id: &str) -> Self {
         Self { perms, scheme: scheme.into(), id: id.into() }
     }
 
-    /// Appends the encoded entry.
     pub fn put(&self, out: &mut Vec<u8>) {
         self.perms.put(out);
         put_text(out, &self.scheme);
@@ -47,7 +40,7 @@ impl Acl {
     }
 }
 
-/// Appends a whole list.
+/// Appends the count and every entry.
 pub fn put_acls(out: &mut Vec<u8>, acls: &[Acl]) {
     put_count(out, acls.len());
     acls.iter().for_each(|acl| acl.put(out));
@@ -56,44 +49,40 @@ pub fn put_acls(out: &mut Vec<u8>, acls: &[Acl]) {
 /// One entry as a client sent it: scheme and id may be null.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawAcl<'a> {
-    /// Permission bits.
     pub perms: i32,
-    /// Authentication scheme.
     pub scheme: Option<Cow<'a, str>>,
-    /// Identity within the scheme.
     pub id: Option<Cow<'a, str>>,
 }
 
-/// The encoding of a list (or of null), known to be well-formed.
+/// An encoded list, or null, that is known to be well-formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawAcls<'a>(&'a [u8]);
 
 impl<'a> RawAcls<'a> {
-    /// `world:anyone` with all permissions, what nearly every create carries.
+    /// `world:anyone` with all permissions, which nearly every create carries.
     pub const OPEN: RawAcls<'static> =
         RawAcls(b"\x00\x00\x00\x01\x00\x00\x00\x1f\x00\x00\x00\x05world\x00\x00\x00\x06anyone");
 
-    /// Takes over bytes that [`put_acls`] produced.
+    /// Checks and borrows bytes that [`put_acls`] produced.
     pub fn from_encoded(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Reader::new(bytes).get()
     }
 
-    /// The encoding, count included.
+    /// Includes the leading count.
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// True for a null list.
     pub fn is_null(self) -> bool {
         self.0 == (-1_i32).to_be_bytes()
     }
 
-    /// The entries as a client meant them; none for null.
+    /// Entries as the client sent them; a null list has none.
     pub fn iter(self) -> impl Iterator<Item = RawAcl<'a>> {
         Self::entries(Reader::new(self.0))
     }
 
-    /// The entries as a file holds them: surrogate pairs joined, null texts empty.
+    /// Entries as logs and snapshots hold them: surrogate pairs joined, null strings empty.
     pub fn to_stored(self) -> Vec<Acl> {
         Self::entries(Reader::from_disk(self.0))
             .map(|raw| {
@@ -130,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn open_list_is_what_clients_send() {
+    fn open_list_matches_client_bytes() {
         let mut out = Vec::new();
         put_acls(&mut out, &[Acl::new(perms::ALL, "world", "anyone")]);
         assert_eq!(out, RawAcls::OPEN.bytes());
@@ -138,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn null_empty_and_truncated_lists() {
+    fn null_empty_and_truncated_lists_differ() {
         assert!(RawAcls::from_encoded(&[0xff; 4]).unwrap().is_null());
         let empty = RawAcls::from_encoded(&[0; 4]).unwrap();
         assert!(!empty.is_null() && empty.iter().next().is_none());

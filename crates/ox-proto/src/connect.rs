@@ -1,27 +1,27 @@
-//! The handshake records.
+//! The records of the session handshake.
 
 use crate::frame::{begin_frame, end_frame};
 use crate::ids::{SessionId, Zxid};
 use crate::jute::{DecodeError, Jute, Reader, put_buffer};
 use crate::limits::PASSWORD_BYTES;
 
-/// The first frame of a client.
+/// The first frame that a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectRequest<'a> {
     /// Highest zxid the client has seen.
     pub last_zxid_seen: Zxid,
-    /// Wanted session timeout.
+    /// Session timeout that the client requests.
     pub timeout_ms: i32,
     /// Session to resume, or [`SessionId::NONE`].
     pub session: SessionId,
-    /// Password of that session.
+    /// Password of the session to resume.
     pub password: Option<&'a [u8]>,
-    /// Whether a read-only server will do; `None` from clients too old to know the field.
+    /// Whether the client accepts a read-only server; `None` from clients that predate the field.
     pub read_only: Option<bool>,
 }
 
 impl<'a> ConnectRequest<'a> {
-    /// Decodes the payload; bytes behind the record are ignored.
+    /// Decodes the payload; bytes after the record are ignored.
     pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(payload);
         from.get::<i32>()?; // the protocol version is ignored
@@ -34,7 +34,7 @@ impl<'a> ConnectRequest<'a> {
         })
     }
 
-    /// Appends the whole frame.
+    /// Appends the record with its frame length.
     pub fn put_frame(&self, out: &mut Vec<u8>) {
         let mark = begin_frame(out);
         0_i32.put(out);
@@ -49,26 +49,24 @@ impl<'a> ConnectRequest<'a> {
     }
 }
 
-/// The first frame of a server. A refused session has timeout, id and password all zero.
+/// The first frame that a server sends. A refused session has timeout, id and password all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectResponse {
-    /// Negotiated timeout, 0 when refused.
+    /// Negotiated timeout; 0 if the session is refused.
     pub timeout_ms: i32,
-    /// The session, [`SessionId::NONE`] when refused.
+    /// [`SessionId::NONE`] if the session is refused.
     pub session: SessionId,
-    /// Its password.
     pub password: [u8; PASSWORD_BYTES],
-    /// Whether this server is read-only; sent only to clients that sent the field themselves.
+    /// Whether this server is read-only; sent only if the client's request had the field.
     pub read_only: Option<bool>,
 }
 
 impl ConnectResponse {
-    /// The answer to a session that is unknown, expired or not proven.
+    /// The reply for a session that is unknown or expired, or whose password is wrong.
     pub fn refused(read_only: Option<bool>) -> Self {
         Self { timeout_ms: 0, session: SessionId::NONE, password: [0; PASSWORD_BYTES], read_only }
     }
 
-    /// Decodes the payload.
     pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(payload);
         from.get::<i32>()?;
@@ -83,7 +81,7 @@ impl ConnectResponse {
         })
     }
 
-    /// Appends the whole frame.
+    /// Appends the record with its frame length.
     pub fn put_frame(&self, out: &mut Vec<u8>) {
         let mark = begin_frame(out);
         0_i32.put(out);
@@ -111,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn old_clients_lack_the_last_byte() {
+    fn request_of_old_client_has_no_read_only_byte() {
         assert_eq!((request(None).len(), request(Some(false)).len()), (48, 49));
         assert_eq!(ConnectRequest::decode(&request(None)[4..]).unwrap().read_only, None);
         assert_eq!(ConnectRequest::decode(&request(Some(true))[4..]).unwrap().read_only, Some(true));
     }
 
     #[test]
-    fn response_has_apaches_bytes() {
+    fn response_matches_apache_bytes() {
         let session = SessionId(0x0100_000d_7c70_0000);
         let password = session_password(session);
         let mut out = Vec::new();

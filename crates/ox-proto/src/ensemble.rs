@@ -1,16 +1,15 @@
-//! The ensemble: its servers, and whose word counts how much.
+//! An ensemble: its servers and its quorum rule.
 //!
-//! The same text travels in notifications and NEWLEADER packets, stands in `/zookeeper/config` and in reconfig
-//! transactions:
+//! Notifications, NEWLEADER packets, `/zookeeper/config` and reconfig transactions all carry this text:
 //!
 //! ```text
 //! server.1=127.0.0.1:2888:3888:participant;0.0.0.0:2181
 //! server.2=127.0.0.1:2889:3889:observer;0.0.0.0:2182
 //! version=100000004
 //! ```
-//! It is read by the rules of Java's properties. What is printed here is read back as the same ensemble, by Apache
-//! too: a text that Apache cannot read can end a thread of its election for good, so an [`Ensemble`] that would print
-//! as one cannot be made.
+//! It is parsed by the rules of Java properties files. Whatever an [`Ensemble`] prints parses back to the same
+//! ensemble, in Apache too: text that Apache cannot parse permanently kills one of its election threads, so
+//! [`Ensemble::new`] refuses members that would print that way.
 
 mod address;
 mod change;
@@ -26,7 +25,7 @@ use crate::{ServerId, properties, text};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One version of an ensemble's configuration. There is at least one participant.
+/// One version of an ensemble's configuration, with at least one participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ensemble {
     version: i64,
@@ -34,33 +33,32 @@ pub struct Ensemble {
     rule: Rule,
 }
 
-/// Which participants make a quorum.
+/// Which sets of participants form a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// More than half of them.
+    /// More than half of the participants.
     Majority,
     /// More than half of the weight in more than half of the groups.
     Hierarchical(Groups),
 }
 
-/// Groups and weights. In an [`Ensemble`] every participant and every server in a group has a weight, none is
-/// negative, and their sum is a number.
+/// Groups and weights. Within an [`Ensemble`], every participant and every server in a group has a weight, no weight is
+/// negative, and their sum fits an `i64`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    /// The one group of each server.
+    /// Each server belongs to one group.
     pub group_of: BTreeMap<ServerId, i64>,
-    /// The weight of each server.
     pub weights: BTreeMap<ServerId, i64>,
 }
 
 impl Ensemble {
-    /// A checked ensemble. Participants without a weight get 1.
+    /// Validates the parts. Participants without a weight get weight 1.
     pub fn new(version: i64, members: BTreeMap<ServerId, Member>, mut rule: Rule) -> Result<Self, EnsembleError> {
         if version < 0 {
             return Err(EnsembleError::Version(version));
         }
         for (id, member) in &members {
-            if !id.is_real() {
+            if !id.is_valid() {
                 return Err(EnsembleError::NotAServer(*id));
             }
             member.check(*id)?;
@@ -74,19 +72,19 @@ impl Ensemble {
         Ok(Self { version, members, rule })
     }
 
-    /// Reads the text form.
+    /// Parses the text form.
     pub fn parse(text: &str, addresses: Addresses) -> Result<Self, EnsembleError> {
         let pairs = properties::parse_text(text).map_err(|escape| EnsembleError::MalformedEscape(escape.line))?;
         let lines: BTreeMap<_, _> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
         if let Some(key) = lines.keys().find(|key| !is_member_key(key) && *key != VERSION) {
             return Err(EnsembleError::Key(key.clone()));
         }
-        let mut draft = Draft::new(addresses);
-        lines.iter().try_for_each(|(key, value)| draft.add(key, value))?;
-        draft.finish()
+        let mut builder = EnsembleBuilder::new(addresses);
+        lines.iter().try_for_each(|(key, value)| builder.add(key, value))?;
+        builder.finish()
     }
 
-    /// Servers by their numbers at addresses that do not matter, for tests and simulations.
+    /// Servers with made-up addresses, for tests and simulations.
     pub fn of_numbers(
         version: i64,
         voters: impl IntoIterator<Item = ServerId>,
@@ -101,32 +99,29 @@ impl Ensemble {
         Self::new(version, voters.chain(observers).collect(), Rule::Majority)
     }
 
-    /// The zxid of the transaction that made it; 0 before the first.
+    /// The zxid of the reconfig transaction that created this configuration; 0 before the first.
     pub fn version(&self) -> i64 {
         self.version
     }
 
-    /// The same ensemble as another version.
     pub fn with_version(self, version: i64) -> Result<Self, EnsembleError> {
         Self::new(version, self.members, self.rule)
     }
 
-    /// All servers.
     pub fn members(&self) -> &BTreeMap<ServerId, Member> {
         &self.members
     }
 
-    /// Which participants make a quorum.
     pub fn rule(&self) -> &Rule {
         &self.rule
     }
 
-    /// The participants, in ascending order.
+    /// Participants in ascending order of id.
     pub fn voters(&self) -> impl Iterator<Item = ServerId> {
         self.with_role(Role::Participant)
     }
 
-    /// The observers, in ascending order.
+    /// Observers in ascending order of id.
     pub fn observers(&self) -> impl Iterator<Item = ServerId> {
         self.with_role(Role::Observer)
     }
@@ -135,7 +130,7 @@ impl Ensemble {
         self.members.iter().filter(move |(_, member)| member.role == role).map(|(id, _)| *id)
     }
 
-    /// How much a participant's word counts; who has 0 cannot lead.
+    /// The weight of a participant's vote. A server of weight 0 cannot lead.
     pub fn weight(&self, server: ServerId) -> i64 {
         match &self.rule {
             Rule::Majority => 1,
@@ -143,8 +138,8 @@ impl Ensemble {
         }
     }
 
-    /// Whether both are one configuration to Apache: the same kind of rule, and the same version or the same servers,
-    /// groups and weights.
+    /// Whether Apache treats both as the same configuration: the same kind of rule, and either the same version or the
+    /// same servers, groups and weights.
     pub fn is_same(&self, other: &Self) -> bool {
         if std::mem::discriminant(&self.rule) != std::mem::discriminant(&other.rule) {
             return false;
@@ -158,7 +153,7 @@ impl Ensemble {
     }
 }
 
-/// The text form, as Apache prints it: in ascending order, without a line end behind the version.
+/// The text form as Apache prints it: sorted by id, without a line end after the version.
 impl fmt::Display for Ensemble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (id, member) in &self.members {
@@ -180,7 +175,7 @@ impl fmt::Display for Ensemble {
 
 impl Groups {
     fn complete(&mut self, members: &BTreeMap<ServerId, Member>) -> Result<(), EnsembleError> {
-        if let Some(id) = self.left_out(members) {
+        if let Some(id) = self.participant_without_group(members) {
             return Err(EnsembleError::InNoGroup(id));
         }
         for (id, _) in members.iter().filter(|(_, member)| member.role == Role::Participant) {
@@ -197,8 +192,8 @@ impl Groups {
         Ok(())
     }
 
-    /// A participant in no group.
-    fn left_out(&self, members: &BTreeMap<ServerId, Member>) -> Option<ServerId> {
+    /// The first participant that no group contains.
+    fn participant_without_group(&self, members: &BTreeMap<ServerId, Member>) -> Option<ServerId> {
         let mut participants = members.iter().filter(|(_, member)| member.role == Role::Participant);
         participants.find(|(id, _)| !self.group_of.contains_key(id)).map(|(id, _)| *id)
     }
@@ -206,35 +201,34 @@ impl Groups {
 
 const VERSION: &str = "version";
 
-/// Whether a line of this key describes servers or groups.
+/// Whether lines with this key describe servers or groups.
 pub fn is_member_key(key: &str) -> bool {
     ["server.", "group", "weight"].iter().any(|start| key.starts_with(start))
 }
 
-/// An ensemble that is read line by line, from whatever file or text.
+/// Builds an ensemble from `key=value` lines of a file or text.
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub struct EnsembleBuilder {
     addresses: Addresses,
     version: i64,
     members: BTreeMap<ServerId, Member>,
     groups: Option<Groups>,
 }
 
-impl Draft {
-    /// Nothing read yet.
+impl EnsembleBuilder {
     pub fn new(addresses: Addresses) -> Self {
         Self { addresses, version: 0, members: BTreeMap::new(), groups: None }
     }
 
-    /// Takes one line; those of other keys are not looked at. Values are used with the blanks behind them, as Apache
-    /// does: a blank after a port is an error.
+    /// Adds one line and ignores unrelated keys. Trailing blanks of the value are significant, as in Apache: a blank
+    /// after a port is an error.
     pub fn add(&mut self, key: &str, value: &str) -> Result<(), EnsembleError> {
         if let Some(id) = key.strip_prefix("server.") {
             let id = ServerId(number(id)?);
             self.members.insert(id, Member::parse(id, value, self.addresses)?);
         } else if key.starts_with("group") {
             let group_of = &mut self.groups.get_or_insert_default().group_of;
-            let group = number(behind_dot(key))?;
+            let group = number(after_dot(key))?;
             for id in text::split(value, ':') {
                 let id = ServerId(number(id)?);
                 if group_of.insert(id, group).is_some() {
@@ -242,7 +236,7 @@ impl Draft {
                 }
             }
         } else if key.starts_with("weight") {
-            let id = ServerId(number(behind_dot(key))?);
+            let id = ServerId(number(after_dot(key))?);
             self.groups.get_or_insert_default().weights.insert(id, number(value)?);
         } else if key == VERSION {
             self.version = i64::from_str_radix(value, 16).map_err(|_| not_a_number(value, "a hexadecimal number"))?;
@@ -250,22 +244,22 @@ impl Draft {
         Ok(())
     }
 
-    /// The version, where it does not stand among the lines.
+    /// Sets the version when the lines do not carry it.
     pub fn set_version(&mut self, version: i64) {
         self.version = version;
     }
 
-    /// The servers read so far.
+    /// Servers added so far.
     pub fn members(&self) -> &BTreeMap<ServerId, Member> {
         &self.members
     }
 
-    /// A participant that belongs to no group though there are groups or weights.
-    pub fn left_out(&self) -> Option<ServerId> {
-        self.groups.as_ref()?.left_out(&self.members)
+    /// The first participant that no group contains, if there are groups or weights at all.
+    pub fn participant_without_group(&self) -> Option<ServerId> {
+        self.groups.as_ref()?.participant_without_group(&self.members)
     }
 
-    /// The checked ensemble.
+    /// Validates the lines and returns the ensemble.
     pub fn finish(self) -> Result<Ensemble, EnsembleError> {
         let rule = self.groups.map_or(Rule::Majority, Rule::Hierarchical);
         Ensemble::new(self.version, self.members, rule)
@@ -280,8 +274,8 @@ fn not_a_number(text: &str, expected: &'static str) -> EnsembleError {
     EnsembleError::NotANumber { text: text.to_owned(), expected }
 }
 
-/// What stands behind the first dot, the whole without one.
-fn behind_dot(key: &str) -> &str {
+/// The part after the first dot, or the whole key if it has none.
+fn after_dot(key: &str) -> &str {
     key.split_once('.').map_or(key, |(_, id)| id)
 }
 

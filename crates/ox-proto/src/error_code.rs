@@ -1,8 +1,7 @@
-//! What a client can see of a failure. Codes a client does not know break it, so none is ever invented.
+//! Error codes of the client protocol. An unknown code breaks clients, so we never invent one.
 
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
-        /// An error code of the client protocol.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
         #[repr(i32)]
         pub enum ErrorCode {
@@ -10,12 +9,11 @@ macro_rules! error_codes {
         }
 
         impl ErrorCode {
-            /// The number on the wire.
+            /// The value on the wire.
             pub fn code(self) -> i32 {
                 self as i32
             }
 
-            /// Every code, in table order.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
         }
 

@@ -1,4 +1,4 @@
-//! Watch events.
+//! Watch events as the server sends them.
 
 use crate::Zxid;
 use crate::frame::{begin_frame, end_frame};
@@ -7,17 +7,13 @@ use crate::reply::ReplyHeader;
 use crate::request::xid;
 use std::borrow::Cow;
 
-/// What happened to a node. Clients know more types, but produce those themselves.
+/// What happened to a node. Clients have more event types but generate those locally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum EventType {
-    /// The node was created.
     NodeCreated = 1,
-    /// The node was deleted.
     NodeDeleted = 2,
-    /// The node's data changed.
     NodeDataChanged = 3,
-    /// The node's list of children changed.
     NodeChildrenChanged = 4,
 }
 
@@ -34,10 +30,10 @@ impl TryFrom<i32> for EventType {
     }
 }
 
-/// The only keeper state a server sends.
+/// The only keeper state that a server sends.
 const SYNC_CONNECTED: i32 = 3;
 
-/// Appends a whole notification frame. `zxid` is that of the change, or -1 when re-arming finds a difference.
+/// Appends a complete notification frame. `zxid` is that of the change, or -1 if setWatches found the change.
 pub fn put_event(out: &mut Vec<u8>, zxid: Zxid, kind: EventType, path: &str) {
     let mark = begin_frame(out);
     ReplyHeader { xid: xid::NOTIFICATION, zxid, err: 0 }.put(out);
@@ -47,19 +43,17 @@ pub fn put_event(out: &mut Vec<u8>, zxid: Zxid, kind: EventType, path: &str) {
     end_frame(out, mark);
 }
 
-/// The body of a notification, as a client reads it.
+/// The body of a notification, as a client decodes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatcherEvent<'a> {
-    /// Event type; clients must cope with unknown ones.
+    /// May be a type that is not in [`EventType`].
     pub kind: i32,
-    /// Keeper state.
     pub state: i32,
-    /// The node.
     pub path: Cow<'a, str>,
 }
 
 impl<'a> WatcherEvent<'a> {
-    /// Reads the body behind the reply header.
+    /// Decodes the body after the reply header.
     pub fn get(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(Self { kind: from.get()?, state: from.get()?, path: from.text()? })
     }
@@ -70,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notification_has_apaches_bytes() {
+    fn notification_matches_apache_bytes() {
         let mut out = Vec::new();
         put_event(&mut out, Zxid(0x100), EventType::NodeDataChanged, "/a");
         let hex: String = out.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! Numbers with a meaning of their own.
+//! Newtypes for ids: zxid, session id, server id.
 
 use crate::jute::{DecodeError, Jute, Reader};
 use std::fmt;
@@ -8,32 +8,31 @@ use std::fmt;
 pub struct Zxid(pub i64);
 
 impl Zxid {
-    /// Before the first transaction.
+    /// Precedes the first transaction.
     pub const ZERO: Self = Self(0);
 
-    /// Builds an id from its halves.
     pub fn new(epoch: u32, counter: u32) -> Self {
         Self((u64::from(epoch) << 32 | u64::from(counter)).cast_signed())
     }
 
-    /// The leader's term that the transaction belongs to.
+    /// The epoch of the leader that proposed the transaction.
     pub fn epoch(self) -> u32 {
         (self.0.cast_unsigned() >> 32) as u32
     }
 
     /// The position within the epoch.
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is what is asked for")]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is the counter")]
     pub fn counter(self) -> u32 {
         self.0.cast_unsigned() as u32
     }
 
-    /// The next id of the same epoch, `None` when the epoch is used up.
+    /// The next zxid of the same epoch; `None` if the counter would overflow.
     pub fn next(self) -> Option<Self> {
         Some(Self::new(self.epoch(), self.counter().checked_add(1)?))
     }
 
-    /// The one rule of contiguity (R3): `self` may directly follow `last` in a history. On a standalone server the
-    /// counter runs over into the epoch.
+    /// Whether `self` may directly follow `last` in a log (R3). On a standalone server the counter overflows into the
+    /// epoch.
     pub fn follows(self, last: Self) -> bool {
         last.0.checked_add(1) == Some(self.0) || (last.epoch() < self.epoch() && self.counter() == 1)
     }
@@ -45,25 +44,25 @@ impl fmt::Display for Zxid {
     }
 }
 
-/// A session's identity; 0 asks for a new session. Compared and printed as Java does.
+/// A session id, compared and printed as in Java.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub i64);
 
 impl SessionId {
-    /// No session: what a client sends to get a new one.
+    /// Sent by a client to request a new session.
     pub const NONE: Self = Self(0);
 
-    /// The server that handed it out, as far as the id tells.
+    /// The server that created the session: the top byte of the id.
     pub fn server(self) -> u8 {
         self.0.to_be_bytes()[0]
     }
 
-    /// The first id that server `server` hands out when its clock shows `now_ms`: server id in the top byte,
-    /// 40 bits of the clock, a 16-bit counter from 0.
+    /// The first id that `server` hands out when its clock shows `now_ms`: server id in the top byte, then 40 bits of
+    /// the clock, then a 16-bit counter from 0.
     pub fn first(server: u8, now_ms: i64) -> Self {
         let clock = (now_ms.cast_unsigned() << 24) >> 8;
         let id = (clock | u64::from(server) << 56).cast_signed();
-        // Compat: the container owner is not a session id.
+        // Compat: this value marks container nodes and is not a session id.
         Self(if id == i64::MIN { id + 1 } else { id })
     }
 }
@@ -74,13 +73,13 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A server's number in the ensemble (`myid`).
+/// A server's id in the ensemble (`myid`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub i64);
 
 impl ServerId {
-    /// Whether a server may have this number. Negative ones and the highest mean "nobody" somewhere in the protocol.
-    pub fn is_real(self) -> bool {
+    /// Whether a server may have this id. The protocol uses negative ids and the highest one to mean "no server".
+    pub fn is_valid(self) -> bool {
         (0..i64::MAX).contains(&self.0)
     }
 }
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn successor_rule() {
+    fn zxid_follows_within_epoch_and_into_next() {
         assert!(Zxid::new(0, 1).follows(Zxid::ZERO));
         assert!(Zxid::new(2, 6).follows(Zxid::new(2, 5)));
         assert!(Zxid::new(4, 1).follows(Zxid::new(2, 5)));
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn session_id_layout() {
+    fn session_id_holds_server_clock_and_counter() {
         assert_eq!(SessionId::first(1, 0xd_7c70).0, 0x0100_000d_7c70_0000);
         assert_eq!(SessionId::first(1, 0).0, 0x0100_0000_0000_0000);
         assert_eq!(SessionId::first(0x80, 0).0, i64::MIN + 1);

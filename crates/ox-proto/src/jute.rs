@@ -1,25 +1,24 @@
 //! Jute's primitive types: big-endian integers, length-prefixed buffers and strings, counted vectors.
 //!
-//! A record is its fields in order, without tags or padding, so [`jute!`] needs only the field list. A
-//! length of -1 is null, and null and empty are different values everywhere they can both occur.
+//! A record is its fields in order, without tags or padding, so [`jute!`] needs only the field list. A length of -1 is
+//! null; null and empty are distinct values.
 
 use crate::text::{self, Source};
 use std::borrow::Cow;
 
-/// Why bytes could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The record needs more bytes than there are.
+    /// The record needs more bytes than remain.
     #[error("record ends too early")]
     Truncated,
-    /// A length is negative (and not -1).
+    /// A negative length other than -1.
     #[error("unreasonable length {0}")]
     BadLength(i32),
-    /// A path longer than any path can be.
+    /// A path over [`crate::limits::PATH_BYTES_MAX`].
     #[error("path is too long")]
     TooLong,
-    /// Null where the format has no null.
+    /// Null where the format does not allow it.
     #[error("null is not allowed here")]
     Null,
     /// A type or flag that is not defined.
@@ -35,12 +34,12 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads bytes that came from a client or a peer.
+    /// Reads bytes from a client or a peer.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, source: Source::Wire }
     }
 
-    /// Reads bytes that came from a log or snapshot: surrogate pairs in strings are joined.
+    /// Reads bytes of a log or snapshot: surrogate pairs in strings are joined.
     pub fn from_disk(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, source: Source::Disk }
     }
@@ -50,17 +49,16 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// True when every byte has been read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// A reader over `bytes` that decodes strings as this one does.
+    /// A reader over `bytes` that decodes strings like `self`.
     pub fn nested(&self, bytes: &'a [u8]) -> Self {
         Self { rest: bytes, source: self.source }
     }
 
-    /// Takes the next `count` bytes.
+    /// Consumes the next `count` bytes.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or(DecodeError::Truncated)?;
         self.rest = rest;
@@ -73,7 +71,6 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// Reads any jute type.
     pub fn get<T: Jute<'a>>(&mut self) -> Result<T, DecodeError> {
         T::get(self)
     }
@@ -94,9 +91,7 @@ impl<'a> Reader<'a> {
 
 /// A value with a jute encoding. `'a` is the buffer that decoded values borrow from.
 pub trait Jute<'a>: Sized {
-    /// Reads one value.
     fn get(from: &mut Reader<'a>) -> Result<Self, DecodeError>;
-    /// Appends one value.
     fn put(&self, out: &mut Vec<u8>);
 }
 
@@ -155,7 +150,7 @@ impl<'a> Jute<'a> for Option<Cow<'a, str>> {
 impl<'a, T: Jute<'a>> Jute<'a> for Option<Vec<T>> {
     fn get(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let Some(count) = from.count()? else { return Ok(None) };
-        let mut items = Vec::new(); // grows with the bytes that are there, not with the announced count
+        let mut items = Vec::new(); // grows with the bytes received, not with the announced count
         for _ in 0..count {
             items.push(from.get()?);
         }
@@ -172,12 +167,12 @@ impl<'a, T: Jute<'a>> Jute<'a> for Option<Vec<T>> {
     }
 }
 
-/// Decodes bytes that a client sent outside of a string, the way strings of the wire are decoded.
+/// Decodes text that a client sent as a plain buffer by the rules for strings on the wire.
 pub fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     text::decode(bytes, Source::Wire)
 }
 
-/// Appends a buffer, -1 for null.
+/// Appends a length-prefixed buffer; null has length -1.
 pub fn put_buffer(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         None => (-1_i32).put(out),
@@ -188,7 +183,6 @@ pub fn put_buffer(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     }
 }
 
-/// Appends a string that is not null.
 pub fn put_text(out: &mut Vec<u8>, text: &str) {
     put_buffer(out, Some(text.as_bytes()));
 }
@@ -196,7 +190,7 @@ pub fn put_text(out: &mut Vec<u8>, text: &str) {
 /// Appends a length or count.
 ///
 /// # Panics
-/// When `count` exceeds what the format can express; everything that enters the server is far smaller.
+/// If `count` exceeds `i32::MAX`; the frame limit keeps all sizes far below.
 pub fn put_count(out: &mut Vec<u8>, count: usize) {
     i32::try_from(count).expect("sizes are bounded by the frame limit").put(out);
 }

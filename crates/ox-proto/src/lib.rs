@@ -1,7 +1,7 @@
-//! Every byte another ZooKeeper can see: jute records, opcodes, error codes, frames and transactions.
+//! The wire and disk formats shared with Apache ZooKeeper: jute records, opcodes, error codes, frames, transactions.
 //!
-//! Nothing here knows what the bytes mean to the tree; nothing outside knows how they are laid out.
-//! Decoding borrows from the buffer it reads and never trusts an announced length or count.
+//! Only this crate knows byte layouts; what the bytes mean to the data tree is up to other crates. Decoding borrows
+//! from the buffer it reads and never trusts an announced length or count.
 //!
 //! Start with [`jute`] (primitive types), then [`request`] and [`reply`] (the client port), [`txn`]
 //! (what logs, snapshots and peers carry), [`quorum`] (the ports between servers) and [`ensemble`].

@@ -1,29 +1,28 @@
-//! The frame of a record in a transaction log.
+//! Framing of the records in a transaction log.
 //!
 //! ```text
 //! checksum i64 (Adler-32 of the record, zero-extended) | length i32 | record | 0x42
 //! ```
-//! The server that creates a transaction writes it in this frame once; log thread, applier and peers share it.
+//! The server that creates a transaction frames it once; log thread, applier and peers share those bytes.
 
 use crate::jute::{Jute, Reader};
 
-/// Closes every frame.
 pub const END_BYTE: u8 = 0x42;
-/// Bytes before the record.
+/// Checksum and length before the record.
 pub const HEAD_BYTES: usize = 12;
-/// Bytes of a frame beyond its record.
+/// Bytes of a frame in addition to its record.
 pub const OVERHEAD_BYTES: usize = HEAD_BYTES + 1;
 
-/// Starts a frame at the end of `out`; the returned mark goes to [`end_log_frame`].
+/// Starts a frame at the end of `out`. Pass the returned mark to [`end_log_frame`].
 pub fn begin_log_frame(out: &mut Vec<u8>) -> usize {
     out.extend_from_slice(&[0; HEAD_BYTES]);
     out.len()
 }
 
-/// Closes the frame whose record starts at `mark`.
+/// Completes the frame whose record starts at `mark`.
 ///
 /// # Panics
-/// When the record is larger than a frame can hold (2 GiB).
+/// If the record exceeds the 2 GiB that a length can express.
 pub fn end_log_frame(out: &mut Vec<u8>, mark: usize) {
     let length = i32::try_from(out.len() - mark).expect("a record stays below 2 GiB");
     let checksum = i64::from(simd_adler32::adler32(&&out[mark..]));
@@ -32,22 +31,22 @@ pub fn end_log_frame(out: &mut Vec<u8>, mark: usize) {
     out.push(END_BYTE);
 }
 
-/// What stands at some place of a log.
+/// Result of reading one frame of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framed<'a> {
-    /// An intact frame with this record.
+    /// The record of an intact frame.
     Record(&'a [u8]),
-    /// Too few bytes for what is announced (or for a head).
+    /// The bytes end within the frame.
     Short,
-    /// A length that no frame can have.
+    /// A negative or otherwise impossible length.
     BadLength(i32),
-    /// The end byte is another one.
+    /// The end byte is not [`END_BYTE`].
     BadEnd(u8),
-    /// The checksum does not fit the record.
+    /// The checksum does not match the record.
     BadChecksum,
 }
 
-/// Judges the frame at the start of `bytes`.
+/// Reads and verifies the frame at the start of `bytes`.
 pub fn read_log_frame(bytes: &[u8]) -> Framed<'_> {
     let mut from = Reader::from_disk(bytes);
     let (Ok(checksum), Ok(length)) = (i64::get(&mut from), i32::get(&mut from)) else { return Framed::Short };
@@ -66,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_round_trip_and_damage_is_named() {
+    fn frames_round_trip_and_damage_is_classified() {
         let mut out = vec![9];
         let mark = begin_log_frame(&mut out);
         out.extend_from_slice(b"record");

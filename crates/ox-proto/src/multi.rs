@@ -1,4 +1,4 @@
-//! The list encoding of multi and multiRead: a header before each element, a header with `done` at the end.
+//! The list encoding of multi and multiRead: a header precedes each element, a header with `done` ends the list.
 
 use crate::OpCode;
 use crate::Stat;
@@ -7,12 +7,11 @@ use crate::reply::{CreatedReply, DataReply};
 use crate::request::{CreateRequest, CreateTtlRequest, PathVersion, PathWatch, SetDataRequest, Text};
 
 jute! {
-    /// Precedes each element, and ends the list when `done`.
+    /// Precedes each element, and ends the list if `done` is set.
     #[derive(Copy)]
     MultiHeader {
         /// Opcode of the element, or -1 for an error result.
         op: i32,
-        /// Ends the list.
         done: bool,
         /// Result code; -1 in requests.
         err: i32,
@@ -20,31 +19,27 @@ jute! {
 }
 
 impl MultiHeader {
-    /// Ends every list.
+    /// The header that ends a list.
     pub const END: Self = Self { op: -1, done: true, err: -1 };
 }
 
 /// One element of a multi or multiRead request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiOp<'a> {
-    /// create, create2 or createContainer.
+    /// create, create2 or createContainer, by opcode.
     Create(OpCode, CreateRequest<'a>),
-    /// createTTL.
     CreateTtl(CreateTtlRequest<'a>),
-    /// delete.
     Delete(PathVersion<'a>),
-    /// setData.
     SetData(SetDataRequest<'a>),
-    /// check.
     Check(PathVersion<'a>),
-    /// getData, in multiRead.
+    /// Only valid in multiRead.
     GetData(PathWatch<'a>),
-    /// getChildren, in multiRead.
+    /// Only valid in multiRead.
     GetChildren(PathWatch<'a>),
 }
 
 impl<'a> MultiOp<'a> {
-    /// Reads the next element; `None` at the end of the list. Types that cannot be an element are an error.
+    /// Reads the next element; `None` at the end of the list. Opcodes that a list cannot contain are an error.
     pub fn next(from: &mut Reader<'a>) -> Result<Option<Self>, DecodeError> {
         let header = from.get::<MultiHeader>()?;
         if header.done {
@@ -99,12 +94,10 @@ impl<'a> MultiOp<'a> {
         }
     }
 
-    /// True for the elements of multiRead.
     pub fn is_read(&self) -> bool {
         matches!(self, Self::GetData(_) | Self::GetChildren(_))
     }
 
-    /// The path it is about.
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Create(_, request) => request.path.as_deref(),
@@ -119,19 +112,16 @@ impl<'a> MultiOp<'a> {
 /// One element of the reply to a multi or multiRead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiResult<'a> {
-    /// create: the final name.
+    /// Reply to create: the final path.
     Created(Text<'a>),
-    /// create2, createTTL or createContainer.
+    /// Reply to create2, createTTL or createContainer.
     Created2(CreatedReply<'a>),
-    /// delete or check.
+    /// Reply to delete or check.
     Done,
-    /// setData.
     Set(Stat),
-    /// getData.
     Data(DataReply<'a>),
-    /// getChildren.
     Children(Option<Vec<Text<'a>>>),
-    /// An error code.
+    /// The element failed with this code.
     Error(i32),
 }
 
@@ -159,7 +149,7 @@ impl<'a> MultiResult<'a> {
     }
 }
 
-/// Appends an error result.
+/// Appends an element that failed.
 pub fn put_error_result(out: &mut Vec<u8>, err: i32) {
     MultiHeader { op: -1, done: false, err }.put(out);
     err.put(out);
@@ -202,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_types_and_missing_ends_are_errors() {
+    fn unknown_type_or_missing_end_is_an_error() {
         let mut out = Vec::new();
         MultiHeader { op: OpCode::SetAcl.code(), done: false, err: -1 }.put(&mut out);
         assert_eq!(MultiOp::next(&mut Reader::new(&out)), Err(DecodeError::UnknownType(7)));

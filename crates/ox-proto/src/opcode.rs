@@ -2,7 +2,7 @@
 
 macro_rules! opcodes {
     ($($name:ident = $code:literal, $short:literal, $text:literal;)*) => {
-        /// An operation a client can name.
+        /// An operation that a client can request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(i32)]
         pub enum OpCode {
@@ -10,15 +10,14 @@ macro_rules! opcodes {
         }
 
         impl OpCode {
-            /// Every operation, in table order.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The number on the wire.
+            /// The value on the wire.
             pub fn code(self) -> i32 {
                 self as i32
             }
 
-            /// The abbreviation that `cons` shows as `lop`.
+            /// Abbreviation that the `cons` command shows as `lop`.
             pub fn short(self) -> &'static str {
                 match self { $(Self::$name => $short),* }
             }

@@ -6,7 +6,6 @@ use crate::SessionId;
 use crate::limits::PASSWORD_BYTES;
 use subtle::ConstantTimeEq;
 
-/// The password that belongs to `session`.
 pub fn session_password(session: SessionId) -> [u8; PASSWORD_BYTES] {
     const MASK: u64 = (1 << 48) - 1;
     let mut seed = (session.0.cast_unsigned() ^ 0xB341_5C00 ^ 0x5_DEEC_E66D) & MASK;
@@ -18,7 +17,7 @@ pub fn session_password(session: SessionId) -> [u8; PASSWORD_BYTES] {
     password
 }
 
-/// True when `given` is the password of `session`; compares in constant time.
+/// Compares in constant time.
 pub fn password_matches(session: SessionId, given: &[u8]) -> bool {
     session != SessionId::NONE && bool::from(session_password(session).as_slice().ct_eq(given))
 }
@@ -32,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_apache() {
+    fn password_equals_apaches() {
         assert_eq!(hex(0x0100_000d_7c70_0000), "6233b0a7471e1ddb107a0e9868a136bc");
         assert_eq!(hex(0x0100_000d_7c70_0001), "7554aaa7e769fc1f05bd75c33c2a4b89");
         assert_eq!(hex(0x0100_0016_567a_0000), "d4ae9f32d11915d5d28fda610231804e");

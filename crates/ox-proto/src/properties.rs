@@ -1,35 +1,34 @@
-//! The grammar of Java properties files, which `zoo.cfg`, the dynamic configuration and the text that servers tell
-//! each other about their ensemble are written in.
+//! Parser for Java properties files: the format of `zoo.cfg`, of dynamic configuration files, and of the ensemble text
+//! that servers exchange.
 //!
-//! The bytes of a file are ISO-8859-1: each byte is one character, others are written `\uXXXX`. Natural lines (ended by LF,
-//! CR or CRLF) join into logical lines where they end in an odd number of backslashes; a logical line splits at the
-//! first unescaped `=`, `:` or blank. Nothing is trimmed here: a value keeps its trailing blanks, because
-//! `server.N` lines are used with them. `testdata/properties-java.txt` holds what Java itself makes of odd input.
+//! File bytes are ISO-8859-1: each byte is one character, all others are escaped as `\uXXXX`. Natural lines (ended by
+//! LF, CR or CRLF) join into logical lines where they end in an odd number of backslashes; a logical line splits at the
+//! first unescaped `=`, `:` or blank. Trailing blanks of a value are kept, because `server.N` lines are used with them.
+//! `testdata/properties-java.txt` records how Java parses odd input.
 
-/// One `key=value` of the file, escapes resolved.
+/// One `key=value` pair with escapes resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Natural line on which the pair begins, from 1.
+    /// The natural line on which the pair begins, from 1.
     pub line: u32,
-    /// Text before the separator.
     pub key: String,
-    /// Text after the separator and the blanks around it; trailing blanks are kept.
+    /// Without leading blanks; trailing blanks are kept.
     pub value: String,
 }
 
-/// A `\u` that four hexadecimal digits do not follow; Java gives up on the whole file.
+/// A `\u` without four hexadecimal digits; Java refuses the whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedEscape {
-    /// Natural line on which the pair begins, from 1.
+    /// The natural line on which the pair begins, from 1.
     pub line: u32,
 }
 
-/// All pairs in the order of the file, duplicates included; the last of equal keys is the one that counts.
+/// All pairs in file order, duplicates included. Of equal keys the last one takes effect.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Pair>, MalformedEscape> {
     parse_text(&bytes.iter().copied().map(char::from).collect::<String>())
 }
 
-/// A pair as it is written, so that [`parse`] reads the same.
+/// Formats a pair so that [`parse`] returns it unchanged.
 pub fn line(key: &str, value: &str) -> String {
     format!("{}={}\n", escape(key, true), escape(value, false))
 }
@@ -50,7 +49,7 @@ fn escape(text: &str, is_key: bool) -> String {
     out
 }
 
-/// The pairs of a text that is no file, and so has all characters.
+/// Parses text that was not read from a file, and so may contain any character unescaped.
 pub fn parse_text(text: &str) -> Result<Vec<Pair>, MalformedEscape> {
     let parsed = logical_lines(text).into_iter().map(|logical| {
         let (key, value) = split(&logical.text);
@@ -62,21 +61,20 @@ pub fn parse_text(text: &str) -> Result<Vec<Pair>, MalformedEscape> {
     parsed.collect()
 }
 
-/// Continuations joined, comments and blank lines gone, escapes untouched.
+/// A logical line: continuations joined, comments and blank lines removed, escapes unresolved.
 struct Logical {
     line: u32,
     text: String,
 }
 
-/// Where the reader stands inside the current logical line.
+/// Position of the parser within the current logical line.
 enum At {
     /// Before its first character: blanks, blank lines and comments are skipped.
     Start,
-    /// At the beginning of a natural line that continues it: blanks are skipped, but a blank line ends it.
+    /// At the beginning of a continuation line: blanks are skipped, but a blank line ends the logical line.
     Continued,
-    /// Inside a comment, up to the end of the natural line.
+    /// Within a comment, up to the end of the natural line.
     Comment,
-    /// Among its characters.
     Text,
 }
 
@@ -108,8 +106,8 @@ fn logical_lines(text: &str) -> Vec<Logical> {
         if skipped {
             continue;
         }
-        // Compat: a line that holds nothing but its continuation backslash has not begun yet, so that the next one
-        // may be a comment (`continuation_of_nothing`).
+        // Compat: a line with nothing but a continuation backslash has not begun yet, so the next line may be a comment
+        // (`continuation_of_empty_line_may_be_comment`).
         if current.text.is_empty() {
             if c == '#' || c == '!' {
                 at = At::Comment;
@@ -142,7 +140,7 @@ fn is_separator(c: char) -> bool {
     matches!(c, '=' | ':')
 }
 
-/// Key and value, still escaped. At most one separator stands between them, with any blanks around it.
+/// Key and value, still escaped, around at most one separator with blanks on both sides.
 fn split(text: &str) -> (&str, &str) {
     let mut escaped = false;
     let key_len = text.find(|c| {
@@ -161,8 +159,8 @@ fn split(text: &str) -> (&str, &str) {
     }
 }
 
-/// `None` for a malformed `\u`. Java strings are UTF-16: two escapes may form one character, and half of one becomes
-/// the replacement character here.
+/// `None` for a malformed `\u`. Java strings are UTF-16: two escapes may form one character, and a lone surrogate
+/// becomes the replacement character here.
 fn unescape(text: &str) -> Option<String> {
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
     let mut rest = text.chars();
@@ -188,7 +186,7 @@ fn unescape(text: &str) -> Option<String> {
     Some(String::from_utf16_lossy(&units))
 }
 
-/// The unit that the next four digits name.
+/// Parses four hexadecimal digits as a UTF-16 unit.
 fn hex(digits: &mut std::str::Chars<'_>) -> Option<u16> {
     let mut digit = || digits.next()?.to_digit(16);
     let value = (0..4).try_fold(0, |value, _| Some(value << 4 | digit()?))?;

@@ -1,12 +1,11 @@
-//! What servers of an ensemble say to each other.
+//! The protocols between the servers of an ensemble.
 //!
 //! ```text
-//! election port   hello (once, by the dialer), then frames, each with one notification, both ways
-//! quorum port     packets both ways; behind a SNAP packet the snapshot itself
+//! election port   one hello from the dialer, then frames with one notification each, in both directions
+//! quorum port     packets in both directions; a SNAP packet is followed by the snapshot itself
 //! ```
-//! Everything here is total: any bytes give a value or an error. Start with [`packet`] and [`payload`] for the quorum
-//! port, [`hello`] and [`notification`] for the election port. The ensemble's text that both carry is
-//! [`crate::ensemble`].
+//! Decoding is total: any bytes yield a value or an error. Start with [`packet`] and [`payload`] for the quorum port,
+//! [`hello`] and [`notification`] for the election port. [`crate::ensemble`] is the text that both carry.
 
 pub mod hello;
 pub mod identities;
@@ -16,5 +15,5 @@ pub mod payload;
 
 pub use hello::{Hello, HelloError, HelloVersion};
 pub use identities::{RawId, RawIds};
-pub use notification::{Notification, NotificationError, PeerState, Received};
+pub use notification::{Notification, NotificationError, PeerState, ReceivedNotification};
 pub use packet::{Packet, PacketError, PacketKind, PacketReader};

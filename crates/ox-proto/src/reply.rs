@@ -1,4 +1,4 @@
-//! Reply headers and the reply bodies that are more than a shared record.
+//! Reply headers, and reply bodies with more than one field.
 
 use crate::acl::RawAcls;
 use crate::frame::{begin_frame, end_frame};
@@ -10,9 +10,9 @@ jute! {
     /// Precedes every reply body after the handshake.
     #[derive(Copy)]
     ReplyHeader {
-        /// The request's xid, or that of a notification or ping.
+        /// The request's xid, or one of [`crate::request::xid`].
         xid: i32,
-        /// Last transaction the reply reflects; 0 or -1 where it means nothing.
+        /// Last transaction that the reply reflects; 0 or -1 where it has no meaning.
         zxid: Zxid,
         /// 0 or an error code.
         err: i32,
@@ -20,63 +20,54 @@ jute! {
 }
 
 jute! {
-    /// create2, createContainer and createTTL. create has the path alone.
+    /// Reply to create2, createContainer and createTTL. create returns the path alone.
     CreatedReply<'a> {
-        /// The final name, with its sequence number.
+        /// Includes the sequence number.
         path: Text<'a>,
-        /// The new node.
         stat: Stat,
     }
 }
 
 jute! {
-    /// getData and reconfig.
+    /// Reply to getData and reconfig.
     DataReply<'a> {
-        /// The data.
         data: Buffer<'a>,
-        /// The node.
         stat: Stat,
     }
 }
 
 jute! {
-    /// getChildren2. getChildren has the names alone.
+    /// Reply to getChildren2. getChildren returns the names alone.
     ChildrenReply<'a> {
-        /// Bare names, in any order.
+        /// Names without the parent's path, in any order.
         children: Option<Vec<Text<'a>>>,
-        /// The node.
         stat: Stat,
     }
 }
 
 jute! {
-    /// getACL.
     AclReply<'a> {
-        /// The list.
         acl: RawAcls<'a>,
-        /// The node.
         stat: Stat,
     }
 }
 
 jute! {
-    /// An identity of a connection, in the list that answers whoAmI.
+    /// An identity of the connection, in the reply to whoAmI.
     ClientInfo<'a> {
-        /// Authentication scheme.
         scheme: Text<'a>,
-        /// Identity within the scheme.
         user: Text<'a>,
     }
 }
 
-/// Appends a whole reply frame without a body.
+/// Appends a complete reply frame without a body.
 pub fn put_bare_reply(out: &mut Vec<u8>, header: ReplyHeader) {
     let mark = begin_frame(out);
     header.put(out);
     end_frame(out, mark);
 }
 
-/// Appends a whole reply frame whose body `body` writes.
+/// Appends a complete reply frame whose body is written by `body`.
 pub fn put_reply(out: &mut Vec<u8>, header: ReplyHeader, body: impl FnOnce(&mut Vec<u8>)) {
     let mark = begin_frame(out);
     header.put(out);
@@ -106,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn ping_reply_has_apaches_bytes() {
+    fn ping_reply_matches_apache_bytes() {
         let mut out = Vec::new();
         put_bare_reply(&mut out, ReplyHeader { xid: -2, zxid: Zxid(1), err: 0 });
         assert_eq!(out, b"\x00\x00\x00\x10\xff\xff\xff\xfe\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00");

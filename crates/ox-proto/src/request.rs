@@ -1,6 +1,6 @@
 //! Request headers and bodies of the client port.
 //!
-//! Strings are `Option` because a client can send null; what null means is each operation's business.
+//! Strings are `Option` because a client can send null; each operation decides what null means.
 
 use crate::Zxid;
 use crate::acl::RawAcls;
@@ -13,15 +13,15 @@ pub type Text<'a> = Option<Cow<'a, str>>;
 /// A byte buffer that may be null.
 pub type Buffer<'a> = Option<&'a [u8]>;
 
-/// Request ids with a meaning of their own.
+/// Reserved xids with a special meaning.
 pub mod xid {
     /// Server to client: a watch event.
     pub const NOTIFICATION: i32 = -1;
-    /// A ping and its successful answer.
+    /// Ping, and the server's reply to it.
     pub const PING: i32 = -2;
     /// Authentication, as most clients send it.
     pub const AUTH: i32 = -4;
-    /// Re-arming of watches, as some clients send it.
+    /// setWatches, as some clients send it.
     pub const SET_WATCHES: i32 = -8;
 }
 
@@ -29,69 +29,58 @@ jute! {
     /// Precedes every request body after the handshake.
     #[derive(Copy)]
     RequestHeader {
-        /// Echoed in the reply.
+        /// The reply carries the same xid.
         xid: i32,
-        /// The opcode; may be one that does not exist.
+        /// Not necessarily one of [`crate::OpCode`].
         op: i32,
     }
 }
 
 jute! {
-    /// create, create2 and createContainer.
+    /// Body of create, create2 and createContainer.
     CreateRequest<'a> {
-        /// Path, or its prefix for sequential modes.
+        /// Full path, or its prefix for sequential modes.
         path: Text<'a>,
-        /// Data of the node.
         data: Buffer<'a>,
-        /// Access control list.
         acl: RawAcls<'a>,
-        /// One of the create modes.
+        /// Create mode as a number.
         flags: i32,
     }
 }
 
 jute! {
-    /// createTTL.
     CreateTtlRequest<'a> {
-        /// Path, or its prefix for sequential modes.
+        /// Full path, or its prefix for sequential modes.
         path: Text<'a>,
-        /// Data of the node.
         data: Buffer<'a>,
-        /// Access control list.
         acl: RawAcls<'a>,
-        /// One of the create modes.
+        /// Create mode as a number.
         flags: i32,
-        /// Time to live in milliseconds.
         ttl_ms: i64,
     }
 }
 
 jute! {
-    /// delete, and check inside a multi: a path and the version it must have, -1 for any.
+    /// Body of delete, and of check within a multi.
     PathVersion<'a> {
-        /// The node.
         path: Text<'a>,
-        /// Expected version.
+        /// Expected version, -1 for any.
         version: i32,
     }
 }
 
 jute! {
-    /// exists, getData, getChildren and getChildren2.
+    /// Body of exists, getData, getChildren and getChildren2.
     PathWatch<'a> {
-        /// The node.
         path: Text<'a>,
-        /// Whether to leave a watch.
+        /// Whether to set a watch.
         watch: bool,
     }
 }
 
 jute! {
-    /// setData.
     SetDataRequest<'a> {
-        /// The node.
         path: Text<'a>,
-        /// New data.
         data: Buffer<'a>,
         /// Expected version, -1 for any.
         version: i32,
@@ -99,19 +88,16 @@ jute! {
 }
 
 jute! {
-    /// getACL, sync, getAllChildrenNumber and getEphemerals.
+    /// Body of getACL, sync, getAllChildrenNumber and getEphemerals.
     PathRequest<'a> {
-        /// The node, or a prefix of paths for getEphemerals.
+        /// A path prefix for getEphemerals, the node otherwise.
         path: Text<'a>,
     }
 }
 
 jute! {
-    /// setACL.
     SetAclRequest<'a> {
-        /// The node.
         path: Text<'a>,
-        /// New list.
         acl: RawAcls<'a>,
         /// Expected ACL version, -1 for any.
         version: i32,
@@ -119,13 +105,12 @@ jute! {
 }
 
 jute! {
-    /// reconfig.
     ReconfigRequest<'a> {
-        /// Servers that join, comma separated.
+        /// Servers to add, comma separated.
         joining: Text<'a>,
-        /// Ids that leave, comma separated.
+        /// Ids of servers to remove, comma separated.
         leaving: Text<'a>,
-        /// The whole new membership instead.
+        /// The complete new membership, instead of the other two.
         members: Text<'a>,
         /// Expected configuration version, -1 for any.
         config: i64,
@@ -133,9 +118,8 @@ jute! {
 }
 
 jute! {
-    /// checkWatches and removeWatches, and addWatch with a mode in place of the type.
+    /// Body of checkWatches and removeWatches, and of addWatch with a mode instead of the type.
     PathKind<'a> {
-        /// The watched path.
         path: Text<'a>,
         /// Watcher type or addWatch mode.
         kind: i32,
@@ -143,37 +127,34 @@ jute! {
 }
 
 jute! {
-    /// auth.
     AuthPacket<'a> {
-        /// Ignored.
+        /// Ignored by the server.
         kind: i32,
-        /// Authentication scheme.
         scheme: Text<'a>,
-        /// Credentials.
+        /// Credentials in the format of the scheme.
         auth: Buffer<'a>,
     }
 }
 
 jute! {
-    /// sasl: one token of the exchange, either way.
+    /// One token of the SASL exchange, in either direction.
     SaslToken<'a> {
-        /// The token.
         token: Buffer<'a>,
     }
 }
 
-/// setWatches and setWatches2 as a client builds them. A server reads the body list by list instead, because a
-/// null list makes the request fail only after the lists before it have taken effect.
+/// Body of setWatches and setWatches2 as a client builds it. A server decodes list by list instead, because a null list
+/// makes the request fail only after the lists before it have taken effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetWatches<'a> {
-    /// Last zxid the client has seen.
+    /// Last zxid that the client has seen.
     pub relative_zxid: Zxid,
-    /// Lists in wire order: data, exists, children, persistent, persistent-recursive.
+    /// In wire order: data, exists, children, persistent, persistent-recursive.
     pub lists: [Vec<Cow<'a, str>>; 5],
 }
 
 impl SetWatches<'_> {
-    /// Appends the body; setWatches has the first three lists, setWatches2 all five.
+    /// Appends the first `lists` lists: three for setWatches, all five for setWatches2.
     pub fn put(&self, lists: usize, out: &mut Vec<u8>) {
         self.relative_zxid.put(out);
         for list in &self.lists[..lists] {
@@ -183,7 +164,7 @@ impl SetWatches<'_> {
     }
 }
 
-/// Appends a whole request frame with a body.
+/// Appends a complete request frame with a body.
 pub fn put_request<'a>(out: &mut Vec<u8>, xid: i32, op: i32, body: &impl Jute<'a>) {
     let mark = begin_frame(out);
     RequestHeader { xid, op }.put(out);
@@ -191,7 +172,7 @@ pub fn put_request<'a>(out: &mut Vec<u8>, xid: i32, op: i32, body: &impl Jute<'a
     end_frame(out, mark);
 }
 
-/// Appends a whole request frame without a body.
+/// Appends a complete request frame without a body.
 pub fn put_bare_request(out: &mut Vec<u8>, xid: i32, op: i32) {
     let mark = begin_frame(out);
     RequestHeader { xid, op }.put(out);
@@ -208,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_equal_the_reference() {
+    fn requests_match_reference_bytes() {
         let mut out = Vec::new();
         let create = CreateRequest { path: Some("/a".into()), data: Some(b"x"), acl: RawAcls::OPEN, flags: 0 };
         put_request(&mut out, 1, OpCode::Create.code(), &create);

@@ -1,9 +1,9 @@
-//! A node's metadata, as clients see it and as it is stored.
+//! A node's metadata, in replies and on disk.
 
 use crate::Zxid;
 use crate::jute::{DecodeError, Jute, Reader, jute};
 
-/// What clients get with a node: always 68 bytes, in the order of the fields.
+/// The metadata that replies carry: always 68 bytes, in field order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Transaction that created the node.
@@ -12,21 +12,21 @@ pub struct Stat {
     pub mzxid: Zxid,
     /// Creation time, milliseconds since 1970.
     pub ctime: i64,
-    /// Time of the last data change.
+    /// Time of the last data change, milliseconds since 1970.
     pub mtime: i64,
     /// Number of data changes.
     pub version: i32,
-    /// Number of child changes: twice the creations minus the children that are there.
+    /// Number of child changes: twice the creations minus the current children.
     pub cversion: i32,
     /// Number of ACL changes.
     pub aversion: i32,
     /// Session that owns an ephemeral node, else 0.
     pub ephemeral_owner: i64,
-    /// Bytes of data, 0 for null.
+    /// Bytes of data; 0 for null.
     pub data_length: i32,
-    /// Children that are there.
+    /// Number of current children.
     pub num_children: i32,
-    /// Transaction that last changed the list of children.
+    /// Transaction that last changed the set of children.
     pub pzxid: Zxid,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Jute<'a> for Stat {
         })
     }
 
-    // Every other reply carries one: appended at once, not field by field.
+    // Nearly every reply carries a Stat: append it in one piece rather than field by field.
     fn put(&self, out: &mut Vec<u8>) {
         let mut bytes = [0; 68];
         bytes[0..8].copy_from_slice(&self.czxid.0.to_be_bytes());
@@ -66,7 +66,7 @@ impl<'a> Jute<'a> for Stat {
 }
 
 jute! {
-    /// What is stored with a node: 60 bytes. `cversion` counts creations only; `ephemeral_owner` also encodes
+    /// The metadata stored with a node: 60 bytes. `cversion` counts creations only; `ephemeral_owner` also encodes
     /// containers and TTL nodes.
     #[derive(Copy, Default)]
     StatPersisted {
@@ -76,7 +76,7 @@ jute! {
         mzxid: Zxid,
         /// Creation time, milliseconds since 1970.
         ctime: i64,
-        /// Time of the last data change.
+        /// Time of the last data change, milliseconds since 1970.
         mtime: i64,
         /// Number of data changes.
         version: i32,
@@ -84,15 +84,15 @@ jute! {
         cversion: i32,
         /// Number of ACL changes.
         aversion: i32,
-        /// Owner session or encoded node kind.
+        /// Owner session, or the encoded node type.
         ephemeral_owner: i64,
-        /// Transaction that last changed the list of children.
+        /// Transaction that last changed the set of children.
         pzxid: Zxid,
     }
 }
 
 impl StatPersisted {
-    /// The 60 bytes that enter the node digest; their order is not the stored one.
+    /// The 60 bytes that the node digest covers; their order is not that of the record.
     pub fn digest_bytes(&self) -> [u8; 60] {
         let mut bytes = [0; 60];
         bytes[0..8].copy_from_slice(&self.czxid.0.to_be_bytes());

@@ -1,16 +1,16 @@
-//! Strings as Java reads and takes them apart.
+//! Java's string semantics: decoding, `trim` and `split`.
 //!
 //! Decoding never fails. On the wire every malformed sequence becomes U+FFFD the way Java's decoder counts
 //! them; on disk a CESU-8 surrogate pair (what Apache writes for a character above U+FFFF) is joined first.
 
 use std::borrow::Cow;
 
-/// Java's `trim`: everything up to and including the blank goes, at both ends.
+/// Java's `trim`: removes characters up to and including the space at both ends.
 pub fn trim(text: &str) -> &str {
     text.trim_matches(|c| c <= ' ')
 }
 
-/// Java's `split` on one character: trailing empty parts are dropped, but a text without the character stays whole.
+/// Java's `split` on one character: drops trailing empty parts, but keeps text without the separator whole.
 pub fn split(text: &str, separator: char) -> Vec<&str> {
     if !text.contains(separator) {
         return vec![text];
@@ -21,16 +21,16 @@ pub fn split(text: &str, separator: char) -> Vec<&str> {
     }
 }
 
-/// Where a string comes from, which decides what an encoded surrogate pair means.
+/// Origin of a string, which decides how an encoded surrogate pair is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A client or peer: surrogates are malformed, as for Apache.
+    /// A client or peer: surrogates are malformed, as in Apache.
     Wire,
     /// A log or snapshot: a surrogate pair is one character.
     Disk,
 }
 
-/// Decodes `bytes`, borrowing when they are plain UTF-8.
+/// Decodes `bytes`; borrows if they are valid UTF-8.
 pub(crate) fn decode(bytes: &[u8], source: Source) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -64,9 +64,9 @@ fn decode_lossy(mut bytes: &[u8], source: Source) -> String {
     text
 }
 
-/// How many bytes the malformed sequence at the start of `bytes` spans.
-// Compat: Java takes ed a0..bf as the start of a three-byte character, so an encoded surrogate, complete or
-// cut, is one replacement character and not three or two (test `surrogates_count_once`).
+/// Length of the malformed sequence at the start of `bytes`.
+// Compat: Java takes ed a0..bf as the start of a three-byte character, so an encoded surrogate, complete or truncated,
+// is one replacement character and not three or two (test `surrogate_becomes_one_replacement_character`).
 fn malformed_length(bytes: &[u8]) -> usize {
     if let [0xed, 0xa0..=0xbf, rest @ ..] = bytes {
         return match rest.first() {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_as_java() {
+    fn split_matches_java() {
         let cases: [(&str, &[&str]); 7] = [
             ("", &[""]),
             ("a", &["a"]),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn trims_as_java() {
+    fn trim_matches_java() {
         assert_eq!(trim("\0\t a\u{a0} \n"), "a\u{a0}");
     }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn surrogates_count_once() {
+    fn surrogate_becomes_one_replacement_character() {
         check(b"\xed\xa0\xbd", "\u{fffd}", "\u{fffd}");
         check(b"\xed\xa0", "\u{fffd}", "\u{fffd}");
         check(b"a\xed\xa0\xbd\xed\xb8\x80b", "a\u{fffd}\u{fffd}b", "a\u{1f600}b");

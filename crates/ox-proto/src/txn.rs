@@ -1,10 +1,10 @@
-//! Transactions: what a write becomes in logs, in proposals and in memory.
+//! Transactions: the form of a write in logs, proposals and memory.
 //!
 //! ```text
 //! record = TxnHeader (32 bytes) | body by type | TxnDigest (12 bytes, optional) | ignored
 //! ```
-//! A transaction is encoded once, by the server that creates it; everybody else, its creator included, applies
-//! what [`Record::decode`] reads from those bytes.
+//! The server that creates a transaction encodes it once; every server, including the creator, applies what
+//! [`Record::decode`] reads from those bytes.
 
 use crate::acl::RawAcls;
 use crate::jute::{DecodeError, Jute, Reader, jute, put_buffer, put_count, put_text};
@@ -12,28 +12,25 @@ use crate::limits::PATH_BYTES_MAX;
 use crate::{ErrorCode, OpCode, SessionId, Zxid};
 use std::borrow::Cow;
 
-/// The digest version that our digests and Apache's have.
+/// The digest version that we and Apache compute.
 pub const DIGEST_VERSION: i32 = 2;
 
 jute! {
-    /// Who wrote what, when, and in which order.
     #[derive(Copy)]
     TxnHeader {
-        /// Session of the writer; 0 for the server itself.
+        /// Session that issued the write; 0 for the server itself.
         session: SessionId,
-        /// The writer's xid.
         cxid: i32,
-        /// Place in the one order.
         zxid: Zxid,
         /// Wall clock of the proposing server, milliseconds since 1970.
         time_ms: i64,
-        /// Opcode, or -1 for a refused write.
+        /// Opcode, or -1 for a failed write.
         kind: i32,
     }
 }
 
 impl TxnHeader {
-    /// The kind of a record, without looking at the rest of it.
+    /// Reads the kind without decoding the rest of the record.
     pub fn kind_of(record: &[u8]) -> Option<i32> {
         record.get(28..32)?.try_into().ok().map(i32::from_be_bytes)
     }
@@ -43,120 +40,100 @@ jute! {
     /// Digest of the whole tree after the transaction.
     #[derive(Copy)]
     TxnDigest {
-        /// How the digest is computed.
+        /// Identifies the digest algorithm.
         version: i32,
-        /// Its value.
         tree_digest: i64,
     }
 }
 
-/// Which create made a node, and what that adds to it.
+/// The operation that created a node, with its additional fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateKind {
-    /// Type 1.
     Create {
         /// Owned by the session of the header.
         ephemeral: bool,
     },
-    /// Type 15, equal in effect.
+    /// Equal in effect to [`CreateKind::Create`].
     Create2 {
         /// Owned by the session of the header.
         ephemeral: bool,
     },
-    /// Type 19.
     Container,
-    /// Type 21.
     Ttl {
-        /// Milliseconds a childless node lives after its last change.
+        /// Milliseconds that a childless node lives after its last change.
         ttl_ms: i64,
     },
 }
 
-/// A new node. The path is final and the list expanded.
+/// A new node, with its final path and ACL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateTxn<'a> {
-    /// Kind of node.
     pub kind: CreateKind,
-    /// Final path, sequence number included.
+    /// Includes the sequence number.
     pub path: Cow<'a, str>,
-    /// Data, possibly null.
     pub data: Option<&'a [u8]>,
-    /// Final list.
+    /// Expanded, without the schemes that only requests may use.
     pub acl: RawAcls<'a>,
-    /// The parent's stored cversion after this create; -1 in records of 3.3 and older, which lack it.
+    /// The parent's stored cversion after this create; -1 in records of 3.3 and older, which lack the field.
     pub parent_cversion: i32,
 }
 
 /// A decoded transaction body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Txn<'a> {
-    /// A session begins.
     CreateSession {
-        /// Negotiated timeout.
+        /// Negotiated with the client.
         timeout_ms: i32,
     },
-    /// A session ends. Without a list its ephemeral nodes are those the tree knows.
+    /// Without a list, the tree's record of the session's ephemeral nodes applies.
     CloseSession {
         /// Ephemeral nodes to delete.
         paths: Option<Vec<Cow<'a, str>>>,
     },
-    /// A refused write: only its zxid counts.
+    /// A failed write: it only takes a zxid.
     Error {
-        /// Why it was refused.
+        /// Error code of the failure.
         err: i32,
     },
-    /// A new node.
     Create(CreateTxn<'a>),
-    /// A node goes.
     Delete {
-        /// The node.
         path: Cow<'a, str>,
     },
-    /// A container or TTL node goes by itself.
+    /// The container manager deletes an empty container or an expired TTL node.
     DeleteContainer {
-        /// The node.
         path: Cow<'a, str>,
     },
-    /// New data.
     SetData {
-        /// The node.
         path: Cow<'a, str>,
-        /// Its data.
         data: Option<&'a [u8]>,
-        /// Its new version.
+        /// The version after the write.
         version: i32,
     },
-    /// A new configuration: set like data, on the configuration node.
+    /// A new ensemble configuration, written like data to the configuration node.
     Reconfig {
-        /// The node.
         path: Cow<'a, str>,
-        /// Configuration text.
         data: Option<&'a [u8]>,
-        /// -1.
+        /// Always -1, which becomes the node's version.
         version: i32,
     },
-    /// A new list.
     SetAcl {
-        /// The node.
         path: Cow<'a, str>,
-        /// Its list.
         acl: RawAcls<'a>,
-        /// Its new ACL version.
+        /// The ACL version after the write.
         version: i32,
     },
-    /// A version that was found right; no effect.
+    /// A version check of a multi that succeeded; no effect.
     Check {
-        /// The node.
         path: Cow<'a, str>,
-        /// The version found, plus one.
+        /// The version checked, plus one.
         version: i32,
     },
-    /// Several at once. If any is an [`Txn::Error`], none has an effect.
+    /// If any element is a [`Txn::Error`], none takes effect.
     Multi(Vec<Txn<'a>>),
 }
 
 impl<'a> Txn<'a> {
-    /// Whether the write, or an element of it, was refused because its session belongs to another connection.
+    /// Whether the write, or an element of it, failed because its session moved to another connection.
     pub fn is_session_moved(&self) -> bool {
         if let Self::Multi(elements) = self {
             return elements.iter().any(Self::is_session_moved);
@@ -164,7 +141,7 @@ impl<'a> Txn<'a> {
         matches!(self, Self::Error { err } if *err == ErrorCode::SessionMoved.code())
     }
 
-    /// The type that stands in the header, or in the element of a multi.
+    /// The type in the header, or in the element of a multi.
     pub fn kind(&self) -> OpCode {
         match self {
             Self::CreateSession { .. } => OpCode::CreateSession,
@@ -186,7 +163,6 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Appends the body.
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::CreateSession { timeout_ms } => timeout_ms.put(out),
@@ -224,7 +200,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Reads the body of type `kind`. Leaves what follows it unread.
+    /// Decodes the body of type `kind` and leaves the following bytes unread.
     fn get(kind: i32, from: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let op = OpCode::try_from(kind).map_err(DecodeError::UnknownType)?;
         #[expect(clippy::wildcard_enum_match_arm, reason = "only writes are transactions")]
@@ -246,8 +222,8 @@ impl<'a> Txn<'a> {
         })
     }
 
-    // Compat: records of 3.5 and older have no list, and with closeSessionTxn off there may be a digest right
-    // behind the header, which must not be taken for a list of two paths (golden set close-without-record).
+    // Compat: records of 3.5 and older have no list, and with closeSessionTxn off a digest may directly follow the
+    // header, which must not be taken for a list of two paths (golden set close-without-record).
     fn get_close_session(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let rest = from.rest();
         let digest_only = rest.len() == 12 && rest.starts_with(&DIGEST_VERSION.to_be_bytes());
@@ -277,7 +253,7 @@ impl<'a> Txn<'a> {
     }
 }
 
-/// Whether a multi may contain this type; peers apply nothing else either.
+/// Whether a multi may contain this type; Apache applies no other either.
 fn is_element(kind: i32) -> bool {
     use OpCode as O;
     let elements = [
@@ -338,19 +314,17 @@ impl<'a> CreateTxn<'a> {
     }
 }
 
-/// A whole transaction record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Header; its `kind` is that of `txn`.
+    /// The `kind` is that of `txn`.
     pub header: TxnHeader,
-    /// Body.
     pub txn: Txn<'a>,
-    /// Digest of the tree after it, if the writer computed one.
+    /// Digest of the tree after the transaction, if the proposer computed one.
     pub digest: Option<TxnDigest>,
 }
 
 impl<'a> Record<'a> {
-    /// Decodes a record from a log or proposal. Bytes behind the digest are ignored.
+    /// Decodes a record of a log or proposal. Bytes after the digest are ignored.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::from_disk(bytes);
         let header = from.get::<TxnHeader>()?;
@@ -359,7 +333,6 @@ impl<'a> Record<'a> {
         Ok(Self { header, txn, digest })
     }
 
-    /// Appends the record.
     pub fn put(&self, out: &mut Vec<u8>) {
         self.header.put(out);
         self.txn.put(out);
@@ -406,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn creates_of_33_have_no_parent_counter() {
+    fn create_of_3_3_has_no_parent_cversion() {
         let mut out = Vec::new();
         TxnHeader { session: SessionId(7), cxid: 3, zxid: Zxid(9), time_ms: 1, kind: 1 }.put(&mut out);
         create(CreateKind::Create { ephemeral: false }).put(&mut out);
@@ -416,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_what_apache_applies() {
+    fn multi_with_other_element_is_refused() {
         let mut out = Vec::new();
         for foreign in [14, 7, 16, -10, -11, 4, 0] {
             out.clear();

@@ -11,6 +11,8 @@
 //!
 //! [`lock`] is the simplest one to read; `line.rs` is what most of them are made of.
 
+#![warn(missing_docs)]
+
 pub mod barrier;
 pub mod cache;
 pub mod config;

@@ -3,7 +3,7 @@
 use crate::register::ConnFigures;
 use crate::server::{Server, StartError};
 use crate::shared::Fatal;
-use ox_config::{Config, FourLetterWords};
+use ox_config::{Config, FourLetterWhitelist};
 use ox_proto::connect::{ConnectRequest, ConnectResponse};
 use ox_proto::frame::split_frame;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
@@ -76,7 +76,7 @@ impl Ephemeral {
         config.storage.force_sync = false;
         config.storage.pre_alloc_bytes = 0;
         config.extended_types = true;
-        config.four_letter_words = FourLetterWords::All;
+        config.four_letter_whitelist = FourLetterWhitelist::All;
         change(&mut config);
         let server = Server::start(config.clone())?;
         let address = server.address().ok_or_else(|| StartError::Setup(io::ErrorKind::AddrNotAvailable.into()))?;

@@ -76,9 +76,9 @@ pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) 
 
 fn member_options(config: &Config, member: &MemberConfig) -> MemberOptions {
     let on_damage = match config.recovery.on_damage {
-        ox_config::OnDamage::Quarantine => OnDamage::Quarantine,
-        ox_config::OnDamage::Exit => OnDamage::Exit,
-        ox_config::OnDamage::Accept => OnDamage::Accept,
+        ox_config::OnDamageSetting::Quarantine => OnDamage::Quarantine,
+        ox_config::OnDamageSetting::Exit => OnDamage::Exit,
+        ox_config::OnDamageSetting::Accept => OnDamage::Accept,
     };
     let config = Some((member.ensemble.to_string(), member.ensemble.version()));
     MemberOptions { server: member.server.0, on_damage, window: member.commit_log_count, config }
@@ -98,7 +98,7 @@ pub(crate) fn config_files(disk: &Arc<dyn Disk>, config: &Config, member: &Membe
         return None;
     }
     let files = ConfigFiles::new(Arc::clone(disk), &member.files.config, member.server)?;
-    if !member.files.has_own
+    if !member.files.has_dynamic_file
         && let Err(error) = files.back_up()
     {
         tracing::error!(%error, "the configuration file cannot be copied");
@@ -128,8 +128,8 @@ fn peer_settings(config: &Config, member: &MemberConfig, configs: Configs) -> Pe
             sync_ticks: member.sync_ticks,
         },
         election: ElectionSettings {
-            first_wait_ms: member.notification_first_ms,
-            longest_wait_ms: member.notification_longest_ms,
+            first_wait_ms: member.notification_min_ms,
+            longest_wait_ms: member.notification_max_ms,
             ..ElectionSettings::default()
         },
         options: PeerOptions {

@@ -55,7 +55,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> Options {
 }
 
 pub(crate) fn store_options(config: &Config) -> StoreOptions {
-    use ox_config::{Compression as Asked, TornTail as AskedTail};
+    use ox_config::{CompressionSetting as Asked, TornTailSetting as AskedTail};
     use ox_store::names::Compression;
     let storage = &config.storage;
     let mut options = StoreOptions::new(&config.data_dir);

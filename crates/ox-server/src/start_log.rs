@@ -3,7 +3,7 @@
 use crate::java_text;
 use crate::shared::Shared;
 use crate::words::environment;
-use ox_config::{Config, FourLetterWords, MemberConfig};
+use ox_config::{Config, FourLetterWhitelist, MemberConfig};
 use ox_proto::ensemble::Address;
 use ox_store::RecoveryReport;
 use std::net::SocketAddr;
@@ -33,9 +33,9 @@ pub(crate) fn starting(config: &Config) {
         jute_max_buffer = limits.jute_max_buffer_bytes,
         "limits of clients"
     );
-    match &config.four_letter_words {
-        FourLetterWords::All => info!("four letter words: all are enabled"),
-        FourLetterWords::Only(words) => info!("four letter words: enabled are {words:?}"),
+    match &config.four_letter_whitelist {
+        FourLetterWhitelist::All => info!("four letter words: all are enabled"),
+        FourLetterWhitelist::Only(words) => info!("four letter words: enabled are {words:?}"),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::standing::Standing;
 use crate::watchdog::Turns;
-use ox_config::FourLetterWords;
+use ox_config::FourLetterWhitelist;
 use ox_tree::ConnId;
 use queue::{Asked, Queue};
 use std::collections::BTreeMap;
@@ -130,7 +130,7 @@ pub(crate) enum Heard {
 
 /// Looks for a word at the start of a connection. What follows it is ignored, except by the one word that has an
 /// argument; that one waits for it, if it is answered at all.
-pub(crate) fn hear(bytes: &[u8], enabled: &FourLetterWords) -> Heard {
+pub(crate) fn hear(bytes: &[u8], enabled: &FourLetterWhitelist) -> Heard {
     let Some((first, rest)) = bytes.split_first_chunk::<4>() else { return Heard::TooLittle };
     let Some(command) = COMMANDS.iter().find(|command| command.bytes == *first) else { return Heard::Nothing };
     let mask = rest.first_chunk::<8>().map(|mask| u64::from_be_bytes(*mask));
@@ -208,7 +208,7 @@ impl WordThread {
 
     fn answer(&mut self, shared: &Shared, conn: ConnId, word: Word) {
         let Command { name, run, .. } = word.command;
-        let text = if !shared.config.four_letter_words.allow(name) {
+        let text = if !shared.config.four_letter_whitelist.allow(name) {
             format!("{name} is not executed because it is not in the whitelist.\n")
         } else {
             match run {
@@ -257,7 +257,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn check(bytes: &[u8], expected: Option<(&str, u64)>) {
-        let Heard::Word(Word { command, mask }) = hear(bytes, &FourLetterWords::All) else {
+        let Heard::Word(Word { command, mask }) = hear(bytes, &FourLetterWhitelist::All) else {
             return assert_eq!(expected, None, "{bytes:?}");
         };
         assert_eq!(Some((command.name, mask)), expected);
@@ -276,9 +276,9 @@ mod tests {
     #[test]
     fn more_is_waited_for() {
         for bytes in [&b""[..], b"ruo", b"stmk", b"stmk\0\0\0\0\0\0\0"] {
-            assert!(matches!(hear(bytes, &FourLetterWords::All), Heard::TooLittle), "{bytes:?}");
+            assert!(matches!(hear(bytes, &FourLetterWhitelist::All), Heard::TooLittle), "{bytes:?}");
         }
-        let nothing = FourLetterWords::Only(BTreeSet::new());
+        let nothing = FourLetterWhitelist::Only(BTreeSet::new());
         assert!(matches!(hear(b"stmk", &nothing), Heard::Word(_)), "what is refused needs no argument");
     }
 }

@@ -9,7 +9,7 @@ use crate::env::Env;
 use crate::event::Event;
 use crate::link::{Link, LinkId, Way};
 use mood::Mood;
-use ox_history::{Connection, Create, Op, Time};
+use ox_history::{Create, Op, RecordedConnection, Time};
 use ox_proto::connect::ConnectRequest;
 use ox_proto::password::session_password;
 use ox_proto::{OpCode, SessionId, Zxid};
@@ -267,13 +267,13 @@ impl Client {
         env.plan_in(delay, Event::Accept(link));
         env.send(link, Way::Up, &bytes);
         let record = env.history.connections.len();
-        env.history.connections.push(Connection {
+        env.history.connections.push(RecordedConnection {
             server: u32::try_from(server).unwrap_or(0),
             address: address(self.number).to_string(),
             opened: env.now,
-            asked,
-            asked_timeout_ms: timeout_ms,
-            is_proven: password == session_password(asked),
+            requested_session: asked,
+            requested_timeout_ms: timeout_ms,
+            has_valid_password: password == session_password(asked),
             last_zxid_seen,
             granted: None,
             is_read_only: false,

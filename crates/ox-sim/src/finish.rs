@@ -10,7 +10,7 @@ use crate::server::dump::dump;
 use crate::server::process::Process;
 use crate::world::World;
 use ox_history::model::{CONFIG, is_kept_by_server};
-use ox_history::{Dump, History, LoggedTxn, Op, Received, Time};
+use ox_history::{Dump, History, LoggedTxn, Op, ReceivedFrame, Time};
 use ox_proto::{SessionId, Zxid};
 use ox_zab::PeerState;
 use std::collections::BTreeSet;
@@ -173,7 +173,7 @@ fn check_history(world: &mut World) {
     forget_unagreed(env);
     match ox_history::check(&env.history) {
         Ok(summary) => {
-            env.marks.unanswered_but_done += summary.unanswered_but_done as u64;
+            env.marks.unanswered_but_done += summary.effective_without_reply as u64;
             count(&mut env.marks, &env.history);
             env.note(format_args!("history of {} requests is good", summary.requests));
         }
@@ -188,8 +188,8 @@ fn forget_unagreed(env: &mut Env) {
     let is_agreed = |zxid: Zxid| zxid.counter() == 0 || agreed.contains(&zxid);
     for connection in env.history.connections.iter_mut().filter(|connection| connection.is_read_only) {
         let shown = connection.received.iter().filter_map(|frame| match frame {
-            Received::Reply { zxid, .. } => Some(*zxid),
-            Received::Event { .. } => None,
+            ReceivedFrame::Reply { zxid, .. } => Some(*zxid),
+            ReceivedFrame::Event { .. } => None,
         });
         if !shown.chain([connection.last_zxid_seen]).all(is_agreed) {
             env.marks.unagreed += 1;

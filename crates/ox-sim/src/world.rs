@@ -14,7 +14,7 @@ use crate::server::config;
 use crate::server::member::PeerInput;
 use crate::server::process::Process;
 use crate::server::{Server, Track};
-use ox_history::{Settings, Time};
+use ox_history::{HistorySettings, Time};
 use ox_store::disk::Keep;
 use ox_tree::auth::digest_id;
 use ox_zab::Link as ElectionLink;
@@ -345,7 +345,7 @@ impl World {
 }
 
 /// What clients can expect of servers that follow the plan.
-fn settings(plan: &Plan) -> Settings {
+fn settings(plan: &Plan) -> HistorySettings {
     let mut slowest_us = plan.net_delay_us * 20 + plan.thread_delay_us * 50 + 2_000_000;
     if plan.throttle_max.is_some() || plan.outstanding_max < 100 || plan.memory_budget_bytes < 1 << 20 {
         // Requests that have come may be looked at when everybody else's are on disk.
@@ -353,24 +353,24 @@ fn settings(plan: &Plan) -> Settings {
         let sync_us = if plan.slow_disk_ms == 0 { plan.sync_us } else { 2_000_000 };
         slowest_us += i64::try_from(requests).unwrap_or(i64::MAX).saturating_mul(sync_us);
     }
-    Settings {
+    HistorySettings {
         extended_types: plan.extended_types,
         tick_ms: i64::from(plan.tick_ms),
         may_refuse_writes: plan.full_ms != 0 || plan.throttled_wait_ms != 0,
         never_used_ms: plan.never_used_ms,
         delay_max_ms: slowest_us / 1000 + report_max_ms(plan),
-        unheard_max_ms: if plan.is_ensemble() { unheard_max_ms(plan, slowest_us) } else { 0 },
+        touch_loss_max_ms: if plan.is_ensemble() { touch_loss_max_ms(plan, slowest_us) } else { 0 },
         is_dynamic: plan.is_dynamic(),
         local_sessions: plan.local_sessions,
         reconfig_enabled: plan.is_dynamic(),
         super_id: plan.is_dynamic().then(|| digest_id(SUPER)),
         is_ensemble: plan.is_ensemble(),
-        has_masters: plan.observer_masters && plan.is_ensemble(),
+        has_observer_masters: plan.observer_masters && plan.is_ensemble(),
     }
 }
 
 /// A learner reports its clients when it is pinged, and is given up when that takes too long.
-fn unheard_max_ms(plan: &Plan, slowest_us: i64) -> i64 {
+fn touch_loss_max_ms(plan: &Plan, slowest_us: i64) -> i64 {
     i64::from(plan.tick_ms) * (plan.sync_ticks + 2) + slowest_us / 1000
 }
 

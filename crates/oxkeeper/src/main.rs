@@ -31,7 +31,7 @@ enum Command {
     /// A shell for servers: every command of zkCli, and more
     Cli(commands::cli::Args),
     /// Load a ZooKeeper server and measure it
-    Bench(Box<ox_bench::Args>),
+    Bench(Box<ox_bench::BenchArgs>),
     /// Look into transaction logs, check and recover them
     #[command(subcommand)]
     Log(commands::log::LogCommand),

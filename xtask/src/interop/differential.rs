@@ -4,10 +4,10 @@
 use super::peers::{ServerSpec, ServerUnderTest, Software};
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
-use ox_diff::duel::Pair;
-use ox_diff::profile::{PROFILES, Place, Profile};
-use ox_diff::report::Verdict;
-use ox_diff::suite::{self, Plan, Servers};
+use ox_diff::profile::{PROFILES, Profile, SettingPlace};
+use ox_diff::report::RunReport;
+use ox_diff::runner::ServerPair;
+use ox_diff::suite::{self, ServerControl, SuitePlan};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -39,10 +39,10 @@ const NOT_BUILT: &[&str] = &["enforced-auth"];
 /// A server with a profile's settings.
 fn spec(workspace: &Workspace, profile: &Profile, software: Software) -> ServerSpec {
     let mut spec = ServerSpec::new(workspace, software);
-    for setting in profile.settings(Place::Config) {
+    for setting in profile.settings(SettingPlace::Config) {
         spec = spec.setting(setting.name, setting.value);
     }
-    for setting in profile.settings(Place::Property) {
+    for setting in profile.settings(SettingPlace::Property) {
         spec = spec.property(setting.name, setting.value);
     }
     spec
@@ -59,8 +59,8 @@ impl Both {
         Ok(Self { ours: start(Software::Oxkeeper, "ours")?, apache: start(Software::Apache, "apache")?, _dir: dir })
     }
 
-    fn pair(&self) -> Pair {
-        Pair { ours: self.ours.address().to_string(), apache: self.apache.address().to_string() }
+    fn pair(&self) -> ServerPair {
+        ServerPair { ours: self.ours.address().to_string(), apache: self.apache.address().to_string() }
     }
 
     fn restart(&mut self) -> Result<()> {
@@ -70,7 +70,7 @@ impl Both {
 }
 
 /// Plays what would harm Apache, or what it answers differently, on a server of ours; the scripts say what they expect.
-fn run_alone(workspace: &Workspace, profile: &Profile, talk: &mut dyn FnMut(&str)) -> Result<Verdict> {
+fn run_alone(workspace: &Workspace, profile: &Profile, talk: &mut dyn FnMut(&str)) -> Result<RunReport> {
     let dir = folder()?;
     let mut ours = spec(workspace, profile, Software::Oxkeeper).start_in(dir.path())?;
     let verdict = suite::run_ours_only(&ours.address().to_string(), profile, talk)?;
@@ -86,7 +86,7 @@ pub(crate) fn run(workspace: &Workspace, amount: Amount) -> Result<()> {
     let mut differing = Vec::new();
     for profile in PROFILES.iter().filter(|profile| !NOT_BUILT.contains(&profile.name)) {
         let both = RefCell::new(Both::start(workspace, profile).with_context(|| format!("profile {}", profile.name))?);
-        let mut servers = Servers {
+        let mut servers = ServerControl {
             pair: both.borrow().pair(),
             fresh: Some(Box::new(|| {
                 both.replace(Both::start(workspace, profile)?);
@@ -98,7 +98,7 @@ pub(crate) fn run(workspace: &Workspace, amount: Amount) -> Result<()> {
             })),
         };
         let seeds = if profile.random { amount.seeds } else { 0 };
-        let plan = Plan {
+        let plan = SuitePlan {
             profile,
             scenarios: true,
             scripts: Vec::new(),

@@ -1,12 +1,12 @@
-//! What writers notice when members of an ensemble are killed and started again, one after another, and where the
-//! time goes.
+//! Pauses of writers while members of an ensemble are killed and restarted one after another, with the milestones in
+//! the members' logs.
 //!
-//! Every client writes one value after another and resumes its session elsewhere when its connection breaks. A pause
-//! is the time between two successful writes of one client.
+//! Every client writes one value after another and resumes its session elsewhere when its connection breaks. A pause is
+//! the time between two successful writes of one client.
 
-use crate::perf::ensemble::Ensemble;
+use crate::perf::ensemble::TestEnsemble;
 use crate::perf::server::ServerCommand;
-use crate::session::{Resumable, Session, Target};
+use crate::session::{ServerAddress, Session, SessionCredentials};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
@@ -15,30 +15,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long the ensemble is left alone before it is watched.
+/// Time without faults before each measurement.
 const CALM: Duration = Duration::from_millis(400);
-/// How long clients are watched after a kill, and after a restarted member serves again.
+/// Measured time after a kill, and after a restarted member serves again.
 const WATCHED: Duration = Duration::from_millis(1500);
-/// How long a reply may take before the client connects elsewhere.
+/// Time limit of a reply before the client connects elsewhere.
 const REPLY_LIMIT: Duration = Duration::from_secs(5);
-/// The wait of a client between two attempts to connect: short, but not so that the attempts load the machine.
+/// Pause of a client between two attempts to connect: short, but long enough not to load the machine.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Which member is killed.
+/// Role of the member to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// The leader.
     Leader,
-    /// One of the followers.
     Follower,
 }
 
-/// The longest pauses of one kill and the restart after it, in milliseconds.
+/// The longest pauses of one kill and the following restart, in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// Which member was killed.
     pub victim: Victim,
-    /// Of any client, in as much time without a kill: what the machine itself costs.
+    /// Of any client, in the same time without a kill: the noise of the machine.
     pub calm_ms: f64,
     /// Of any client of the other members, from the kill to the restart.
     pub survivors_ms: f64,
@@ -46,18 +43,18 @@ pub struct Round {
     pub victims_ms: f64,
     /// Time without a successful write of any client.
     pub total_ms: f64,
-    /// Of any client, from the restart until the member serves again and a while longer.
+    /// Of any client, from the restart until shortly after the member serves again.
     pub restart_ms: f64,
     /// Milestones in the members' logs after the kill.
-    pub parts: Vec<Part>,
+    pub parts: Vec<LogMilestone>,
 }
 
 /// A line of a member's log.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct LogMilestone {
     /// Milliseconds after the kill.
     pub at_ms: f64,
-    /// The member's place in the list, and the beginning of the line.
+    /// Index of the member, and the beginning of the line.
     pub text: String,
 }
 
@@ -67,19 +64,19 @@ struct Client {
     at: AtomicUsize,
     /// When its writes succeeded.
     successes: Mutex<Vec<Instant>>,
-    goes_home: AtomicBool,
+    reconnect_home: AtomicBool,
 }
 
 /// Kills a follower, the leader, a follower and so on, `kills` times, under the load of `connections` clients.
 pub fn measure(command: &ServerCommand, kills: usize, connections: usize, each: impl Fn(&Round)) -> Result<Vec<Round>> {
-    let mut ensemble = Ensemble::start(command)?;
-    let targets: Vec<Target> = ensemble.servers().iter().map(|server| server.target).collect();
+    let mut ensemble = TestEnsemble::start(command)?;
+    let targets: Vec<ServerAddress> = ensemble.servers().iter().map(|server| server.target).collect();
     let mut session = Session::open(targets[0])?;
     let client = |index: usize| Client {
         home: index % targets.len(),
         at: AtomicUsize::new(index % targets.len()),
         successes: Mutex::default(),
-        goes_home: AtomicBool::new(false),
+        reconnect_home: AtomicBool::new(false),
     };
     let clients: Vec<Client> = (0..connections).map(client).collect();
     for index in 0..connections {
@@ -109,13 +106,13 @@ fn path(client: usize) -> String {
     format!("/oxbench-failover-{client}")
 }
 
-fn one_kill(ensemble: &mut Ensemble, victim: Victim, clients: &[Client]) -> Result<Round> {
+fn one_kill(ensemble: &mut TestEnsemble, victim: Victim, clients: &[Client]) -> Result<Round> {
     for client in clients {
-        client.goes_home.store(client.at.load(Ordering::Acquire) != client.home, Ordering::Release);
+        client.reconnect_home.store(client.at.load(Ordering::Acquire) != client.home, Ordering::Release);
     }
     let begin = Instant::now();
     while clients.iter().any(|client| client.at.load(Ordering::Acquire) != client.home) {
-        ensure!(begin.elapsed() < REPLY_LIMIT * 4, "clients do not get back to their members");
+        ensure!(begin.elapsed() < REPLY_LIMIT * 4, "clients did not reconnect to their members in time");
         thread::sleep(CONNECT_PAUSE);
     }
     thread::sleep(CALM);
@@ -138,7 +135,7 @@ fn one_kill(ensemble: &mut Ensemble, victim: Victim, clients: &[Client]) -> Resu
     let total = longest_gap(clients.iter().flat_map(Client::times).collect(), killed_at, restarted_at);
     let logs = ensemble.logs();
     let parts = logs.iter().enumerate().filter(|(member, _)| *member != killed);
-    let mut parts: Vec<Part> = parts.flat_map(|(member, log)| milestones(member, log, killed_wall)).collect();
+    let mut parts: Vec<LogMilestone> = parts.flat_map(|(member, log)| milestones(member, log, killed_wall)).collect();
     parts.sort_by(|a, b| a.at_ms.total_cmp(&b.at_ms));
     ensemble.restart(killed)?;
     thread::sleep(WATCHED);
@@ -156,10 +153,10 @@ fn one_kill(ensemble: &mut Ensemble, victim: Victim, clients: &[Client]) -> Resu
 }
 
 impl Client {
-    fn run(&self, path: &str, targets: &[Target], is_over: &AtomicBool) {
-        let (mut resumable, mut session, mut next) = (None::<Resumable>, None::<Session>, self.home);
+    fn run(&self, path: &str, targets: &[ServerAddress], is_over: &AtomicBool) {
+        let (mut resumable, mut session, mut next) = (None::<SessionCredentials>, None::<Session>, self.home);
         while !is_over.load(Ordering::Acquire) {
-            if self.goes_home.swap(false, Ordering::AcqRel) && next != self.home {
+            if self.reconnect_home.swap(false, Ordering::AcqRel) && next != self.home {
                 (session, next) = (None, self.home);
             }
             let wrote = match &mut session {
@@ -196,7 +193,7 @@ impl Client {
     }
 }
 
-/// The longest time without a success that touches the time from `from` to `to`.
+/// The longest time without a success that overlaps the window from `from` to `to`.
 fn longest_gap(mut times: Vec<Instant>, from: Instant, to: Instant) -> Duration {
     times.sort_unstable();
     times.push(to.max(times.last().copied().unwrap_or(to)));
@@ -209,12 +206,12 @@ fn wall_ms() -> f64 {
 }
 
 /// Lines of a log from a moment on.
-fn milestones(member: usize, log: &Path, from_wall_ms: f64) -> Vec<Part> {
+fn milestones(member: usize, log: &Path, from_wall_ms: f64) -> Vec<LogMilestone> {
     let text = fs::read_to_string(log).unwrap_or_default();
     let part = |line: &str| {
         let (time, rest) = line.split_once(' ')?;
         let at_ms = of_day_ms(time)? - from_wall_ms % 86_400_000.0;
-        (0.0 <= at_ms).then(|| Part { at_ms, text: format!("{} {}", member + 1, rest.trim()) })
+        (0.0 <= at_ms).then(|| LogMilestone { at_ms, text: format!("{} {}", member + 1, rest.trim()) })
     };
     text.lines().filter_map(part).collect()
 }
@@ -226,12 +223,12 @@ fn of_day_ms(time: &str) -> Option<f64> {
     Some(((parts.next()?? * 60.0 + parts.next()??) * 60.0 + parts.next()??) * 1e3)
 }
 
-/// The largest of some figures, and the middle one.
-pub fn max_and_median(figures: impl Iterator<Item = f64>) -> Result<(f64, f64)> {
-    let mut figures: Vec<f64> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    let last = figures.last().copied().context("nothing was measured")?;
-    Ok((last, figures[figures.len() / 2]))
+/// The maximum and the median.
+pub fn max_and_median(results: impl Iterator<Item = f64>) -> Result<(f64, f64)> {
+    let mut results: Vec<f64> = results.collect();
+    results.sort_by(f64::total_cmp);
+    let last = results.last().copied().context("nothing was measured")?;
+    Ok((last, results[results.len() / 2]))
 }
 
 #[cfg(test)]
@@ -243,9 +240,9 @@ mod tests {
         let zero = Instant::now();
         let at = |ms| zero + Duration::from_millis(ms);
         let times = vec![at(0), at(90), at(130), at(400)];
-        assert_eq!(longest_gap(times.clone(), at(100), at(120)), Duration::from_millis(40), "around the window");
+        assert_eq!(longest_gap(times.clone(), at(100), at(120)), Duration::from_millis(40), "gap around the window");
         assert_eq!(longest_gap(times.clone(), at(100), at(200)), Duration::from_millis(270));
-        assert_eq!(longest_gap(times, at(410), at(450)), Duration::from_millis(50), "still without a success");
+        assert_eq!(longest_gap(times, at(410), at(450)), Duration::from_millis(50), "gap up to the end of the window");
         assert_eq!(longest_gap(vec![], at(0), at(7)), Duration::from_millis(7));
     }
 

@@ -1,25 +1,24 @@
-//! What our server is meant to reach.
+//! Performance goals of our server.
 
-use crate::summary::{Summary, short};
+use crate::statistics::{Statistics, short};
 use serde::Serialize;
 
-/// A goal for one row.
+/// The goal of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
-    /// So many times the baseline's value, or more.
+    /// At least this many times the baseline's value.
     Times(f64),
     /// At most the baseline's value divided by this.
     OneIn(f64),
-    /// At most this value.
     AtMost(f64),
-    /// Shown for its own sake.
+    /// No goal; shown for information.
     None,
 }
 
 impl Goal {
-    /// Whether `ours` reaches it; `None` where there is no goal.
-    pub fn is_met(self, ours: &Summary, baseline: &Summary) -> Option<bool> {
+    /// Whether `ours` meets it; `None` if there is no goal.
+    pub fn is_met(self, ours: &Statistics, baseline: &Statistics) -> Option<bool> {
         match self {
             Self::Times(factor) => Some(baseline.median * factor <= ours.median),
             Self::OneIn(divisor) => Some(ours.median <= baseline.median / divisor),
@@ -28,7 +27,7 @@ impl Goal {
         }
     }
 
-    /// In a table.
+    /// Text for the table.
     pub fn text(self) -> String {
         match self {
             Self::Times(factor) => format!("{} x", short(factor)),
@@ -44,8 +43,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goals_are_judged_by_medians() {
-        let summary = |median| Summary { median, low: 0.0, high: 1e9 };
+    fn goal_compares_medians() {
+        let summary = |median| Statistics { median, low: 0.0, high: 1e9 };
         let check = |goal: Goal, ours, baseline, expected| {
             assert_eq!(goal.is_met(&summary(ours), &summary(baseline)), expected, "{goal:?}");
         };

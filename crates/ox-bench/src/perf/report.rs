@@ -1,52 +1,45 @@
-//! The tables and what they come from.
+//! Tables of results, with the measurements behind them.
 
-use crate::figures::Figures;
 use crate::perf::goal::Goal;
 use crate::report::BUSY_CPUS;
-use crate::summary::{Summary, short};
+use crate::results::RunResults;
+use crate::statistics::{Statistics, short};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// One figure of both servers.
+/// One result of both servers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The section it belongs to.
     pub section: &'static str,
-    /// The workload.
     pub name: String,
-    /// What the numbers count.
     pub unit: &'static str,
     /// Every measurement of our server.
     pub ours: Vec<f64>,
     /// Every measurement of the baseline.
     pub baseline: Vec<f64>,
-    /// What ours is meant to be.
     pub goal: Goal,
 }
 
-/// All that was measured.
+/// All measurements of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct PerfReport {
     /// Names of our server and of the baseline.
     pub servers: [String; 2],
-    /// Cores of the machine, shared by server and generator.
+    /// Cores of the machine, shared by server and load generator.
     pub cores: usize,
     /// Rounds per server and workload.
     pub rounds: u32,
-    /// Length of a round.
     pub round_seconds: f64,
-    /// The rows of the tables.
     pub rows: Vec<Row>,
-    /// What went wrong.
+    /// Sections and workloads that failed, with the error.
     pub failures: Vec<String>,
-    /// Full figures of every round, by workload: ours, then the baseline's.
-    pub raw: BTreeMap<String, [Vec<Figures>; 2]>,
+    /// Complete results of every round, by workload: ours, then the baseline's.
+    pub raw: BTreeMap<String, [Vec<RunResults>; 2]>,
 }
 
 impl PerfReport {
-    /// A report without rows.
     pub fn new(servers: [String; 2], rounds: u32, round: Duration) -> Self {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         let round_seconds = round.as_secs_f64();
@@ -54,11 +47,11 @@ impl PerfReport {
     }
 
     /// Cores kept busy by other processes during the rounds.
-    pub fn others_cpus(&self) -> Option<Summary> {
-        Summary::of(&self.raw.values().flatten().flatten().map(Figures::others_cpus).collect::<Vec<_>>())
+    pub fn others_cpus(&self) -> Option<Statistics> {
+        Statistics::of(&self.raw.values().flatten().flatten().map(RunResults::others_cpus).collect::<Vec<_>>())
     }
 
-    /// One table per section: medians, lowest and highest, ratio, goal.
+    /// One table per section: medians, extremes, ratio, goal.
     pub fn markdown(&self) -> String {
         let [ours, baseline] = &self.servers;
         let mut out = format!(
@@ -96,13 +89,13 @@ impl PerfReport {
 
 impl Row {
     /// Medians of ours and of the baseline.
-    pub fn summaries(&self) -> Option<(Summary, Summary)> {
-        Some((Summary::of(&self.ours)?, Summary::of(&self.baseline)?))
+    pub fn summaries(&self) -> Option<(Statistics, Statistics)> {
+        Some((Statistics::of(&self.ours)?, Statistics::of(&self.baseline)?))
     }
 
     fn markdown(&self) -> String {
-        let cell = |summary: Option<Summary>| {
-            summary.map_or("-".into(), |Summary { median, low, high }| {
+        let cell = |summary: Option<Statistics>| {
+            summary.map_or("-".into(), |Statistics { median, low, high }| {
                 if low < high { format!("{} ({} - {})", short(median), short(low), short(high)) } else { short(median) }
             })
         };
@@ -121,8 +114,8 @@ impl Row {
             "| {} | {} | {} | {} | {ratio} | {} | {met} |",
             self.name,
             self.unit,
-            cell(Summary::of(&self.ours)),
-            cell(Summary::of(&self.baseline)),
+            cell(Statistics::of(&self.ours)),
+            cell(Statistics::of(&self.baseline)),
             self.goal.text()
         )
     }
@@ -133,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_become_tables() {
+    fn rows_are_formatted_as_tables() {
         let mut report = PerfReport::new(["Ours".into(), "Theirs".into()], 2, Duration::from_secs(5));
         report.cores = 2;
         let row = |section, name: &str, ours, baseline, goal| Row {

@@ -1,68 +1,66 @@
-//! The sections of the list: which workloads, on which servers, with which goals.
+//! The sections of the comparison: workloads, servers and goals.
 
 use crate::compare::{self, Compared};
-use crate::figures::Figures;
 use crate::fill;
-use crate::idle::{Idle, IdleFigures};
-use crate::job::{Job, Server};
-use crate::load::Timing;
+use crate::idle::{Idle, IdleResults};
+use crate::job::{Job, MeasuredServer};
+use crate::load::RunTiming;
 use crate::memory::{self, Growth};
-use crate::notify::WatchMode;
+use crate::notify::WatcherKind;
 use crate::perf::PerfConfig;
-use crate::perf::ensemble::Ensemble;
+use crate::perf::ensemble::TestEnsemble;
 use crate::perf::goal::Goal;
 use crate::perf::report::{PerfReport, Row};
-use crate::perf::server::{Data, Running, StartCost};
+use crate::perf::server::{Running, StartCost, StartData};
 use crate::perf::snapshot;
-use crate::progress::Progress;
-use crate::shape::Shape;
-use crate::stop::Stop;
+use crate::progress::ProgressLine;
+use crate::results::RunResults;
+use crate::stop_flag::StopFlag;
+use crate::tree_layout::TreeLayout;
 use anyhow::{Result, anyhow};
 use std::time::Duration;
 
-/// Load before each round; the process as a whole is warmed up longer.
+/// Load before each round; a fresh process is warmed up longer.
 const ROUND_WARM_UP: Duration = Duration::from_secs(1);
 /// Operations of all kinds, so that a JVM has compiled them all.
 const WARM_UP_MIX: &str = "get=40,set=20,exists=10,children=1,delete=10,multi=5";
-/// Sessions that share the idle watches, and keys each of them watches.
+/// Number of sessions with idle watches, and keys that each of them watches.
 const WATCHING_SESSIONS: usize = 100;
 const WATCHES_PER_SESSION: u32 = 10_000;
 
-/// On three servers, with connections spread over them.
+/// Workloads on three servers, with connections spread over them.
 const ENSEMBLE_WORKLOADS: [(&str, &str, usize, Goal); 4] = [
     ("set, one at a time", "set", 1, Goal::Times(2.0)),
     ("set, pipeline 10", "set", 10, Goal::Times(5.0)),
     ("set, pipeline 100", "set", 100, Goal::Times(8.0)),
     ("90 % get, 10 % set, pipeline 100", "get=90,set=10", 100, Goal::None),
 ];
-/// How often the leader of an ensemble is killed.
+/// Number of times that the leader of an ensemble is killed.
 const KILLS: usize = 10;
 
-/// A part of the list.
+/// A section of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Start of an empty server.
     Start,
     /// Requests, notifications and new sessions.
     Requests,
-    /// The same request from ever more connections.
+    /// The same request with an increasing number of connections.
     Connections,
     /// Memory of idle sessions and watches.
     Idle,
-    /// The same request on ever more nodes.
+    /// The same request on an increasing number of nodes.
     Growth,
     /// Memory, restart and snapshots of the largest tree.
     Million,
-    /// Three servers.
     Ensemble,
 }
 
 impl Stage {
-    /// All stages in order.
     pub const ALL: [Self; 7] =
         [Self::Start, Self::Requests, Self::Connections, Self::Idle, Self::Growth, Self::Million, Self::Ensemble];
 
-    /// The name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -91,7 +89,7 @@ const fn requests(name: &'static str, mix: &'static str, depth: usize, goal: f64
     Workload { name, mix, connections: 100, depth, keys: 10_000, parents: 10, goal }
 }
 
-/// In this order: the one that leaves nodes behind comes last.
+/// The workload that leaves nodes in place comes last.
 const WORKLOADS: [Workload; 10] = [
     requests("get, one at a time", "get", 1, 3.0),
     requests("get, pipeline 100", "get", 100, 30.0),
@@ -108,17 +106,15 @@ const WORKLOADS: [Workload; 10] = [
 /// Runs sections and adds their rows to the report.
 pub struct Sections<'a> {
     config: &'a PerfConfig,
-    stop: &'a Stop,
+    stop: &'a StopFlag,
     report: &'a mut PerfReport,
 }
 
 impl<'a> Sections<'a> {
-    /// Sections of `config`.
-    pub fn new(config: &'a PerfConfig, stop: &'a Stop, report: &'a mut PerfReport) -> Self {
+    pub fn new(config: &'a PerfConfig, stop: &'a StopFlag, report: &'a mut PerfReport) -> Self {
         Self { config, stop, report }
     }
 
-    /// Runs one section.
     pub fn run(&mut self, stage: Stage) -> Result<()> {
         match stage {
             Stage::Start => self.start(),
@@ -135,7 +131,7 @@ impl<'a> Sections<'a> {
         let mut starts = [Vec::new(), Vec::new()];
         for _ in 0..self.config.rounds {
             for (command, starts) in self.config.servers.iter().zip(&mut starts) {
-                let running = Running::start(command, Data::Fresh)?;
+                let running = Running::start(command, StartData::Fresh)?;
                 starts.push(running.start);
                 running.stop()?;
             }
@@ -160,18 +156,18 @@ impl<'a> Sections<'a> {
             self.row_of("Requests", workload.name, "per CPU s", &compared, per_cpu_second, Goal::Times(workload.goal));
             details.push((workload.name, compared));
         }
-        // Few at a time: Apache's listen backlog is 50, and what overflows it waits for a second.
+        // Few at a time: Apache's listen backlog is 50, and connections that overflow it wait for a second.
         let job = self.job("session", 32, 1, 1, 1)?;
         let name = "new sessions, opened and closed";
         let compared = self.alternate(&running, &job, name)?;
-        self.row_of("Requests", name, "per s", &compared, |figures| Some(figures.per_second), Goal::Times(2.0));
+        self.row_of("Requests", name, "per s", &compared, |results| Some(results.per_second), Goal::Times(2.0));
         self.row_of("Requests", name, "per CPU s", &compared, per_cpu_second, Goal::None);
         details.push((name, compared));
         let section = "Throughput and latency of the same rounds";
         for (name, compared) in &details {
-            self.row_of(section, name, "per s", compared, |figures| Some(figures.per_second), Goal::None);
-            self.row_of(section, name, "p50 us", compared, |figures| Some(figures.latency_us.p50), Goal::None);
-            self.row_of(section, name, "p99 us", compared, |figures| Some(figures.latency_us.p99), Goal::None);
+            self.row_of(section, name, "per s", compared, |results| Some(results.per_second), Goal::None);
+            self.row_of(section, name, "p50 us", compared, |results| Some(results.latency_us.p50), Goal::None);
+            self.row_of(section, name, "p99 us", compared, |results| Some(results.latency_us.p99), Goal::None);
         }
         stop_all(running)
     }
@@ -193,10 +189,10 @@ impl<'a> Sections<'a> {
         let mut watches = [Vec::new(), Vec::new()];
         for index in [0, 1] {
             for _ in 0..self.config.rounds.min(2) {
-                let running = Running::start(&self.config.servers[index], Data::Fresh)?;
+                let running = Running::start(&self.config.servers[index], StartData::Fresh)?;
                 sessions[index].push(self.open_idle(&running, self.config.idle_sessions as usize, 0)?.per_session);
                 running.stop()?;
-                let running = Running::start(&self.config.servers[index], Data::Fresh)?;
+                let running = Running::start(&self.config.servers[index], StartData::Fresh)?;
                 watches[index].extend(self.open_idle(&running, WATCHING_SESSIONS, WATCHES_PER_SESSION)?.per_watch);
                 running.stop()?;
             }
@@ -207,16 +203,16 @@ impl<'a> Sections<'a> {
         Ok(())
     }
 
-    fn open_idle(&self, running: &Running, sessions: usize, watches_per_session: u32) -> Result<IdleFigures> {
+    fn open_idle(&self, running: &Running, sessions: usize, watches_per_session: u32) -> Result<IdleResults> {
         Idle {
             server: running.server(),
-            shape: Shape { data_bytes: 0, ..shape(1, 1) },
+            layout: TreeLayout { data_bytes: 0, ..layout(1, 1) },
             sessions,
             watches_per_session,
             gauge: running.command().gauge,
             hold: Duration::from_secs(2),
         }
-        .run(self.stop, &Progress::new("idle: "))
+        .run(self.stop, &ProgressLine::new("idle: "))
     }
 
     fn growth(&mut self) -> Result<()> {
@@ -236,21 +232,21 @@ impl<'a> Sections<'a> {
 
     fn million(&mut self) -> Result<()> {
         let nodes = self.config.nodes_max;
-        let shape = shape(nodes, nodes.div_ceil(1000));
+        let layout = layout(nodes, nodes.div_ceil(1000));
         let mut running = Vec::new();
         let (mut filled, mut restarted) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         let (mut starts, mut empty) = ([Vec::new(), Vec::new()], Vec::new());
         for (command, filled) in self.config.servers.iter().zip(&mut filled) {
-            let server = Running::start(command, Data::Fresh)?;
+            let server = Running::start(command, StartData::Fresh)?;
             empty.push(memory::read(server.pid(), command.gauge)?);
-            let progress = Progress::new(&format!("{}: ", command.name));
-            filled.extend(fill::fill(server.server(), &shape, command.gauge, self.stop, &progress)?.per_node);
+            let progress = ProgressLine::new(&format!("{}: ", command.name));
+            filled.extend(fill::fill(server.server(), &layout, command.gauge, self.stop, &progress)?.per_node);
             running.push(server);
         }
         for _ in 0..self.config.rounds {
             for index in [0, 1] {
-                running.remove(0).stop()?; // the one that was started first; both come round in turn
-                let server = Running::start(&self.config.servers[index], Data::Kept)?;
+                running.remove(0).stop()?; // stops the first of the two, so that both alternate
+                let server = Running::start(&self.config.servers[index], StartData::Kept)?;
                 starts[index].push(server.start);
                 let after = memory::read(server.pid(), server.command().gauge)?;
                 restarted[index].push(after.growth_per(nodes as usize, &empty[index]));
@@ -271,27 +267,27 @@ impl<'a> Sections<'a> {
             [Goal::AtMost(300.0), Goal::None],
         );
         self.start_rows(section, &format!("restart with {nodes} nodes to the first reply"), &starts, Goal::OneIn(8.0));
-        self.snapshots(&running, &shape)?;
+        self.snapshots(&running, &layout)?;
         running.into_iter().try_for_each(Running::stop)
     }
 
-    fn snapshots(&mut self, running: &[Running], shape: &Shape) -> Result<()> {
-        let mut figures = [Vec::new(), Vec::new()];
+    fn snapshots(&mut self, running: &[Running], layout: &TreeLayout) -> Result<()> {
+        let mut results = [Vec::new(), Vec::new()];
         for _ in 0..self.config.rounds {
-            for (server, figures) in running.iter().zip(&mut figures) {
-                figures.push(snapshot::measure(server.server(), &server.snapshot_dir(), shape, self.stop)?);
+            for (server, results) in running.iter().zip(&mut results) {
+                results.push(snapshot::measure(server.server(), &server.snapshot_dir(), layout, self.stop)?);
             }
         }
         let section = "Single writes while a snapshot of the largest tree is written";
-        let values = |value: fn(&snapshot::SnapshotFigures) -> f64| {
-            [0, 1].map(|index: usize| figures[index].iter().map(value).collect())
+        let values = |value: fn(&snapshot::SnapshotResults) -> f64| {
+            [0, 1].map(|index: usize| results[index].iter().map(value).collect())
         };
-        self.row(section, "p99 without a snapshot", "ms", values(|figures| figures.quiet_p99_ms), Goal::None);
-        self.row(section, "p99 during it", "ms", values(|figures| figures.during_p99_ms), Goal::None);
-        self.row(section, "slowest during it", "ms", values(|figures| figures.during_max_ms), Goal::None);
-        let ratio = values(|figures| figures.during_p99_ms / figures.quiet_p99_ms);
+        self.row(section, "p99 without a snapshot", "ms", values(|results| results.quiet_p99_ms), Goal::None);
+        self.row(section, "p99 during it", "ms", values(|results| results.during_p99_ms), Goal::None);
+        self.row(section, "slowest during it", "ms", values(|results| results.during_max_ms), Goal::None);
+        let ratio = values(|results| results.during_p99_ms / results.quiet_p99_ms);
         self.row(section, "p99 during / without", "times", ratio, Goal::AtMost(2.0));
-        self.row(section, "length of the snapshot", "s", values(|figures| figures.seconds), Goal::None);
+        self.row(section, "length of the snapshot", "s", values(|results| results.seconds), Goal::None);
         Ok(())
     }
 
@@ -299,27 +295,27 @@ impl<'a> Sections<'a> {
         let section = "Three servers";
         let mut running = Vec::new();
         for command in &self.config.servers {
-            let ensemble = Ensemble::start(command)?;
-            let timing = Timing { warm_up: Duration::ZERO, duration: command.warm_up };
+            let ensemble = TestEnsemble::start(command)?;
+            let timing = RunTiming { warm_up: Duration::ZERO, duration: command.warm_up };
             let job = Job { timing, ..self.job("get=50,set=50", 100, 10, 10_000, 10)? };
-            let progress = Progress::new(&format!("{}: ", command.name));
+            let progress = ProgressLine::new(&format!("{}: ", command.name));
             job.prepare(ensemble.servers()[0], self.stop, &progress)?;
             job.measure(&ensemble.servers(), 0, self.stop, &progress)?;
             running.push(ensemble);
         }
-        let servers: Vec<Vec<Server>> = running.iter().map(Ensemble::servers).collect();
+        let servers: Vec<Vec<MeasuredServer>> = running.iter().map(TestEnsemble::servers).collect();
         let mut details = Vec::new();
         for (name, mix, depth, goal) in ENSEMBLE_WORKLOADS {
             eprintln!("  {name}");
             let compared =
                 self.alternate_all([&servers[0], &servers[1]], &self.job(mix, 100, depth, 10_000, 10)?, name)?;
-            self.row_of(section, name, "per s", &compared, |figures| Some(figures.per_second), goal);
+            self.row_of(section, name, "per s", &compared, |results| Some(results.per_second), goal);
             details.push((name, compared));
         }
         for (name, compared) in &details {
             self.row_of(section, name, "per CPU s", compared, per_cpu_second, Goal::None);
-            self.row_of(section, name, "p50 us", compared, |figures| Some(figures.latency_us.p50), Goal::None);
-            self.row_of(section, name, "p99 us", compared, |figures| Some(figures.latency_us.p99), Goal::None);
+            self.row_of(section, name, "p50 us", compared, |results| Some(results.latency_us.p50), Goal::None);
+            self.row_of(section, name, "p99 us", compared, |results| Some(results.latency_us.p99), Goal::None);
         }
         let mut pauses = [Vec::new(), Vec::new()];
         for kill in 0..KILLS {
@@ -329,17 +325,17 @@ impl<'a> Sections<'a> {
             }
         }
         self.row(section, "pause of writes when the leader is killed", "ms", pauses, Goal::OneIn(4.0));
-        running.into_iter().try_for_each(Ensemble::stop)
+        running.into_iter().try_for_each(TestEnsemble::stop)
     }
 
-    /// Starts both servers without data and loads them until they are at speed.
+    /// Starts both servers without data and loads them until they are warm.
     fn start_warm(&self) -> Result<[Running; 2]> {
         let [ours, baseline] = &self.config.servers;
-        let running = [Running::start(ours, Data::Fresh)?, Running::start(baseline, Data::Fresh)?];
+        let running = [Running::start(ours, StartData::Fresh)?, Running::start(baseline, StartData::Fresh)?];
         for server in &running {
-            let timing = Timing { warm_up: Duration::ZERO, duration: server.command().warm_up };
+            let timing = RunTiming { warm_up: Duration::ZERO, duration: server.command().warm_up };
             let job = Job { timing, ..self.job(WARM_UP_MIX, 100, 10, 1000, 10)? };
-            let progress = Progress::new(&format!("{}: ", server.command().name));
+            let progress = ProgressLine::new(&format!("{}: ", server.command().name));
             job.prepare(server.server(), self.stop, &progress)?;
             job.measure(&[server.server()], 0, self.stop, &progress)?;
         }
@@ -349,32 +345,32 @@ impl<'a> Sections<'a> {
     fn job(&self, mix: &str, connections: usize, depth: usize, keys: u32, parents: u32) -> Result<Job> {
         Ok(Job {
             workload: mix.parse().map_err(|error| anyhow!("{error}"))?,
-            shape: shape(keys, parents),
+            layout: layout(keys, parents),
             multi_size: 10,
             connections,
             depth,
             threads: 1,
             rate: None,
-            watch_mode: WatchMode::Once,
-            timing: Timing { warm_up: ROUND_WARM_UP, duration: self.config.round },
+            watch_mode: WatcherKind::Once,
+            timing: RunTiming { warm_up: ROUND_WARM_UP, duration: self.config.round },
         })
     }
 
-    /// Makes the nodes on both servers and measures them in turn.
+    /// Creates the nodes on both servers and measures them alternately.
     fn alternate(&mut self, running: &[Running; 2], job: &Job, name: &str) -> Result<Compared> {
         eprintln!("  {name}");
         self.alternate_all([&[running[0].server()], &[running[1].server()]], job, name)
     }
 
-    /// The same for ensembles.
-    fn alternate_all(&mut self, servers: [&[Server]; 2], job: &Job, name: &str) -> Result<Compared> {
+    /// Like [`Self::alternate`], for ensembles.
+    fn alternate_all(&mut self, servers: [&[MeasuredServer]; 2], job: &Job, name: &str) -> Result<Compared> {
         for server in servers {
-            job.prepare(server[0], self.stop, &Progress::new("set up: "))?;
+            job.prepare(server[0], self.stop, &ProgressLine::new("set up: "))?;
         }
         let compared = compare::alternate(job, servers, self.config.rounds, self.stop)?;
         self.report.raw.insert(name.into(), [compared.rounds_a.clone(), compared.rounds_b.clone()]);
         for (server, rounds) in self.config.servers.iter().zip([&compared.rounds_a, &compared.rounds_b]) {
-            let errors: u64 = rounds.iter().map(Figures::error_count).sum();
+            let errors: u64 = rounds.iter().map(RunResults::error_count).sum();
             if 0 < errors {
                 self.report.failures.push(format!("{name}: {errors} errors from {}", server.name));
             }
@@ -388,14 +384,14 @@ impl<'a> Sections<'a> {
         name: &str,
         unit: &'static str,
         compared: &Compared,
-        value: fn(&Figures) -> Option<f64>,
+        value: fn(&RunResults) -> Option<f64>,
         goal: Goal,
     ) {
-        let values = |rounds: &[Figures]| rounds.iter().filter_map(value).collect();
+        let values = |rounds: &[RunResults]| rounds.iter().filter_map(value).collect();
         self.row(section, name, unit, [values(&compared.rounds_a), values(&compared.rounds_b)], goal);
     }
 
-    /// A row of resident memory and a row of what objects need, which differ for a garbage-collected server.
+    /// A row of resident memory and a row of live objects, which differ for a garbage-collected server.
     fn memory_rows(&mut self, section: &'static str, thing: &str, growth: &[Vec<Growth>; 2], goals: [Goal; 2]) {
         let values = |value: fn(&Growth) -> f64| [0, 1].map(|index: usize| growth[index].iter().map(value).collect());
         self.row(section, &format!("memory per {thing}"), "B of RSS", values(|growth| growth.rss_bytes), goals[0]);
@@ -409,15 +405,15 @@ impl<'a> Sections<'a> {
     }
 }
 
-fn per_cpu_second(figures: &Figures) -> Option<f64> {
-    figures.server.map(|cost| cost.per_cpu_second)
+fn per_cpu_second(results: &RunResults) -> Option<f64> {
+    results.server.map(|cost| cost.per_cpu_second)
 }
 
 fn stop_all(running: [Running; 2]) -> Result<()> {
     running.into_iter().try_for_each(Running::stop)
 }
 
-/// Trees of different shapes live side by side; the servers' data is deleted in the end.
-fn shape(keys: u32, parents: u32) -> Shape {
-    Shape { root: format!("/oxbench-{keys}-{parents}"), parents, keys, data_bytes: 100 }
+/// Trees of different layouts have different roots; the servers' data is deleted in the end.
+fn layout(keys: u32, parents: u32) -> TreeLayout {
+    TreeLayout { root: format!("/oxbench-{keys}-{parents}"), parents, keys, data_bytes: 100 }
 }

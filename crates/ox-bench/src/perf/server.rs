@@ -1,10 +1,10 @@
-//! Starting and stopping the servers under test.
+//! Starts and stops the servers under test.
 
 use crate::job;
 use crate::memory::Gauge;
 use crate::ports::free_port;
 use crate::process;
-use crate::session::{Session, Target};
+use crate::session::{ServerAddress, Session};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -14,42 +14,40 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A server that has not answered by then does not start.
+/// Time limit for a server to start.
 const START_LIMIT: Duration = Duration::from_secs(300);
-/// A server that has not ended by then is killed.
+/// Time after which a server that does not exit is killed.
 const END_LIMIT: Duration = Duration::from_secs(60);
-/// How long a starting server may leave a request without an answer: Apache accepts connections early and forgets some.
+/// Time limit of a reply of a starting server: Apache accepts connections early and loses some.
 const TRY_LIMIT: Duration = Duration::from_millis(50);
-/// How often a starting server is tried; start-up times are exact to this.
+/// Interval of attempts to reach a starting server; the resolution of start-up times.
 const TRY_EVERY: Duration = Duration::from_millis(1);
 
 /// How to start a server.
 #[derive(Clone, Debug)]
 pub struct ServerCommand {
-    /// Its name in the tables.
+    /// Name in the tables.
     pub name: String,
-    /// Program and arguments, with `{config}` for the path of a `zoo.cfg` that is written before the start, `{data}` for
-    /// the data directory and `{port}` for the client port.
+    /// Program and arguments, with `{config}` for the path of a `zoo.cfg` that is written before the start, `{data}`
+    /// for the data directory and `{port}` for the client port.
     pub argv: Vec<String>,
-    /// A directory for this server alone: configuration, data and log go here, and data is deleted.
+    /// A directory for this server only: configuration, data and log; data is deleted.
     pub dir: PathBuf,
-    /// Its client port on the loopback address.
+    /// Client port on the loopback address.
     pub port: u16,
     /// Load before the first measurement of a fresh process: a JVM needs 30 s, others little.
     pub warm_up: Duration,
-    /// How its memory is read.
     pub gauge: Gauge,
-    /// Its number in an ensemble, and the lines of the configuration that tell of it.
+    /// Id in an ensemble, and the `server.N` lines of the configuration.
     pub member: Option<(u32, String)>,
 }
 
 impl ServerCommand {
-    /// A server that needs little warming up and whose memory is what the kernel says.
+    /// A server that needs little warm-up and whose memory is its RSS.
     pub fn new(name: &str, argv: Vec<String>, dir: PathBuf, port: u16) -> Self {
         Self { name: name.into(), argv, dir, port, warm_up: Duration::from_secs(3), gauge: Gauge::Rss, member: None }
     }
 
-    /// A server on a JVM.
     pub fn java(name: &str, argv: Vec<String>, dir: PathBuf, port: u16) -> Self {
         let plain = Self::new(name, argv, dir, port);
         Self { warm_up: Duration::from_secs(30), gauge: Gauge::RssAndJavaHeap, ..plain }
@@ -73,12 +71,12 @@ impl ServerCommand {
         self.dir.join("data")
     }
 
-    /// The log of its last run.
+    /// Log file of the last run.
     pub fn log(&self) -> PathBuf {
         self.dir.join("server.log")
     }
 
-    /// Deletes all data of its runs.
+    /// Deletes the data of all runs.
     pub fn delete_data(&self) -> Result<()> {
         match self.data().exists() {
             true => fs::remove_dir_all(self.data()).with_context(|| format!("delete {}", self.data().display())),
@@ -96,55 +94,52 @@ impl ServerCommand {
         )
     }
 
-    /// How clients reach it.
-    pub fn target(&self) -> Target {
-        Target { address: ([127, 0, 0, 1], self.port).into(), session_timeout_ms: 30_000 }
+    pub fn target(&self) -> ServerAddress {
+        ServerAddress { address: ([127, 0, 0, 1], self.port).into(), session_timeout_ms: 30_000 }
     }
 }
 
 /// Whether a server starts with the data of its last run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Data {
+pub enum StartData {
     /// All data is deleted first.
     Fresh,
-    /// All data is kept.
     Kept,
 }
 
-/// A server that runs; it ends with this value.
+/// A running server; dropping it stops the process.
 #[derive(Debug)]
 pub struct Running {
     command: ServerCommand,
     child: Child,
     begin: Instant,
-    /// What it took from the start of the process to the first reply.
+    /// Cost from the start of the process to the first reply.
     pub start: StartCost,
 }
 
-/// What a start took.
+/// Cost of a start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StartCost {
-    /// Time on the clock.
     pub seconds: f64,
-    /// CPU time of the process, which other work on the machine stretches less.
+    /// CPU time of the process, which other load on the machine affects less.
     pub cpu_seconds: f64,
 }
 
 impl Running {
-    /// Starts a server and waits until it answers.
-    pub fn start(command: &ServerCommand, data: Data) -> Result<Self> {
+    /// Starts a server and waits for its first reply.
+    pub fn start(command: &ServerCommand, data: StartData) -> Result<Self> {
         let mut running = Self::launch(command, data)?;
         running.wait()?;
         Ok(running)
     }
 
-    /// Starts a server that may need others to serve.
-    pub fn launch(command: &ServerCommand, data: Data) -> Result<Self> {
-        // Somebody else's server on this port would be taken for ours, and written to.
+    /// Starts a server that may need others before it serves.
+    pub fn launch(command: &ServerCommand, data: StartData) -> Result<Self> {
+        // Another server on this port would be mistaken for ours, and written to.
         TcpListener::bind(command.target().address).with_context(|| {
             format!("the port {} for {} is not free\nhint: choose another", command.port, command.name)
         })?;
-        if data == Data::Fresh {
+        if data == StartData::Fresh {
             command.delete_data()?;
         }
         fs::create_dir_all(command.data()).with_context(|| format!("create {}", command.data().display()))?;
@@ -173,7 +168,7 @@ impl Running {
         Ok(Self { command: command.clone(), child, begin, start: StartCost::default() })
     }
 
-    /// Waits until it answers.
+    /// Waits for the first reply.
     pub fn wait(&mut self) -> Result<()> {
         self.await_reply(self.begin)?;
         let seconds = self.begin.elapsed().as_secs_f64();
@@ -185,59 +180,56 @@ impl Running {
         let (name, log) = (self.command.name.clone(), self.command.log());
         loop {
             // Any failure means that it is not ready yet: refused, or accepted and closed again.
-            let answer = Session::open_within(self.command.target(), TRY_LIMIT)
+            let reply = Session::open_within(self.command.target(), TRY_LIMIT)
                 .and_then(|mut session| session.data("/").map(|_| session));
             if let Some(status) = self.child.try_wait()? {
                 bail!("{name} ended while starting: {status}\nhint: see {}", log.display());
             }
-            if answer.and_then(Session::close).is_ok() {
+            if reply.and_then(Session::close).is_ok() {
                 return Ok(());
             }
             if START_LIMIT < begin.elapsed() {
-                bail!("{name} did not answer within {} s\nhint: see {}", START_LIMIT.as_secs(), log.display());
+                bail!("{name} did not reply within {} s\nhint: see {}", START_LIMIT.as_secs(), log.display());
             }
             sleep(TRY_EVERY);
         }
     }
 
-    /// The server as clients and jobs see it.
-    pub fn server(&self) -> job::Server {
-        job::Server { target: self.command.target(), pid: Some(self.child.id()) }
+    /// The server as clients and jobs use it.
+    pub fn server(&self) -> job::MeasuredServer {
+        job::MeasuredServer { target: self.command.target(), pid: Some(self.child.id()) }
     }
 
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The command it was started with.
     pub fn command(&self) -> &ServerCommand {
         &self.command
     }
 
-    /// Where its snapshots are.
     pub fn snapshot_dir(&self) -> PathBuf {
         self.command.data().join("version-2")
     }
 
-    /// Ends it at once.
+    /// Sends SIGKILL to the process.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Asks it to end, and waits.
+    /// Sends SIGTERM to the process and waits.
     pub fn stop(mut self) -> Result<()> {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status().context("run kill")?;
+        let signalled = Command::new("kill").arg(self.child.id().to_string()).status().context("run kill")?;
         let begin = Instant::now();
-        while asked.success() && begin.elapsed() < END_LIMIT {
+        while signalled.success() && begin.elapsed() < END_LIMIT {
             if self.child.try_wait()?.is_some() {
                 return Ok(());
             }
             sleep(Duration::from_millis(10));
         }
-        bail!("{} does not end", self.command.name)
+        bail!("{} did not exit in time", self.command.name)
     }
 }
 

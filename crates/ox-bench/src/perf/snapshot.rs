@@ -1,18 +1,18 @@
-//! How writes fare while the server writes a snapshot.
+//! Latency of writes while the server takes a snapshot.
 //!
-//! A steady load of sets makes the server reach its snapshot count; a probe that sets one key at a time notes when each
-//! set began and how long it took; the snapshot directory tells when a snapshot was being written.
+//! A steady load of sets makes the server reach its snapshot count; a probe that sets one key at a time records when
+//! each set began and how long it took; changes of the snapshot directory show when a snapshot was being written.
 
-use crate::job::{Job, Server};
-use crate::limits::ANSWER_TIMEOUT;
-use crate::load::Timing;
-use crate::notify::WatchMode;
+use crate::job::{Job, MeasuredServer};
+use crate::limits::REPLY_TIMEOUT;
+use crate::load::RunTiming;
+use crate::notify::WatcherKind;
 use crate::operation::{Mix, Operation, Workload};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::session::Session;
-use crate::shape::Shape;
-use crate::stop::Stop;
-use crate::summary::Summary;
+use crate::statistics::Statistics;
+use crate::stop_flag::StopFlag;
+use crate::tree_layout::TreeLayout;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,34 +20,33 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Sets per second beside the probe: Apache's usual snapshot count of 100000 is reached within 10 s.
+/// Sets per second in addition to the probe: Apache's usual snapshot count of 100000 is reached within 10 s.
 const RATE: f64 = 10_000.0;
-/// A server that takes no snapshot within this time under that load is not measured.
+/// Time limit for the server to take a snapshot under that load.
 const LIMIT: Duration = Duration::from_secs(90);
-/// A snapshot is complete when its directory has not changed for so long.
+/// A snapshot is complete when its directory has not changed for this time.
 const QUIET: Duration = Duration::from_millis(500);
-/// Load before and behind the snapshot, for the latencies without one.
+/// Load before and after the snapshot, for the latencies without one.
 const MARGIN: Duration = Duration::from_secs(3);
 
 /// Latencies of single writes, in milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct SnapshotFigures {
-    /// 99 of 100 writes outside of the snapshot are faster.
+pub struct SnapshotResults {
+    /// 99th percentile of writes outside of the snapshot.
     pub quiet_p99_ms: f64,
-    /// 99 of 100 writes during the snapshot are faster.
+    /// 99th percentile of writes during the snapshot.
     pub during_p99_ms: f64,
     /// The slowest write during the snapshot.
     pub during_max_ms: f64,
-    /// How long the snapshot took.
     pub seconds: f64,
 }
 
-/// Measures one snapshot of a server whose keys are there.
-pub fn measure(server: Server, dir: &Path, shape: &Shape, stop: &Stop) -> Result<SnapshotFigures> {
-    let end = Stop::default();
+/// Measures one snapshot of a server whose keys exist.
+pub fn measure(server: MeasuredServer, dir: &Path, layout: &TreeLayout, stop: &StopFlag) -> Result<SnapshotResults> {
+    let end = StopFlag::default();
     thread::scope(|scope| {
-        let load = scope.spawn(|| load(server, shape, &end));
-        let probe = scope.spawn(|| probe(server, shape, &end));
+        let load = scope.spawn(|| load(server, layout, &end));
+        let probe = scope.spawn(|| probe(server, layout, &end));
         let written = await_snapshot(dir, &|| stop.is_set() || load.is_finished() || probe.is_finished());
         end.set();
         load.join().expect("the load does not panic")?;
@@ -56,29 +55,29 @@ pub fn measure(server: Server, dir: &Path, shape: &Shape, stop: &Stop) -> Result
     })
 }
 
-/// A time span.
+/// Start and end of a time span.
 type Span = (Instant, Instant);
 /// When a write began and how long it took.
 type Sample = (Instant, Duration);
 
-fn load(server: Server, shape: &Shape, end: &Stop) -> Result<()> {
+fn load(server: MeasuredServer, layout: &TreeLayout, end: &StopFlag) -> Result<()> {
     let job = Job {
         workload: Workload::Mix(Mix::only(Operation::Set)),
-        shape: shape.clone(),
+        layout: layout.clone(),
         multi_size: 1,
         connections: 10,
         depth: 100,
         threads: 1,
         rate: Some(RATE),
-        watch_mode: WatchMode::Once,
-        timing: Timing { warm_up: Duration::ZERO, duration: LIMIT + ANSWER_TIMEOUT },
+        watch_mode: WatcherKind::Once,
+        timing: RunTiming { warm_up: Duration::ZERO, duration: LIMIT + REPLY_TIMEOUT },
     };
-    job.measure(&[server], 0, end, &Progress::hidden()).map(drop)
+    job.measure(&[server], 0, end, &ProgressLine::hidden()).map(drop)
 }
 
-fn probe(server: Server, shape: &Shape, end: &Stop) -> Result<Vec<Sample>> {
+fn probe(server: MeasuredServer, layout: &TreeLayout, end: &StopFlag) -> Result<Vec<Sample>> {
     let mut session = Session::open(server.target)?;
-    let (path, data) = (shape.key_path(0), shape.data());
+    let (path, data) = (layout.key_path(0), layout.data());
     let mut samples = Vec::new();
     while !end.is_set() {
         let began = Instant::now();
@@ -90,7 +89,7 @@ fn probe(server: Server, shape: &Shape, end: &Stop) -> Result<Vec<Sample>> {
     Ok(samples)
 }
 
-/// Waits for a snapshot to begin, to end and to be over for a while.
+/// Waits for a snapshot to begin and to be complete.
 fn await_snapshot(dir: &Path, ended: &dyn Fn() -> bool) -> Result<Span> {
     let begin = Instant::now();
     let wait = |duration: Duration| {
@@ -117,7 +116,7 @@ fn await_snapshot(dir: &Path, ended: &dyn Fn() -> bool) -> Result<Span> {
     span.with_context(|| format!("no snapshot appeared in {} within {} s", dir.display(), LIMIT.as_secs()))
 }
 
-/// Names and sizes of all files but the logs.
+/// Names and sizes of all files except the logs.
 fn files(dir: &Path) -> Result<BTreeMap<String, u64>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
@@ -130,16 +129,16 @@ fn files(dir: &Path) -> Result<BTreeMap<String, u64>> {
     Ok(files)
 }
 
-fn evaluate(samples: &[Sample], (start, end): Span) -> Result<SnapshotFigures> {
+fn evaluate(samples: &[Sample], (start, end): Span) -> Result<SnapshotResults> {
     let in_span = |(began, took): &Sample| start <= *began + *took && *began <= end;
     let latencies = |during: bool| -> Vec<f64> {
         let chosen = samples.iter().filter(|sample| in_span(sample) == during);
         chosen.map(|(_, took)| took.as_secs_f64() * 1e3).collect()
     };
     let (during, quiet) = (latencies(true), latencies(false));
-    Ok(SnapshotFigures {
+    Ok(SnapshotResults {
         quiet_p99_ms: p99(quiet).context("no write outside of the snapshot")?,
-        during_max_ms: Summary::of(&during).context("no write during the snapshot")?.high,
+        during_max_ms: Statistics::of(&during).context("no write during the snapshot")?.high,
         during_p99_ms: p99(during).context("no write during the snapshot")?,
         seconds: (end - start).as_secs_f64(),
     })
@@ -155,25 +154,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_are_told_apart_by_when_they_were_under_way() {
+    fn writes_are_classified_by_overlap_with_snapshot() {
         let zero = Instant::now();
         let ms = |count| Duration::from_millis(count);
         let samples: Vec<Sample> =
             (0..100).map(|index| (zero + ms(index * 10), ms(if (50..60).contains(&index) { 9 } else { 1 }))).collect();
-        let figures = evaluate(&samples, (zero + ms(500), zero + ms(599))).unwrap();
-        assert_eq!((figures.quiet_p99_ms, figures.during_p99_ms, figures.during_max_ms), (1.0, 9.0, 9.0));
+        let results = evaluate(&samples, (zero + ms(500), zero + ms(599))).unwrap();
+        assert_eq!((results.quiet_p99_ms, results.during_p99_ms, results.during_max_ms), (1.0, 9.0, 9.0));
         assert!(evaluate(&[], (zero, zero)).is_err());
     }
 
     #[test]
-    fn the_99th_of_a_hundred() {
+    fn p99_is_the_99th_of_100() {
         assert_eq!(p99((1..=100).map(f64::from).collect()), Some(99.0));
         assert_eq!(p99(vec![7.0]), Some(7.0));
         assert_eq!(p99(vec![]), None);
     }
 
     #[test]
-    fn logs_are_not_snapshots() {
+    fn log_files_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("log.1"), "x").unwrap();
         fs::write(dir.path().join("snapshot.1"), "xy").unwrap();

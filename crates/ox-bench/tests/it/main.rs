@@ -1,8 +1,8 @@
-//! The generator on real sockets, against small servers that behave well or badly.
+//! The load generator on real sockets, against small servers that behave correctly or not.
 
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
-mod peer;
+mod fake_server;
 #[cfg(test)]
 mod workloads;

@@ -1,4 +1,4 @@
-//! The generated page is committed, and not stale.
+//! The committed page equals the generated one.
 
 use std::path::Path;
 

@@ -1,10 +1,10 @@
-//! Configurations as a server meets them: recorded ones, precedence, remarks, the generated page, and noise.
+//! Complete configurations: behaviour recorded from Apache, precedence, diagnostics, the generated page, arbitrary input.
 
+mod arbitrary_input;
+mod diagnostics;
 mod docs;
 #[cfg(test)]
-mod matrix;
-mod noise;
-mod notices;
-mod values;
+mod harness;
 #[cfg(test)]
-mod world;
+mod recorded_configs;
+mod values;

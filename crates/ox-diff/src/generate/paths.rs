@@ -1,10 +1,9 @@
-//! Paths for random requests: mostly such that exist or could, now and then odd ones.
+//! Paths for random requests: mostly existing or possible ones, sometimes odd ones.
 
 use super::Generator;
-use crate::value::Value;
+use crate::value::FieldValue;
 
-/// What replaces or follows the last element of a path to make it odd: the character classes of path validation, on both
-/// sides of each bound.
+/// Last elements that make a path odd: the character classes of path validation, on both targets of each bound.
 const ODD_ENDS: &[&str] = &[
     "/",
     "//x",
@@ -41,7 +40,7 @@ const ODD_ENDS: &[&str] = &[
     "/x//",
 ];
 
-/// Whole paths that are odd by themselves.
+/// Complete paths that are odd.
 const ODD_PATHS: &[&str] = &[
     "",
     "/",
@@ -59,96 +58,99 @@ const ODD_PATHS: &[&str] = &[
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e-", "long.name_1"];
 
-/// Watched paths that are remembered.
+/// Number of watched paths to remember.
 const WATCHED_MAX: usize = 12;
 
-/// Where a request may look.
+/// The part of the tree that a request may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// Anywhere.
+pub(super) enum Scope {
     All,
-    /// In one subtree, by its index.
+    /// One subtree, by index.
     Tree(usize),
 }
 
 impl Generator {
     /// A path for an operation on a node.
-    pub(super) fn path(&mut self, reach: Reach) -> Value {
-        let roll = self.dice.below(100);
-        if roll < 4 && reach == Reach::All {
+    pub(super) fn path(&mut self, scope: Scope) -> FieldValue {
+        let roll = self.rng.below(100);
+        if roll < 4 && scope == Scope::All {
             return self.odd_path();
         }
-        let base = self.existing(reach);
+        let base = self.existing(scope);
         match roll {
-            0..=8 => Value::text(format!("{base}{}", self.dice.pick(ODD_ENDS))),
-            9..=10 => Value(Some([base.as_bytes(), b"/\xff"].concat())),
-            11..=30 => Value::text(format!("{base}/{}", self.dice.pick(&NAMES))),
-            _ => Value::text(base),
+            0..=8 => FieldValue::text(format!("{base}{}", self.rng.pick(ODD_ENDS))),
+            9..=10 => FieldValue(Some([base.as_bytes(), b"/\xff"].concat())),
+            11..=30 => FieldValue::text(format!("{base}/{}", self.rng.pick(&NAMES))),
+            _ => FieldValue::text(base),
         }
     }
 
-    /// A path that is believed to exist.
-    pub(super) fn tame_path(&mut self, reach: Reach) -> Value {
-        Value::text(self.existing(reach))
+    /// A path that probably exists.
+    pub(super) fn probable_path(&mut self, scope: Scope) -> FieldValue {
+        FieldValue::text(self.existing(scope))
     }
 
-    /// A path for a node that can probably be created.
-    pub(super) fn tame_new_path(&mut self, reach: Reach) -> Value {
-        let base = self.existing(reach);
-        Value::text(format!("{base}/{}{}", self.dice.pick(&NAMES), self.dice.below(100)))
+    /// A path that can probably be created.
+    pub(super) fn probable_new_path(&mut self, scope: Scope) -> FieldValue {
+        let base = self.existing(scope);
+        FieldValue::text(format!("{base}/{}{}", self.rng.pick(&NAMES), self.rng.below(100)))
     }
 
     /// A path for a node to create.
-    pub(super) fn new_path(&mut self, reach: Reach) -> Value {
-        let roll = self.dice.below(100);
-        if roll < 2 && reach == Reach::All {
+    pub(super) fn new_path(&mut self, scope: Scope) -> FieldValue {
+        let roll = self.rng.below(100);
+        if roll < 2 && scope == Scope::All {
             return self.odd_path();
         }
-        let base = self.existing(reach);
+        let base = self.existing(scope);
         match roll {
-            0..=7 => Value::text(format!("{base}{}", self.dice.pick(ODD_ENDS))),
-            8..=12 => Value::text(base),
-            13..=17 => Value::text(format!("{base}/{}/{}", self.dice.pick(&NAMES), self.dice.pick(&NAMES))),
-            _ => Value::text(format!("{base}/{}", self.dice.pick(&NAMES))),
+            0..=7 => FieldValue::text(format!("{base}{}", self.rng.pick(ODD_ENDS))),
+            8..=12 => FieldValue::text(base),
+            13..=17 => FieldValue::text(format!("{base}/{}/{}", self.rng.pick(&NAMES), self.rng.pick(&NAMES))),
+            _ => FieldValue::text(format!("{base}/{}", self.rng.pick(&NAMES))),
         }
     }
 
-    /// A path without surprises, for watches.
-    pub(super) fn plain_path(&mut self, reach: Reach) -> Value {
-        let base = self.existing(reach);
-        if self.dice.chance(30) { Value::text(format!("{base}/{}", self.dice.pick(&NAMES))) } else { Value::text(base) }
+    /// A valid path, for watches.
+    pub(super) fn plain_path(&mut self, scope: Scope) -> FieldValue {
+        let base = self.existing(scope);
+        if self.rng.chance(30) {
+            FieldValue::text(format!("{base}/{}", self.rng.pick(&NAMES)))
+        } else {
+            FieldValue::text(base)
+        }
     }
 
-    /// A path that somebody may watch, for questions about watches.
-    pub(super) fn watched_path(&mut self, reach: Reach) -> Value {
-        if reach == Reach::All && !self.watched.is_empty() && self.dice.chance(70) {
-            return self.watched[self.dice.below(self.watched.len())].clone();
+    /// A path that a session may be watching, for requests about watches.
+    pub(super) fn watched_path(&mut self, scope: Scope) -> FieldValue {
+        if scope == Scope::All && !self.watched.is_empty() && self.rng.chance(70) {
+            return self.watched[self.rng.below(self.watched.len())].clone();
         }
-        self.plain_path(reach)
+        self.plain_path(scope)
     }
 
     /// Remembers a path that gets a watch.
-    pub(super) fn note_watch(&mut self, path: &Value) {
+    pub(super) fn note_watch(&mut self, path: &FieldValue) {
         if self.watched.len() == WATCHED_MAX {
             self.watched.pop_front();
         }
         self.watched.push_back(path.clone());
     }
 
-    fn odd_path(&mut self) -> Value {
-        Value::text(self.dice.pick(ODD_PATHS))
+    fn odd_path(&mut self) -> FieldValue {
+        FieldValue::text(self.rng.pick(ODD_PATHS))
     }
 
-    /// A believed path, or the root of a subtree.
-    pub(super) fn existing(&mut self, reach: Reach) -> String {
-        let tree = match reach {
-            Reach::All => self.dice.below(self.trees.len()),
-            Reach::Tree(tree) => tree,
+    /// An assumed path, or the root of a subtree.
+    pub(super) fn existing(&mut self, scope: Scope) -> String {
+        let tree = match scope {
+            Scope::All => self.rng.below(self.trees.len()),
+            Scope::Tree(tree) => tree,
         };
         let root = &self.trees[tree];
         let paths = self.known.below(root);
-        // Deep chains would grow without end otherwise.
+        // Limits the depth of the tree.
         let paths: Vec<_> = paths.into_iter().filter(|path| path.matches('/').count() < 5).collect();
-        if paths.is_empty() { root.clone() } else { (*self.dice.pick(&paths)).to_owned() }
+        if paths.is_empty() { root.clone() } else { (*self.rng.pick(&paths)).to_owned() }
     }
 }

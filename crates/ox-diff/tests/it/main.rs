@@ -1,18 +1,18 @@
-//! The differential test tested: two honest servers are equal, and every kind of lie is found.
+//! Tests of the differential test: two correct servers compare equal, and every kind of fault is found.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
-mod fake;
-mod proxy;
+mod fake_server;
+mod faulty_proxy;
 
-use fake::Fake;
-use ox_diff::duel::{Duel, Pair};
+use fake_server::FakeServer;
+use faulty_proxy::{Fault, FaultyProxy};
+use ox_diff::runner::{Runner, ServerPair};
 use ox_diff::script::Script;
 use ox_diff::shrink::shrink;
-use proxy::{Lie, Proxy};
 use std::time::{Duration, Instant};
 
-/// Two sessions, watches, pipelines, failures: whatever the fake server knows.
+/// Two sessions, watches, pipelines, failures: everything that the fake server supports.
 const SCRIPT: &str = "
 A connect timeout=20000
 B connect
@@ -30,58 +30,58 @@ B setData /b 3
 B closeSession
 ";
 
-fn differences(lie: Lie) -> Vec<String> {
+fn differences(fault: Fault) -> Vec<String> {
     let script = Script::parse("t", SCRIPT).unwrap();
-    let (left, right) = (Fake::start(), Fake::start());
-    let proxy = Proxy::start(left.address(), lie);
-    let pair = Pair { ours: proxy.address().to_owned(), apache: right.address().to_owned() };
-    let mut duel = Duel::new(&pair).unwrap();
+    let (left, right) = (FakeServer::start(), FakeServer::start());
+    let proxy = FaultyProxy::start(left.address(), fault);
+    let pair = ServerPair { ours: proxy.address().to_owned(), apache: right.address().to_owned() };
+    let mut runner = Runner::new(&pair).unwrap();
     let mut found = Vec::new();
     for batch in &script.batches {
-        found.extend(duel.play(batch).unwrap().difference);
+        found.extend(runner.run_batch(batch).unwrap().difference);
         if !found.is_empty() {
             break;
         }
     }
     if found.is_empty() {
-        found.extend(duel.finish().unwrap().difference);
+        found.extend(runner.finish().unwrap().difference);
     }
     found.into_iter().map(|difference| difference.what).collect()
 }
 
 #[test]
-fn honest_servers_are_equal() {
-    assert_eq!(differences(Lie::None), [""; 0]);
+fn correct_servers_compare_equal() {
+    assert_eq!(differences(Fault::None), [""; 0]);
 }
 
 #[test]
-fn every_lie_is_found() {
-    for (lie, what) in [
-        (Lie::Version, "ours version=2, apache version=1"),
-        (Lie::Data, "ours data=\"!\", apache data=\"1\""),
-        (Lie::Zxid, "zxid of the header"),
-        (Lie::Error, "ours err=-102, apache err=-101"),
-        (Lie::LoseEvent, "order of frames"),
-        (Lie::RepeatEvent, "order of frames"),
-        (Lie::LateEvent, "order of frames"),
-        (Lie::Trailing, "ours behind=00, apache nothing"),
-        (Lie::LoseNode, "ours names=[\"b\",\"zookeeper\"], apache names=[\"a\",\"b\",\"zookeeper\"]"),
-        (Lie::CloseEarly, "only apache sent this"),
-        (Lie::Timeout, "ours timeout=19999, apache timeout=20000"),
+fn every_fault_is_found() {
+    for (fault, what) in [
+        (Fault::Version, "ours version=2, apache version=1"),
+        (Fault::Data, "ours data=\"!\", apache data=\"1\""),
+        (Fault::Zxid, "zxid of the header"),
+        (Fault::Error, "ours err=-102, apache err=-101"),
+        (Fault::LoseEvent, "order of frames"),
+        (Fault::RepeatEvent, "order of frames"),
+        (Fault::LateEvent, "order of frames"),
+        (Fault::Trailing, "ours trailing=00, apache nothing"),
+        (Fault::LoseNode, "ours names=[\"b\",\"zookeeper\"], apache names=[\"a\",\"b\",\"zookeeper\"]"),
+        (Fault::CloseEarly, "only apache sent this"),
+        (Fault::Timeout, "ours timeout=19999, apache timeout=20000"),
     ] {
-        let found = differences(lie);
-        assert_eq!(found, [what], "{lie:?}");
+        let found = differences(fault);
+        assert_eq!(found, [what], "{fault:?}");
     }
 }
 
 #[test]
-fn scripts_are_shortened() {
+fn differing_script_is_shortened() {
     let script = Script::parse("t", SCRIPT).unwrap();
     let mut running = Vec::new();
     let mut fresh = || {
-        let (left, right) = (Fake::start(), Fake::start());
-        let proxy = Proxy::start(left.address(), Lie::Version);
-        let pair = Pair { ours: proxy.address().to_owned(), apache: right.address().to_owned() };
+        let (left, right) = (FakeServer::start(), FakeServer::start());
+        let proxy = FaultyProxy::start(left.address(), Fault::Version);
+        let pair = ServerPair { ours: proxy.address().to_owned(), apache: right.address().to_owned() };
         running.push((left, right, proxy));
         Ok(pair)
     };
@@ -93,14 +93,14 @@ fn scripts_are_shortened() {
 }
 
 #[test]
-fn servers_with_data_or_out_of_step_are_refused() {
-    let (left, right) = (Fake::start(), Fake::start());
-    let pair = Pair { ours: left.address().to_owned(), apache: right.address().to_owned() };
-    Duel::new(&pair).unwrap().ensure_empty().unwrap();
-    let mut alone = Duel::alone(left.address()).unwrap();
+fn servers_with_data_or_different_zxids_are_refused() {
+    let (left, right) = (FakeServer::start(), FakeServer::start());
+    let pair = ServerPair { ours: left.address().to_owned(), apache: right.address().to_owned() };
+    Runner::new(&pair).unwrap().ensure_empty().unwrap();
+    let mut single = Runner::single(left.address()).unwrap();
     let script = Script::parse("t", "A connect\nA create /mine x world").unwrap();
-    script.batches.iter().for_each(|batch| assert!(alone.play(batch).unwrap().difference.is_none()));
+    script.batches.iter().for_each(|batch| assert!(single.run_batch(batch).unwrap().difference.is_none()));
     let refusal = |result: anyhow::Result<()>| result.unwrap_err().to_string();
-    assert!(refusal(Duel::new(&pair).map(|_| ())).contains("do not start in step"));
-    assert!(refusal(Duel::alone(left.address()).unwrap().ensure_empty()).contains("holds"));
+    assert!(refusal(Runner::new(&pair).map(|_| ())).contains("start at different zxids"));
+    assert!(refusal(Runner::single(left.address()).unwrap().ensure_empty()).contains("holds"));
 }

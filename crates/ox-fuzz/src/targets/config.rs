@@ -1,6 +1,6 @@
-//! `zoo.cfg` texts.
+//! Parsing of `zoo.cfg` files.
 
-use ox_config::{Config, Outside, Start, SystemProperties};
+use ox_config::{Config, Environment, StartArgs, SystemProperties};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub(super) fn corpus() -> Vec<Vec<u8>> {
@@ -14,6 +14,8 @@ pub(super) fn corpus() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn run(input: &[u8]) {
-    let outside = Outside { read: &|_| Ok(input.to_vec()), resolve: &|_| Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) };
-    let _ = Config::load(&Start::File("zoo.cfg".into()), &SystemProperties::default(), &outside, &mut Vec::new());
+    let environment =
+        Environment { read: &|_| Ok(input.to_vec()), resolve: &|_| Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) };
+    let _ =
+        Config::load(&StartArgs::File("zoo.cfg".into()), &SystemProperties::default(), &environment, &mut Vec::new());
 }

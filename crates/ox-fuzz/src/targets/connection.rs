@@ -1,4 +1,4 @@
-//! A whole byte stream of a client: framing, handshake, requests, through connection core and replica.
+//! A complete byte stream of a client: framing, handshake and requests, through connection core and replica.
 
 use ox_proto::connect::ConnectRequest;
 use ox_proto::frame::split_frame;
@@ -33,17 +33,17 @@ pub(super) fn corpus() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn run(input: &[u8]) {
-    let mut world = World::new();
+    let mut harness = Harness::new();
     let mut rest = input;
     while let Ok(Some((payload, behind))) = split_frame(rest, FRAME_BYTES_MAX_DEFAULT) {
         rest = behind;
-        if !world.take(payload) {
+        if !harness.take(payload) {
             return;
         }
     }
 }
 
-struct World {
+struct Harness {
     state: State,
     replica: Replica,
     conn: Conn,
@@ -51,7 +51,7 @@ struct World {
     now: Now,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         let state = State::new(Options::default());
         let settings = ReplicaSettings {
@@ -74,7 +74,7 @@ impl World {
         Self { state, replica, conn, outboxes: Outboxes::new(1), now }
     }
 
-    /// Serves one frame to the end. False when the connection is closed.
+    /// Serves one frame completely. False if the connection is closed.
     fn take(&mut self, payload: &[u8]) -> bool {
         let (mut out, mut submission) = (Vec::new(), Submission::default());
         let settings = ConnSettings {
@@ -114,7 +114,7 @@ impl World {
                 Note::Event(_) => (),
             }
         }
-        assert_eq!(self.conn.in_flight(), 0, "every request is answered");
+        assert_eq!(self.conn.in_flight(), 0, "every request has a reply");
         true
     }
 }

@@ -1,4 +1,4 @@
-//! Logs and snapshots: a damaged directory is refused or opens, and then opens again to the same state.
+//! Logs and snapshots: a damaged directory is either refused, or opens and then opens again to the same state.
 
 use ox_store::disk::SimDisk;
 use ox_store::tools::recover::{Mode, Plan};
@@ -12,7 +12,7 @@ fn golden(path: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A log without the padding, which only slows mutations down.
+/// A log without its padding, which only slows down mutations.
 fn log(path: &str) -> Vec<u8> {
     let mut bytes = golden(path);
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
@@ -53,14 +53,15 @@ pub(super) fn run_snappy(input: &[u8]) {
     open(&[("snapshot.7.snappy", input)]);
 }
 
-/// What is kept of a log, in whichever way, can be read; and what comes before all damage is clean.
+/// Whatever recovery keeps of a log can be read, and everything before the first damage is intact.
 fn recover_log(input: &[u8]) {
     let path = Path::new("/data/version-2/log.1");
     for mode in [Mode::Cut, Mode::Skip, Mode::Fix] {
         let disk = SimDisk::new();
         disk.install(path, input);
         let plan = Plan::new(&disk, path, mode).expect("a log can be read");
-        let written = plan.write(&disk, Path::new("/data/version-2/log.1.fixed")).expect("there is space");
+        let written =
+            plan.write(&disk, Path::new("/data/version-2/log.1.fixed")).expect("the simulated disk has free space");
         assert!(mode != Mode::Cut || written.verdict().is_good(), "{written:?}");
     }
 }

@@ -1,14 +1,14 @@
-//! What servers say to each other.
+//! The protocols between servers.
 
 use ox_proto::ensemble::{Address, Addresses, Ensemble};
 use ox_proto::quorum::identities::put_ids;
-use ox_proto::quorum::payload::{self, Activation, LearnerInfo, Request, Revalidate, Revalidated, Touches};
+use ox_proto::quorum::payload::{self, Activation, ForwardedRequest, LearnerInfo, Revalidate, Revalidated, Touches};
 use ox_proto::quorum::{
     Hello, HelloVersion, Notification, Packet, PacketKind, PacketReader, PeerState, RawIds, hello, notification, packet,
 };
 use ox_proto::{Jute, ServerId, SessionId, Zxid};
 
-/// Packets are refused above this, so that the limit is met.
+/// Maximum packet size, low enough for inputs to reach it.
 const LIMIT: usize = 0x8000;
 
 const CONFIGS: [&str; 4] = [
@@ -33,7 +33,7 @@ pub(super) fn packet_corpus() -> Vec<Vec<u8>> {
         corpus.push(out[start..].to_vec());
     };
     let info = LearnerInfo { server: ServerId(1), protocol_version: Some(0x1_0000), config_version: Some(5) };
-    let request = Request { session: SessionId(7), cxid: 1, op: 9, body: b"\0\0\0\x02/a" };
+    let request = ForwardedRequest { session: SessionId(7), cxid: 1, op: 9, body: b"\0\0\0\x02/a" };
     add(PacketKind::FollowerInfo, RawIds::NULL, &|out| info.put(out));
     add(PacketKind::Request, ids, &|out| request.put(out));
     add(PacketKind::Request, RawIds::EMPTY, &|out| request.put(out));
@@ -47,7 +47,7 @@ pub(super) fn packet_corpus() -> Vec<Vec<u8>> {
     corpus
 }
 
-/// Whole or byte by byte, the packets are the same, and each is written as it was read.
+/// Packets do not depend on chunking, and each encodes to the bytes it was decoded from.
 pub(super) fn run_packets(input: &[u8]) {
     let mut whole = Vec::new();
     let (mut reader, mut start) = (PacketReader::default(), 0);
@@ -78,7 +78,7 @@ pub(super) fn run_packets(input: &[u8]) {
 fn read_payload(packet: &Packet<'_>) {
     let data = packet.data;
     let _ = payload::read::<LearnerInfo>(data);
-    let _ = payload::read::<Request<'_>>(data);
+    let _ = payload::read::<ForwardedRequest<'_>>(data);
     let _ = payload::read::<Revalidate>(data);
     let _ = payload::read::<Revalidated>(data);
     let _ = payload::read::<Activation<'_>>(data);
@@ -103,14 +103,14 @@ pub(super) fn hello_corpus() -> Vec<Vec<u8>> {
     hellos.iter().map(write).collect()
 }
 
-/// What was read can be said, and then means the same.
+/// A decoded hello encodes to bytes that decode to the same.
 pub(super) fn run_hello(input: &[u8]) {
     let Ok(Some((read, used))) = hello::next(input) else { return };
     assert!(used <= input.len() && hello::next(&input[..used - 1]) == Ok(None));
     let again = Hello { version: if used == 8 { HelloVersion::Bare } else { HelloVersion::V2 }, ..read };
     let mut written = Vec::new();
     if again.put(&mut written).is_ok() {
-        let (third, used) = hello::next(&written).expect("own hellos are read").expect("and are whole");
+        let (third, used) = hello::next(&written).expect("encoded hellos decode").expect("and are complete");
         assert_eq!((third.server, used), (again.server, written.len()));
         assert!(third.addresses.iter().zip(&again.addresses).all(|(one, other)| one.is_same(other)));
     }
@@ -132,7 +132,7 @@ pub(super) fn notification_corpus() -> Vec<Vec<u8>> {
     [vec![whole, two], older.to_vec()].concat()
 }
 
-/// Frame by frame; votes are written as they were read.
+/// Decodes frame by frame; votes encode to the bytes they were decoded from.
 pub(super) fn run_notifications(mut input: &[u8]) {
     while let Ok(Some((payload, rest))) = notification::split(input) {
         assert!(!payload.is_empty());
@@ -140,7 +140,7 @@ pub(super) fn run_notifications(mut input: &[u8]) {
             let mut written = Vec::new();
             let config = received.config.as_deref().unwrap_or_default();
             received.notification.put(config, &mut written);
-            let again = notification::decode(&written[4..]).expect("own notifications are read");
+            let again = notification::decode(&written[4..]).expect("encoded notifications decode");
             assert_eq!((again.notification, again.config.as_deref()), (received.notification, Some(config)));
         }
         input = rest;
@@ -151,12 +151,12 @@ pub(super) fn ensemble_corpus() -> Vec<Vec<u8>> {
     CONFIGS.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// What is printed is read as the same ensemble, and printed the same.
+/// A printed ensemble parses to the same ensemble and prints the same text.
 pub(super) fn run_ensemble(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let Ok(ensemble) = Ensemble::parse(&text, Addresses::Several) else { return };
     let printed = ensemble.to_string();
-    let again = Ensemble::parse(&printed, Addresses::Several).expect("own texts are read");
+    let again = Ensemble::parse(&printed, Addresses::Several).expect("printed ensembles parse");
     assert_eq!(again.to_string(), printed);
     assert_eq!(again.version(), ensemble.version());
     let other = again.with_version(i64::from(ensemble.version() == 0)).expect("a good version");

@@ -1,4 +1,4 @@
-//! Transaction records: what decodes must print and decode to the same again.
+//! Transaction records: a decoded record encodes to bytes that decode to the same.
 
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{RawAcls, SessionId, Zxid};

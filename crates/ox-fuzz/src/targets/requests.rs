@@ -1,4 +1,4 @@
-//! Request bodies of every opcode, prepared, applied and answered on a small state.
+//! Request bodies of every opcode, prepared, applied and read on a small state.
 
 use ox_proto::multi::{MultiHeader, MultiOp};
 use ox_proto::request::{
@@ -13,7 +13,7 @@ use ox_tree::outbox::Outboxes;
 use ox_tree::read::{self, Asker, Question};
 use ox_tree::{ConnId, Options, Pending, Stamp, State, View, put_write_reply};
 
-/// The operations, each as its own first byte.
+/// The first byte of an input selects the operation.
 const OPS: &[OpCode] = OpCode::ALL;
 
 fn entry(op: OpCode, put: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -68,7 +68,7 @@ pub(super) fn run(input: &[u8]) {
     if read::is_read(op) {
         let asker = Asker { conn: ConnId::new(0, 1, 1), session: SessionId(7), ids: &ids };
         let _ = read::answer(&state, asker, Question { xid: 3, op, body }, &mut out);
-        assert!(4 <= out.len(), "every read is answered");
+        assert!(4 <= out.len(), "every read has a reply");
     } else {
         write(&mut state, &ids, op, body);
     }
@@ -80,7 +80,7 @@ fn corpus_parent() -> Vec<u8> {
     out
 }
 
-/// Prepares a write, and applies what it became; the digest foretold must be the digest found.
+/// Prepares a write and applies the resulting transaction; the predicted digest must equal the actual one.
 fn write(state: &mut State, ids: &Identities, op: OpCode, body: &[u8]) {
     let mut pending = Pending::default();
     let zxid = Zxid(state.last_zxid().0 + 1);
@@ -96,7 +96,7 @@ fn write(state: &mut State, ids: &Identities, op: OpCode, body: &[u8]) {
     if kind != OpCode::Error {
         TxnDigest { version: DIGEST_VERSION, tree_digest: view.digest() }.put(&mut record);
     }
-    let decoded = Record::decode(&record).expect("own records decode");
+    let decoded = Record::decode(&record).expect("encoded records decode");
     let outcome = state.apply(&decoded, pending.applied(decoded.header.zxid), &mut Outboxes::new(1));
     assert!(!outcome.conflict && !outcome.digest_differs, "{decoded:?}");
     put_write_reply(&mut Vec::new(), &decoded, &outcome.applied);

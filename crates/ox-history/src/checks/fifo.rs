@@ -4,7 +4,7 @@ use super::matching::Matching;
 use super::streams::Stream;
 use crate::history::History;
 use crate::op::Op;
-use crate::violation::{Checked, Place, Reason, Violation};
+use crate::violation::{Checked, Violation, ViolationKind, ViolationPlace};
 use ox_proto::Zxid;
 
 pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) -> Checked {
@@ -12,18 +12,28 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
         let (mut written, mut read) = (Zxid(0), Zxid(0));
         let mut missing = None;
         for (at, sent) in connection.requests.iter().enumerate() {
-            let fail = |reason, detail: String| Err(Violation::new(reason, Place::Request(number, at), detail));
-            let reply = streams[number].answer(connection, at);
+            let fail =
+                |reason, detail: String| Err(Violation::new(reason, ViolationPlace::Request(number, at), detail));
+            let reply = streams[number].reply_to(connection, at);
             match matching.zxid(history, number, at) {
                 Some(zxid) => {
                     if let Some(missing) = missing {
-                        return fail(Reason::SkippedWrite, format!("{sent:?} is in the log, {missing:?} is not"));
+                        return fail(
+                            ViolationKind::SkippedWrite,
+                            format!("{sent:?} is in the log, {missing:?} is not"),
+                        );
                     }
                     if zxid <= written {
-                        return fail(Reason::WritesOutOfOrder, format!("{sent:?} got {zxid}, one before it {written}"));
+                        return fail(
+                            ViolationKind::WritesOutOfOrder,
+                            format!("{sent:?} got {zxid}, one before it {written}"),
+                        );
                     }
                     if zxid <= read {
-                        return fail(Reason::ReadAfterLaterWrite, format!("{sent:?} got {zxid}, a read shows {read}"));
+                        return fail(
+                            ViolationKind::ReadAfterLaterWrite,
+                            format!("{sent:?} got {zxid}, a read shows {read}"),
+                        );
                     }
                     written = zxid;
                 }
@@ -31,7 +41,7 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
                     if let Some(reply) = reply.filter(|reply| Zxid(0) < reply.zxid) {
                         if reply.zxid < written {
                             return fail(
-                                Reason::StaleOwnWrite,
+                                ViolationKind::StaleOwnWrite,
                                 format!("{sent:?} shows {}, {written} was written", reply.zxid),
                             );
                         }
@@ -46,7 +56,7 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
     Ok(())
 }
 
-/// Whether it may have been kept out of the log; the end of a session never is.
+/// Whether the server may have refused it without a log record; closeSession is never refused.
 fn may_be_refused(history: &History, op: &Op) -> bool {
     history.settings.may_refuse_writes && *op != Op::CloseSession
 }

@@ -1,7 +1,7 @@
-//! The log itself: one zxid after the other (P16), nothing of a session after its end (P40).
+//! The log itself: contiguous zxids (P16), nothing of a session after its end (P40).
 
 use crate::history::{History, LoggedTxn};
-use crate::violation::{Checked, Place, Reason, Violation};
+use crate::violation::{Checked, Violation, ViolationKind, ViolationPlace};
 use ox_proto::Zxid;
 use std::collections::BTreeMap;
 
@@ -9,15 +9,18 @@ pub(crate) fn check(history: &History) -> Checked {
     let mut last = Zxid::ZERO;
     let mut sessions = BTreeMap::new();
     for entry in &history.log {
-        let fail = |reason, detail: String| Err(Violation::new(reason, Place::Log(entry.zxid), detail));
+        let fail = |reason, detail: String| Err(Violation::new(reason, ViolationPlace::Log(entry.zxid), detail));
         if !entry.zxid.follows(last) {
-            return fail(Reason::Hole, format!("{} does not follow {last}", entry.zxid));
+            return fail(ViolationKind::LogGap, format!("{} does not follow {last}", entry.zxid));
         }
         last = entry.zxid;
         match &entry.txn {
             LoggedTxn::CreateSession { .. } => {
                 if let Some(closed) = sessions.insert(entry.session, None) {
-                    return fail(Reason::SessionIdReused, format!("session {}, closed at {closed:?}", entry.session));
+                    return fail(
+                        ViolationKind::SessionIdReused,
+                        format!("session {}, closed at {closed:?}", entry.session),
+                    );
                 }
             }
             LoggedTxn::CloseSession { .. } => {
@@ -26,7 +29,10 @@ pub(crate) fn check(history: &History) -> Checked {
             txn => {
                 let closed = sessions.get(&entry.session).copied().flatten();
                 if let Some(closed) = closed.filter(|_| !txn.changes_nothing()) {
-                    return fail(Reason::ClosedSessionWrote, format!("session {} ended at {closed}", entry.session));
+                    return fail(
+                        ViolationKind::ClosedSessionWrote,
+                        format!("session {} ended at {closed}", entry.session),
+                    );
                 }
             }
         }

@@ -1,35 +1,36 @@
-//! A server without a leader takes nothing that only a leader can do (P22), and has said in the handshake that it has
-//! none (P28). What it shows is judged as everything is: by the zxid that it comes with.
+//! A server without a leader accepts nothing that needs a leader (P22), and announces in the handshake that it is
+//! read-only (P28). What it shows is checked like all other replies, by zxid.
 
 use super::streams::Stream;
 use crate::history::History;
 use crate::op::Op;
-use crate::violation::{Checked, Place, Reason, Violation};
+use crate::violation::{Checked, Violation, ViolationKind, ViolationPlace};
 use ox_proto::ErrorCode;
 
 pub(crate) fn check(history: &History, streams: &[Stream]) -> Checked {
     for (number, connection) in history.connections.iter().enumerate() {
         for (at, sent) in connection.requests.iter().enumerate() {
-            let Some(reply) = streams[number].answer(connection, at) else { continue };
-            let fail =
-                |reason| Err(Violation::new(reason, Place::Request(number, at), format!("{sent:?}: {}", reply.err)));
+            let Some(reply) = streams[number].reply_to(connection, at) else { continue };
+            let fail = |reason| {
+                Err(Violation::new(reason, ViolationPlace::Request(number, at), format!("{sent:?}: {}", reply.err)))
+            };
             let was_refused = reply.err == ErrorCode::NotReadOnly.code();
             if was_refused && !connection.is_read_only {
-                return fail(Reason::ReadOnlyUnsaid);
+                return fail(ViolationKind::UnannouncedReadOnly);
             }
-            // Sessions are local there, and may end.
+            // Sessions are local there, and may be closed.
             let is_broken = matches!(sent.op, Op::Broken(_));
             let is_refused = needs_leader(&sent.op) && sent.op != Op::CloseSession && !is_broken;
             let was_late = reply.err == ErrorCode::ThrottledOp.code();
             if connection.is_read_only && is_refused && !was_refused && !was_late {
-                return fail(Reason::ReadOnlyTook);
+                return fail(ViolationKind::ReadOnlyAccepted);
             }
         }
     }
     Ok(())
 }
 
-/// Whether a server without a leader refuses it; what cannot be decoded may be a read too.
+/// Whether a server without a leader refuses it; an undecodable request may be a read too.
 pub(crate) fn needs_leader(op: &Op) -> bool {
     op.is_write() || matches!(op, Op::Sync { .. } | Op::Broken(_))
 }

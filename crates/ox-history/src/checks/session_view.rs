@@ -1,15 +1,15 @@
-//! What a session sees never goes back, over all its connections (P25, P26), no answer is ahead of the history
-//! (P27), and a sync is as good as its word (P29).
+//! A session never sees an older state than before, over all its connections (P25, P26), no reply is ahead of the
+//! history (P27), and a sync covers all earlier writes (P29).
 
 use super::matching::Matching;
 use super::streams::{Stream, reply};
-use crate::history::{Granted, History, Time};
+use crate::history::{HandshakeReply, History, Time};
 use crate::op::Op;
-use crate::violation::{Checked, Place, Reason, Violation};
+use crate::violation::{Checked, Violation, ViolationKind, ViolationPlace};
 use ox_proto::{SessionId, Zxid};
 use std::collections::BTreeMap;
 
-/// Something that a client learned.
+/// A state that a client has seen.
 #[derive(Clone, Copy)]
 struct Seen {
     conn: usize,
@@ -26,7 +26,7 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
     for (number, connection) in history.connections.iter().enumerate() {
         let Some(session) = connection.session() else { continue };
         for (at, _) in connection.requests.iter().enumerate() {
-            let Some(reply) = streams[number].answer(connection, at).filter(|reply| Zxid(0) < reply.zxid) else {
+            let Some(reply) = streams[number].reply_to(connection, at).filter(|reply| Zxid(0) < reply.zxid) else {
                 continue;
             };
             let is_write = matching.records[number][at].is_some();
@@ -40,51 +40,56 @@ pub(crate) fn check(history: &History, streams: &[Stream], matching: &Matching) 
     let everybody = Highest::new(everybody);
     for (number, connection) in history.connections.iter().enumerate() {
         let Some(seen) = connection.session().and_then(|session| sessions.get(&session)) else { continue };
-        // What the session sees elsewhere after its handshake here, this server does not know of.
+        // This server does not know what the session sees elsewhere after its handshake here.
         let known = seen.iter().filter(|seen| seen.conn == number || seen.at < connection.opened);
         let highest = Highest::new(known.copied().collect());
         for (at, sent) in connection.requests.iter().enumerate() {
-            let Some(reply) = streams[number].answer(connection, at).filter(|reply| Zxid(0) < reply.zxid) else {
+            let Some(reply) = streams[number].reply_to(connection, at).filter(|reply| Zxid(0) < reply.zxid) else {
                 continue;
             };
-            let place = Place::Request(number, at);
+            let place = ViolationPlace::Request(number, at);
             if let Some(before) = highest.before(sent.at).filter(|before| reply.zxid < before.zxid) {
-                let reason = if before.is_write { Reason::StaleOwnWrite } else { Reason::SessionWentBack };
+                let reason =
+                    if before.is_write { ViolationKind::StaleOwnWrite } else { ViolationKind::OlderSessionView };
                 let detail = format!("{sent:?} shows {}, the session had seen {}", reply.zxid, before.zxid);
                 return Err(Violation::new(reason, place, detail));
             }
             let missed = everybody.before(sent.at).filter(|before| reply.zxid < before.zxid);
-            // A sync that was turned away promises nothing.
+            // A failed sync guarantees nothing.
             if let (Op::Sync { .. }, 0, Some(missed)) = (&sent.op, reply.err, missed) {
-                let detail = format!("sync shows {}, {} had been answered before", reply.zxid, missed.zxid);
-                return Err(Violation::new(Reason::SyncMissedWrite, place, detail));
+                let detail = format!("sync shows {}, the reply to {} arrived before", reply.zxid, missed.zxid);
+                return Err(Violation::new(ViolationKind::SyncMissedWrite, place, detail));
             }
         }
     }
     Ok(())
 }
 
-/// No answer is ahead of the final log, and no session was accepted that had seen more than there was.
+/// No reply is ahead of the final log, and no session was accepted that had seen more than the server had.
 fn check_bounds(history: &History, last: Zxid) -> Checked {
     for (number, connection) in history.connections.iter().enumerate() {
         let first = connection.received.iter().filter_map(reply).find(|reply| Zxid(0) < reply.zxid);
         let shown = first.map_or(last, |reply| reply.zxid);
-        let is_granted = matches!(connection.granted, Some(Granted::Session { .. }));
+        let is_granted = matches!(connection.granted, Some(HandshakeReply::Session { .. }));
         if is_granted && (last < connection.last_zxid_seen || shown < connection.last_zxid_seen) {
             let detail = format!("the client had seen {}, the server shows {shown}", connection.last_zxid_seen);
-            return Err(Violation::new(Reason::GrantedAhead, Place::Connection(number), detail));
+            return Err(Violation::new(ViolationKind::GrantedAhead, ViolationPlace::Connection(number), detail));
         }
         for (at, frame) in connection.received.iter().enumerate() {
             if reply(frame).is_some_and(|reply| last < reply.zxid) {
                 let detail = format!("{frame:?}, but the log ends at {last}");
-                return Err(Violation::new(Reason::ReplyAheadOfHistory, Place::Frame(number, at), detail));
+                return Err(Violation::new(
+                    ViolationKind::ReplyAheadOfHistory,
+                    ViolationPlace::Frame(number, at),
+                    detail,
+                ));
             }
         }
     }
     Ok(())
 }
 
-/// The highest zxid known by each moment.
+/// The highest zxid seen by each moment.
 struct Highest(Vec<Seen>);
 
 impl Highest {

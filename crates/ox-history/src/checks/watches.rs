@@ -1,10 +1,10 @@
-//! Watches (client protocol, 6): the exact events that each connection must have got (P49, P50, P52), and what
-//! re-arming must send (P51).
+//! Watches (client protocol, 6): the exact events that each connection must receive (P49, P50, P52), and the events of
+//! setWatches (P51).
 
-use crate::history::{History, Received};
-use crate::model::{Identities, Model, Trigger};
-use crate::op::{Answer, Op};
-use crate::violation::{Checked, Place, Reason, Violation};
+use crate::history::{History, ReceivedFrame};
+use crate::model::{AuthIds, Model, WatchTrigger};
+use crate::op::{Op, OpResult};
+use crate::violation::{Checked, Violation, ViolationKind, ViolationPlace};
 use ox_proto::acl::perms;
 use ox_proto::event::EventType;
 use ox_proto::{ErrorCode, Zxid};
@@ -18,12 +18,11 @@ const ALL: u8 = STANDARD | PERSISTENT | RECURSIVE;
 /// One of the two tables: path, then connection, then modes.
 type Table = BTreeMap<String, BTreeMap<usize, u8>>;
 
-/// Watches of all connections.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     data: Table,
     child: Table,
-    /// Recursive watches there are.
+    /// Number of recursive watches.
     recursive: usize,
     /// One-shot watches that have fired and were not set again.
     fired: BTreeSet<(usize, String)>,
@@ -31,11 +30,11 @@ pub(crate) struct Watches {
     removed: BTreeSet<(usize, String)>,
 }
 
-/// What a connection must, may or must not get.
+/// Whether a connection must receive an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Must,
-    /// Authentication was under way: it depends on when exactly the server looked.
+    /// Authentication was in flight: depends on the moment at which the server checked.
     May,
     MustNot,
 }
@@ -49,26 +48,26 @@ pub(crate) struct Expected {
 }
 
 impl Watches {
-    /// Who hears of a change; one-shot watches are used up.
-    pub(crate) fn fire(&mut self, trigger: &Trigger) -> BTreeSet<usize> {
+    /// Returns the connections that receive the event; removes one-shot watches.
+    pub(crate) fn fire(&mut self, trigger: &WatchTrigger) -> BTreeSet<usize> {
         let path = trigger.path.as_str();
-        let mut told = BTreeSet::new();
+        let mut receivers = BTreeSet::new();
         if trigger.kind != EventType::NodeChildrenChanged {
-            told.extend(take(&mut self.data, path, &mut self.fired));
+            receivers.extend(take(&mut self.data, path, &mut self.fired));
             if self.recursive != 0 {
                 for ancestor in ancestors(path) {
                     let above = self.data.get(ancestor).into_iter().flatten();
-                    told.extend(above.filter(|(_, modes)| **modes & RECURSIVE != 0).map(|(conn, _)| *conn));
+                    receivers.extend(above.filter(|(_, modes)| **modes & RECURSIVE != 0).map(|(conn, _)| *conn));
                 }
             }
         }
         if matches!(trigger.kind, EventType::NodeDeleted | EventType::NodeChildrenChanged) {
-            told.extend(take(&mut self.child, path, &mut self.fired));
+            receivers.extend(take(&mut self.child, path, &mut self.fired));
         }
-        told
+        receivers
     }
 
-    /// Forgets everything of a connection that gets nothing any more.
+    /// Removes all watches of a connection that receives nothing any more.
     pub(crate) fn drop_connection(&mut self, conn: usize) {
         for table in [&mut self.data, &mut self.child] {
             table.retain(|_, watchers| {
@@ -117,11 +116,11 @@ impl Watches {
         removed != 0
     }
 
-    /// What an answered request leaves behind.
-    pub(crate) fn register(&mut self, conn: usize, op: &Op, answer: &Answer) {
-        let found = answer.err == 0;
+    /// Adds the watches that a completed request sets.
+    pub(crate) fn register(&mut self, conn: usize, op: &Op, result: &OpResult) {
+        let found = result.err == 0;
         match op {
-            Op::Exists { path, watch: true } if found || answer.err == ErrorCode::NoNode.code() => {
+            Op::Exists { path, watch: true } if found || result.err == ErrorCode::NoNode.code() => {
                 self.add(conn, path, false, STANDARD);
             }
             Op::GetData { path, watch: true } if found => self.add(conn, path, false, STANDARD),
@@ -142,8 +141,8 @@ impl Watches {
         }
     }
 
-    /// The code that checkWatches or removeWatches must give; removal is carried out.
-    pub(crate) fn ask(&mut self, conn: usize, op: &Op) -> Option<i32> {
+    /// The error code of checkWatches or removeWatches; carries out the removal.
+    pub(crate) fn check_or_remove(&mut self, conn: usize, op: &Op) -> Option<i32> {
         let (path, kind, removes) = match op {
             Op::CheckWatches { path, kind } => (path, *kind, false),
             Op::RemoveWatches { path, kind } => (path, *kind, true),
@@ -168,12 +167,12 @@ impl Watches {
         Some(if found { 0 } else { ErrorCode::NoWatcher.code() })
     }
 
-    /// Re-arms, and returns the events that must come first.
-    pub(crate) fn rearm(
+    /// Handles setWatches; returns the events that must precede its reply.
+    pub(crate) fn set_watches(
         &mut self,
         conn: usize,
         model: &Model,
-        ids: &Identities,
+        ids: &AuthIds,
         relative: Zxid,
         lists: &[Vec<String>],
     ) -> Vec<(EventType, String)> {
@@ -200,23 +199,23 @@ impl Watches {
         events
     }
 
-    /// Why an event should not be there.
-    pub(crate) fn blame(&self, conn: usize, path: &str) -> Reason {
+    /// Why an unexpected event is wrong.
+    pub(crate) fn classify_unexpected(&self, conn: usize, path: &str) -> ViolationKind {
         let is_of = |set: &BTreeSet<(usize, String)>, path: &str| set.contains(&(conn, path.to_owned()));
         let above = || std::iter::once(path).chain(ancestors(path));
         if is_of(&self.fired, path) {
-            Reason::FiredTwice
+            ViolationKind::FiredTwice
         } else if above().any(|path| is_of(&self.removed, path)) {
-            Reason::EventAfterRemoval
+            ViolationKind::EventAfterRemoval
         } else {
-            Reason::InventedEvent
+            ViolationKind::InventedEvent
         }
     }
 }
 
 fn take(table: &mut Table, path: &str, fired: &mut BTreeSet<(usize, String)>) -> Vec<usize> {
     let Some(watchers) = table.get_mut(path) else { return Vec::new() };
-    let told = watchers.keys().copied().collect();
+    let receivers = watchers.keys().copied().collect();
     watchers.retain(|conn, modes| {
         if *modes & STANDARD != 0 {
             fired.insert((*conn, path.to_owned()));
@@ -227,10 +226,10 @@ fn take(table: &mut Table, path: &str, fired: &mut BTreeSet<(usize, String)>) ->
     if watchers.is_empty() {
         table.remove(path);
     }
-    told
+    receivers
 }
 
-/// The paths above a path, nearest first.
+/// The ancestors of a path, nearest first.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let parent = |path: &str| match path.rfind('/') {
         None => None,
@@ -241,7 +240,7 @@ fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(parent(path).map(|end| &path[..end]), move |above| parent(above).map(|end| &above[..end]))
 }
 
-/// Compares the events of one transaction on one connection. Returns how many frames they take, or `None` when the
+/// Compares the events of one transaction on one connection. Returns the number of frames they take, or `None` if the
 /// stream ends before the last of them.
 pub(crate) fn compare(
     history: &History,
@@ -255,15 +254,15 @@ pub(crate) fn compare(
     let seen: Vec<(i32, &str)> = frames
         .iter()
         .map_while(|frame| match frame {
-            Received::Event { zxid: at, kind, path, .. } if *at == zxid => Some((*kind, path.as_str())),
+            ReceivedFrame::Event { zxid: at, kind, path, .. } if *at == zxid => Some((*kind, path.as_str())),
             _ => None,
         })
         .collect();
     let mut taken = 0;
     for (at, event) in expected.iter().enumerate() {
         let wanted = (event.kind as i32, event.path.as_str());
-        let place = Place::Frame(conn, cursor + taken);
-        // A multi may make a node once more, which the client may read then.
+        let place = ViolationPlace::Frame(conn, cursor + taken);
+        // A multi may recreate a node that the client may then read.
         let may_come_later = || {
             let is_same = |later: &Expected| (later.kind as i32, later.path.as_str()) == wanted;
             expected[at + 1..].iter().any(|later| is_same(later) && later.due != Due::MustNot)
@@ -273,32 +272,32 @@ pub(crate) fn compare(
                 continue;
             }
             if event.due == Due::MustNot {
-                return Err(Violation::new(Reason::LeakedEvent, place, format!("{wanted:?} at {zxid}")));
+                return Err(Violation::new(ViolationKind::LeakedEvent, place, format!("{wanted:?} at {zxid}")));
             }
             taken += 1;
         } else if event.due == Due::Must {
             let Some(other) = seen.get(taken) else {
                 let may_be_cut = connection.closed.is_some() || !history.is_settled;
-                // Also between the events of re-arming and the answer behind them.
-                let is_over = |frame: &Received| matches!(frame, Received::Event { zxid: Zxid(-1), .. });
+                // Also between the events of setWatches and its reply.
+                let is_over = |frame: &ReceivedFrame| matches!(frame, ReceivedFrame::Event { zxid: Zxid(-1), .. });
                 if frames[taken..].iter().all(is_over) && may_be_cut {
                     return Ok(None);
                 }
-                return Err(Violation::new(Reason::LostEvent, place, format!("{wanted:?} at {zxid}")));
+                return Err(Violation::new(ViolationKind::LostEvent, place, format!("{wanted:?} at {zxid}")));
             };
             let is_later = seen[taken..].contains(&wanted);
             let is_expected = expected[at..].iter().any(|event| (event.kind as i32, event.path.as_str()) == *other);
             let reason = match (is_later, is_expected) {
-                (true, true) => Reason::EventsOutOfOrder,
-                (true, false) => watches.blame(conn, other.1),
-                (false, _) => Reason::LostEvent,
+                (true, true) => ViolationKind::EventsOutOfOrder,
+                (true, false) => watches.classify_unexpected(conn, other.1),
+                (false, _) => ViolationKind::LostEvent,
             };
             return Err(Violation::new(reason, place, format!("{other:?} instead of {wanted:?} at {zxid}")));
         }
     }
     if let Some(extra) = seen.get(taken) {
-        let place = Place::Frame(conn, cursor + taken);
-        return Err(Violation::new(watches.blame(conn, extra.1), place, format!("{extra:?} at {zxid}")));
+        let place = ViolationPlace::Frame(conn, cursor + taken);
+        return Err(Violation::new(watches.classify_unexpected(conn, extra.1), place, format!("{extra:?} at {zxid}")));
     }
     Ok(Some(taken))
 }

@@ -1,4 +1,4 @@
-//! Who somebody is, and what a list lets them do (client protocol, 7).
+//! Identities of a connection, and the permissions that an ACL grants them (client protocol, 7).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,21 +6,20 @@ use ox_proto::{Acl, ErrorCode};
 use sha1::{Digest as _, Sha1};
 use std::collections::BTreeSet;
 
-/// What a connection has proven.
+/// The identities that a connection has authenticated.
 #[derive(Clone, Debug, Default)]
-pub struct Identities(Vec<(String, String)>);
+pub struct AuthIds(Vec<(String, String)>);
 
-/// What became of an auth packet.
+/// The result of an auth packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authenticated {
-    /// Accepted.
     Yes,
-    /// Refused; the connection ends.
+    /// Refused; the connection is closed.
     No,
 }
 
-impl Identities {
-    /// A fresh connection from `address`.
+impl AuthIds {
+    /// The identities of a new connection from `address`.
     pub fn of_address(address: &str) -> Self {
         Self(vec![("ip".to_owned(), address.to_owned())])
     }
@@ -38,7 +37,7 @@ impl Identities {
         })
     }
 
-    /// What whoAmI shows.
+    /// The identities that whoAmI returns.
     pub(crate) fn users(&self) -> Vec<(String, String)> {
         let user = |(scheme, id): &(String, String)| {
             let user = if scheme == "digest" { id.split(':').next().unwrap_or_default() } else { id };
@@ -47,11 +46,11 @@ impl Identities {
         self.0.iter().map(user).collect()
     }
 
-    /// The list that a write stores for the list it asks for.
-    pub(crate) fn fix_up(&self, asked: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
+    /// The ACL that a write stores for the requested one.
+    pub(crate) fn fix_up(&self, requested: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
         let mut seen = BTreeSet::new();
         let mut stored = Vec::new();
-        for entry in asked {
+        for entry in requested {
             if !seen.insert((entry.perms, entry.scheme.clone(), entry.id.clone())) {
                 continue;
             }
@@ -72,19 +71,19 @@ impl Identities {
     }
 }
 
-/// Judges an auth packet and adds what it proves.
-pub fn authenticate(ids: &mut Identities, super_id: Option<&str>, scheme: &str, auth: &[u8]) -> Authenticated {
+/// Validates an auth packet and adds the identity it authenticates.
+pub fn authenticate(ids: &mut AuthIds, super_id: Option<&str>, scheme: &str, auth: &[u8]) -> Authenticated {
     match scheme {
         "ip" => Authenticated::Yes,
         "digest" => {
             let text = String::from_utf8_lossy(auth);
             let user = text.split(':').next().unwrap_or_default();
             let id = format!("{user}:{}", STANDARD.encode(Sha1::digest(text.as_bytes())));
-            let mut proven = vec![("digest".to_owned(), id.clone())];
+            let mut added = vec![("digest".to_owned(), id.clone())];
             if super_id == Some(&id) {
-                proven.push(("super".to_owned(), String::new()));
+                added.push(("super".to_owned(), String::new()));
             }
-            for identity in proven {
+            for identity in added {
                 if !ids.0.contains(&identity) {
                     ids.0.push(identity);
                 }
@@ -108,7 +107,7 @@ fn is_valid(entry: &Acl) -> bool {
     }
 }
 
-/// Address and number of leading bits that count. Only IPv4: the histories have nothing else.
+/// Address and number of significant bits. IPv4 only: histories have nothing else.
 fn network(id: &str) -> Option<(u32, u32)> {
     let (address, bits) = id.split_once('/').unwrap_or((id, "32"));
     let address: std::net::Ipv4Addr = address.parse().ok()?;
@@ -126,8 +125,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_grant_by_scheme_and_bit() {
-        let mut ids = Identities::of_address("10.0.0.7");
+    fn acl_grants_by_scheme_and_permission() {
+        let mut ids = AuthIds::of_address("10.0.0.7");
         assert_eq!(authenticate(&mut ids, None, "digest", b"bob:pw"), Authenticated::Yes);
         assert_eq!(authenticate(&mut ids, None, "kerberos", b"bob"), Authenticated::No);
         let bob = Acl::new(1, "digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=");
@@ -138,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn super_may_everything() {
-        let mut ids = Identities::default();
+    fn super_user_has_all_permissions() {
+        let mut ids = AuthIds::default();
         authenticate(&mut ids, Some("super:lK75jTNcA+U9vtVEw5vB51mj/w4="), "digest", b"super:secret");
         assert!(ids.may(&[Acl::new(0, "world", "anyone")], 16));
     }

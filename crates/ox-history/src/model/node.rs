@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// What keeps a node alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    Nobody,
+    None,
     Session(SessionId),
     Container,
     Ttl(i64),
@@ -23,7 +23,6 @@ pub(crate) struct Node {
     pub(crate) ctime: i64,
     pub(crate) mtime: i64,
     pub(crate) version: i32,
-    /// Children ever created.
     pub(crate) created: i32,
     pub(crate) aversion: i32,
     pub(crate) owner: Owner,
@@ -67,7 +66,7 @@ impl Node {
     }
 }
 
-/// The key of a path: the root goes by two names.
+/// The map key of a path: the root has two names.
 pub(crate) fn key(path: &str) -> &str {
     if path.is_empty() { "/" } else { path }
 }

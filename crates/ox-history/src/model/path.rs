@@ -1,6 +1,6 @@
-//! What a path may look like (client protocol, 5.1), as a walk over UTF-16 units.
+//! Validation of paths (client protocol, 5.1), by UTF-16 units.
 
-/// Parent and name, split at the last slash, if the first stage of a write accepts the path.
+/// Parent and name, split at the last slash, if the first check of a write accepts the path.
 pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
     if path.contains('\0') {
         return None;
@@ -9,7 +9,6 @@ pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
     Some((&path[..slash], &path[slash + 1..]))
 }
 
-/// Full validation.
 pub(crate) fn is_valid(path: &str) -> bool {
     let units: Vec<u16> = path.encode_utf16().collect();
     let slash = u16::from(b'/');
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_and_characters() {
+    fn invalid_elements_and_characters_are_refused() {
         for path in ["/", "/a", "/a/b", "/...", "/b..", "/.b", "/\u{a0}", "/\u{d7ff}", "/\u{f900}", "/\u{ffef}"] {
             assert!(is_valid(path), "{path:?}");
         }

@@ -1,63 +1,63 @@
-//! Reads (client protocol, 5.9 to 5.15).
+//! Reads of the model (client protocol, 5.9 to 5.15).
 
-use super::{Asker, Model};
+use super::{Caller, Model};
 use crate::model::node::{Node, key};
-use crate::op::{Answer, Body, Element, Op};
+use crate::op::{ElementResult, Op, OpResult, ReplyBody};
 use ox_proto::acl::perms;
 use ox_proto::{Acl, ErrorCode, OpCode};
 
 impl Model {
-    /// Answers a read from the state. Requests about watches alone are not the model's business and succeed.
-    pub fn read(&self, asker: Asker<'_>, op: &Op) -> Answer {
-        match self.body(asker, op) {
-            Ok(body) => Answer::ok(body.normal()),
-            Err(code) => Answer::error(code.code()),
+    /// Executes a read. Requests that concern only watches always succeed here.
+    pub fn read(&self, caller: Caller<'_>, op: &Op) -> OpResult {
+        match self.body(caller, op) {
+            Ok(body) => OpResult::ok(body.normal()),
+            Err(code) => OpResult::error(code.code()),
         }
     }
 
-    fn body(&self, asker: Asker<'_>, op: &Op) -> Result<Body, ErrorCode> {
+    fn body(&self, caller: Caller<'_>, op: &Op) -> Result<ReplyBody, ErrorCode> {
         Ok(match op {
             Op::Exists { path, .. } if path.contains('\0') => return Err(ErrorCode::BadArguments),
-            Op::Exists { path, .. } => Body::Stat(self.readable(asker, path)?.stat()),
+            Op::Exists { path, .. } => ReplyBody::Stat(self.readable(caller, path)?.stat()),
             Op::GetData { path, .. } => {
-                let node = self.readable(asker, path)?;
-                Body::Data(node.data.clone(), node.stat())
+                let node = self.readable(caller, path)?;
+                ReplyBody::Data(node.data.clone(), node.stat())
             }
-            Op::GetChildren { path, .. } => Body::Children(names(self.readable(asker, path)?)),
+            Op::GetChildren { path, .. } => ReplyBody::Children(names(self.readable(caller, path)?)),
             Op::GetChildren2 { path, .. } => {
-                let node = self.readable(asker, path)?;
-                Body::ChildrenStat(names(node), node.stat())
+                let node = self.readable(caller, path)?;
+                ReplyBody::ChildrenStat(names(node), node.stat())
             }
-            Op::GetAcl { path } => self.get_acl(asker, path)?,
+            Op::GetAcl { path } => self.get_acl(caller, path)?,
             Op::GetAllChildrenNumber { path } => {
-                self.readable(asker, path)?;
-                Body::Number(self.count_below(path))
+                self.readable(caller, path)?;
+                ReplyBody::Number(self.count_below(path))
             }
             Op::GetEphemerals { prefix } => {
                 let all = matches!(prefix.trim(), "" | "/");
-                let mut paths: Vec<String> = self.ephemerals_of(asker.session).into_iter().collect();
+                let mut paths: Vec<String> = self.ephemerals_of(caller.session).into_iter().collect();
                 paths.retain(|path| all || path.starts_with(prefix.as_str()));
-                Body::Paths(paths)
+                ReplyBody::Paths(paths)
             }
-            Op::Sync { path } => Body::Path(path.clone()),
-            Op::WhoAmI => Body::Identities(asker.ids.users()),
-            Op::MultiRead(elements) => self.multi_read(asker, elements)?,
-            Op::AddWatch { mode: 0 | 1, .. } => Body::Number(0),
+            Op::Sync { path } => ReplyBody::Path(path.clone()),
+            Op::WhoAmI => ReplyBody::Identities(caller.ids.users()),
+            Op::MultiRead(elements) => self.multi_read(caller, elements)?,
+            Op::AddWatch { mode: 0 | 1, .. } => ReplyBody::Number(0),
             Op::AddWatch { .. } | Op::Broken(_) => return Err(ErrorCode::MarshallingError),
             Op::Unknown(_) => return Err(ErrorCode::Unimplemented),
-            _ => Body::Empty,
+            _ => ReplyBody::Empty,
         })
     }
 
-    fn readable(&self, asker: Asker<'_>, path: &str) -> Result<&Node, ErrorCode> {
+    fn readable(&self, caller: Caller<'_>, path: &str) -> Result<&Node, ErrorCode> {
         let node = self.nodes.get(key(path)).ok_or(ErrorCode::NoNode)?;
-        if asker.ids.may(&node.acl, perms::READ) { Ok(node) } else { Err(ErrorCode::NoAuth) }
+        if caller.ids.may(&node.acl, perms::READ) { Ok(node) } else { Err(ErrorCode::NoAuth) }
     }
 
-    fn get_acl(&self, asker: Asker<'_>, path: &str) -> Result<Body, ErrorCode> {
+    fn get_acl(&self, caller: Caller<'_>, path: &str) -> Result<ReplyBody, ErrorCode> {
         let node = self.nodes.get(key(path)).ok_or(ErrorCode::NoNode)?;
-        let is_admin = asker.ids.may(&node.acl, perms::ADMIN);
-        if !is_admin && !asker.ids.may(&node.acl, perms::READ) {
+        let is_admin = caller.ids.may(&node.acl, perms::ADMIN);
+        if !is_admin && !caller.ids.may(&node.acl, perms::READ) {
             return Err(ErrorCode::NoAuth);
         }
         let shown = |acl: &Acl| match acl.id.split_once(':') {
@@ -66,7 +66,7 @@ impl Model {
             }
             _ => acl.clone(),
         };
-        Ok(Body::Acl(node.acl.iter().map(shown).collect(), node.stat()))
+        Ok(ReplyBody::Acl(node.acl.iter().map(shown).collect(), node.stat()))
     }
 
     fn count_below(&self, path: &str) -> i32 {
@@ -77,18 +77,18 @@ impl Model {
         i32::try_from(count + usize::from(path.is_empty())).unwrap_or(i32::MAX)
     }
 
-    fn multi_read(&self, asker: Asker<'_>, elements: &[Op]) -> Result<Body, ErrorCode> {
+    fn multi_read(&self, caller: Caller<'_>, elements: &[Op]) -> Result<ReplyBody, ErrorCode> {
         let mut results = Vec::new();
         for element in elements {
             if !matches!(element, Op::GetData { .. } | Op::GetChildren { .. }) {
                 return Err(ErrorCode::MarshallingError);
             }
-            results.push(match self.body(asker, element) {
-                Ok(body) => Element { op: element.code(), err: 0, body },
-                Err(code) => Element::error(code.code()),
+            results.push(match self.body(caller, element) {
+                Ok(body) => ElementResult { op: element.code(), err: 0, body },
+                Err(code) => ElementResult::error(code.code()),
             });
         }
-        Ok(Body::Multi(results))
+        Ok(ReplyBody::Multi(results))
     }
 }
 

@@ -1,42 +1,37 @@
-//! Writes (client protocol, 5.3 to 5.12): checks in their order, then the change, then what watches hear.
+//! Writes of the model (client protocol, 5.3 to 5.12): checks in order, then the change, then the watch triggers.
 
-use super::deadly::{is_deadly_to_remove, is_deadly_usage};
+use super::apache_fatal::{is_fatal_to_delete, is_fatal_usage};
 use super::read::result_type;
-use super::{Asker, Identities, Model, Trigger, path};
+use super::{AuthIds, Caller, Model, WatchTrigger, path};
 use crate::history::LoggedTxn;
 use crate::model::node::{Node, Owner, key};
-use crate::op::{Answer, Body, Create, Element, Op};
+use crate::op::{Create, ElementResult, Op, OpResult, ReplyBody};
 use ox_proto::acl::perms;
 use ox_proto::event::EventType;
 use ox_proto::{Acl, ErrorCode, OpCode, SessionId, Zxid};
 use std::sync::Arc;
 
-/// The largest time to live.
 const TTL_MS_MAX: i64 = (1 << 40) - 1;
 
-/// Place and time of a transaction.
+/// Zxid, time and session of a transaction.
 #[derive(Clone, Copy, Debug)]
-pub struct Stamp {
-    /// Its place in the order.
+pub struct TxnStamp {
     pub zxid: Zxid,
     /// Wall clock of the proposer.
     pub time_ms: i64,
-    /// Who writes.
     pub session: SessionId,
 }
 
-/// What a write did.
+/// The effects of a write.
 #[derive(Clone, Debug)]
-pub struct Done {
-    /// What the client must be told.
-    pub answer: Answer,
-    /// What the log must hold.
+pub struct AppliedWrite {
+    pub result: OpResult,
+    /// The expected log record.
     pub txn: LoggedTxn,
-    /// What watches hear of.
-    pub triggers: Vec<Trigger>,
+    pub triggers: Vec<WatchTrigger>,
 }
 
-/// How to take back one change of a multi.
+/// How to undo one change of a multi.
 #[derive(Debug)]
 pub(super) enum Undo {
     Created { path: String, parent_created: i32, parent_pzxid: Zxid },
@@ -44,7 +39,7 @@ pub(super) enum Undo {
     Set { path: String, data: Option<Vec<u8>>, version: i32, mzxid: Zxid, mtime: i64 },
 }
 
-/// What a create of the given flags makes.
+/// The kind of node that the flags of a create describe.
 #[derive(Clone, Copy)]
 enum Mode {
     Plain { ephemeral: bool, sequential: bool },
@@ -62,8 +57,8 @@ fn mode(flags: i32) -> Option<Mode> {
     })
 }
 
-/// A create whose type and flags have been understood.
-struct Make<'a> {
+/// A create with its type and flags decoded.
+struct CreateSpec<'a> {
     from: &'a Create,
     op: OpCode,
     ephemeral: bool,
@@ -71,36 +66,36 @@ struct Make<'a> {
     ttl_ms: i64,
 }
 
-type Outcome = Result<(LoggedTxn, Body), ErrorCode>;
+type Outcome = Result<(LoggedTxn, ReplyBody), ErrorCode>;
 
 impl Model {
-    /// Carries out a write other than the end of a session.
-    pub fn write(&mut self, at: Stamp, ids: &Identities, op: &Op) -> Done {
-        let asker = Asker { session: at.session, ids };
-        let (answer, txn) = match op {
-            Op::Multi(elements) => self.multi(at, asker, elements),
-            _ => match self.single(at, asker, op) {
-                Ok((txn, body)) => (Answer::ok(body), txn),
-                Err(code) => (Answer::error(code.code()), LoggedTxn::Error { err: code.code() }),
+    /// Executes a write other than closeSession.
+    pub fn write(&mut self, at: TxnStamp, ids: &AuthIds, op: &Op) -> AppliedWrite {
+        let caller = Caller { session: at.session, ids };
+        let (result, txn) = match op {
+            Op::Multi(elements) => self.multi(at, caller, elements),
+            _ => match self.single(at, caller, op) {
+                Ok((txn, body)) => (OpResult::ok(body), txn),
+                Err(code) => (OpResult::error(code.code()), LoggedTxn::Error { err: code.code() }),
             },
         };
         self.undo.clear();
-        Done { answer, txn, triggers: std::mem::take(&mut self.triggers) }
+        AppliedWrite { result, txn, triggers: std::mem::take(&mut self.triggers) }
     }
 
-    /// The same for a connection that has lost its session to another one.
-    pub fn write_moved(&mut self, at: Stamp, ids: &Identities, op: &Op) -> Done {
+    /// Executes a write of a connection whose session has moved to another one.
+    pub fn write_moved(&mut self, at: TxnStamp, ids: &AuthIds, op: &Op) -> AppliedWrite {
         self.has_moved = true;
         let done = self.write(at, ids, op);
         self.has_moved = false;
         done
     }
 
-    /// Carries out the first `count` elements of a multi and leaves it at that: a state that nobody may ever see.
-    pub fn write_partly(&mut self, at: Stamp, ids: &Identities, elements: &[Op], count: usize) {
-        let asker = Asker { session: at.session, ids };
+    /// Executes the first `count` elements of a multi and stops: a state that no client may see.
+    pub fn write_partly(&mut self, at: TxnStamp, ids: &AuthIds, elements: &[Op], count: usize) {
+        let caller = Caller { session: at.session, ids };
         for element in &elements[..count] {
-            if self.element(at, asker, element).is_err() {
+            if self.element(at, caller, element).is_err() {
                 break;
             }
         }
@@ -108,40 +103,40 @@ impl Model {
         self.triggers.clear();
     }
 
-    fn single(&mut self, at: Stamp, asker: Asker<'_>, op: &Op) -> Outcome {
+    fn single(&mut self, at: TxnStamp, caller: Caller<'_>, op: &Op) -> Outcome {
         match op {
             Op::Create(create) => {
                 let make = single_create(create, self.settings.extended_types)?;
-                self.create(at, asker, &make)
+                self.create(at, caller, &make)
             }
-            Op::Delete { path, version } => self.delete(at, asker, path, *version),
-            Op::SetData { path, data, version } => self.set_data(at, asker, path, data.as_ref(), *version),
-            Op::SetAcl { path, acl, version } => self.set_acl(at, asker, path, acl, *version),
+            Op::Delete { path, version } => self.delete(at, caller, path, *version),
+            Op::SetData { path, data, version } => self.set_data(at, caller, path, data.as_ref(), *version),
+            Op::SetAcl { path, acl, version } => self.set_acl(at, caller, path, acl, *version),
             Op::Reconfig(_) if self.settings.reconfig_enabled => Err(ErrorCode::Unimplemented),
             Op::Reconfig(_) => Err(ErrorCode::ReconfigDisabled),
             _ => Err(ErrorCode::MarshallingError),
         }
     }
 
-    fn multi(&mut self, at: Stamp, asker: Asker<'_>, elements: &[Op]) -> (Answer, LoggedTxn) {
+    fn multi(&mut self, at: TxnStamp, caller: Caller<'_>, elements: &[Op]) -> (OpResult, LoggedTxn) {
         if !elements.iter().all(may_be_element) {
             let err = ErrorCode::MarshallingError.code();
-            return (Answer::error(err), LoggedTxn::Error { err });
+            return (OpResult::error(err), LoggedTxn::Error { err });
         }
         let (mut txns, mut results, mut failed) = (Vec::new(), Vec::new(), None);
         for element in elements {
             let outcome = match failed {
-                None => self.element(at, asker, element),
+                None => self.element(at, caller, element),
                 Some(_) => Err(ErrorCode::RuntimeInconsistency),
             };
             match outcome {
                 Ok((txn, body)) => {
-                    results.push(Element { op: result_type(kind_of(&txn)), err: 0, body });
+                    results.push(ElementResult { op: result_type(kind_of(&txn)), err: 0, body });
                     txns.push(txn);
                 }
                 Err(code) => {
                     failed.get_or_insert(code);
-                    results.push(Element::error(code.code()));
+                    results.push(ElementResult::error(code.code()));
                     txns.push(LoggedTxn::Error { err: code.code() });
                 }
             }
@@ -149,20 +144,20 @@ impl Model {
         if failed.is_some() {
             self.roll_back();
             for result in results.iter_mut().filter(|result| result.err == 0) {
-                *result = Element::error(0);
+                *result = ElementResult::error(0);
             }
         }
-        (Answer::ok(Body::Multi(results)), LoggedTxn::Multi(txns))
+        (OpResult::ok(ReplyBody::Multi(results)), LoggedTxn::Multi(txns))
     }
 
-    fn element(&mut self, at: Stamp, asker: Asker<'_>, element: &Op) -> Outcome {
+    fn element(&mut self, at: TxnStamp, caller: Caller<'_>, element: &Op) -> Outcome {
         match element {
             Op::Create(create) => {
                 let make = element_create(create, self.settings.extended_types)?;
-                self.create(at, asker, &make)
+                self.create(at, caller, &make)
             }
-            Op::Check { path, version } => self.check(asker, path, *version),
-            _ => self.single(at, asker, element),
+            Op::Check { path, version } => self.check(caller, path, *version),
+            _ => self.single(at, caller, element),
         }
     }
 
@@ -170,7 +165,7 @@ impl Model {
         match self.has_session(session) {
             true if self.has_moved => Err(ErrorCode::SessionMoved),
             true => Ok(()),
-            // What only its server knows may write all the same.
+            // Local sessions may write too.
             false if self.settings.local_sessions && !self.ended.contains(&session) => Ok(()),
             false => Err(ErrorCode::SessionExpired),
         }
@@ -180,18 +175,18 @@ impl Model {
         self.nodes.get(key(path)).ok_or(ErrorCode::NoNode)
     }
 
-    fn create(&mut self, at: Stamp, asker: Asker<'_>, make: &Make<'_>) -> Outcome {
-        // Whoever says "ephemeral" has to be known to all, whatever becomes of it.
-        if matches!(make.from.flags, 1 | 3) && !self.has_session(asker.session) {
+    fn create(&mut self, at: TxnStamp, caller: Caller<'_>, make: &CreateSpec<'_>) -> Outcome {
+        // A create with an ephemeral flag needs a global session, whatever its result.
+        if matches!(make.from.flags, 1 | 3) && !self.has_session(caller.session) {
             return Err(ErrorCode::SessionExpired);
         }
-        self.check_session(asker.session)?;
-        let asked = make.from.path.as_str();
-        let (parent_path, _) = path::split(asked).ok_or(ErrorCode::BadArguments)?;
-        let acl = asker.ids.fix_up(&make.from.acl)?;
+        self.check_session(caller.session)?;
+        let requested = make.from.path.as_str();
+        let (parent_path, _) = path::split(requested).ok_or(ErrorCode::BadArguments)?;
+        let acl = caller.ids.fix_up(&make.from.acl)?;
         let parent = self.existing(parent_path)?;
-        may(asker, &parent.acl, perms::CREATE)?;
-        let path = if make.sequential { format!("{asked}{:010}", parent.created) } else { asked.to_owned() };
+        may(caller, &parent.acl, perms::CREATE)?;
+        let path = if make.sequential { format!("{requested}{:010}", parent.created) } else { requested.to_owned() };
         if !path::is_valid(&path) {
             return Err(ErrorCode::BadArguments);
         }
@@ -204,11 +199,11 @@ impl Model {
         let owner = match make.op {
             OpCode::CreateContainer => Owner::Container,
             OpCode::CreateTtl => Owner::Ttl(make.ttl_ms),
-            _ if make.ephemeral => Owner::Session(asker.session),
-            _ => Owner::Nobody,
+            _ if make.ephemeral => Owner::Session(caller.session),
+            _ => Owner::None,
         };
         let is_at_root = parent_path == "/zookeeper/quota";
-        if (is_at_root || !matches!(owner, Owner::Nobody)) && is_deadly_to_remove(&path) {
+        if (is_at_root || !matches!(owner, Owner::None)) && is_fatal_to_delete(&path) {
             return Err(ErrorCode::BadArguments);
         }
         let parent_cversion = parent.created.wrapping_add(1);
@@ -225,38 +220,45 @@ impl Model {
         let node = Node::new(data, acl.into(), at.zxid, at.time_ms, owner);
         let stat = node.stat();
         self.insert(at, &path, node);
-        let body = if make.op == OpCode::Create { Body::Path(path) } else { Body::Created(path, stat) };
+        let body = if make.op == OpCode::Create { ReplyBody::Path(path) } else { ReplyBody::Created(path, stat) };
         Ok((txn, body))
     }
 
-    fn delete(&mut self, at: Stamp, asker: Asker<'_>, path: &str, version: i32) -> Outcome {
-        self.check_session(asker.session)?;
+    fn delete(&mut self, at: TxnStamp, caller: Caller<'_>, path: &str, version: i32) -> Outcome {
+        self.check_session(caller.session)?;
         let (parent_path, _) = path::split(path).ok_or(ErrorCode::BadArguments)?;
         if matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config") {
             return Err(ErrorCode::BadArguments);
         }
-        may(asker, &self.existing(parent_path)?.acl, perms::DELETE)?;
+        may(caller, &self.existing(parent_path)?.acl, perms::DELETE)?;
         let node = self.existing(path)?;
         check_version(version, node.version)?;
         if !node.children.is_empty() {
             return Err(ErrorCode::NotEmpty);
         }
-        if is_deadly_to_remove(path) {
+        if is_fatal_to_delete(path) {
             return Err(ErrorCode::BadArguments);
         }
         self.remove(at, path);
-        Ok((LoggedTxn::Delete { path: path.to_owned() }, Body::Empty))
+        Ok((LoggedTxn::Delete { path: path.to_owned() }, ReplyBody::Empty))
     }
 
-    fn set_data(&mut self, at: Stamp, asker: Asker<'_>, path: &str, data: Option<&Vec<u8>>, version: i32) -> Outcome {
-        self.check_session(asker.session)?;
+    fn set_data(
+        &mut self,
+        at: TxnStamp,
+        caller: Caller<'_>,
+        path: &str,
+        data: Option<&Vec<u8>>,
+        version: i32,
+    ) -> Outcome {
+        self.check_session(caller.session)?;
         if !path::is_valid(path) {
             return Err(ErrorCode::BadArguments);
         }
         let node = self.existing(path)?;
-        may(asker, &node.acl, perms::WRITE)?;
+        may(caller, &node.acl, perms::WRITE)?;
         check_version(version, node.version)?;
-        if is_deadly_usage(path, data) {
+        if is_fatal_usage(path, data) {
             return Err(ErrorCode::BadArguments);
         }
         let node = self.nodes.get_mut(key(path)).expect("just found");
@@ -268,41 +270,41 @@ impl Model {
         let (stat, version, readers) = (node.stat(), node.version, Arc::clone(&node.acl));
         self.undo.push(undo);
         self.trigger(EventType::NodeDataChanged, path, readers);
-        Ok((LoggedTxn::SetData { path: path.to_owned(), data: data.cloned(), version }, Body::Stat(stat)))
+        Ok((LoggedTxn::SetData { path: path.to_owned(), data: data.cloned(), version }, ReplyBody::Stat(stat)))
     }
 
-    fn set_acl(&mut self, _: Stamp, asker: Asker<'_>, path: &str, acl: &[Acl], version: i32) -> Outcome {
-        self.check_session(asker.session)?;
+    fn set_acl(&mut self, _: TxnStamp, caller: Caller<'_>, path: &str, acl: &[Acl], version: i32) -> Outcome {
+        self.check_session(caller.session)?;
         if !path::is_valid(path) {
             return Err(ErrorCode::BadArguments);
         }
-        let acl = asker.ids.fix_up(acl)?;
+        let acl = caller.ids.fix_up(acl)?;
         let node = self.existing(path)?;
-        may(asker, &node.acl, perms::ADMIN)?;
+        may(caller, &node.acl, perms::ADMIN)?;
         check_version(version, node.aversion)?;
         let node = self.nodes.get_mut(key(path)).expect("just found");
         node.aversion = next_version(node.aversion);
         node.acl = acl.clone().into();
         let (stat, version) = (node.stat(), node.aversion);
-        Ok((LoggedTxn::SetAcl { path: path.to_owned(), acl, version }, Body::Stat(stat)))
+        Ok((LoggedTxn::SetAcl { path: path.to_owned(), acl, version }, ReplyBody::Stat(stat)))
     }
 
-    fn check(&self, asker: Asker<'_>, path: &str, version: i32) -> Outcome {
-        self.check_session(asker.session)?;
+    fn check(&self, caller: Caller<'_>, path: &str, version: i32) -> Outcome {
+        self.check_session(caller.session)?;
         if !path::is_valid(path) {
             return Err(ErrorCode::BadArguments);
         }
         let node = self.existing(path)?;
-        may(asker, &node.acl, perms::READ)?;
+        may(caller, &node.acl, perms::READ)?;
         check_version(version, node.version)?;
-        Ok((LoggedTxn::Check { path: path.to_owned(), version: node.version.wrapping_add(1) }, Body::Empty))
+        Ok((LoggedTxn::Check { path: path.to_owned(), version: node.version.wrapping_add(1) }, ReplyBody::Empty))
     }
 
     fn trigger(&mut self, kind: EventType, path: &str, readers: Arc<[Acl]>) {
-        self.triggers.push(Trigger { kind, path: path.to_owned(), readers });
+        self.triggers.push(WatchTrigger { kind, path: path.to_owned(), readers });
     }
 
-    fn insert(&mut self, at: Stamp, path: &str, node: Node) {
+    fn insert(&mut self, at: TxnStamp, path: &str, node: Node) {
         let (parent_path, name) = path::split(path).expect("validated");
         let readers = Arc::clone(&node.acl);
         if let Owner::Session(session) = node.owner {
@@ -320,8 +322,8 @@ impl Model {
         self.trigger(EventType::NodeChildrenChanged, key(parent_path), parent_readers);
     }
 
-    /// Removes a childless node; nothing happens if it is not there.
-    pub(super) fn remove(&mut self, at: Stamp, path: &str) {
+    /// Deletes a childless node, if it exists.
+    pub(super) fn remove(&mut self, at: TxnStamp, path: &str) {
         let Some(node) = self.nodes.remove(path) else { return };
         let (parent_path, name) = path::split(path).expect("every node but the root has a parent");
         self.disown(path, &node);
@@ -377,8 +379,8 @@ impl Model {
     }
 }
 
-fn may(asker: Asker<'_>, acl: &[Acl], perm: i32) -> Result<(), ErrorCode> {
-    if asker.ids.may(acl, perm) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+fn may(caller: Caller<'_>, acl: &[Acl], perm: i32) -> Result<(), ErrorCode> {
+    if caller.ids.may(acl, perm) { Ok(()) } else { Err(ErrorCode::NoAuth) }
 }
 
 fn check_version(expected: i32, actual: i32) -> Result<(), ErrorCode> {
@@ -389,10 +391,11 @@ fn next_version(version: i32) -> i32 {
     if version == -2 { 0 } else { version.wrapping_add(1) }
 }
 
-/// A create that stands alone: its type decides, and flags 4 alone make no container.
-fn single_create(create: &Create, extended_types: bool) -> Result<Make<'_>, ErrorCode> {
+/// A create outside of a multi: its type decides, and flags 4 alone do not make a container.
+fn single_create(create: &Create, extended_types: bool) -> Result<CreateSpec<'_>, ErrorCode> {
     let mode = mode(create.flags).ok_or(ErrorCode::BadArguments)?;
-    let make = |ephemeral, sequential, ttl_ms| Make { from: create, op: create.op, ephemeral, sequential, ttl_ms };
+    let make =
+        |ephemeral, sequential, ttl_ms| CreateSpec { from: create, op: create.op, ephemeral, sequential, ttl_ms };
     match (create.op, mode) {
         (_, Mode::Ttl { .. }) if !extended_types => Err(ErrorCode::Unimplemented),
         (OpCode::CreateTtl, Mode::Ttl { sequential }) => {
@@ -406,9 +409,9 @@ fn single_create(create: &Create, extended_types: bool) -> Result<Make<'_>, Erro
     }
 }
 
-/// A create inside a multi: its flags decide.
-fn element_create(create: &Create, extended_types: bool) -> Result<Make<'_>, ErrorCode> {
-    let make = |op, ephemeral, sequential| Make { from: create, op, ephemeral, sequential, ttl_ms: 0 };
+/// A create within a multi: its flags decide.
+fn element_create(create: &Create, extended_types: bool) -> Result<CreateSpec<'_>, ErrorCode> {
+    let make = |op, ephemeral, sequential| CreateSpec { from: create, op, ephemeral, sequential, ttl_ms: 0 };
     match (create.op, mode(create.flags)) {
         (OpCode::CreateTtl, Some(Mode::Ttl { .. }) | None) => single_create(create, extended_types),
         (OpCode::CreateTtl, Some(Mode::Plain { ephemeral, sequential })) => {
@@ -423,7 +426,7 @@ fn element_create(create: &Create, extended_types: bool) -> Result<Make<'_>, Err
     }
 }
 
-/// What a multi may consist of; anything else spoils all of it.
+/// Whether a multi may contain it; anything else makes the whole multi fail.
 fn may_be_element(op: &Op) -> bool {
     match op {
         Op::Create(create) if create.op == OpCode::CreateTtl => true,

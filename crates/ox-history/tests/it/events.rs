@@ -1,236 +1,238 @@
-//! Events that come too late, in the wrong order, not at all or for no reason (P47 to P52).
+//! Events that are late, out of order, missing or unexpected (P47 to P52).
 
-use crate::story::{Story, bobs, create, delete, ephemeral, exists, get, set, watch, watch_children};
-use ox_history::{Answer, Body, Op, Reason};
+use crate::history_builder::{
+    HistoryBuilder, bobs, create, delete, ephemeral, exists, get, set, watch, watch_children,
+};
+use ox_history::{Op, OpResult, ReplyBody, ViolationKind};
 use ox_proto::Zxid;
 
 /// Two connections, `/a`, and the second one watching it.
-fn watched() -> (Story, usize, usize) {
-    let mut story = Story::new();
-    let (a, b) = (story.connect(), story.connect());
-    story.write(a, create("/a"));
-    story.read(b, watch("/a"));
-    (story, a, b)
+fn watched() -> (HistoryBuilder, usize, usize) {
+    let mut builder = HistoryBuilder::new();
+    let (a, b) = (builder.connect(), builder.connect());
+    builder.write(a, create("/a"));
+    builder.read(b, watch("/a"));
+    (builder, a, b)
 }
 
-fn lasting(mode: i32) -> (Story, usize, usize) {
-    let mut story = Story::new();
-    let (a, b) = (story.connect(), story.connect());
-    story.write(a, create("/a"));
-    story.read(b, Op::AddWatch { path: "/a".to_owned(), mode });
-    (story, a, b)
-}
-
-#[test]
-fn p47_the_state_before_the_event() {
-    let (mut story, a, b) = watched();
-    let zxid = story.write(a, set("/a", "2", 0));
-    story.read(b, get("/a"));
-    story.event(b, zxid, 3, "/a");
-    story.is_bad(Reason::EventAfterState);
+fn lasting(mode: i32) -> (HistoryBuilder, usize, usize) {
+    let mut builder = HistoryBuilder::new();
+    let (a, b) = (builder.connect(), builder.connect());
+    builder.write(a, create("/a"));
+    builder.read(b, Op::AddWatch { path: "/a".to_owned(), mode });
+    (builder, a, b)
 }
 
 #[test]
-fn p48_events_change_places() {
-    let (mut story, a, b) = lasting(0);
-    let first = story.write(a, set("/a", "2", 0));
-    let second = story.write(a, set("/a", "3", 1));
-    story.event(b, second, 3, "/a");
-    story.event(b, first, 3, "/a");
-    story.is_bad(Reason::EventsOutOfOrder);
+fn p47_state_before_event_is_found() {
+    let (mut builder, a, b) = watched();
+    let zxid = builder.write(a, set("/a", "2", 0));
+    builder.read(b, get("/a"));
+    builder.event(b, zxid, 3, "/a");
+    builder.assert_violation(ViolationKind::EventAfterState);
 }
 
 #[test]
-fn p48_events_of_one_transaction_change_places() {
-    let (mut story, a, b) = lasting(1);
-    let zxid = story.write(a, Op::Multi(vec![create("/a/1"), create("/a/2")]));
-    story.event(b, zxid, 1, "/a/2");
-    story.event(b, zxid, 1, "/a/1");
-    story.is_bad(Reason::EventsOutOfOrder);
+fn p48_swapped_events_are_found() {
+    let (mut builder, a, b) = lasting(0);
+    let first = builder.write(a, set("/a", "2", 0));
+    let second = builder.write(a, set("/a", "3", 1));
+    builder.event(b, second, 3, "/a");
+    builder.event(b, first, 3, "/a");
+    builder.assert_violation(ViolationKind::EventsOutOfOrder);
 }
 
 #[test]
-fn p48_a_multi_is_told_in_two_parts() {
-    let (mut story, a, b) = lasting(1);
-    let zxid = story.write(a, Op::Multi(vec![create("/a/1"), create("/a/2")]));
-    story.event(b, zxid, 1, "/a/1");
-    story.read(b, get("/a"));
-    story.event(b, zxid, 1, "/a/2");
-    story.is_bad(Reason::EventsSplit);
+fn p48_swapped_events_of_one_transaction_are_found() {
+    let (mut builder, a, b) = lasting(1);
+    let zxid = builder.write(a, Op::Multi(vec![create("/a/1"), create("/a/2")]));
+    builder.event(b, zxid, 1, "/a/2");
+    builder.event(b, zxid, 1, "/a/1");
+    builder.assert_violation(ViolationKind::EventsOutOfOrder);
 }
 
 #[test]
-fn p48_an_event_overtakes_an_answer() {
-    let (mut story, a, b) = watched();
-    let before = story.zxid();
-    let read = story.send(b, get("/a"));
-    let seen = story.look(b, &get("/a"));
-    let zxid = story.write(a, set("/a", "2", 0));
-    story.event(b, zxid, 3, "/a");
-    story.reply(b, read, before, seen);
-    story.is_bad(Reason::EventOvertookReply);
+fn p48_split_events_of_multi_are_found() {
+    let (mut builder, a, b) = lasting(1);
+    let zxid = builder.write(a, Op::Multi(vec![create("/a/1"), create("/a/2")]));
+    builder.event(b, zxid, 1, "/a/1");
+    builder.read(b, get("/a"));
+    builder.event(b, zxid, 1, "/a/2");
+    builder.assert_violation(ViolationKind::EventsSplit);
 }
 
 #[test]
-fn p49_a_one_shot_watch_does_not_fire() {
-    let (mut story, a, b) = watched();
-    story.write(a, set("/a", "2", 0));
-    story.read(b, get("/a"));
-    story.is_bad(Reason::LostEvent);
+fn p48_event_before_older_reply_is_found() {
+    let (mut builder, a, b) = watched();
+    let before = builder.zxid();
+    let read = builder.send(b, get("/a"));
+    let seen = builder.expected_read(b, &get("/a"));
+    let zxid = builder.write(a, set("/a", "2", 0));
+    builder.event(b, zxid, 3, "/a");
+    builder.reply(b, read, before, seen);
+    builder.assert_violation(ViolationKind::EventOvertookReply);
 }
 
 #[test]
-fn p49_a_lasting_watch_misses_a_change() {
-    let (mut story, a, b) = lasting(0);
-    let zxid = story.write(a, set("/a", "2", 0));
-    story.write(a, set("/a", "3", 1));
-    story.event(b, zxid, 3, "/a");
-    story.is_bad(Reason::LostEvent);
+fn p49_missing_one_shot_event_is_found() {
+    let (mut builder, a, b) = watched();
+    builder.write(a, set("/a", "2", 0));
+    builder.read(b, get("/a"));
+    builder.assert_violation(ViolationKind::LostEvent);
 }
 
 #[test]
-fn p49_an_idle_connection_is_forgotten() {
-    let (mut story, a, _) = watched();
-    story.write(a, delete("/a"));
-    story.is_bad(Reason::LostEvent);
+fn p49_missing_persistent_event_is_found() {
+    let (mut builder, a, b) = lasting(0);
+    let zxid = builder.write(a, set("/a", "2", 0));
+    builder.write(a, set("/a", "3", 1));
+    builder.event(b, zxid, 3, "/a");
+    builder.assert_violation(ViolationKind::LostEvent);
 }
 
 #[test]
-fn p49_the_end_of_a_session_is_not_told() {
-    let mut story = Story::new();
-    let (a, b) = (story.connect(), story.connect());
-    story.write(a, ephemeral("/e"));
-    story.read(b, exists("/e"));
-    story.write(a, Op::CloseSession);
-    story.hang_up(a);
-    story.read(b, get("/e"));
-    story.is_bad(Reason::LostEvent);
+fn p49_missing_event_on_idle_connection_is_found() {
+    let (mut builder, a, _) = watched();
+    builder.write(a, delete("/a"));
+    builder.assert_violation(ViolationKind::LostEvent);
 }
 
 #[test]
-fn p50_an_event_for_no_change() {
-    let (mut story, a, b) = watched();
-    let zxid = story.write(a, create("/other"));
-    story.event(b, zxid, 3, "/a");
-    story.is_bad(Reason::InventedEvent);
+fn p49_missing_event_of_session_end_is_found() {
+    let mut builder = HistoryBuilder::new();
+    let (a, b) = (builder.connect(), builder.connect());
+    builder.write(a, ephemeral("/e"));
+    builder.read(b, exists("/e"));
+    builder.write(a, Op::CloseSession);
+    builder.disconnect(a);
+    builder.read(b, get("/e"));
+    builder.assert_violation(ViolationKind::LostEvent);
 }
 
 #[test]
-fn p50_an_event_for_no_watch() {
-    let (mut story, a, b) = watched();
-    let zxid = story.write(a, create("/other"));
-    story.event(b, zxid, 1, "/other");
-    story.is_bad(Reason::InventedEvent);
+fn p50_event_without_change_is_found() {
+    let (mut builder, a, b) = watched();
+    let zxid = builder.write(a, create("/other"));
+    builder.event(b, zxid, 3, "/a");
+    builder.assert_violation(ViolationKind::InventedEvent);
 }
 
 #[test]
-fn p50_an_event_of_the_wrong_type() {
-    let (mut story, a, b) = watched();
-    let zxid = story.write(a, set("/a", "2", 0));
-    story.event(b, zxid, 4, "/a");
-    story.is_bad(Reason::LostEvent);
+fn p50_event_without_watch_is_found() {
+    let (mut builder, a, b) = watched();
+    let zxid = builder.write(a, create("/other"));
+    builder.event(b, zxid, 1, "/other");
+    builder.assert_violation(ViolationKind::InventedEvent);
 }
 
 #[test]
-fn p50_a_one_shot_watch_fires_twice() {
-    let (mut story, a, b) = watched();
+fn p50_event_of_wrong_type_is_found() {
+    let (mut builder, a, b) = watched();
+    let zxid = builder.write(a, set("/a", "2", 0));
+    builder.event(b, zxid, 4, "/a");
+    builder.assert_violation(ViolationKind::LostEvent);
+}
+
+#[test]
+fn p50_one_shot_watch_firing_twice_is_found() {
+    let (mut builder, a, b) = watched();
     for version in 0..2 {
-        let zxid = story.write(a, set("/a", "2", version));
-        story.event(b, zxid, 3, "/a");
+        let zxid = builder.write(a, set("/a", "2", version));
+        builder.event(b, zxid, 3, "/a");
     }
-    story.is_bad(Reason::FiredTwice);
+    builder.assert_violation(ViolationKind::FiredTwice);
 }
 
 #[test]
-fn p50_one_change_is_told_twice() {
-    let mut story = Story::new();
-    let (a, b) = (story.connect(), story.connect());
-    story.write(a, create("/a"));
-    story.read(b, watch("/a"));
-    story.read(b, watch_children("/a"));
-    let zxid = story.write(a, delete("/a"));
-    story.event(b, zxid, 2, "/a");
-    story.event(b, zxid, 2, "/a");
-    story.is_bad(Reason::FiredTwice);
+fn p50_duplicate_event_is_found() {
+    let mut builder = HistoryBuilder::new();
+    let (a, b) = (builder.connect(), builder.connect());
+    builder.write(a, create("/a"));
+    builder.read(b, watch("/a"));
+    builder.read(b, watch_children("/a"));
+    let zxid = builder.write(a, delete("/a"));
+    builder.event(b, zxid, 2, "/a");
+    builder.event(b, zxid, 2, "/a");
+    builder.assert_violation(ViolationKind::FiredTwice);
 }
 
 #[test]
-fn p50_an_event_after_the_removal() {
-    let (mut story, a, b) = lasting(0);
-    let remove = story.send(b, Op::RemoveWatches { path: "/a".to_owned(), kind: 4 });
-    story.reply(b, remove, story.zxid(), Answer::ok(Body::Empty));
-    let zxid = story.write(a, set("/a", "2", 0));
-    story.event(b, zxid, 3, "/a");
-    story.is_bad(Reason::EventAfterRemoval);
+fn p50_event_after_removal_is_found() {
+    let (mut builder, a, b) = lasting(0);
+    let remove = builder.send(b, Op::RemoveWatches { path: "/a".to_owned(), kind: 4 });
+    builder.reply(b, remove, builder.zxid(), OpResult::ok(ReplyBody::Empty));
+    let zxid = builder.write(a, set("/a", "2", 0));
+    builder.event(b, zxid, 3, "/a");
+    builder.assert_violation(ViolationKind::EventAfterRemoval);
 }
 
 #[test]
-fn p50_a_watch_that_is_not_there_is_found() {
-    let (mut story, _, b) = watched();
-    let asked = story.send(b, Op::CheckWatches { path: "/a".to_owned(), kind: 1 });
-    story.reply(b, asked, story.zxid(), Answer::ok(Body::Empty));
-    story.is_bad(Reason::WrongWatchAnswer);
+fn p50_check_of_missing_watch_is_found() {
+    let (mut builder, _, b) = watched();
+    let request = builder.send(b, Op::CheckWatches { path: "/a".to_owned(), kind: 1 });
+    builder.reply(b, request, builder.zxid(), OpResult::ok(ReplyBody::Empty));
+    builder.assert_violation(ViolationKind::WrongWatchReply);
 }
 
-fn rearmed(events: &[(i32, &str)], lists: [&[&str]; 3]) -> Story {
-    let (mut story, a, b) = watched();
-    story.write(a, create("/b"));
-    let relative = story.zxid();
-    story.hang_up(b);
-    story.write(a, set("/a", "2", 0));
-    let b2 = story.reconnect(story.session(b));
+fn after_set_watches(events: &[(i32, &str)], lists: [&[&str]; 3]) -> HistoryBuilder {
+    let (mut builder, a, b) = watched();
+    builder.write(a, create("/b"));
+    let relative = builder.zxid();
+    builder.disconnect(b);
+    builder.write(a, set("/a", "2", 0));
+    let b2 = builder.reconnect(builder.session(b));
     let lists = lists.map(|list| list.iter().map(|path| (*path).to_owned()).collect()).to_vec();
-    let request = story.send(b2, Op::SetWatches { relative, lists });
+    let request = builder.send(b2, Op::SetWatches { relative, lists });
     for (kind, path) in events {
-        story.event(b2, Zxid(-1), *kind, path);
+        builder.event(b2, Zxid(-1), *kind, path);
     }
-    story.reply(b2, request, story.zxid(), Answer::ok(Body::Empty));
-    story
+    builder.reply(b2, request, builder.zxid(), OpResult::ok(ReplyBody::Empty));
+    builder
 }
 
 #[test]
-fn p51_a_missed_change_is_not_told() {
-    rearmed(&[], [&["/a"], &[], &[]]).is_bad(Reason::WrongRearm);
-    rearmed(&[(3, "/a")], [&["/a"], &[], &[]]).is_good();
+fn p51_missing_set_watches_event_is_found() {
+    after_set_watches(&[], [&["/a"], &[], &[]]).assert_violation(ViolationKind::WrongSetWatches);
+    after_set_watches(&[(3, "/a")], [&["/a"], &[], &[]]).assert_valid();
 }
 
 #[test]
-fn p51_the_wrong_type() {
-    rearmed(&[(1, "/gone")], [&["/gone"], &[], &[]]).is_bad(Reason::WrongRearm);
-    rearmed(&[(2, "/gone")], [&["/gone"], &[], &[]]).is_good();
+fn p51_wrong_set_watches_event_is_found() {
+    after_set_watches(&[(1, "/gone")], [&["/gone"], &[], &[]]).assert_violation(ViolationKind::WrongSetWatches);
+    after_set_watches(&[(2, "/gone")], [&["/gone"], &[], &[]]).assert_valid();
 }
 
 #[test]
-fn p51_no_change_and_yet_an_event() {
-    rearmed(&[(3, "/b")], [&["/b"], &[], &[]]).is_bad(Reason::WrongRearm);
+fn p51_needless_set_watches_event_is_found() {
+    after_set_watches(&[(3, "/b")], [&["/b"], &[], &[]]).assert_violation(ViolationKind::WrongSetWatches);
 }
 
 #[test]
-fn p51_an_armed_watch_stays_silent() {
-    let mut story = rearmed(&[], [&["/b"], &[], &[]]);
-    let writer = story.connect();
-    story.write(writer, set("/b", "2", 0));
-    story.is_bad(Reason::LostEvent);
+fn p51_watch_lost_by_set_watches_is_found() {
+    let mut builder = after_set_watches(&[], [&["/b"], &[], &[]]);
+    let writer = builder.connect();
+    builder.write(writer, set("/b", "2", 0));
+    builder.assert_violation(ViolationKind::LostEvent);
 }
 
 #[test]
-fn p52_an_event_about_a_secret() {
-    let mut story = Story::new();
-    let (a, b) = (story.connect(), story.connect());
-    story.read(b, exists("/secret"));
-    let zxid = story.write(a, bobs("/secret"));
-    story.event(b, zxid, 1, "/secret");
-    story.is_bad(Reason::LeakedEvent);
+fn p52_event_of_unreadable_node_is_found() {
+    let mut builder = HistoryBuilder::new();
+    let (a, b) = (builder.connect(), builder.connect());
+    builder.read(b, exists("/secret"));
+    let zxid = builder.write(a, bobs("/secret"));
+    builder.event(b, zxid, 1, "/secret");
+    builder.assert_violation(ViolationKind::LeakedEvent);
 }
 
 #[test]
-fn when_exactly_somebody_was_authenticated_is_unknown() {
-    let mut story = Story::new();
-    let (a, b) = (story.connect(), story.connect());
-    story.read(b, Op::AddWatch { path: "/".to_owned(), mode: 1 });
-    let request = story.send(b, Op::Auth { scheme: "digest".to_owned(), auth: b"bob:pw".to_vec() });
-    story.reply(b, request, Zxid(0), Answer::ok(Body::Empty));
-    story.write(a, bobs("/a")); // it may have come before the authentication
-    story.read(b, get("/"));
-    story.is_good();
+fn event_during_authentication_is_optional() {
+    let mut builder = HistoryBuilder::new();
+    let (a, b) = (builder.connect(), builder.connect());
+    builder.read(b, Op::AddWatch { path: "/".to_owned(), mode: 1 });
+    let request = builder.send(b, Op::Auth { scheme: "digest".to_owned(), auth: b"bob:pw".to_vec() });
+    builder.reply(b, request, Zxid(0), OpResult::ok(ReplyBody::Empty));
+    builder.write(a, bobs("/a")); // may precede the authentication
+    builder.read(b, get("/"));
+    builder.assert_valid();
 }

@@ -1,44 +1,44 @@
-//! Logs that cannot be (P16, P37, P40).
+//! Logs that violate their invariants (P16, P37, P40).
 
-use crate::story::{Story, create};
-use ox_history::{LoggedTxn, Op, Reason};
+use crate::history_builder::{HistoryBuilder, create};
+use ox_history::{LoggedTxn, Op, ViolationKind};
 use ox_proto::Zxid;
 
 #[test]
-fn p16_a_hole() {
-    let mut story = Story::new();
-    let a = story.connect();
-    story.write(a, create("/a"));
-    story.history.log.remove(0);
-    story.is_bad(Reason::Hole);
+fn p16_gap_is_found() {
+    let mut builder = HistoryBuilder::new();
+    let a = builder.connect();
+    builder.write(a, create("/a"));
+    builder.history.log.remove(0);
+    builder.assert_violation(ViolationKind::LogGap);
 }
 
 #[test]
-fn p16_a_repetition() {
-    let mut story = Story::new();
-    let a = story.connect();
-    story.write(a, create("/a"));
-    story.history.log[1].zxid = Zxid(1);
-    story.is_bad(Reason::Hole);
+fn p16_repeated_zxid_is_found() {
+    let mut builder = HistoryBuilder::new();
+    let a = builder.connect();
+    builder.write(a, create("/a"));
+    builder.history.log[1].zxid = Zxid(1);
+    builder.assert_violation(ViolationKind::LogGap);
 }
 
 #[test]
-fn p37_an_id_is_issued_twice() {
-    let mut story = Story::new();
-    let a = story.connect();
-    story.write(a, Op::CloseSession);
-    story.hang_up(a);
-    story.log(story.session(a), 0, LoggedTxn::CreateSession { timeout_ms: 4000 });
-    story.is_bad(Reason::SessionIdReused);
+fn p37_reused_session_id_is_found() {
+    let mut builder = HistoryBuilder::new();
+    let a = builder.connect();
+    builder.write(a, Op::CloseSession);
+    builder.disconnect(a);
+    builder.log(builder.session(a), 0, LoggedTxn::CreateSession { timeout_ms: 4000 });
+    builder.assert_violation(ViolationKind::SessionIdReused);
 }
 
 #[test]
-fn p40_a_write_after_the_end() {
-    let mut story = Story::new();
-    let a = story.connect();
-    story.write(a, Op::CloseSession);
-    story.hang_up(a);
+fn p40_write_after_close_is_found() {
+    let mut builder = HistoryBuilder::new();
+    let a = builder.connect();
+    builder.write(a, Op::CloseSession);
+    builder.disconnect(a);
     let delete = LoggedTxn::Delete { path: "/a".to_owned() };
-    story.log(story.session(a), 7, delete);
-    story.is_bad(Reason::ClosedSessionWrote);
+    builder.log(builder.session(a), 7, delete);
+    builder.assert_violation(ViolationKind::ClosedSessionWrote);
 }

@@ -1,4 +1,4 @@
-//! Where a server is reached: a host as it was written, and a port.
+//! Address of a server: the host as configured, and a port.
 
 use super::EnsembleError;
 use crate::text;
@@ -6,22 +6,20 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A host, not looked up yet, and a port.
+/// An unresolved host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Name or IP literal as written, without brackets.
+    /// Name or IP literal as configured, without brackets.
     pub host: String,
-    /// The port.
     pub port: u16,
 }
 
 impl Address {
-    /// An address from its parts.
     pub fn new(host: &str, port: u16) -> Self {
         Self { host: host.to_owned(), port }
     }
 
-    /// Reads `host:port`; an IPv6 literal stands in brackets.
+    /// Parses `host:port`; an IPv6 literal needs brackets.
     pub fn parse(text: &str) -> Result<Self, EnsembleError> {
         match fields(text)?[..] {
             [host, port] => Self::read(host, port),
@@ -29,7 +27,6 @@ impl Address {
         }
     }
 
-    /// An address from two fields.
     pub(super) fn read(host: &str, port: &str) -> Result<Self, EnsembleError> {
         let number: i32 =
             port.parse().map_err(|_| EnsembleError::PortNotANumber { host: host.to_owned(), port: port.to_owned() })?;
@@ -37,14 +34,14 @@ impl Address {
         Ok(Self::new(host, port))
     }
 
-    /// The host as Java prints it, which is how it travels: IP literals in one form, all of IPv6's groups written.
+    /// The host as Java prints it and servers send it: IP literals in canonical form, IPv6 with all groups.
     pub fn java_host(&self) -> Cow<'_, str> {
         let (literal, scope) = match self.host.split_once('%') {
             Some((literal, scope)) if scope.bytes().all(|byte| byte.is_ascii_digit()) => (literal, Some(scope)),
             _ => (&*self.host, None),
         };
         match literal.parse::<Ipv6Addr>() {
-            // Compat: an empty host is loopback (`hosts_print_as_java`).
+            // Compat: an empty host is loopback (`host_prints_as_in_java`).
             Err(_) if self.host.is_empty() => Cow::Borrowed("localhost"),
             Err(_) => Cow::Borrowed(&self.host),
             Ok(ip) => Cow::Owned(match ip.to_ipv4_mapped() {
@@ -57,31 +54,31 @@ impl Address {
         }
     }
 
-    /// Whether both name the same host in the same way; names are not looked up.
+    /// Whether both have the same host and port. Names are compared as text, not resolved.
     pub fn is_same(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 
-    /// Equal for addresses that are the same.
+    /// Equal for two addresses exactly if [`Self::is_same`] holds.
     pub(super) fn key(&self) -> (String, u16) {
         (self.java_host().to_ascii_lowercase(), self.port)
     }
 
-    /// Whether it means every interface and names no host.
+    /// Whether the host is the unspecified address, which means every interface.
     pub fn is_wildcard(&self) -> bool {
         self.host
             .parse()
             .is_ok_and(|ip: IpAddr| ip.to_canonical() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) || ip.is_unspecified())
     }
 
-    /// Whether it means the machine itself; names are not looked up.
+    /// Whether the host is the local machine. Names other than `localhost` are not resolved.
     pub fn is_loopback(&self) -> bool {
         self.host.is_empty()
             || self.host.eq_ignore_ascii_case("localhost")
             || self.host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
     }
 
-    /// Whether the host, once printed, is read as the same host again.
+    /// Whether the printed host parses back to the same host.
     pub fn is_plain(&self) -> bool {
         self.host.bytes().all(|byte| byte.is_ascii_graphic() && !br"\;|[]".contains(&byte))
     }
@@ -94,7 +91,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A host in front of a colon.
+/// A host before a colon: IPv6 literals print in brackets.
 pub(super) struct Delimited<'a>(pub(super) &'a str);
 
 impl fmt::Display for Delimited<'_> {
@@ -104,7 +101,7 @@ impl fmt::Display for Delimited<'_> {
     }
 }
 
-/// Host and fields of `host:field:field`, where an IPv6 host stands in brackets.
+/// Splits `host:field:field`, where an IPv6 host is in brackets.
 pub(super) fn fields(text: &str) -> Result<Vec<&str>, EnsembleError> {
     let Some(bracketed) = text.strip_prefix('[') else {
         return Ok(text::split(text, ':'));
@@ -125,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn brackets() {
+    fn fields_split_around_bracketed_host() {
         assert_eq!(fields("a:1:2"), Ok(vec!["a", "1", "2"]));
         assert_eq!(fields("[::1]:1:2"), Ok(vec!["::1", "1", "2"]));
         assert_eq!(fields("[::1]"), Ok(vec!["::1"]));
@@ -140,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_print_as_java() {
+    fn host_prints_as_in_java() {
         for (host, text) in [
             ("", "localhost:1"),
             ("Name.example", "Name.example:1"),
@@ -158,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn same_and_wildcard_addresses() {
+    fn addresses_compare_by_canonical_host() {
         assert!(Address::new("HOST", 1).is_same(&Address::new("host", 1)));
         assert!(!Address::new("host", 1).is_same(&Address::new("host", 2)));
         for (host, wildcard) in [("0.0.0.0", true), ("::", true), ("::ffff:0.0.0.0", true), ("::1", false), ("", false)]

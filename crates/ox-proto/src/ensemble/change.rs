@@ -1,30 +1,31 @@
-//! The ensemble that a reconfiguration asks for. The order of checks, and which code each failure gets, are Apache's.
+//! Computes the ensemble that results from a reconfiguration. The order of the checks and the error code of each are
+//! Apache's.
 
-use super::{Address, Addresses, Draft, Ensemble, EnsembleError, Member, Role, Rule, VERSION, is_member_key};
+use super::{Address, Addresses, Ensemble, EnsembleBuilder, EnsembleError, Member, Role, Rule, VERSION, is_member_key};
 use crate::{ErrorCode, ServerId, properties, text};
 use std::collections::BTreeMap;
 
-/// What a client asks for.
+/// The arguments of a reconfig request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// Servers that join or are changed: `server.N=spec`, separated by commas.
+    /// Servers to add or change: `server.N=spec`, comma separated.
     pub joining: Option<&'a str>,
-    /// Numbers of servers that leave, separated by commas.
+    /// Ids of servers to remove, comma separated.
     pub leaving: Option<&'a str>,
-    /// All servers, in the place of what there is; then the other two do not count.
+    /// The complete new membership; if set, the other two are ignored.
     pub members: Option<&'a str>,
 }
 
-/// What holds for changes besides what they say.
+/// Settings of the server that restrict changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeRules {
     /// Whether servers may have several addresses.
     pub addresses: Addresses,
-    /// One participant would be no ensemble (`standaloneEnabled`).
+    /// Whether `standaloneEnabled` is set: then a single participant is not a valid ensemble.
     pub standalone_enabled: bool,
 }
 
-/// As for a server that was told nothing else.
+/// The defaults of an unconfigured server.
 impl Default for ChangeRules {
     fn default() -> Self {
         Self { addresses: Addresses::One, standalone_enabled: true }
@@ -32,7 +33,7 @@ impl Default for ChangeRules {
 }
 
 impl Ensemble {
-    /// The ensemble after `change`, as `version`.
+    /// The ensemble with `change` applied, as `version`.
     pub fn changed(&self, change: &Change<'_>, version: i64, rules: ChangeRules) -> Result<Self, ErrorCode> {
         let (members, rule) = match change.members {
             Some(members) => replaced(members, rules)?,
@@ -60,7 +61,7 @@ impl Ensemble {
             let id = number(name.rsplit_once('.').map_or(name, |(_, id)| id))?;
             let member = Member::parse(id, spec, rules.addresses).map_err(|_| ErrorCode::BadArguments)?;
             let others = members.iter().filter(|(other, _)| **other != id);
-            if member.client.is_none() || others.into_iter().any(|(_, other)| member.is_in_the_way_of(other)) {
+            if member.client.is_none() || others.into_iter().any(|(_, other)| member.conflicts_with(other)) {
                 return Err(ErrorCode::BadArguments);
             }
             members.insert(id, member);
@@ -69,7 +70,7 @@ impl Ensemble {
     }
 }
 
-/// All members of a text that takes the place of the old one.
+/// Parses a complete membership that replaces the current one.
 fn replaced(members: &str, rules: ChangeRules) -> Result<(BTreeMap<ServerId, Member>, Rule), ErrorCode> {
     let lines = members.replace(',', "\n");
     let pairs = properties::parse_text(&lines).map_err(|_| ErrorCode::MarshallingError)?;
@@ -77,17 +78,17 @@ fn replaced(members: &str, rules: ChangeRules) -> Result<(BTreeMap<ServerId, Mem
     if pairs.keys().any(|key| !is_member_key(key) && *key != VERSION) {
         return Err(ErrorCode::BadArguments);
     }
-    let mut draft = Draft::new(rules.addresses);
+    let mut builder = EnsembleBuilder::new(rules.addresses);
     for (key, value) in &pairs {
-        draft.add(key, value).map_err(|error| {
+        builder.add(key, value).map_err(|error| {
             let is_number = matches!(error, EnsembleError::NotANumber { .. });
             if is_number { ErrorCode::MarshallingError } else { ErrorCode::BadArguments }
         })?;
     }
-    if draft.left_out().is_some() {
+    if builder.participant_without_group().is_some() {
         return Err(ErrorCode::BadArguments);
     }
-    let Draft { members, groups, .. } = draft;
+    let EnsembleBuilder { members, groups, .. } = builder;
     let participants = members.values().filter(|member| member.role == Role::Participant).count();
     let observers = members.len() - participants;
     let is_allowed = match (participants, rules.standalone_enabled) {
@@ -102,8 +103,8 @@ fn replaced(members: &str, rules: ChangeRules) -> Result<(BTreeMap<ServerId, Mem
 }
 
 impl Member {
-    /// Whether both claim the same address. Those that mean the machine itself, or all its addresses, are nobody's.
-    fn is_in_the_way_of(&self, other: &Self) -> bool {
+    /// Whether the two share an address. Loopback and wildcard addresses do not count.
+    fn conflicts_with(&self, other: &Self) -> bool {
         other.public_addresses().any(|theirs| self.public_addresses().any(|mine| mine.is_same(theirs)))
     }
 
@@ -113,7 +114,7 @@ impl Member {
     }
 }
 
-/// The parts of a list, without blanks around them and without those that are nothing else.
+/// The trimmed, non-empty parts of a list.
 fn list(text: &str, separator: char) -> Vec<&str> {
     text.split(separator).map(text::trim).filter(|part| !part.is_empty()).collect()
 }
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_join_leave_and_change() {
+    fn change_adds_removes_and_replaces_servers() {
         let joining = |spec| Change { joining: Some(spec), ..Change::default() };
         let leaving = |ids| Change { leaving: Some(ids), ..Change::default() };
         let ok = |change: Change<'_>, expected: &str| check(&ensemble(), change, RULES, Ok(expected));
@@ -153,10 +154,10 @@ mod tests {
         );
     }
 
-    /// A line describes a member completely, so one that names no role asks for a participant, as everywhere. Nothing
-    /// else makes one: not another address, not a change that is about others.
+    /// A line describes a member completely, so a line without a role makes a participant. Nothing else promotes a
+    /// server: neither a new address nor a change that concerns other servers.
     #[test]
-    fn k106_an_address_is_changed_without_the_role() {
+    fn k106_address_change_keeps_role() {
         let voters = |ensemble: &Ensemble| ensemble.voters().collect::<Vec<_>>();
         let changes = [
             Change { joining: Some("server.3=d:1:2:observer;5"), ..Change::default() },
@@ -170,25 +171,29 @@ mod tests {
             assert_eq!(voters(&changed), voters(&ensemble()), "{change:?}");
             assert_eq!(changed.members()[&ServerId(3)].role, Role::Observer, "{change:?}");
             let read = Ensemble::parse(&changed.to_string(), Addresses::One).unwrap();
-            assert_eq!(voters(&read), voters(&changed), "whoever hears of it reads the same");
+            assert_eq!(voters(&read), voters(&changed), "other servers parse the same voters");
         }
         let promoted = Change { joining: Some("server.3=c:1:2;5"), ..Change::default() };
-        assert_eq!(voters(&ensemble().changed(&promoted, 9, RULES).unwrap()).len(), 3, "it was asked for");
+        assert_eq!(
+            voters(&ensemble().changed(&promoted, 9, RULES).unwrap()).len(),
+            3,
+            "the change asked for a participant"
+        );
     }
 
     #[test]
-    fn what_is_refused_with_which_code() {
+    fn invalid_change_returns_apaches_error_code() {
         let joining = |spec| Change { joining: Some(spec), ..Change::default() };
         let leaving = |ids| Change { leaving: Some(ids), ..Change::default() };
         for (change, code) in [
             (leaving("x"), ErrorCode::MarshallingError),
-            (leaving("1"), ErrorCode::BadArguments), // one participant is left
+            (leaving("1"), ErrorCode::BadArguments), // leaves a single participant
             (leaving("1,2"), ErrorCode::BadArguments),
             (joining("server.4"), ErrorCode::BadArguments),
             (joining("server.x=d:1:2;5"), ErrorCode::MarshallingError),
             (joining("server.4=d:1:2"), ErrorCode::BadArguments), // no client port
             (joining("server.4=d:1;5"), ErrorCode::BadArguments),
-            (joining("server.4=a:1:9;5"), ErrorCode::BadArguments), // server 1 is there
+            (joining("server.4=a:1:9;5"), ErrorCode::BadArguments), // server 1 has that address
             (joining("server.-1=d:1:2;5"), ErrorCode::BadArguments),
         ] {
             check(&ensemble(), change, RULES, Err(code));
@@ -200,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn own_addresses_are_nobodys() {
+    fn loopback_addresses_do_not_conflict() {
         let text = "server.1=127.0.0.1:1:2;5\nserver.2=127.0.0.1:3:4;6\nversion=7";
         let local = Ensemble::parse(text, Addresses::One).unwrap();
         let joining = Change { joining: Some("3=127.0.0.1:1:2;0.0.0.0:5"), ..Change::default() };
@@ -208,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_replaced() {
+    fn members_replace_whole_ensemble() {
         let members = |members| Change { members: Some(members), joining: Some("x"), leaving: Some("x") };
         let expected = "server.4=d:1:2:participant\nserver.5=e:1:2:participant;0.0.0.0:5\nversion=9";
         check(&ensemble(), members("server.5=e:1:2;5,server.4=d:1:2\nversion=44"), RULES, Ok(expected));
@@ -230,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_only_replaced() {
+    fn groups_need_full_membership_change() {
         let text = "server.4=d:1:2,server.5=e:1:2,group.1=4:5";
         let grouped = ensemble().changed(&Change { members: Some(text), ..Change::default() }, 9, RULES).unwrap();
         assert!(grouped.to_string().contains("weight.5=1\nversion=9"));

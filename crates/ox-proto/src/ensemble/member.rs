@@ -1,4 +1,4 @@
-//! One server of an ensemble: what stands behind `server.N=`.
+//! One server of an ensemble: the value of `server.N=`.
 //!
 //! ```text
 //! host:quorumPort:electionPort[:role][|host:quorumPort:electionPort[:role]...][;[clientHost:]clientPort]
@@ -12,17 +12,17 @@ use crate::text;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What a server does in the ensemble.
+/// A server's part in the ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Votes.
+    /// Votes in elections and acknowledges proposals.
     Participant,
-    /// Receives what was decided.
+    /// Receives committed transactions only.
     Observer,
 }
 
 impl Role {
-    /// Reads a role in any case, with blanks around it.
+    /// Parses a role; case and surrounding blanks do not matter.
     pub fn parse(text: &str) -> Result<Self, EnsembleError> {
         match text::trim(text) {
             role if role.eq_ignore_ascii_case("participant") => Ok(Self::Participant),
@@ -31,7 +31,7 @@ impl Role {
         }
     }
 
-    /// As configurations name it.
+    /// Name in configuration files and texts.
     pub fn name(self) -> &'static str {
         match self {
             Self::Participant => "participant",
@@ -39,7 +39,7 @@ impl Role {
         }
     }
 
-    /// As Apache's messages name it.
+    /// Name in Apache's messages.
     pub fn upper_name(self) -> &'static str {
         match self {
             Self::Participant => "PARTICIPANT",
@@ -51,29 +51,24 @@ impl Role {
 /// Whether a server may have several addresses (`multiAddress.enabled`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addresses {
-    /// Only one.
     One,
-    /// Any number.
     Several,
 }
 
-/// A server of an ensemble.
-///
-/// Quorum and election addresses are two sets: which of them were written side by side has no meaning.
+/// Quorum and election addresses are two independent sets: which of them were written side by side has no meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// What it does.
     pub role: Role,
-    /// Where a leader listens for learners; no address twice.
+    /// Where a leader listens for learners; distinct.
     pub quorum: Vec<Address>,
-    /// Where notifications are exchanged; no address twice.
+    /// Where notifications are exchanged; distinct.
     pub election: Vec<Address>,
-    /// Where clients connect, if this was said here.
+    /// Where clients connect, if the line has a client part.
     pub client: Option<Address>,
 }
 
 impl Member {
-    /// Reads the specification of server `id`.
+    /// Parses the specification of server `id`.
     pub fn parse(id: ServerId, spec: &str, addresses: Addresses) -> Result<Self, EnsembleError> {
         let wrong_form = || EnsembleError::Form(spec.to_owned());
         let (servers, client) = match text::split(spec, ';')[..] {
@@ -112,7 +107,7 @@ impl Member {
         Ok(Self { role, quorum: quorum.list, election: election.list, client })
     }
 
-    /// Whether both describe the same server: role and all addresses, in whatever order.
+    /// Whether both have the same role and the same addresses, in any order.
     pub fn is_same(&self, other: &Self) -> bool {
         let keys = |list: &[Address]| list.iter().map(Address::key).collect::<BTreeSet<_>>();
         self.role == other.role
@@ -121,7 +116,7 @@ impl Member {
             && self.client.as_ref().map(Address::key) == other.client.as_ref().map(Address::key)
     }
 
-    /// Checks what printing relies on.
+    /// Checks what [`fmt::Display`] relies on.
     pub(super) fn check(&self, id: ServerId) -> Result<(), EnsembleError> {
         let hosts = |list| sorted(list).into_iter().map(|(host, _)| host);
         if self.quorum.is_empty() || !hosts(&self.quorum).eq(hosts(&self.election)) {
@@ -148,16 +143,16 @@ impl fmt::Display for Member {
     }
 }
 
-/// Hosts as printed, and ports, in the order in which they are printed.
-// Compat: quorum and election addresses are sorted apart from each other, so that those of one host that has several
-// may change partners (capture 10).
+/// Printed hosts with ports, in printing order.
+// Compat: quorum and election addresses are sorted independently, so addresses of a host that has several may be paired
+// differently than they were written (capture 10).
 fn sorted(list: &[Address]) -> Vec<(String, u16)> {
     let mut sorted: Vec<_> = list.iter().map(|address| (address.java_host().into_owned(), address.port)).collect();
     sorted.sort_by(|a, b| a.0.cmp(&b.0));
     sorted
 }
 
-/// Addresses in the order given, each once.
+/// Distinct addresses in insertion order.
 #[derive(Default)]
 struct Distinct {
     list: Vec<Address>,
@@ -172,7 +167,7 @@ impl Distinct {
     }
 }
 
-/// `[host:]port`; without a host, every interface.
+/// Parses `[host:]port`; without a host, every interface.
 fn read_client(client: &str, spec: &str) -> Result<Address, EnsembleError> {
     match fields(client)?[..] {
         [port] => Address::read("0.0.0.0", port),
@@ -194,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn good_specifications() {
+    fn valid_specification_prints_canonically() {
         check("h:1:2", "h:1:2:participant");
         check("h:1:2;", "h:1:2:participant");
         check("h:1:2: Observer ;2181", "h:1:2:observer;0.0.0.0:2181");
@@ -206,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_specifications() {
+    fn invalid_specification_reports_apaches_error() {
         for spec in ["", ";", "h", "h:1", "h:1:2:observer:3", "h:1:2;1;2", "h:1:2;a:b:c", "h:1:2;:", "[::1]"] {
             check(spec, "does not have the form");
         }
@@ -221,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn same_servers() {
+    fn members_compare_regardless_of_address_order() {
         let parse = |spec| Member::parse(ServerId(1), spec, Addresses::Several).unwrap();
         let cases = [
             ("h:1:2", "H:1:2:participant", true),

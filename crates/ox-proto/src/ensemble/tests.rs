@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The text as it is printed again, or the error.
+/// Parses `text` and compares its printed form, or the error.
 fn check(text: &str, expected: &str) {
     let shown = match Ensemble::parse(text, Addresses::Several) {
         Ok(ensemble) => ensemble.to_string(),
@@ -17,7 +17,7 @@ fn parse(text: &str) -> Ensemble {
 const TWO: &str = "server.1=a:1:2:participant\nserver.2=b:1:2:observer;0.0.0.0:5\n";
 
 #[test]
-fn properties_rules_hold() {
+fn text_is_parsed_as_java_properties() {
     check(&format!("{TWO}version=1f"), &format!("{TWO}version=1f"));
     check("#x\nserver.2 : b:1:\\\n  2:OBSERVER;5\r!y\nserver.1\ta:1:2\n\n", &format!("{TWO}version=0"));
     check("server.1=x:1:2\nserver.1=a\\u003a1:2\nserver.2=b:1:2:observer;5", &format!("{TWO}version=0"));
@@ -32,7 +32,7 @@ fn ids_are_printed_in_order() {
 }
 
 #[test]
-fn groups_and_weights() {
+fn groups_and_weights_are_validated() {
     let servers = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:observer\n";
     check(
         &format!("{servers}group.2=2\ngroup.1=1:3\nweight.3=0\nweight.2=5"),
@@ -53,7 +53,7 @@ fn groups_and_weights() {
 }
 
 #[test]
-fn refused_texts() {
+fn invalid_text_is_refused() {
     check("", "an ensemble needs at least one participant");
     check("server.1=a:1:2:observer", "an ensemble needs at least one participant");
     check("server.x=", "For input string: \"x\"");
@@ -64,8 +64,8 @@ fn refused_texts() {
     check("server.1=a:1:2\nversion=", "For input string: \"\"");
     check("server.1=a:1:2\nversion=-1", "version -1 is negative");
     check("server.1=a:1:2\nversion=ffffffffffffffff", "For input string");
-    check("server.-1=a:1:2", "server.-1 is not possible");
-    check("server.9223372036854775807=a:1:2", "server.9223372036854775807 is not possible");
+    check("server.-1=a:1:2", "server.-1 is not a valid server id");
+    check("server.9223372036854775807=a:1:2", "server.9223372036854775807 is not a valid server id");
     check("server.1=a\\n:1:2", "host \"a\\n\" of server.1");
     check("server.1=a:1:2;\\u00e4:3", "host \"\u{e4}\" of server.1");
     check("server.1=a:1:2|a:3:2", "server.1 needs as many");
@@ -74,7 +74,7 @@ fn refused_texts() {
 }
 
 #[test]
-fn roles_are_told_apart() {
+fn roles_separate_voters_from_observers() {
     let ensemble = parse("server.3=a:1:2\nserver.1=b:1:2:observer\nserver.2=c:1:2");
     assert_eq!(ensemble.voters().collect::<Vec<_>>(), [ServerId(2), ServerId(3)]);
     assert_eq!(ensemble.observers().collect::<Vec<_>>(), [ServerId(1)]);
@@ -82,7 +82,7 @@ fn roles_are_told_apart() {
 }
 
 #[test]
-fn one_configuration_to_apache() {
+fn configurations_compare_as_in_apache() {
     let base = "server.1=a:1:2\nserver.2=b:1:2";
     let cases = [
         ("server.1=x:1:2", true),
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_printed_is_read_as_the_same(lines in proptest::collection::vec(line(), 1..8)) {
+    fn printed_ensemble_parses_back(lines in proptest::collection::vec(line(), 1..8)) {
         if let Ok(ensemble) = Ensemble::parse(&lines.join("\n"), Addresses::Several) {
             let printed = ensemble.to_string();
             let again = parse(&printed);

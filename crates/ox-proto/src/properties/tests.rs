@@ -1,6 +1,6 @@
 use super::*;
 
-/// Pairs as `line:key=value`, joined with `|`; the word `malformed` and the line for a bad escape.
+/// Pairs as `line:key=value`, joined with `|`, or `malformed` and the line of a bad escape.
 fn check(text: &str, expected: &str) {
     let shown = match parse(text.as_bytes()) {
         Ok(pairs) => pairs.iter().map(|p| format!("{}:{}={}", p.line, p.key, p.value)).collect::<Vec<_>>().join("|"),
@@ -10,7 +10,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn separators_are_equal() {
+fn separators_are_interchangeable() {
     for text in ["tickTime=2000", "tickTime : 2000", "tickTime 2000", "\t tickTime\x0c=\t2000", "tickTime:2000"] {
         check(text, "1:tickTime=2000");
     }
@@ -21,7 +21,7 @@ fn separators_are_equal() {
 }
 
 #[test]
-fn blanks_and_comments() {
+fn blank_lines_and_comments_are_skipped() {
     check("", "");
     check(" \t\n\x0c\r\n\n", "");
     check("# a=1\n ! b=2\nc=3 # data", "3:c=3 # data");
@@ -30,12 +30,12 @@ fn blanks_and_comments() {
 }
 
 #[test]
-fn line_ends() {
+fn lf_cr_and_crlf_end_lines() {
     check("a=1\nb=2\rc=3\r\nd=4", "1:a=1|2:b=2|3:c=3|4:d=4");
 }
 
 #[test]
-fn continuation() {
+fn continuation_lines_join() {
     check("a=b\\\n   c\nd=e", "1:a=bc|3:d=e");
     check("a=b\\\r\n\tc", "1:a=bc");
     check("a=b\\\\\nc=d", "1:a=b\\|2:c=d");
@@ -45,13 +45,13 @@ fn continuation() {
 }
 
 #[test]
-fn continuation_of_nothing() {
+fn continuation_of_empty_line_may_be_comment() {
     check("\\\n#c=d\na=b", "3:a=b");
     check("\\", "");
 }
 
 #[test]
-fn escapes() {
+fn escapes_are_resolved() {
     check("a\\=b\\ c=\\#\\:\\t.", "1:a=b c=#:\t.");
     check("dataDir=C:\\\\data", "1:dataDir=C:\\data");
     check("dataDir=C:\\data", "1:dataDir=C:data");
@@ -67,7 +67,7 @@ fn bytes_are_latin_1() {
 }
 
 #[test]
-fn a_text_has_all_characters() {
+fn text_may_contain_any_character() {
     let pairs = parse_text("gr\u{fc}n=\u{20ac}\\\u{1f600}\\u20ac\n").unwrap();
     assert_eq!((&*pairs[0].key, &*pairs[0].value), ("gr\u{fc}n", "\u{20ac}\u{1f600}\u{20ac}"));
 }
@@ -82,7 +82,7 @@ fn utf16_hex(text: &str) -> String {
 }
 
 #[test]
-fn as_java_reads() {
+fn parse_matches_recorded_java_results() {
     let recorded = include_str!("../../testdata/properties-java.txt");
     for case in recorded.lines().filter(|line| !line.starts_with('#')) {
         let (input, expected) = case.split_once(' ').unwrap_or((case, ""));
@@ -94,8 +94,8 @@ fn as_java_reads() {
             }
             Err(_) => "malformed".to_owned(),
         };
-        // Java finds one more pair, empty on both sides, in a file that ends in a continuation of nothing. Such a pair
-        // sets nothing and does not count here.
+        // In a file that ends in the continuation of an empty line, Java reports an additional pair with empty key and
+        // value. It has no effect, so it is ignored here.
         let counted = |pairs: &str| pairs.split(' ').filter(|pair| *pair != "k=").collect::<Vec<_>>().join(" ");
         assert_eq!(counted(&shown), counted(expected), "{input}");
     }

@@ -1,10 +1,10 @@
-//! What the dialer of an election connection says first.
+//! The first message of the dialer on an election connection (Apache: `InitialMessage`).
 //!
 //! ```text
 //! version i64 | server i64 | length i32 | host:port[|host:port...]     version -65536 (V1), -65535 (V2)
 //! server i64                                                           before 3.5: any number that is not negative
 //! ```
-//! There is no answer. It must leave in one write: Apache takes what one read returns for the whole.
+//! There is no reply. It must be sent in one write: Apache takes the result of a single read for the whole message.
 
 use crate::ServerId;
 use crate::ensemble::{Address, EnsembleError};
@@ -12,66 +12,66 @@ use crate::jute::{Jute, decode_text, put_text};
 use crate::limits::HELLO_ADDRESS_BYTES_MAX;
 use crate::text;
 
-/// The form of a hello.
+/// The format of a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloVersion {
-    /// Only a number.
+    /// Before 3.5: the server id alone.
     Bare,
-    /// One address; all servers since 3.5 understand it.
+    /// One address; understood by all servers since 3.5.
     V1,
-    /// Any number of addresses, for ensembles where all have `multiAddress.enabled`.
+    /// Any number of addresses, for ensembles in which all servers have `multiAddress.enabled`.
     V2,
 }
 
-/// Who dials, and where it listens for elections itself.
+/// The dialer's id and its own election addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The form.
     pub version: HelloVersion,
-    /// The dialer.
     pub server: ServerId,
-    /// Where to dial it back; none: where the configuration says. Wildcards are left out when read.
+    /// Where to dial back; if empty, the addresses of the configuration. Decoding drops wildcard addresses.
     pub addresses: Vec<Address>,
 }
 
-/// Why a connection is closed at once.
+/// Why a connection is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelloError {
-    /// Something else, or something newer.
+    /// Not a hello, or a newer version.
     #[error("Got unrecognized protocol version {0}")]
     Version(i64),
-    /// A number that names no server. Apache lets such observers in and then cannot talk to them.
-    #[error("{0} is not the number of a server")]
+    /// An invalid server id. Apache accepts observers with such ids and then cannot send to them.
+    #[error("{0} is not a valid server id")]
     NotAServer(i64),
-    /// No addresses, or too many.
+    /// No addresses, or a list that is too long.
     #[error("Unreasonable buffer length: {0}")]
     Length(i32),
-    /// V1 has room for one.
-    #[error("{0} addresses do not fit into a message for one")]
+    /// V1 carries exactly one address.
+    #[error("a V1 message carries one address, not {0}")]
     Addresses(usize),
-    /// An address of the wrong form.
     #[error(transparent)]
     Address(#[from] EnsembleError),
 }
 
 const V1: i64 = -65536;
 const V2: i64 = -65535;
-/// Where the addresses begin.
+/// Offset of the address list.
 const HEAD_BYTES: usize = 20;
 
-/// The hello at the start of `bytes` and its length, `None` while it is incomplete.
+/// Decodes the hello at the start of `bytes`; returns it with its length, or `None` while it is incomplete.
 pub fn next(bytes: &[u8]) -> Result<Option<(Hello, usize)>, HelloError> {
     let Some(first) = long_at(bytes, 0) else { return Ok(None) };
     let version = match first {
         V1 => HelloVersion::V1,
         V2 => HelloVersion::V2,
         0.. => {
-            return Ok(Some((Hello { version: HelloVersion::Bare, server: real(first)?, addresses: Vec::new() }, 8)));
+            return Ok(Some((
+                Hello { version: HelloVersion::Bare, server: valid_server(first)?, addresses: Vec::new() },
+                8,
+            )));
         }
         other => return Err(HelloError::Version(other)),
     };
-    let Some(server) = long_at(bytes, 8).map(real).transpose()? else { return Ok(None) };
+    let Some(server) = long_at(bytes, 8).map(valid_server).transpose()? else { return Ok(None) };
     let Some(announced) = bytes.get(16..).and_then(|rest| rest.first_chunk().copied()) else { return Ok(None) };
     let announced = i32::from_be_bytes(announced);
     let length = usize::try_from(announced).ok().filter(|length| (1..=HELLO_ADDRESS_BYTES_MAX).contains(length));
@@ -82,7 +82,6 @@ pub fn next(bytes: &[u8]) -> Result<Option<(Hello, usize)>, HelloError> {
 }
 
 impl Hello {
-    /// Appends the whole message.
     pub fn put(&self, out: &mut Vec<u8>) -> Result<(), HelloError> {
         let version = match self.version {
             HelloVersion::Bare => {
@@ -122,9 +121,9 @@ fn long_at(bytes: &[u8], at: usize) -> Option<i64> {
     bytes.get(at..)?.first_chunk().copied().map(i64::from_be_bytes)
 }
 
-fn real(server: i64) -> Result<ServerId, HelloError> {
+fn valid_server(server: i64) -> Result<ServerId, HelloError> {
     let id = ServerId(server);
-    if id.is_real() { Ok(id) } else { Err(HelloError::NotAServer(server)) }
+    if id.is_valid() { Ok(id) } else { Err(HelloError::NotAServer(server)) }
 }
 
 #[cfg(test)]
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn three_forms() {
+    fn all_versions_are_decoded() {
         check(&3_i64.to_be_bytes(), "Bare 3 [] 8");
         check(&[0, 0, 0, 0, 0, 0, 0, 3, 9, 9], "Bare 3 [] 8");
         check(&message(V1, 3, 3, b"a:1"), "V1 3 [a:1] 23");
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn addresses_are_validated() {
         check_list("[::1]:5", "V2 3 [[0:0:0:0:0:0:0:1]:5] 27");
         check_list("0.0.0.0:5|b:1|[::]:7", "V2 3 [b:1] 40");
         check_list("0.0.0.0:5", "V2 3 [] 29");
@@ -177,10 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_refusals() {
+    fn invalid_hello_is_refused() {
         check(&(-1_i64).to_be_bytes(), "Got unrecognized protocol version -1");
-        check(&i64::MAX.to_be_bytes(), "9223372036854775807 is not the number of a server");
-        check(&message(V1, -1, 1, b"")[..16], "-1 is not the number of a server");
+        check(&i64::MAX.to_be_bytes(), "9223372036854775807 is not a valid server id");
+        check(&message(V1, -1, 1, b"")[..16], "-1 is not a valid server id");
         check(&message(V1, 1, 0, b""), "Unreasonable buffer length: 0");
         check(&message(V1, 1, -1, b""), "Unreasonable buffer length: -1");
         check(&message(V1, 1, 2048, b""), "incomplete");

@@ -1,46 +1,41 @@
 //! The identities of a client, as a learner forwards them with a request.
 //!
-//! They pass through unchanged more often than somebody looks at them, so they are carried as the bytes of their
-//! encoding.
+//! Most lists pass through unread, so they are carried in encoded form.
 
 use crate::jute::{DecodeError, Jute, Reader, put_count, put_text};
 use std::borrow::Cow;
 
-/// One identity; both texts may be null.
+/// One identity; both strings may be null.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawId<'a> {
-    /// Authentication scheme.
     pub scheme: Option<Cow<'a, str>>,
-    /// Identity within the scheme.
     pub id: Option<Cow<'a, str>>,
 }
 
-/// The encoding of a list (or of null), known to be well-formed.
+/// An encoded list, or null, that is known to be well-formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawIds<'a>(&'a [u8]);
 
 impl<'a> RawIds<'a> {
-    /// No list, which everything but a client's request has.
+    /// Null, which all packets but REQUEST carry.
     pub const NULL: RawIds<'static> = RawIds(&[0xff; 4]);
-    /// A list without entries.
     pub const EMPTY: RawIds<'static> = RawIds(&[0; 4]);
 
-    /// Takes over bytes that [`put_ids`] produced.
+    /// Checks and borrows bytes that [`put_ids`] produced.
     pub fn from_encoded(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Reader::new(bytes).get()
     }
 
-    /// The encoding, count included.
+    /// Includes the leading count.
     pub const fn bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// True for a null list.
     pub fn is_null(self) -> bool {
         self.0 == Self::NULL.0
     }
 
-    /// The entries; none for null.
+    /// A null list has no entries.
     pub fn iter(self) -> impl Iterator<Item = RawId<'a>> {
         let mut from = Reader::new(self.0);
         let count = from.count().ok().flatten().unwrap_or(0);
@@ -62,7 +57,7 @@ impl<'a> Jute<'a> for RawIds<'a> {
     }
 }
 
-/// Appends a list of pairs of scheme and id.
+/// Appends a list of (scheme, id) pairs.
 pub fn put_ids<'i>(out: &mut Vec<u8>, ids: impl ExactSizeIterator<Item = (&'i str, &'i str)>) {
     put_count(out, ids.len());
     for (scheme, id) in ids {
@@ -76,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_empty_and_others() {
+    fn null_and_empty_lists_differ() {
         for (ids, null) in [(RawIds::NULL, true), (RawIds::EMPTY, false)] {
             assert_eq!(RawIds::from_encoded(ids.bytes()), Ok(ids));
             assert_eq!((ids.is_null(), ids.iter().count()), (null, 0));

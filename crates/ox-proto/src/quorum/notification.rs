@@ -1,10 +1,10 @@
-//! Votes, and what servers tell each other about the ensemble while one of them is looking for a leader.
+//! Election notifications: a server's vote, its state and its configuration.
 //!
 //! ```text
 //! state i32 | leader i64 | zxid i64 | round i64 | peer epoch i64 | version i32 = 2 | length i32 | the ensemble's text
 //! ```
-//! Each is the payload of a frame. Older servers stop after the round, the peer epoch or the version; how many bytes
-//! there are says which it was. What is written is always the whole.
+//! Each is the payload of a frame. Older servers stop after the round, the peer epoch or the version; the length tells
+//! which. We always write the complete format.
 
 use crate::frame::{FrameError, begin_frame, end_frame, split_frame};
 use crate::jute::{DecodeError, Jute, Reader, decode_text, put_text};
@@ -12,22 +12,18 @@ use crate::limits::ELECTION_FRAME_BYTES_MAX;
 use crate::{ServerId, Zxid};
 use std::borrow::Cow;
 
-/// What a server is doing.
+/// State of a server (Apache: `ServerState`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum PeerState {
-    /// Looks for a leader.
     Looking = 0,
-    /// Follows one.
     Following = 1,
-    /// Is one.
     Leading = 2,
-    /// Observes one.
     Observing = 3,
 }
 
 impl PeerState {
-    /// The number on the wire.
+    /// The value on the wire.
     pub fn code(self) -> i32 {
         self as i32
     }
@@ -46,56 +42,53 @@ impl TryFrom<i32> for PeerState {
     }
 }
 
-/// A vote and the state of who sends it. The sender is whoever is at the other end of the connection.
+/// A vote and the sender's state. The sender is the peer of the connection; the message does not name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// What the sender is doing.
     pub state: PeerState,
-    /// Who it votes for, or follows; `i64::MIN` when it votes for nobody.
+    /// The server that the sender votes for or follows; `i64::MIN` if it abstains.
     pub leader: ServerId,
-    /// The zxid in the vote.
+    /// The candidate's last zxid.
     pub zxid: Zxid,
-    /// The round of the election.
+    /// The election round (Apache: `electionEpoch`).
     pub round: i64,
-    /// The epoch in the vote.
+    /// The candidate's current epoch.
     pub peer_epoch: i64,
 }
 
-/// A notification as it came.
+/// A notification with the fields that only newer formats have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received<'a> {
-    /// The vote.
+pub struct ReceivedNotification<'a> {
     pub notification: Notification,
-    /// The version of the format; 0 for those that do not say, and for those whose version is not looked at.
+    /// Format version; 0 if absent, or from servers before 3.5, whose version is ignored.
     pub version: i32,
-    /// The text of the sender's committed ensemble, since version 2. It may be no such text; the vote counts anyway.
+    /// Text of the sender's committed configuration, since version 2. It may be unparsable; the vote counts anyway.
     pub config: Option<Cow<'a, str>>,
 }
 
-/// Why a message is dropped. The connection goes on.
+/// Why a message is dropped. The connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotificationError {
-    /// None of the known layouts has so few bytes.
+    /// Shorter than every known format.
     #[error("notification of {0} bytes ends too early")]
     Truncated(usize),
-    /// The text is longer than the message, or its length negative.
+    /// The configuration is longer than the message, or its length is negative.
     #[error("notification announces {0} bytes of configuration")]
     ConfigLength(i32),
-    /// Not a state.
     #[error("unknown state {0} in a notification")]
     State(i32),
 }
 
-/// The version that is written; since it, there is a configuration.
+/// The version that we write; the first with a configuration.
 const VERSION: i32 = 2;
 /// Messages of this length have no peer epoch.
 const BYTES_BEFORE_3_4_0: usize = 28;
-/// Messages of this length have a version that is not looked at.
+/// Messages of this length have a version that is ignored.
 const BYTES_BEFORE_3_5_0: usize = 40;
 
-/// Splits the first complete frame off `bytes`: its payload and the bytes behind it. `None` while it is incomplete; an
-/// error ends the connection.
+/// Splits the first complete frame off `bytes`: its payload and the bytes after it. `None` while it is incomplete; on
+/// an error the connection must be closed.
 pub fn split(bytes: &[u8]) -> Result<Option<crate::frame::Split<'_>>, FrameError> {
     if bytes.starts_with(&[0; 4]) {
         return Err(FrameError { announced: 0, limit: ELECTION_FRAME_BYTES_MAX });
@@ -103,8 +96,8 @@ pub fn split(bytes: &[u8]) -> Result<Option<crate::frame::Split<'_>>, FrameError
     split_frame(bytes, ELECTION_FRAME_BYTES_MAX)
 }
 
-/// Reads the payload of a frame.
-pub fn decode(payload: &[u8]) -> Result<Received<'_>, NotificationError> {
+/// Decodes the payload of a frame.
+pub fn decode(payload: &[u8]) -> Result<ReceivedNotification<'_>, NotificationError> {
     let short = |_: DecodeError| NotificationError::Truncated(payload.len());
     let mut from = Reader::new(payload);
     let state: i32 = from.get().map_err(short)?;
@@ -114,13 +107,13 @@ pub fn decode(payload: &[u8]) -> Result<Received<'_>, NotificationError> {
         _ => from.get().map_err(short)?,
     };
     let version = match payload.len() {
-        // Compat: the version of servers before 3.5 is not looked at (test `formats_by_length`).
+        // Compat: the version of servers before 3.5 is ignored (test `format_is_detected_by_length`).
         BYTES_BEFORE_3_4_0 | BYTES_BEFORE_3_5_0 => 0,
         _ => from.get().map_err(short)?,
     };
     let config = if VERSION <= version { Some(read_config(&mut from, short)?) } else { None };
     let state = PeerState::try_from(state).map_err(NotificationError::State)?;
-    Ok(Received { notification: Notification { state, leader, zxid, round, peer_epoch }, version, config })
+    Ok(ReceivedNotification { notification: Notification { state, leader, zxid, round, peer_epoch }, version, config })
 }
 
 fn read_config<'a>(
@@ -134,8 +127,8 @@ fn read_config<'a>(
 }
 
 impl Notification {
-    /// Appends a whole frame. `config` is the text of the sender's committed ensemble; it must be one that Apache can
-    /// read, as [`crate::ensemble::Ensemble`] prints it.
+    /// Appends a complete frame. `config` is the text of the sender's committed configuration and must be parsable by
+    /// Apache, as the output of [`crate::ensemble::Ensemble`] is.
     pub fn put(&self, config: &str, out: &mut Vec<u8>) {
         let mark = begin_frame(out);
         self.state.code().put(out);
@@ -154,7 +147,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A message of the given length: zxid (5, 1), peer epoch 9, then what is given.
+    /// A message of the given length with zxid (5, 1), peer epoch 9 and the given fields.
     fn message(length: usize, version: i32, config: i32) -> Vec<u8> {
         let mut out = Vec::new();
         2_i32.put(&mut out);
@@ -171,7 +164,7 @@ mod tests {
 
     fn check(length: usize, version: i32, config: i32, expected: &str) {
         let shown = match decode(&message(length, version, config)) {
-            Ok(Received { notification, version, config }) => {
+            Ok(ReceivedNotification { notification, version, config }) => {
                 assert_eq!((notification.state, notification.leader), (PeerState::Leading, ServerId(3)));
                 assert_eq!((notification.zxid, notification.round), (Zxid::new(5, 1), 7));
                 format!("epoch {} version {version} {config:?}", notification.peer_epoch)
@@ -182,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_by_length() {
+    fn format_is_detected_by_length() {
         for length in (0..28).chain(29..40) {
             check(length, 0, 0, &format!("notification of {length} bytes ends too early"));
         }
@@ -203,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn states() {
+    fn unknown_state_is_refused() {
         for code in -1..6 {
             let mut bytes = message(44, 2, 0);
             bytes[..4].copy_from_slice(&i32::to_be_bytes(code));
@@ -213,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_have_limits() {
+    fn oversized_frame_is_refused() {
         let prefix = |length: usize| i32::try_from(length).unwrap().to_be_bytes();
         let error = |announced| Err(FrameError { announced, limit: ELECTION_FRAME_BYTES_MAX });
         assert_eq!(split(&prefix(0)), error(0));
@@ -234,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(numbers in any::<[i64; 4]>(), state in 0..4, config in "\\PC{0,30}") {
+        fn notification_round_trips(numbers in any::<[i64; 4]>(), state in 0..4, config in "\\PC{0,30}") {
             let [leader, zxid, round, peer_epoch] = numbers;
             let state = PeerState::try_from(state).unwrap();
             let notification = Notification { state, leader: ServerId(leader), zxid: Zxid(zxid), round, peer_epoch };
@@ -242,7 +235,7 @@ mod tests {
             notification.put(&config, &mut out);
             let (payload, rest) = split(&out).unwrap().unwrap();
             prop_assert!(rest.is_empty());
-            let received = Received { notification, version: 2, config: Some(config.into()) };
+            let received = ReceivedNotification { notification, version: 2, config: Some(config.into()) };
             prop_assert_eq!(decode(payload).unwrap(), received);
         }
     }

@@ -1,11 +1,11 @@
-//! Packets between a leader and its learners.
+//! Quorum packets between a leader and its learners.
 //!
 //! ```text
 //! kind i32 | zxid i64 | data (length i32, bytes) | identities (count i32, each: scheme, id)
 //! ```
-//! There is no outer length: where a packet ends is known when its last identity is there. [`PacketReader`] finds it
-//! without looking at any byte twice, however the packet arrives. Everything behind a SNAP packet, up to the end of the
-//! snapshot, is not packets.
+//! A packet has no outer length: it ends with its last identity. [`PacketReader`] finds that end while reading each
+//! byte once, however the packet arrives. The bytes after a SNAP packet, up to the end of the snapshot, are not
+//! packets.
 
 use super::identities::RawIds;
 use crate::Zxid;
@@ -13,19 +13,18 @@ use crate::jute::{DecodeError, Jute, Reader, put_buffer};
 
 macro_rules! packet_kinds {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
-        /// What a packet is about.
+        /// Packet types of Apache's `Leader`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum PacketKind {
             $($(#[$doc])* $name,)*
-            /// Something newer; established servers ignore it.
+            /// From a newer version; ignored on established links.
             Unknown(i32),
         }
 
         impl PacketKind {
-            /// Every known kind, in table order.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The number on the wire.
+            /// The value on the wire.
             pub fn code(self) -> i32 {
                 match self {
                     $(Self::$name => $code,)*
@@ -33,7 +32,7 @@ macro_rules! packet_kinds {
                 }
             }
 
-            /// ZooKeeper's name of the kind.
+            /// ZooKeeper's name of the type.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -54,56 +53,55 @@ macro_rules! packet_kinds {
 }
 
 packet_kinds! {
-    /// A learner forwards a request of a client.
+    /// Learner to leader: forwards a client's request.
     Request = 1, "REQUEST";
-    /// The leader proposes a transaction.
+    /// Leader to follower: proposes a transaction.
     Proposal = 2, "PROPOSAL";
-    /// A learner has it on disk.
+    /// Learner to leader: the transaction is on disk.
     Ack = 3, "ACK";
-    /// A quorum has it on disk.
+    /// Leader to follower: a quorum has the transaction on disk.
     Commit = 4, "COMMIT";
-    /// Are you there; and back, with the sessions that were alive.
+    /// Leader to learner, and back with the sessions touched since the last one.
     Ping = 5, "PING";
-    /// A session has moved to a learner; and back, whether it exists.
+    /// Learner to leader: a client resumes a session; and back, whether the session exists.
     Revalidate = 6, "REVALIDATE";
-    /// A client's sync has come through.
+    /// Leader to learner: a forwarded sync is complete.
     Sync = 7, "SYNC";
-    /// A committed transaction, for observers.
+    /// Leader to observer: a committed transaction.
     Inform = 8, "INFORM";
-    /// A commit of a reconfiguration.
+    /// Leader to follower: commits a reconfiguration.
     CommitAndActivate = 9, "COMMITANDACTIVATE";
-    /// The history is complete.
+    /// Leader to learner: synchronisation is complete.
     NewLeader = 10, "NEWLEADER";
-    /// A follower introduces itself.
+    /// First packet of a follower.
     FollowerInfo = 11, "FOLLOWERINFO";
-    /// Clients may be served.
+    /// Leader to learner: may serve clients.
     UpToDate = 12, "UPTODATE";
-    /// The history follows as transactions.
+    /// Synchronisation by transactions follows.
     Diff = 13, "DIFF";
-    /// The learner's history is to be cut.
+    /// The learner must truncate its log.
     Trunc = 14, "TRUNC";
-    /// The history follows as a snapshot.
+    /// Synchronisation by a snapshot follows.
     Snap = 15, "SNAP";
-    /// An observer introduces itself.
+    /// First packet of an observer.
     ObserverInfo = 16, "OBSERVERINFO";
-    /// The leader's epoch.
+    /// Leader to learner: the epoch it proposes.
     LeaderInfo = 17, "LEADERINFO";
-    /// The learner has promised the epoch.
+    /// Learner to leader: accepted the epoch.
     AckEpoch = 18, "ACKEPOCH";
-    /// A committed reconfiguration, for observers.
+    /// Leader to observer: a committed reconfiguration.
     InformAndActivate = 19, "INFORMANDACTIVATE";
 }
 
-/// One packet. Null and empty data differ, and so do null and empty identities.
+/// One packet. Null and empty data are distinct, and so are null and empty identities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// What it is about.
     pub kind: PacketKind,
-    /// Depends on the kind.
+    /// Meaning depends on the kind.
     pub zxid: Zxid,
-    /// Depends on the kind; [`super::payload`] reads it.
+    /// Depends on the kind; decoded by [`super::payload`].
     pub data: Option<&'a [u8]>,
-    /// Whose request it is.
+    /// Identities of the client whose request is forwarded.
     pub ids: RawIds<'a>,
 }
 
@@ -119,36 +117,36 @@ impl<'a> Jute<'a> for Packet<'a> {
     }
 }
 
-/// A length that ends the connection.
+/// Why the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PacketError {
-    /// A length is negative (and not -1).
+    /// A negative length other than -1.
     #[error("unreasonable length {0} in a packet")]
     BadLength(i32),
-    /// The packet cannot end within the limit.
+    /// The packet exceeds the limit.
     #[error("packet of at least {announced} bytes is too large (limit {limit})")]
     TooLarge {
-        /// Bytes that it has at least.
+        /// Lower bound of the packet's size.
         announced: usize,
         /// The largest packet accepted.
         limit: usize,
     },
 }
 
-/// Bytes in front of the data.
+/// Bytes before the data: kind, zxid, data length.
 const HEAD_BYTES: usize = 16;
 /// Bytes of a length or count.
 const LENGTH_BYTES: usize = 4;
 
-/// Cuts a stream into packets. It remembers how far the packet at the start of the buffer has been measured, so that
-/// one that arrives in many pieces costs no more than one that arrives whole.
+/// Splits a stream into packets. Remembers how much of the packet at the start of the buffer has been measured, so a
+/// packet that arrives in many pieces costs no more than one that arrives whole.
 #[derive(Clone, Debug, Default)]
 pub struct PacketReader {
     ids: Option<IdsLeft>,
 }
 
-/// Where the next text of the identities begins, and how many of them there are still.
+/// Offset of the next string of the identities, and the number of strings left.
 #[derive(Clone, Copy, Debug)]
 struct IdsLeft {
     at: usize,
@@ -156,9 +154,9 @@ struct IdsLeft {
 }
 
 impl PacketReader {
-    /// The packet at the start of `bytes` and its length, `None` while it is incomplete. The caller then adds bytes at
-    /// the end and asks again; after a packet it removes those of the packet first. Lengths are judged before what they
-    /// announce arrives: a packet is at most `limit` bytes long, all in all.
+    /// Decodes the packet at the start of `bytes`; returns it with its length, or `None` while it is incomplete. The
+    /// caller then appends bytes and calls again; after a packet it first removes that packet's bytes. Lengths are
+    /// checked before the bytes that they announce arrive: a complete packet has at most `limit` bytes.
     pub fn next<'a>(&mut self, bytes: &'a [u8], limit: usize) -> Result<Option<(Packet<'a>, usize)>, PacketError> {
         let Some(end) = self.measure(bytes, limit)? else { return Ok(None) };
         self.ids = None;
@@ -194,13 +192,13 @@ impl IdsLeft {
     }
 }
 
-/// All identities, if their count is there.
+/// `None` while the count of identities is incomplete.
 fn ids_left(bytes: &[u8], limit: usize) -> Result<Option<IdsLeft>, PacketError> {
     let Some(data_length) = length_at(bytes, HEAD_BYTES - LENGTH_BYTES)? else { return Ok(None) };
     let count_at = HEAD_BYTES + data_length;
     IdsLeft { at: count_at + LENGTH_BYTES, texts: 0 }.check(limit)?;
     let Some(count) = int_at(bytes, count_at) else { return Ok(None) };
-    // Compat: like null, any other negative count is a list without entries (test `odd_counts_are_empty`).
+    // Compat: like null, any other negative count means no entries (test `negative_id_count_means_no_ids`).
     let texts = usize::try_from(count).unwrap_or(0).saturating_mul(2);
     let left = IdsLeft { at: count_at + LENGTH_BYTES, texts };
     left.check(limit).map(|()| Some(left))
@@ -210,7 +208,7 @@ fn int_at(bytes: &[u8], at: usize) -> Option<i32> {
     bytes.get(at..)?.first_chunk().copied().map(i32::from_be_bytes)
 }
 
-/// A length that is there; null is none.
+/// `None` while the length is incomplete; null counts as 0.
 fn length_at(bytes: &[u8], at: usize) -> Result<Option<usize>, PacketError> {
     match int_at(bytes, at) {
         None => Ok(None),
@@ -219,7 +217,7 @@ fn length_at(bytes: &[u8], at: usize) -> Result<Option<usize>, PacketError> {
     }
 }
 
-/// Appends a packet without data: COMMIT, ACK, the leader's PING, and whatever else says all with its zxid.
+/// Appends a packet without data: COMMIT, ACK, the leader's PING and others that carry only a zxid.
 pub fn put_bare(out: &mut Vec<u8>, kind: PacketKind, zxid: Zxid) {
     let mut packet = [0xff; HEAD_BYTES + LENGTH_BYTES];
     packet[..4].copy_from_slice(&kind.code().to_be_bytes());
@@ -232,7 +230,7 @@ pub fn put_with_data(out: &mut Vec<u8>, kind: PacketKind, zxid: Zxid, data: &[u8
     Packet { kind, zxid, data: Some(data), ids: RawIds::NULL }.put(out);
 }
 
-/// Starts a packet whose data is appended next; the returned mark goes to [`end_packet`].
+/// Starts a packet; the caller appends its data and passes the returned mark to [`end_packet`].
 pub fn begin_packet(out: &mut Vec<u8>, kind: PacketKind, zxid: Zxid) -> usize {
     kind.code().put(out);
     zxid.put(out);
@@ -243,7 +241,7 @@ pub fn begin_packet(out: &mut Vec<u8>, kind: PacketKind, zxid: Zxid) -> usize {
 /// Ends the packet whose data starts at `mark`.
 ///
 /// # Panics
-/// When the data is larger than a buffer can be (2 GiB).
+/// If the data exceeds the 2 GiB that a length can express.
 pub fn end_packet(out: &mut Vec<u8>, mark: usize, ids: RawIds<'_>) {
     let length = i32::try_from(out.len() - mark).expect("a packet stays below 2 GiB");
     out[mark - LENGTH_BYTES..mark].copy_from_slice(&length.to_be_bytes());

@@ -1,13 +1,13 @@
-//! The data of packets, by kind. [`read`] reads any of them; bytes behind what is expected are ignored, as by Apache.
+//! Packet data by packet kind, decoded by [`read`]. Trailing bytes are ignored, as in Apache.
 //!
 //! | packet | data |
 //! |---|---|
-//! | REQUEST | [`Request`] |
+//! | REQUEST | [`ForwardedRequest`] |
 //! | PROPOSAL, INFORM | a transaction record ([`crate::txn`]) |
 //! | PING, from a learner | [`Touches`] |
-//! | REVALIDATE | [`Revalidate`], and back [`Revalidated`] |
+//! | REVALIDATE | [`Revalidate`]; reply [`Revalidated`] |
 //! | COMMITANDACTIVATE, INFORMANDACTIVATE | [`Activation`] |
-//! | NEWLEADER | the ensemble's text; none, or a single byte, of leaders before 3.5 |
+//! | NEWLEADER | the ensemble's text; null or a single byte from leaders before 3.5 |
 //! | FOLLOWERINFO, OBSERVERINFO | [`LearnerInfo`] |
 //! | LEADERINFO | [`LeaderInfo`] |
 //! | ACKEPOCH | [`AckEpoch`] |
@@ -15,22 +15,20 @@
 use crate::jute::{DecodeError, Jute, Reader, jute};
 use crate::{ServerId, SessionId};
 
-/// The version of the protocol that all servers since 3.4 speak.
+/// The protocol version of all servers since 3.4.
 pub const PROTOCOL_VERSION: i32 = 0x1_0000;
 
-/// Reads the data of a packet.
+/// Decodes the data of a packet; null is an error.
 pub fn read<'a, T: Jute<'a>>(data: Option<&'a [u8]>) -> Result<T, DecodeError> {
     Reader::new(data.ok_or(DecodeError::Null)?).get()
 }
 
-/// Who a learner is. Servers before 3.5 leave out the last field, those before 3.4 the last two.
+/// A learner's first message. Servers before 3.5 omit the last field, those before 3.4 the last two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnerInfo {
-    /// Its number.
     pub server: ServerId,
-    /// The protocol that it speaks.
     pub protocol_version: Option<i32>,
-    /// The version of its committed ensemble; only behind a protocol version.
+    /// Version of the learner's committed configuration; requires a protocol version.
     pub config_version: Option<i64>,
 }
 
@@ -50,42 +48,40 @@ impl<'a> Jute<'a> for LearnerInfo {
 }
 
 jute! {
-    /// The leader's protocol; its epoch is the packet's zxid.
+    /// The leader's protocol version; the packet's zxid carries the epoch.
     #[derive(Copy)]
     LeaderInfo {
-        /// [`PROTOCOL_VERSION`].
+        /// [`PROTOCOL_VERSION`], unless the leader is newer.
         protocol_version: i32,
     }
 }
 
 jute! {
-    /// A learner's answer to the epoch; its last zxid is the packet's.
+    /// A learner's reply to LEADERINFO; the packet's zxid is the learner's last zxid.
     #[derive(Copy)]
     AckEpoch {
-        /// The epoch of its history, or [`AckEpoch::NOT_COUNTED`].
+        /// Epoch of the learner's log, or [`AckEpoch::NOT_COUNTED`].
         current_epoch: i32,
     }
 }
 
 impl AckEpoch {
-    /// In place of the epoch: it was promised before, the learner must not be counted.
+    /// Sent instead of the epoch if the learner had accepted it before; the leader must not count this reply.
     pub const NOT_COUNTED: i32 = -1;
 }
 
-/// A request of a client.
+/// A client's request, forwarded to the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'a> {
-    /// Whose.
+pub struct ForwardedRequest<'a> {
     pub session: SessionId,
-    /// The client's number of the request.
     pub cxid: i32,
-    /// What is asked for; [`crate::OpCode`] knows most.
+    /// Not necessarily one of [`crate::OpCode`].
     pub op: i32,
-    /// The request as the client sent it, without its header.
+    /// The request without its header, as the client sent it.
     pub body: &'a [u8],
 }
 
-impl<'a> Jute<'a> for Request<'a> {
+impl<'a> Jute<'a> for ForwardedRequest<'a> {
     fn get(from: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(Self { session: from.get()?, cxid: from.get()?, op: from.get()?, body: rest(from)? })
     }
@@ -98,25 +94,21 @@ impl<'a> Jute<'a> for Request<'a> {
 }
 
 jute! {
-    /// A session that was alive.
+    /// A session that a client used.
     #[derive(Copy)]
     Touch {
-        /// Which.
         session: SessionId,
-        /// Its timeout.
         timeout_ms: i32,
     }
 }
 
-/// Bytes of a [`Touch`].
 const TOUCH_BYTES: usize = 12;
 
-/// The sessions that were alive since the last PING.
+/// Sessions used since the last PING.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touches<'a>(&'a [u8]);
 
 impl<'a> Touches<'a> {
-    /// One by one.
     pub fn iter(self) -> impl Iterator<Item = Touch> {
         let touches = self.0.chunks_exact(TOUCH_BYTES);
         touches.filter_map(|touch| Reader::new(touch).get().ok())
@@ -134,33 +126,30 @@ impl<'a> Jute<'a> for Touches<'a> {
 }
 
 jute! {
-    /// A learner asks for a session that has come to it.
+    /// A client resumed this session at a learner.
     #[derive(Copy)]
     Revalidate {
-        /// Which.
         session: SessionId,
-        /// Its timeout.
         timeout_ms: i32,
     }
 }
 
 jute! {
-    /// The leader's answer.
+    /// The leader's reply to REVALIDATE.
     #[derive(Copy)]
     Revalidated {
-        /// Which.
         session: SessionId,
-        /// Whether it exists.
+        /// Whether the session exists.
         valid: bool,
     }
 }
 
-/// A reconfiguration is committed.
+/// Data of a committed reconfiguration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activation<'a> {
-    /// Who leads from now on.
+    /// The leader under the new configuration.
     pub leader: ServerId,
-    /// The transaction, for observers; nothing for followers, which have it.
+    /// The transaction, for observers; empty for followers, which already have it.
     pub record: &'a [u8],
 }
 
@@ -193,7 +182,7 @@ mod tests {
         assert_eq!(shortest::<LearnerInfo>(bytes), 8);
         assert_eq!(shortest::<LeaderInfo>(bytes), 4);
         assert_eq!(shortest::<AckEpoch>(bytes), 4);
-        assert_eq!(shortest::<Request<'_>>(bytes), 16);
+        assert_eq!(shortest::<ForwardedRequest<'_>>(bytes), 16);
         assert_eq!(shortest::<Revalidate>(bytes), 12);
         assert_eq!(shortest::<Revalidated>(bytes), 9);
         assert_eq!(shortest::<Activation<'_>>(bytes), 8);
@@ -201,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn learner_info_of_all_ages() {
+    fn learner_info_of_all_versions_is_decoded() {
         let bytes: Vec<u8> = (0..24).collect();
         for (length, written) in [(8, 8), (11, 8), (12, 12), (19, 12), (20, 20), (24, 20)] {
             let info: LearnerInfo = read(Some(&bytes[..length])).unwrap();
@@ -212,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn touches_are_whole() {
+    fn incomplete_touch_is_an_error() {
         let touches =
             [Touch { session: SessionId(-1), timeout_ms: 6000 }, Touch { session: SessionId(2), timeout_ms: -5 }];
         let mut data = Vec::new();

@@ -1,21 +1,19 @@
-//! Reads the files of `testdata/quorum`.
+//! Parses the recorded traffic in `testdata/quorum`.
 
 use std::path::Path;
 
-/// Which port a stream belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
     Election,
     Learner,
 }
 
-/// One message, as recorded.
 pub(crate) struct Message {
     /// File and line, for failures.
     pub(crate) place: String,
-    /// `C>S` or `S>C`.
+    /// `C>S` (by the dialer) or `S>C`.
     pub(crate) direction: String,
-    /// What the recorder read in it.
+    /// The message as the recorder decoded it.
     pub(crate) text: String,
     pub(crate) bytes: Vec<u8>,
 }
@@ -26,13 +24,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The messages of one direction.
     pub(crate) fn directed(&self, direction: &str) -> impl Iterator<Item = &Message> {
         self.messages.iter().filter(move |message| message.direction == direction)
     }
 }
 
-/// All streams of all files.
+/// All recorded streams of `port`.
 pub(crate) fn streams(port: Port) -> Vec<Stream> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/quorum");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -52,7 +49,7 @@ fn read(path: &Path) -> Vec<Stream> {
             let port = if title.contains(" election ") { Port::Election } else { Port::Learner };
             streams.push(Stream { port, messages: Vec::new() });
         } else if let Some(hex) = line.strip_prefix('\t') {
-            let (direction, text): (String, String) = head.take().expect("bytes follow a line");
+            let (direction, text): (String, String) = head.take().expect("a bytes line follows a description line");
             let message = Message { place: format!("{name}:{}", number + 1), direction, text, bytes: from_hex(hex) };
             streams.last_mut().unwrap().messages.push(message);
         } else if let [_, direction, text] = line.splitn(3, ' ').collect::<Vec<_>>()[..] {
@@ -67,7 +64,7 @@ fn from_hex(text: &str) -> Vec<u8> {
     digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// A configuration is read, printed as it came, and shown as the recorder shows it.
+/// Parses a configuration, checks that it prints unchanged, and formats it like the recorder.
 pub(crate) fn shown_config(text: &str) -> String {
     use ox_proto::ensemble::{Addresses, Ensemble};
     let ensemble = Ensemble::parse(text, Addresses::Several).unwrap();

@@ -1,11 +1,11 @@
-//! Hellos and notifications.
+//! Hellos and notifications of the election port.
 
 use crate::capture::{Message, Port, shown_config, streams};
 use ox_proto::ensemble::Address;
 use ox_proto::quorum::{Hello, HelloVersion, Notification, hello, notification};
 
 #[test]
-fn every_message_of_the_election_port() {
+fn every_election_message_round_trips() {
     let (mut hellos, mut notifications, mut others) = (0, 0, 0);
     for stream in streams(Port::Election) {
         for message in &stream.messages {
@@ -60,9 +60,9 @@ fn check_notification(message: &Message) {
     assert_eq!(*text, shown, "{place}");
 }
 
-/// The first thing on a connection is a hello, then come frames, however the bytes arrive.
+/// A connection starts with a hello, followed by frames, however the bytes arrive.
 #[test]
-fn streams_in_pieces() {
+fn stream_in_pieces_yields_the_same_messages() {
     for stream in streams(Port::Election) {
         let messages: Vec<_> = stream.directed("C>S").collect();
         let plain = messages.iter().all(|message| !message.text.starts_with("QuorumAuthPacket"));

@@ -259,7 +259,7 @@ fn take_command(conn: &mut Connection, bytes: &[u8], words: &mut WordQueue, shar
     if !conn.core.is_new() {
         return CommandBytes::None;
     }
-    match words::hear(bytes, &shared.config.four_letter_words) {
+    match words::hear(bytes, &shared.config.four_letter_whitelist) {
         Heard::Word(word) => {
             conn.asked_word = true;
             conn.closing = !words.ask(shared, conn.core.id(), &conn.figures, word);

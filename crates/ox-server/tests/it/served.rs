@@ -1,7 +1,7 @@
 //! A server on a free port, with a directory of its own.
 
 use crate::raw::{Client, Hello, Raw};
-use ox_config::{Config, Outside, Start, SystemProperties};
+use ox_config::{Config, Environment, StartArgs, SystemProperties};
 use ox_server::{Fatal, Server};
 use ox_store::disk::{Disk, RealDisk};
 use std::io::ErrorKind;
@@ -71,10 +71,11 @@ impl Served {
             Some(FILE) => Ok(text.clone().into_bytes()),
             _ => Err(ErrorKind::NotFound.into()),
         };
-        let outside = Outside { read: &read, resolve: &|host| host.parse().ok() };
+        let environment = Environment { read: &read, resolve: &|host| host.parse().ok() };
         let mut system = SystemProperties::default();
         system.add_flags(&self.properties);
-        Config::load(&Start::File(FILE.into()), &system, &outside, &mut Vec::new()).expect("a good configuration")
+        Config::load(&StartArgs::File(FILE.into()), &system, &environment, &mut Vec::new())
+            .expect("a good configuration")
     }
 
     pub(crate) fn server(&self) -> &Server {

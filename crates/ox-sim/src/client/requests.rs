@@ -5,7 +5,7 @@ use super::mood::{Mood, Wish};
 use crate::dice::Dice;
 use crate::env::Env;
 use crate::server::config::member;
-use ox_history::{Create, Op, Reconfig};
+use ox_history::{Create, Op, ReconfigOp};
 use ox_proto::{Acl, OpCode};
 
 const TOPS: &[&str] = &["/a", "/b", "/c", "/d"];
@@ -18,7 +18,7 @@ pub(super) fn change(env: &mut Env) -> Op {
     let (servers, dice) = (env.plan.servers(), &mut env.dice);
     env.marks.changes += 1;
     let role = |dice: &mut Dice| *dice.pick(&["participant", "participant", "observer"]);
-    let mut change = Reconfig { from: if dice.chance(30) { 1 } else { -1 }, ..Reconfig::default() };
+    let mut change = ReconfigOp { from: if dice.chance(30) { 1 } else { -1 }, ..ReconfigOp::default() };
     let one = dice.index(servers);
     match dice.below(3) {
         0 => change.leaving = Some((one + 1).to_string()),
@@ -238,7 +238,7 @@ impl Mind<'_> {
     fn odd(&mut self) -> Op {
         let broken = [OpCode::Create, OpCode::SetData, OpCode::Multi, OpCode::GetData, OpCode::SetWatches];
         match self.dice.below(10) {
-            0..=2 => Op::Reconfig(Reconfig::default()),
+            0..=2 => Op::Reconfig(ReconfigOp::default()),
             3..=7 => Op::Broken(*self.dice.pick(&broken)),
             _ => Op::Unknown(*self.dice.pick(&[999, 13, 20, -10])),
         }

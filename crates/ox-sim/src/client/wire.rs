@@ -5,7 +5,7 @@ use crate::env::Env;
 use crate::jobs::SUPER;
 use crate::link::{LinkId, Way};
 use crate::outcome::Kind;
-use ox_history::{Body, Granted, Op, Received, Sent, Time, wire};
+use ox_history::{HandshakeReply, Op, ReceivedFrame, ReplyBody, SentRequest, Time, wire};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::event::WatcherEvent;
 use ox_proto::frame::split_frame;
@@ -65,7 +65,7 @@ impl Client {
         if wire.pending.is_empty() {
             wire.last_heard = env.now;
         }
-        let sent = Sent { at: env.now, xid: number, op: op.clone() };
+        let sent = SentRequest { at: env.now, xid: number, op: op.clone() };
         env.history.connections[wire.record].requests.push(sent);
         wire.pending.push_back((number, op));
         self.xid = self.xid.max(number);
@@ -129,10 +129,10 @@ impl Client {
                 return env.fail(Kind::History, "an event that cannot be decoded");
             };
             self.on_event(env, side, header.zxid, &event);
-            Received::Event { at: env.now, zxid: header.zxid, kind: event.kind, path: event.path.into_owned() }
+            ReceivedFrame::Event { at: env.now, zxid: header.zxid, kind: event.kind, path: event.path.into_owned() }
         } else {
             let body = self.on_reply(env, side, header, from.rest());
-            Received::Reply { at: env.now, xid: header.xid, zxid: header.zxid, err: header.err, body }
+            ReceivedFrame::Reply { at: env.now, xid: header.xid, zxid: header.zxid, err: header.err, body }
         };
         env.history.connections[record].received.push(received);
     }
@@ -149,24 +149,24 @@ impl Client {
         }
     }
 
-    fn on_reply(&mut self, env: &mut Env, side: Side, header: ReplyHeader, rest: &[u8]) -> Body {
+    fn on_reply(&mut self, env: &mut Env, side: Side, header: ReplyHeader, rest: &[u8]) -> ReplyBody {
         let ReplyHeader { xid, zxid, err } = header;
         env.marks.answers += 1;
         env.note(format_args!("client {}: {xid} is {err} at {zxid}", self.number));
         env.marks.refused_writes += u64::from(err == ErrorCode::ThrottledOp.code());
         env.marks.read_only_refusals += u64::from(err == ErrorCode::NotReadOnly.code());
         self.last_zxid = self.last_zxid.max(zxid);
-        let Some(wire) = self.side(side) else { return Body::Empty };
+        let Some(wire) = self.side(side) else { return ReplyBody::Empty };
         // An answer out of turn is written down as it is; the history will tell.
         let place = wire.pending.iter().position(|(number, _)| *number == xid);
-        let Some((_, op)) = place.and_then(|place| wire.pending.remove(place)) else { return Body::Empty };
+        let Some((_, op)) = place.and_then(|place| wire.pending.remove(place)) else { return ReplyBody::Empty };
         let body = wire::decode_body(&op, err, rest);
         if side == Side::Main {
             self.watches.on_answer(&op, err);
             match (&op, &body) {
                 (Op::Sync { .. }, _) => (),
-                (_, Body::Path(path) | Body::Created(path, _)) => self.learn(path),
-                (Op::Exists { path, .. } | Op::GetData { path, .. }, Body::Stat(_) | Body::Data(..)) => {
+                (_, ReplyBody::Path(path) | ReplyBody::Created(path, _)) => self.learn(path),
+                (Op::Exists { path, .. } | Op::GetData { path, .. }, ReplyBody::Stat(_) | ReplyBody::Data(..)) => {
                     self.learn(path)
                 }
                 _ => (),
@@ -192,17 +192,17 @@ impl Client {
         let Some(wire) = self.side(side) else { return };
         let record = &mut env.history.connections[wire.record];
         if answer.timeout_ms == 0 {
-            record.granted = Some(Granted::Refused { at });
-            let is_proven = record.is_proven;
+            record.granted = Some(HandshakeReply::Refused { at });
+            let has_valid_password = record.has_valid_password;
             env.marks.refused += 1;
             env.note(format_args!("client {client}: refused"));
-            if is_proven {
+            if has_valid_password {
                 self.forget_session();
             }
             return;
         }
         let (id, timeout_ms, server) = (answer.session, answer.timeout_ms, record.server);
-        record.granted = Some(Granted::Session { at, session: id, timeout_ms });
+        record.granted = Some(HandshakeReply::Session { at, session: id, timeout_ms });
         record.is_read_only = answer.read_only == Some(true);
         if record.is_read_only && !wire.asks_read_only {
             return env.fail(Kind::History, "who wants to write was let in by a server without a leader");

@@ -5,7 +5,7 @@
 
 use crate::checkers::Finding;
 use crate::outcome::Kind;
-use ox_history::{Logged, Time};
+use ox_history::{LogEntry, Time};
 use ox_proto::Zxid;
 use ox_proto::log_frame::{Framed, OVERHEAD_BYTES, read_log_frame};
 use ox_proto::txn::Record;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) record: Vec<u8>,
-    pub(crate) logged: Logged,
+    pub(crate) logged: LogEntry,
     /// The one before it.
     before: Zxid,
     /// Digest of the tree behind it, as its maker computed it.
@@ -95,7 +95,7 @@ impl Journal {
             let at = proposed.front().map(|(_, at)| *at);
             let entry = self.entries.entry(zxid).or_insert_with(|| Entry {
                 record: bytes.to_vec(),
-                logged: Logged::of(&record, at),
+                logged: LogEntry::of(&record, at),
                 before: track.last,
                 digest: record.digest.map(|digest| digest.tree_digest),
                 is_shown: false,

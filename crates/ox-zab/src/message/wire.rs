@@ -133,7 +133,7 @@ impl Message {
                 Self::Revalidated(session, valid)
             }
             (PacketKind::Request, Side::Learner) => {
-                let payload::Request { session, cxid, op, body } = payload::read(data)?;
+                let payload::ForwardedRequest { session, cxid, op, body } = payload::read(data)?;
                 let (body, ids) = (chunk.slice_ref(body), chunk.slice_ref(ids.bytes()));
                 Self::Request(Request { session, cxid, op, body, ids })
             }
@@ -147,7 +147,7 @@ impl Request {
     fn put(&self, out: &mut Vec<u8>) {
         let Self { session, cxid, op, body, ids } = self;
         let mark = begin_packet(out, PacketKind::Request, NO_ZXID);
-        payload::Request { session: *session, cxid: *cxid, op: *op, body }.put(out);
+        payload::ForwardedRequest { session: *session, cxid: *cxid, op: *op, body }.put(out);
         end_packet(out, mark, RawIds::from_encoded(ids).unwrap_or(RawIds::EMPTY));
     }
 }

@@ -7,7 +7,8 @@ use super::server::{OUTSIDE, system_properties};
 use anyhow::Result;
 use clap::builder::ArgAction;
 use ox_config::{
-    Cause, Config, ConfigError, Effect, Explained, FourLetterWords, Item, Level, Notice, Place, Start, explain,
+    Cause, Config, ConfigError, Diagnostic, Explained, ExplainedSetting, FourLetterWhitelist, Level, Place,
+    SettingEffect, StartArgs, explain,
 };
 use ox_proto::ensemble::Role;
 use ox_store::names::{Dirs, VERSION_DIR};
@@ -42,9 +43,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let system = system_properties(&args.define);
-        let explained = match Start::from_args(&args.config) {
+        let explained = match StartArgs::from_args(&args.config) {
             Ok(start) => explain(&start, &system, &OUTSIDE),
-            Err(error) => Explained { items: Vec::new(), remarks: Vec::new(), outcome: Err(error) },
+            Err(error) => Explained { items: Vec::new(), diagnostics: Vec::new(), outcome: Err(error) },
         };
         let refusal = match &explained.outcome {
             Ok(config) => directories(config).into_iter().find_map(|(_, state)| state.err()),
@@ -62,7 +63,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 fn tell(explained: &Explained, refusal: Option<&str>, quiet: bool, out: &mut dyn Write) -> Result<()> {
     let (mut file, mut told) = (None, BTreeSet::new());
     for item in &explained.items {
-        let is_dull = item.effect == Effect::Honoured && item.remarks.iter().all(|remark| remark.level == Level::Info);
+        let is_dull = item.effect == SettingEffect::Honoured
+            && item.diagnostics.iter().all(|diagnostic| diagnostic.level == Level::Info);
         if quiet && is_dull {
             continue;
         }
@@ -101,7 +103,7 @@ fn missing_my_id(explained: &Explained) -> Option<&str> {
 }
 
 /// With the meaning of its key, unless that was told for a line before.
-fn tell_item(item: &Item, with_meaning: bool, out: &mut dyn Write) -> Result<()> {
+fn tell_item(item: &ExplainedSetting, with_meaning: bool, out: &mut dyn Write) -> Result<()> {
     let line = item.place.line().map(|line| line.to_string()).unwrap_or_default();
     writeln!(out, "  {:<10} {line:>4}  {}", item.effect.word(), given(item))?;
     let mut texts = Vec::new();
@@ -115,16 +117,17 @@ fn tell_item(item: &Item, with_meaning: bool, out: &mut dyn Write) -> Result<()>
     }
     texts.extend(consequence(&item.effect));
     // What the verdict says already is not said twice.
-    let is_said = |text: &str| matches!(item.effect, Effect::NotBuilt(feature) if text.starts_with(feature));
-    let loud = item.remarks.iter().filter(|remark| Level::Info < remark.level && !is_said(&remark.text));
-    texts.extend(loud.map(|remark| remark.text.clone()));
+    let is_said = |text: &str| matches!(item.effect, SettingEffect::NotBuilt(feature) if text.starts_with(feature));
+    let loud =
+        item.diagnostics.iter().filter(|diagnostic| Level::Info < diagnostic.level && !is_said(&diagnostic.text));
+    texts.extend(loud.map(|diagnostic| diagnostic.text.clone()));
     for text in texts {
         writeln!(out, "                   {text}")?;
     }
     Ok(())
 }
 
-fn given(item: &Item) -> String {
+fn given(item: &ExplainedSetting) -> String {
     let value = item.text.as_deref().unwrap_or("(not shown)");
     match &item.place {
         Place::Property(_) if item.name.starts_with('-') => item.name.clone(),
@@ -133,21 +136,21 @@ fn given(item: &Item) -> String {
     }
 }
 
-fn consequence(effect: &Effect) -> Option<String> {
+fn consequence(effect: &SettingEffect) -> Option<String> {
     Some(match effect {
-        Effect::Honoured | Effect::Ineffective | Effect::Unknown => return None, // a remark tells why
-        Effect::NothingToSet => "Accepted; there is nothing to set here.".to_owned(),
-        Effect::EnsembleOnly => {
+        SettingEffect::Honoured | SettingEffect::Ineffective | SettingEffect::Unknown => return None, // a remark tells why
+        SettingEffect::NothingToSet => "Accepted; there is nothing to set here.".to_owned(),
+        SettingEffect::EnsembleOnly => {
             "Accepted; it means something in an ensemble only, and this is a single server.".to_owned()
         }
-        Effect::JavaOnly => "For a Java virtual machine only.".to_owned(),
-        Effect::ClientOnly => "Clients read this, servers do not.".to_owned(),
-        Effect::NotBuilt(feature) => format!("{feature} is not built yet; the server starts without."),
-        Effect::Overridden(place) => {
+        SettingEffect::JavaOnly => "For a Java virtual machine only.".to_owned(),
+        SettingEffect::ClientOnly => "Clients read this, servers do not.".to_owned(),
+        SettingEffect::NotBuilt(feature) => format!("{feature} is not built yet; the server starts without."),
+        SettingEffect::Overridden(place) => {
             let place = place.to_string();
             format!("Has no effect, because another one counts: {}", place.trim_end_matches([':', ' ']))
         }
-        Effect::Wrong(cause) => cause.to_string(),
+        SettingEffect::Wrong(cause) => cause.to_string(),
     })
 }
 
@@ -160,7 +163,9 @@ fn tell_whole(explained: &Explained, out: &mut dyn Write) -> Result<()> {
             writeln!(out, "  {name:<10} {}", state.unwrap_or_else(|why| why))?;
         }
     }
-    for Notice { level, text, .. } in explained.remarks.iter().filter(|remark| Level::Info < remark.level) {
+    for Diagnostic { level, text, .. } in
+        explained.diagnostics.iter().filter(|diagnostic| Level::Info < diagnostic.level)
+    {
         let word = if *level == Level::Error { "error" } else { "warning" };
         writeln!(out, "  {word:<10} {text}")?;
     }
@@ -186,7 +191,7 @@ fn facts(config: &Config) -> Vec<(&'static str, String)> {
             if let Some(own) = members.get(&member.server) {
                 facts.push(("member", own.to_string()));
             }
-            let files = if member.files.has_own { "in a dynamic configuration file" } else { "in this file" };
+            let files = if member.files.has_dynamic_file { "in a dynamic configuration file" } else { "in this file" };
             facts.push(("members", format!("{files}, version {:x}", member.ensemble.version())));
         }
     }
@@ -204,9 +209,9 @@ fn facts(config: &Config) -> Vec<(&'static str, String)> {
     facts.push(("sessions", format!("time out after {min} to {max} ms")));
     facts.push((
         "words",
-        match &config.four_letter_words {
-            FourLetterWords::All => "every four-letter word is answered".to_owned(),
-            FourLetterWords::Only(words) => {
+        match &config.four_letter_whitelist {
+            FourLetterWhitelist::All => "every four-letter word is answered".to_owned(),
+            FourLetterWhitelist::Only(words) => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 format!("four-letter words answered: {}", words.join(", "))
             }
@@ -260,9 +265,10 @@ fn or_here(path: &Path) -> &Path {
 }
 
 fn in_json(explained: &Explained, refusal: Option<&str>) -> Value {
-    let remarks = |notices: &[Notice]| {
-        let texts =
-            notices.iter().map(|Notice { level, text, .. }| json!({ "level": level_word(*level), "text": text }));
+    let remarks = |diagnostics: &[Diagnostic]| {
+        let texts = diagnostics
+            .iter()
+            .map(|Diagnostic { level, text, .. }| json!({ "level": level_word(*level), "text": text }));
         texts.collect::<Vec<_>>()
     };
     let items = explained.items.iter().map(|item| {
@@ -276,7 +282,7 @@ fn in_json(explained: &Explained, refusal: Option<&str>) -> Value {
             "meaning": item.key.map(|key| key.doc.trim()),
             "default": item.key.map(|key| key.default),
             "unit": item.key.map(|key| key.unit),
-            "remarks": remarks(&item.remarks),
+            "remarks": remarks(&item.diagnostics),
         })
     });
     let facts = explained.outcome.as_ref().map(|config| {
@@ -289,7 +295,7 @@ fn in_json(explained: &Explained, refusal: Option<&str>) -> Value {
         "error": refusal,
         "items": items.collect::<Vec<_>>(),
         "facts": facts.unwrap_or_default(),
-        "remarks": remarks(&explained.remarks),
+        "remarks": remarks(&explained.diagnostics),
     })
 }
 

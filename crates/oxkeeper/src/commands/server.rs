@@ -6,7 +6,7 @@ mod again;
 use crate::logging::{self, Format};
 use again::{Ended, Stop, Wait};
 use clap::builder::ArgAction;
-use ox_config::{Config, Level, Notice, Outside, Start, SystemProperties};
+use ox_config::{Config, Diagnostic, Environment, Level, StartArgs, SystemProperties};
 use ox_server::Server;
 use std::net::ToSocketAddrs;
 use std::process::ExitCode;
@@ -148,7 +148,7 @@ pub(super) fn system_properties(define: &[String]) -> SystemProperties {
 }
 
 /// The files and hosts of this machine.
-pub(super) const OUTSIDE: Outside<'static> = Outside {
+pub(super) const OUTSIDE: Environment<'static> = Environment {
     read: &|path| std::fs::read(path),
     resolve: &|host| (host, 0).to_socket_addrs().ok()?.next().map(|address| address.ip()),
 };
@@ -157,21 +157,21 @@ fn load(args: &Args) -> Result<Config, (u8, String)> {
     let system = system_properties(&args.define);
     let invalid =
         |error: ox_config::ConfigError| (error.exit_code(), format!("Invalid config, exiting abnormally: {error}"));
-    let start = Start::from_args(&args.config).map_err(invalid)?;
-    if let Start::File(path) = &start {
+    let start = StartArgs::from_args(&args.config).map_err(invalid)?;
+    if let StartArgs::File(path) = &start {
         tracing::info!("Reading configuration from: {}", path.display());
     }
-    let mut notices = Vec::new();
-    let config = Config::load(&start, &system, &OUTSIDE, &mut notices);
-    notices.iter().for_each(log_notice);
+    let mut diagnostics = Vec::new();
+    let config = Config::load(&start, &system, &OUTSIDE, &mut diagnostics);
+    diagnostics.iter().for_each(log_diagnostic);
     config.map_err(invalid)
 }
 
-fn log_notice(notice: &Notice) {
-    match notice.level {
-        Level::Info => tracing::info!("{notice}"),
-        Level::Warn => tracing::warn!("{notice}"),
-        Level::Error => tracing::error!("{notice}"),
+fn log_diagnostic(diagnostic: &Diagnostic) {
+    match diagnostic.level {
+        Level::Info => tracing::info!("{diagnostic}"),
+        Level::Warn => tracing::warn!("{diagnostic}"),
+        Level::Error => tracing::error!("{diagnostic}"),
     }
 }
 

@@ -12,7 +12,7 @@ mod witness;
 use crate::disk::SmallDisk;
 use crate::members::Ensemble;
 use dice::Dice;
-use ox_history::{Connection, History, LoggedTxn, Op, Settings, Time};
+use ox_history::{History, HistorySettings, LoggedTxn, Op, RecordedConnection, Time};
 use ox_proto::{SessionId, Zxid};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -77,8 +77,8 @@ struct Run {
     dice: Dice,
     disk: Option<SmallDisk>,
     begun: Instant,
-    clients: Vec<JoinHandle<Vec<Connection>>>,
-    seen: Vec<Connection>,
+    clients: Vec<JoinHandle<Vec<RecordedConnection>>>,
+    seen: Vec<RecordedConnection>,
 }
 
 impl Run {
@@ -241,7 +241,7 @@ impl Run {
              ms, checked in {} ms",
             summary.connections,
             summary.requests,
-            summary.answers,
+            summary.replies,
             summary.events,
             summary.transactions,
             tree.len(),
@@ -254,22 +254,23 @@ impl Run {
         let mut connections = std::mem::take(&mut self.seen);
         connections.sort_by_key(|connection| connection.opened);
         let last = connections.iter().flat_map(|connection| &connection.received).filter_map(|frame| match frame {
-            ox_history::Received::Reply { zxid, .. } => Some(*zxid),
-            ox_history::Received::Event { .. } => None,
+            ox_history::ReceivedFrame::Reply { zxid, .. } => Some(*zxid),
+            ox_history::ReceivedFrame::Event { .. } => None,
         });
         let last = last.max().unwrap_or(Zxid::ZERO);
         let log = logs::history(&self.home, last); // what follows is from looking at the trees
-        let sessions: BTreeSet<SessionId> = connections.iter().filter_map(Connection::session).collect();
+        let sessions: BTreeSet<SessionId> = connections.iter().filter_map(RecordedConnection::session).collect();
         let asked: BTreeSet<SessionId> = connections
             .iter()
             .filter(|connection| connection.requests.iter().any(|sent| sent.op == Op::CloseSession))
-            .filter_map(Connection::session)
+            .filter_map(RecordedConnection::session)
             .collect();
         for entry in log.iter().filter(|entry| matches!(entry.txn, LoggedTxn::CloseSession { .. })) {
             let is_right = !sessions.contains(&entry.session) || asked.contains(&entry.session);
             assert!(is_right, "session {} was ended by the servers at {}", entry.session, entry.zxid);
         }
-        let settings = Settings { tick_ms: 500, may_refuse_writes: self.disk.is_some(), ..Settings::default() };
+        let settings =
+            HistorySettings { tick_ms: 500, may_refuse_writes: self.disk.is_some(), ..HistorySettings::default() };
         History { settings, connections, log, ended, ..History::default() }
     }
 }

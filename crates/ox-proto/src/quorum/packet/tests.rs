@@ -16,7 +16,7 @@ fn kinds_round_trip() {
 }
 
 #[test]
-fn all_writers_write_the_same() {
+fn all_writers_produce_equal_bytes() {
     let mut out = Vec::new();
     put_bare(&mut out, PacketKind::Commit, Zxid(7));
     Packet { kind: PacketKind::Commit, zxid: Zxid(7), data: None, ids: RawIds::NULL }.put(&mut out);
@@ -30,7 +30,7 @@ fn all_writers_write_the_same() {
 }
 
 #[test]
-fn hostile_lengths_are_refused_early() {
+fn hostile_length_is_refused_before_data_arrives() {
     let head = |length: i32| [&[0; 12][..], &length.to_be_bytes()].concat();
     assert_eq!(next(&head(-2), 100), Err(PacketError::BadLength(-2)));
     assert_eq!(next(&head(80), 100), Ok(None));
@@ -48,7 +48,7 @@ fn hostile_lengths_are_refused_early() {
 }
 
 #[test]
-fn odd_counts_are_empty() {
+fn negative_id_count_means_no_ids() {
     let mut bytes = Vec::new();
     put_bare(&mut bytes, PacketKind::Ack, Zxid(1));
     bytes[16..].copy_from_slice(&(-7_i32).to_be_bytes());
@@ -56,9 +56,9 @@ fn odd_counts_are_empty() {
     assert_eq!((length, packet.ids.is_null(), packet.ids.iter().count()), (20, false, 0));
 }
 
-/// A reader that is given less than before waits; it does not panic.
+/// A reader that gets fewer bytes than before waits and does not panic.
 #[test]
-fn a_buffer_that_shrinks() {
+fn shrinking_buffer_does_not_panic() {
     let mut bytes = Vec::new();
     let mark = begin_packet(&mut bytes, PacketKind::Request, Zxid(-1));
     let mut ids = Vec::new();
@@ -98,7 +98,7 @@ fn encode(packets: &[Owned]) -> Vec<u8> {
     out
 }
 
-/// What comes out when the stream arrives in pieces: all packets, again as bytes, and the bytes left over.
+/// Feeds the stream in pieces; returns all packets re-encoded, and the bytes left over.
 fn drive(
     stream: &[u8],
     mut pieces: impl Iterator<Item = usize>,

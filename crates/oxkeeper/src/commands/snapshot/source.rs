@@ -2,7 +2,7 @@
 
 use crate::commands::server::{OUTSIDE, system_properties};
 use anyhow::{Context, Result, bail};
-use ox_config::{Config, Start};
+use ox_config::{Config, StartArgs};
 use ox_store::Error;
 use ox_store::disk::Disk;
 use ox_store::names::{Dirs, SnapshotFile};
@@ -57,7 +57,7 @@ fn directories(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<Dirs
         return Ok(source::dirs(disk, path, logs)?);
     }
     path.metadata().with_context(|| format!("open {}", path.display()))?;
-    let config = Config::load(&Start::File(path.to_owned()), &system_properties(&[]), &OUTSIDE, &mut Vec::new());
+    let config = Config::load(&StartArgs::File(path.to_owned()), &system_properties(&[]), &OUTSIDE, &mut Vec::new());
     let config = config.with_context(|| {
         format!("{} is not named like a snapshot, and no configuration of a server either", path.display())
     })?;

@@ -1,6 +1,6 @@
 //! What the members were left with on their disks.
 
-use ox_history::Logged;
+use ox_history::LogEntry;
 use ox_proto::Zxid;
 use ox_proto::txn::Record;
 use ox_store::disk::RealDisk;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 /// The one history up to a transaction, put together from all that is stored below a directory: what one member has
 /// thrown away for a snapshot, another may have kept.
-pub(crate) fn history(home: &Path, last: Zxid) -> Vec<Logged> {
+pub(crate) fn history(home: &Path, last: Zxid) -> Vec<LogEntry> {
     let (mut all, mut before) = (BTreeMap::new(), BTreeMap::new());
     for files in lines_of_logs(home).values() {
         let mut previous = None;
         for path in files.values() {
             let mut reader = LogReader::open(&RealDisk, path).expect("a log");
             while let Some(frame) = reader.next_frame().expect("a log can be read") {
-                let record = Logged::of(&Record::decode(frame.record).expect("a transaction"), None);
+                let record = LogEntry::of(&Record::decode(frame.record).expect("a transaction"), None);
                 let zxid = record.zxid;
                 if let Some(previous) = previous.replace(zxid) {
                     before.insert(zxid, previous);

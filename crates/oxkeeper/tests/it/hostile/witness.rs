@@ -2,7 +2,7 @@
 
 use super::dice::Dice;
 use crate::raw::Hello;
-use ox_history::{Body, Connection, Create, Granted, Op, Received, Sent, Time, wire};
+use ox_history::{Create, HandshakeReply, Op, ReceivedFrame, RecordedConnection, ReplyBody, SentRequest, Time, wire};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::event::WatcherEvent;
 use ox_proto::reply::ReplyHeader;
@@ -66,7 +66,7 @@ pub(crate) struct Witness {
     pending: VecDeque<(i32, Op)>,
     versions: BTreeMap<String, i32>,
     own: Vec<String>,
-    pub(crate) seen: Vec<Connection>,
+    pub(crate) seen: Vec<RecordedConnection>,
 }
 
 impl Witness {
@@ -97,7 +97,7 @@ impl Witness {
     }
 
     /// Goes on until it is told to stop.
-    pub(crate) fn run(mut self) -> Vec<Connection> {
+    pub(crate) fn run(mut self) -> Vec<RecordedConnection> {
         while !self.scene.stop.load(Ordering::Relaxed) {
             if self.stream.is_none() && self.connect().is_none() {
                 std::thread::sleep(Duration::from_millis(self.dice.below(30) as u64));
@@ -114,7 +114,7 @@ impl Witness {
     }
 
     /// Ends the session, however long it takes.
-    pub(crate) fn close(mut self) -> Vec<Connection> {
+    pub(crate) fn close(mut self) -> Vec<RecordedConnection> {
         self.until(|witness| {
             if witness.stream.is_none() {
                 witness.connect()?;
@@ -148,13 +148,13 @@ impl Witness {
         let mut stream = TcpStream::connect(self.scene.addresses[server]).ok()?;
         stream.set_nodelay(true).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        self.seen.push(Connection {
+        self.seen.push(RecordedConnection {
             server: server as u32,
             address: "127.0.0.1".to_owned(),
             opened: self.scene.now(),
-            asked: self.hello.session,
-            asked_timeout_ms: SESSION_MS,
-            is_proven: true,
+            requested_session: self.hello.session,
+            requested_timeout_ms: SESSION_MS,
+            has_valid_password: true,
             last_zxid_seen: Zxid(self.hello.last_zxid_seen),
             granted: None,
             is_read_only: false,
@@ -171,11 +171,11 @@ impl Witness {
         let answer = ConnectResponse::decode(&payload).expect("an answer to a handshake");
         let (session, timeout_ms) = (answer.session, answer.timeout_ms);
         if session == SessionId::NONE {
-            last.granted = Some(Granted::Refused { at });
+            last.granted = Some(HandshakeReply::Refused { at });
             last.closed = Some(at);
             panic!("client {}: {} says that session {} is gone", self.number, server + 1, self.hello.session);
         }
-        last.granted = Some(Granted::Session { at, session, timeout_ms });
+        last.granted = Some(HandshakeReply::Session { at, session, timeout_ms });
         self.hello = Hello { last_zxid_seen: self.hello.last_zxid_seen, ..Hello::again(&answer) };
         self.stream = Some(stream);
         Some(())
@@ -188,7 +188,7 @@ impl Witness {
         for op in ops {
             self.xid += 1;
             wire::put_request(&mut bytes, self.xid, &op);
-            connection.requests.push(Sent { at: self.scene.now(), xid: self.xid, op: op.clone() });
+            connection.requests.push(SentRequest { at: self.scene.now(), xid: self.xid, op: op.clone() });
             self.pending.push_back((self.xid, op));
         }
         self.stream.as_mut()?.write_all(&bytes).ok()?;
@@ -205,20 +205,20 @@ impl Witness {
         let header: ReplyHeader = from.get().expect("a header");
         let received = if header.xid == xid::NOTIFICATION {
             let event = WatcherEvent::get(&mut from).expect("an event");
-            Received::Event { at, zxid: header.zxid, kind: event.kind, path: event.path.into_owned() }
+            ReceivedFrame::Event { at, zxid: header.zxid, kind: event.kind, path: event.path.into_owned() }
         } else {
             let (_, op) = self.pending.pop_front().expect("an answer to a request");
             let body = wire::decode_body(&op, header.err, from.rest());
             self.hello.last_zxid_seen = self.hello.last_zxid_seen.max(header.zxid.0);
             self.learn(&op, header.err, &body);
-            Received::Reply { at, xid: header.xid, zxid: header.zxid, err: header.err, body }
+            ReceivedFrame::Reply { at, xid: header.xid, zxid: header.zxid, err: header.err, body }
         };
         if let Some(connection) = self.seen.last_mut() {
             connection.received.push(received);
         }
     }
 
-    fn learn(&mut self, op: &Op, err: i32, body: &Body) {
+    fn learn(&mut self, op: &Op, err: i32, body: &ReplyBody) {
         // Who has no disk left may still delete.
         if op.is_write() && err == 0 && !matches!(op, Op::Delete { .. } | Op::CloseSession) {
             self.scene.note_write();
@@ -226,7 +226,7 @@ impl Witness {
         if let (Op::SetData { path, .. } | Op::GetData { path, .. }, Some(stat)) = (op, body.stat()) {
             self.versions.insert(path.clone(), stat.version);
         }
-        if let (Op::Create(create), Body::Path(path)) = (op, body)
+        if let (Op::Create(create), ReplyBody::Path(path)) = (op, body)
             && create.path != "/s"
         {
             self.own.push(path.clone());

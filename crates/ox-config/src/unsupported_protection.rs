@@ -1,0 +1,63 @@
+//! Refuses settings that enable a security feature that is not implemented yet.
+
+use crate::error::{Cause, ConfigError, Place};
+use crate::key::{Key, Status};
+use crate::keys;
+use crate::providers;
+use crate::settings::Settings;
+
+/// Refuses the first setting that requires unsupported protection.
+pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
+    let refuse = |place: &Place, feature| Err(place.error(Cause::ProtectionNotBuilt { feature }));
+    for key in keys::keys() {
+        let Status::Refused(feature) = key.status else {
+            continue;
+        };
+        if let Some(place) = places_set(settings, key).first() {
+            return refuse(place, feature);
+        }
+    }
+    for (entry, provider) in providers::configured(settings) {
+        let Some(provider) = provider else {
+            return Err(entry.place.error(Cause::ForeignAuthProvider(entry.text.clone())));
+        };
+        if let Some(feature) = provider.missing {
+            return refuse(&entry.place, feature);
+        }
+    }
+    check_digest_hash(settings)
+}
+
+/// With a hash other than the one the ACLs were created with, no client could authenticate.
+fn check_digest_hash(settings: &Settings) -> Result<(), ConfigError> {
+    let text = settings.text(DIGEST_ALG).unwrap_or_default();
+    if ["SHA1", "SHA-1", "SHA"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    let expected = "SHA1, the only hash that is built yet".to_owned();
+    let cause = Cause::BadValue { key: DIGEST_ALG, text, expected };
+    Err(settings.place_of(DIGEST_ALG).error(cause))
+}
+
+const DIGEST_ALG: &str = "DigestAuthenticationProvider.digestAlg";
+
+/// Where a key, or a member of its family, is set to something other than its default.
+pub(crate) fn places_set<'s>(settings: &'s Settings, key: &'static Key) -> Vec<&'s Place> {
+    let differs = |text: &str| !text.is_empty() && key.reader.read(text) != key.reader.read(key.default);
+    let Some(prefix) = key.family() else {
+        let effective_entry = settings.effective_entry(key).filter(|entry| differs(&entry.text));
+        return effective_entry.map(|entry| &entry.place).into_iter().collect();
+    };
+    let is_own = |name: &str| keys::find(name).is_some_and(|found| found.name == key.name);
+    if key.is_passed() {
+        let prefixed = key.property().unwrap_or_default();
+        let prefixed = prefixed.trim_end_matches('*').to_owned();
+        let found = settings.properties_under(&prefixed).filter(|(name, entry)| {
+            let bare = &name[prefixed.len() - prefix.len()..];
+            is_own(bare) && differs(&entry.text)
+        });
+        return found.map(|(_, entry)| &entry.place).collect();
+    }
+    let lines = settings.lines().into_iter().filter(|(name, entry)| is_own(name) && differs(&entry.text));
+    lines.map(|(_, entry)| &entry.place).collect()
+}

@@ -1,0 +1,248 @@
+//! Diagnostics: names without effect, values parsed unexpectedly, features not built yet, and settings that are
+//! refused.
+
+use ox_config::{Cause, Level, StartArgs};
+use ox_proto::ensemble::Address;
+
+use crate::harness::Harness;
+
+/// Warnings and errors for a standalone configuration with these lines and flags.
+fn warnings(lines: &str, flags: &str) -> Vec<String> {
+    let outcome = Harness::with_config(&format!("dataDir=/d\n{lines}")).and_flags(flags).start();
+    let warnings = outcome.warnings();
+    outcome.config();
+    warnings
+}
+
+fn check(lines: &str, flags: &str, expected: &str) {
+    assert_eq!(warnings(lines, flags), [expected], "{lines} {flags}");
+}
+
+#[test]
+fn valid_configuration_has_no_warnings() {
+    let lines = "tickTime=2000\ninitLimit=10\nsyncLimit=5\nclientPort=2181\nadmin.enableServer=false\n\
+                 4lw.commands.whitelist=*\nserverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+                 nio.numWorkerThreads=4\nquorumListenOnAllIPs=true\nobserver.syncEnabled=false\n";
+    let flags = "-Dzookeeper.log.dir=/l -Dzookeeper.client.secure=true";
+    assert_eq!(warnings(lines, flags), Vec::<String>::new());
+}
+
+#[test]
+fn unknown_key_is_reported_with_suggestion() {
+    let text = "/data/tc.cfg:2: ticktime is not a known key and has no effect; did you mean tickTime?";
+    check("ticktime=2\n", "", text);
+    check("noSuchKey=1\n", "", "/data/tc.cfg:2: noSuchKey is not a known key and has no effect");
+    let text = "-Dzookeeper.snapcont: snapcont is not a known key and has no effect; did you mean snapCount?";
+    check("", "-Dzookeeper.snapcont=5", text);
+    let text = "-Doxkeeper.recovery.allowGap: oxkeeper.recovery.allowGap is not a known key and has no effect; did you \
+                mean oxkeeper.recovery.allowGaps?";
+    check("", "-Doxkeeper.recovery.allowGap=true", text);
+}
+
+#[test]
+fn foreign_connection_class_is_reported() {
+    let text = "/data/tc.cfg:2: serverCnxnFactory: x.Y is a Java class and has no effect";
+    check("serverCnxnFactory=x.Y\n", "", text);
+}
+
+#[test]
+fn dead_name_is_reported_with_effective_name() {
+    let text = "/data/tc.cfg:2: throttledOpWaitTime has no effect; the effective name is throttled_op_wait_time";
+    check("throttledOpWaitTime=1\n", "", text);
+    let text = "/data/tc.cfg:2: zookeeper.snapCount has no effect with the prefix; write snapCount instead";
+    check("zookeeper.snapCount=1\n", "", text);
+    let text = "/data/tc.cfg:2: jute.maxbuffer has no effect here; give -Djute.maxbuffer instead";
+    check("jute.maxbuffer=1\n", "", text);
+    let text = "-Dzookeeper.sslQuorum has no effect; write sslQuorum into the configuration file instead";
+    check("", "-Dzookeeper.sslQuorum=true", text);
+    let text = "-Dzookeeper.jute.maxbuffer has no effect; give -Djute.maxbuffer instead";
+    check("", "-Dzookeeper.jute.maxbuffer=1", text);
+}
+
+#[test]
+fn unexpected_parse_is_reported() {
+    check("snapCount=010\n", "", "/data/tc.cfg:2: snapCount: 010 is read as octal, 8");
+    let text = "/data/tc.cfg:2: abc is not a valid value for preAllocSize, expected a whole number of 64 bits; the default \
+                65536 is used";
+    check("preAllocSize=abc\n", "", text);
+    let text = "/data/tc.cfg:2: enforceQuota: yes is read as false; only true means true";
+    check("enforceQuota=yes\n", "", text);
+    check("skipACL=true\n", "", "/data/tc.cfg:2: skipACL: true is read as no; only yes makes a difference");
+    let text = "-Dreadonlymode.enabled: 1 is read as false; only true means true";
+    check("", "-Dreadonlymode.enabled=1", text);
+}
+
+#[test]
+fn unbuilt_feature_is_reported_once() {
+    let lines = "admin.serverPort=8081\nadmin.idleTimeout=1\nmetricsProvider.httpPort=7000\n";
+    let expected = [
+        "/data/tc.cfg:2: the admin server is not built yet; no effect: admin.serverPort, admin.idleTimeout",
+        "/data/tc.cfg:4: the metrics endpoint is not built yet; no effect: metricsProvider.httpPort",
+    ];
+    assert_eq!(warnings(lines, ""), expected);
+    assert_eq!(warnings("admin.enableServer=false\nadmin.serverPort=1\n", ""), Vec::<String>::new());
+    assert_eq!(warnings("admin.serverPort=8080\n", ""), Vec::<String>::new(), "the default needs no warning");
+}
+
+#[test]
+fn relative_path_is_reported() {
+    let harness = Harness::with_config("dataDir=d\ndataLogDir=./l\n");
+    let expected = ["/data/tc.cfg:1: dataDir: d is relative. Prepend ./ to indicate that you're sure!"];
+    assert_eq!(harness.start().warnings(), expected);
+}
+
+#[test]
+fn diagnostic_names_file_line_and_key() {
+    let key = "DigestAuthenticationProvider.superDigest";
+    let no_digest = "not a digest, so there is no super user; expected a name, a colon, and the SHA-1 of \
+                     name:password in base64";
+    check(&format!("{key}=super:admin\n"), "", &format!("/data/tc.cfg:2: {key}: {no_digest}"));
+    check("", &format!("-Dzookeeper.{key}=D/InIHSb7yEEbrWz8b9l71RjZJU="), &format!("-Dzookeeper.{key}: {no_digest}"));
+    assert_eq!(warnings(&format!("{key}=super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n"), ""), Vec::<String>::new());
+    let text = "/data/tc.cfg:2: server.1: Invalid configuration, only one server specified (ignoring)";
+    check("server.1=a:1:2\n", "", text);
+    let harness = Harness::default().and_file("zoo.cfg", "dataDir=/d\n");
+    let expected = ["zoo.cfg is relative. Prepend ./ to indicate that you're sure!"];
+    assert_eq!(harness.start_as(&StartArgs::File("zoo.cfg".into())).warnings(), expected);
+}
+
+#[test]
+fn empty_path_is_refused() {
+    let error = |lines: &str| Harness::with_config(lines).start().error();
+    assert_eq!(error("dataDir=\n"), "/data/tc.cfg:1: dataDir: dataDir is not set: its path is empty");
+    let text = "/data/tc.cfg:2: dataLogDir: dataLogDir is not set: its path is empty";
+    assert_eq!(error("dataDir=/d\ndataLogDir= \n"), text);
+    assert_eq!(error("clientPort=1\n"), "/data/tc.cfg: dataDir is not set");
+}
+
+#[test]
+fn zero_is_refused_with_explanation() {
+    let error = |lines: &str| Harness::with_config(&format!("dataDir=/d\n{lines}")).start().error();
+    let text = "tickTime is not set: 0 counts as unset; expected a positive number";
+    assert_eq!(error("tickTime=0\n"), format!("/data/tc.cfg:2: tickTime: {text}"));
+    let servers = "server.1=a:1:2\nserver.2=a:1:2\n";
+    assert!(
+        error(&format!("initLimit=0\n{servers}")).starts_with("/data/tc.cfg:2: initLimit: initLimit is not set: 0")
+    );
+    assert_eq!(error(servers), "/data/tc.cfg: initLimit is not set");
+}
+
+#[test]
+fn java_flags_give_one_note_without_values() {
+    let flags = "-Xmx1g -XX:Foo=secret -Djavax.net.ssl.keyStorePassword=secret -Dcom.sun.management.jmxremote.port=1";
+    let outcome = Harness::with_config("dataDir=/d\n").and_flags(flags).start();
+    let notes: Vec<_> = outcome.diagnostics.iter().filter(|diagnostic| diagnostic.text.contains("Java")).collect();
+    let expected = "for a Java virtual machine only, no effect: -Xmx1g -XX:Foo -Dcom.sun.management.jmxremote.port \
+                    -Djavax.net.ssl.keyStorePassword";
+    assert_eq!(notes.len(), 1);
+    assert_eq!((notes[0].level, notes[0].text.as_str()), (Level::Info, expected));
+}
+
+#[test]
+fn overwritten_property_is_reported() {
+    let harness = Harness::with_config("dataDir=/d\nsnapCount=5\n").and_flags("-Dzookeeper.snapCount=6");
+    let expected = "/data/tc.cfg:2: -Dzookeeper.snapCount is overwritten by this line";
+    assert!(harness.start().diagnostics.iter().any(|diagnostic| diagnostic.to_string() == expected));
+}
+
+#[test]
+fn diagnostics_accompany_errors() {
+    let outcome = Harness::with_config("datadir=/d\n").start();
+    let text = "/data/tc.cfg:1: datadir is not a known key and has no effect; did you mean dataDir?";
+    assert_eq!(outcome.warnings(), [text]);
+    assert!(outcome.error().ends_with("dataDir is not set"));
+}
+
+#[test]
+fn unbuilt_protection_is_refused() {
+    let package = "org.apache.zookeeper.server.auth";
+    let lines = [
+        "secureClientPort=2281",
+        "ssl.keyStore.location=/k.jks",
+        "ssl.quorum.keyStore.location=/k.jks",
+        "ssl.clientAuth=need",
+        "client.portUnification=true",
+        "sslQuorum=true",
+        "portUnification=true",
+        "quorum.auth.enableSasl=true",
+        "sessionRequireClientSASLAuth=true",
+        "ensembleAuthName=one",
+        &format!("authProvider.1={package}.SASLAuthenticationProvider"),
+        &format!("authProvider.x509={package}.X509AuthenticationProvider"),
+        &format!("authProvider.e={package}.EnsembleAuthenticationProvider"),
+    ];
+    for line in lines {
+        let outcome = Harness::with_config(&format!("dataDir=/d\n{line}\n")).start();
+        let error = outcome.result.unwrap_err();
+        assert!(matches!(error.cause, Cause::ProtectionNotBuilt { .. }), "{line}: {error}");
+        assert_eq!((error.place.line(), error.exit_code()), (Some(2), 2), "{line}");
+    }
+    for flag in [
+        "-Dzookeeper.authProvider.1=com.X",
+        "-Djava.security.auth.login.config=/j",
+        "-Dzookeeper.ssl.trustStore.location=/t",
+    ] {
+        let error = Harness::with_config("dataDir=/d\n").and_flags(flag).start().error();
+        assert!(error.contains("does not start with less protection than asked for"), "{error}");
+    }
+}
+
+#[test]
+fn foreign_auth_provider_is_refused() {
+    for class in ["com.example.X", "org.apache.zookeeper.server.auth.NoneSuch", "KeyAuthenticationProvider"] {
+        let error = Harness::with_config(&format!("dataDir=/d\nauthProvider.7={class}\n")).start().error();
+        assert!(error.contains(":2: authProvider.7: ") && error.contains(class), "{error}");
+    }
+    let line = "authProvider.1=org.apache.zookeeper.server.auth.KeyAuthenticationProvider";
+    assert!(Harness::with_config(&format!("dataDir=/d\n{line}\n")).start().config().auth.key_scheme_enabled);
+    assert!(!Harness::with_config("dataDir=/d\n").start().config().auth.key_scheme_enabled);
+}
+
+#[test]
+fn disabled_feature_is_not_reported() {
+    let lines = "sslQuorum=false\nclient.portUnification=false\nquorum.auth.enableSasl=false\n\
+                 enforce.auth.enabled=no\nssl.keyStore.location=\nssl.authProvider=x509\n\
+                 authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\n";
+    check(lines, "", "/data/tc.cfg:5: enforce.auth.enabled: no is read as false; only true means true");
+}
+
+#[test]
+fn unsupported_digest_hash_is_refused() {
+    let key = "DigestAuthenticationProvider.digestAlg";
+    let start = |hash: &str| Harness::with_config(&format!("dataDir=/d\n{key}={hash}\n")).start();
+    assert!(start("SHA-256").error().contains("SHA-256 is not a valid value"));
+    start("sha-1").config();
+}
+
+#[test]
+fn member_config_holds_ensemble() {
+    let lines = "dataDir=/d\ninitLimit=5\nsyncLimit=4\nserver.1=a:1:2\nserver.2=b:3:4\nserver.3=c:5:6:observer\n";
+    let harness = Harness::with_config(lines).and_file("/d/myid", "2");
+    let member = harness.start().config().member.unwrap();
+    assert_eq!((member.server.0, member.init_ticks, member.sync_ticks), (2, 5, 4));
+    let mine = &member.ensemble.members()[&member.server];
+    assert_eq!((&mine.quorum, &mine.election), (&vec![Address::new("b", 3)], &vec![Address::new("b", 4)]));
+    assert_eq!((member.files.config.to_str(), member.files.has_dynamic_file), (Some("/data/tc.cfg"), false));
+    assert_eq!(member.ensemble.voters().count(), 2);
+    assert_eq!(member.handshake_ms, 4 * 3000);
+}
+
+/// The suffix of the file name is the version of the members; the `.next` file is only a proposal, ignored if reconfig
+/// is disabled or if it does not parse (K103, K104).
+#[test]
+fn member_version_is_file_suffix() {
+    let file = "/data/tc.cfg.dynamic.100000005";
+    let start = |lines: &str, next: &str| {
+        let lines = format!("dataDir=/d\ninitLimit=5\nsyncLimit=4\ndynamicConfigFile={file}\n{lines}");
+        let members = "server.1=a:1:2\nserver.2=b:3:4;2181\n";
+        let harness = Harness::with_config(&lines).and_file("/d/myid", "2").and_file(file, members);
+        let harness = harness.and_file("/data/tc.cfg.dynamic.next", next);
+        harness.start().config().member.unwrap()
+    };
+    let next = "server.2=b:3:4;2181\nversion=200000001";
+    let member = start("reconfigEnabled=true\n", next);
+    assert_eq!((member.ensemble.version(), member.files.has_dynamic_file), (0x1_0000_0005, true));
+    assert_eq!(member.proposed.unwrap().version(), 0x2_0000_0001);
+    assert_eq!(start("", next).proposed, None, "reconfig is disabled");
+    assert_eq!(start("reconfigEnabled=true\n", "nonsense").proposed, None);
+}

@@ -1,0 +1,145 @@
+//! A proxy that corrupts one reply and forwards everything else.
+
+use ox_proto::frame::split_frame;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// How the proxy corrupts a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// Increments the version in a stat.
+    Version,
+    /// Changes a byte of data.
+    Data,
+    /// Changes the zxid of a reply header.
+    Zxid,
+    /// Changes the error code.
+    Error,
+    /// Drops the first event.
+    LoseEvent,
+    /// Sends an event twice.
+    RepeatEvent,
+    /// Sends an event after the reply.
+    LateEvent,
+    /// Appends a byte to a reply.
+    Trailing,
+    /// Removes a child from a list.
+    LoseNode,
+    /// Closes the connection before a reply.
+    CloseEarly,
+    /// Changes the session timeout.
+    Timeout,
+}
+
+pub(crate) struct FaultyProxy {
+    address: String,
+}
+
+impl FaultyProxy {
+    pub(crate) fn start(target: &str, fault: Fault) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (target, injected) = (target.to_owned(), Arc::new(AtomicBool::new(false)));
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let server = TcpStream::connect(&target).unwrap();
+                let (mut up_from, mut up_to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                thread::spawn(move || {
+                    let _ = std::io::copy(&mut up_from, &mut up_to);
+                    let _ = up_to.shutdown(Shutdown::Write);
+                });
+                let injected = Arc::clone(&injected);
+                thread::spawn(move || forward(server, client, fault, &injected));
+            }
+        });
+        Self { address }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+/// Forwards frames from the server to the client; corrupts the first one to which the fault applies.
+fn forward(mut server: TcpStream, mut client: TcpStream, fault: Fault, injected: &AtomicBool) {
+    let (mut inbox, mut chunk, mut held) = (Vec::new(), [0; 4096], None);
+    loop {
+        while let Ok(Some((payload, rest))) = split_frame(&inbox, 1 << 20) {
+            let mut frames = vec![payload.to_vec()];
+            inbox = rest.to_vec();
+            if applies_to(fault, &frames[0]) && !injected.swap(true, Ordering::Relaxed) {
+                if fault == Fault::LateEvent {
+                    held = frames.pop();
+                } else if !change(fault, &mut frames) {
+                    let _ = client.shutdown(Shutdown::Both);
+                    return;
+                }
+            } else {
+                frames.extend(held.take());
+            }
+            for frame in frames {
+                let length = u32::try_from(frame.len()).unwrap().to_be_bytes();
+                if client.write_all(&[&length[..], &frame].concat()).is_err() {
+                    return;
+                }
+            }
+        }
+        match server.read(&mut chunk) {
+            Ok(count) if count != 0 => inbox.extend_from_slice(&chunk[..count]),
+            _ => {
+                let _ = client.shutdown(Shutdown::Both);
+                return;
+            }
+        }
+    }
+}
+
+const HEADER: usize = 16;
+const STAT: usize = 68;
+/// Offset of the version in a stat.
+const VERSION: usize = 35;
+
+fn applies_to(fault: Fault, frame: &[u8]) -> bool {
+    let is_event = frame.starts_with(&[0xff; 4]);
+    // A connect response: protocol version, then the timeout, which is 20000 for session A only.
+    let is_handshake = frame.len() == 37 && frame.starts_with(&[0, 0, 0, 0, 0, 0, 0x4e, 0x20]);
+    let is_stat = frame.len() == HEADER + STAT;
+    // Data of one byte: header, length, byte, stat.
+    let is_data = frame.len() == HEADER + 5 + STAT && frame[HEADER..].starts_with(&[0, 0, 0, 1]);
+    match fault {
+        Fault::None => false,
+        Fault::Version | Fault::Zxid | Fault::CloseEarly => is_stat && !is_event,
+        Fault::Data => is_data && frame[HEADER + 4] == b'1',
+        Fault::Error => frame.len() == HEADER && frame.ends_with(&(-101_i32).to_be_bytes()),
+        Fault::LoseEvent | Fault::RepeatEvent | Fault::LateEvent => is_event,
+        Fault::Trailing => is_stat,
+        Fault::LoseNode => frame.len() == HEADER + 4 + 5 + 5 + 13 + STAT,
+        Fault::Timeout => is_handshake,
+    }
+}
+
+/// Corrupts the frame; false closes the connection.
+fn change(fault: Fault, frames: &mut Vec<Vec<u8>>) -> bool {
+    let frame = &mut frames[0];
+    match fault {
+        Fault::None | Fault::LateEvent => (),
+        Fault::Version => frame[HEADER + VERSION] += 1,
+        Fault::Data => frame[HEADER + 4] = b'!',
+        Fault::Zxid => frame[11] += 1,
+        Fault::Error => frame[15] -= 1,
+        Fault::LoseEvent => frames.clear(),
+        Fault::RepeatEvent => frames.push(frames[0].clone()),
+        Fault::Trailing => frame.push(0),
+        Fault::LoseNode => {
+            frame[HEADER + 3] -= 1;
+            frame.drain(HEADER + 4..HEADER + 9);
+        }
+        Fault::CloseEarly => return false,
+        Fault::Timeout => frame[7] -= 1,
+    }
+    true
+}
