@@ -5,7 +5,7 @@ use crate::core::{Identity, Session, Settings};
 use crate::driver;
 use crate::error::{Error, ErrorKind};
 use crate::retry::RetryPolicy;
-use crate::servers::{self, Server, Servers};
+use crate::server_list::{self, Server, Servers};
 use crate::state::SessionTicket;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Builder {
     /// # Ok::<(), ox_client::Error>(())
     /// ```
     pub fn servers(mut self, servers: &str) -> Result<Self, Error> {
-        let (servers, below) = servers::parse(servers)?;
+        let (servers, below) = server_list::parse(servers)?;
         self.servers = servers;
         if !below.is_empty() {
             self.chroot = chroot(&below)?;

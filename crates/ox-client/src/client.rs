@@ -1,24 +1,24 @@
 //! The handle that applications hold, and what it shares with its driver.
 
 mod call;
-mod nodes;
-mod paths;
-mod protected;
+mod chroot;
+mod node_ops;
+mod protected_create;
 mod server_ops;
 mod shared;
-mod watching;
+mod watch_ops;
 
 pub(crate) use call::{Call, Kind};
-pub(crate) use nodes::{names, node, put_create};
-pub(crate) use paths::chroot;
+pub(crate) use chroot::chroot;
+pub(crate) use node_ops::{names, node, put_create};
 pub(crate) use shared::Shared;
 
 use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::feed::Feed;
-use crate::notice::Notices;
+use crate::reader_queue::Feed;
 use crate::retry::RetryPolicy;
-use crate::servers;
+use crate::server_list;
+use crate::session_events::Notices;
 use crate::state::{SessionTicket, State, States};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -267,7 +267,7 @@ impl Client {
     /// # }
     /// ```
     pub fn update_servers(&self, servers: &str) -> Result<(), Error> {
-        let (servers, chroot) = servers::parse(servers)?;
+        let (servers, chroot) = server_list::parse(servers)?;
         if !chroot.is_empty() {
             return Err(Error::connect(ErrorKind::InvalidArgument("the chroot cannot change")));
         }

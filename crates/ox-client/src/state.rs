@@ -1,7 +1,7 @@
 //! The state of a client, and the stream of its changes.
 
-use crate::feed::Feed;
 use crate::limits::STATES_MAX;
+use crate::reader_queue::Feed;
 use futures_core::Stream;
 use ox_proto::limits::PASSWORD_BYTES;
 use ox_proto::{SessionId, Zxid};

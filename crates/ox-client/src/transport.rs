@@ -4,7 +4,7 @@
 //! tokens are requests, sent behind the handshake and before the credentials.
 
 use crate::limits::ADDRESSES_MAX;
-use crate::servers::Server;
+use crate::server_list::Server;
 use rand::seq::SliceRandom;
 use std::io;
 use std::net::SocketAddr;

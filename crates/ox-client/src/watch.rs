@@ -3,8 +3,8 @@
 use crate::client::Shared;
 use crate::core::{Class, WatchId};
 use crate::event::{Event, EventKind};
-use crate::feed::Feed;
 use crate::limits::EVENTS_MAX;
+use crate::reader_queue::Feed;
 use futures_core::Stream;
 use std::future::Future;
 use std::pin::Pin;

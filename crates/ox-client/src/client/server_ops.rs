@@ -1,7 +1,7 @@
 //! Operations that are about the session or the ensemble, not about a node.
 
 use super::call::{Kind, decode};
-use super::nodes::{names, node};
+use super::node_ops::{names, node};
 use super::{Call, Client};
 use crate::core::{Class, Ending, Failure};
 use crate::error::{Error, ErrorKind, Outcome};

@@ -1,9 +1,9 @@
 //! What clients, watches and the driver of a session share.
 
 use crate::core::{Ask, Class, Effect, Ending, Failure, Lost, Phase, Refused, Reply, Session, Taken, Waiter, WatchId};
-use crate::feed::Feed;
-use crate::notice::{self, Notice};
-use crate::servers::Server;
+use crate::reader_queue::Feed;
+use crate::server_list::Server;
+use crate::session_events::{self, Notice};
 use crate::state::{self, SessionTicket, State};
 use crate::watch::{self, Sink};
 use bytes::BytesMut;
@@ -262,7 +262,7 @@ impl Shared {
 
     pub(crate) fn listen(&self, feed: &Arc<Feed<Notice>>) {
         let mut locked = self.locked.lock();
-        notice::tell(feed, Notice::State(locked.state));
+        session_events::tell(feed, Notice::State(locked.state));
         locked.listeners.push(Arc::downgrade(feed));
         locked.session.is_heard = true;
     }
@@ -292,7 +292,7 @@ fn notify(listeners: &mut Vec<Weak<Feed<Notice>>>, notice: &Notice) {
     listeners.retain(|listener| {
         let listener = listener.upgrade();
         listener.as_ref().is_some_and(|listener| {
-            notice::tell(listener, notice.clone());
+            session_events::tell(listener, notice.clone());
             true
         })
     });

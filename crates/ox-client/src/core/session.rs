@@ -14,7 +14,7 @@ use crate::event::{Event, EventKind};
 use crate::limits::{
     CLOSE_MS_MAX, PING_MS_MAX, REQUESTS_MAX, ROUND_PAUSE_MS, SHORT_LIFE_MS, SHORT_LIFE_PAUSE_MS, UNSENT_BYTES_MAX,
 };
-use crate::servers::{Server, Servers};
+use crate::server_list::{Server, Servers};
 use bytes::Bytes;
 use ox_proto::connect::ConnectRequest;
 use ox_proto::frame::{begin_frame, end_frame};

@@ -1,7 +1,7 @@
 //! Random requests while connections are dropped at random: what the client promises holds all the same.
 
-use crate::proxy::{Part, Proxy, SET};
-use crate::stage::Stage;
+use crate::lossy_proxy::{Part, Proxy, SET};
+use crate::server_fixture::Stage;
 use crate::{builder, client, server, soon};
 use ox_client::{Client, CreateMode, EventKind, Outcome, RetryPolicy, Version, WatchMode, WatchStream, Zxid};
 use rand::{RngExt, SeedableRng};

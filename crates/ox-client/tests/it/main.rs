@@ -5,17 +5,17 @@
 mod blocking;
 mod chaos;
 mod limits;
+#[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
+mod lossy_proxy;
 mod nodes;
 #[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
-mod proxy;
+mod server_fixture;
 mod servers;
 mod sessions;
-#[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
-mod stage;
 mod watches;
 
 use ox_client::{Builder, Client};
-use stage::Stage;
+use server_fixture::Stage;
 use std::time::Duration;
 
 /// Longer than anything a test waits for.

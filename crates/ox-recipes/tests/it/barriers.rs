@@ -1,6 +1,6 @@
 //! Nobody goes too early, and nobody is left behind.
 
-use crate::stage::Stage;
+use crate::server_fixture::Stage;
 use crate::{client, server, soon};
 use ox_client::Client;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};

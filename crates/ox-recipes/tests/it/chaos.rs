@@ -1,6 +1,6 @@
 //! Workers in sessions that are disturbed at random, and a book of what they hold at the same time.
 
-use crate::stage::Stage;
+use crate::server_fixture::Stage;
 use crate::{PATIENCE, builder, server};
 use ox_client::{Client, SessionId};
 use ox_recipes::Error;

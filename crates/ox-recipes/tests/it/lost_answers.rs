@@ -1,7 +1,7 @@
 //! Single requests or answers are lost on purpose, at the place where that hurts.
 
-use crate::proxy::{DELETE, MULTI, Part, Proxy};
-use crate::stage::Stage;
+use crate::lossy_proxy::{DELETE, MULTI, Part, Proxy};
+use crate::server_fixture::Stage;
 use crate::{builder, client, server, soon};
 use ox_client::{Client, CreateMode, Version};
 use ox_recipes::Error;

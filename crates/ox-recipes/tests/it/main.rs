@@ -8,18 +8,18 @@ mod chaos;
 mod counters;
 mod leaders;
 mod locks;
+#[path = "../../../ox-client/tests/it/lossy_proxy.rs"]
+#[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
+mod lossy_proxy;
 mod lost_answers;
-#[path = "../../../ox-client/tests/it/proxy.rs"]
-#[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
-mod proxy;
 mod queues;
-#[path = "../../../ox-client/tests/it/stage.rs"]
+#[path = "../../../ox-client/tests/it/server_fixture.rs"]
 #[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
-mod stage;
+mod server_fixture;
 mod workers;
 
 use ox_client::{Builder, Client};
-use stage::Stage;
+use server_fixture::Stage;
 use std::time::Duration;
 
 /// Longer than anything a test waits for.

@@ -1,7 +1,7 @@
 //! Reads that leave a watch, and watches that stay.
 
 use super::call::{Kind, decode};
-use super::nodes::{names, node};
+use super::node_ops::{names, node};
 use super::{Call, Client};
 use crate::core::{Class, Reply};
 use crate::error::Error;

@@ -2,8 +2,8 @@
 
 use crate::client::Shared;
 use crate::event::{Event, EventKind};
-use crate::feed::Feed;
 use crate::limits::EVENTS_MAX;
+use crate::reader_queue::Feed;
 use crate::state::State;
 use futures_core::Stream;
 use std::pin::Pin;

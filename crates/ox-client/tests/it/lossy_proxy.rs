@@ -1,6 +1,6 @@
 //! A way to a server that loses exactly what a test says: the answer to the next request of a kind, or everything that a client sends.
 
-use crate::stage::read_frame;
+use crate::server_fixture::read_frame;
 use parking_lot::{Condvar, Mutex};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
