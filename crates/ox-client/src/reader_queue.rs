@@ -1,12 +1,12 @@
-//! Queues to one reader each, with a bound and a rule for what happens there.
+//! Queues from the driver to one reader each. The callers define what happens at the length limit.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
-/// From the driver to one reader.
+/// A queue with one reader and an end.
 #[derive(Debug)]
-pub(crate) struct Feed<T>(Mutex<Inner<T>>);
+pub(crate) struct ReaderQueue<T>(Mutex<Inner<T>>);
 
 #[derive(Debug)]
 struct Inner<T> {
@@ -15,13 +15,13 @@ struct Inner<T> {
     ended: bool,
 }
 
-impl<T> Feed<T> {
+impl<T> ReaderQueue<T> {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Inner { queue: VecDeque::new(), waker: None, ended: false }))
     }
 
-    /// Changes the queue, and wakes the reader.
-    pub(crate) fn put(&self, change: impl FnOnce(&mut VecDeque<T>)) {
+    /// Changes the queue and wakes the reader. Ignored after the end.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut VecDeque<T>)) {
         let mut inner = self.0.lock();
         if inner.ended {
             return;
@@ -34,7 +34,7 @@ impl<T> Feed<T> {
         }
     }
 
-    /// Nothing follows.
+    /// Ends the queue: the reader drains it and then reads `None`.
     pub(crate) fn end(&self) {
         let mut inner = self.0.lock();
         inner.ended = true;
@@ -45,7 +45,7 @@ impl<T> Feed<T> {
         }
     }
 
-    /// The next one; `None` at the end.
+    /// Takes the next item; `None` at the end.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut inner = self.0.lock();
         match inner.queue.pop_front() {

@@ -1,4 +1,4 @@
-//! The servers of an ensemble: connection strings, the order in which servers are tried, and what a new list changes.
+//! The servers of an ensemble: connection strings, the order of connection attempts, and balancing after an update.
 
 use crate::error::{Error, ErrorKind};
 use rand::seq::SliceRandom;
@@ -6,10 +6,10 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 use std::fmt;
 
-/// The port of servers whose address names none.
+/// The client port where the address names none.
 const DEFAULT_PORT: u16 = 2181;
 
-/// One server, by name or address. Names are resolved anew for every attempt.
+/// The client address of one server. Host names are resolved again for every attempt.
 ///
 /// ```
 /// let server: ox_client::Server = "[::1]:2182".parse()?;
@@ -17,14 +17,14 @@ const DEFAULT_PORT: u16 = 2181;
 /// # Ok::<(), ox_client::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Server {
-    /// A host name, or an address without brackets.
+pub struct ServerAddress {
+    /// Host name, or IP address without brackets.
     pub host: String,
-    /// The client port.
+    /// The client port of the server.
     pub port: u16,
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -34,7 +34,7 @@ impl fmt::Display for Server {
     }
 }
 
-impl std::str::FromStr for Server {
+impl std::str::FromStr for ServerAddress {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -48,7 +48,7 @@ impl std::str::FromStr for Server {
                 }
             }
             None => match text.rsplit_once(':') {
-                // More than one colon without brackets is an address without a port.
+                // Several colons without brackets: an IPv6 address without a port.
                 Some((host, _)) if host.contains(':') => (text, None),
                 Some((host, port)) => (host, Some(port)),
                 None => (text, None),
@@ -62,46 +62,46 @@ impl std::str::FromStr for Server {
     }
 }
 
-/// Servers and chroot of a connection string: `host:port,host:port/chroot`.
-pub(crate) fn parse(text: &str) -> Result<(Vec<Server>, String), Error> {
+/// Parses a connection string, `host:port,host:port/chroot`.
+pub(crate) fn parse(text: &str) -> Result<(Vec<ServerAddress>, String), Error> {
     let (servers, chroot) = match text.find('/') {
         Some(at) => text.split_at(at),
         None => (text, ""),
     };
     let servers = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
-    let servers = servers.map(str::parse).collect::<Result<Vec<Server>, Error>>()?;
+    let servers = servers.map(str::parse).collect::<Result<Vec<ServerAddress>, Error>>()?;
     if servers.is_empty() {
         return Err(Error::connect(ErrorKind::BadConnectString(text.to_owned())));
     }
     Ok((servers, chroot.to_owned()))
 }
 
-/// Which server is tried next.
+/// Chooses the server of the next connection attempt.
 #[derive(Debug)]
-pub(crate) struct Servers {
-    servers: Vec<Server>,
-    /// The place of the one to try next.
+pub(crate) struct ServerList {
+    servers: Vec<ServerAddress>,
+    /// Index of the server to try next.
     at: usize,
-    current: Option<Server>,
-    /// After a new list and until the next session: where to go.
+    current: Option<ServerAddress>,
+    /// Set by an update until the next session: which servers to move to.
     rebalance: Option<Rebalance>,
-    preferred: Option<Server>,
+    preferred: Option<ServerAddress>,
     shuffles: bool,
     random: Pcg32,
 }
 
-/// Shares of the load between servers that were there before and those that were not.
+/// How clients are distributed over servers kept from the old list and servers that are new.
 #[derive(Debug)]
 struct Rebalance {
-    old: Vec<Server>,
-    new: Vec<Server>,
-    /// Chance of an old one.
+    old: Vec<ServerAddress>,
+    new: Vec<ServerAddress>,
+    /// Probability of choosing a kept server.
     p_old: f64,
 }
 
-impl Servers {
+impl ServerList {
     /// `servers` must not be empty.
-    pub(crate) fn new(mut servers: Vec<Server>, shuffles: bool, seed: u64) -> Self {
+    pub(crate) fn new(mut servers: Vec<ServerAddress>, shuffles: bool, seed: u64) -> Self {
         let mut random = Pcg32::seed_from_u64(seed);
         if shuffles {
             servers.shuffle(&mut random);
@@ -113,12 +113,12 @@ impl Servers {
         self.servers.len()
     }
 
-    /// Something between half of `most` and all of it.
+    /// A random value between half of `most` and `most`.
     pub(crate) fn jitter(&mut self, most: u64) -> u64 {
         self.random.random_range(most / 2..=most)
     }
 
-    pub(crate) fn next(&mut self) -> Server {
+    pub(crate) fn next(&mut self) -> ServerAddress {
         let chosen = self.preferred.take().or_else(|| self.next_rebalanced());
         let server = chosen.unwrap_or_else(|| {
             let server = self.servers[self.at % self.servers.len()].clone();
@@ -129,7 +129,7 @@ impl Servers {
         server
     }
 
-    fn next_rebalanced(&mut self) -> Option<Server> {
+    fn next_rebalanced(&mut self) -> Option<ServerAddress> {
         let rebalance = self.rebalance.as_mut()?;
         let takes_old = self.random.random_bool(rebalance.p_old);
         let (first, second) = match takes_old {
@@ -138,12 +138,12 @@ impl Servers {
         };
         let server = first.pop().or_else(|| second.pop());
         if server.is_none() {
-            self.rebalance = None; // all were tried: round robin
+            self.rebalance = None; // all tried: back to round robin
         }
         server
     }
 
-    /// There is a session: the next loss goes round robin again, from behind this server.
+    /// A session is established: later attempts go round robin, starting after this server.
     pub(crate) fn on_connected(&mut self) {
         self.rebalance = None;
         if let Some(at) = self.servers.iter().position(|server| Some(server) == self.current.as_ref()) {
@@ -151,19 +151,19 @@ impl Servers {
         }
     }
 
-    /// The server to try next.
-    pub(crate) fn prefer(&mut self, server: &Server) {
+    /// Tries `server` next, before all others.
+    pub(crate) fn prefer(&mut self, server: &ServerAddress) {
         self.preferred = Some(server.clone());
     }
 
-    /// All but the current one.
-    pub(crate) fn others(&self) -> Vec<Server> {
+    /// All servers but the current one.
+    pub(crate) fn others(&self) -> Vec<ServerAddress> {
         self.servers.iter().filter(|server| Some(*server) != self.current.as_ref()).cloned().collect()
     }
 
-    /// Takes a new list over. True when the client should leave its current server, so that the load is spread evenly
-    /// over all servers when every client does the same.
-    pub(crate) fn update(&mut self, mut servers: Vec<Server>, is_connected: bool) -> bool {
+    /// Replaces the list. Returns true if the client should leave its current server, so that the load is balanced when
+    /// every client does the same.
+    pub(crate) fn update(&mut self, mut servers: Vec<ServerAddress>, is_connected: bool) -> bool {
         if self.shuffles {
             servers.shuffle(&mut self.random);
         }
@@ -195,12 +195,12 @@ impl Servers {
 mod tests {
     use super::*;
 
-    fn list(names: &str) -> Vec<Server> {
+    fn list(names: &str) -> Vec<ServerAddress> {
         names.split(' ').map(|name| name.parse().unwrap()).collect()
     }
 
     #[test]
-    fn connection_strings() {
+    fn connection_string_valid_is_parsed_invalid_is_rejected() {
         let check = |text: &str, expected: &[(&str, u16)], chroot: &str| {
             let (servers, found) = parse(text).unwrap();
             let servers: Vec<_> = servers.iter().map(|server| (server.host.as_str(), server.port)).collect();
@@ -214,28 +214,28 @@ mod tests {
         for text in ["", "/a", "a:", "a:x", "a:0", "a:70000", "[::1", "[::1]7", ":1"] {
             assert!(parse(text).is_err(), "{text}");
         }
-        assert_eq!("[::1]:7".parse::<Server>().unwrap().to_string(), "[::1]:7");
+        assert_eq!("[::1]:7".parse::<ServerAddress>().unwrap().to_string(), "[::1]:7");
     }
 
     #[test]
-    fn all_servers_are_tried_in_turn() {
-        let mut servers = Servers::new(list("a b c"), true, 7);
+    fn servers_are_tried_round_robin_in_shuffled_order() {
+        let mut servers = ServerList::new(list("a b c"), true, 7);
         let first: Vec<_> = (0..3).map(|_| servers.next()).collect();
         let mut sorted = first.clone();
         sorted.sort();
         assert_eq!(sorted, list("a b c"));
         assert_eq!((0..3).map(|_| servers.next()).collect::<Vec<_>>(), first);
         let orders: std::collections::BTreeSet<_> =
-            (0..50).map(|seed| Servers::new(list("a b c"), true, seed).servers).collect();
+            (0..50).map(|seed| ServerList::new(list("a b c"), true, seed).servers).collect();
         assert_eq!(orders.len(), 6);
-        assert_eq!(Servers::new(list("a b c"), false, 7).servers, list("a b c"));
+        assert_eq!(ServerList::new(list("a b c"), false, 7).servers, list("a b c"));
     }
 
-    /// Where many clients are after the same update.
+    /// Clients per server after many clients made the same update.
     fn spread(before: &str, after: &str) -> std::collections::BTreeMap<String, usize> {
         let mut counts = std::collections::BTreeMap::new();
         for seed in 0..6000 {
-            let mut servers = Servers::new(list(before), true, seed);
+            let mut servers = ServerList::new(list(before), true, seed);
             let mut at = servers.next();
             servers.on_connected();
             if servers.update(list(after), true) {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_list_spreads_clients_evenly() {
+    fn updated_list_balances_clients_evenly() {
         for (before, after) in [("a b c", "a b c d e"), ("a b c d e", "a b c"), ("a b c", "a b d"), ("a b", "c d e")] {
             let counts = spread(before, after);
             let share = 6000 / list(after).len();

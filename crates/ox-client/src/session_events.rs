@@ -1,25 +1,25 @@
-//! Everything a session learns, in one stream.
+//! Session states and events in one stream.
 
 use crate::client::Shared;
 use crate::event::{Event, EventKind};
 use crate::limits::EVENTS_MAX;
-use crate::reader_queue::Feed;
-use crate::state::State;
+use crate::reader_queue::ReaderQueue;
+use crate::state::SessionState;
 use futures_core::Stream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What a session has learned.
+/// An item of [`Client::session_events`](crate::Client::session_events).
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::Notice;
-/// let mut notices = client.notices();
-/// while let Some(notice) = notices.next().await {
+/// use ox_client::SessionEvent;
+/// let mut events = client.session_events();
+/// while let Some(notice) = events.next().await {
 ///     match notice {
-///         Notice::State(state) => println!("{state:?}"),
-///         Notice::Event(event) => println!("{:?} {}", event.kind, event.path),
+///         SessionEvent::State(state) => println!("{state:?}"),
+///         SessionEvent::Event(event) => println!("{:?} {}", event.kind, event.path),
 ///         notice => println!("{notice:?}"),
 ///     }
 /// }
@@ -28,87 +28,88 @@ use std::task::{Context, Poll};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Notice {
-    /// It is in another state.
-    State(State),
-    /// A server has told of an event that at least one watch of this session waited for; told once, however many did.
+pub enum SessionEvent {
+    /// The session changed its state.
+    State(SessionState),
+    /// A notification that at least one watch of this session was waiting for; reported once, however many watches
+    /// there are.
     Event(Event),
-    /// Every server was tried, and none gave it a session. It goes on trying.
+    /// A full round over all servers failed to establish a session. The client keeps trying.
     NoServer,
 }
 
-/// Everything a session learns, in the order in which it learned it, beginning with the state it was in when
-/// [`Client::notices`](crate::Client::notices) was called. It ends behind a final state.
+/// A stream of session states and events in the order of their occurrence. It begins with the state at the time of the
+/// call of [`Client::session_events`](crate::Client::session_events) and ends after a final state.
 ///
-/// A reader that lets 4096 notices wait misses some: an event [`EventKind::Missed`] stands in their place.
+/// When 4096 items are unread, further items are dropped and replaced by one [`EventKind::Missed`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_client::{Notice, State};
-/// let mut notices = client.notices();
+/// use ox_client::{SessionEvent, SessionState};
+/// let mut events = client.session_events();
 /// client.close().await?;
-/// assert_eq!(notices.next().await, Some(Notice::State(State::Connected)));
-/// assert_eq!(notices.next().await, Some(Notice::State(State::Closed)));
-/// assert_eq!(notices.next().await, None);
+/// assert_eq!(events.next().await, Some(SessionEvent::State(SessionState::Connected)));
+/// assert_eq!(events.next().await, Some(SessionEvent::State(SessionState::Closed)));
+/// assert_eq!(events.next().await, None);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Notices {
+pub struct SessionEvents {
     shared: Arc<Shared>,
-    feed: Arc<Feed<Notice>>,
+    queue: Arc<ReaderQueue<SessionEvent>>,
 }
 
-impl Notices {
+impl SessionEvents {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let feed = Arc::new(Feed::new());
-        shared.listen(&feed);
-        Self { shared, feed }
+        let queue = Arc::new(ReaderQueue::new());
+        shared.subscribe_events(&queue);
+        Self { shared, queue }
     }
 
-    /// The next one, `None` behind a final state.
+    /// Returns the next item, `None` after a final state.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// println!("{:?}", client.notices().next().await);
+    /// println!("{:?}", client.session_events().next().await);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn next(&mut self) -> Option<Notice> {
+    pub async fn next(&mut self) -> Option<SessionEvent> {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Notice>> {
-        self.feed.poll(cx).map(|notice| match notice {
-            Some(Notice::Event(event)) => {
-                let path = self.shared.outer(event.path);
-                Some(Notice::Event(Event { path, ..event }))
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<SessionEvent>> {
+        self.queue.poll(cx).map(|notice| match notice {
+            Some(SessionEvent::Event(event)) => {
+                let path = self.shared.client_path(event.path);
+                Some(SessionEvent::Event(Event { path, ..event }))
             }
             other => other,
         })
     }
 }
 
-impl Stream for Notices {
-    type Item = Notice;
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Notice>> {
+impl Stream for SessionEvents {
+    type Item = SessionEvent;
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SessionEvent>> {
         self.poll(cx)
     }
 }
 
-/// Tells a reader.
-pub(crate) fn tell(feed: &Feed<Notice>, notice: Notice) {
-    let is_final = matches!(notice, Notice::State(state) if state.is_final());
-    let missed = || Notice::Event(Event::bare(EventKind::Missed));
-    feed.put(|queue| match queue.back() {
+/// Appends an item, or `Missed` at the length limit.
+pub(crate) fn push_session_event(queue: &ReaderQueue<SessionEvent>, notice: SessionEvent) {
+    let is_final = matches!(notice, SessionEvent::State(state) if state.is_final());
+    let missed = || SessionEvent::Event(Event::bare(EventKind::Missed));
+    queue.update(|queue| match queue.back() {
         _ if is_final || queue.len() < EVENTS_MAX => queue.push_back(notice),
         Some(last) if *last == missed() => (),
         _ => queue.push_back(missed()),
     });
     if is_final {
-        feed.end();
+        queue.end();
     }
 }

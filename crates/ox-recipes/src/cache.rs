@@ -8,7 +8,7 @@
 
 use crate::error::{Error, says};
 use crate::nodes::{child, patient};
-use ox_client::{Client, ErrorCode, Event, EventKind, Node, WatchMode, WatchStream};
+use ox_client::{AddWatchMode, Client, ErrorCode, Event, EventKind, Node, WatchStream};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl Cache {
     /// Returns with the first full copy.
     async fn start(client: &Client, path: &str, scope: Scope) -> Result<Self, Error> {
         let client = patient(client);
-        let mode = if scope == Scope::Node { WatchMode::Persistent } else { WatchMode::PersistentRecursive };
+        let mode = if scope == Scope::Node { AddWatchMode::Persistent } else { AddWatchMode::PersistentRecursive };
         let events = client.watch(path, mode).await?;
         let tell = watch::Sender::new(0);
         let copy = Arc::<Mutex<Copy>>::default();

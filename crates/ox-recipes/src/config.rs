@@ -286,7 +286,7 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
             }
             Err(error) if matches!(error.code(), Some(ErrorCode::BadVersion | ErrorCode::NodeExists)) => Ok(false),
             Err(error) if error.is_retriable() => {
-                self.client.settle().await?;
+                self.client.write_barrier().await?;
                 let found = self.read().await?.map_or(0, |(found, _)| found.version);
                 if found + 1 == next.version { Ok(false) } else { Err(error.into()) }
             }

@@ -10,7 +10,7 @@
 use crate::error::{Error, says};
 use crate::line::Line;
 use crate::nodes::{in_container, name_of, parent_of, patient};
-use ox_client::{Client, CreateMode, ErrorCode, Node, Outcome};
+use ox_client::{Client, CreateMode, ErrorCode, Node, RequestOutcome};
 
 /// A number that all clients share, with a look at its changes.
 ///
@@ -257,8 +257,8 @@ impl AtomicLong {
             match set {
                 Ok(_) => return Ok(Some(value)),
                 Err(error) if error.code() == Some(ErrorCode::BadVersion) => (),
-                Err(error) if error.is_retriable() && error.outcome() == Outcome::Unknown => {
-                    self.client.settle().await?;
+                Err(error) if error.is_retriable() && error.outcome() == RequestOutcome::Unknown => {
+                    self.client.write_barrier().await?;
                     if self.client.get(&self.path).await?.stat.version != node.stat.version {
                         return Err(error.into());
                     }

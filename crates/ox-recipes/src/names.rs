@@ -10,7 +10,7 @@
 use crate::cache::Cache;
 use crate::error::{Error, says};
 use crate::nodes::{child, in_container, patient};
-use ox_client::{Client, CreateMode, ErrorCode, Outcome};
+use ox_client::{Client, CreateMode, ErrorCode, RequestOutcome};
 
 /// Records of names: each name's node holds its list of addresses, which owners change without losing each other's changes.
 ///
@@ -112,7 +112,8 @@ impl Records {
             };
             match written {
                 Ok(()) => return Ok(()),
-                Err(error) if error.is_retriable() || error.outcome() == Outcome::DidNotHappen && is_race(&error) => (),
+                Err(error) if error.is_retriable() => (),
+                Err(error) if error.outcome() == RequestOutcome::NoEffect && is_race(&error) => (),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -160,7 +160,7 @@ impl Drop for Owned {
         let (client, path, mark) = (self.client.clone(), std::mem::take(&mut self.path), self.mark.take());
         drop(self.runtime.spawn(async move {
             let removed = async {
-                client.settle().await?; // the node may be about to be made
+                client.write_barrier().await?; // the node may be about to be made
                 remove(&client, &path, mark.as_deref()).await
             };
             if let Err(error) = removed.await {
@@ -178,7 +178,7 @@ async fn remove(client: &Client, path: &str, mark: Option<&str>) -> Result<(), E
         if !is_worth_another_try(&deleted) {
             return if says(&deleted, ErrorCode::NoNode) { Ok(()) } else { deleted };
         }
-        client.settle().await?; // it may have happened, and somebody else may have the name now
+        client.write_barrier().await?; // it may have happened, and somebody else may have the name now
     }
     Ok(())
 }

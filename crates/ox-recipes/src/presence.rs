@@ -171,7 +171,7 @@ fn is_own(client: &Client, stat: &Stat) -> bool {
 /// Deletes the node for certain, if it belongs to this session.
 async fn unmake(client: &Client, path: &str) -> Result<(), ox_client::Error> {
     loop {
-        client.settle().await?; // it may be about to be made, or gone and another's already
+        client.write_barrier().await?; // it may be about to be made, or gone and another's already
         let stat = client.exists(path).await?;
         if !stat.is_some_and(|stat| is_own(client, &stat)) {
             return Ok(());

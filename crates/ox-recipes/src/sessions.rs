@@ -1,7 +1,7 @@
 //! Recipes live in sessions: when a session ends, so does what was held in it.
 
 use crate::error::Error;
-use ox_client::{Builder, Client, ErrorKind, State};
+use ox_client::{Builder, Client, ErrorKind, SessionState};
 use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
@@ -53,7 +53,7 @@ pub async fn in_sessions<T, F: Future<Output = Result<T, Error>>>(
             Err(error) => return Err(error.into()),
         };
         let done = work(client.clone()).await;
-        let is_expired = client.state() == State::Expired;
+        let is_expired = client.state() == SessionState::Expired;
         match done {
             Err(Error::Client(_)) if is_expired => tracing::debug!("a new session is needed"),
             Err(error @ Error::Lost { .. }) => {
@@ -71,7 +71,7 @@ pub(crate) async fn session_lost(client: &Client) {
     let mut states = client.states();
     loop {
         tokio::select! {
-            state = states.next() => if state.is_none_or(State::is_final) {
+            state = states.next() => if state.is_none_or(SessionState::is_final) {
                 return;
             },
             () = sleep_until(stop_before(client).into()) => if stop_before(client) <= Instant::now() {

@@ -4,7 +4,7 @@
 //! before its answer, so that an event always stands above the output of the command that has caused it.
 
 use crate::output::{Output, Paint};
-use ox_client::{Client, Event, EventKind, Notice, Notices, State};
+use ox_client::{Client, Event, EventKind, SessionEvent, SessionEvents, SessionState};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Events {
 
 #[derive(Debug)]
 struct Inner {
-    notices: Notices,
+    notices: SessionEvents,
     /// Wakes the task that prints.
     printer: Option<Waker>,
 }
@@ -47,7 +47,7 @@ impl Events {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn follow(client: &Client, out: Output, prints: Arc<AtomicBool>) -> Arc<Self> {
-        let inner = Mutex::new(Inner { notices: client.notices(), printer: None });
+        let inner = Mutex::new(Inner { notices: client.session_events(), printer: None });
         let (standing, _) = watch::channel(Standing::Unknown);
         let events = Arc::new(Self { inner, out, prints, standing });
         let printer = Arc::clone(&events);
@@ -86,13 +86,13 @@ impl Events {
         }
     }
 
-    fn stands(&self, notice: &Notice) {
+    fn stands(&self, notice: &SessionEvent) {
         let standing = match notice {
-            Notice::State(state) if state.is_connected() => Standing::Connected,
-            Notice::State(state) if state.is_final() => Standing::Over,
-            Notice::State(_) => Standing::Unknown,
-            Notice::NoServer => Standing::NoServer,
-            Notice::Event(_) | _ => return,
+            SessionEvent::State(state) if state.is_connected() => Standing::Connected,
+            SessionEvent::State(state) if state.is_final() => Standing::Over,
+            SessionEvent::State(_) => Standing::Unknown,
+            SessionEvent::NoServer => Standing::NoServer,
+            SessionEvent::Event(_) | _ => return,
         };
         self.standing.send_replace(standing);
     }
@@ -115,21 +115,21 @@ impl Events {
 }
 
 /// The line about a notice, if it is for users.
-fn line(notice: &Notice) -> Option<String> {
+fn line(notice: &SessionEvent) -> Option<String> {
     match notice {
-        Notice::State(state) => {
+        SessionEvent::State(state) => {
             let state = match state {
-                State::Connected => "SyncConnected",
-                State::ConnectedReadOnly => "ConnectedReadOnly",
-                State::Suspended { .. } => "Disconnected",
-                State::Expired => "Expired",
-                State::AuthFailed => "AuthFailed",
-                State::Closed => "Closed",
-                State::Connecting | _ => return None,
+                SessionState::Connected => "SyncConnected",
+                SessionState::ConnectedReadOnly => "ConnectedReadOnly",
+                SessionState::Suspended { .. } => "Disconnected",
+                SessionState::Expired => "Expired",
+                SessionState::AuthFailed => "AuthFailed",
+                SessionState::Closed => "Closed",
+                SessionState::Connecting | _ => return None,
             };
             Some(text(state, "None", "null", -1))
         }
-        Notice::Event(Event { kind, path, zxid }) => {
+        SessionEvent::Event(Event { kind, path, zxid }) => {
             let kind = match kind {
                 EventKind::NodeCreated => "NodeCreated",
                 EventKind::NodeDeleted => "NodeDeleted",
@@ -139,7 +139,7 @@ fn line(notice: &Notice) -> Option<String> {
             };
             Some(text("SyncConnected", kind, path, zxid.map_or(-1, |zxid| zxid.0)))
         }
-        Notice::NoServer | _ => None,
+        SessionEvent::NoServer | _ => None,
     }
 }
 

@@ -98,7 +98,7 @@ pub fn text(error: &Error) -> String {
 /// The general form: `KeeperErrorCode = ConnectionLoss for /a`.
 pub fn coded(error: &Error) -> String {
     let name = match error.kind() {
-        ErrorKind::Refused(code) => code_name(*code).to_owned(),
+        ErrorKind::Server(code) => code_name(*code).to_owned(),
         ErrorKind::UnknownCode(code) => format!("Unknown error {code}"),
         ErrorKind::SessionExpired | ErrorKind::Closed => "Session expired".to_owned(),
         ErrorKind::AuthFailed => "AuthFailed".to_owned(),

@@ -1,6 +1,6 @@
 //! Four-letter words: what servers tell about themselves without a session.
 
-use ox_client::Server;
+use ox_client::ServerAddress;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 const ANSWER_BYTES_MAX: u64 = 8 << 20;
 
 /// Asks a server a word.
-pub(crate) async fn ask(server: &Server, word: &str, patience: Duration) -> io::Result<String> {
+pub(crate) async fn ask(server: &ServerAddress, word: &str, patience: Duration) -> io::Result<String> {
     let asked = async {
         let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
         stream.write_all(word.as_bytes()).await?;

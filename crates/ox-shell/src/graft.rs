@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::pipeline::Pipeline;
 use crate::walk::IN_FLIGHT;
 use ox_client::acl::Acl;
-use ox_client::{Client, CreateMode, CreateOptions, Data, Error, ErrorCode, ErrorKind, Stat, Version};
+use ox_client::{Client, CreateMode, CreateOptions, Error, ErrorCode, ErrorKind, NodeData, Stat, Version};
 use serde::Serialize;
 
 /// What becomes of a node that is there already.
@@ -55,7 +55,7 @@ pub(crate) struct Planned {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Payload(pub(crate) Option<Vec<u8>>);
 
-impl Data for Payload {
+impl NodeData for Payload {
     fn bytes(&self) -> Option<&[u8]> {
         self.0.as_deref()
     }
@@ -232,7 +232,7 @@ impl Graft {
         match (written.result, written.action) {
             (Ok(()), Action::Create) => self.tally.created += 1,
             (Ok(()), _) => self.tally.overwritten += 1,
-            (Err(error), _) if matches!(error.kind(), ErrorKind::Refused(_) | ErrorKind::TooLarge) => {
+            (Err(error), _) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::TooLarge) => {
                 self.fail(&failure::text(&error));
             }
             // Without a connection nothing behind it will do better.

@@ -9,7 +9,7 @@ use crate::invocation::Invocation;
 use crate::options::Args;
 use crate::output::Output;
 use crate::{paths, question, words};
-use ox_client::{Client, RetryPolicy, State, Watch, WatchMode, WatchStream, WatcherType};
+use ox_client::{AddWatchMode, Client, RetryPolicy, SessionState, Watch, WatchStream, WatcherType};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ pub struct Shell {
     /// What was typed, by number.
     pub history: History,
     /// The mode of the last `addWatch` that named one.
-    pub watch_mode: WatchMode,
+    pub watch_mode: AddWatchMode,
     /// Watches that this session waits for.
     pub watches: Vec<Held>,
     /// Whether the shell is to end.
@@ -83,9 +83,9 @@ impl Held {
             WatcherType::Any => true,
             WatcherType::Data => matches!(self.watch, HeldWatch::Data(_)),
             WatcherType::Children => matches!(self.watch, HeldWatch::Children(_)),
-            WatcherType::Persistent => matches!(self.watch, HeldWatch::Stays(WatchMode::Persistent, _)),
+            WatcherType::Persistent => matches!(self.watch, HeldWatch::Stays(AddWatchMode::Persistent, _)),
             WatcherType::PersistentRecursive => {
-                matches!(self.watch, HeldWatch::Stays(WatchMode::PersistentRecursive, _))
+                matches!(self.watch, HeldWatch::Stays(AddWatchMode::PersistentRecursive, _))
             }
         }
     }
@@ -114,7 +114,7 @@ pub enum HeldWatch {
     /// Left by `ls -w`.
     Children(Watch),
     /// Left by `addWatch`.
-    Stays(WatchMode, WatchStream),
+    Stays(AddWatchMode, WatchStream),
 }
 
 impl Shell {
@@ -126,7 +126,7 @@ impl Shell {
             invocation,
             place,
             history: History::default(),
-            watch_mode: WatchMode::PersistentRecursive,
+            watch_mode: AddWatchMode::PersistentRecursive,
             watches: Vec::new(),
             is_done: false,
             session: None,
@@ -196,12 +196,12 @@ impl Shell {
 
     /// The state in words of the prompt.
     pub fn state(&self) -> &'static str {
-        match self.session.as_ref().map_or(State::Closed, |session| session.client.state()) {
-            State::Connected => "CONNECTED",
-            State::ConnectedReadOnly => "CONNECTEDREADONLY",
-            State::AuthFailed => "AUTH_FAILED",
-            State::Closed | State::Expired => "CLOSED",
-            State::Connecting | State::Suspended { .. } | _ => "CONNECTING",
+        match self.session.as_ref().map_or(SessionState::Closed, |session| session.client.state()) {
+            SessionState::Connected => "CONNECTED",
+            SessionState::ConnectedReadOnly => "CONNECTEDREADONLY",
+            SessionState::AuthFailed => "AUTH_FAILED",
+            SessionState::Closed | SessionState::Expired => "CLOSED",
+            SessionState::Connecting | SessionState::Suspended { .. } | _ => "CONNECTING",
         }
     }
 

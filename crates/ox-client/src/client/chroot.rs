@@ -1,10 +1,10 @@
-//! Paths of the application and paths of the server.
+//! Translation between paths of the application and of the server, which differ by the chroot.
 
 use super::{Client, Shared};
 use crate::error::{Error, ErrorKind};
 use std::borrow::Cow;
 
-/// Whether a chroot is one, and how it is kept: empty for the root.
+/// Validates a chroot; the root becomes the empty string.
 pub(crate) fn chroot(path: &str) -> Result<String, Error> {
     let path = path.trim_end_matches('/');
     let is_valid = path.is_empty() || (path.starts_with('/') && path.split('/').skip(1).all(|name| !name.is_empty()));
@@ -15,8 +15,8 @@ pub(crate) fn chroot(path: &str) -> Result<String, Error> {
 }
 
 impl Shared {
-    /// A path of the server as the application knows it.
-    pub(crate) fn outer(&self, path: String) -> String {
+    /// Strips the chroot from a path of the server.
+    pub(crate) fn client_path(&self, path: String) -> String {
         if self.chroot.is_empty() {
             return path;
         }
@@ -29,8 +29,8 @@ impl Shared {
 }
 
 impl Client {
-    /// A path of the application as the server knows it.
-    pub(crate) fn inner<'a>(&self, op: &'static str, path: &'a str) -> Result<Cow<'a, str>, Error> {
+    /// Validates a path of the application and prefixes it with the chroot.
+    pub(crate) fn server_path<'a>(&self, op: &'static str, path: &'a str) -> Result<Cow<'a, str>, Error> {
         if !path.starts_with('/') {
             return Err(Error::early(op, Some(path), ErrorKind::InvalidPath));
         }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chroots() {
+    fn chroot_valid_is_normalised_invalid_is_rejected() {
         assert_eq!(chroot("").unwrap(), "");
         assert_eq!(chroot("/").unwrap(), "");
         assert_eq!(chroot("/a/b/").unwrap(), "/a/b");

@@ -1,11 +1,11 @@
-//! Operations on nodes.
+//! Operations on nodes: create, read, write, delete, ACLs, sync.
 
 use super::call::{Kind, decode};
 use super::{Call, Client};
 use crate::error::Error;
-use crate::limits::DELETES_AT_ONCE;
+use crate::limits::DELETES_IN_FLIGHT_MAX;
 use crate::path;
-use crate::types::{CreateOptions, Created, Data, Node, Version};
+use crate::types::{CreateOptions, Created, Node, NodeData, Version};
 use ox_proto::acl::{Acl, put_acls};
 use ox_proto::jute::{Jute, put_buffer, put_text};
 use ox_proto::reply::{AclReply, ChildrenReply, CreatedReply, DataReply};
@@ -14,7 +14,7 @@ use ox_proto::{ErrorCode, OpCode, RawAcls, Stat};
 use std::borrow::Cow;
 use tokio::task::JoinSet;
 
-/// Appends the body of any create. Lists of many entries are encoded in place, the open one is there already.
+/// Appends the body of a create request of any mode. The default ACL is pre-encoded; other ACLs are encoded here.
 pub(crate) fn put_create(out: &mut Vec<u8>, path: &str, data: Option<&[u8]>, options: &CreateOptions) {
     let (_, flags, ttl_ms) = options.mode.wire();
     put_text(out, path);
@@ -38,9 +38,10 @@ pub(crate) fn names(children: Option<Vec<Text<'_>>>) -> Vec<String> {
 }
 
 impl Client {
-    /// Creates a node. Its parent must be there.
+    /// Creates a node. Its parent must exist.
     ///
-    /// A create whose answer is lost may have happened; for sequential nodes [`Client::create_protected`] finds out.
+    /// A create whose reply is lost may have been executed. For sequential nodes, [`Client::create_protected`] resolves
+    /// that.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -57,7 +58,7 @@ impl Client {
     pub async fn create(
         &self,
         path: &str,
-        data: impl Data,
+        data: impl NodeData,
         options: impl Into<CreateOptions>,
     ) -> Result<Created, Error> {
         self.create_bytes(path, data.bytes(), &options.into()).await
@@ -69,7 +70,7 @@ impl Client {
         data: Option<&[u8]>,
         options: &CreateOptions,
     ) -> Result<Created, Error> {
-        let inner = self.inner("create", path)?;
+        let inner = self.server_path("create", path)?;
         let reply = self
             .call(Call {
                 name: "create",
@@ -81,10 +82,10 @@ impl Client {
             })
             .await?;
         let CreatedReply { path: created, stat } = decode("create", Some(path), &reply)?;
-        Ok(Created { path: self.shared().outer(created.unwrap_or_default().into_owned()), stat })
+        Ok(Created { path: self.shared().client_path(created.unwrap_or_default().into_owned()), stat })
     }
 
-    /// Reads a node.
+    /// Reads data and metadata of a node.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -101,7 +102,7 @@ impl Client {
         Ok(node(&decode("get", Some(path), &reply)?))
     }
 
-    /// Changes a node's data, and gives its new metadata.
+    /// Replaces the data of a node and returns its new metadata.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -117,9 +118,9 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn set(&self, path: &str, data: impl Data, version: impl Into<Version>) -> Result<Stat, Error> {
+    pub async fn set(&self, path: &str, data: impl NodeData, version: impl Into<Version>) -> Result<Stat, Error> {
         let version = version.into().code();
-        let inner = self.inner("set", path)?;
+        let inner = self.server_path("set", path)?;
         let reply = self
             .call(Call {
                 name: "set",
@@ -150,7 +151,7 @@ impl Client {
     /// ```
     pub async fn delete(&self, path: &str, version: impl Into<Version>) -> Result<(), Error> {
         let version = version.into().code();
-        let inner = self.inner("delete", path)?;
+        let inner = self.server_path("delete", path)?;
         let encode = |out: &mut Vec<u8>| PathVersion { path: Some(Cow::Borrowed(&inner)), version }.put(out);
         self.call(Call {
             name: "delete",
@@ -164,7 +165,7 @@ impl Client {
         Ok(())
     }
 
-    /// The metadata of a node, `None` when it does not exist.
+    /// Returns the metadata of a node, `None` if it does not exist.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -184,7 +185,7 @@ impl Client {
         }
     }
 
-    /// The names of a node's children, in any order.
+    /// Returns the names of the children, in no particular order.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -200,7 +201,7 @@ impl Client {
         decode("children", Some(path), &reply).map(names)
     }
 
-    /// The names of a node's children, and the node's metadata.
+    /// Returns the names of the children and the metadata of the node.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -218,26 +219,25 @@ impl Client {
         Ok((names(children), stat))
     }
 
-    /// The number of all nodes below a node.
+    /// Returns the number of all descendants of a node.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// // /zookeeper and what is below it
+    /// // /zookeeper and its two children
     /// assert_eq!(client.all_children_number("/").await?, 3);
     /// # Ok(())
     /// # }
     /// ```
     pub async fn all_children_number(&self, path: &str) -> Result<usize, Error> {
-        let reply = self.ask_of("all children number", OpCode::GetAllChildrenNumber, path).await?;
+        let reply = self.path_request("all children number", OpCode::GetAllChildrenNumber, path).await?;
         let count: i32 = decode("all children number", Some(path), &reply)?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// Who may do what with a node, and its metadata. Without the right to change the list, hashes of passwords are
-    /// hidden.
+    /// Returns the ACL and the metadata of a node. Without the ADMIN permission, digests of passwords are masked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -250,12 +250,12 @@ impl Client {
     /// # }
     /// ```
     pub async fn get_acl(&self, path: &str) -> Result<(Vec<Acl>, Stat), Error> {
-        let reply = self.ask_of("get acl", OpCode::GetAcl, path).await?;
+        let reply = self.path_request("get acl", OpCode::GetAcl, path).await?;
         let AclReply { acl, stat } = decode("get acl", Some(path), &reply)?;
         Ok((acl.to_stored(), stat))
     }
 
-    /// Changes who may do what with a node. `version` is that of the list (`aversion`).
+    /// Replaces the ACL of a node. `version` is compared with the version of the ACL (`aversion`).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -272,7 +272,7 @@ impl Client {
     /// ```
     pub async fn set_acl(&self, path: &str, acl: &[Acl], version: impl Into<Version>) -> Result<Stat, Error> {
         let version = version.into().code();
-        let inner = self.inner("set acl", path)?;
+        let inner = self.server_path("set acl", path)?;
         let encode = |out: &mut Vec<u8>| {
             put_text(out, &inner);
             put_acls(out, acl);
@@ -290,7 +290,7 @@ impl Client {
         decode("set acl", Some(path), &reply)
     }
 
-    /// Makes the server catch up with everything that was written before: a read behind it sees all of that.
+    /// Makes the server catch up with the leader: reads sent after this return everything that was committed before it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -303,22 +303,27 @@ impl Client {
     /// # }
     /// ```
     pub async fn sync(&self, path: &str) -> Result<(), Error> {
-        self.ask_of("sync", OpCode::Sync, path).await.map(drop)
+        self.path_request("sync", OpCode::Sync, path).await.map(drop)
     }
 
     async fn read(&self, name: &'static str, op: OpCode, path: &str) -> Result<crate::core::Reply, Error> {
-        let inner = self.inner(name, path)?;
+        let inner = self.server_path(name, path)?;
         let encode = |out: &mut Vec<u8>| PathWatch { path: Some(Cow::Borrowed(&inner)), watch: false }.put(out);
         self.call(Call { name, op, path: Some(path), kind: Kind::Read, encode: &encode, watch: None }).await
     }
 
-    pub(crate) async fn ask_of(&self, name: &'static str, op: OpCode, path: &str) -> Result<crate::core::Reply, Error> {
-        let inner = self.inner(name, path)?;
+    pub(crate) async fn path_request(
+        &self,
+        name: &'static str,
+        op: OpCode,
+        path: &str,
+    ) -> Result<crate::core::Reply, Error> {
+        let inner = self.server_path(name, path)?;
         let encode = |out: &mut Vec<u8>| PathRequest { path: Some(Cow::Borrowed(&inner)) }.put(out);
         self.call(Call { name, op, path: Some(path), kind: Kind::Read, encode: &encode, watch: None }).await
     }
 
-    /// Creates a node and those above it that are missing, which become persistent, empty and open.
+    /// Creates a node and its missing ancestors. The ancestors become persistent and empty, with the open ACL.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -333,7 +338,7 @@ impl Client {
     pub async fn create_all(
         &self,
         path: &str,
-        data: impl Data,
+        data: impl NodeData,
         options: impl Into<CreateOptions>,
     ) -> Result<Created, Error> {
         let options = options.into();
@@ -349,7 +354,7 @@ impl Client {
         }
     }
 
-    /// Makes sure that a node and all above it exist: those that are missing become persistent, empty and open.
+    /// Ensures that a node and all its ancestors exist. Missing ones become persistent and empty, with the open ACL.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -365,7 +370,7 @@ impl Client {
     pub async fn ensure_path(&self, path: &str) -> Result<(), Error> {
         let mut ends: Vec<usize> = path.char_indices().skip(1).filter(|(_, c)| *c == '/').map(|(at, _)| at).collect();
         ends.push(path.len());
-        // Mostly everything is there: look from below, then create from above.
+        // Usually the whole path exists: search for the deepest existing node first, then create downwards from there.
         let mut missing = ends.len();
         while 0 < missing && self.exists(&path[..ends[missing - 1]]).await?.is_none() {
             missing -= 1;
@@ -377,10 +382,10 @@ impl Client {
     }
 
     async fn create_if_missing(&self, path: &str) -> Result<(), Error> {
-        let inner = self.inner("create", path)?;
+        let inner = self.server_path("create", path)?;
         let options = CreateOptions::default();
         let encode = |out: &mut Vec<u8>| put_create(out, &inner, Some(b""), &options);
-        // Whether it is the first or the second try that creates it is all the same.
+        // Idempotent: it does not matter which attempt creates the node.
         let call = Call {
             name: "create",
             op: OpCode::Create2,
@@ -395,8 +400,8 @@ impl Client {
         }
     }
 
-    /// Deletes a node and everything below it, also what is created there meanwhile. It is no error when the node does not
-    /// exist. Not atomic: others see the nodes go one by one.
+    /// Deletes a node and all its descendants, including nodes created meanwhile. A missing node is not an error. Not
+    /// atomic: other clients see the nodes disappear one by one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -412,7 +417,7 @@ impl Client {
     pub async fn delete_recursive(&self, path: &str) -> Result<(), Error> {
         let mut stack = vec![path.to_owned()];
         while let Some(node) = stack.pop() {
-            if self.delete_if_there(&node).await? {
+            if self.delete_if_exists(&node).await? {
                 continue;
             }
             let names = match self.children(&node).await {
@@ -420,24 +425,26 @@ impl Client {
                 names => names?,
             };
             stack.push(node.clone());
-            for names in names.chunks(DELETES_AT_ONCE) {
-                let mut deletes = JoinSet::new(); // they end with this future
+            for names in names.chunks(DELETES_IN_FLIGHT_MAX) {
+                let mut deletes = JoinSet::new(); // aborted when this future is dropped
                 for name in names {
                     let (client, path) = (self.clone(), path::child(&node, name));
-                    deletes.spawn(async move { client.delete_if_there(&path).await.map(|is_gone| (is_gone, path)) });
+                    deletes.spawn(async move {
+                        client.delete_if_exists(&path).await.map(|is_cancelled| (is_cancelled, path))
+                    });
                 }
                 while let Some(Ok(deleted)) = deletes.join_next().await {
-                    let (is_gone, path) = deleted?;
-                    stack.extend((!is_gone).then_some(path));
+                    let (is_cancelled, path) = deleted?;
+                    stack.extend((!is_cancelled).then_some(path));
                 }
             }
         }
         Ok(())
     }
 
-    /// False when the node has children.
-    async fn delete_if_there(&self, path: &str) -> Result<bool, Error> {
-        let inner = self.inner("delete", path)?;
+    /// Returns false if the node has children.
+    async fn delete_if_exists(&self, path: &str) -> Result<bool, Error> {
+        let inner = self.server_path("delete", path)?;
         let encode = |out: &mut Vec<u8>| PathVersion { path: Some(Cow::Borrowed(&inner)), version: -1 }.put(out);
         let call = Call {
             name: "delete",

@@ -1,38 +1,38 @@
-//! Creating a node for certain, although answers may be lost.
+//! Protected creates, which survive lost replies, and the write barrier that they use.
 
 use super::{Call, Client, Kind};
-use crate::error::{Error, ErrorKind, Outcome};
+use crate::error::{Error, ErrorKind, RequestOutcome};
 use crate::path::child;
 use crate::retry::RetryPolicy;
-use crate::types::{CreateOptions, Created, Data, Version};
+use crate::types::{CreateOptions, Created, NodeData, Version};
 use ox_proto::jute::Jute;
 use ox_proto::multi::MultiHeader;
 use ox_proto::{ErrorCode, OpCode};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// What Curator puts before the names of protected nodes.
-const MARK: &str = "_c_";
+/// The prefix of Curator's protected node names.
+const PROTECTED_PREFIX: &str = "_c_";
 
-/// Between looks whether the server takes writes.
+/// Pause between retries while the server is read-only.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A name that nobody else has: Curator's mark with a random UUID.
-fn mark() -> String {
+/// A unique name prefix in Curator's format: `_c_`, a random UUID, a dash.
+fn protected_prefix() -> String {
     let bits = rand::random::<u128>();
-    // The bits of a random UUID that are not random: version and variant.
+    // A version 4 UUID has fixed version and variant bits.
     let bits = bits & !(0xf << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;
     let text = format!("{bits:032x}");
-    format!("{MARK}{}-{}-{}-{}-{}-", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
+    format!("{PROTECTED_PREFIX}{}-{}-{}-{}-{}-", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
 }
 
 impl Client {
-    /// Creates a node whose name begins with a mark that only this call knows, as Curator's protected nodes do: when the answer is
-    /// lost, the client looks for the mark as soon as it is back, and creates the node only if it is not there. So the call
-    /// succeeds once or fails, and never leaves a node that nobody knows of.
+    /// Creates a node whose name begins with a prefix that is unique to this call, like Curator's protected nodes. When
+    /// the reply is lost, the client searches for the prefix after reconnecting and creates the node again only if it
+    /// does not exist. The call thus creates the node exactly once or fails, and leaves no orphaned node behind.
     ///
-    /// When the future is dropped or fails on the way, the node is looked for and deleted in the background, as long as the
-    /// session lasts. (Should the session end first, an ephemeral node goes with it; a persistent one may stay.)
+    /// If the future is dropped or fails, a background task finds and deletes the node as long as the session lasts.
+    /// (If the session ends first, an ephemeral node ends with it; a persistent node may remain.)
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -51,7 +51,7 @@ impl Client {
     pub async fn create_protected(
         &self,
         path: &str,
-        data: impl Data,
+        data: impl NodeData,
         options: impl Into<CreateOptions>,
     ) -> Result<Created, Error> {
         let options = options.into();
@@ -59,104 +59,106 @@ impl Client {
             return Err(Error::early("create", Some(path), ErrorKind::InvalidPath));
         };
         let parent = if parent.is_empty() { "/" } else { parent };
-        let mark = mark();
-        let path = child(parent, &format!("{mark}{name}"));
+        let prefix = protected_prefix();
+        let path = child(parent, &format!("{prefix}{name}"));
         let runtime = Handle::try_current().ok();
-        let mut ghost = Ghost { client: self, parent, mark: &mark, may_be: false, runtime };
+        let mut cleanup = OrphanCleanup { client: self, parent, prefix: &prefix, is_armed: false, runtime };
         loop {
-            ghost.may_be = true;
+            cleanup.is_armed = true;
             let error = match self.create_bytes(&path, data.bytes(), &options).await {
                 Ok(created) => {
-                    ghost.may_be = false;
+                    cleanup.is_armed = false;
                     return Ok(created);
                 }
                 Err(error) => error,
             };
-            if error.outcome() == Outcome::DidNotHappen {
-                ghost.may_be = false;
+            if error.outcome() == RequestOutcome::NoEffect {
+                cleanup.is_armed = false;
                 return Err(error);
             }
             if !error.is_retriable() {
                 return Err(error);
             }
-            let found = self.find_marked(parent, &mark).await;
-            let unknown = |error: Error| Error::new("create", Some(&path), error.kind().clone(), Outcome::Unknown);
+            let found = self.find_protected(parent, &prefix).await;
+            let unknown =
+                |error: Error| Error::new("create", Some(&path), error.kind().clone(), RequestOutcome::Unknown);
             if let Some(created) = found.map_err(unknown)? {
-                ghost.may_be = false;
+                cleanup.is_armed = false;
                 return Ok(created);
             }
         }
     }
 
-    /// Waits until every write that this session has sent before has happened, or never will, those included that were sent on a
-    /// connection that is lost. What is read behind this is final: that is how to find out what became of a write whose
-    /// [outcome](Error::outcome) is unknown.
+    /// Waits until the outcome of every earlier write of this session is final, including writes sent on a connection
+    /// that was lost. Reads sent after this show whether a write with an unknown [outcome](Error::outcome) was
+    /// executed.
     ///
-    /// It is an empty [`Multi`](crate::Multi), tried again as long as the [`RetryPolicy`] says. A write of nothing goes the way
-    /// that the others went; a [`Client::sync`] need not, on a server that answers it by itself.
+    /// The barrier is an empty [`Multi`](crate::Multi), retried by the [`RetryPolicy`]. Unlike a [`Client::sync`],
+    /// which some servers answer on their own, an empty write takes the same path through the leader as the writes
+    /// before it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_client::{CreateMode, Outcome};
-    /// let made = client.create("/once", b"", CreateMode::Persistent).await;
-    /// let is_there = match made {
-    ///     Err(error) if error.outcome() == Outcome::Unknown => {
-    ///         client.settle().await?;
+    /// use ox_client::{CreateMode, RequestOutcome};
+    /// let created = client.create("/once", b"", CreateMode::Persistent).await;
+    /// let exists = match created {
+    ///     Err(error) if error.outcome() == RequestOutcome::Unknown => {
+    ///         client.write_barrier().await?;
     ///         client.exists("/once").await?.is_some()
     ///     }
-    ///     made => made.is_ok(),
+    ///     created => created.is_ok(),
     /// };
-    /// assert!(is_there);
+    /// assert!(exists);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn settle(&self) -> Result<(), Error> {
+    pub async fn write_barrier(&self) -> Result<(), Error> {
         let encode = |out: &mut Vec<u8>| MultiHeader::END.put(out);
-        let (name, op, kind) = ("settle", OpCode::Multi, Kind::Idempotent);
+        let (name, op, kind) = ("write barrier", OpCode::Multi, Kind::Idempotent);
         self.call(Call { name, op, path: None, kind, encode: &encode, watch: None }).await.map(drop)
     }
 
-    /// Looks for a node by its mark.
-    async fn find_marked(&self, parent: &str, mark: &str) -> Result<Option<Created>, Error> {
-        self.settle().await?;
+    /// Finds the node whose name begins with `prefix`, after all earlier writes have taken effect.
+    async fn find_protected(&self, parent: &str, prefix: &str) -> Result<Option<Created>, Error> {
+        self.write_barrier().await?;
         let names = match self.children(parent).await {
             Err(error) if error.code() == Some(ErrorCode::NoNode) => return Ok(None),
             names => names?,
         };
-        let Some(name) = names.into_iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
+        let Some(name) = names.into_iter().find(|name| name.starts_with(prefix)) else { return Ok(None) };
         let path = child(parent, &name);
         Ok(self.exists(&path).await?.map(|stat| Created { path, stat }))
     }
 }
 
-/// A node that may exist without anybody knowing.
-struct Ghost<'a> {
+/// Deletes the node of a create whose outcome is unknown when the create is dropped or fails.
+struct OrphanCleanup<'a> {
     client: &'a Client,
     parent: &'a str,
-    mark: &'a str,
-    may_be: bool,
-    /// Where the request was sent: the future may be dropped somewhere else.
+    prefix: &'a str,
+    is_armed: bool,
+    /// The runtime on which the request was sent: the future may be dropped outside of it.
     runtime: Option<Handle>,
 }
 
-impl Drop for Ghost<'_> {
+impl Drop for OrphanCleanup<'_> {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
-        if !self.may_be || self.client.state().is_final() {
+        if !self.is_armed || self.client.state().is_final() {
             return;
         }
-        let client = self.client.with_retry(RetryPolicy::times(u32::MAX)); // as long as the session lasts
-        let (parent, mark) = (self.parent.to_owned(), self.mark.to_owned());
+        let client = self.client.with_retry(RetryPolicy::times(u32::MAX)); // until the session ends
+        let (parent, prefix) = (self.parent.to_owned(), self.prefix.to_owned());
         drop(runtime.spawn(async move {
-            // What is still under way is ahead of this in the session's order.
-            while let Err(error) = client.lay(&parent, &mark).await {
+            // The create, if still in flight, precedes these requests in session order.
+            while let Err(error) = client.delete_protected(&parent, &prefix).await {
                 if error.code() == Some(ErrorCode::NotReadOnly) {
-                    tokio::time::sleep(PAUSE).await; // a server that takes writes is looked for
+                    tokio::time::sleep(PAUSE).await; // the driver is searching for a read-write server
                 } else if !error.is_retriable() {
-                    return tracing::warn!(%error, parent, "a node may be left behind");
+                    return tracing::warn!(%error, parent, "cannot delete the node of an abandoned protected create");
                 }
             }
         }));
@@ -164,8 +166,8 @@ impl Drop for Ghost<'_> {
 }
 
 impl Client {
-    async fn lay(&self, parent: &str, mark: &str) -> Result<(), Error> {
-        let Some(found) = self.find_marked(parent, mark).await? else { return Ok(()) };
+    async fn delete_protected(&self, parent: &str, prefix: &str) -> Result<(), Error> {
+        let Some(found) = self.find_protected(parent, prefix).await? else { return Ok(()) };
         match self.delete(&found.path, Version::Any).await {
             Err(error) if error.code() == Some(ErrorCode::NoNode) => Ok(()),
             done => done,
@@ -178,13 +180,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_uuids() {
-        let mark = mark();
-        assert_eq!(mark.len(), MARK.len() + 37);
-        let dashes: Vec<_> = mark.match_indices('-').map(|(at, _)| at).collect();
+    fn protected_prefix_is_a_random_uuid() {
+        let prefix = protected_prefix();
+        assert_eq!(prefix.len(), PROTECTED_PREFIX.len() + 37);
+        let dashes: Vec<_> = prefix.match_indices('-').map(|(at, _)| at).collect();
         assert_eq!(dashes, [11, 16, 21, 26, 39]);
-        assert_eq!(&mark[17..18], "4");
-        assert!("89ab".contains(&mark[22..23]));
-        assert_ne!(mark, super::mark());
+        assert_eq!(&prefix[17..18], "4");
+        assert!("89ab".contains(&prefix[22..23]));
+        assert_ne!(prefix, super::protected_prefix());
     }
 }

@@ -1,12 +1,12 @@
-//! Reads that leave a watch, and watches that stay.
+//! Reads that leave a one-shot watch, and persistent watches.
 
 use super::call::{Kind, decode};
 use super::node_ops::{names, node};
 use super::{Call, Client};
-use crate::core::{Class, Reply};
+use crate::core::{Reply, WatchClass};
 use crate::error::Error;
 use crate::types::Node;
-use crate::watch::{Watch, WatchMode, WatchStream, Watcher, WatcherType};
+use crate::watch::{AddWatchMode, Watch, WatchStream, Watcher, WatcherType};
 use ox_proto::jute::Jute;
 use ox_proto::request::{PathKind, PathWatch};
 use ox_proto::{ErrorCode, OpCode, Stat};
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl Client {
-    /// Reads a node, and watches for its next change or its end.
+    /// Reads a node and leaves a watch for its next change or deletion.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -30,11 +30,12 @@ impl Client {
     /// # }
     /// ```
     pub async fn get_and_watch(&self, path: &str) -> Result<(Node, Watch), Error> {
-        let (watcher, reply) = self.read_and_watch("get", OpCode::GetData, Class::Data, path).await;
+        let (watcher, reply) = self.read_and_watch("get", OpCode::GetData, WatchClass::Data, path).await;
         Ok((node(&decode("get", Some(path), &reply?)?), Watch(watcher?)))
     }
 
-    /// The metadata of a node, `None` when it does not exist, and a watch for its creation, change or end.
+    /// Returns the metadata of a node, `None` if it does not exist, and leaves a watch for its creation, change or
+    /// deletion.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -47,7 +48,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn exists_and_watch(&self, path: &str) -> Result<(Option<Stat>, Watch), Error> {
-        let (watcher, reply) = self.read_and_watch("exists", OpCode::Exists, Class::Data, path).await;
+        let (watcher, reply) = self.read_and_watch("exists", OpCode::Exists, WatchClass::Data, path).await;
         let stat = match reply {
             Ok(reply) => Some(decode("exists", Some(path), &reply)?),
             Err(error) if error.code() == Some(ErrorCode::NoNode) => None,
@@ -56,7 +57,8 @@ impl Client {
         Ok((stat, Watch(watcher?)))
     }
 
-    /// The names of a node's children, and a watch for the next one that comes or goes, or for the end of the node.
+    /// Returns the names of the children and leaves a watch for the next child that is created or deleted, or for the
+    /// deletion of the node.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -71,7 +73,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn children_and_watch(&self, path: &str) -> Result<(Vec<String>, Watch), Error> {
-        let (watcher, reply) = self.read_and_watch("children", OpCode::GetChildren, Class::Child, path).await;
+        let (watcher, reply) = self.read_and_watch("children", OpCode::GetChildren, WatchClass::Child, path).await;
         Ok((names(decode("children", Some(path), &reply?)?), Watch(watcher?)))
     }
 
@@ -79,10 +81,10 @@ impl Client {
         &self,
         name: &'static str,
         op: OpCode,
-        class: Class,
+        class: WatchClass,
         path: &str,
     ) -> (Result<Watcher, Error>, Result<Reply, Error>) {
-        match self.inner(name, path) {
+        match self.server_path(name, path) {
             Ok(inner) => {
                 let (watcher, reply) = self.read_inner_and_watch(name, op, class, path, &inner).await;
                 (Ok(watcher), reply)
@@ -91,16 +93,16 @@ impl Client {
         }
     }
 
-    /// The same for a path of the server.
+    /// Like `read_and_watch`, for a path that includes the chroot.
     pub(super) async fn read_inner_and_watch(
         &self,
         name: &'static str,
         op: OpCode,
-        class: Class,
+        class: WatchClass,
         path: &str,
         inner: &str,
     ) -> (Watcher, Result<Reply, Error>) {
-        // Dropped behind the request, should this future be dropped.
+        // Declared before the request, so that a dropped future cancels the request first.
         let watcher = Watcher::new(Arc::clone(self.shared()), class, inner);
         let encode = |out: &mut Vec<u8>| PathWatch { path: Some(Cow::Borrowed(inner)), watch: true }.put(out);
         let call = Call { name, op, path: Some(path), kind: Kind::Read, encode: &encode, watch: Some(&watcher) };
@@ -108,23 +110,23 @@ impl Client {
         (watcher, reply)
     }
 
-    /// Watches a node, or a node and everything below it, until the stream is dropped. The node need not exist. Needs a
-    /// server since 3.6.
+    /// Watches a node, or a node and all its descendants, until the stream is dropped. The node need not exist.
+    /// Requires a server of version 3.6 or later.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_client::{CreateMode, WatchMode};
-    /// let mut events = client.watch("/jobs", WatchMode::PersistentRecursive).await?;
+    /// use ox_client::{CreateMode, AddWatchMode};
+    /// let mut events = client.watch("/jobs", AddWatchMode::PersistentRecursive).await?;
     /// client.create("/jobs", b"", CreateMode::Persistent).await?;
     /// assert_eq!(events.next().await.unwrap().path, "/jobs");
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn watch(&self, path: &str, mode: WatchMode) -> Result<WatchStream, Error> {
-        let inner = self.inner("watch", path)?;
+    pub async fn watch(&self, path: &str, mode: AddWatchMode) -> Result<WatchStream, Error> {
+        let inner = self.server_path("watch", path)?;
         let watcher = Watcher::new(Arc::clone(self.shared()), mode.class(), &inner);
         let encode = |out: &mut Vec<u8>| PathKind { path: Some(Cow::Borrowed(&inner)), kind: mode.code() }.put(out);
         let call = Call {
@@ -139,7 +141,7 @@ impl Client {
         Ok(WatchStream(watcher))
     }
 
-    /// Whether the server has such a watch of this client.
+    /// Returns whether the server has a watch of this type for this client.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -155,15 +157,15 @@ impl Client {
     /// # }
     /// ```
     pub async fn check_watches(&self, path: &str, kind: WatcherType) -> Result<bool, Error> {
-        match self.of_watches("check watches", OpCode::CheckWatches, path, kind).await {
+        match self.watches_request("check watches", OpCode::CheckWatches, path, kind).await {
             Ok(_) => Ok(true),
             Err(error) if error.code() == Some(ErrorCode::NoWatcher) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Takes all such watches of this client away, whoever in the application uses them: they get
-    /// [`EventKind::WatchRemoved`](crate::EventKind::WatchRemoved). Whoever holds a watch just drops it instead.
+    /// Removes all watches of this type from the server. Every user of the watch in this application receives
+    /// [`EventKind::WatchRemoved`](crate::EventKind::WatchRemoved). To remove a single watch, drop it instead.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -178,14 +180,20 @@ impl Client {
     /// # }
     /// ```
     pub async fn remove_watches(&self, path: &str, kind: WatcherType) -> Result<(), Error> {
-        let inner = self.inner("remove watches", path)?;
-        self.of_watches("remove watches", OpCode::RemoveWatches, path, kind).await?;
+        let inner = self.server_path("remove watches", path)?;
+        self.watches_request("remove watches", OpCode::RemoveWatches, path, kind).await?;
         self.shared().end_watches(kind.classes(), &inner);
         Ok(())
     }
 
-    async fn of_watches(&self, name: &'static str, op: OpCode, path: &str, kind: WatcherType) -> Result<Reply, Error> {
-        let inner = self.inner(name, path)?;
+    async fn watches_request(
+        &self,
+        name: &'static str,
+        op: OpCode,
+        path: &str,
+        kind: WatcherType,
+    ) -> Result<Reply, Error> {
+        let inner = self.server_path(name, path)?;
         let encode = |out: &mut Vec<u8>| PathKind { path: Some(Cow::Borrowed(&inner)), kind: kind.code() }.put(out);
         self.call(Call { name, op, path: Some(path), kind: Kind::Read, encode: &encode, watch: None }).await
     }

@@ -1,4 +1,4 @@
-//! A way to a server that loses exactly what a test says: the answer to the next request of a kind, or everything that a client sends.
+//! A proxy that drops what a test selects: the next request of an opcode, its reply, or everything that clients send.
 
 use crate::server_fixture::read_frame;
 use parking_lot::{Condvar, Mutex};
@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// Requests by their numbers in the protocol.
+/// Opcodes of the requests that tests drop.
 pub(crate) const DELETE: i32 = 2;
 pub(crate) const SET: i32 = 5;
 pub(crate) const MULTI: i32 = 14;
 
-/// Its threads live as long as the process.
-pub(crate) struct Proxy {
+/// The proxy; its threads live as long as the process.
+pub(crate) struct LossyProxy {
     address: SocketAddr,
     plan: Arc<Plan>,
 }
@@ -25,33 +25,33 @@ struct Plan {
 
 #[derive(Default)]
 struct State {
-    /// What is to be lost, each once.
+    /// Opcodes to drop, each once.
     lose: Vec<(i32, Part)>,
-    /// Requests and answers that were lost.
+    /// Number of requests and replies dropped so far.
     lost: usize,
-    /// Nothing that clients send arrives.
-    is_deaf: bool,
-    /// Nobody can connect while this is so.
-    is_shut: bool,
+    /// Discards everything that clients send.
+    discards_requests: bool,
+    /// Rejects all new client connections.
+    rejects_connections: bool,
 }
 
 impl State {
     fn lose_one(&mut self) {
         self.lost += 1;
-        self.is_shut = true;
+        self.rejects_connections = true;
     }
 }
 
-/// What of a request is lost.
+/// Which half of an exchange is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// It is not executed.
+    /// The request is dropped, so the server does not execute it.
     Request,
-    /// It is executed.
-    Answer,
+    /// The reply is dropped after the server has executed the request.
+    Reply,
 }
 
-impl Proxy {
+impl LossyProxy {
     pub(crate) fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -59,7 +59,7 @@ impl Proxy {
         let accepting = Arc::clone(&plan);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                pass_on(&accepting, client, server).ok();
+                forward(&accepting, client, server).ok();
             }
         });
         Self { address, plan }
@@ -69,13 +69,13 @@ impl Proxy {
         self.address
     }
 
-    /// The next request of this kind, or its answer, is lost with the connection. Nobody can connect again before
-    /// [`Proxy::open`].
+    /// Drops the next request with opcode `op`, or its reply, together with the connection. New connections are
+    /// rejected until [`LossyProxy::open`].
     pub(crate) fn lose(&self, op: i32, part: Part) {
         self.plan.state.lock().lose.push((op, part));
     }
 
-    /// Waits until so much is lost.
+    /// Waits until `count` messages are dropped.
     pub(crate) async fn lost(&self, count: usize) {
         let plan = Arc::clone(&self.plan);
         let waiting = tokio::task::spawn_blocking(move || {
@@ -84,20 +84,20 @@ impl Proxy {
         waiting.await.unwrap();
     }
 
-    /// Lets clients connect again.
+    /// Accepts new connections again.
     pub(crate) fn open(&self) {
-        self.plan.state.lock().is_shut = false;
+        self.plan.state.lock().rejects_connections = false;
     }
 
-    /// From now on servers hear nothing of the clients, while the clients hear the servers.
-    pub(crate) fn be_deaf(&self) {
-        self.plan.state.lock().is_deaf = true;
+    /// From now on discards what clients send, while clients still receive what servers send.
+    pub(crate) fn discard_requests(&self) {
+        self.plan.state.lock().discards_requests = true;
     }
 }
 
-/// Sets up a connection in both directions.
-fn pass_on(plan: &Arc<Plan>, client: TcpStream, server: SocketAddr) -> io::Result<()> {
-    if plan.state.lock().is_shut {
+/// Connects a client to the server, one thread per direction.
+fn forward(plan: &Arc<Plan>, client: TcpStream, server: SocketAddr) -> io::Result<()> {
+    if plan.state.lock().rejects_connections {
         return Ok(());
     }
     let server = TcpStream::connect(server)?;
@@ -107,13 +107,13 @@ fn pass_on(plan: &Arc<Plan>, client: TcpStream, server: SocketAddr) -> io::Resul
     let fatal = Arc::<Mutex<Option<i32>>>::default();
     let (asking, answering) = (Arc::clone(plan), Arc::clone(plan));
     let noted = Arc::clone(&fatal);
-    std::thread::spawn(move || ask(&asking, &noted, from, to));
-    std::thread::spawn(move || answer(&answering, &fatal, server, client));
+    std::thread::spawn(move || forward_requests(&asking, &noted, from, to));
+    std::thread::spawn(move || forward_replies(&answering, &fatal, server, client));
     Ok(())
 }
 
-/// The requests of one connection. The xid of the one whose answer is to be lost is noted in `fatal`.
-fn ask(plan: &Plan, fatal: &Mutex<Option<i32>>, mut from: TcpStream, mut to: TcpStream) {
+/// Forwards requests; notes in `fatal` the xid of the request whose reply is to be dropped.
+fn forward_requests(plan: &Plan, fatal: &Mutex<Option<i32>>, mut from: TcpStream, mut to: TcpStream) {
     let mut is_greeting = true;
     while let Ok(frame) = read_frame(&mut from) {
         let number = |at: usize| frame.get(at..at + 4).map(|bytes| i32::from_be_bytes(bytes.try_into().unwrap()));
@@ -129,7 +129,7 @@ fn ask(plan: &Plan, fatal: &Mutex<Option<i32>>, mut from: TcpStream, mut to: Tcp
             *fatal.lock() = Some(xid);
         }
         is_greeting = false;
-        if !state.is_deaf && to.write_all(&frame).is_err() {
+        if !state.discards_requests && to.write_all(&frame).is_err() {
             break;
         }
     }
@@ -137,7 +137,7 @@ fn ask(plan: &Plan, fatal: &Mutex<Option<i32>>, mut from: TcpStream, mut to: Tcp
     _ = from.shutdown(Shutdown::Both);
 }
 
-fn answer(plan: &Plan, fatal: &Mutex<Option<i32>>, mut from: TcpStream, mut to: TcpStream) {
+fn forward_replies(plan: &Plan, fatal: &Mutex<Option<i32>>, mut from: TcpStream, mut to: TcpStream) {
     let mut is_greeting = true;
     while let Ok(frame) = read_frame(&mut from) {
         let xid = frame.get(4..8).map(|bytes| i32::from_be_bytes(bytes.try_into().unwrap()));

@@ -1,4 +1,4 @@
-//! A real client against a real server.
+//! The client against a real server.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -15,25 +15,25 @@ mod sessions;
 mod watches;
 
 use ox_client::{Builder, Client};
-use server_fixture::Stage;
+use server_fixture::ServerFixture;
 use std::time::Duration;
 
-/// Longer than anything a test waits for.
+/// Time limit of a single wait in a test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn server() -> Stage {
-    Stage::start()
+fn server() -> ServerFixture {
+    ServerFixture::start()
 }
 
-fn builder(server: &Stage) -> Builder {
+fn builder(server: &ServerFixture) -> Builder {
     Client::builder().servers(&server.servers()).unwrap().session_timeout(Duration::from_secs(20)).seed(7)
 }
 
-async fn client(server: &Stage) -> Client {
+async fn client(server: &ServerFixture) -> Client {
     builder(server).connect().await.unwrap()
 }
 
-/// Waits, but not for ever.
+/// Waits for `work`, at most `PATIENCE`.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it takes too long")
+    tokio::time::timeout(PATIENCE, work).await.expect("timed out")
 }

@@ -1,10 +1,10 @@
-//! Events, in order, whatever happens to the connection.
+//! Watch events across connection losses.
 
 use crate::{client, server, soon};
-use ox_client::{CreateMode, EventKind, Version, WatchMode, WatcherType};
+use ox_client::{AddWatchMode, CreateMode, EventKind, Version, WatcherType};
 
 #[tokio::test]
-async fn what_happened_while_away_is_told() {
+async fn events_during_disconnect_are_delivered_after_reconnect() {
     let server = server();
     let (watcher, writer) = (client(&server).await, client(&server).await);
     for path in ["/data", "/gone", "/parent", "/still"] {
@@ -30,10 +30,10 @@ async fn what_happened_while_away_is_told() {
 }
 
 #[tokio::test]
-async fn streams_say_when_events_are_missing() {
+async fn stream_reports_missed_events_after_reconnect() {
     let server = server();
     let (watcher, writer) = (client(&server).await, client(&server).await);
-    let mut stream = watcher.watch("/", WatchMode::PersistentRecursive).await.unwrap();
+    let mut stream = watcher.watch("/", AddWatchMode::PersistentRecursive).await.unwrap();
     writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
     let event = soon(stream.next()).await.unwrap();
     assert_eq!((event.kind, event.path.as_str()), (EventKind::NodeCreated, "/a"));
@@ -48,7 +48,7 @@ async fn streams_say_when_events_are_missing() {
 }
 
 #[tokio::test]
-async fn the_server_watches_only_what_somebody_wants() {
+async fn dropped_watches_are_removed_from_the_server() {
     let server = server();
     let client = client(&server).await;
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -56,16 +56,16 @@ async fn the_server_watches_only_what_somebody_wants() {
     let (_, two) = client.get_and_watch("/a").await.unwrap();
     drop(one);
     assert!(client.check_watches("/a", WatcherType::Data).await.unwrap());
-    // A new one is on its way while the last one goes.
+    // A new watch is requested while the last one is removed.
     let (watched, ()) = tokio::join!(client.get_and_watch("/a"), async { drop(two) });
     let (_, three) = watched.unwrap();
     client.set("/a", b"x", Version::Any).await.unwrap();
     assert_eq!(soon(three).await.kind, EventKind::NodeDataChanged);
-    let stream = client.watch("/a", WatchMode::Persistent).await.unwrap();
+    let stream = client.watch("/a", AddWatchMode::Persistent).await.unwrap();
     assert!(client.check_watches("/a", WatcherType::Persistent).await.unwrap());
     drop(stream);
     assert!(!client.check_watches("/a", WatcherType::Any).await.unwrap());
-    let mut stream = client.watch("/a", WatchMode::Persistent).await.unwrap();
+    let mut stream = client.watch("/a", AddWatchMode::Persistent).await.unwrap();
     let (_, four) = client.get_and_watch("/a").await.unwrap();
     client.remove_watches("/a", WatcherType::Any).await.unwrap();
     assert_eq!(soon(four).await.kind, EventKind::WatchRemoved);

@@ -1,6 +1,6 @@
 //! Nobody goes too early, and nobody is left behind.
 
-use crate::server_fixture::Stage;
+use crate::server_fixture::ServerFixture;
 use crate::{client, server, soon};
 use ox_client::Client;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Drops connections while something is done.
-async fn with_drops<T>(server: &Stage, seed: u64, work: impl Future<Output = T>) -> T {
+async fn with_drops<T>(server: &ServerFixture, seed: u64, work: impl Future<Output = T>) -> T {
     let mut random = Pcg32::seed_from_u64(seed);
     let drops = async {
         loop {

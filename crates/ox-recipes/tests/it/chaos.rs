@@ -1,6 +1,6 @@
 //! Workers in sessions that are disturbed at random, and a book of what they hold at the same time.
 
-use crate::server_fixture::Stage;
+use crate::server_fixture::ServerFixture;
 use crate::{PATIENCE, builder, server};
 use ox_client::{Client, SessionId};
 use ox_recipes::Error;
@@ -65,7 +65,7 @@ impl Book {
 
 /// Lets workers work, each in sessions of its own, while their sessions are disturbed. `work` is done again and again until
 /// there were `turns` turns. Gives back the book and the server, at rest.
-pub(crate) async fn disturb<W>(trouble: Trouble, workers: usize, turns: usize, work: W) -> (Arc<Book>, Stage)
+pub(crate) async fn disturb<W>(trouble: Trouble, workers: usize, turns: usize, work: W) -> (Arc<Book>, ServerFixture)
 where
     W: AsyncFn(&Client, &Book, &mut Pcg32) -> Result<(), Error>,
 {
@@ -108,7 +108,7 @@ async fn join_all<F: Future<Output = ()>>(mut futures: Vec<std::pin::Pin<Box<F>>
     .await;
 }
 
-async fn annoy(server: &Stage, book: &Book, trouble: Trouble, seed: u64) {
+async fn annoy(server: &ServerFixture, book: &Book, trouble: Trouble, seed: u64) {
     let mut random = Pcg32::seed_from_u64(seed);
     loop {
         tokio::time::sleep(Duration::from_millis(random.random_range(1..20))).await;

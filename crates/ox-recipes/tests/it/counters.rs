@@ -2,7 +2,7 @@
 
 use crate::chaos::{Trouble, disturb};
 use crate::{client, server, soon};
-use ox_client::{CreateMode, EventKind, Outcome, Version};
+use ox_client::{CreateMode, EventKind, RequestOutcome, Version};
 use ox_recipes::Error;
 use ox_recipes::counter::{AtomicLong, UniqueIds};
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ async fn sums_are_exact_but_for_answers_that_are_lost() {
                 sure.fetch_add(1, Ordering::Relaxed);
                 seen.fetch_max(sum, Ordering::Relaxed);
             }
-            Err(Error::Client(error)) if error.outcome() == Outcome::Unknown => {
+            Err(Error::Client(error)) if error.outcome() == RequestOutcome::Unknown => {
                 unsure.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => return Err(error),
@@ -88,7 +88,7 @@ async fn an_answer_that_is_lost_is_not_counted_twice() {
         };
         match soon(async { tokio::join!(total.add(1), disturb).0 }).await {
             Ok(_) => sure += 1,
-            Err(Error::Client(error)) if error.outcome() == Outcome::Unknown => unsure += 1,
+            Err(Error::Client(error)) if error.outcome() == RequestOutcome::Unknown => unsure += 1,
             Err(error) => panic!("{error}"),
         }
     }

@@ -63,7 +63,7 @@ async fn a_leader_goes_on_over_a_lost_connection() {
     let mut states = client.states();
     let led = selector.run_as_leader(|leadership| async {
         server.drop_connection(client.session().unwrap().id);
-        while !matches!(states.next().await, Some(ox_client::State::Suspended { .. })) {}
+        while !matches!(states.next().await, Some(ox_client::SessionState::Suspended { .. })) {}
         while !states.next().await.unwrap().is_connected() {}
         drop(leadership);
     });

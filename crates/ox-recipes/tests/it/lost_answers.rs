@@ -1,7 +1,7 @@
 //! Single requests or answers are lost on purpose, at the place where that hurts.
 
-use crate::lossy_proxy::{DELETE, MULTI, Part, Proxy};
-use crate::server_fixture::Stage;
+use crate::lossy_proxy::{DELETE, LossyProxy, MULTI, Part};
+use crate::server_fixture::ServerFixture;
 use crate::{builder, client, server, soon};
 use ox_client::{Client, CreateMode, Version};
 use ox_recipes::Error;
@@ -13,8 +13,8 @@ use ox_recipes::tasks::{Tasks, Worker};
 use std::time::Duration;
 
 /// A client whose way to the server can be disturbed.
-async fn disturbed(server: &Stage) -> (Proxy, Client) {
-    let proxy = Proxy::start(server.address());
+async fn disturbed(server: &ServerFixture) -> (LossyProxy, Client) {
+    let proxy = LossyProxy::start(server.address());
     let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
     let client = builder.session_timeout(Duration::from_secs(20)).connect().await.unwrap();
     (proxy, client)
@@ -23,7 +23,7 @@ async fn disturbed(server: &Stage) -> (Proxy, Client) {
 /// Everything that the client does by itself is done: it is ahead of this in its session.
 async fn at_rest(client: &Client) {
     for _ in 0..10 {
-        soon(client.settle()).await.unwrap();
+        soon(client.write_barrier()).await.unwrap();
         tokio::task::yield_now().await;
     }
 }
@@ -36,7 +36,7 @@ async fn an_item_given_back_twice_is_not_taken_from_the_next_consumer() {
     let queue = Queue::new(&second, "/queue");
     queue.put("x").await.unwrap();
     let item = soon(Queue::new(&first, "/queue").take()).await.unwrap();
-    proxy.lose(DELETE, Part::Answer);
+    proxy.lose(DELETE, Part::Reply);
     drop(item);
     soon(proxy.lost(1)).await;
     let item = soon(queue.take()).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_task_given_back_twice_is_not_taken_from_the_next_worker() {
     Tasks::new(&second, "/crew").add("t", "").await.unwrap();
     let alice = soon(Worker::join(&first, "/crew", "alice")).await.unwrap();
     let mut bob = soon(Worker::join(&second, "/crew", "bob")).await.unwrap();
-    proxy.lose(DELETE, Part::Answer);
+    proxy.lose(DELETE, Part::Reply);
     let leaving = tokio::spawn(alice.leave());
     soon(proxy.lost(1)).await;
     let tasks = Tasks::new(&second, "/crew");
@@ -77,7 +77,7 @@ async fn a_name_given_back_twice_is_not_taken_from_the_next_owner() {
     let (proxy, first) = disturbed(&server).await;
     let second = client(&server).await;
     let here = soon(Presence::start(&first, "/hosts/a", "1")).await.unwrap();
-    proxy.lose(DELETE, Part::Answer);
+    proxy.lose(DELETE, Part::Reply);
     let stopping = tokio::spawn(here.stop());
     soon(proxy.lost(1)).await;
     let _here = soon(Presence::start(&second, "/hosts/a", "2")).await.unwrap();
@@ -107,14 +107,14 @@ async fn a_publication_that_got_lost_is_sent_again() {
 #[tokio::test]
 async fn who_is_not_heard_stops_although_events_come() {
     let server = server();
-    let proxy = Proxy::start(server.address());
+    let proxy = LossyProxy::start(server.address());
     let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
     let silent = builder.session_timeout(Duration::from_secs(4)).connect().await.unwrap();
     let other = client(&server).await;
     other.create("/n", b"", CreateMode::Persistent).await.unwrap();
-    let _events = silent.watch("/n", ox_client::WatchMode::Persistent).await.unwrap();
+    let _events = silent.watch("/n", ox_client::AddWatchMode::Persistent).await.unwrap();
     let held = Lock::new(&silent, "/lock").acquire().await.unwrap();
-    proxy.be_deaf();
+    proxy.discard_requests();
     let work = async {
         loop {
             other.set("/n", b"", Version::Any).await.unwrap();

@@ -19,21 +19,21 @@ mod server_fixture;
 mod workers;
 
 use ox_client::{Builder, Client};
-use server_fixture::Stage;
+use server_fixture::ServerFixture;
 use std::time::Duration;
 
 /// Longer than anything a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn server() -> Stage {
-    Stage::start()
+fn server() -> ServerFixture {
+    ServerFixture::start()
 }
 
-fn builder(server: &Stage) -> Builder {
+fn builder(server: &ServerFixture) -> Builder {
     Client::builder().servers(&server.servers()).unwrap().session_timeout(Duration::from_secs(20))
 }
 
-async fn client(server: &Stage) -> Client {
+async fn client(server: &ServerFixture) -> Client {
     builder(server).connect().await.unwrap()
 }
 

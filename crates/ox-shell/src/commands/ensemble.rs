@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::options::Args;
 use crate::shell::{Held, HeldWatch, Shell};
 use crate::stat_text::{self, StatJson};
-use ox_client::{Node, Reconfig, Zxid};
+use ox_client::{MembershipChange, Node, Zxid};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -88,7 +88,7 @@ pub(super) async fn reconfig(shell: &mut Shell, args: &Args) -> Result<(), Failu
     show(shell, args, &node, false)
 }
 
-fn change(args: &Args) -> Result<Reconfig, Failure> {
+fn change(args: &Args) -> Result<MembershipChange, Failure> {
     let list = |name: &str| -> Vec<String> {
         args.value(name).map(|text| text.to_lowercase().split(',').map(str::to_owned).collect()).unwrap_or_default()
     };
@@ -98,20 +98,20 @@ fn change(args: &Args) -> Result<Reconfig, Failure> {
             "Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental \
              modes is not allowed)",
         )),
-        (true, false) => Ok(Reconfig::Change { joining: list("-add"), leaving: list("-remove") }),
+        (true, false) => Ok(MembershipChange::Incremental { joining: list("-add"), leaving: list("-remove") }),
         (false, true) if args.has("-file") && args.has("-members") => {
             Err(Failure::told("Can't use -file and -members together (conflicting non-incremental modes)"))
         }
         (false, true) => match args.value("-file") {
             Some(file) => members_of(file),
-            None => Ok(Reconfig::Members(list("-members"))),
+            None => Ok(MembershipChange::Full(list("-members"))),
         },
         (false, false) => Err(Failure::Usage),
     }
 }
 
 /// The members that a dynamic configuration file lists.
-fn members_of(file: &str) -> Result<Reconfig, Failure> {
+fn members_of(file: &str) -> Result<MembershipChange, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         let text = error.to_string();
         let reason = text.split(" (os error").next().unwrap_or_default(); // as Java says it
@@ -121,7 +121,7 @@ fn members_of(file: &str) -> Result<Reconfig, Failure> {
     let members: Vec<_> = lines.map(|line| line.split_whitespace().collect::<String>()).collect();
     match members.is_empty() {
         true => Err(Failure::told(format!("Error processing {file}: no line begins with server."))),
-        false => Ok(Reconfig::Members(members)),
+        false => Ok(MembershipChange::Full(members)),
     }
 }
 

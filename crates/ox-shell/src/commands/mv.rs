@@ -118,7 +118,7 @@ fn note(deleted: Result<(), Error>, troubles: &mut Troubles) -> Result<(), Failu
     match (error.code(), error.kind()) {
         (Some(ErrorCode::NoNode), _) => (), // somebody else has deleted it
         (Some(ErrorCode::BadVersion), _) => troubles.note(&format!("Changed meanwhile, so it stays : {path}")),
-        (_, ErrorKind::Refused(_)) => troubles.note(&failure::text(&error)),
+        (_, ErrorKind::Server(_)) => troubles.note(&failure::text(&error)),
         _ => return Err(error.into()),
     }
     Ok(())

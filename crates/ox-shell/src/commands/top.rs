@@ -8,7 +8,7 @@ use crate::options::{Args, Opt};
 use crate::output::{Output, Paint};
 use crate::shell::Shell;
 use jiff::Zoned;
-use ox_client::Server;
+use ox_client::ServerAddress;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -136,7 +136,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
 }
 
 /// All servers of a connection string.
-fn servers(text: &str) -> Result<Vec<Server>, Failure> {
+fn servers(text: &str) -> Result<Vec<ServerAddress>, Failure> {
     let list = text.split('/').next().unwrap_or_default();
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
     names.map(|name| name.parse().map_err(|error: ox_client::Error| Failure::told(error.to_string()))).collect()
@@ -148,7 +148,7 @@ fn interval(args: &Args) -> Result<Duration, Failure> {
     seconds.ok_or_else(|| Failure::told(format!("--interval must be a number of seconds, not `{text}`")))
 }
 
-async fn look(servers: &[Server], patience: Duration) -> Vec<Sample> {
+async fn look(servers: &[ServerAddress], patience: Duration) -> Vec<Sample> {
     let mut asked = JoinSet::new();
     for (at, server) in servers.iter().cloned().enumerate() {
         asked.spawn(async move {
@@ -161,7 +161,7 @@ async fn look(servers: &[Server], patience: Duration) -> Vec<Sample> {
     samples.into_iter().map(|(_, sample)| sample).collect()
 }
 
-async fn ask(server: &Server, patience: Duration) -> Result<Told, String> {
+async fn ask(server: &ServerAddress, patience: Duration) -> Result<Told, String> {
     let (srvr, mntr, cons) = tokio::join!(
         four_letters::ask(server, "srvr", patience),
         four_letters::ask(server, "mntr", patience),

@@ -9,7 +9,7 @@ use crate::shell::Shell;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jiff::{Timestamp, Zoned};
-use ox_client::{Client, Event, EventKind, Node, WatchMode};
+use ox_client::{AddWatchMode, Client, Event, EventKind, Node};
 use serde::Serialize;
 
 pub(super) const COMMAND: Command = Command {
@@ -69,7 +69,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let json = shell.is_json(args);
     let client = shell.server().await?;
     let quiet = Quiet::new(shell);
-    let mode = if args.has("-r") { WatchMode::PersistentRecursive } else { WatchMode::Persistent };
+    let mode = if args.has("-r") { AddWatchMode::PersistentRecursive } else { AddWatchMode::Persistent };
     let mut events = client.watch(&path, mode).await?;
     if !json {
         quiet.shell.out.say(&format!("Watching {path}"));

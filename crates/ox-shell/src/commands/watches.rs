@@ -3,13 +3,13 @@
 use crate::failure::Failure;
 use crate::options::Args;
 use crate::shell::{Held, HeldWatch, Shell};
-use ox_client::{ErrorKind, WatchMode, WatcherType};
+use ox_client::{AddWatchMode, ErrorKind, WatcherType};
 
 pub(super) async fn add(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     match args.value("-m").map(str::to_ascii_uppercase).as_deref() {
         None => (),
-        Some("PERSISTENT") => shell.watch_mode = WatchMode::Persistent,
-        Some("PERSISTENT_RECURSIVE") => shell.watch_mode = WatchMode::PersistentRecursive,
+        Some("PERSISTENT") => shell.watch_mode = AddWatchMode::Persistent,
+        Some("PERSISTENT_RECURSIVE") => shell.watch_mode = AddWatchMode::PersistentRecursive,
         Some(_) => return Err(Failure::Usage),
     }
     let mode = shell.watch_mode;

@@ -5,7 +5,7 @@
 use crate::clients::{Progress, connect, kill_servers, number, servers, soon};
 use crate::hostile::ways::{Way, Ways};
 use crate::members::Ensemble;
-use ox_client::{Client, Outcome, Version, Zxid};
+use ox_client::{Client, RequestOutcome, Version, Zxid};
 use ox_recipes::Error;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
 use ox_recipes::config::Config;
@@ -76,7 +76,7 @@ impl Run {
 fn is_certain<T>(done: Result<T, Error>) -> Option<T> {
     match done {
         Ok(done) => Some(done),
-        Err(Error::Client(error)) if error.outcome() == Outcome::Unknown => None,
+        Err(Error::Client(error)) if error.outcome() == RequestOutcome::Unknown => None,
         Err(error) => panic!("{error}"),
     }
 }
