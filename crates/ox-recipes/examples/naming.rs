@@ -4,7 +4,7 @@
 
 use ox_client::Client;
 use ox_recipes::counter::UniqueIds;
-use ox_recipes::names::{Records, Resolver};
+use ox_recipes::naming::{Records, Resolver};
 use ox_server::Server;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;

@@ -10,8 +10,8 @@
 //! ```
 
 use crate::error::{Error, says};
-use crate::line::await_end;
 use crate::nodes::{Owned, child, delete, ensure_containers, in_container, name_of, parent_of, patient, uuid};
+use crate::wait_queue::await_end;
 use ox_client::{Client, CreateMode, ErrorCode, EventKind};
 
 const READY: &str = "ready";

@@ -8,8 +8,8 @@
 //! ```
 
 use crate::error::{Error, says};
-use crate::line::Line;
 use crate::nodes::{in_container, name_of, parent_of, patient};
+use crate::wait_queue::Line;
 use ox_client::{Client, CreateMode, ErrorCode, Node, RequestOutcome};
 
 /// A number that all clients share, with a look at its changes.

@@ -9,10 +9,10 @@
 //! The data of a node is the name of its client. When the leader goes, only the next in line wakes up.
 
 use crate::error::{Error, says};
-use crate::held::Held;
-use crate::line::{Line, Seat, one_by_one};
+use crate::guard::Held;
 use crate::lock::Lock;
 use crate::nodes::child;
+use crate::wait_queue::{Line, Seat, one_by_one};
 use ox_client::{Client, ErrorCode};
 
 const LATCH: &str = "latch-";

@@ -7,9 +7,9 @@
 //!   [`sessions::in_sessions`] begins again with a new one.
 //! - Futures can be dropped at any time. A place in a line is given up then, in the background.
 //! - Whoever waits watches one node, the one whose end matters.
-//! - What is held has a fencing token, the `czxid` of its node: see [`held::Held`] for why it is needed.
+//! - What is held has a fencing token, the `czxid` of its node: see [`guard::Held`] for why it is needed.
 //!
-//! [`lock`] is the simplest one to read; `line.rs` is what most of them are made of.
+//! [`lock`] is the simplest one to read; `wait_queue.rs` is what most of them are made of.
 
 pub mod barrier;
 pub mod cache;
@@ -17,12 +17,11 @@ pub mod config;
 pub mod counter;
 pub mod discovery;
 mod error;
-pub mod held;
+pub mod guard;
 pub mod leader;
-mod line;
 pub mod lock;
 pub mod multi_lock;
-pub mod names;
+pub mod naming;
 mod nodes;
 pub mod presence;
 pub mod queue;
@@ -30,5 +29,6 @@ pub mod rw_lock;
 pub mod semaphore;
 pub mod sessions;
 pub mod tasks;
+mod wait_queue;
 
 pub use error::Error;

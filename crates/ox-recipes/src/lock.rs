@@ -7,9 +7,9 @@
 //! ```
 
 use crate::error::Error;
-use crate::held::{self, Held};
-use crate::line::{Line, one_by_one};
+use crate::guard::{self, Held};
 use crate::nodes::child;
+use crate::wait_queue::{Line, one_by_one};
 use ox_client::Client;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -180,7 +180,7 @@ impl Lock {
     pub async fn revoke(&self) -> Result<bool, Error> {
         loop {
             let Some(owner) = self.participants().await?.into_iter().next() else { return Ok(false) };
-            match held::revoke(&self.line.client, &owner).await {
+            match guard::revoke(&self.line.client, &owner).await {
                 Ok(()) => return Ok(true),
                 // The owner has changed meanwhile, or the answer is lost: asking twice is as good as once.
                 Err(Error::Client(error)) if error.is_retriable() => (),

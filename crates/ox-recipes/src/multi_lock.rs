@@ -1,7 +1,7 @@
 //! Several locks as one.
 
 use crate::error::Error;
-use crate::held::Held;
+use crate::guard::Held;
 use crate::lock::Lock;
 use ox_client::Client;
 use std::time::Duration;

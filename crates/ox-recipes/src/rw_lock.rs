@@ -13,9 +13,9 @@
 //! wait for one other node; nobody wakes up in vain but where somebody gave up waiting.
 
 use crate::error::Error;
-use crate::held::Held;
-use crate::line::{Line, Rule, one_by_one};
+use crate::guard::Held;
 use crate::nodes::name_of;
+use crate::wait_queue::{Line, Rule, one_by_one};
 use ox_client::{Client, CreateMode};
 use std::time::Duration;
 use tokio::time::timeout;

@@ -12,10 +12,10 @@
 //! Only the owner of the lock watches the leases, so one client wakes up when a lease is given back.
 
 use crate::error::Error;
-use crate::held::Held;
-use crate::line::{Line, Seat};
+use crate::guard::Held;
 use crate::lock::Lock;
 use crate::nodes::{child, name_of};
+use crate::wait_queue::{Line, Seat};
 use ox_client::Client;
 use std::time::Duration;
 use tokio::time::timeout;

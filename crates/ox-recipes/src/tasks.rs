@@ -21,8 +21,8 @@
 
 use crate::cache::Cache;
 use crate::error::{Error, says};
-use crate::line::{Line, Seat};
 use crate::nodes::{Owned, child, ensure_containers, in_container, name_of, parent_of, patient};
+use crate::wait_queue::{Line, Seat};
 use ox_client::{Client, CreateMode, ErrorCode, Version};
 use std::collections::BTreeMap;
 

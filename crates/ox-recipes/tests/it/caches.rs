@@ -6,7 +6,7 @@ use ox_client::{Client, CreateMode, ErrorCode, EventKind, Version};
 use ox_recipes::cache::Cache;
 use ox_recipes::config::Config;
 use ox_recipes::discovery::{Instance, Picker, Service, register};
-use ox_recipes::names::{Records, Resolver};
+use ox_recipes::naming::{Records, Resolver};
 use ox_recipes::presence::{Member, Presence};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;

@@ -4,7 +4,7 @@ use crate::chaos::{Book, Trouble, disturb};
 use crate::{builder, client, server, soon};
 use ox_client::{Client, WatcherType, Zxid};
 use ox_recipes::Error;
-use ox_recipes::held::Held;
+use ox_recipes::guard::Held;
 use ox_recipes::lock::Lock;
 use ox_recipes::multi_lock::MultiLock;
 use ox_recipes::rw_lock::RwLock;

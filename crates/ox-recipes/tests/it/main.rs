@@ -11,7 +11,7 @@ mod locks;
 #[path = "../../../ox-client/tests/it/lossy_proxy.rs"]
 #[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
 mod lossy_proxy;
-mod lost_answers;
+mod lost_replies;
 mod queues;
 #[path = "../../../ox-client/tests/it/server_fixture.rs"]
 #[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]

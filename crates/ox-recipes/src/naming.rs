@@ -19,7 +19,7 @@ use ox_client::{Client, CreateMode, ErrorCode, RequestOutcome};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_recipes::names::{Records, Resolver};
+/// use ox_recipes::naming::{Records, Resolver};
 /// let records = Records::new(&client, "/dns");
 /// records.add("db.example", "10.0.0.1:5432").await?;
 /// records.add("db.example", "10.0.0.2:5432").await?;
@@ -44,7 +44,7 @@ impl Records {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::names::Records;
+    /// use ox_recipes::naming::Records;
     /// let records = Records::new(&client, "/dns");
     /// # Ok(())
     /// # }
@@ -57,7 +57,7 @@ impl Records {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::names::Records;
+    /// use ox_recipes::naming::Records;
     /// let records = Records::new(&client, "/dns");
     /// records.add("db.example", "10.0.0.1:5432").await?;
     /// # Ok(())
@@ -76,7 +76,7 @@ impl Records {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::names::Records;
+    /// use ox_recipes::naming::Records;
     /// let records = Records::new(&client, "/dns");
     /// records.remove("db.example", "10.0.0.1:5432").await?;
     /// # Ok(())
@@ -132,7 +132,7 @@ fn addresses(data: &[u8]) -> Vec<String> {
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_recipes::names::Resolver;
+/// use ox_recipes::naming::Resolver;
 /// let resolver = Resolver::start(&client, "/dns").await?;
 /// println!("{:?}", resolver.resolve("db.example"));
 /// # Ok(())
@@ -146,7 +146,7 @@ impl Resolver {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::names::Resolver;
+    /// use ox_recipes::naming::Resolver;
     /// let resolver = Resolver::start(&client, "/dns").await?;
     /// # Ok(())
     /// # }
@@ -159,7 +159,7 @@ impl Resolver {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::names::Resolver;
+    /// use ox_recipes::naming::Resolver;
     /// let resolver = Resolver::start(&client, "/dns").await?;
     /// println!("{:?}", resolver.resolve("db.example"));
     /// # Ok(())
@@ -173,7 +173,7 @@ impl Resolver {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::names::Resolver;
+    /// use ox_recipes::naming::Resolver;
     /// let mut resolver = Resolver::start(&client, "/dns").await?;
     /// while resolver.resolve("db.example").is_empty() {
     ///     resolver.changed().await?;

@@ -1,8 +1,8 @@
 //! What a client holds: a lock, a lease, leadership.
 
 use crate::error::Error;
-use crate::line::Seat;
 use crate::sessions::session_lost;
+use crate::wait_queue::Seat;
 use ox_client::Zxid;
 use std::sync::Arc;
 use std::time::Instant;
