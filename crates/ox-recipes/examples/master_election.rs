@@ -1,4 +1,4 @@
-//! Three candidates; the master dies, and the next one takes over.
+//! Three candidates; the session of the master expires, and the next candidate takes over.
 //!
 //! `cargo run -p ox-recipes --example master_election`
 
@@ -29,7 +29,7 @@ async fn main() -> Outcome {
     }
     for (client, task) in candidates.drain(..2) {
         let watcher = LeaderSelector::new(&client, "/master", "");
-        println!("in line: {:?}", watcher.participants().await?);
+        println!("participants: {:?}", watcher.participants().await?);
         server.expire(client.session().ok_or("no session")?.id)?;
         task.await?;
         tokio::time::sleep(Duration::from_millis(50)).await;

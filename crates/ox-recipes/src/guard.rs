@@ -1,24 +1,24 @@
-//! What a client holds: a lock, a lease, leadership.
+//! Guards for what a client holds: a lock, a lease, leadership.
 
-use crate::error::Error;
+use crate::error::RecipeError;
 use crate::sessions::session_lost;
-use crate::wait_queue::Seat;
+use crate::wait_queue::WaitNode;
 use ox_client::Zxid;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the data of a node says when its owner is asked to let go, as in Curator.
+/// Data that asks the owner of a node to release it, as in Curator.
 const REVOKE: &[u8] = b"__REVOKE__";
 
-/// A lock, a lease or leadership that this client holds. It is given back with the last clone: clones are how code that holds
-/// something lets code that it calls hold the same (a re-entrant lock).
+/// A lock, a lease or leadership that this client holds. It is released when the last clone is dropped; code that holds
+/// a lock passes a clone to code that needs the same lock (re-entrant locking).
 ///
-/// **Limits.** No client can know for certain that it holds something *now*: it may be asleep while its session expires and somebody
-/// else gets its turn. Two things help, and careful programs use both. [`Held::lost`] and [`Held::run`] stop the work before a
-/// server can give the session away, as long as this program's clock and threads run, and its server is not itself cut off from
-/// its leader without knowing it yet (`syncLimit` ticks). [`Held::token`] protects what is written: it
-/// grows from owner to owner, so a store that remembers the largest token it has seen, and refuses smaller ones, cannot be harmed by
-/// an owner that woke up late.
+/// **Limits.** No client can be certain that it holds something *now*: it may be suspended while its session expires
+/// and another client acquires the lock. Two measures help, and careful programs use both. [`LockGuard::lost`] and
+/// [`LockGuard::run`] stop the work before a server can expire the session, as long as this program's clock and threads
+/// run and its server is not partitioned from the leader without having noticed yet (`syncLimit` ticks).
+/// [`LockGuard::token`] is a fencing token: it grows from owner to owner, so a store that remembers the largest token
+/// it has seen, and rejects smaller ones, is safe from a late owner.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -37,15 +37,15 @@ const REVOKE: &[u8] = b"__REVOKE__";
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "what is dropped is given back"]
-pub struct Held(Arc<Seat>);
+#[must_use = "dropping the guard releases it"]
+pub struct LockGuard(Arc<WaitNode>);
 
-impl Held {
-    pub(crate) fn new(seat: Seat) -> Self {
-        Self(Arc::new(seat))
+impl LockGuard {
+    pub(crate) fn new(node: WaitNode) -> Self {
+        Self(Arc::new(node))
     }
 
-    /// The fencing token: the transaction that created the node. Later owners have larger ones.
+    /// The fencing token: the zxid of the transaction that created the node. Later owners have larger tokens.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -58,7 +58,7 @@ impl Held {
         self.0.token
     }
 
-    /// The node that stands for it.
+    /// The node that represents the lock, lease or leadership.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -71,7 +71,7 @@ impl Held {
         self.0.path()
     }
 
-    /// Whether no server can have given the session up yet, as far as this machine's clock tells.
+    /// Whether the session cannot have expired yet, by this machine's clock.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -85,8 +85,8 @@ impl Held {
         !client.state().is_final() && Instant::now() < client.session_lost_after()
     }
 
-    /// Waits until it can no longer be relied on: the session is over or will be soon unless a server is heard of, or
-    /// somebody has deleted the node.
+    /// Waits until the guard can no longer be relied on: the session has ended or is about to expire, or the node was
+    /// deleted.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -105,8 +105,8 @@ impl Held {
         }
     }
 
-    /// Does some work as long as it is held. The work is dropped, and the error is [`Error::Lost`], before another client
-    /// can hold the same.
+    /// Runs `work` as long as the guard is valid. Before another client can acquire the same lock, the work is dropped
+    /// and the error is [`RecipeError::Lost`].
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -115,7 +115,7 @@ impl Held {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, RecipeError> {
         tokio::select! {
             biased;
             () = self.lost() => Err(self.0.lost()),
@@ -123,17 +123,18 @@ impl Held {
         }
     }
 
-    /// Waits until somebody asks for it with [`Lock::revoke`](crate::lock::Lock::revoke). Whether to let go is up to the owner.
+    /// Waits until another client asks for release with [`Lock::revoke`](crate::lock::Lock::revoke). The owner decides
+    /// whether to comply.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
-    /// held.asked_to_release().await?; // somebody wants it
+    /// held.revocation_requested().await?; // another client asks for it
     /// held.release().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn asked_to_release(&self) -> Result<(), Error> {
+    pub async fn revocation_requested(&self) -> Result<(), RecipeError> {
         loop {
             let (node, changed) = self.0.client().get_and_watch(self.path()).await?;
             if node.data == REVOKE {
@@ -143,7 +144,7 @@ impl Held {
         }
     }
 
-    /// Gives it back, and returns when that is certain. While there are clones, it stays held.
+    /// Releases the lock and returns when that is confirmed. The lock stays held while clones exist.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -152,23 +153,23 @@ impl Held {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn release(self) -> Result<(), Error> {
+    pub async fn release(self) -> Result<(), RecipeError> {
         match Arc::into_inner(self.0) {
-            Some(seat) => seat.leave().await,
+            Some(node) => node.leave().await,
             None => Ok(()),
         }
     }
 
     async fn deleted(&self) {
-        // When the session is over, so is the node.
+        // When the session has ended, the node is gone as well.
         while let Ok((Some(_), changed)) = self.0.client().exists_and_watch(self.path()).await {
             changed.await;
         }
     }
 }
 
-/// Asks the owner of a node to let go.
-pub(crate) async fn revoke(client: &ox_client::Client, path: &str) -> Result<(), Error> {
+/// Asks the owner of a node to release it.
+pub(crate) async fn revoke(client: &ox_client::Client, path: &str) -> Result<(), RecipeError> {
     client.set(path, REVOKE, ox_client::Version::Any).await?;
     Ok(())
 }

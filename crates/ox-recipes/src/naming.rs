@@ -1,4 +1,4 @@
-//! Dynamic names, as in a DNS whose records follow at once.
+//! A naming service, like a DNS whose changes take effect immediately.
 //!
 //! ```text
 //! /dns
@@ -8,22 +8,23 @@
 //! ```
 
 use crate::cache::Cache;
-use crate::error::{Error, says};
-use crate::nodes::{child, in_container, patient};
+use crate::error::{RecipeError, has_code};
+use crate::nodes::{child, with_container, with_session_retries};
 use ox_client::{Client, CreateMode, ErrorCode, RequestOutcome};
 
-/// Records of names: each name's node holds its list of addresses, which owners change without losing each other's changes.
+/// Names and their addresses: the node of a name holds a list of addresses, which several owners change without losing
+/// each other's updates.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_recipes::naming::{Records, Resolver};
-/// let records = Records::new(&client, "/dns");
+/// use ox_recipes::naming::{NameRegistry, NameResolver};
+/// let records = NameRegistry::new(&client, "/dns");
 /// records.add("db.example", "10.0.0.1:5432").await?;
 /// records.add("db.example", "10.0.0.2:5432").await?;
-/// let mut resolver = Resolver::start(&client, "/dns").await?;
+/// let mut resolver = NameResolver::start(&client, "/dns").await?;
 /// assert_eq!(resolver.resolve("db.example"), ["10.0.0.1:5432", "10.0.0.2:5432"]);
 /// records.remove("db.example", "10.0.0.1:5432").await?;
 /// while resolver.resolve("db.example").len() == 2 {
@@ -34,36 +35,36 @@ use ox_client::{Client, CreateMode, ErrorCode, RequestOutcome};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Records {
+pub struct NameRegistry {
     client: Client,
     path: String,
 }
 
-impl Records {
-    /// The records below a path. Nothing happens yet.
+impl NameRegistry {
+    /// Creates a handle to the names below a path, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::naming::Records;
-    /// let records = Records::new(&client, "/dns");
+    /// use ox_recipes::naming::NameRegistry;
+    /// let records = NameRegistry::new(&client, "/dns");
     /// # Ok(())
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str) -> Self {
-        Self { client: patient(client), path: path.to_owned() }
+        Self { client: with_session_retries(client), path: path.to_owned() }
     }
 
-    /// Adds an address to a name.
+    /// Adds an address to a name; adding it twice has no effect.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::naming::Records;
-    /// let records = Records::new(&client, "/dns");
+    /// use ox_recipes::naming::NameRegistry;
+    /// let records = NameRegistry::new(&client, "/dns");
     /// records.add("db.example", "10.0.0.1:5432").await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn add(&self, name: &str, address: &str) -> Result<(), Error> {
+    pub async fn add(&self, name: &str, address: &str) -> Result<(), RecipeError> {
         self.change(name, |addresses| {
             if !addresses.iter().any(|known| known == address) {
                 addresses.push(address.to_owned());
@@ -72,26 +73,26 @@ impl Records {
         .await
     }
 
-    /// Takes an address from a name.
+    /// Removes an address from a name, and the name with its last address.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::naming::Records;
-    /// let records = Records::new(&client, "/dns");
+    /// use ox_recipes::naming::NameRegistry;
+    /// let records = NameRegistry::new(&client, "/dns");
     /// records.remove("db.example", "10.0.0.1:5432").await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn remove(&self, name: &str, address: &str) -> Result<(), Error> {
+    pub async fn remove(&self, name: &str, address: &str) -> Result<(), RecipeError> {
         self.change(name, |addresses| addresses.retain(|known| known != address)).await
     }
 
-    /// Changes a list until nobody else was faster. The changes are such that twice is as good as once.
-    async fn change(&self, name: &str, change: impl Fn(&mut Vec<String>)) -> Result<(), Error> {
+    /// Updates a list by optimistic retries. The changes are idempotent.
+    async fn change(&self, name: &str, change: impl Fn(&mut Vec<String>)) -> Result<(), RecipeError> {
         let path = child(&self.path, name);
         loop {
             let node = self.client.get(&path).await;
-            let (mut addresses, version) = if says(&node, ErrorCode::NoNode) {
+            let (mut addresses, version) = if has_code(&node, ErrorCode::NoNode) {
                 (Vec::new(), None)
             } else {
                 let node = node?;
@@ -107,7 +108,7 @@ impl Records {
                 Some(version) => self.client.set(&path, &text, version).await.map(drop),
                 None => {
                     let create = || self.client.create(&path, &text, CreateMode::Persistent);
-                    in_container(&self.client, &self.path, create).await.map(drop)
+                    with_container(&self.client, &self.path, create).await.map(drop)
                 }
             };
             match written {
@@ -128,39 +129,39 @@ fn addresses(data: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(data).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Resolves names from a local copy that follows the records. See [`Records`].
+/// Resolves names from a local copy that follows the registry. See [`NameRegistry`].
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_recipes::naming::Resolver;
-/// let resolver = Resolver::start(&client, "/dns").await?;
+/// use ox_recipes::naming::NameResolver;
+/// let resolver = NameResolver::start(&client, "/dns").await?;
 /// println!("{:?}", resolver.resolve("db.example"));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Resolver(Cache);
+pub struct NameResolver(Cache);
 
-impl Resolver {
-    /// Follows the records below a path.
+impl NameResolver {
+    /// Starts a local copy of the names below a path.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::naming::Resolver;
-    /// let resolver = Resolver::start(&client, "/dns").await?;
+    /// use ox_recipes::naming::NameResolver;
+    /// let resolver = NameResolver::start(&client, "/dns").await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn start(client: &Client, path: &str) -> Result<Self, Error> {
+    pub async fn start(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Cache::children(client, path).await.map(Self)
     }
 
-    /// The addresses of a name; none when it has no record.
+    /// Returns the addresses of a name; empty if the name does not exist.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::naming::Resolver;
-    /// let resolver = Resolver::start(&client, "/dns").await?;
+    /// use ox_recipes::naming::NameResolver;
+    /// let resolver = NameResolver::start(&client, "/dns").await?;
     /// println!("{:?}", resolver.resolve("db.example"));
     /// # Ok(())
     /// # }
@@ -169,19 +170,19 @@ impl Resolver {
         self.0.get(&child(self.0.path(), name)).map(|node| addresses(&node.data)).unwrap_or_default()
     }
 
-    /// Waits for changes. The error is why nothing follows, mostly the end of the session.
+    /// Waits for a change. An error means that no further changes follow, usually because the session has ended.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::naming::Resolver;
-    /// let mut resolver = Resolver::start(&client, "/dns").await?;
+    /// use ox_recipes::naming::NameResolver;
+    /// let mut resolver = NameResolver::start(&client, "/dns").await?;
     /// while resolver.resolve("db.example").is_empty() {
     ///     resolver.changed().await?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn changed(&mut self) -> Result<(), Error> {
+    pub async fn changed(&mut self) -> Result<(), RecipeError> {
         self.0.changed().await
     }
 }

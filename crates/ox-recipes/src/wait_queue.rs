@@ -1,149 +1,150 @@
-//! Waiting in line: ephemeral nodes with numbers, each watching one node before it.
+//! A wait queue of ephemeral sequential nodes, each of which watches one node before it.
 //!
 //! ```text
 //! /lock                                                   a container
-//!  ├─ _c_1a4ad27c-8f18-4e3b-9d84-4ee3a3bd94d0-lock-0000000007   has its turn
+//!  ├─ _c_1a4ad27c-8f18-4e3b-9d84-4ee3a3bd94d0-lock-0000000007   is first
 //!  ├─ _c_f2d1b6a0-53c9-4b0e-a6f4-0c5f8f0d7c11-lock-0000000008   watches 7
-//!  └─ _c_90b7d8de-0d6e-4a4f-8a37-b3f6f4f5c5d2-lock-0000000010   watches 8 (9 gave up)
+//!  └─ _c_90b7d8de-0d6e-4a4f-8a37-b3f6f4f5c5d2-lock-0000000010   watches 8 (9 left the queue)
 //! ```
 //!
-//! Why nobody is overtaken: a server that answers a session has seen that session's own create, and with it all smaller numbers. A
-//! list that is behind shows nodes that are gone, never misses one that is there. So a stale answer makes wait, not enter.
+//! Why no node is overtaken: a server that replies to a session has applied that session's own create, and therefore
+//! all smaller numbers. A stale list may show deleted nodes but never misses an existing one before ours. A stale reply
+//! thus causes waiting, never a premature turn.
 //!
-//! Why nobody waits for ever: a node goes with its session, by its owner, or in the background when its owner was dropped; and the
-//! client re-arms watches over lost connections.
+//! Why no node waits forever: a node is deleted with its session, by its owner, or in the background when its owner is
+//! dropped; and the client re-arms watches after connection losses.
 
-use crate::error::{Error, says};
-use crate::nodes::{Owned, below, child, name_of, patient};
+use crate::error::{RecipeError, has_code};
+use crate::nodes::{OwnedNode, child, name_of, with_parent, with_session_retries};
 use ox_client::{Client, CreateMode, ErrorCode, EventKind, Zxid};
 
-/// Which of those ahead a node has to wait for. They come in order.
-pub(crate) type Rule = fn(ahead: &[String]) -> Option<&String>;
+/// Selects the node to wait for among the nodes ahead, which are in order.
+pub(crate) type WaitRule = fn(ahead: &[String]) -> Option<&String>;
 
-/// Everybody waits for the one before.
-pub(crate) fn one_by_one(ahead: &[String]) -> Option<&String> {
+/// Every node waits for its predecessor.
+pub(crate) fn predecessor(ahead: &[String]) -> Option<&String> {
     ahead.last()
 }
 
-/// Nodes under one parent that are served in the order of their numbers.
+/// Nodes under one parent, served in the order of their sequence numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct WaitQueue {
     pub(crate) client: Client,
     pub(crate) path: String,
-    /// What stands before the numbers, all of the same length.
+    /// Name prefixes before the sequence number, all of the same length.
     names: &'static [&'static str],
-    /// What the parent is when it has to be made.
+    /// Mode of the parent if it has to be created.
     parent: CreateMode,
 }
 
-impl Line {
+impl WaitQueue {
     pub(crate) fn new(client: &Client, path: &str, names: &'static [&'static str]) -> Self {
-        Self { client: patient(client), path: path.to_owned(), names, parent: CreateMode::Container }
+        Self { client: with_session_retries(client), path: path.to_owned(), names, parent: CreateMode::Container }
     }
 
-    /// One whose numbers never begin again, because servers do not remove its parent when it is empty.
-    pub(crate) fn lasting(client: &Client, path: &str, names: &'static [&'static str]) -> Self {
+    /// A queue whose numbers never restart, because servers do not delete its empty parent.
+    pub(crate) fn persistent(client: &Client, path: &str, names: &'static [&'static str]) -> Self {
         Self { parent: CreateMode::Persistent, ..Self::new(client, path, names) }
     }
 
-    /// Takes the next number.
-    pub(crate) async fn join(&self, name: &str, data: &[u8]) -> Result<Seat, Error> {
+    /// Appends a node with the next sequence number.
+    pub(crate) async fn join(&self, name: &str, data: &[u8]) -> Result<WaitNode, RecipeError> {
         self.join_as(name, data, CreateMode::EphemeralSequential).await
     }
 
-    /// Takes the number that the name ends with, if the mode is not sequential.
-    pub(crate) async fn join_as(&self, name: &str, data: &[u8], mode: CreateMode) -> Result<Seat, Error> {
+    /// Appends a node; if the mode is not sequential, the name already ends with its number.
+    pub(crate) async fn join_as(&self, name: &str, data: &[u8], mode: CreateMode) -> Result<WaitNode, RecipeError> {
         let path = child(&self.path, name);
         let create = || self.client.create_protected(&path, data, mode);
-        let created = below(&self.client, &self.path, self.parent, create).await?;
-        let node = Owned::new(self.client.clone(), created.path);
-        Ok(Seat { line: self.clone(), node, token: created.stat.czxid })
+        let created = with_parent(&self.client, &self.path, self.parent, create).await?;
+        let node = OwnedNode::new(self.client.clone(), created.path);
+        Ok(WaitNode { queue: self.clone(), node, token: created.stat.czxid })
     }
 
-    /// Everybody in line, in order. What is no such node is left out.
-    pub(crate) async fn members(&self) -> Result<Vec<String>, Error> {
+    /// All nodes of the queue in order. Other children are ignored.
+    pub(crate) async fn members(&self) -> Result<Vec<String>, RecipeError> {
         let names = self.client.children(&self.path).await;
-        if says(&names, ErrorCode::NoNode) {
+        if has_code(&names, ErrorCode::NoNode) {
             return Ok(Vec::new());
         }
-        Ok(in_order(names?, |name| self.place(name)))
+        Ok(in_order(names?, |name| self.sequence(name)))
     }
 
-    /// The number of a node, as it stands in the name.
+    /// The sequence number of a node as text.
     pub(crate) fn number<'a>(&self, name: &'a str) -> Option<&'a str> {
         let number = |prefix: &&str| name.rfind(*prefix).map(|at| &name[at + prefix.len()..]);
         let number = self.names.iter().find_map(number)?;
         (10 <= number.len() && number.parse::<i32>().is_ok()).then_some(number)
     }
 
-    fn place(&self, name: &str) -> Option<i32> {
+    fn sequence(&self, name: &str) -> Option<i32> {
         self.number(name)?.parse().ok()
     }
 }
 
-/// Those with a number, in its order. Servers count to 2147483647 and go on with -2147483648: what is less than half of all numbers
-/// away comes later.
-fn in_order(mut names: Vec<String>, place: impl Fn(&str) -> Option<i32>) -> Vec<String> {
-    let Some(middle) = names.iter().find_map(|name| place(name)) else { return Vec::new() };
-    names.retain(|name| place(name).is_some());
-    names.sort_by_cached_key(|name| (place(name).map(|place| place.wrapping_sub(middle)), name.clone()));
+/// Sorts by sequence number and drops names without. Servers count up to 2147483647 and continue at -2147483648, so a
+/// number less than half of the range away counts as later.
+fn in_order(mut names: Vec<String>, sequence: impl Fn(&str) -> Option<i32>) -> Vec<String> {
+    let Some(middle) = names.iter().find_map(|name| sequence(name)) else { return Vec::new() };
+    names.retain(|name| sequence(name).is_some());
+    names.sort_by_cached_key(|name| (sequence(name).map(|sequence| sequence.wrapping_sub(middle)), name.clone()));
     names
 }
 
-/// A node of this session in a [`Line`]. Dropping it leaves the line in the background.
+/// A node of this session in a [`WaitQueue`]. Dropping it deletes the node in the background.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    line: Line,
-    node: Owned,
-    /// Grows from one node in the line to the next.
+pub(crate) struct WaitNode {
+    queue: WaitQueue,
+    node: OwnedNode,
+    /// The `czxid` of the node, which grows along the queue.
     pub(crate) token: Zxid,
 }
 
-impl Seat {
+impl WaitNode {
     pub(crate) fn path(&self) -> &str {
         self.node.path()
     }
 
     pub(crate) fn client(&self) -> &Client {
-        &self.line.client
+        &self.queue.client
     }
 
-    /// Whom to wait for now.
-    pub(crate) async fn obstacle(&self, rule: Rule) -> Result<Option<String>, Error> {
-        let mut members = self.line.members().await?;
+    /// The node to wait for now, if any.
+    pub(crate) async fn blocker(&self, rule: WaitRule) -> Result<Option<String>, RecipeError> {
+        let mut members = self.queue.members().await?;
         let own = name_of(self.path());
         let Some(at) = members.iter().position(|name| name == own) else { return Err(self.lost()) };
         members.truncate(at);
         Ok(rule(&members).cloned())
     }
 
-    /// Waits until the rule lets this node go first.
-    pub(crate) async fn await_turn(&self, rule: Rule) -> Result<(), Error> {
-        while let Some(name) = self.obstacle(rule).await? {
-            await_end(&self.line.client, &child(&self.line.path, &name)).await?;
+    /// Waits until the rule selects no node to wait for.
+    pub(crate) async fn await_turn(&self, rule: WaitRule) -> Result<(), RecipeError> {
+        while let Some(name) = self.blocker(rule).await? {
+            await_change(&self.queue.client, &child(&self.queue.path, &name)).await?;
         }
         Ok(())
     }
 
-    /// Leaves the line, and returns when that is certain.
-    pub(crate) async fn leave(self) -> Result<(), Error> {
+    /// Deletes the node and returns when that is confirmed.
+    pub(crate) async fn leave(self) -> Result<(), RecipeError> {
         Ok(self.node.delete().await?)
     }
 
-    pub(crate) fn lost(&self) -> Error {
-        Error::Lost { path: self.path().to_owned() }
+    pub(crate) fn lost(&self) -> RecipeError {
+        RecipeError::Lost { path: self.path().to_owned() }
     }
 }
 
-/// Waits until a node is gone, or at least changed.
-pub(crate) async fn await_end(client: &Client, path: &str) -> Result<(), Error> {
+/// Waits until a node is deleted, or at least changed.
+pub(crate) async fn await_change(client: &Client, path: &str) -> Result<(), RecipeError> {
     let found = client.get_and_watch(path).await;
-    if says(&found, ErrorCode::NoNode) {
+    if has_code(&found, ErrorCode::NoNode) {
         return Ok(());
     }
     let (_, watch) = found?;
     if watch.await.kind == EventKind::SessionEnded {
-        client.exists(path).await?; // fails with the reason
+        client.exists(path).await?; // fails with the cause
     }
     Ok(())
 }
@@ -153,10 +154,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_go_on_behind_the_last_one() {
+    fn order_continues_after_counter_overflow() {
         let names = ["lock--2147483648", "lock-2147483647", "lock--000000005", "lock-0000000007", "other", "lock-7"];
-        let place = |name: &str| name.strip_prefix("lock-").filter(|number| 10 <= number.len())?.parse().ok();
-        let order = |at: &[usize]| in_order(at.iter().map(|at| names[*at].to_owned()).collect(), place);
+        let sequence = |name: &str| name.strip_prefix("lock-").filter(|number| 10 <= number.len())?.parse().ok();
+        let order = |at: &[usize]| in_order(at.iter().map(|at| names[*at].to_owned()).collect(), sequence);
         assert_eq!(order(&[0, 1, 4]), ["lock-2147483647", "lock--2147483648"]);
         assert_eq!(order(&[1, 0, 5]), ["lock-2147483647", "lock--2147483648"]);
         assert_eq!(order(&[3, 2]), ["lock--000000005", "lock-0000000007"]);

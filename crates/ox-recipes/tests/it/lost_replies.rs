@@ -1,27 +1,27 @@
-//! Single requests or answers are lost on purpose, at the place where that hurts.
+//! Single requests or replies are lost on purpose, where that is most harmful.
 
 use crate::lossy_proxy::{DELETE, LossyProxy, MULTI, Part};
 use crate::server_fixture::ServerFixture;
 use crate::{builder, client, server, soon};
 use ox_client::{Client, CreateMode, Version};
-use ox_recipes::Error;
-use ox_recipes::config::Config;
+use ox_recipes::RecipeError;
+use ox_recipes::config::SharedConfig;
 use ox_recipes::lock::Lock;
-use ox_recipes::presence::Presence;
+use ox_recipes::presence::PersistentNode;
 use ox_recipes::queue::Queue;
-use ox_recipes::tasks::{Tasks, Worker};
+use ox_recipes::tasks::{TaskList, TaskWorker};
 use std::time::Duration;
 
-/// A client whose way to the server can be disturbed.
-async fn disturbed(server: &ServerFixture) -> (LossyProxy, Client) {
+/// A client that connects through a proxy.
+async fn proxied_client(server: &ServerFixture) -> (LossyProxy, Client) {
     let proxy = LossyProxy::start(server.address());
     let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
     let client = builder.session_timeout(Duration::from_secs(20)).connect().await.unwrap();
     (proxy, client)
 }
 
-/// Everything that the client does by itself is done: it is ahead of this in its session.
-async fn at_rest(client: &Client) {
+/// Waits for the background requests of the client, which precede this in session order.
+async fn await_background_requests(client: &Client) {
     for _ in 0..10 {
         soon(client.write_barrier()).await.unwrap();
         tokio::task::yield_now().await;
@@ -29,9 +29,9 @@ async fn at_rest(client: &Client) {
 }
 
 #[tokio::test]
-async fn an_item_given_back_twice_is_not_taken_from_the_next_consumer() {
+async fn repeated_item_release_spares_the_next_consumer() {
     let server = server();
-    let (proxy, first) = disturbed(&server).await;
+    let (proxy, first) = proxied_client(&server).await;
     let (second, third) = (client(&server).await, client(&server).await);
     let queue = Queue::new(&second, "/queue");
     queue.put("x").await.unwrap();
@@ -41,25 +41,25 @@ async fn an_item_given_back_twice_is_not_taken_from_the_next_consumer() {
     soon(proxy.lost(1)).await;
     let item = soon(queue.take()).await.unwrap();
     proxy.open();
-    at_rest(&first).await;
+    await_background_requests(&first).await;
     let locks = third.children("/queue-locks").await.unwrap();
-    assert_eq!(locks.len(), 1, "the second consumer still has it");
+    assert_eq!(locks.len(), 1, "the second consumer still holds it");
     item.done().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_task_given_back_twice_is_not_taken_from_the_next_worker() {
+async fn repeated_task_release_spares_the_next_worker() {
     let server = server();
-    let (proxy, first) = disturbed(&server).await;
+    let (proxy, first) = proxied_client(&server).await;
     let second = client(&server).await;
-    Tasks::new(&second, "/crew").add("t", "").await.unwrap();
-    let alice = soon(Worker::join(&first, "/crew", "alice")).await.unwrap();
-    let mut bob = soon(Worker::join(&second, "/crew", "bob")).await.unwrap();
+    TaskList::new(&second, "/crew").add("t", "").await.unwrap();
+    let alice = soon(TaskWorker::join(&first, "/crew", "alice")).await.unwrap();
+    let mut bob = soon(TaskWorker::join(&second, "/crew", "bob")).await.unwrap();
     proxy.lose(DELETE, Part::Reply);
     let leaving = tokio::spawn(alice.leave());
     soon(proxy.lost(1)).await;
-    let tasks = Tasks::new(&second, "/crew");
-    tasks.add("u", "").await.unwrap(); // bob's share becomes one
+    let tasks = TaskList::new(&second, "/crew");
+    tasks.add("u", "").await.unwrap(); // bob's quota becomes one
     soon(async {
         while bob.tasks() != ["t"] {
             bob.rebalance().await.unwrap();
@@ -72,15 +72,15 @@ async fn a_task_given_back_twice_is_not_taken_from_the_next_worker() {
 }
 
 #[tokio::test]
-async fn a_name_given_back_twice_is_not_taken_from_the_next_owner() {
+async fn repeated_node_deletion_spares_the_next_owner() {
     let server = server();
-    let (proxy, first) = disturbed(&server).await;
+    let (proxy, first) = proxied_client(&server).await;
     let second = client(&server).await;
-    let here = soon(Presence::start(&first, "/hosts/a", "1")).await.unwrap();
+    let here = soon(PersistentNode::start(&first, "/hosts/a", "1")).await.unwrap();
     proxy.lose(DELETE, Part::Reply);
     let stopping = tokio::spawn(here.stop());
     soon(proxy.lost(1)).await;
-    let _here = soon(Presence::start(&second, "/hosts/a", "2")).await.unwrap();
+    let _here = soon(PersistentNode::start(&second, "/hosts/a", "2")).await.unwrap();
     let before = second.exists("/hosts/a").await.unwrap().unwrap();
     proxy.open();
     soon(stopping).await.unwrap().unwrap();
@@ -88,24 +88,24 @@ async fn a_name_given_back_twice_is_not_taken_from_the_next_owner() {
 }
 
 #[tokio::test]
-async fn a_publication_that_got_lost_is_sent_again() {
+async fn lost_publication_is_sent_again() {
     let server = server();
-    let (proxy, client) = disturbed(&server).await;
-    let config = Config::<String>::new(&client, "/config");
+    let (proxy, client) = proxied_client(&server).await;
+    let config = SharedConfig::<String>::new(&client, "/config");
     assert_eq!(config.publish(&"one".to_owned()).await.unwrap(), 1);
     proxy.lose(MULTI, Part::Request);
     let publishing = tokio::spawn({
-        let config = Config::<String>::new(&client, "/config");
+        let config = SharedConfig::<String>::new(&client, "/config");
         async move { config.publish_after(1, &"two".to_owned()).await }
     });
     soon(proxy.lost(1)).await;
     proxy.open();
-    assert_eq!(soon(publishing).await.unwrap().unwrap(), Some(2), "nobody was faster");
+    assert_eq!(soon(publishing).await.unwrap().unwrap(), Some(2), "no other client published");
 }
 
-/// Events come, so the connection seems alive, but what the client sends does not arrive.
+/// Events are received, so the connection seems alive, but requests are lost.
 #[tokio::test]
-async fn who_is_not_heard_stops_although_events_come() {
+async fn owner_with_lost_requests_stops_although_events_arrive() {
     let server = server();
     let proxy = LossyProxy::start(server.address());
     let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
@@ -121,18 +121,18 @@ async fn who_is_not_heard_stops_although_events_come() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let ended: Result<(), Error> = soon(held.run(work)).await;
-    assert!(matches!(ended, Err(Error::Lost { .. })), "{ended:?}");
-    assert!(other.exists(held.path()).await.unwrap().is_some(), "nobody else could have it before");
+    let ended: Result<(), RecipeError> = soon(held.run(work)).await;
+    assert!(matches!(ended, Err(RecipeError::Lost { .. })), "{ended:?}");
+    assert!(other.exists(held.path()).await.unwrap().is_some(), "no other client could hold it before");
 }
 
 #[tokio::test]
-async fn work_that_lost_what_it_held_begins_again() {
+async fn work_restarts_in_a_new_session_after_loss() {
     let server = server();
     let other = client(&server).await;
     let times = std::sync::atomic::AtomicUsize::new(0);
     let builder = builder(&server);
-    let done = ox_recipes::sessions::in_sessions(&builder, async |client| {
+    let done = ox_recipes::sessions::run_in_sessions(&builder, async |client| {
         let client: Client = client;
         let held = Lock::new(&client, "/lock").acquire().await?;
         if 0 < times.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {

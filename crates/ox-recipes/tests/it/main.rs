@@ -1,4 +1,4 @@
-//! Recipes against a real server that drops connections and expires sessions at random.
+//! Recipes against a real server, with connections dropped and sessions expired at random.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -22,7 +22,7 @@ use ox_client::{Builder, Client};
 use server_fixture::ServerFixture;
 use std::time::Duration;
 
-/// Longer than anything a test waits for.
+/// Time limit of a single wait in a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn server() -> ServerFixture {
@@ -37,7 +37,7 @@ async fn client(server: &ServerFixture) -> Client {
     builder(server).connect().await.unwrap()
 }
 
-/// Waits, but not for ever.
+/// Waits for `work`, at most `PATIENCE`.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it takes too long")
+    tokio::time::timeout(PATIENCE, work).await.expect("timed out")
 }
