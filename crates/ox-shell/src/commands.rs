@@ -20,8 +20,8 @@ mod help;
 mod history;
 mod import;
 mod ls;
+mod misc;
 mod mv;
-mod nodes;
 mod quota;
 mod session;
 mod set;
@@ -31,7 +31,7 @@ mod tree;
 mod watch;
 mod watches;
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::options::{Args, Opt};
 use crate::shell::Shell;
 use ox_client::Version;
@@ -132,7 +132,7 @@ pub const COMMANDS: &[Command] = &[
         name: "cd",
         syntax: "[path]",
         help: "Go to a node: paths may be relative from then on",
-        run: |shell, args| Box::pin(nodes::cd(shell, args)),
+        run: |shell, args| Box::pin(misc::cd(shell, args)),
         ..OURS
     },
     Command {
@@ -237,7 +237,7 @@ pub const COMMANDS: &[Command] = &[
         syntax: "path",
         help: "Print the number of all nodes below a node",
         options: &[JSON],
-        run: |shell, args| Box::pin(nodes::count(shell, args)),
+        run: |shell, args| Box::pin(misc::count(shell, args)),
         ..NODE
     },
     Command {
@@ -246,7 +246,7 @@ pub const COMMANDS: &[Command] = &[
         help: "List the ephemeral nodes of this session",
         options: &[JSON],
         takes: ANY,
-        run: |shell, args| Box::pin(nodes::ephemerals(shell, args)),
+        run: |shell, args| Box::pin(misc::ephemerals(shell, args)),
         ..NODE
     },
     grep::COMMAND,
@@ -302,7 +302,7 @@ pub const COMMANDS: &[Command] = &[
         help: "Print where relative paths begin",
         needs_session: false,
         takes: 0..=0,
-        run: |shell, args| Box::pin(nodes::pwd(shell, args)),
+        run: |shell, args| Box::pin(misc::pwd(shell, args)),
         ..OURS
     },
     Command {
@@ -406,7 +406,7 @@ pub const COMMANDS: &[Command] = &[
         name: "sync",
         syntax: "path",
         help: "Let the server catch up with the others",
-        run: |shell, args| Box::pin(nodes::sync(shell, args)),
+        run: |shell, args| Box::pin(misc::sync(shell, args)),
         ..NODE
     },
     top::COMMAND,

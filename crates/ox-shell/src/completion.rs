@@ -1,7 +1,7 @@
 //! What Tab offers: commands, their options, and nodes.
 
 use crate::commands::{self, COMMANDS};
-use crate::{paths, words};
+use crate::{paths, tokenize};
 use ox_client::Client;
 use parking_lot::Mutex;
 use reedline::{Completer, CompletionResult, Span, Suggestion};
@@ -48,7 +48,7 @@ struct Offer {
 impl Completer for ShellCompleter {
     fn complete(&mut self, line: &str, pos: usize) -> CompletionResult {
         let before = line.get(..pos).unwrap_or(line);
-        let start = words::last(before);
+        let start = tokenize::last(before);
         let word = &before[start..];
         let offers = match kind(&before[..start], word) {
             Wanted::Fixed(offers) => offers,
@@ -92,7 +92,7 @@ impl ShellCompleter {
         names.retain(|name| name.starts_with(begun));
         names.sort_unstable();
         let offer = |name: &String| {
-            let text = words::quote(&format!("{typed}{name}"))?;
+            let text = tokenize::quote(&format!("{typed}{name}"))?;
             Some(Offer { text, about: None, is_whole: false })
         };
         names.iter().filter_map(offer).collect()
@@ -109,7 +109,7 @@ enum Wanted {
 
 /// What stands behind some words.
 fn kind(before: &str, word: &str) -> Wanted {
-    let before = words::split(before);
+    let before = tokenize::split(before);
     let names = || {
         let found = COMMANDS.iter().filter(|command| command.name.starts_with(word));
         let offer = |command: &commands::Command| Offer {

@@ -3,7 +3,7 @@
 //! Options are looked for until the first word that is none; that is the command, and everything behind it belongs to it. Compat:
 //! an unknown option with one dash is ignored. One with two dashes is ours, and must be known.
 
-use crate::failure;
+use crate::command_error;
 use std::time::Duration;
 
 /// What the program was started with.
@@ -93,7 +93,10 @@ impl Invocation {
             "timeout" => match value.parse::<i32>() {
                 Ok(ms) => self.timeout = Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1)),
                 Err(_) => {
-                    return Err((format!("-timeout must be a number of milliseconds, not `{value}`"), failure::FAILED));
+                    return Err((
+                        format!("-timeout must be a number of milliseconds, not `{value}`"),
+                        command_error::FAILED,
+                    ));
                 }
             },
             _ => check_configuration(value)?,

@@ -8,49 +8,49 @@
 //! | [`invocation`] | the command line of the program |
 //! | [`commands`] | the table of commands: names, syntax, options, help; everything about a command derives from it |
 //! | `commands/` | one small file per command or family |
-//! | [`shell`], [`history`] | the state that commands share, and how a line is run; what was typed |
-//! | [`words`], [`options`] | a line into words, words into options and operands |
+//! | [`shell`], [`command_history`] | the state that commands share, and how a line is run; what was typed |
+//! | [`tokenize`], [`options`] | a line into words, words into options and operands |
 //! | [`paths`] | what a user types into the path of a node |
 //! | [`output`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; metadata, access control lists, quotas |
 //! | [`events`] | lines about watches and the connection |
-//! | [`failure`] | what goes wrong, its text and its exit code |
-//! | `walk`, `compare`, `graft`, `pipeline` | whole subtrees: seen, compared, written, with many requests on their way |
-//! | `listing`, `pattern`, `progress`, `record` | what commands over subtrees share; nodes as JSON |
-//! | `four_letters` | what servers tell without a session |
+//! | [`command_error`] | what goes wrong, its text and its exit code |
+//! | `walk`, `subtree_diff`, `bulk_create`, `pipeline` | whole subtrees: seen, compared, written, with many requests on their way |
+//! | `subtree_output`, `pattern`, `progress`, `export_format` | what commands over subtrees share; nodes as JSON |
+//! | `four_letter` | what servers tell without a session |
 //! | [`script`] | one command, or commands from standard input |
-//! | `repl`, `completion`, `past`, `question`, `interrupts` | somebody at a terminal: line editor, Tab, history that stays, questions, Ctrl-C |
+//! | `repl`, `completion`, `history_file`, `prompt`, `ctrl_c` | somebody at a terminal: line editor, Tab, history that stays, questions, Ctrl-C |
 //!
 //! A new command is a file in `commands/`, a row in the table, and a test.
 
 pub mod acl_text;
+mod bulk_create;
+pub mod command_error;
+pub mod command_history;
+pub mod command_table;
 pub mod commands;
-mod compare;
 mod completion;
-pub mod docs;
+mod ctrl_c;
 pub mod events;
-pub mod failure;
-mod four_letters;
-mod graft;
-pub mod history;
-mod interrupts;
+mod export_format;
+mod four_letter;
+mod history_file;
 pub mod invocation;
-mod listing;
 pub mod options;
 pub mod output;
-mod past;
 pub mod paths;
 mod pattern;
 mod pipeline;
 mod progress;
-mod question;
+mod prompt;
 pub mod quota_text;
-mod record;
 mod repl;
 pub mod script;
 pub mod shell;
 pub mod stat_text;
+mod subtree_diff;
+mod subtree_output;
+pub mod tokenize;
 mod walk;
-pub mod words;
 
 pub use invocation::{Invocation, Start};
 
@@ -74,7 +74,7 @@ pub fn main(words: impl IntoIterator<Item = String>) -> u8 {
         Ok(runtime) => runtime.block_on(script::run(invocation, out, BufReader::new(std::io::stdin()))),
         Err(error) => {
             out.complain(&format!("cannot start: {error}"));
-            failure::FAILED
+            command_error::FAILED
         }
     }
 }

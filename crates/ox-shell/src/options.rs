@@ -4,7 +4,7 @@
 //! (`-v5`, `-v=5`) or as the next word, which may be a negative number. `--` ends the options. Ours that `zkCli` does not have
 //! begin with two dashes.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 
 /// An option of a command.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 //! Standard output is data, standard error is talk. Nothing is lost without colours, and whoever pipes the output or sets
 //! `NO_COLOR` gets none. A reader that goes away ends the command that writes to it.
 
-use crate::failure::{FAILED, Failure};
+use crate::command_error::{FAILED, Failure};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::borrow::Cow;

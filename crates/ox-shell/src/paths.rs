@@ -1,6 +1,6 @@
 //! What a user types into the path of a node.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 
 /// The path of a node, checked as `zkCli` checks it, with its words.
 pub fn validate(path: &str) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Patterns that users type: names with `*` and `?`, regular expressions, sizes and times.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use jiff::Timestamp;
 use regex::bytes::{Regex, RegexBuilder};
 

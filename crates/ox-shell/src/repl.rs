@@ -3,12 +3,12 @@
 //! The editor blocks the main thread while the session lives on a thread of the runtime, so that events are printed above the
 //! line that is being typed. Commands run on the main thread; Ctrl-C drops the command, never the shell.
 
+use crate::command_error;
 use crate::completion::{Knowledge, ShellCompleter};
-use crate::failure;
-use crate::interrupts::Interrupts;
+use crate::ctrl_c::Interrupts;
+use crate::history_file::Past;
 use crate::invocation::Invocation;
 use crate::output::Output;
-use crate::past::Past;
 use crate::script;
 use crate::shell::{Place, Shell};
 use reedline::{
@@ -56,7 +56,7 @@ pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 
             Ok(_) => (),
             Err(error) => {
                 shell.out.complain(&format!("the terminal cannot be used: {error}"));
-                return failure::FAILED;
+                return command_error::FAILED;
             }
         }
     }

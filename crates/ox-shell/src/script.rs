@@ -1,8 +1,8 @@
 //! Without a terminal: one command, or commands from standard input.
 
+use crate::command_error::{self, Failure};
 use crate::commands;
 use crate::events::Standing;
-use crate::failure::{self, Failure};
 use crate::invocation::Invocation;
 use crate::output::Output;
 use crate::shell::{Place, Shell};
@@ -43,12 +43,12 @@ pub(crate) async fn begin(shell: &mut Shell) -> Result<(), u8> {
     }
     if let Err(failure) = shell.connect().await {
         shell.out.complain(&failure.to_string());
-        return Err(failure::FAILED);
+        return Err(command_error::FAILED);
     }
     if shell.invocation.waits && shell.await_session().await != Standing::Connected {
         shell.out.complain("KeeperErrorCode = ConnectionLoss");
         shell.close().await;
-        return Err(failure::FAILED);
+        return Err(command_error::FAILED);
     }
     if greets && shell.invocation.waits {
         greet(shell);

@@ -1,14 +1,14 @@
 //! The state that commands share, and how a line is run.
 
+use crate::command_error::{self, Failure};
+use crate::command_history::History;
 use crate::commands::{self, Command};
+use crate::ctrl_c::Interrupts;
 use crate::events::{Events, Standing};
-use crate::failure::{self, Failure};
-use crate::history::History;
-use crate::interrupts::Interrupts;
 use crate::invocation::Invocation;
 use crate::options::Args;
 use crate::output::Output;
-use crate::{paths, question, words};
+use crate::{paths, prompt, tokenize};
 use ox_client::{AddWatchMode, Client, RetryPolicy, SessionState, Watch, WatchStream, WatcherType};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Shell {
             directory: "/".to_owned(),
             has_moved: false,
             prints_events,
-            status: failure::OK,
+            status: command_error::OK,
             is_endless: false,
             was_for_editor: Arc::default(),
         }
@@ -288,7 +288,7 @@ impl Shell {
             return Ok(());
         }
         self.catch_up();
-        match question::ask(&self.out, question) {
+        match prompt::ask(&self.out, question) {
             true => Ok(()),
             false => Err(Failure::told("Not done.")),
         }
@@ -301,7 +301,7 @@ impl Shell {
 
     /// Runs a line as it was typed.
     pub async fn run_line(&mut self, line: &str) -> Result<(), Failure> {
-        let words = words::split(line);
+        let words = tokenize::split(line);
         if words.is_empty() {
             return Ok(());
         }
@@ -324,7 +324,7 @@ impl Shell {
             self.tell(failure, found);
         }
         if !found.is_some_and(|command| command.keeps_status) {
-            self.status = result.as_ref().err().map_or(failure::OK, Failure::status);
+            self.status = result.as_ref().err().map_or(command_error::OK, Failure::status);
         }
         result
     }
@@ -363,7 +363,7 @@ impl Shell {
         let _ = self.out.flush(); // the next command learns of it
         self.end_line();
         if std::mem::take(&mut self.is_endless) {
-            self.status = failure::OK;
+            self.status = command_error::OK;
             return;
         }
         self.out.complain(&Failure::Interrupted.to_string());

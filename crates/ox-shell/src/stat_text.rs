@@ -1,6 +1,6 @@
 //! A node's metadata for people, scripts and programs.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::output::{Output, Paint};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

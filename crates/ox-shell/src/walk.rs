@@ -9,7 +9,7 @@
 //! A walk may take long, so it outlives its connection: once the root was seen, it waits for another connection as long as the
 //! session may last, and goes on.
 
-use crate::failure::{self, Failure};
+use crate::command_error::{self, Failure};
 use ox_client::acl::Acl;
 use ox_client::{Client, Error, ErrorCode, Node, RetryPolicy, Stat, Watch, path};
 use std::collections::VecDeque;
@@ -247,7 +247,7 @@ async fn ask(client: &Client, path: &str, look: Look, goes_on: bool) -> Result<A
     match ask_openly(client, path, look, goes_on, &mut answer).await {
         Ok(()) => (),
         Err(error) if error.code() == Some(ErrorCode::NoAuth) => {
-            answer = Answer { denied: Some(failure::text(&error)), ..Answer::default() };
+            answer = Answer { denied: Some(command_error::text(&error)), ..Answer::default() };
         }
         Err(error) => return Err(error),
     }

@@ -1,13 +1,13 @@
 //! `getAcl` and `setAcl`: who may do what with a node.
 
 use crate::acl_text;
-use crate::failure::{self, Failure};
-use crate::listing;
+use crate::command_error::{self, Failure};
 use crate::options::Args;
 use crate::output::Paint;
 use crate::pipeline::Pipeline;
 use crate::shell::Shell;
 use crate::stat_text::{self, StatJson};
+use crate::subtree_output;
 use crate::walk::{IN_FLIGHT, Walk};
 use ox_client::acl::Acl;
 use ox_client::{Error, Stat};
@@ -64,7 +64,7 @@ pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         return if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) };
     }
     let paths = Walk::paths(&client, &path).await?;
-    shell.confirm(args, &format!("Change who may use {}?", listing::subtree(&path, paths.len())))?;
+    shell.confirm(args, &format!("Change who may use {}?", subtree_output::subtree(&path, paths.len())))?;
     let list: Arc<[Acl]> = list.into();
     let mut changes: Pipeline<Result<Stat, Error>> = Pipeline::new(IN_FLIGHT);
     for path in paths {
@@ -82,6 +82,6 @@ pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
 fn note(shell: &Shell, changed: Result<Stat, Error>) -> Result<(), Failure> {
     match changed {
         Ok(_) => Ok(()),
-        Err(error) => shell.out.bytes(failure::coded(&error).as_bytes()),
+        Err(error) => shell.out.bytes(command_error::coded(&error).as_bytes()),
     }
 }

@@ -1,13 +1,13 @@
 //! `cp`: a subtree, copied with its data and access control lists.
 
 use super::{Command, JSON, OURS};
-use crate::compare::{at, below, is_within};
-use crate::failure::Failure;
-use crate::graft::{CONFLICT, Conflict, DRY_RUN, Graft, Manner, Payload, Planned, Tally};
-use crate::listing::{self, DEPTH, Troubles};
+use crate::bulk_create::{CONFLICT, Conflict, DRY_RUN, Graft, Manner, Payload, Planned, Tally};
+use crate::command_error::Failure;
 use crate::options::{Args, Opt};
 use crate::progress::Progress;
 use crate::shell::Shell;
+use crate::subtree_diff::{at, below, is_within};
+use crate::subtree_output::{self, DEPTH, Troubles};
 use crate::walk::{Look, Seen, Walk};
 use ox_client::{Client, path};
 
@@ -85,7 +85,7 @@ pub(super) async fn survey(
     troubles: &mut Troubles,
 ) -> Result<Survey, Failure> {
     let own = own_session(client);
-    let left_out = listing::left_out(shell, &route.from);
+    let left_out = subtree_output::left_out(shell, &route.from);
     let mut walk = Walk::new(client, &route.from, look).with_depth(depth_max).without(left_out);
     let mut survey = Survey::default();
     while let Some(seen) = walk.next().await? {
@@ -113,7 +113,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let route = Route::new(shell, args)?;
     let conflict = Conflict::asked(args)?;
     let dry_run = args.has("--dry-run");
-    let depth_max = listing::depth(args)?.unwrap_or(usize::MAX);
+    let depth_max = subtree_output::depth(args)?.unwrap_or(usize::MAX);
     let client = shell.server().await?;
     // What is denied is told when its turn to be copied comes.
     let mut quiet = Troubles::silent(&shell.out);
@@ -122,7 +122,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         survey.check("a copy would not go with it; --skip-ephemerals leaves such nodes out")?;
     }
     if conflict == Conflict::Overwrite && !dry_run {
-        let what = listing::subtree(&route.from, survey.nodes);
+        let what = subtree_output::subtree(&route.from, survey.nodes);
         shell.confirm(args, &format!("Copy {what} over what is at {}?", route.to))?;
     }
     if !dry_run {
@@ -156,7 +156,7 @@ pub(super) async fn copy(
     mut each: impl FnMut(&Seen),
 ) -> Result<(Tally, Troubles), Failure> {
     let own = own_session(client);
-    let left_out = listing::left_out(shell, &route.from);
+    let left_out = subtree_output::left_out(shell, &route.from);
     let mut walk = Walk::new(client, &route.from, Look::Whole).with_depth(depth_max).without(left_out);
     let mut graft = Graft::new(client, &shell.out, manner);
     let mut troubles = Troubles::new(&shell.out);
@@ -185,6 +185,6 @@ fn finish(tally: &Tally, troubles: &Troubles) -> Result<(), Failure> {
     troubles.end("could not be copied")?;
     match tally.failed {
         0 => Ok(()),
-        failed => Err(Failure::told(format!("{} could not be written", listing::count(failed, "node")))),
+        failed => Err(Failure::told(format!("{} could not be written", subtree_output::count(failed, "node")))),
     }
 }

@@ -1,7 +1,7 @@
 //! `create`: a new node.
 
 use crate::acl_text;
-use crate::failure::{self, Failure};
+use crate::command_error::{self, Failure};
 use crate::options::Args;
 use crate::shell::Shell;
 use ox_client::{CreateMode, CreateOptions, ErrorCode, Null};
@@ -34,7 +34,7 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
                 Some(ErrorCode::EphemeralOnLocalSession) => {
                     shell.say("Unable to create ephemeral node on a local session");
                 }
-                Some(ErrorCode::InvalidAcl) => shell.say(&failure::coded(&error)),
+                Some(ErrorCode::InvalidAcl) => shell.say(&command_error::coded(&error)),
                 _ => (),
             }
             return Err(error.into());

@@ -1,6 +1,6 @@
 //! `delete`: a node without children.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::options::Args;
 use crate::shell::Shell;
 

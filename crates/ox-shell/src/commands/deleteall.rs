@@ -1,9 +1,9 @@
 //! `deleteall`: a node and everything below it.
 
-use crate::failure::Failure;
-use crate::listing;
+use crate::command_error::Failure;
 use crate::options::Args;
 use crate::shell::Shell;
+use crate::subtree_output;
 use crate::walk::Walk;
 use ox_client::{Client, Version};
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let path = shell.path(args.required(0)?)?;
     let client = shell.server().await?;
     let paths = Walk::paths(&client, &path).await?;
-    shell.confirm(args, &format!("Delete {}?", listing::subtree(&path, paths.len())))?;
+    shell.confirm(args, &format!("Delete {}?", subtree_output::subtree(&path, paths.len())))?;
     let is_whole = match usize::try_from(batch) {
         Ok(batch) if 0 < batch => delete_in_batches(&client, paths, batch).await,
         _ => {

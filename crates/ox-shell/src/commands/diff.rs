@@ -1,12 +1,12 @@
 //! `diff`: how two subtrees differ.
 
 use super::{Command, JSON, OURS};
-use crate::compare::{Change, Compare, Difference};
-use crate::failure::{FAILED, Failure, OK};
-use crate::listing::{self, Troubles};
+use crate::command_error::{FAILED, Failure, OK};
 use crate::options::{Args, Opt};
 use crate::output::Paint;
 use crate::shell::Shell;
+use crate::subtree_diff::{Change, Compare, Difference};
+use crate::subtree_output::{self, Troubles};
 use crate::walk::Look;
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let (first, second) = (shell.path(args.required(0)?)?, shell.path(args.required(1)?)?);
     let client = shell.server().await?;
     let look = if args.has("--acl") { Look::Whole } else { Look::Data };
-    let left_out = (listing::left_out(shell, &first), listing::left_out(shell, &second));
+    let left_out = (subtree_output::left_out(shell, &first), subtree_output::left_out(shell, &second));
     let mut compare = Compare::new(&client, (&first, &second), look, left_out);
     let mut troubles = Troubles::new(&shell.out);
     let mut status = OK;
@@ -57,7 +57,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         status = FAILED;
     }
     if 0 < troubles.count() {
-        shell.out.complain(&format!("{} could not be compared", listing::count(troubles.count(), "node")));
+        shell.out.complain(&format!("{} could not be compared", subtree_output::count(troubles.count(), "node")));
         status = TROUBLE;
     }
     if status == OK { Ok(()) } else { Err(Failure::Silent(status)) }
@@ -80,14 +80,14 @@ fn print(shell: &Shell, args: &Args, difference: &Difference) -> Result<(), Fail
         }
         Difference::Denied(_) => return Ok(()),
     };
-    if shell.is_json(args) { listing::json_line(&shell.out, &line) } else { shell.out.line(&text) }
+    if shell.is_json(args) { subtree_output::json_line(&shell.out, &line) } else { shell.out.line(&text) }
 }
 
 fn describe(change: &Change) -> String {
     let Change { first, second, what } = change;
     let size = |seen: &crate::walk::Seen| match seen.node.is_null {
         true => "null".to_owned(),
-        false => listing::count(seen.node.data.len(), "byte"),
+        false => subtree_output::count(seen.node.data.len(), "byte"),
     };
     let parts: Vec<_> = what
         .iter()

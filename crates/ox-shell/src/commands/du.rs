@@ -1,11 +1,11 @@
 //! `du`: how much is below a node.
 
 use super::{Command, JSON, OURS};
-use crate::failure::Failure;
-use crate::listing::{self, NOT_READ, Troubles};
+use crate::command_error::Failure;
 use crate::options::{Args, Opt};
 use crate::output::Paint;
 use crate::shell::Shell;
+use crate::subtree_output::{self, NOT_READ, Troubles};
 use crate::walk::{Look, Walk};
 use serde::Serialize;
 
@@ -31,10 +31,10 @@ struct Sum {
 }
 
 async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let root = listing::start(shell, args, 0)?;
+    let root = subtree_output::start(shell, args, 0)?;
     let depth_max = match args.has("-s") {
         true => 0,
-        false => listing::depth(args)?.unwrap_or(1),
+        false => subtree_output::depth(args)?.unwrap_or(1),
     };
     let client = shell.server().await?;
     let mut walk = Walk::new(&client, &root, Look::Stat);
@@ -64,7 +64,7 @@ fn close(shell: &Shell, args: &Args, open: &mut Vec<Sum>, depth: usize, depth_ma
             continue;
         }
         match shell.is_json(args) {
-            true => listing::json_line(&shell.out, &sum)?,
+            true => subtree_output::json_line(&shell.out, &sum)?,
             false => {
                 let path = shell.out.paint(Paint::Name, &sum.path);
                 shell.out.line(&format!("{:>12} {:>9}  {path}", sum.bytes, sum.nodes))?;

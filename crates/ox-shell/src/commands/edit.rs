@@ -4,13 +4,13 @@
 //! file is named.
 
 use super::{Command, OURS};
-use crate::failure::Failure;
-use crate::interrupts::Interrupts;
-use crate::listing;
+use crate::command_error::Failure;
+use crate::ctrl_c::Interrupts;
 use crate::options::{Args, Opt};
 use crate::output::Output;
 use crate::shell::Shell;
-use crate::words;
+use crate::subtree_output;
+use crate::tokenize;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ox_client::{ErrorCode, Version};
@@ -76,7 +76,7 @@ impl Draft {
 
     /// Lets the user edit, and gives what the file holds then.
     fn edit(&mut self, editor: &str) -> Result<Vec<u8>, Failure> {
-        let words = words::split(editor);
+        let words = tokenize::split(editor);
         let (program, rest) = words.split_first().map_or(("vi", &[][..]), |(first, rest)| (first.as_str(), rest));
         let mut interrupts = Interrupts::listen();
         let status = Program::new(program).args(rest).arg(&self.file).status();
@@ -113,7 +113,7 @@ fn create(file: &Path, data: &[u8]) -> std::io::Result<()> {
 }
 
 async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let path = listing::start(shell, args, 0)?;
+    let path = subtree_output::start(shell, args, 0)?;
     let client = shell.server().await?;
     let node = client.get(&path).await?;
     let is_base64 = args.has("-b");

@@ -1,6 +1,6 @@
 //! `config` and `reconfig`: the members of the ensemble.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::options::Args;
 use crate::shell::{Held, HeldWatch, Shell};
 use crate::stat_text::{self, StatJson};

@@ -1,13 +1,13 @@
 //! `export`: a subtree as JSON.
 
 use super::{Command, OURS};
-use crate::failure::{FAILED, Failure};
-use crate::listing::{self, DEPTH, Troubles};
+use crate::command_error::{FAILED, Failure};
+use crate::export_format::{FORMAT, Header, Record, VERSION};
 use crate::options::{Args, Opt};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::record::{FORMAT, Header, Record, VERSION};
 use crate::shell::Shell;
+use crate::subtree_output::{self, DEPTH, Troubles};
 use crate::walk::{Look, Walk};
 use serde::Serialize;
 use std::fs::{self, File};
@@ -116,8 +116,8 @@ pub(super) fn trouble(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let root = listing::start(shell, args, 0)?;
-    let depth_max = listing::depth(args)?.unwrap_or(usize::MAX);
+    let root = subtree_output::start(shell, args, 0)?;
+    let depth_max = subtree_output::depth(args)?.unwrap_or(usize::MAX);
     let client = shell.server().await?;
     if let Some(name) = args.value("-o")
         && Path::new(name).is_file()
@@ -125,7 +125,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         shell.confirm(args, &format!("Write over {name}?"))?;
     }
     let mut walk =
-        Walk::new(&client, &root, Look::Whole).with_depth(depth_max).without(listing::left_out(shell, &root));
+        Walk::new(&client, &root, Look::Whole).with_depth(depth_max).without(subtree_output::left_out(shell, &root));
     // Before anything is written: is it there at all?
     let mut next = walk.next().await?;
     let mut target = Target::open(&shell.out, args.value("-o"))?;
@@ -166,7 +166,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     target.end()?;
     drop(progress);
     if let Some(name) = args.value("-o") {
-        shell.say(&format!("Exported {} of {root} to {name}", listing::count(count, "node")));
+        shell.say(&format!("Exported {} of {root} to {name}", subtree_output::count(count, "node")));
     }
     troubles.end("could not be exported")
 }

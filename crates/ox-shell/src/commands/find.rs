@@ -1,13 +1,13 @@
 //! `find`: nodes of a subtree that are as described.
 
 use super::{Command, JSON, OURS};
-use crate::failure::Failure;
-use crate::listing::{self, DEPTH, NOT_READ, Troubles};
+use crate::command_error::Failure;
 use crate::options::{Args, Opt};
 use crate::output::Paint;
 use crate::pattern::{self, Case};
 use crate::shell::Shell;
 use crate::stat_text::StatJson;
+use crate::subtree_output::{self, DEPTH, NOT_READ, Troubles};
 use crate::walk::{Look, Seen, Walk};
 use jiff::Timestamp;
 use regex::bytes::Regex;
@@ -95,8 +95,8 @@ struct Line<'a> {
 }
 
 async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let root = listing::start(shell, args, 0)?;
-    let depth_max = listing::depth(args)?.unwrap_or(usize::MAX);
+    let root = subtree_output::start(shell, args, 0)?;
+    let depth_max = subtree_output::depth(args)?.unwrap_or(usize::MAX);
     let wanted = Wanted::new(args)?;
     let client = shell.server().await?;
     let look = if wanted.data.is_some() { Look::Data } else { Look::Stat };
@@ -112,7 +112,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         match shell.is_json(args) {
             true => {
                 let stat = seen.denied.is_none().then(|| StatJson::from(seen.stat()));
-                listing::json_line(&shell.out, &Line { path: &seen.path, stat })?;
+                subtree_output::json_line(&shell.out, &Line { path: &seen.path, stat })?;
             }
             false => shell.out.line(&shell.out.paint(Paint::Name, &seen.path))?,
         }

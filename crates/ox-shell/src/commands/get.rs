@@ -1,6 +1,6 @@
 //! `get`: the data of a node.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::options::Args;
 use crate::shell::{Held, HeldWatch, Shell};
 use crate::stat_text::{self, StatJson};

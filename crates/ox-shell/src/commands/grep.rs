@@ -1,12 +1,12 @@
 //! `grep`: lines of data in a subtree.
 
 use super::{Command, JSON, OURS};
-use crate::failure::{FAILED, Failure};
-use crate::listing::{self, DEPTH, NOT_READ, Troubles};
+use crate::command_error::{FAILED, Failure};
 use crate::options::{Args, Opt};
 use crate::output::{Output, Paint};
 use crate::pattern::{self, Case};
 use crate::shell::Shell;
+use crate::subtree_output::{self, DEPTH, NOT_READ, Troubles};
 use crate::walk::{Look, Seen, Walk};
 use regex::bytes::Regex;
 use serde::Serialize;
@@ -57,20 +57,20 @@ struct Search {
 async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let case = if args.has("-i") { Case::Ignored } else { Case::Matters };
     let text = args.required(0)?;
-    let around = listing::number(args, "-C")?.unwrap_or(0);
+    let around = subtree_output::number(args, "-C")?.unwrap_or(0);
     let mut search = Search {
         out: shell.out.clone(),
         pattern: if args.has("-F") { pattern::literal(text, case)? } else { pattern::regex(text, case)? },
         is_inverted: args.has("-v"),
         only_paths: args.has("-l"),
         numbered: args.has("-n"),
-        before: listing::number(args, "-B")?.unwrap_or(around),
-        behind: listing::number(args, "-A")?.unwrap_or(around),
+        before: subtree_output::number(args, "-B")?.unwrap_or(around),
+        behind: subtree_output::number(args, "-A")?.unwrap_or(around),
         json: shell.is_json(args),
         has_printed: false,
     };
-    let root = listing::start(shell, args, 1)?;
-    let depth_max = listing::depth(args)?.unwrap_or(usize::MAX);
+    let root = subtree_output::start(shell, args, 1)?;
+    let depth_max = subtree_output::depth(args)?.unwrap_or(usize::MAX);
     let client = shell.server().await?;
     let mut walk = Walk::new(&client, &root, Look::Data).with_depth(depth_max);
     let mut troubles = Troubles::new(&shell.out);
@@ -108,12 +108,12 @@ impl Search {
             return Ok(false);
         }
         match (self.only_paths, self.json) {
-            (true, true) => listing::json_line(&self.out, &Line::Path { path: &seen.path })?,
+            (true, true) => subtree_output::json_line(&self.out, &Line::Path { path: &seen.path })?,
             (true, false) => self.out.line(&self.out.paint(Paint::Name, &seen.path))?,
             (false, true) => {
                 for at in found {
                     let line = Line::Text { path: &seen.path, line: at + 1, text: lines[at] };
-                    listing::json_line(&self.out, &line)?;
+                    subtree_output::json_line(&self.out, &line)?;
                 }
             }
             (false, false) => self.print(&seen.path, &lines, &found)?,
@@ -123,9 +123,9 @@ impl Search {
 
     fn print_binary(&self, path: &str) -> Result<(), Failure> {
         match (self.only_paths, self.json) {
-            (true, true) => listing::json_line(&self.out, &Line::Path { path }),
+            (true, true) => subtree_output::json_line(&self.out, &Line::Path { path }),
             (true, false) => self.out.line(&self.out.paint(Paint::Name, path)),
-            (false, true) => listing::json_line(&self.out, &Line::Binary { path, binary: true }),
+            (false, true) => subtree_output::json_line(&self.out, &Line::Binary { path, binary: true }),
             (false, false) => self.out.line(&format!("{}: binary data", self.out.paint(Paint::Name, path))),
         }
     }

@@ -1,7 +1,7 @@
 //! `help`: what there is, and how one command is used.
 
+use crate::command_error::Failure;
 use crate::commands::{self, COMMANDS, Command};
-use crate::failure::Failure;
 use crate::options::Args;
 use crate::output::Paint;
 use crate::shell::Shell;

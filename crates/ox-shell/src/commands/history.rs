@@ -1,9 +1,9 @@
 //! `history` and `redo`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::options::Args;
 use crate::shell::Shell;
-use crate::words;
+use crate::tokenize;
 use serde::Serialize;
 
 /// How many commands are shown, this one among them.
@@ -31,7 +31,7 @@ pub(super) async fn redo(shell: &mut Shell, args: &Args) -> Result<(), Failure> 
     let line =
         usize::try_from(number).ok().filter(|number| *number < this).and_then(|number| shell.history.get(number));
     let Some(line) = line.map(str::to_owned) else { return Err(Failure::told("Command index out of range")) };
-    let words = words::split(&line);
+    let words = tokenize::split(&line);
     if words.first().is_some_and(|name| name == "redo") {
         return Err(Failure::told("No redoing redos"));
     }

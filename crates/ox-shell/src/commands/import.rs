@@ -2,15 +2,15 @@
 
 use super::YES;
 use super::{Command, JSON, OURS};
-use crate::compare::{at, below, is_within};
-use crate::failure::Failure;
-use crate::graft::{CONFLICT, Conflict, DRY_RUN, Graft, Manner};
-use crate::listing;
+use crate::bulk_create::{CONFLICT, Conflict, DRY_RUN, Graft, Manner};
+use crate::command_error::Failure;
+use crate::export_format::{FORMAT, Header, Record, VERSION};
 use crate::options::Args;
 use crate::paths;
 use crate::progress::Progress;
-use crate::record::{FORMAT, Header, Record, VERSION};
 use crate::shell::{Place, Shell};
+use crate::subtree_diff::{at, below, is_within};
+use crate::subtree_output;
 use ox_client::path;
 use serde::Deserialize;
 use std::fs::File;
@@ -76,12 +76,13 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let verb = if manner.dry_run { "Would import" } else { "Imported" };
     shell.say(&format!("{verb} {name} to {target}: {}", tally.describe()));
     if 0 < ephemerals {
-        shell.say(&format!("{} left out: they belong to sessions", listing::count(ephemerals, "ephemeral node")));
+        shell
+            .say(&format!("{} left out: they belong to sessions", subtree_output::count(ephemerals, "ephemeral node")));
     }
     match (has_failed, tally.failed) {
         (Some(failure), _) => Err(failure),
         (None, 0) => Ok(()),
-        (None, failed) => Err(Failure::told(format!("{} could not be written", listing::count(failed, "node")))),
+        (None, failed) => Err(Failure::told(format!("{} could not be written", subtree_output::count(failed, "node")))),
     }
 }
 
@@ -109,7 +110,7 @@ fn check(name: &str, header: &Header) -> Result<(), Failure> {
     paths::validate(&header.root)
 }
 
-fn place(root: &str, target: &str, record: Record) -> Result<crate::graft::Planned, Failure> {
+fn place(root: &str, target: &str, record: Record) -> Result<crate::bulk_create::Planned, Failure> {
     paths::validate(&record.path)?;
     if !is_within(&record.path, root) {
         return Err(Failure::told(format!("{} is not below {root}, where the export begins", record.path)));

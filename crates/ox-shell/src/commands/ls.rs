@@ -1,7 +1,7 @@
 //! `ls`: the children of a node, or everything below it.
 
+use crate::command_error::Failure;
 use crate::commands;
-use crate::failure::Failure;
 use crate::options::Args;
 use crate::output::Paint;
 use crate::shell::{Held, HeldWatch, Shell};

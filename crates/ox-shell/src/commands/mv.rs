@@ -6,14 +6,14 @@
 use super::YES;
 use super::cp::{self, PARENTS, Route};
 use super::{Command, OURS};
-use crate::compare::{Compare, Difference};
-use crate::failure::{self, Failure};
-use crate::graft::{Conflict, Manner};
-use crate::listing::{self, Troubles};
+use crate::bulk_create::{Conflict, Manner};
+use crate::command_error::{self, Failure};
 use crate::options::Args;
 use crate::output::Output;
 use crate::pipeline::Pipeline;
 use crate::shell::Shell;
+use crate::subtree_diff::{Compare, Difference};
+use crate::subtree_output::{self, Troubles};
 use crate::walk::{IN_FLIGHT, Look};
 use ox_client::{Client, Error, ErrorCode, ErrorKind, Version};
 
@@ -52,7 +52,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     if client.exists(&route.to).await?.is_some() {
         return Err(Failure::told(format!("Node already exists: {}", route.to)));
     }
-    shell.confirm(args, &format!("Move {} to {}?", listing::subtree(&route.from, survey.nodes), route.to))?;
+    shell.confirm(args, &format!("Move {} to {}?", subtree_output::subtree(&route.from, survey.nodes), route.to))?;
     cp::prepare(&client, args, &route).await?;
     let text = format!("Nothing was deleted; what was copied is at {}", route.to);
     let mut halfway = Halfway { out: shell.out.clone(), text: Some(text) };
@@ -71,13 +71,13 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let left = delete(shell, &client, copied).await?;
     halfway.text = None;
     if 0 < left {
-        let left = listing::count(left, "node");
+        let left = subtree_output::count(left, "node");
         return Err(Failure::told(format!(
             "{} is copied to {}, but {left} of it could not be deleted",
             route.from, route.to
         )));
     }
-    shell.say(&format!("Moved {} to {}: {}", route.from, route.to, listing::count(moved, "node")));
+    shell.say(&format!("Moved {} to {}: {}", route.from, route.to, subtree_output::count(moved, "node")));
     Ok(())
 }
 
@@ -118,7 +118,7 @@ fn note(deleted: Result<(), Error>, troubles: &mut Troubles) -> Result<(), Failu
     match (error.code(), error.kind()) {
         (Some(ErrorCode::NoNode), _) => (), // somebody else has deleted it
         (Some(ErrorCode::BadVersion), _) => troubles.note(&format!("Changed meanwhile, so it stays : {path}")),
-        (_, ErrorKind::Server(_)) => troubles.note(&failure::text(&error)),
+        (_, ErrorKind::Server(_)) => troubles.note(&command_error::text(&error)),
         _ => return Err(error.into()),
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! They live in two nodes below `/zookeeper/quota`: one with the limits, one with what is used, which the server keeps.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::options::Args;
 use crate::quota_text::Quota;
 use crate::shell::Shell;

@@ -1,7 +1,7 @@
 //! Commands about the session and the shell: `addauth`, `close`, `connect`, `printwatches`, `quit`, `version`, `whoami`.
 
+use crate::command_error::Failure;
 use crate::events::Standing;
-use crate::failure::Failure;
 use crate::options::Args;
 use crate::output::Paint;
 use crate::shell::Shell;

@@ -1,6 +1,6 @@
 //! `set`: new data for a node.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::options::Args;
 use crate::shell::Shell;
 use crate::stat_text;

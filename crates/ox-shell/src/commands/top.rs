@@ -1,12 +1,12 @@
 //! `top`: what the servers do now.
 
 use super::{Command, JSON, OURS};
-use crate::failure::{FAILED, Failure};
-use crate::four_letters::{self, Connection, Figures};
-use crate::listing;
+use crate::command_error::{FAILED, Failure};
+use crate::four_letter::{self, Connection, Figures};
 use crate::options::{Args, Opt};
 use crate::output::{Output, Paint};
 use crate::shell::Shell;
+use crate::subtree_output;
 use jiff::Zoned;
 use ox_client::ServerAddress;
 use serde::Serialize;
@@ -111,16 +111,16 @@ struct SessionRow {
 
 async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     let servers = servers(&shell.invocation.server)?;
-    let count = listing::number(args, "--count")?.unwrap_or(usize::MAX);
+    let count = subtree_output::number(args, "--count")?.unwrap_or(usize::MAX);
     let interval = interval(args)?;
-    let sessions_max = listing::number(args, "-n")?.unwrap_or(SESSIONS);
+    let sessions_max = subtree_output::number(args, "-n")?.unwrap_or(SESSIONS);
     let patience = shell.patience().min(PATIENCE_MAX);
     let mut before: Vec<Sample> = Vec::new();
     for number in 1..=count {
         let samples = look(&servers, patience).await;
         let view = view(&samples, &before, sessions_max);
         match shell.is_json(args) {
-            true => listing::json_line(&shell.out, &view)?,
+            true => subtree_output::json_line(&shell.out, &view)?,
             false => print(&shell.out, &view)?,
         }
         shell.out.flush()?;
@@ -163,9 +163,9 @@ async fn look(servers: &[ServerAddress], patience: Duration) -> Vec<Sample> {
 
 async fn ask(server: &ServerAddress, patience: Duration) -> Result<Told, String> {
     let (srvr, mntr, cons) = tokio::join!(
-        four_letters::ask(server, "srvr", patience),
-        four_letters::ask(server, "mntr", patience),
-        four_letters::ask(server, "cons", patience),
+        four_letter::ask(server, "srvr", patience),
+        four_letter::ask(server, "mntr", patience),
+        four_letter::ask(server, "cons", patience),
     );
     let figures = Figures::parse(&srvr.map_err(|error| error.to_string())?)?;
     // Servers allow only `srvr` unless they are told otherwise; the rest is more than nothing.
@@ -173,9 +173,9 @@ async fn ask(server: &ServerAddress, patience: Duration) -> Result<Told, String>
     Ok(Told {
         at: Instant::now(),
         figures,
-        watches: four_letters::metric(&mntr, "zk_watch_count"),
-        ephemerals: four_letters::metric(&mntr, "zk_ephemerals_count"),
-        connections: four_letters::connections(&cons),
+        watches: four_letter::metric(&mntr, "zk_watch_count"),
+        ephemerals: four_letter::metric(&mntr, "zk_ephemerals_count"),
+        connections: four_letter::connections(&cons),
     })
 }
 
@@ -245,7 +245,7 @@ fn print(out: &Output, view: &View) -> Result<(), Failure> {
     }
     let or_dash = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
     let per_second = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| format!("{rate:.1}"));
-    out.line(&format!("{}  {}", view.time, listing::count(view.servers.len(), "server")))?;
+    out.line(&format!("{}  {}", view.time, subtree_output::count(view.servers.len(), "server")))?;
     let titles = format!(
         "{:24} {:10} {:>6} {:>9} {:>11} {:>7} {:>18} {:>9} {:>8} {:>6} {}",
         "SERVER",

@@ -1,11 +1,11 @@
 //! `tree`: a subtree as a picture.
 
 use super::{Command, JSON, OURS};
-use crate::failure::Failure;
-use crate::listing::{self, DEPTH, NOT_READ, Troubles};
+use crate::command_error::Failure;
 use crate::options::{Args, Opt};
 use crate::output::Paint;
 use crate::shell::Shell;
+use crate::subtree_output::{self, DEPTH, NOT_READ, Troubles};
 use crate::walk::{Look, Seen, Walk};
 use serde::Serialize;
 
@@ -45,8 +45,8 @@ impl<'a> Line<'a> {
 }
 
 async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let root = listing::start(shell, args, 0)?;
-    let depth_max = listing::depth(args)?.unwrap_or(usize::MAX);
+    let root = subtree_output::start(shell, args, 0)?;
+    let depth_max = subtree_output::depth(args)?.unwrap_or(usize::MAX);
     let client = shell.server().await?;
     let mut walk = Walk::new(&client, &root, Look::Stat).with_depth(depth_max);
     let mut troubles = Troubles::new(&shell.out);
@@ -57,7 +57,7 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
             troubles.note(reason);
         }
         if shell.is_json(args) {
-            listing::json_line(&shell.out, &Line::new(&seen))?;
+            subtree_output::json_line(&shell.out, &Line::new(&seen))?;
             continue;
         }
         ends.truncate(seen.depth.saturating_sub(1));
@@ -83,7 +83,7 @@ fn branches(ends: &[bool], seen: &Seen) -> String {
 }
 
 fn details(seen: &Seen) -> String {
-    let bytes = listing::count(usize::try_from(seen.stat().data_length).unwrap_or(0), "byte");
+    let bytes = subtree_output::count(usize::try_from(seen.stat().data_length).unwrap_or(0), "byte");
     match seen.owner() {
         _ if seen.denied.is_some() => " (may not be read)".to_owned(),
         None => format!(" ({bytes})"),

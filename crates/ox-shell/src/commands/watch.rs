@@ -1,11 +1,11 @@
 //! `watch`: changes as they happen.
 
 use super::{Command, JSON, OURS};
-use crate::failure::Failure;
-use crate::listing;
+use crate::command_error::Failure;
 use crate::options::{Args, Opt};
 use crate::output::Paint;
 use crate::shell::Shell;
+use crate::subtree_output;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jiff::{Timestamp, Zoned};
@@ -64,8 +64,8 @@ impl Drop for Quiet<'_> {
 }
 
 async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let path = listing::start(shell, args, 0)?;
-    let count_max = listing::number(args, "--count")?.unwrap_or(usize::MAX);
+    let path = subtree_output::start(shell, args, 0)?;
+    let count_max = subtree_output::number(args, "--count")?.unwrap_or(usize::MAX);
     let json = shell.is_json(args);
     let client = shell.server().await?;
     let quiet = Quiet::new(shell);
@@ -123,7 +123,7 @@ fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Resul
         let zxid = event.zxid.map(|zxid| format!("{:#x}", zxid.0));
         let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
         let path = Some(event.path.as_str()).filter(|path| !path.is_empty());
-        return listing::json_line(&shell.out, &Line { time, event: word, path, zxid, data, base64 });
+        return subtree_output::json_line(&shell.out, &Line { time, event: word, path, zxid, data, base64 });
     }
     let time = Zoned::now().strftime("%Y-%m-%d %H:%M:%S.%3f").to_string();
     let rest = match event.kind {

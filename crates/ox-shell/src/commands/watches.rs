@@ -1,6 +1,6 @@
 //! `addWatch` and `removewatches`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::options::Args;
 use crate::shell::{Held, HeldWatch, Shell};
 use ox_client::{AddWatchMode, ErrorKind, WatcherType};

@@ -1,6 +1,6 @@
 //! `diff`.
 
-use crate::desk::Desk;
+use crate::shell_harness::Desk;
 use ox_client::{CreateMode, Null, Version, acl};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

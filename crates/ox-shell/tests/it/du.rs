@@ -1,6 +1,6 @@
 //! `du`.
 
-use crate::desk::Desk;
+use crate::shell_harness::Desk;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_of_subtrees() {

@@ -1,6 +1,6 @@
 //! `edit`, with programs that edit as they are told.
 
-use crate::desk::{Desk, Done};
+use crate::shell_harness::{Desk, Done};
 use ox_client::{CreateMode, Null, Version};
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `find`.
 
-use crate::desk::Desk;
+use crate::shell_harness::Desk;
 use ox_client::{CreateMode, Version};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
 //! `grep`.
 
-use crate::desk::Desk;
+use crate::shell_harness::Desk;
 use ox_client::Version;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
 //! The shell in a real terminal: a pseudo terminal with the program on one side and the test on the other.
 
-use crate::gate::Gate;
+use crate::pausable_proxy::Gate;
 use ox_server::{Ephemeral, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

@@ -1,6 +1,6 @@
 //! `top`.
 
-use crate::desk::Desk;
+use crate::shell_harness::Desk;
 use ox_shell::Invocation;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -129,6 +129,6 @@ fn what_makes_no_sense_ends_a_script() {
     let steps = read(include_str!("../../testdata/09-redo-bad-number.txt"));
     assert_eq!(session.run(&steps[0].typed), steps[0].written);
     let done = session.runtime.block_on(session.shell.run_line(&steps[1].typed));
-    assert!(matches!(done, Err(ox_shell::failure::Failure::Fatal(_))));
+    assert!(matches!(done, Err(ox_shell::command_error::Failure::Fatal(_))));
     assert_eq!(session.shell.status(), 1);
 }

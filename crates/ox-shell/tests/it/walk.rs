@@ -1,14 +1,14 @@
 //! Walks over subtrees, disturbed.
 
-use crate::desk::Desk;
-use crate::large::{self, NODES};
+use crate::large_subtree::{self, NODES};
+use crate::shell_harness::Desk;
 use std::fs;
 
 /// A long walk outlives its connection: nothing is missing, nothing comes twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_connection_does_not_end_a_walk() {
     let mut desk = Desk::new().await;
-    large::plant(&desk).await;
+    large_subtree::plant(&desk).await;
     for (command, lines) in [("find /large", NODES), ("export /large", 1 + NODES), ("ls -R /large", NODES)] {
         let session = desk.shell.client().unwrap().session().unwrap().id;
         let (server, out) = (&desk.server, desk.out.clone());
@@ -54,7 +54,7 @@ async fn a_walk_does_not_wait_for_a_server_that_was_never_there() {
 async fn an_export_that_is_stopped_leaves_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let mut desk = Desk::new().await;
-    large::plant(&desk).await;
+    large_subtree::plant(&desk).await;
     let line = format!("export -o {} /large", directory.path().join("file").display());
     let is_there = || fs::read_dir(directory.path()).unwrap().next().is_some();
     let begun = async {

@@ -1,6 +1,6 @@
 //! `watch`.
 
-use crate::desk::Desk;
+use crate::shell_harness::Desk;
 use ox_client::{CreateMode, Version};
 use std::time::Duration;
 

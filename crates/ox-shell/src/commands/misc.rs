@@ -1,6 +1,6 @@
 //! Small questions: `getAllChildrenNumber`, `getEphemerals`, `sync`, and where we are: `cd`, `pwd`.
 
-use crate::failure::{self, Failure};
+use crate::command_error::{self, Failure};
 use crate::options::Args;
 use crate::shell::Shell;
 use ox_client::ErrorKind;
@@ -29,7 +29,7 @@ pub(super) async fn sync(shell: &mut Shell, args: &Args) -> Result<(), Failure> 
             };
             // Compat: it is said, and no failure.
             shell.print(&format!("Sync has failed. rc={code}"))?;
-            Err(Failure::Silent(failure::OK))
+            Err(Failure::Silent(command_error::OK))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Five thousand nodes.
 
-use crate::desk::Desk;
+use crate::shell_harness::Desk;
 use ox_client::CreateMode;
 use tokio::task::JoinSet;
 

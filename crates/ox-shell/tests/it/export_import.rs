@@ -1,7 +1,7 @@
 //! `export` and `import`.
 
 use crate::capture::streams;
-use crate::desk::Desk;
+use crate::shell_harness::Desk;
 use ox_client::{CreateMode, CreateOptions, acl};
 use ox_shell::Invocation;
 use std::fs;

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::acl_text;
-use crate::graft::{Payload, Planned};
+use crate::bulk_create::{Payload, Planned};
 use crate::walk::Seen;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -10,7 +10,7 @@ fn the_page_lists_the_commands() {
     let page = std::fs::read_to_string(file).unwrap();
     let (head, rest) = page.split_once(BEGIN).unwrap();
     let (_, tail) = rest.split_once(END).unwrap();
-    let fresh = format!("{head}{BEGIN}{}{END}{tail}", ox_shell::docs::command_table());
+    let fresh = format!("{head}{BEGIN}{}{END}{tail}", ox_shell::command_table::command_table());
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(file, fresh).unwrap();
         return;

@@ -1,6 +1,6 @@
 //! What commands over subtrees share: where they begin, how they print, and what they say about nodes that cannot be read.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::options::{Args, Opt};
 use crate::output::Output;
 use crate::shell::Shell;

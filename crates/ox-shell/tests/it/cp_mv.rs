@@ -1,6 +1,6 @@
 //! `cp` and `mv`.
 
-use crate::desk::Desk;
+use crate::shell_harness::Desk;
 use ox_client::{CreateMode, CreateOptions, Version, acl};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,11 +3,11 @@
 //! Each node goes through two pipelines. The first asks whether it is there; the second writes. So it is known of every node what
 //! becomes of it before anything behind it is written, and a conflict that must not be stops everything behind it.
 
-use crate::failure::{self, Failure};
-use crate::listing::{self, Troubles};
+use crate::command_error::{self, Failure};
 use crate::options::{Args, Opt};
 use crate::output::Output;
 use crate::pipeline::Pipeline;
+use crate::subtree_output::{self, Troubles};
 use crate::walk::IN_FLIGHT;
 use ox_client::acl::Acl;
 use ox_client::{Client, CreateMode, CreateOptions, Error, ErrorCode, ErrorKind, NodeData, Stat, Version};
@@ -73,7 +73,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn describe(&self) -> String {
-        let mut parts = vec![format!("{} created", listing::count(self.created, "node"))];
+        let mut parts = vec![format!("{} created", subtree_output::count(self.created, "node"))];
         for (number, what) in [(self.overwritten, "overwritten"), (self.skipped, "skipped"), (self.failed, "failed")] {
             if 0 < number {
                 parts.push(format!("{number} {what}"));
@@ -218,7 +218,7 @@ impl Graft {
         };
         *counter += 1;
         match self.manner.json {
-            true => listing::json_line(&self.out, &Line { action, path }),
+            true => subtree_output::json_line(&self.out, &Line { action, path }),
             false => self.out.line(&format!("{word:9} {path}")),
         }
     }
@@ -233,12 +233,12 @@ impl Graft {
             (Ok(()), Action::Create) => self.tally.created += 1,
             (Ok(()), _) => self.tally.overwritten += 1,
             (Err(error), _) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::TooLarge) => {
-                self.fail(&failure::text(&error));
+                self.fail(&command_error::text(&error));
             }
             // Without a connection nothing behind it will do better.
             (Err(error), _) => {
                 let done = self.tally.describe();
-                return Err(Failure::told(format!("{} ({done} until then)", failure::text(&error))));
+                return Err(Failure::told(format!("{} ({done} until then)", command_error::text(&error))));
             }
         }
         Ok(())
