@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
 /// use ox_client::{EventKind, Version};
-/// use ox_recipes::node::PersistentNode;
+/// use ox_recipes::presence::PersistentNode;
 /// let here = PersistentNode::start(&client, "/hosts/alpha", "10.0.0.1").await?;
 /// client.delete("/hosts/alpha", Version::Any).await?;
 /// let (stat, changed) = client.exists_and_watch("/hosts/alpha").await?;
@@ -59,7 +59,7 @@ impl PersistentNode {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::PersistentNode;
+    /// use ox_recipes::presence::PersistentNode;
     /// let here = PersistentNode::start(&client, "/hosts/alpha", "up").await?;
     /// # Ok(())
     /// # }
@@ -81,7 +81,7 @@ impl PersistentNode {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::PersistentNode;
+    /// use ox_recipes::presence::PersistentNode;
     /// let here = PersistentNode::start(&client, "/hosts/alpha", "up").await?;
     /// assert_eq!(here.path(), "/hosts/alpha");
     /// # Ok(())
@@ -95,7 +95,7 @@ impl PersistentNode {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::PersistentNode;
+    /// use ox_recipes::presence::PersistentNode;
     /// let here = PersistentNode::start(&client, "/hosts/alpha", "up").await?;
     /// here.set("busy");
     /// # Ok(())
@@ -109,7 +109,7 @@ impl PersistentNode {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::PersistentNode;
+    /// use ox_recipes::presence::PersistentNode;
     /// let mut here = PersistentNode::start(&client, "/hosts/alpha", "up").await?;
     /// println!("ended: {}", here.ended().await);
     /// # Ok(())
@@ -127,7 +127,7 @@ impl PersistentNode {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::PersistentNode;
+    /// use ox_recipes::presence::PersistentNode;
     /// let here = PersistentNode::start(&client, "/hosts/alpha", "up").await?;
     /// here.stop().await?;
     /// # Ok(())
@@ -254,7 +254,7 @@ async fn maintain(client: Client, path: String, mut wanted: watch::Receiver<Vec<
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_recipes::node::GroupMember;
+/// use ox_recipes::presence::GroupMember;
 /// let mut alice = GroupMember::join(&client, "/group", "alice", "10.0.0.1").await?;
 /// let bob = GroupMember::join(&client, "/group", "bob", "10.0.0.2").await?;
 /// while alice.members().len() < 2 {
@@ -280,7 +280,7 @@ impl GroupMember {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::GroupMember;
+    /// use ox_recipes::presence::GroupMember;
     /// let member = GroupMember::join(&client, "/group", "alice", "10.0.0.1").await?;
     /// # Ok(())
     /// # }
@@ -294,7 +294,7 @@ impl GroupMember {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::GroupMember;
+    /// use ox_recipes::presence::GroupMember;
     /// let member = GroupMember::join(&client, "/group", "alice", "10.0.0.1").await?;
     /// println!("{:?}", member.members().keys());
     /// # Ok(())
@@ -309,7 +309,7 @@ impl GroupMember {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::GroupMember;
+    /// use ox_recipes::presence::GroupMember;
     /// let mut member = GroupMember::join(&client, "/group", "alice", "10.0.0.1").await?;
     /// while member.members().len() < 3 {
     ///     member.changed().await?;
@@ -325,7 +325,7 @@ impl GroupMember {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::GroupMember;
+    /// use ox_recipes::presence::GroupMember;
     /// let member = GroupMember::join(&client, "/group", "alice", "10.0.0.1").await?;
     /// member.set("10.0.0.9");
     /// # Ok(())
@@ -339,7 +339,7 @@ impl GroupMember {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::node::GroupMember;
+    /// use ox_recipes::presence::GroupMember;
     /// let member = GroupMember::join(&client, "/group", "alice", "10.0.0.1").await?;
     /// member.leave().await?;
     /// # Ok(())
@@ -354,7 +354,7 @@ impl GroupMember {
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// println!("{:?}", ox_recipes::node::members(&client, "/group").await?);
+/// println!("{:?}", ox_recipes::presence::members(&client, "/group").await?);
 /// # Ok(())
 /// # }
 /// ```
