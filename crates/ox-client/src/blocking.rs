@@ -343,8 +343,8 @@ impl BlockingClient {
     ///
     /// ```no_run
     /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// for who in client.who_am_i()? {
-    ///     println!("{}:{}", who.scheme, who.id);
+    /// for info in client.who_am_i()? {
+    ///     println!("{}:{}", info.scheme, info.id);
     /// }
     /// # Ok(())
     /// # }

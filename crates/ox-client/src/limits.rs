@@ -33,7 +33,7 @@ pub(crate) const PING_MS_MAX: i64 = 10_000;
 /// Pauses between rounds over all servers while none establishes a session.
 pub(crate) const ROUND_PAUSE_MS: std::ops::RangeInclusive<u64> = 50..=1000;
 
-/// A connection lost this soon after the handshake, without a reply to a request, counts as a failed attempt.
+/// A connection lost this soon after the handshake, without a reply to a request, counts as short-lived.
 pub(crate) const SHORT_CONNECTION_MS: i64 = 1000;
 
 /// Pauses between rounds over servers that accept the session and close the connection immediately.

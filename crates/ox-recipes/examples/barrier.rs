@@ -8,7 +8,7 @@ use ox_recipes::barrier::DoubleBarrier;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 async fn work(client: Client, number: u64) -> Result<(), RecipeError> {
     tokio::time::sleep(Duration::from_millis(30 * number)).await;
@@ -23,7 +23,7 @@ async fn work(client: Client, number: u64) -> Result<(), RecipeError> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let mut workers = Vec::new();
     for number in 0..4 {

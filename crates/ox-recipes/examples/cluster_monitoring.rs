@@ -6,7 +6,7 @@ use ox_client::Client;
 use ox_recipes::presence::GroupMember;
 use ox_server::Server;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 fn show(monitor: &GroupMember) -> usize {
     let members = monitor.members();
@@ -16,7 +16,7 @@ fn show(monitor: &GroupMember) -> usize {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let servers = server.address().to_string();
     let (here, one, other) =

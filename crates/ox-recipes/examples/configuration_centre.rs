@@ -7,7 +7,7 @@ use ox_recipes::config::SharedConfig;
 use ox_server::Server;
 use serde::{Deserialize, Serialize};
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Web {
@@ -16,7 +16,7 @@ struct Web {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let servers = server.address().to_string();
     let (admin, reader) = (Client::connect(&servers).await?, Client::connect(&servers).await?);

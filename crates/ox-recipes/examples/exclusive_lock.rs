@@ -8,7 +8,7 @@ use ox_recipes::lock::Lock;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 async fn work(client: Client, name: &'static str) -> Result<(), RecipeError> {
     let lock = Lock::new(&client, "/lock").with_label(name);
@@ -21,7 +21,7 @@ async fn work(client: Client, name: &'static str) -> Result<(), RecipeError> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let mut clients = Vec::new();
     for _ in 0..3 {

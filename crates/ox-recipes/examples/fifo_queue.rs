@@ -7,10 +7,10 @@ use ox_recipes::queue::Queue;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let servers = server.address().to_string();
     let (producer, failing, careful) =

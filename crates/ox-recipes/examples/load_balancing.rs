@@ -6,10 +6,10 @@ use ox_client::Client;
 use ox_recipes::discovery::{ProviderStrategy, ServiceInstance, ServiceProvider, register};
 use ox_server::Server;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let servers = server.address().to_string();
     let (provider, user) = (Client::connect(&servers).await?, Client::connect(&servers).await?);

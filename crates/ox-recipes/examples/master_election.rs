@@ -7,10 +7,10 @@ use ox_recipes::leader::LeaderSelector;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let mut candidates = Vec::new();
     for name in ["alice", "bob", "carol"] {

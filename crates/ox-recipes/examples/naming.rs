@@ -7,10 +7,10 @@ use ox_recipes::counter::UniqueIds;
 use ox_recipes::naming::{NameRegistry, NameResolver};
 use ox_server::Server;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let servers = server.address().to_string();
     let (one, other) = (Client::connect(&servers).await?, Client::connect(&servers).await?);

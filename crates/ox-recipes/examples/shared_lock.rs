@@ -7,10 +7,10 @@ use ox_recipes::rw_lock::RwLock;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let client = Client::connect(&server.address().to_string()).await?;
     let lock = RwLock::new(&client, "/table");

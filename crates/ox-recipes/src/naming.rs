@@ -73,7 +73,7 @@ impl NameRegistry {
         .await
     }
 
-    /// Removes an address from a name, and the name with its last address.
+    /// Removes an address from a name; the node of the name remains.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {

@@ -1,57 +1,59 @@
-//! Nodes written into the tree, in order and many at a time: what `cp`, `mv` and `import` do.
+//! Creates many nodes in order with many requests in flight, for `cp`, `mv` and `import`.
 //!
-//! Each node goes through two pipelines. The first asks whether it is there; the second writes. So it is known of every node what
-//! becomes of it before anything behind it is written, and a conflict that must not be stops everything behind it.
+//! Each node passes two pipelines. The first checks whether it exists; the second writes. The action for every node is
+//! thus decided before any later node is written, and a forbidden conflict stops everything after it.
 
-use crate::command_error::{self, Failure};
-use crate::options::{Args, Opt};
+use crate::command_error::{self, CommandError};
+use crate::options::{CommandArgs, Opt};
 use crate::output::Output;
 use crate::pipeline::Pipeline;
-use crate::subtree_output::{self, Troubles};
+use crate::subtree_output::{self, NodeErrors};
 use crate::walk::IN_FLIGHT;
 use ox_client::acl::Acl;
 use ox_client::{Client, CreateMode, CreateOptions, Error, ErrorCode, ErrorKind, NodeData, Stat, Version};
 use serde::Serialize;
 
-/// What becomes of a node that is there already.
+/// What to do with a node that already exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conflict {
-    /// Nothing behind it is written.
+    /// Stop: no later node is written.
     Fail,
-    /// It stays as it is.
+    /// Keep the existing node.
     Skip,
-    /// It gets the new data and access control list.
+    /// Replace data and ACL.
     Overwrite,
 }
 
-/// The option for it.
+/// The option that selects a [`Conflict`].
 pub(crate) const CONFLICT: Opt =
-    Opt::with("--conflict", "what", "What to do where a node is there already: fail (unless told), skip, overwrite");
+    Opt::with("--conflict", "what", "What to do if a node exists: fail (default), skip, overwrite");
 
-/// Shows what would be done.
+/// The option that lists the actions without executing them.
 pub(crate) const DRY_RUN: Opt = Opt::switch("--dry-run", "Only list what would be done");
 
 impl Conflict {
-    pub(crate) fn asked(args: &Args) -> Result<Self, Failure> {
+    pub(crate) fn from_args(args: &CommandArgs) -> Result<Self, CommandError> {
         match args.value("--conflict") {
             None | Some("fail") => Ok(Self::Fail),
             Some("skip") => Ok(Self::Skip),
             Some("overwrite") => Ok(Self::Overwrite),
-            Some(other) => Err(Failure::told(format!("--conflict must be fail, skip or overwrite, not `{other}`"))),
+            Some(other) => {
+                Err(CommandError::message(format!("--conflict must be fail, skip or overwrite, not `{other}`")))
+            }
         }
     }
 }
 
-/// A node to write.
+/// A node to create or overwrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Planned {
+pub(crate) struct NewNode {
     pub(crate) path: String,
     pub(crate) data: Payload,
     pub(crate) acl: Vec<Acl>,
     pub(crate) is_ephemeral: bool,
 }
 
-/// Data, or none at all.
+/// Data of a node; `None` is null.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Payload(pub(crate) Option<Vec<u8>>);
 
@@ -61,17 +63,17 @@ impl NodeData for Payload {
     }
 }
 
-/// What was done.
+/// Numbers of nodes by action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct NodeCounts {
     pub(crate) created: usize,
     pub(crate) overwritten: usize,
     pub(crate) skipped: usize,
-    /// Nodes that could not be written, and were told.
+    /// Nodes that could not be written; each was reported.
     pub(crate) failed: usize,
 }
 
-impl Tally {
+impl NodeCounts {
     pub(crate) fn describe(&self) -> String {
         let mut parts = vec![format!("{} created", subtree_output::count(self.created, "node"))];
         for (number, what) in [(self.overwritten, "overwritten"), (self.skipped, "skipped"), (self.failed, "failed")] {
@@ -83,24 +85,24 @@ impl Tally {
     }
 }
 
-/// How it is written.
+/// Options of a bulk create.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct BulkOptions {
     pub(crate) conflict: Conflict,
     pub(crate) dry_run: bool,
-    /// What a dry run prints.
+    /// Whether a dry run prints JSON.
     pub(crate) json: bool,
 }
 
-/// A writer of nodes.
-pub(crate) struct Graft {
+/// A bulk create in progress.
+pub(crate) struct BulkCreate {
     client: Client,
     out: Output,
-    manner: Manner,
-    checks: Pipeline<(Planned, Result<Option<Stat>, Error>)>,
+    options: BulkOptions,
+    checks: Pipeline<(NewNode, Result<Option<Stat>, Error>)>,
     writes: Pipeline<Written>,
-    tally: Tally,
-    troubles: Troubles,
+    counts: NodeCounts,
+    node_errors: NodeErrors,
 }
 
 struct Written {
@@ -123,77 +125,77 @@ struct Line<'a> {
     path: &'a str,
 }
 
-impl Graft {
-    pub(crate) fn new(client: &Client, out: &Output, manner: Manner) -> Self {
+impl BulkCreate {
+    pub(crate) fn new(client: &Client, out: &Output, options: BulkOptions) -> Self {
         Self {
             client: client.clone(),
             out: out.clone(),
-            manner,
+            options,
             checks: Pipeline::new(IN_FLIGHT),
             writes: Pipeline::new(IN_FLIGHT),
-            tally: Tally::default(),
-            troubles: Troubles::new(out),
+            counts: NodeCounts::default(),
+            node_errors: NodeErrors::new(out),
         }
     }
 
-    /// Writes a node, sooner or later. Parents come before their children.
-    pub(crate) async fn put(&mut self, planned: Planned) -> Result<(), Failure> {
+    /// Queues a node. Parents must precede their children.
+    pub(crate) async fn put(&mut self, new_node: NewNode) -> Result<(), CommandError> {
         let client = self.client.clone();
         let check = async move {
-            let there = client.exists(&planned.path).await;
-            (planned, there)
+            let there = client.exists(&new_node.path).await;
+            (new_node, there)
         };
         match self.checks.push(check).await {
-            Some((planned, there)) => self.decide(planned, there).await,
+            Some((new_node, there)) => self.decide(new_node, there).await,
             None => Ok(()),
         }
     }
 
-    /// Waits until everything is written.
-    pub(crate) async fn end(mut self) -> Result<Tally, Failure> {
-        while let Some((planned, there)) = self.checks.next().await {
-            self.decide(planned, there).await?;
+    /// Waits until all queued nodes are written.
+    pub(crate) async fn end(mut self) -> Result<NodeCounts, CommandError> {
+        while let Some((new_node, there)) = self.checks.next().await {
+            self.decide(new_node, there).await?;
         }
-        self.settle().await?;
-        Ok(self.tally)
+        self.decide_pending().await?;
+        Ok(self.counts)
     }
 
-    async fn settle(&mut self) -> Result<(), Failure> {
+    async fn decide_pending(&mut self) -> Result<(), CommandError> {
         while let Some(written) = self.writes.next().await {
             self.note(written)?;
         }
         Ok(())
     }
 
-    async fn decide(&mut self, planned: Planned, there: Result<Option<Stat>, Error>) -> Result<(), Failure> {
-        let action = match (there, self.manner.conflict) {
+    async fn decide(&mut self, new_node: NewNode, there: Result<Option<Stat>, Error>) -> Result<(), CommandError> {
+        let action = match (there, self.options.conflict) {
             (Ok(None), _) => Action::Create,
             (Err(error), _) if error.code() != Some(ErrorCode::NoAuth) => return Err(error.into()),
             (_, Conflict::Skip) => Action::Skip,
-            (_, Conflict::Fail) if planned.path == "/" => Action::Skip, // it is always there
+            (_, Conflict::Fail) if new_node.path == "/" => Action::Skip, // the root always exists
             (_, Conflict::Fail) => Action::Conflict,
-            (Ok(Some(stat)), Conflict::Overwrite) if (stat.ephemeral_owner != 0) != planned.is_ephemeral => {
-                self.fail(&format!("A node of another kind is there, and cannot be turned : {}", planned.path));
+            (Ok(Some(stat)), Conflict::Overwrite) if (stat.ephemeral_owner != 0) != new_node.is_ephemeral => {
+                self.fail(&format!("A node of another kind exists, and cannot be converted : {}", new_node.path));
                 return Ok(());
             }
             (_, Conflict::Overwrite) => Action::Overwrite,
         };
-        if self.manner.dry_run {
-            return self.list(action, &planned.path);
+        if self.options.dry_run {
+            return self.list(action, &new_node.path);
         }
         match action {
-            Action::Skip => self.tally.skipped += 1,
+            Action::Skip => self.counts.skipped += 1,
             Action::Conflict => {
-                self.settle().await?;
-                let done = self.tally.describe();
-                return Err(Failure::told(format!(
-                    "Node already exists: {} ({done} before it, nothing behind it; see --conflict)",
-                    planned.path
+                self.decide_pending().await?;
+                let done = self.counts.describe();
+                return Err(CommandError::message(format!(
+                    "Node already exists: {} ({done} before it, nothing after it; see --conflict)",
+                    new_node.path
                 )));
             }
             Action::Create | Action::Overwrite => {
                 let client = self.client.clone();
-                let write = async move { Written { action, result: write(&client, action, planned).await } };
+                let write = async move { Written { action, result: write(&client, action, new_node).await } };
                 if let Some(written) = self.writes.push(write).await {
                     self.note(written)?;
                 }
@@ -202,8 +204,8 @@ impl Graft {
         Ok(())
     }
 
-    /// A line of a dry run.
-    fn list(&mut self, action: Action, path: &str) -> Result<(), Failure> {
+    /// Prints one action of a dry run.
+    fn list(&mut self, action: Action, path: &str) -> Result<(), CommandError> {
         let word = match action {
             Action::Create => "create",
             Action::Overwrite => "overwrite",
@@ -211,43 +213,43 @@ impl Graft {
             Action::Conflict => "conflict",
         };
         let counter = match action {
-            Action::Create => &mut self.tally.created,
-            Action::Overwrite => &mut self.tally.overwritten,
-            Action::Skip => &mut self.tally.skipped,
-            Action::Conflict => &mut self.tally.failed,
+            Action::Create => &mut self.counts.created,
+            Action::Overwrite => &mut self.counts.overwritten,
+            Action::Skip => &mut self.counts.skipped,
+            Action::Conflict => &mut self.counts.failed,
         };
         *counter += 1;
-        match self.manner.json {
+        match self.options.json {
             true => subtree_output::json_line(&self.out, &Line { action, path }),
             false => self.out.line(&format!("{word:9} {path}")),
         }
     }
 
     fn fail(&mut self, reason: &str) {
-        self.troubles.note(reason);
-        self.tally.failed += 1;
+        self.node_errors.note(reason);
+        self.counts.failed += 1;
     }
 
-    fn note(&mut self, written: Written) -> Result<(), Failure> {
+    fn note(&mut self, written: Written) -> Result<(), CommandError> {
         match (written.result, written.action) {
-            (Ok(()), Action::Create) => self.tally.created += 1,
-            (Ok(()), _) => self.tally.overwritten += 1,
+            (Ok(()), Action::Create) => self.counts.created += 1,
+            (Ok(()), _) => self.counts.overwritten += 1,
             (Err(error), _) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::TooLarge) => {
                 self.fail(&command_error::text(&error));
             }
-            // Without a connection nothing behind it will do better.
+            // Without a connection, later nodes fail as well.
             (Err(error), _) => {
-                let done = self.tally.describe();
-                return Err(Failure::told(format!("{} ({done} until then)", command_error::text(&error))));
+                let done = self.counts.describe();
+                return Err(CommandError::message(format!("{} ({done} before that)", command_error::text(&error))));
             }
         }
         Ok(())
     }
 }
 
-/// Sends at once what belongs together.
-async fn write(client: &Client, action: Action, planned: Planned) -> Result<(), Error> {
-    let Planned { path, data, acl, is_ephemeral } = planned;
+/// Writes a node. An overwrite sends data and ACL without waiting in between.
+async fn write(client: &Client, action: Action, new_node: NewNode) -> Result<(), Error> {
+    let NewNode { path, data, acl, is_ephemeral } = new_node;
     if action == Action::Create {
         let mode = if is_ephemeral { CreateMode::Ephemeral } else { CreateMode::Persistent };
         let options = CreateOptions::new(mode).with_acl(acl);

@@ -1,76 +1,76 @@
-//! What goes wrong, in the words and with the exit codes that scripts know.
+//! Errors of commands, with the texts and exit codes of `zkCli`.
 
 use ox_client::{Error, ErrorCode, ErrorKind};
 use std::fmt;
 
-/// A command did what it was asked to.
+/// Exit code of a command that succeeded.
 pub const OK: u8 = 0;
-/// It did not.
+/// Exit code of a command that failed.
 pub const FAILED: u8 = 1;
-/// Nobody knows the command.
+/// Exit code of an unknown command.
 pub const NOT_FOUND: u8 = 127;
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The command is used otherwise; its syntax is shown.
+pub enum CommandError {
+    /// Wrong usage; the syntax is printed.
     Usage,
-    /// There is no session. Compat: that is said on standard output, and is no failure of the program.
+    /// No session is open. Compat: reported on standard output, and not a failure of the program.
     NotConnected,
-    /// No such command.
+    /// The command is unknown; holds its name.
     NotFound(String),
-    /// A line for the user.
-    Told(String),
-    /// Everything is said already; what the program exits with.
+    /// A message for the user.
+    Message(String),
+    /// Everything is reported already; holds the exit code.
     Silent(u8),
-    /// A line for the user, behind which a script must not go on: an argument cannot be what was meant.
+    /// A message for the user, after which a script must not continue: an argument is certainly wrong.
     Fatal(String),
-    /// The user has stopped it.
+    /// The user interrupted the command.
     Interrupted,
 }
 
-impl Failure {
-    /// A line for the user.
-    pub fn told(text: impl Into<String>) -> Self {
-        Self::Told(text.into())
+impl CommandError {
+    /// Creates a message for the user.
+    pub fn message(text: impl Into<String>) -> Self {
+        Self::Message(text.into())
     }
 
-    /// Options that cannot be understood. Compat: with the name of the Java class that says so, which scripts have seen.
+    /// Wrong options. Compat: prefixed with the Java class of the exception, which scripts know.
     pub fn parse(kind: &str, text: &str) -> Self {
-        Self::Told(format!("org.apache.commons.cli.{kind}Exception: {text}"))
+        Self::Message(format!("org.apache.commons.cli.{kind}Exception: {text}"))
     }
 
-    /// What the program exits with, were this the last command.
+    /// The exit code of the program if this is the last command.
     pub fn status(&self) -> u8 {
         match self {
             Self::NotConnected => OK,
             Self::NotFound(_) => NOT_FOUND,
             Self::Silent(status) => *status,
-            Self::Usage | Self::Told(_) | Self::Fatal(_) | Self::Interrupted => FAILED,
+            Self::Usage | Self::Message(_) | Self::Fatal(_) | Self::Interrupted => FAILED,
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage => f.write_str("usage"),
             Self::NotConnected => f.write_str("Not connected"),
             Self::NotFound(name) => write!(f, "Command not found: Command not found {name}"),
-            Self::Told(text) | Self::Fatal(text) => f.write_str(text),
+            Self::Message(text) | Self::Fatal(text) => f.write_str(text),
             Self::Silent(_) => Ok(()),
             Self::Interrupted => f.write_str("Interrupted"),
         }
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
-        Self::Told(text(&error))
+        Self::Message(text(&error))
     }
 }
 
-/// An error about a node, in one line.
+/// Formats a client error as one line.
 pub fn text(error: &Error) -> String {
     let path = error.path().unwrap_or_default();
     let plain = |before: &str| format!("{before}{path}");
@@ -95,7 +95,7 @@ pub fn text(error: &Error) -> String {
     }
 }
 
-/// The general form: `KeeperErrorCode = ConnectionLoss for /a`.
+/// The general format: `KeeperErrorCode = ConnectionLoss for /a`.
 pub fn coded(error: &Error) -> String {
     let name = match error.kind() {
         ErrorKind::Server(code) => code_name(*code).to_owned(),

@@ -1,25 +1,25 @@
-//! What was typed in this shell, by number.
+//! The command lines of this shell, by number.
 
 use std::collections::VecDeque;
 
-/// Lines that can be run again.
+/// Lines that are kept for `redo`.
 const LINES_MAX: usize = 10_000;
 
-/// Lines with their numbers, from 0. The oldest go when there are too many.
+/// Command lines, numbered from 0. Beyond the limit, the oldest are dropped.
 #[derive(Clone, Debug, Default)]
-pub struct History {
-    /// How many have gone.
+pub struct CommandHistory {
+    /// The number of dropped lines.
     gone: usize,
     lines: VecDeque<String>,
 }
 
-impl History {
-    /// The number of the next line.
+impl CommandHistory {
+    /// The number that the next line gets.
     pub fn next(&self) -> usize {
         self.gone + self.lines.len()
     }
 
-    /// Takes a line.
+    /// Appends a command line.
     pub fn push(&mut self, line: &str) {
         if self.lines.len() == LINES_MAX {
             self.lines.pop_front();
@@ -28,18 +28,18 @@ impl History {
         self.lines.push_back(line.to_owned());
     }
 
-    /// A line by its number.
+    /// Returns a line by its number.
     pub fn get(&self, number: usize) -> Option<&str> {
         self.lines.get(number.checked_sub(self.gone)?).map(String::as_str)
     }
 
-    /// Puts another line in the place of the last one.
+    /// Replaces the last line.
     pub fn replace_last(&mut self, line: &str) {
         self.lines.pop_back();
         self.lines.push_back(line.to_owned());
     }
 
-    /// The last lines with their numbers.
+    /// The last `count` lines with their numbers.
     pub fn last(&self, count: usize) -> impl Iterator<Item = (usize, &str)> {
         let skipped = self.lines.len().saturating_sub(count);
         self.lines.iter().enumerate().skip(skipped).map(|(at, line)| (self.gone + at, line.as_str()))
@@ -51,8 +51,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stay_when_the_oldest_go() {
-        let mut history = History::default();
+    fn line_numbers_survive_dropping_the_oldest() {
+        let mut history = CommandHistory::default();
         for number in 0..=LINES_MAX {
             assert_eq!(history.next(), number);
             history.push(&number.to_string());

@@ -1,21 +1,21 @@
-//! Ctrl-C, heard from the moment somebody listens: one that comes between two looks is not missed.
+//! A Ctrl-C listener that does not miss a signal between two checks.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A listener. As long as the program runs, Ctrl-C does not end it any more.
+/// The listener. Once it exists, Ctrl-C no longer ends the program.
 #[derive(Debug)]
-pub(crate) struct Interrupts(Option<Signal>);
+pub(crate) struct CtrlC(Option<Signal>);
 
-impl Interrupts {
+impl CtrlC {
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// When called outside of a tokio runtime.
     pub(crate) fn listen() -> Self {
-        Self(signal(SignalKind::interrupt()).ok()) // a system without signals has no Ctrl-C either
+        Self(signal(SignalKind::interrupt()).ok()) // without signal support, Ctrl-C cannot be handled
     }
 
-    /// Waits for one.
+    /// Waits for the next Ctrl-C.
     pub(crate) async fn next(&mut self) {
         let came = match &mut self.0 {
             Some(signal) => signal.recv().await,
@@ -26,8 +26,8 @@ impl Interrupts {
         }
     }
 
-    /// Whether one has come since the last look.
-    pub(crate) fn has_come(&mut self) -> bool {
+    /// Whether Ctrl-C was pressed since the last check.
+    pub(crate) fn was_pressed(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         matches!(pin!(self.next()).poll(&mut cx), Poll::Ready(()))
     }

@@ -1,7 +1,7 @@
-//! Nodes as JSON, as `export` writes and `import` reads them.
+//! The JSON format of `export` and `import`.
 //!
-//! A file begins with a [`Header`]. Behind it comes a [`Record`] per node, one a line, parents before children; in a document they
-//! stand inside of the header, as `nodes`.
+//! A file begins with a [`Header`]. A [`NodeRecord`] per node follows, one per line, parents before children; in a
+//! document they are inside the header, as `nodes`.
 //!
 //! ```text
 //! {"format":"oxkeeper-export","version":1,"root":"/app"}
@@ -10,56 +10,56 @@
 //! ```
 
 use crate::acl_text;
-use crate::bulk_create::{Payload, Planned};
-use crate::walk::Seen;
+use crate::bulk_create::{NewNode, Payload};
+use crate::walk::VisitedNode;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ox_client::acl::{self, Acl, perms};
 use serde::{Deserialize, Serialize};
 
-/// The name of the format.
+/// Name of the format in the header.
 pub(crate) const FORMAT: &str = "oxkeeper-export";
-/// Its version.
+/// Version of the format in the header.
 pub(crate) const VERSION: u32 = 1;
 
-/// The beginning of a file.
+/// The header of an export.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) format: String,
     pub(crate) version: u32,
-    /// The node that all others are below of.
+    /// The root of the exported subtree.
     pub(crate) root: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) nodes: Option<Vec<Record>>,
+    pub(crate) nodes: Option<Vec<NodeRecord>>,
 }
 
-/// A node.
+/// One node of an export.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct NodeRecord {
     pub(crate) path: String,
-    /// Data that is text. Without this and `base64` the data is null.
+    /// Data as text. Without `data` and `base64`, the data is null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<String>,
-    /// Data that is not.
+    /// Binary data as base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
-    /// `scheme:id:perms`; everybody may do everything where it is missing.
+    /// ACL entries as `scheme:id:perms`; the open ACL if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     acl: Option<Vec<String>>,
-    /// The session of an ephemeral node.
+    /// The owner session of an ephemeral node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ephemeral: Option<String>,
-    /// For readers; it is not imported.
+    /// Informational only; not imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mtime: Option<i64>,
 }
 
-impl Record {
-    pub(crate) fn new(seen: Seen) -> Self {
-        let ephemeral = seen.owner().map(|owner| format!("{owner:#x}"));
-        let Seen { path, node, acl, .. } = seen;
+impl NodeRecord {
+    pub(crate) fn new(visited: VisitedNode) -> Self {
+        let ephemeral = visited.owner().map(|owner| format!("{owner:#x}"));
+        let VisitedNode { path, node, acl, .. } = visited;
         let (version, mtime) = (Some(node.stat.version), Some(node.stat.mtime));
         let mut record = Self { path, ephemeral, version, mtime, ..Self::default() };
         record.acl = Some(acl.iter().map(text_of).collect());
@@ -72,8 +72,8 @@ impl Record {
         record
     }
 
-    /// What it says, at another place; or what is wrong with it.
-    pub(crate) fn planned(self, path: String) -> Result<Planned, String> {
+    /// Converts the record into a node to create at `path`, or reports why it is malformed.
+    pub(crate) fn new_node(self, path: String) -> Result<NewNode, String> {
         let wrong = |what: String| format!("{}: {what}", self.path);
         let data = match (self.data, self.base64) {
             (Some(_), Some(_)) => return Err(wrong("both data and base64".to_owned())),
@@ -90,7 +90,7 @@ impl Record {
                 .map(|text| entry(text).ok_or_else(|| wrong(format!("`{text}` is not scheme:id:perms"))))
                 .collect::<Result<_, _>>()?,
         };
-        Ok(Planned { path, data: Payload(data), acl: list, is_ephemeral: false })
+        Ok(NewNode { path, data: Payload(data), acl: list, is_ephemeral: false })
     }
 }
 
@@ -98,7 +98,7 @@ fn text_of(acl: &Acl) -> String {
     format!("{}:{}:{}", acl.scheme, acl.id, acl_text::letters(acl.perms))
 }
 
-/// An entry of a list, if it is one to the last letter: less must never be protected than was.
+/// Parses an ACL entry strictly: an import must never weaken the protection of a node.
 fn entry(text: &str) -> Option<Acl> {
     let (scheme, rest) = text.split_once(':')?;
     let (id, letters) = rest.rsplit_once(':')?;
@@ -121,37 +121,37 @@ mod tests {
     use super::*;
     use ox_client::Node;
 
-    fn seen(data: Option<&[u8]>) -> Seen {
+    fn visited(data: Option<&[u8]>) -> VisitedNode {
         let node = Node { data: data.unwrap_or_default().to_vec(), is_null: data.is_none(), ..Node::default() };
         let acl = vec![Acl::new(perms::ALL, "digest", "bob:a:b="), Acl::new(perms::READ, "world", "anyone")];
-        Seen { path: "/a".to_owned(), depth: 0, is_last: true, node, acl, acl_is_masked: false, denied: None }
+        VisitedNode { path: "/a".to_owned(), depth: 0, is_last: true, node, acl, acl_is_masked: false, denied: None }
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn node_record_round_trips() {
         for data in [None, Some(&b""[..]), Some(b"text \"quoted\"\n"), Some(b"\xff\x00\xfe")] {
-            let seen = seen(data);
-            let text = serde_json::to_string(&Record::new(seen.clone())).unwrap();
-            let record: Record = serde_json::from_str(&text).unwrap();
-            let planned = record.planned("/b".to_owned()).unwrap();
+            let visited = visited(data);
+            let text = serde_json::to_string(&NodeRecord::new(visited.clone())).unwrap();
+            let record: NodeRecord = serde_json::from_str(&text).unwrap();
+            let new_node = record.new_node("/b".to_owned()).unwrap();
             let data = Payload(data.map(<[u8]>::to_vec));
-            let expected = Planned { path: "/b".to_owned(), data, acl: seen.acl, is_ephemeral: false };
-            assert_eq!(planned, expected, "{text}");
+            let expected = NewNode { path: "/b".to_owned(), data, acl: visited.acl, is_ephemeral: false };
+            assert_eq!(new_node, expected, "{text}");
         }
     }
 
     #[test]
-    fn what_is_wrong() {
+    fn malformed_node_records_are_rejected() {
         for (text, reason) in [
             (r#"{"path":"/a","data":"x","base64":"eA=="}"#, "/a: both data and base64"),
             (r#"{"path":"/a","acl":["world:anyone:z"]}"#, "/a: `world:anyone:z` is not scheme:id:perms"),
             (r#"{"path":"/a","acl":["world"]}"#, "/a: `world` is not scheme:id:perms"),
         ] {
-            let record: Record = serde_json::from_str(text).unwrap();
-            assert_eq!(record.planned("/a".to_owned()).unwrap_err(), reason);
+            let record: NodeRecord = serde_json::from_str(text).unwrap();
+            assert_eq!(record.new_node("/a".to_owned()).unwrap_err(), reason);
         }
-        let record: Record = serde_json::from_str(r#"{"path":"/a"}"#).unwrap();
-        let planned = record.planned("/a".to_owned()).unwrap();
-        assert_eq!((planned.data.0, planned.acl), (None, acl::open()));
+        let record: NodeRecord = serde_json::from_str(r#"{"path":"/a"}"#).unwrap();
+        let new_node = record.new_node("/a".to_owned()).unwrap();
+        assert_eq!((new_node.data.0, new_node.acl), (None, acl::open()));
     }
 }

@@ -1,4 +1,4 @@
-//! Four-letter words: what servers tell about themselves without a session.
+//! Four-letter commands, which servers answer without a session.
 
 use ox_client::ServerAddress;
 use std::io;
@@ -6,30 +6,30 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The longest answer that is read: some thousand connections.
-const ANSWER_BYTES_MAX: u64 = 8 << 20;
+/// The longest reply that is read: some thousand connections.
+const REPLY_BYTES_MAX: u64 = 8 << 20;
 
-/// Asks a server a word.
-pub(crate) async fn ask(server: &ServerAddress, word: &str, patience: Duration) -> io::Result<String> {
+/// Sends a four-letter command and returns the reply.
+pub(crate) async fn send(server: &ServerAddress, command: &str, timeout: Duration) -> io::Result<String> {
     let asked = async {
         let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
-        stream.write_all(word.as_bytes()).await?;
+        stream.write_all(command.as_bytes()).await?;
         let mut answer = Vec::new();
-        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
+        stream.take(REPLY_BYTES_MAX).read_to_end(&mut answer).await?;
         Ok(String::from_utf8_lossy(&answer).into_owned())
     };
-    match tokio::time::timeout(patience, asked).await {
+    match tokio::time::timeout(timeout, asked).await {
         Ok(answer) => answer,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 
-/// What `srvr` tells.
+/// The statistics of a `srvr` reply.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Figures {
+pub(crate) struct SrvrStats {
     pub(crate) version: String,
     pub(crate) mode: String,
-    /// Least, average and most milliseconds that requests took.
+    /// Minimum, average and maximum request latency in milliseconds.
     pub(crate) latency_ms: [f64; 3],
     pub(crate) received: u64,
     pub(crate) sent: u64,
@@ -39,58 +39,58 @@ pub(crate) struct Figures {
     pub(crate) nodes: u64,
 }
 
-impl Figures {
-    /// Reads `srvr`; what a server says instead, if it does.
+impl SrvrStats {
+    /// Parses a `srvr` reply. The error is the server's refusal.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut figures = Self::default();
+        let mut stats = Self::default();
         for (label, value) in text.lines().filter_map(|line| line.split_once(": ")) {
             let number = || value.parse().unwrap_or(0);
             match label {
                 "Zookeeper version" => {
-                    value.split([',', ' ']).next().unwrap_or_default().clone_into(&mut figures.version)
+                    value.split([',', ' ']).next().unwrap_or_default().clone_into(&mut stats.version)
                 }
                 "Latency min/avg/max" => {
-                    for (place, part) in figures.latency_ms.iter_mut().zip(value.split('/')) {
+                    for (place, part) in stats.latency_ms.iter_mut().zip(value.split('/')) {
                         *place = part.parse().unwrap_or(0.0);
                     }
                 }
-                "Received" => figures.received = number(),
-                "Sent" => figures.sent = number(),
-                "Connections" => figures.connections = number(),
-                "Outstanding" => figures.outstanding = number(),
-                "Zxid" => value.clone_into(&mut figures.zxid),
-                "Mode" => value.clone_into(&mut figures.mode),
-                "Node count" => figures.nodes = number(),
+                "Received" => stats.received = number(),
+                "Sent" => stats.sent = number(),
+                "Connections" => stats.connections = number(),
+                "Outstanding" => stats.outstanding = number(),
+                "Zxid" => value.clone_into(&mut stats.zxid),
+                "Mode" => value.clone_into(&mut stats.mode),
+                "Node count" => stats.nodes = number(),
                 _ => (),
             }
         }
-        match figures.mode.is_empty() {
-            true => Err(text.lines().next().unwrap_or("no answer").to_owned()),
-            false => Ok(figures),
+        match stats.mode.is_empty() {
+            true => Err(text.lines().next().unwrap_or("no reply").to_owned()),
+            false => Ok(stats),
         }
     }
 }
 
-/// A number that `mntr` tells.
+/// Extracts a metric from a `mntr` reply.
 pub(crate) fn metric(mntr: &str, name: &str) -> Option<u64> {
     let value = mntr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'))?;
     value.trim().parse().ok()
 }
 
-/// A connection with a session, as `cons` tells it.
+/// A connection with a session in a `cons` reply.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Connection {
     pub(crate) address: String,
     pub(crate) session: String,
     pub(crate) received: u64,
     pub(crate) queued: u64,
-    /// What it asked for last.
+    /// The last operation, as `cons` abbreviates it.
     pub(crate) last: String,
     pub(crate) average_ms: f64,
     pub(crate) most_ms: f64,
 }
 
-/// Reads `cons`.
+/// Parses a `cons` reply.
 pub(crate) fn connections(cons: &str) -> Vec<Connection> {
     cons.lines().filter_map(connection).collect()
 }
@@ -118,21 +118,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read() {
+    fn srvr_reply_is_parsed() {
         let text = "Zookeeper version: 3.9.3-c26634f, built on x\nLatency min/avg/max: 0/1.25/9\nReceived: 7\nSent: 6\n\
                     Connections: 2\nOutstanding: 1\nZxid: 0x10\nMode: leader\nNode count: 5\n";
-        let figures = Figures::parse(text).unwrap();
-        assert_eq!((figures.version.as_str(), figures.mode.as_str(), figures.nodes), ("3.9.3-c26634f", "leader", 5));
-        assert_eq!((figures.latency_ms, figures.received), ([0.0, 1.25, 9.0], 7));
+        let stats = SrvrStats::parse(text).unwrap();
+        assert_eq!((stats.version.as_str(), stats.mode.as_str(), stats.nodes), ("3.9.3-c26634f", "leader", 5));
+        assert_eq!((stats.latency_ms, stats.received), ([0.0, 1.25, 9.0], 7));
         let refused = "srvr is not executed because it is not in the whitelist.\n";
-        assert_eq!(Figures::parse(refused).unwrap_err(), refused.trim());
-        assert_eq!(Figures::parse("").unwrap_err(), "no answer");
+        assert_eq!(SrvrStats::parse(refused).unwrap_err(), refused.trim());
+        assert_eq!(SrvrStats::parse("").unwrap_err(), "no reply");
         assert_eq!(metric("zk_a\t1\nzk_watch_count\t12\n", "zk_watch_count"), Some(12));
         assert_eq!(metric("zk_watch_count_max\t12\n", "zk_watch_count"), None);
     }
 
     #[test]
-    fn connections_with_sessions_are_read() {
+    fn cons_reply_yields_connections_with_sessions() {
         let text = " /127.0.0.1:5000[1](queued=0,recved=9,sent=9,sid=0x1000,lop=GETD,est=1,to=30000,avglat=2,maxlat=7)\n \
                     /[::1]:5001[0](queued=0,recved=1,sent=0)\n";
         let found = connections(text);

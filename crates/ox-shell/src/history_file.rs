@@ -1,4 +1,4 @@
-//! The history that stays when the shell ends.
+//! The persistent history of the line editor.
 
 use reedline::{FileBackedHistory, History, HistoryItem, HistoryItemId, HistorySessionId, Result, SearchQuery};
 use std::fs::{self, OpenOptions};
@@ -6,14 +6,14 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-/// Lines that are kept.
+/// Upper bound of lines in the file.
 const LINES_MAX: usize = 10_000;
 
 /// Lines of earlier shells, without passwords.
-pub(crate) struct Past(FileBackedHistory);
+pub(crate) struct HistoryFile(FileBackedHistory);
 
-impl Past {
-    /// Opens the file, which only its owner can read. Without one, the history ends with the shell.
+impl HistoryFile {
+    /// Opens the file, which only its owner can read. Without a file, the history ends with the shell.
     pub(crate) fn open() -> Option<Self> {
         let file = file()?;
         fs::create_dir_all(file.parent()?).ok()?;
@@ -22,7 +22,7 @@ impl Past {
     }
 }
 
-/// `OXKEEPER_HISTORY`, or a file in the place for such things.
+/// `OXKEEPER_HISTORY`, or a file in the user's state directory.
 fn file() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(file) = named("OXKEEPER_HISTORY") {
@@ -32,18 +32,18 @@ fn file() -> Option<PathBuf> {
     Some(state.join("oxkeeper").join("history"))
 }
 
-/// Whether a line holds what nobody should find later.
+/// Whether a line contains credentials or starts with a blank.
 fn is_secret(line: &str) -> bool {
     line.starts_with(' ') || line.trim_start().starts_with("addauth")
 }
 
-impl History for Past {
+impl History for HistoryFile {
     fn save(&mut self, item: HistoryItem) -> Result<HistoryItem> {
         if is_secret(&item.command_line) {
             return Ok(item);
         }
         let saved = self.0.save(item)?;
-        let _ = self.0.sync(); // at once, should the shell be killed; the lines are here in any case
+        let _ = self.0.sync(); // immediately, in case the shell is killed; errors are ignored
         Ok(saved)
     }
 
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_not_kept() {
+    fn lines_with_passwords_are_not_saved() {
         assert!(is_secret("addauth digest bob:secret") && is_secret("  addauth digest x") && is_secret(" ls /"));
         assert!(!is_secret("ls /"));
     }

@@ -1,25 +1,25 @@
-//! A question to somebody at the terminal.
+//! Confirmation prompts on the terminal.
 
 use crate::output::Output;
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::terminal;
 
-/// Whether the answer is yes. Whatever else is typed, Ctrl-C among it, is no.
-pub(crate) fn ask(out: &Output, question: &str) -> bool {
+/// Asks a yes/no question. Everything but yes, including Ctrl-C, means no.
+pub(crate) fn confirm(out: &Output, question: &str) -> bool {
     let answer = match terminal::enable_raw_mode() {
         Ok(()) => {
-            out.ask(&format!("{question} [y/N] ")); // behind the switch: what is typed now is read here
+            out.write_raw(&format!("{question} [y/N] ")); // after the switch to raw mode, which reads the keys
             let answer = read(out);
-            let _ = terminal::disable_raw_mode(); // what was possible before is so again
+            let _ = terminal::disable_raw_mode(); // restores the terminal
             answer
         }
-        Err(_) => None, // no terminal, so nobody to ask
+        Err(_) => None, // no terminal to ask on
     };
-    out.ask("\n");
+    out.write_raw("\n");
     matches!(answer.as_deref(), Some("y" | "Y" | "yes" | "Yes" | "YES"))
 }
 
-/// What is typed until the line ends; `None` when it is taken back.
+/// Reads keys until the end of the line; `None` if the user cancels.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
 fn read(out: &Output) -> Option<String> {
     let mut answer = String::new();
@@ -35,9 +35,9 @@ fn read(out: &Output) -> Option<String> {
             KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::CONTROL) => return None,
             KeyCode::Char(letter) => {
                 answer.push(letter);
-                out.ask(&letter.to_string());
+                out.write_raw(&letter.to_string());
             }
-            KeyCode::Backspace if answer.pop().is_some() => out.ask("\x08 \x08"),
+            KeyCode::Backspace if answer.pop().is_some() => out.write_raw("\x08 \x08"),
             _ => (),
         }
     }

@@ -1,49 +1,49 @@
-//! Two subtrees side by side.
+//! Comparison of two subtrees.
 //!
-//! Both are walked in the same order at the same time, as one merges two sorted lists, so nothing is held but the two nodes that
-//! are compared.
+//! Both subtrees are walked in the same order at the same time, like merging two sorted lists, so that only the two
+//! current nodes are held in memory.
 
-use crate::walk::{Look, Seen, Walk};
+use crate::walk::{NodeFields, VisitedNode, Walk};
 use ox_client::{Client, Error};
 use std::cmp::Ordering;
 
-/// How two subtrees differ in one place.
+/// A difference between two subtrees.
 #[derive(Debug)]
 pub(crate) enum Difference {
-    OnlyFirst(Seen),
-    OnlySecond(Seen),
-    Changed(Box<Change>),
-    /// Nobody knows, for this reason.
+    OnlyFirst(VisitedNode),
+    OnlySecond(VisitedNode),
+    Changed(Box<NodeChange>),
+    /// Not comparable, for this reason.
     Denied(String),
 }
 
-/// A node that is otherwise in the second subtree.
+/// A node that exists in both subtrees and differs.
 #[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) first: Seen,
-    pub(crate) second: Seen,
-    /// `data`, `acl`, `kind`.
+pub(crate) struct NodeChange {
+    pub(crate) first: VisitedNode,
+    pub(crate) second: VisitedNode,
+    /// The parts that differ: `data`, `acl`, `kind`.
     pub(crate) what: Vec<&'static str>,
 }
 
-/// A comparison on its way.
-pub(crate) struct Compare {
+/// A comparison in progress.
+pub(crate) struct SubtreeDiff {
     first: Side,
     second: Side,
-    /// What is below this place cannot be seen on one side, so it is not compared.
+    /// The subtree at this path is unreadable on one side and is not compared.
     hidden: Option<String>,
 }
 
 struct Side {
     root: String,
     walk: Walk,
-    /// The next node.
-    next: Option<Seen>,
+    /// The next node that is not compared yet.
+    next: Option<VisitedNode>,
 }
 
 impl Side {
-    fn new(client: &Client, root: &str, look: Look, left_out: Option<&str>) -> Self {
-        Self { root: root.to_owned(), walk: Walk::new(client, root, look).without(left_out), next: None }
+    fn new(client: &Client, root: &str, fields: NodeFields, excluded: Option<&str>) -> Self {
+        Self { root: root.to_owned(), walk: Walk::new(client, root, fields).without(excluded), next: None }
     }
 
     async fn fill(&mut self) -> Result<(), Error> {
@@ -53,12 +53,12 @@ impl Side {
         Ok(())
     }
 
-    fn place(&self) -> Option<&str> {
-        self.next.as_ref().map(|seen| below(&self.root, &seen.path))
+    fn relative_path(&self) -> Option<&str> {
+        self.next.as_ref().map(|visited| below(&self.root, &visited.path))
     }
 }
 
-/// Where a node is, seen from a node above it: empty for that node itself, else with a slash before each name.
+/// The path of a node relative to an ancestor: empty for the ancestor itself, otherwise with a leading slash.
 pub(crate) fn below<'a>(root: &str, path: &'a str) -> &'a str {
     match root {
         "/" if path == "/" => "",
@@ -67,7 +67,7 @@ pub(crate) fn below<'a>(root: &str, path: &'a str) -> &'a str {
     }
 }
 
-/// The path of a place below a node.
+/// The inverse of [`below`]: the absolute path.
 pub(crate) fn at(root: &str, below: &str) -> String {
     match (root, below) {
         (root, "") => root.to_owned(),
@@ -76,24 +76,30 @@ pub(crate) fn at(root: &str, below: &str) -> String {
     }
 }
 
-/// Whether a node is another one or below it.
+/// Whether `path` is `root` or a descendant of it.
 pub(crate) fn is_within(path: &str, root: &str) -> bool {
     root == "/" || path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-impl Compare {
-    /// Of a pair of nodes; `look` says whether access control lists are compared. `left_out` is not looked at on either side.
-    pub(crate) fn new(client: &Client, pair: (&str, &str), look: Look, left_out: (Option<&str>, Option<&str>)) -> Self {
-        let first = Side::new(client, pair.0, look, left_out.0);
-        Self { first, second: Side::new(client, pair.1, look, left_out.1), hidden: None }
+impl SubtreeDiff {
+    /// Starts to compare a pair of nodes; `fields` selects whether ACLs are compared. `excluded` is skipped on either
+    /// side.
+    pub(crate) fn new(
+        client: &Client,
+        pair: (&str, &str),
+        fields: NodeFields,
+        excluded: (Option<&str>, Option<&str>),
+    ) -> Self {
+        let first = Side::new(client, pair.0, fields, excluded.0);
+        Self { first, second: Side::new(client, pair.1, fields, excluded.1), hidden: None }
     }
 
-    /// The next difference.
+    /// Returns the next difference, `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Difference>, Error> {
         loop {
             self.first.fill().await?;
             self.second.fill().await?;
-            let order = match (self.first.place(), self.second.place()) {
+            let order = match (self.first.relative_path(), self.second.relative_path()) {
                 (None, None) => return Ok(None),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
@@ -101,22 +107,23 @@ impl Compare {
             };
             let first = if order.is_le() { self.first.next.take() } else { None };
             let second = if order.is_ge() { self.second.next.take() } else { None };
-            if let Some(difference) = self.judge(first, second) {
+            if let Some(difference) = self.classify(first, second) {
                 return Ok(Some(difference));
             }
         }
     }
 
-    fn judge(&mut self, first: Option<Seen>, second: Option<Seen>) -> Option<Difference> {
-        let place = match (&first, &second) {
-            (Some(seen), _) => below(&self.first.root, &seen.path),
-            (None, Some(seen)) => below(&self.second.root, &seen.path),
+    fn classify(&mut self, first: Option<VisitedNode>, second: Option<VisitedNode>) -> Option<Difference> {
+        let relative_path = match (&first, &second) {
+            (Some(visited), _) => below(&self.first.root, &visited.path),
+            (None, Some(visited)) => below(&self.second.root, &visited.path),
             (None, None) => return None,
         };
-        let is_hidden = self.hidden.as_ref().is_some_and(|hidden| is_within(place, hidden) || hidden.is_empty());
-        let denied = [&first, &second].into_iter().flatten().find_map(|seen| seen.denied.clone());
+        let is_hidden =
+            self.hidden.as_ref().is_some_and(|hidden| is_within(relative_path, hidden) || hidden.is_empty());
+        let denied = [&first, &second].into_iter().flatten().find_map(|visited| visited.denied.clone());
         if let Some(reason) = denied {
-            self.hidden = Some(place.to_owned());
+            self.hidden = Some(relative_path.to_owned());
             return Some(Difference::Denied(reason));
         }
         match (first, second) {
@@ -129,7 +136,7 @@ impl Compare {
     }
 }
 
-fn changed(first: Seen, second: Seen) -> Option<Difference> {
+fn changed(first: VisitedNode, second: VisitedNode) -> Option<Difference> {
     let mut what = Vec::new();
     if (first.node.is_null, &first.node.data) != (second.node.is_null, &second.node.data) {
         what.push("data");
@@ -137,11 +144,11 @@ fn changed(first: Seen, second: Seen) -> Option<Difference> {
     if first.acl != second.acl {
         what.push("acl");
     }
-    // Two ephemeral nodes are of one kind, whosever they are.
+    // Two ephemeral nodes are of the same kind, whichever sessions own them.
     if first.owner().is_some() != second.owner().is_some() {
         what.push("kind");
     }
-    (!what.is_empty()).then(|| Difference::Changed(Box::new(Change { first, second, what })))
+    (!what.is_empty()).then(|| Difference::Changed(Box::new(NodeChange { first, second, what })))
 }
 
 #[cfg(test)]
@@ -149,10 +156,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places() {
-        for (root, path, place) in [("/", "/", ""), ("/", "/a", "/a"), ("/a", "/a", ""), ("/a", "/a/b", "/b")] {
-            assert_eq!(below(root, path), place);
-            assert_eq!(at(root, place), path);
+    fn relative_paths_round_trip() {
+        for (root, path, relative_path) in [("/", "/", ""), ("/", "/a", "/a"), ("/a", "/a", ""), ("/a", "/a/b", "/b")] {
+            assert_eq!(below(root, path), relative_path);
+            assert_eq!(at(root, relative_path), path);
         }
         assert!(is_within("/a/b", "/a") && is_within("/a", "/a") && is_within("/a", "/"));
         assert!(!is_within("/ab", "/a") && !is_within("/", "/a"));

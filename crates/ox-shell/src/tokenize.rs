@@ -1,7 +1,8 @@
-//! A line into words.
+//! Splits command lines into words.
 
-/// Splits a line at blanks. A word that begins with a quote goes to the next quote of its kind, which may hold blanks; there are
-/// no escapes. Compat: a quote inside a word is a letter like others, and one that never ends does not begin anything.
+/// Splits a line at blanks. A word that begins with a quote ends at the next quote of its kind and may contain blanks;
+/// there are no escapes. Compat: a quote inside a word is an ordinary character, and so is a quote that is never
+/// closed.
 pub fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -20,7 +21,7 @@ pub fn split(line: &str) -> Vec<String> {
     words
 }
 
-/// Where the word begins that stands at the end of a line and may go on: behind the last blank, or at a quote that is open.
+/// The start of the last, possibly incomplete word of a line: after the last blank, or at an open quote.
 pub fn last(line: &str) -> usize {
     let mut rest = line.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -36,10 +37,11 @@ pub fn last(line: &str) -> usize {
     line.len() - rest.len()
 }
 
-/// Writes a word so that [`split`] reads it back as one. A word with blanks and both kinds of quotes cannot be written.
+/// Quotes a word so that [`split`] returns it as one word. A word with blanks and both kinds of quotes cannot be
+/// quoted.
 pub fn quote(word: &str) -> Option<String> {
-    let is_plain = !word.is_empty() && !word.starts_with(['"', '\'']) && !word.contains(char::is_whitespace);
-    if is_plain {
+    let ignores_options = !word.is_empty() && !word.starts_with(['"', '\'']) && !word.contains(char::is_whitespace);
+    if ignores_options {
         return Some(word.to_owned());
     }
     let quote = ['"', '\''].into_iter().find(|quote| !word.contains(*quote))?;
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_quotes() {
+    fn line_is_split_at_blanks_and_quotes() {
         let cases: [(&str, &[&str]); 9] = [
             ("", &[]),
             ("   ", &[]),
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_that_is_being_typed() {
+    fn last_word_may_be_incomplete() {
         for (line, word) in [
             ("", ""),
             ("ls", "ls"),
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_read_back() {
+    fn quoted_words_round_trip() {
         for word in ["a", "/a/b", "two words", "it's", "say \"hi\" to all", "", "'"] {
             assert_eq!(split(&quote(word).unwrap()), [word]);
         }

@@ -111,14 +111,14 @@ impl Client {
                 Ok(submitted) => break submitted,
                 Err((SubmitError::Full, again)) => {
                     request = again;
-                    if !shared.await_capacity(until(*started, retry)).await {
+                    if !shared.await_capacity(retry_deadline(*started, retry)).await {
                         return Err(call.error(ErrorKind::ConnectionLoss, RequestOutcome::NoEffect));
                     }
                 }
                 Err((refused, _)) => return Err(submit_error(call, refused)),
             }
         };
-        let replied = match (submitted, until(*started, retry)) {
+        let replied = match (submitted, retry_deadline(*started, retry)) {
             (Submitted::Queued(number), Some(until)) => {
                 let mut reply = pin!(reply);
                 match timeout_at(until, reply.as_mut()).await {
@@ -146,7 +146,7 @@ fn submit_error(call: &Call<'_>, refused: SubmitError) -> Error {
 }
 
 /// When the policy stops retrying.
-fn until(started: Option<Instant>, retry: RetryPolicy) -> Option<tokio::time::Instant> {
+fn retry_deadline(started: Option<Instant>, retry: RetryPolicy) -> Option<tokio::time::Instant> {
     started?.checked_add(retry.limit()?).map(Into::into)
 }
 

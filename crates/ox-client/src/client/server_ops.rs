@@ -139,7 +139,7 @@ impl Client {
     /// ```
     pub async fn config_and_watch(&self) -> Result<(Node, Watch), Error> {
         let (watcher, reply) =
-            self.read_inner_and_watch("config", OpCode::GetData, WatchClass::Data, CONFIG, CONFIG).await;
+            self.read_server_path_and_watch("config", OpCode::GetData, WatchClass::Data, CONFIG, CONFIG).await;
         Ok((node(&decode("config", Some(CONFIG), &reply?)?), Watch(watcher)))
     }
 

@@ -86,7 +86,7 @@ impl Client {
     ) -> (Result<Watcher, Error>, Result<Reply, Error>) {
         match self.server_path(name, path) {
             Ok(inner) => {
-                let (watcher, reply) = self.read_inner_and_watch(name, op, class, path, &inner).await;
+                let (watcher, reply) = self.read_server_path_and_watch(name, op, class, path, &inner).await;
                 (Ok(watcher), reply)
             }
             Err(error) => (Err(error.clone()), Err(error)),
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Like `read_and_watch`, for a path that includes the chroot.
-    pub(super) async fn read_inner_and_watch(
+    pub(super) async fn read_server_path_and_watch(
         &self,
         name: &'static str,
         op: OpCode,

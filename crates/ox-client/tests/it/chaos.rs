@@ -2,7 +2,7 @@
 
 use crate::lossy_proxy::{LossyProxy, Part, SET};
 use crate::server_fixture::ServerFixture;
-use crate::{builder, client, server, soon};
+use crate::{builder, client, server, with_timeout};
 use ox_client::{AddWatchMode, Client, CreateMode, EventKind, RequestOutcome, RetryPolicy, Version, WatchStream, Zxid};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
@@ -31,7 +31,7 @@ async fn with_drops<T>(
         }
         server.drop_connection(client.session().unwrap().id);
     }
-    soon(work).await
+    with_timeout(work).await
 }
 
 /// A watch stream, and the newest change of one node that it has delivered.
@@ -81,8 +81,8 @@ async fn check_events(seed: u64) -> (usize, usize) {
                 unknown += 1;
             }
         }
-        while soon(writer.multi().commit()).await.is_err() {} // orders the read after a write whose reply was lost
-        let seen = soon(writer.get("/n")).await.unwrap().stat.version;
+        while with_timeout(writer.multi().commit()).await.is_err() {} // orders the read after a write whose reply was lost
+        let seen = with_timeout(writer.get("/n")).await.unwrap().stat.version;
         assert!((version..=version + 1).contains(&seen), "a write is executed at most once");
         happened += usize::from(version < seen);
         version = seen;
@@ -90,7 +90,7 @@ async fn check_events(seed: u64) -> (usize, usize) {
         tracker.catch_up("/n").await;
         assert!(node.stat.mzxid <= tracker.delivered || tracker.has_missed, "the event precedes the reply");
         if tracker.has_missed {
-            let node = soon(reader.get("/n")).await.unwrap();
+            let node = with_timeout(reader.get("/n")).await.unwrap();
             (tracker.delivered, tracker.has_missed) = (tracker.delivered.max(node.stat.mzxid), false);
             tracker.catch_up("/n").await;
         }
@@ -117,12 +117,12 @@ async fn lost_request_and_lost_reply_have_unknown_outcome() {
     let client = builder.connect().await.unwrap();
     client.create("/n", b"", CreateMode::Persistent).await.unwrap();
     for (part, version) in [(Part::Request, 0), (Part::Reply, 1)] {
-        proxy.lose(SET, part);
-        let error = soon(client.set("/n", b"x", Version::Any)).await.unwrap_err();
+        proxy.drop_next(SET, part);
+        let error = with_timeout(client.set("/n", b"x", Version::Any)).await.unwrap_err();
         assert_eq!(error.outcome(), RequestOutcome::Unknown, "{part:?}");
         proxy.open();
-        soon(client.write_barrier()).await.unwrap();
-        assert_eq!(soon(client.get("/n")).await.unwrap().stat.version, version, "{part:?}");
+        with_timeout(client.write_barrier()).await.unwrap();
+        assert_eq!(with_timeout(client.get("/n")).await.unwrap().stat.version, version, "{part:?}");
     }
 }
 
@@ -165,12 +165,12 @@ async fn pipeline(seed: u64) {
         }
         let mut last = 0;
         for task in tasks {
-            let Some((stat, value, node)) = soon(task).await.unwrap() else { continue };
+            let Some((stat, value, node)) = with_timeout(task).await.unwrap() else { continue };
             assert!(last < stat.version, "writes are executed in the order they were sent");
             last = stat.version;
             assert_eq!((node.data, node.stat.version), (value.into_bytes(), stat.version));
         }
-        soon(patient.sync("/")).await.unwrap();
+        with_timeout(patient.sync("/")).await.unwrap();
     }
 }
 
@@ -205,10 +205,10 @@ async fn protected_creates_leave_no_orphans() {
         }
     }
     // The cleanup of dropped futures runs within the session.
-    soon(creator.sync("/q")).await.unwrap();
+    with_timeout(creator.sync("/q")).await.unwrap();
     let mut expected = created.clone();
     expected.sort();
-    soon(async {
+    with_timeout(async {
         loop {
             let (names, changed) = other.children_and_watch("/q").await.unwrap();
             let mut found: Vec<_> = names.iter().map(|name| format!("/q/{name}")).collect();
@@ -237,8 +237,8 @@ fn protected_create_dropped_outside_runtime_leaves_no_orphan() {
     runtime.block_on(poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx).is_pending())));
     drop(creating);
     runtime.block_on(async {
-        soon(client.write_barrier()).await.unwrap();
-        soon(async {
+        with_timeout(client.write_barrier()).await.unwrap();
+        with_timeout(async {
             while !client.children("/q").await.unwrap().is_empty() {
                 tokio::task::yield_now().await;
             }

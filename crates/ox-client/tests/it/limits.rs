@@ -1,6 +1,6 @@
 //! Behaviour at the limits of the client.
 
-use crate::{builder, client, server, soon};
+use crate::{builder, client, server, with_timeout};
 use ox_client::{AddWatchMode, CreateMode, ErrorKind, EventKind, RequestOutcome, Version};
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn requests_beyond_max_in_flight_wait() {
         .collect();
     let mut versions = Vec::new();
     for task in tasks {
-        versions.push(soon(task).await.unwrap().unwrap());
+        versions.push(with_timeout(task).await.unwrap().unwrap());
     }
     versions.sort_unstable();
     assert_eq!(versions, (1..=200).collect::<Vec<_>>());
@@ -45,15 +45,15 @@ async fn unread_stream_reports_missed_events() {
         })
         .collect();
     for task in tasks {
-        soon(task).await.unwrap().unwrap();
+        with_timeout(task).await.unwrap().unwrap();
     }
-    soon(watcher.get("/n")).await.unwrap(); // all events are received
+    with_timeout(watcher.get("/n")).await.unwrap(); // all events are received
     for _ in 0..4096 {
         assert_eq!(stream.next().await.unwrap().kind, EventKind::NodeDataChanged);
     }
     assert_eq!(stream.next().await.unwrap().kind, EventKind::Missed);
     writer.set("/n", b"", Version::Any).await.unwrap();
-    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::NodeDataChanged);
+    assert_eq!(with_timeout(stream.next()).await.unwrap().kind, EventKind::NodeDataChanged);
 }
 
 #[tokio::test]
@@ -66,9 +66,9 @@ async fn many_watches_are_rearmed_after_reconnect() {
         watches.push(watcher.exists_and_watch(&format!("/{name}-{number}")).await.unwrap().1);
     }
     server.drop_connection(watcher.session().unwrap().id);
-    soon(watcher.sync("/")).await.unwrap();
+    with_timeout(watcher.sync("/")).await.unwrap();
     for (number, watch) in watches.into_iter().enumerate().step_by(400) {
         writer.create(&format!("/{name}-{number}"), b"", CreateMode::Persistent).await.unwrap();
-        assert_eq!(soon(watch).await.kind, EventKind::NodeCreated);
+        assert_eq!(with_timeout(watch).await.kind, EventKind::NodeCreated);
     }
 }

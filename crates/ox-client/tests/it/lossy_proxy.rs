@@ -71,7 +71,7 @@ impl LossyProxy {
 
     /// Drops the next request with opcode `op`, or its reply, together with the connection. New connections are
     /// rejected until [`LossyProxy::open`].
-    pub(crate) fn lose(&self, op: i32, part: Part) {
+    pub(crate) fn drop_next(&self, op: i32, part: Part) {
         self.plan.state.lock().lose.push((op, part));
     }
 

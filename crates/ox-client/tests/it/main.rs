@@ -34,6 +34,6 @@ async fn client(server: &ServerFixture) -> Client {
 }
 
 /// Waits for `work`, at most `PATIENCE`.
-async fn soon<T>(work: impl Future<Output = T>) -> T {
+async fn with_timeout<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("timed out")
 }

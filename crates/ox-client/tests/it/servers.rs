@@ -1,6 +1,6 @@
 //! Several servers, and read-only servers.
 
-use crate::{PATIENCE, builder, client, server, soon};
+use crate::{PATIENCE, builder, client, server, with_timeout};
 use ox_client::{Client, SessionState};
 use ox_proto::SessionId;
 use ox_proto::connect::ConnectResponse;
@@ -41,14 +41,14 @@ async fn read_only_client_moves_to_read_write_server() {
     server.stop();
     let both = format!("{address},{}", server.address());
     let client = Client::builder().servers(&both).unwrap().shuffle(false).read_only(true).seed(7);
-    let client = soon(client.connect()).await.unwrap();
+    let client = with_timeout(client.connect()).await.unwrap();
     let mut states = client.states();
     assert_eq!(states.next().await, Some(SessionState::ConnectedReadOnly));
     server.restart();
-    assert!(matches!(soon(states.next()).await, Some(SessionState::Suspended { .. })));
-    assert_eq!(soon(states.next()).await, Some(SessionState::Connected));
+    assert!(matches!(with_timeout(states.next()).await, Some(SessionState::Suspended { .. })));
+    assert_eq!(with_timeout(states.next()).await, Some(SessionState::Connected));
     assert_ne!(client.session().unwrap().id, SessionId(77), "the session of the read-only server is not kept");
-    soon(client.create("/a", b"", ox_client::CreateMode::Persistent)).await.unwrap();
+    with_timeout(client.create("/a", b"", ox_client::CreateMode::Persistent)).await.unwrap();
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn unresponsive_servers_are_skipped() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let servers = format!("{},{closed},unknown.invalid:1,{}", silent.local_addr().unwrap(), server.address());
     let client = Client::builder().servers(&servers).unwrap().shuffle(false);
-    let client = soon(client.session_timeout(Duration::from_secs(2)).connect()).await.unwrap();
+    let client = with_timeout(client.session_timeout(Duration::from_secs(2)).connect()).await.unwrap();
     assert_eq!(client.state(), SessionState::Connected);
 }
 
@@ -73,10 +73,10 @@ async fn update_without_current_server_moves_the_client() {
     let mut states = client.states();
     states.next().await;
     client.update_servers(&new.address().to_string()).unwrap();
-    assert!(matches!(soon(states.next()).await, Some(SessionState::Suspended { .. })));
+    assert!(matches!(with_timeout(states.next()).await, Some(SessionState::Suspended { .. })));
     // The new server belongs to another ensemble, which does not know the session: the expiry shows that the client
     // moved.
-    assert_eq!(soon(states.next()).await, Some(SessionState::Expired));
+    assert_eq!(with_timeout(states.next()).await, Some(SessionState::Expired));
     assert!(client.update_servers("a:1/chroot").is_err());
 }
 

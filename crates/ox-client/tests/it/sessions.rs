@@ -1,11 +1,11 @@
 //! Sessions across connection losses.
 
-use crate::{builder, client, server, soon};
+use crate::{builder, client, server, with_timeout};
 use ox_client::{Client, CreateMode, ErrorKind, RequestOutcome, RetryPolicy, SessionState, SessionStates, Version};
 use std::time::{Duration, Instant};
 
 async fn next(states: &mut SessionStates) -> SessionState {
-    soon(states.next()).await.unwrap()
+    with_timeout(states.next()).await.unwrap()
 }
 
 #[tokio::test]
@@ -21,10 +21,10 @@ async fn lost_connection_is_reestablished_within_the_session() {
     assert!(Instant::now() < lost_after && lost_after <= Instant::now() + ticket.timeout);
     assert_eq!(next(&mut states).await, SessionState::Connected);
     assert_eq!(client.session().unwrap().id, ticket.id);
-    assert!(soon(client.exists("/mine")).await.unwrap().is_some());
-    soon(client.close()).await.unwrap();
+    assert!(with_timeout(client.exists("/mine")).await.unwrap().is_some());
+    with_timeout(client.close()).await.unwrap();
     assert_eq!(next(&mut states).await, SessionState::Closed);
-    assert_eq!(soon(states.next()).await, None);
+    assert_eq!(with_timeout(states.next()).await, None);
 }
 
 #[tokio::test]
@@ -36,10 +36,10 @@ async fn expired_session_is_final() {
     server.expire(client.session().unwrap().id).unwrap();
     assert!(matches!(next(&mut states).await, SessionState::Suspended { .. }));
     assert_eq!(next(&mut states).await, SessionState::Expired);
-    let error = soon(client.get("/")).await.unwrap_err();
+    let error = with_timeout(client.get("/")).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::SessionExpired, RequestOutcome::NoEffect));
     assert!(error.is_final() && !error.is_retriable());
-    soon(client.close()).await.unwrap();
+    with_timeout(client.close()).await.unwrap();
 }
 
 #[tokio::test]
@@ -58,11 +58,11 @@ async fn requests_wait_for_restarting_server() {
     let hasty = client.with_retry(RetryPolicy::None).get("/a").await.unwrap_err();
     assert_eq!((hasty.kind(), hasty.outcome()), (&ErrorKind::ConnectionLoss, RequestOutcome::NoEffect));
     let patient = client.with_retry(RetryPolicy::until_elapsed(Duration::from_millis(30)));
-    let late = soon(patient.set("/a", b"3", Version::Any)).await.unwrap_err();
+    let late = with_timeout(patient.set("/a", b"3", Version::Any)).await.unwrap_err();
     assert_eq!((late.kind(), late.outcome()), (&ErrorKind::ConnectionLoss, RequestOutcome::NoEffect));
     server.restart();
-    assert_eq!(soon(waiting).await.unwrap().unwrap().version, 1);
-    assert_eq!(soon(client.get("/a")).await.unwrap().data, b"2");
+    assert_eq!(with_timeout(waiting).await.unwrap().unwrap().version, 1);
+    assert_eq!(with_timeout(client.get("/a")).await.unwrap().data, b"2");
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn last_clone_dropped_closes_the_session() {
     drop(one);
     assert!(clone.exists("/mine").await.unwrap().is_some());
     drop(clone);
-    soon(gone).await;
+    with_timeout(gone).await;
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn connect_without_server_times_out() {
     let mut server = server();
     server.stop();
     let patience = Duration::from_millis(200);
-    let error = soon(builder(&server).connect_timeout(patience).connect()).await.unwrap_err();
+    let error = with_timeout(builder(&server).connect_timeout(patience).connect()).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::NoServer);
     assert!(Client::connect("").await.is_err());
 }
@@ -95,10 +95,10 @@ async fn credentials_are_resent_after_reconnect() {
     let options = ox_client::CreateOptions::new(CreateMode::Persistent).with_acl(ox_client::acl::creator());
     client.create("/bobs", b"", &options).await.unwrap();
     server.drop_connections();
-    soon(client.set("/bobs", b"x", Version::Any)).await.ok();
-    soon(client.set("/bobs", b"y", Version::Any)).await.unwrap();
+    with_timeout(client.set("/bobs", b"x", Version::Any)).await.ok();
+    with_timeout(client.set("/bobs", b"y", Version::Any)).await.unwrap();
     let mut states = client.states();
-    let error = soon(client.add_auth("nonsense", b"")).await.unwrap_err();
+    let error = with_timeout(client.add_auth("nonsense", b"")).await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::AuthFailed);
     while next(&mut states).await != SessionState::AuthFailed {}
 }
@@ -116,7 +116,7 @@ async fn chroot_is_invisible_to_the_application() {
     assert_eq!(inside.ephemerals("/").await.unwrap(), ["/a-0000000000"]);
     let (_, watch) = inside.get_and_watch("/").await.unwrap();
     outside.set("/app/x", b"", Version::Any).await.unwrap();
-    assert_eq!(soon(watch).await.path, "/");
+    assert_eq!(with_timeout(watch).await.path, "/");
     let error = inside.get("/nothing").await.unwrap_err();
     assert_eq!(error.to_string(), "get /nothing: no such node");
 }

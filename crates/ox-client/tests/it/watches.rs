@@ -1,6 +1,6 @@
 //! Watch events across connection losses.
 
-use crate::{client, server, soon};
+use crate::{client, server, with_timeout};
 use ox_client::{AddWatchMode, CreateMode, EventKind, Version, WatcherType};
 
 #[tokio::test]
@@ -21,12 +21,12 @@ async fn events_during_disconnect_are_delivered_after_reconnect() {
     writer.delete("/gone", Version::Any).await.unwrap();
     writer.create("/parent/child", b"", CreateMode::Persistent).await.unwrap();
     writer.create("/new", b"", CreateMode::Persistent).await.unwrap();
-    assert_eq!(soon(data).await.kind, EventKind::NodeDataChanged);
-    assert_eq!(soon(gone).await.kind, EventKind::NodeDeleted);
-    assert_eq!(soon(parent).await.kind, EventKind::NodeChildrenChanged);
-    assert_eq!(soon(new).await.kind, EventKind::NodeCreated);
+    assert_eq!(with_timeout(data).await.kind, EventKind::NodeDataChanged);
+    assert_eq!(with_timeout(gone).await.kind, EventKind::NodeDeleted);
+    assert_eq!(with_timeout(parent).await.kind, EventKind::NodeChildrenChanged);
+    assert_eq!(with_timeout(new).await.kind, EventKind::NodeCreated);
     writer.set("/still", b"x", Version::Any).await.unwrap();
-    assert_eq!(soon(still).await.kind, EventKind::NodeDataChanged);
+    assert_eq!(with_timeout(still).await.kind, EventKind::NodeDataChanged);
 }
 
 #[tokio::test]
@@ -35,16 +35,16 @@ async fn stream_reports_missed_events_after_reconnect() {
     let (watcher, writer) = (client(&server).await, client(&server).await);
     let mut stream = watcher.watch("/", AddWatchMode::PersistentRecursive).await.unwrap();
     writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
-    let event = soon(stream.next()).await.unwrap();
+    let event = with_timeout(stream.next()).await.unwrap();
     assert_eq!((event.kind, event.path.as_str()), (EventKind::NodeCreated, "/a"));
     server.drop_connection(watcher.session().unwrap().id);
-    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::Missed);
+    assert_eq!(with_timeout(stream.next()).await.unwrap().kind, EventKind::Missed);
     watcher.sync("/").await.unwrap();
     writer.create("/b", b"", CreateMode::Persistent).await.unwrap();
-    assert_eq!(soon(stream.next()).await.unwrap().path, "/b");
+    assert_eq!(with_timeout(stream.next()).await.unwrap().path, "/b");
     server.expire(watcher.session().unwrap().id).unwrap();
-    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::SessionEnded);
-    assert_eq!(soon(stream.next()).await, None);
+    assert_eq!(with_timeout(stream.next()).await.unwrap().kind, EventKind::SessionEnded);
+    assert_eq!(with_timeout(stream.next()).await, None);
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn dropped_watches_are_removed_from_the_server() {
     let (watched, ()) = tokio::join!(client.get_and_watch("/a"), async { drop(two) });
     let (_, three) = watched.unwrap();
     client.set("/a", b"x", Version::Any).await.unwrap();
-    assert_eq!(soon(three).await.kind, EventKind::NodeDataChanged);
+    assert_eq!(with_timeout(three).await.kind, EventKind::NodeDataChanged);
     let stream = client.watch("/a", AddWatchMode::Persistent).await.unwrap();
     assert!(client.check_watches("/a", WatcherType::Persistent).await.unwrap());
     drop(stream);
@@ -68,7 +68,7 @@ async fn dropped_watches_are_removed_from_the_server() {
     let mut stream = client.watch("/a", AddWatchMode::Persistent).await.unwrap();
     let (_, four) = client.get_and_watch("/a").await.unwrap();
     client.remove_watches("/a", WatcherType::Any).await.unwrap();
-    assert_eq!(soon(four).await.kind, EventKind::WatchRemoved);
-    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::WatchRemoved);
-    assert_eq!(soon(stream.next()).await, None);
+    assert_eq!(with_timeout(four).await.kind, EventKind::WatchRemoved);
+    assert_eq!(with_timeout(stream.next()).await.unwrap().kind, EventKind::WatchRemoved);
+    assert_eq!(with_timeout(stream.next()).await, None);
 }

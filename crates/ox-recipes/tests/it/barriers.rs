@@ -1,7 +1,7 @@
 //! Barriers: no member passes too early, and none is left behind.
 
 use crate::server_fixture::ServerFixture;
-use crate::{client, server, soon};
+use crate::{client, server, with_timeout};
 use ox_client::Client;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
 use rand::{RngExt, SeedableRng};
@@ -23,7 +23,7 @@ async fn with_drops<T>(server: &ServerFixture, seed: u64, work: impl Future<Outp
         }
     };
     tokio::select! {
-        done = soon(work) => done,
+        done = with_timeout(work) => done,
         () = drops => unreachable!("connections are dropped forever"),
     }
 }
@@ -87,13 +87,13 @@ async fn removed_barrier_releases_all_waiters() {
 async fn members_expired_inside_do_not_open_the_next_round() {
     let server = server();
     let dying = client(&server).await;
-    let entered = soon(DoubleBarrier::new(&dying, "/crew", 1).enter()).await.unwrap();
+    let entered = with_timeout(DoubleBarrier::new(&dying, "/crew", 1).enter()).await.unwrap();
     server.expire(dying.session().unwrap().id).unwrap();
     drop(entered);
     let living = client(&server).await;
     let barrier = DoubleBarrier::new(&living, "/crew", 2);
     assert!(tokio::time::timeout(Duration::from_millis(100), barrier.enter()).await.is_err());
-    let (one, other) = soon(async { tokio::join!(barrier.enter(), barrier.enter()) }).await;
-    let (one, other) = tokio::join!(soon(one.unwrap().leave()), soon(other.unwrap().leave()));
+    let (one, other) = with_timeout(async { tokio::join!(barrier.enter(), barrier.enter()) }).await;
+    let (one, other) = tokio::join!(with_timeout(one.unwrap().leave()), with_timeout(other.unwrap().leave()));
     one.and(other).unwrap();
 }

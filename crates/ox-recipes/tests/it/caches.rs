@@ -1,7 +1,7 @@
 //! Caches, groups, discovery, configuration and names converge whatever happens to connections and sessions.
 
 use crate::chaos::seed;
-use crate::{client, server, soon};
+use crate::{client, server, with_timeout};
 use ox_client::{Client, CreateMode, ErrorCode, EventKind, Version};
 use ox_recipes::cache::Cache;
 use ox_recipes::config::SharedConfig;
@@ -48,16 +48,16 @@ async fn tree_cache_converges_to_the_tree() {
     let mut children = Cache::children(&reader, "/tree").await.unwrap();
     for _ in 0..10 {
         for _ in 0..40 {
-            soon(change(&writer, &mut random)).await;
+            with_timeout(change(&writer, &mut random)).await;
             if random.random_ratio(1, 20) {
                 server.drop_connections();
             }
         }
-        let original = soon(read_tree(&writer)).await;
+        let original = with_timeout(read_tree(&writer)).await;
         let copy = |cache: &Cache| {
             cache.nodes().iter().map(|(path, node)| (path.clone(), node.data.clone())).collect::<Vec<_>>()
         };
-        soon(async {
+        with_timeout(async {
             while copy(&tree) != original {
                 tree.changed().await.unwrap();
             }
@@ -69,7 +69,7 @@ async fn tree_cache_converges_to_the_tree() {
         .await;
     }
     server.expire(reader.session().unwrap().id).unwrap();
-    let ended = soon(async {
+    let ended = with_timeout(async {
         loop {
             if let Err(error) = tree.changed().await {
                 return error;
@@ -92,7 +92,7 @@ async fn node_created_and_deleted_between_reads_is_reported() {
     multi.create("/list/a", b"", CreateMode::Persistent);
     multi.delete("/list/a", Version::Any);
     multi.commit().await.unwrap();
-    soon(list.changed()).await.unwrap();
+    with_timeout(list.changed()).await.unwrap();
     assert!(list.nodes().is_empty());
 }
 
@@ -109,7 +109,7 @@ async fn unreadable_nodes_are_omitted_from_the_cache() {
     assert_eq!(tree.nodes().into_keys().collect::<Vec<_>>(), ["/tree", "/tree/open"]);
     writer.set("/tree/hidden", b"x", Version::Any).await.unwrap();
     writer.set("/tree/open", b"x", Version::Any).await.unwrap();
-    soon(async {
+    with_timeout(async {
         while tree.get("/tree/open").unwrap().data != b"x" {
             tree.changed().await.unwrap();
         }
@@ -124,12 +124,12 @@ async fn persistent_node_is_recreated_and_taken_over() {
     let old = PersistentNode::start(&first, "/hosts/a", "1").await.unwrap();
     let (_, gone) = second.exists_and_watch("/hosts/a").await.unwrap();
     first.detach(); // the session outlives its client
-    let here = soon(PersistentNode::start(&second, "/hosts/a", "2")).await.unwrap();
-    assert_eq!(soon(gone).await.kind, EventKind::NodeDeleted);
+    let here = with_timeout(PersistentNode::start(&second, "/hosts/a", "2")).await.unwrap();
+    assert_eq!(with_timeout(gone).await.kind, EventKind::NodeDeleted);
     drop(old);
     second.delete("/hosts/a", Version::Any).await.unwrap();
     here.set("3");
-    soon(async {
+    with_timeout(async {
         while second.get("/hosts/a").await.map(|node| node.data).unwrap_or_default() != b"3" {
             tokio::task::yield_now().await;
         }
@@ -145,7 +145,7 @@ async fn persistent_nodes_of_one_name_do_not_replace_each_other_forever() {
     let mut old = PersistentNode::start(&first, "/hosts/a", "1").await.unwrap();
     let _new = PersistentNode::start(&second, "/hosts/a", "2").await.unwrap();
     let lost = ox_recipes::RecipeError::Lost { path: "/hosts/a".to_owned() };
-    assert_eq!((soon(old.ended()).await, old.ended().await), (lost.clone(), lost));
+    assert_eq!((with_timeout(old.ended()).await, old.ended().await), (lost.clone(), lost));
     old.stop().await.unwrap();
     assert_eq!(second.get("/hosts/a").await.unwrap().data, b"2");
 }
@@ -156,7 +156,7 @@ async fn expired_members_leave_the_group() {
     let (living, dying) = (client(&server).await, client(&server).await);
     let mut alice = GroupMember::join(&living, "/group", "alice", "").await.unwrap();
     let bob = GroupMember::join(&dying, "/group", "bob", "").await.unwrap();
-    soon(async {
+    with_timeout(async {
         while alice.members().len() != 2 {
             alice.changed().await.unwrap();
         }
@@ -185,7 +185,7 @@ async fn provider_strategies_choose_instances() {
     assert!((0..10).all(|_| sticky.pick().unwrap() == first));
     let at = registered.iter().position(|presence| presence.path().ends_with(&first.id)).unwrap();
     registered.swap_remove(at).stop().await.unwrap();
-    soon(async {
+    with_timeout(async {
         while sticky.instances().len() == 3 {
             sticky.changed().await.unwrap();
         }
@@ -204,7 +204,7 @@ async fn concurrent_publications_keep_every_version() {
             config.publish(&number.to_string()).await.unwrap();
         }
     };
-    tokio::join!(soon(publish(&one)), soon(publish(&other)));
+    tokio::join!(with_timeout(publish(&one)), with_timeout(publish(&other)));
     let config = SharedConfig::<String>::new(&one, "/config/x");
     assert_eq!(config.get().await.unwrap().unwrap().version, 40);
     for version in 1..=40 {
@@ -225,7 +225,7 @@ async fn name_registry_merges_concurrent_updates() {
         tokio::spawn(async move { NameRegistry::new(&client, "/dns").add("db", &address).await })
     });
     for task in tasks {
-        soon(task).await.unwrap().unwrap();
+        with_timeout(task).await.unwrap().unwrap();
     }
     let resolver = NameResolver::start(&clients[0], "/dns").await.unwrap();
     assert_eq!(resolver.resolve("db").len(), 3);

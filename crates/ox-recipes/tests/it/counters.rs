@@ -1,7 +1,7 @@
 //! Counters: no addition is applied twice, and no number is assigned twice.
 
 use crate::chaos::{Disruption, run_disrupted};
-use crate::{client, server, soon};
+use crate::{client, server, with_timeout};
 use ox_client::{CreateMode, EventKind, RequestOutcome, Version};
 use ox_recipes::RecipeError;
 use ox_recipes::counter::{AtomicLong, UniqueIds};
@@ -61,7 +61,7 @@ async fn unique_ids_continue_after_their_clients_are_gone() {
     let (_, swept) = client.exists_and_watch("/container").await.unwrap();
     client.create("/container/a", b"", CreateMode::Persistent).await.unwrap();
     client.delete("/container/a", Version::Any).await.unwrap();
-    assert_eq!(soon(swept).await.kind, EventKind::NodeDeleted);
+    assert_eq!(with_timeout(swept).await.kind, EventKind::NodeDeleted);
     assert_eq!(ids.next().await.unwrap(), 1);
 }
 
@@ -89,7 +89,7 @@ async fn addition_with_lost_reply_is_not_applied_twice() {
             }
             server.drop_connections();
         };
-        match soon(async { tokio::join!(total.add(1), run_disrupted).0 }).await {
+        match with_timeout(async { tokio::join!(total.add(1), run_disrupted).0 }).await {
             Ok(_) => confirmed += 1,
             Err(RecipeError::Client(error)) if error.outcome() == RequestOutcome::Unknown => unknown += 1,
             Err(error) => panic!("{error}"),

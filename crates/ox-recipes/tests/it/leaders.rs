@@ -1,7 +1,7 @@
 //! Leader election: never two leaders, and a leader stops in time.
 
 use crate::chaos::{Disruption, run_disrupted};
-use crate::{builder, client, server, soon};
+use crate::{builder, client, server, with_timeout};
 use ox_recipes::RecipeError;
 use ox_recipes::leader::{LeaderLatch, LeaderSelector};
 use rand::RngExt;
@@ -45,7 +45,7 @@ async fn leader_stops_before_its_session_can_expire() {
     let mut server = server();
     let client = builder(&server).session_timeout(Duration::from_secs(3)).connect().await.unwrap();
     let selector = LeaderSelector::new(&client, "/master", "a");
-    let ended = soon(selector.run_as_leader(|leadership| async move {
+    let ended = with_timeout(selector.run_as_leader(|leadership| async move {
         assert!(leadership.is_safe());
         server.stop();
         std::future::pending::<()>().await;
@@ -67,7 +67,7 @@ async fn leader_survives_connection_loss() {
         while !states.next().await.unwrap().is_connected() {}
         drop(leadership);
     });
-    soon(led).await.unwrap();
+    with_timeout(led).await.unwrap();
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn next_candidate_leads_after_leader_expires() {
     assert!(!b.has_leadership().await.unwrap());
     b.leave().await.unwrap();
     server.expire(clients[0].session().unwrap().id).unwrap();
-    let last = soon(c.await_leadership()).await.unwrap();
+    let last = with_timeout(c.await_leadership()).await.unwrap();
     assert!(first.token() < last.token());
-    soon(first.lost()).await;
+    with_timeout(first.lost()).await;
 }

@@ -1,7 +1,7 @@
 //! Locks: one owner at a time, no waiter is starved, and none is woken up in vain.
 
 use crate::chaos::{Disruption, Ledger, run_disrupted};
-use crate::{builder, client, server, soon};
+use crate::{builder, client, server, with_timeout};
 use ox_client::{Client, WatcherType, Zxid};
 use ox_recipes::RecipeError;
 use ox_recipes::guard::LockGuard;
@@ -149,7 +149,7 @@ async fn waiter_watches_its_predecessor_only() {
             async move { lock.acquire().await }
         });
         let before = lock.participants().await.unwrap().pop().unwrap();
-        soon(async {
+        with_timeout(async {
             while lock.participants().await.unwrap().len() == count
                 || !client.check_watches(&before, WatcherType::Data).await.unwrap()
             {
@@ -173,7 +173,7 @@ async fn waiter_watches_its_predecessor_only() {
     let mut token = first.token();
     first.release().await.unwrap();
     for (_, task) in waiting {
-        let held = soon(task).await.unwrap().unwrap();
+        let held = with_timeout(task).await.unwrap().unwrap();
         assert!(token < held.token());
         token = held.token();
         held.release().await.unwrap();
@@ -211,7 +211,7 @@ async fn release_wakes_only_waiters_that_can_proceed() {
         let lock = RwLock::new(&client, "/rw");
         tasks.push(tokio::spawn(async move { if is_writer { lock.write().await } else { lock.read().await } }));
         clients.push(client);
-        soon(async {
+        with_timeout(async {
             while nodes(&looking).await.len() == at {
                 tokio::task::yield_now().await;
             }
@@ -227,14 +227,14 @@ async fn release_wakes_only_waiters_that_can_proceed() {
         all
     };
     let nothing = Vec::new;
-    soon(async {
+    with_timeout(async {
         while who_watches().await != [nothing(), vec![0], vec![1], vec![1], vec![3], vec![4]] {
             tokio::task::yield_now().await;
         }
     })
     .await;
     let mut tasks = tasks.into_iter();
-    let mut next = async || soon(tasks.next().unwrap()).await.unwrap().unwrap();
+    let mut next = async || with_timeout(tasks.next().unwrap()).await.unwrap().unwrap();
     let reader = next().await;
     reader.release().await.unwrap();
     let writer = next().await;
@@ -258,7 +258,7 @@ async fn expired_owner_is_succeeded() {
     let held = Lock::new(&dying, "/lock").acquire().await.unwrap();
     let living = client(&server).await;
     dying.detach();
-    let next = soon(Lock::new(&living, "/lock").acquire()).await.unwrap();
+    let next = with_timeout(Lock::new(&living, "/lock").acquire()).await.unwrap();
     assert!(held.token() < next.token() && !held.is_safe());
 }
 
@@ -267,8 +267,10 @@ async fn deleted_lock_node_is_reported_to_its_owner() {
     let server = server();
     let client = client(&server).await;
     let held = Lock::new(&client, "/lock").acquire().await.unwrap();
-    let (ended, deleted) =
-        tokio::join!(soon(held.run(std::future::pending::<()>())), client.delete(held.path(), ox_client::Version::Any));
+    let (ended, deleted) = tokio::join!(
+        with_timeout(held.run(std::future::pending::<()>())),
+        client.delete(held.path(), ox_client::Version::Any)
+    );
     deleted.unwrap();
     assert_eq!(ended, Err(RecipeError::Lost { path: held.path().to_owned() }));
 }
@@ -293,7 +295,7 @@ async fn cancelled_acquire_leaves_no_node() {
     let lock = Lock::new(&client, "/lock");
     let held = lock.acquire().await.unwrap();
     assert!(lock.acquire_within(Duration::from_millis(20)).await.unwrap().is_none());
-    soon(async {
+    with_timeout(async {
         while lock.participants().await.unwrap() != [held.path()] {
             tokio::task::yield_now().await;
         }
@@ -327,7 +329,7 @@ async fn acquire_many_does_not_deadlock() {
             drop(Semaphore::new(client, "/pool", 2).acquire_many(2).await.unwrap());
         }
     };
-    soon(async { tokio::join!(many(&one), many(&other)) }).await;
+    with_timeout(async { tokio::join!(many(&one), many(&other)) }).await;
 }
 
 /// A client that waits behind a downgraded writer becomes a later owner.
@@ -338,7 +340,7 @@ async fn downgraded_writer_keeps_its_token() {
     let (lock, waiting) = (RwLock::new(&one, "/rw"), RwLock::new(&other, "/rw"));
     let writer = lock.write().await.unwrap();
     let next = tokio::spawn(async move { waiting.write().await });
-    soon(async {
+    with_timeout(async {
         while nodes(&one).await.len() < 2 {
             tokio::task::yield_now().await;
         }
@@ -347,7 +349,7 @@ async fn downgraded_writer_keeps_its_token() {
     let reader = lock.downgrade(writer).await.unwrap();
     let token = reader.token();
     reader.release().await.unwrap();
-    assert!(token < soon(next).await.unwrap().unwrap().token());
+    assert!(token < with_timeout(next).await.unwrap().unwrap().token());
 }
 
 /// Servers may delete empty containers at any time, also right before a client creates a node in one.
@@ -368,7 +370,7 @@ async fn lock_survives_deletion_of_empty_container() {
             Lock::new(client, "/a/b/c").acquire().await.unwrap().release().await.unwrap();
         }
     };
-    let work = soon(async { tokio::join!(work(&clients[0]), work(&clients[1])) });
+    let work = with_timeout(async { tokio::join!(work(&clients[0]), work(&clients[1])) });
     tokio::select! {
         _ = work => (),
         () = sweep => unreachable!("the container is deleted forever"),

@@ -2,7 +2,7 @@
 
 use crate::lossy_proxy::{DELETE, LossyProxy, MULTI, Part};
 use crate::server_fixture::ServerFixture;
-use crate::{builder, client, server, soon};
+use crate::{builder, client, server, with_timeout};
 use ox_client::{Client, CreateMode, Version};
 use ox_recipes::RecipeError;
 use ox_recipes::config::SharedConfig;
@@ -23,7 +23,7 @@ async fn proxied_client(server: &ServerFixture) -> (LossyProxy, Client) {
 /// Waits for the background requests of the client, which precede this in session order.
 async fn await_background_requests(client: &Client) {
     for _ in 0..10 {
-        soon(client.write_barrier()).await.unwrap();
+        with_timeout(client.write_barrier()).await.unwrap();
         tokio::task::yield_now().await;
     }
 }
@@ -35,11 +35,11 @@ async fn repeated_item_release_spares_the_next_consumer() {
     let (second, third) = (client(&server).await, client(&server).await);
     let queue = Queue::new(&second, "/queue");
     queue.put("x").await.unwrap();
-    let item = soon(Queue::new(&first, "/queue").take()).await.unwrap();
-    proxy.lose(DELETE, Part::Reply);
+    let item = with_timeout(Queue::new(&first, "/queue").take()).await.unwrap();
+    proxy.drop_next(DELETE, Part::Reply);
     drop(item);
-    soon(proxy.lost(1)).await;
-    let item = soon(queue.take()).await.unwrap();
+    with_timeout(proxy.lost(1)).await;
+    let item = with_timeout(queue.take()).await.unwrap();
     proxy.open();
     await_background_requests(&first).await;
     let locks = third.children("/queue-locks").await.unwrap();
@@ -53,21 +53,21 @@ async fn repeated_task_release_spares_the_next_worker() {
     let (proxy, first) = proxied_client(&server).await;
     let second = client(&server).await;
     TaskList::new(&second, "/crew").add("t", "").await.unwrap();
-    let alice = soon(TaskWorker::join(&first, "/crew", "alice")).await.unwrap();
-    let mut bob = soon(TaskWorker::join(&second, "/crew", "bob")).await.unwrap();
-    proxy.lose(DELETE, Part::Reply);
+    let alice = with_timeout(TaskWorker::join(&first, "/crew", "alice")).await.unwrap();
+    let mut bob = with_timeout(TaskWorker::join(&second, "/crew", "bob")).await.unwrap();
+    proxy.drop_next(DELETE, Part::Reply);
     let leaving = tokio::spawn(alice.leave());
-    soon(proxy.lost(1)).await;
+    with_timeout(proxy.lost(1)).await;
     let tasks = TaskList::new(&second, "/crew");
     tasks.add("u", "").await.unwrap(); // bob's quota becomes one
-    soon(async {
+    with_timeout(async {
         while bob.tasks() != ["t"] {
             bob.rebalance().await.unwrap();
         }
     })
     .await;
     proxy.open();
-    soon(leaving).await.unwrap().unwrap();
+    with_timeout(leaving).await.unwrap().unwrap();
     bob.commit("t", "1").await.unwrap();
 }
 
@@ -76,14 +76,14 @@ async fn repeated_node_deletion_spares_the_next_owner() {
     let server = server();
     let (proxy, first) = proxied_client(&server).await;
     let second = client(&server).await;
-    let here = soon(PersistentNode::start(&first, "/hosts/a", "1")).await.unwrap();
-    proxy.lose(DELETE, Part::Reply);
+    let here = with_timeout(PersistentNode::start(&first, "/hosts/a", "1")).await.unwrap();
+    proxy.drop_next(DELETE, Part::Reply);
     let stopping = tokio::spawn(here.stop());
-    soon(proxy.lost(1)).await;
-    let _here = soon(PersistentNode::start(&second, "/hosts/a", "2")).await.unwrap();
+    with_timeout(proxy.lost(1)).await;
+    let _here = with_timeout(PersistentNode::start(&second, "/hosts/a", "2")).await.unwrap();
     let before = second.exists("/hosts/a").await.unwrap().unwrap();
     proxy.open();
-    soon(stopping).await.unwrap().unwrap();
+    with_timeout(stopping).await.unwrap().unwrap();
     assert_eq!(second.exists("/hosts/a").await.unwrap().map(|stat| stat.czxid), Some(before.czxid));
 }
 
@@ -93,14 +93,14 @@ async fn lost_publication_is_sent_again() {
     let (proxy, client) = proxied_client(&server).await;
     let config = SharedConfig::<String>::new(&client, "/config");
     assert_eq!(config.publish(&"one".to_owned()).await.unwrap(), 1);
-    proxy.lose(MULTI, Part::Request);
+    proxy.drop_next(MULTI, Part::Request);
     let publishing = tokio::spawn({
         let config = SharedConfig::<String>::new(&client, "/config");
         async move { config.publish_after(1, &"two".to_owned()).await }
     });
-    soon(proxy.lost(1)).await;
+    with_timeout(proxy.lost(1)).await;
     proxy.open();
-    assert_eq!(soon(publishing).await.unwrap().unwrap(), Some(2), "no other client published");
+    assert_eq!(with_timeout(publishing).await.unwrap().unwrap(), Some(2), "no other client published");
 }
 
 /// Events are received, so the connection seems alive, but requests are lost.
@@ -121,7 +121,7 @@ async fn owner_with_lost_requests_stops_although_events_arrive() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let ended: Result<(), RecipeError> = soon(held.run(work)).await;
+    let ended: Result<(), RecipeError> = with_timeout(held.run(work)).await;
     assert!(matches!(ended, Err(RecipeError::Lost { .. })), "{ended:?}");
     assert!(other.exists(held.path()).await.unwrap().is_some(), "no other client could hold it before");
 }
@@ -143,6 +143,6 @@ async fn work_restarts_in_a_new_session_after_loss() {
         deleted?;
         lost
     });
-    soon(done).await.unwrap();
+    with_timeout(done).await.unwrap();
     assert_eq!(times.into_inner(), 2);
 }

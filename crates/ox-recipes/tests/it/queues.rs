@@ -1,7 +1,7 @@
 //! Queues: no item is lost, and the order is kept.
 
 use crate::chaos::{Disruption, run_disrupted};
-use crate::{client, server, soon};
+use crate::{client, server, with_timeout};
 use ox_recipes::RecipeError;
 use ox_recipes::queue::{Queue, QueueItem};
 use parking_lot::Mutex;
@@ -45,7 +45,7 @@ async fn check_no_loss(disruption: Disruption) {
     let client = client(&server).await;
     let queue = Queue::new(&client, "/test/queue");
     while 0 < queue.count().await.unwrap() {
-        let item = soon(queue.take()).await.unwrap();
+        let item = with_timeout(queue.take()).await.unwrap();
         finish(item).await.unwrap();
     }
     let (put, done) = (put.lock(), done.lock());
@@ -76,7 +76,7 @@ async fn smaller_priority_is_taken_first() {
         queue.put_with_priority(name, priority).await.unwrap();
     }
     for name in ["a", "b", "c", "d"] {
-        let item = soon(queue.take()).await.unwrap();
+        let item = with_timeout(queue.take()).await.unwrap();
         assert_eq!(text(&item), name);
         item.done().await.unwrap();
     }
@@ -91,10 +91,10 @@ async fn delayed_item_is_taken_when_due() {
     let late = now + Duration::from_millis(300);
     queue.put_due("late", late).await.unwrap();
     queue.put_due("soon", now).await.unwrap();
-    let item = soon(queue.take()).await.unwrap();
+    let item = with_timeout(queue.take()).await.unwrap();
     assert_eq!(text(&item), "soon");
     item.done().await.unwrap();
-    let item = soon(queue.take()).await.unwrap();
+    let item = with_timeout(queue.take()).await.unwrap();
     assert_eq!(text(&item), "late");
     assert!(late <= SystemTime::now() + Duration::from_millis(1));
 }
@@ -105,10 +105,11 @@ async fn unfinished_items_return_to_the_queue() {
     let (dying, living) = (client(&server).await, client(&server).await);
     let queue = Queue::new(&living, "/queue");
     queue.put("x").await.unwrap();
-    drop(soon(queue.take()).await.unwrap());
-    let item = soon(Queue::new(&dying, "/queue").take()).await.unwrap();
+    drop(with_timeout(queue.take()).await.unwrap());
+    let item = with_timeout(Queue::new(&dying, "/queue").take()).await.unwrap();
     assert!(queue.take_within(Duration::from_millis(50)).await.unwrap().is_none());
-    let (again, expired) = tokio::join!(soon(queue.take()), async { server.expire(dying.session().unwrap().id) });
+    let (again, expired) =
+        tokio::join!(with_timeout(queue.take()), async { server.expire(dying.session().unwrap().id) });
     expired.unwrap();
     assert_eq!(again.unwrap().data(), item.data());
 }
@@ -151,7 +152,7 @@ async fn delayed_items_under_disruption_are_neither_early_nor_lost() {
     let client = client(&server).await;
     let queue = Queue::delayed(&client, "/test/later");
     while 0 < queue.count().await.unwrap() {
-        finish(soon(queue.take()).await.unwrap()).await.unwrap();
+        finish(with_timeout(queue.take()).await.unwrap()).await.unwrap();
     }
     let done = done.lock();
     assert!(put.lock().iter().all(|name| done.contains(name)), "an item is lost");

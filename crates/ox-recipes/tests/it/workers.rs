@@ -1,7 +1,7 @@
 //! Task coordination: every task has one worker, whichever workers join and leave.
 
 use crate::chaos::{Disruption, run_disrupted};
-use crate::{client, server, soon};
+use crate::{client, server, with_timeout};
 use ox_recipes::RecipeError;
 use ox_recipes::tasks::{TaskList, TaskWorker};
 use rand::{RngExt, SeedableRng};
@@ -21,7 +21,7 @@ async fn standby_worker_takes_over_after_expiry() {
     assert_eq!((alice.tasks(), bob.tasks()), (vec!["t".to_owned()], vec![]));
     alice.commit("t", "17").await.unwrap();
     server.expire(first.session().unwrap().id).unwrap();
-    soon(async {
+    with_timeout(async {
         while bob.tasks().is_empty() {
             bob.rebalance().await.unwrap();
         }
@@ -31,7 +31,7 @@ async fn standby_worker_takes_over_after_expiry() {
     assert!(alice.commit("t", "16").await.is_err(), "the task is no longer assigned to alice");
     bob.commit("t", "18").await.unwrap();
     tasks.remove("t").await.unwrap();
-    soon(async {
+    with_timeout(async {
         while !bob.tasks().is_empty() {
             bob.rebalance().await.unwrap();
         }
@@ -52,7 +52,7 @@ async fn joining_worker_receives_its_share() {
     let mut alice = TaskWorker::join(&first, "/crew", "alice").await.unwrap();
     assert_eq!(alice.tasks().len(), 5);
     let mut bob = TaskWorker::join(&second, "/crew", "bob").await.unwrap();
-    soon(async {
+    with_timeout(async {
         while (alice.tasks().len(), bob.tasks().len()) != (3, 2) {
             tokio::select! {
                 done = alice.rebalance() => done.unwrap(),
@@ -62,7 +62,7 @@ async fn joining_worker_receives_its_share() {
     })
     .await;
     alice.leave().await.unwrap();
-    soon(async {
+    with_timeout(async {
         while bob.tasks().len() != 5 {
             bob.rebalance().await.unwrap();
         }
@@ -109,7 +109,7 @@ async fn task_starts_only_after_previous_worker_stopped() {
     tasks.add("b", "").await.unwrap();
     let mut alice = TaskWorker::join(&first, "/crew", "alice").await.unwrap();
     let mut bob = TaskWorker::join(&second, "/crew", "bob").await.unwrap();
-    soon(async {
+    with_timeout(async {
         while alice.tasks().len() == 2 {
             alice.rebalance().await.unwrap();
         }
@@ -119,7 +119,7 @@ async fn task_starts_only_after_previous_worker_stopped() {
     assert!(second.exists("/crew/owners/b").await.unwrap().is_some(), "alice may still be processing it");
     alice.commit("b", "9").await.unwrap();
     alice.rebalance().await.unwrap();
-    soon(async {
+    with_timeout(async {
         while bob.tasks() != ["b"] {
             bob.rebalance().await.unwrap();
         }
@@ -139,9 +139,9 @@ async fn task_list_survives_deletion_of_empty_containers() {
         first.delete(&format!("/crew/{list}"), ox_client::Version::Any).await.unwrap();
     }
     bob.leave().await.unwrap();
-    soon(alice.rebalance()).await.unwrap();
+    with_timeout(alice.rebalance()).await.unwrap();
     TaskList::new(&second, "/crew").add("t", "").await.unwrap();
-    soon(async {
+    with_timeout(async {
         while alice.tasks().is_empty() {
             alice.rebalance().await.unwrap();
         }
@@ -189,7 +189,7 @@ async fn all_tasks_are_assigned_in_the_end() {
         tokio::time::sleep(Duration::from_millis(random.random_range(0..20))).await;
         server.drop_connections();
     }
-    soon(async {
+    with_timeout(async {
         loop {
             let mut shares: Vec<_> = count.iter().map(|count| count.load(Ordering::SeqCst)).collect();
             shares.sort_unstable();

@@ -1,11 +1,11 @@
-//! The page about the shell says what the table of commands says.
+//! The committed page matches the command table.
 
 const BEGIN: &str =
     "<!-- Generated from crates/ox-shell/src/commands.rs; UPDATE_DOCS=1 cargo test -p ox-shell writes it. -->\n";
 const END: &str = "<!-- end -->\n";
 
 #[test]
-fn the_page_lists_the_commands() {
+fn shell_page_matches_the_command_table() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shell.md");
     let page = std::fs::read_to_string(file).unwrap();
     let (head, rest) = page.split_once(BEGIN).unwrap();

@@ -1,15 +1,15 @@
-//! What `zkCli` does not have, without a terminal.
+//! Behaviour that `zkCli` does not have, without a terminal.
 
-use crate::capture::{Nobody, Session};
+use crate::capture::{Session, UnusedPort};
 use ox_server::Server;
 
 #[test]
-fn relative_paths_begin_with_cd() {
+fn relative_paths_require_cd() {
     let server = Server::ephemeral().unwrap();
     let mut session = Session::with(&server);
     session.ok("create /a 1");
     session.ok("create /a/b 2");
-    assert_eq!(session.run("get a").err, "Path must start with / character\n", "as zkCli has it");
+    assert_eq!(session.run("get a").err, "Path must start with / character\n", "like zkCli");
     assert_eq!(session.ok("pwd"), "/\n");
     session.ok("cd a");
     assert_eq!(session.ok("get b"), "2\n");
@@ -22,7 +22,7 @@ fn relative_paths_begin_with_cd() {
 }
 
 #[test]
-fn help_comes_from_the_table() {
+fn help_lists_every_command() {
     let server = Server::ephemeral().unwrap();
     let mut session = Session::with(&server);
     let all = session.ok("help");
@@ -34,8 +34,8 @@ fn help_comes_from_the_table() {
 }
 
 #[test]
-fn a_server_that_is_not_there() {
-    let nobody = Nobody::new();
+fn unreachable_server_is_reported() {
+    let nobody = UnusedPort::new();
     let mut session = Session::begin(&nobody.address());
     assert_eq!(session.run("ls /").err, "KeeperErrorCode = ConnectionLoss for /\n");
     assert_eq!(session.shell.status(), 1);
@@ -45,23 +45,23 @@ fn a_server_that_is_not_there() {
 }
 
 #[test]
-fn an_event_is_told_once_and_in_order() {
+fn event_is_printed_once_and_in_order() {
     let server = Server::ephemeral().unwrap();
     let mut session = Session::with(&server);
     session.ok("create /a");
     for line in ["get -w /a", "get -w /a", "stat -w /a", "addWatch /a", "addWatch -m persistent /a"] {
         session.ok(line);
     }
-    let told = session.ok("set /a x");
-    assert_eq!(told.matches("WatchedEvent").count(), 1, "{told}");
-    let told = session.ok("create /a/b");
-    assert_eq!(told.matches("NodeCreated path:/a/b").count(), 1, "{told}");
-    assert_eq!(told.matches("NodeChildrenChanged path:/a").count(), 1, "{told}");
-    assert_eq!(session.shell.watches.len(), 2, "those that stay");
+    let printed = session.ok("set /a x");
+    assert_eq!(printed.matches("WatchedEvent").count(), 1, "{printed}");
+    let printed = session.ok("create /a/b");
+    assert_eq!(printed.matches("NodeCreated path:/a/b").count(), 1, "{printed}");
+    assert_eq!(printed.matches("NodeChildrenChanged path:/a").count(), 1, "{printed}");
+    assert_eq!(session.shell.watches.len(), 2, "the persistent watches");
 }
 
 #[test]
-fn large_subtrees_are_deleted_in_batches() {
+fn deleteall_deletes_in_batches() {
     let server = Server::ephemeral().unwrap();
     let mut session = Session::with(&server);
     for line in ["create /a", "create /a/b", "create /keep"] {

@@ -1,6 +1,7 @@
-//! Calls without a terminal, recorded with `zkCli` 3.9.3 and made again: standard output, standard error, exit code.
+//! Invocations without a terminal, recorded with `zkCli` 3.9.3 and repeated here: standard output, standard error, exit
+//! code.
 
-use crate::capture::{Nobody, Session, streams};
+use crate::capture::{Session, UnusedPort, streams};
 use ox_server::{Ephemeral, Server};
 use ox_shell::{Invocation, script};
 use std::io::Cursor;
@@ -42,7 +43,7 @@ fn read(text: &str) -> Vec<Call> {
     calls
 }
 
-/// Runs a call; gives both streams and the exit code.
+/// Runs an invocation; returns both streams and the exit code.
 fn run(words: &[String], input: &str) -> (String, String, u8) {
     let (output, out, err) = streams();
     let invocation = match Invocation::parse(words.iter().cloned()) {
@@ -54,7 +55,7 @@ fn run(words: &[String], input: &str) -> (String, String, u8) {
     (out.take(), err.take(), status)
 }
 
-/// Runs a command of one server.
+/// Runs a single command on a server.
 fn call(server: &Ephemeral, line: &str) -> (String, String, u8) {
     let words = ["-server".to_owned(), server.address().to_string()];
     let words: Vec<_> = words.into_iter().chain(line.split(' ').map(str::to_owned)).collect();
@@ -62,30 +63,30 @@ fn call(server: &Ephemeral, line: &str) -> (String, String, u8) {
 }
 
 #[test]
-fn calls_of_zkcli() {
+fn invocations_match_zkcli() {
     let server = Server::ephemeral().unwrap();
     Session::with(&server).ok("create /e x");
-    let nobody = Nobody::new();
+    let nobody = UnusedPort::new();
     let text = include_str!("../../testdata/10-non-interactive.txt");
     let text = text.replace("127.0.0.1:21890", &server.address().to_string());
     let text = text.replace("127.0.0.1:21919", &nobody.address());
-    // Their texts are those of a Java program that dies; ours say what is wrong.
-    let own_words =
-        ["wait for the connection, nobody listens, 3 s", "timeout not a number", "client configuration file missing"];
-    // These would need a server on the usual port, or another line editor.
+    // For these, `zkCli` prints a Java exception; this shell prints a message.
+    let own_texts =
+        ["wait for the connection, no listener, 3 s", "timeout not a number", "client configuration file missing"];
+    // These need a server on the default port, or another line editor.
     let others = ["option without value", "line editor present, stdin not a terminal"];
     let mut differences = Vec::new();
     for call in read(&text).into_iter().filter(|call| !others.contains(&call.title.as_str())) {
         let mut words = call.words.clone();
         if let Some(at) = words.iter().position(|word| word == "y") {
-            words.splice(at - 1..=at, ["x y".to_owned()]); // the recording does not show its quotes
+            words.splice(at - 1..=at, ["x y".to_owned()]); // the recording omits its quotes
         }
         let (out, err, status) = run(&words, &call.input);
         let usage = |line: &&str| !line.starts_with('\t') || call.err.contains(*line);
         let err: String = err.lines().filter(usage).map(|line| format!("{line}\n")).collect();
-        let is_same = match own_words.contains(&call.title.as_str()) {
+        let is_same = match own_texts.contains(&call.title.as_str()) {
             true => status == call.status && !err.is_empty(),
-            // Compat: whether an event comes before the end of a call that needs no server is chance.
+            // Compat: for an invocation without a server, it is random whether an event precedes the end.
             false => (err == call.err && status == call.status) && (out == call.out || out.starts_with(&call.out)),
         };
         if !is_same {
@@ -96,7 +97,7 @@ fn calls_of_zkcli() {
 }
 
 #[test]
-fn the_last_command_decides() {
+fn exit_code_is_that_of_the_last_command() {
     let server = Server::ephemeral().unwrap();
     let words = ["-server".to_owned(), server.address().to_string()];
     for (input, status) in [
@@ -116,7 +117,7 @@ fn the_last_command_decides() {
 }
 
 #[test]
-fn json_stands_alone() {
+fn json_output_contains_json_only() {
     let server = Server::ephemeral().unwrap();
     Session::with(&server).ok("create /a hello");
     assert_eq!(
@@ -142,7 +143,7 @@ fn json_stands_alone() {
 }
 
 #[test]
-fn odd_input_is_answered() {
+fn odd_input_does_not_end_the_shell() {
     let server = Server::ephemeral().unwrap();
     let mut session = Session::with(&server);
     let lines = [

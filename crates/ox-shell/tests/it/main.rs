@@ -1,4 +1,4 @@
-//! The shell against real servers: recorded transcripts of `zkCli`, scripts and exit codes, a terminal.
+//! The shell against real servers: recorded transcripts of `zkCli`, scripts and exit codes, a pseudo terminal.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 

@@ -53,11 +53,11 @@ struct Cost {
 /// The CPU time of every thread of this process, in nanoseconds.
 fn threads() -> BTreeMap<PathBuf, u64> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(|task| Some(task.ok()?.path()));
-    tasks.filter_map(|task| Some((task.clone(), ran(&task)?))).collect()
+    tasks.filter_map(|task| Some((task.clone(), cpu_time(&task)?))).collect()
 }
 
 /// CPU time of one thread in nanoseconds, `None` if the thread has ended.
-fn ran(task: &PathBuf) -> Option<u64> {
+fn cpu_time(task: &PathBuf) -> Option<u64> {
     std::fs::read_to_string(task.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
 }
 
@@ -80,7 +80,7 @@ impl Subject {
     fn cpu(&self) -> Vec<u64> {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let own = Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap());
-        let others = self.threads.iter().map(|thread| ran(thread).unwrap_or_default());
+        let others = self.threads.iter().map(|thread| cpu_time(thread).unwrap_or_default());
         std::iter::once(u64::try_from(own.as_nanos()).unwrap()).chain(others).collect()
     }
 
