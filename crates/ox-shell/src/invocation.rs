@@ -28,10 +28,10 @@ pub struct Invocation {
 }
 
 /// Why the program does not start: a message and an exit code.
-pub type StartError = (String, u8);
+pub type InvocationError = (String, u8);
 
 /// The result of parsing the command line.
-pub type ParseResult = Result<Invocation, StartError>;
+pub type ParseResult = Result<Invocation, InvocationError>;
 
 impl Default for Invocation {
     fn default() -> Self {
@@ -87,7 +87,7 @@ impl Invocation {
         Ok(this)
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), StartError> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), InvocationError> {
         match name.trim_start_matches('-') {
             "server" => self.server = value.to_owned(),
             "timeout" => match value.parse::<i32>() {
@@ -106,7 +106,7 @@ impl Invocation {
 }
 
 /// Compat: a missing file ends the program with 2. TLS and SASL, for which the file exists, are not supported yet.
-fn check_configuration(file: &str) -> Result<(), StartError> {
+fn check_configuration(file: &str) -> Result<(), InvocationError> {
     let Ok(text) = std::fs::read_to_string(file) else {
         return Err((format!("Error while processing {file}: {file} file is missing"), 2));
     };

@@ -1,4 +1,4 @@
-//! The `diff` command.
+//! Tests of the `diff` command.
 
 use crate::shell_harness::ShellHarness;
 use ox_client::{CreateMode, Null, Version, acl};

@@ -1,4 +1,4 @@
-//! The `du` command.
+//! Tests of the `du` command.
 
 use crate::shell_harness::ShellHarness;
 

@@ -1,4 +1,4 @@
-//! The `find` command.
+//! Tests of the `find` command.
 
 use crate::shell_harness::ShellHarness;
 use ox_client::{CreateMode, Version};

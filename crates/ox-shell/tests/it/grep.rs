@@ -1,4 +1,4 @@
-//! The `grep` command.
+//! Tests of the `grep` command.
 
 use crate::shell_harness::ShellHarness;
 use ox_client::Version;

@@ -1,4 +1,4 @@
-//! The `top` command.
+//! Tests of the `top` command.
 
 use crate::shell_harness::ShellHarness;
 use ox_shell::Invocation;

@@ -1,4 +1,4 @@
-//! The `tree` command.
+//! Tests of the `tree` command.
 
 use crate::shell_harness::ShellHarness;
 use ox_client::CreateMode;

@@ -1,4 +1,4 @@
-//! The `watch` command.
+//! Tests of the `watch` command.
 
 use crate::shell_harness::ShellHarness;
 use ox_client::{CreateMode, Version};
