@@ -135,7 +135,7 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_client::State;
+    /// use ox_client::SessionState;
     /// let mut states = client.states();
     /// while let Some(state) = states.next().await {
     ///     match state {
@@ -147,9 +147,9 @@ impl Client {
     /// # }
     /// ```
     pub fn states(&self) -> SessionStates {
-        let feed = Arc::new(ReaderQueue::new());
-        self.shared().subscribe_states(&feed);
-        SessionStates::new(feed)
+        let queue = Arc::new(ReaderQueue::new());
+        self.shared().subscribe_states(&queue);
+        SessionStates::new(queue)
     }
 
     /// Returns a stream of everything the session receives, states and events in one order, the current state first.

@@ -12,7 +12,7 @@ const DEFAULT_PORT: u16 = 2181;
 /// The client address of one server. Host names are resolved again for every attempt.
 ///
 /// ```
-/// let server: ox_client::Server = "[::1]:2182".parse()?;
+/// let server: ox_client::ServerAddress = "[::1]:2182".parse()?;
 /// assert_eq!((server.host.as_str(), server.port), ("::1", 2182));
 /// # Ok::<(), ox_client::Error>(())
 /// ```

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::State;
+/// use ox_client::SessionState;
 /// if let SessionState::Suspended { lost_after } = client.state() {
 ///     println!("this session keeps its ephemeral nodes until {lost_after:?}");
 /// }
@@ -50,7 +50,7 @@ impl SessionState {
     /// Whether the client is connected to a server.
     ///
     /// ```
-    /// use ox_client::State;
+    /// use ox_client::SessionState;
     /// assert!(SessionState::ConnectedReadOnly.is_connected() && !SessionState::Connecting.is_connected());
     /// ```
     pub fn is_connected(self) -> bool {
@@ -60,7 +60,7 @@ impl SessionState {
     /// Whether no other state can follow.
     ///
     /// ```
-    /// use ox_client::State;
+    /// use ox_client::SessionState;
     /// assert!(SessionState::Expired.is_final() && !SessionState::Connected.is_final());
     /// ```
     pub fn is_final(self) -> bool {

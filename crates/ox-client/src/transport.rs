@@ -45,9 +45,9 @@ impl Transport {
     pub(crate) async fn is_read_write(server: &ServerAddress, limit: Duration) -> io::Result<bool> {
         let mut stream = Self::dial(server, limit).await?;
         stream.write_all(b"isro").await?;
-        let mut answer = [0; 2];
-        timeout(limit, stream.read_exact(&mut answer)).await??;
-        Ok(&answer == b"rw")
+        let mut reply = [0; 2];
+        timeout(limit, stream.read_exact(&mut reply)).await??;
+        Ok(&reply == b"rw")
     }
 }
 

@@ -66,14 +66,14 @@ impl PersistentNode {
     /// ```
     pub async fn start(client: &Client, path: &str, data: impl AsRef<[u8]>) -> Result<Self, RecipeError> {
         let client = with_session_retries(client);
-        let (data, wanted) = watch::channel(data.as_ref().to_vec());
+        let (data, updates) = watch::channel(data.as_ref().to_vec());
         let (task, ended) = (None, None);
         let (path_text, runtime) = (path.to_owned(), Handle::current());
         // If this future is dropped, the node is deleted in the background.
         let mut node = Self { client, path: path_text, data, task, ended, runtime, is_deleted: false };
         let first = node.data.borrow().clone();
         create_own(&node.client, path, &first, OtherSession::Replace).await?;
-        node.task = Some(tokio::spawn(maintain(node.client.clone(), path.to_owned(), wanted)));
+        node.task = Some(tokio::spawn(maintain(node.client.clone(), path.to_owned(), updates)));
         Ok(node)
     }
 
@@ -222,25 +222,25 @@ async fn create_own(client: &Client, path: &str, data: &[u8], other_session: Oth
 }
 
 /// Creates the node again whenever it is deleted, and updates its data on request.
-async fn maintain(client: Client, path: String, mut wanted: watch::Receiver<Vec<u8>>) -> RecipeError {
+async fn maintain(client: Client, path: String, mut updates: watch::Receiver<Vec<u8>>) -> RecipeError {
     loop {
         let (stat, changed) = match client.exists_and_watch(&path).await {
             Ok(found) => found,
             Err(error) => return error.into(),
         };
         if stat.is_some_and(|stat| is_own(&client, &stat)) {
-            let is_wanted = tokio::select! {
+            let must_write = tokio::select! {
                 event = changed => event.kind == EventKind::NodeDeleted,
-                news = wanted.changed() => news.is_ok(),
+                news = updates.changed() => news.is_ok(),
             };
-            if !is_wanted {
-                if wanted.has_changed().is_err() {
+            if !must_write {
+                if updates.has_changed().is_err() {
                     return RecipeError::Lost { path }; // the owner was dropped
                 }
                 continue;
             }
         }
-        let data = wanted.borrow_and_update().clone();
+        let data = updates.borrow_and_update().clone();
         if let Err(error) = create_own(&client, &path, &data, OtherSession::Keep).await {
             return error;
         }

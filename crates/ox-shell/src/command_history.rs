@@ -9,28 +9,28 @@ const LINES_MAX: usize = 10_000;
 #[derive(Clone, Debug, Default)]
 pub struct CommandHistory {
     /// The number of dropped lines.
-    gone: usize,
+    dropped: usize,
     lines: VecDeque<String>,
 }
 
 impl CommandHistory {
     /// The number that the next line gets.
     pub fn next(&self) -> usize {
-        self.gone + self.lines.len()
+        self.dropped + self.lines.len()
     }
 
     /// Appends a command line.
     pub fn push(&mut self, line: &str) {
         if self.lines.len() == LINES_MAX {
             self.lines.pop_front();
-            self.gone += 1;
+            self.dropped += 1;
         }
         self.lines.push_back(line.to_owned());
     }
 
     /// Returns a line by its number.
     pub fn get(&self, number: usize) -> Option<&str> {
-        self.lines.get(number.checked_sub(self.gone)?).map(String::as_str)
+        self.lines.get(number.checked_sub(self.dropped)?).map(String::as_str)
     }
 
     /// Replaces the last line.
@@ -42,7 +42,7 @@ impl CommandHistory {
     /// The last `count` lines with their numbers.
     pub fn last(&self, count: usize) -> impl Iterator<Item = (usize, &str)> {
         let skipped = self.lines.len().saturating_sub(count);
-        self.lines.iter().enumerate().skip(skipped).map(|(at, line)| (self.gone + at, line.as_str()))
+        self.lines.iter().enumerate().skip(skipped).map(|(at, line)| (self.dropped + at, line.as_str()))
     }
 }
 

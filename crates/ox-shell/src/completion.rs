@@ -80,16 +80,16 @@ impl ShellCompleter {
         let Some(client) = client else { return Vec::new() };
         // An open quote may contain blanks; the candidate closes it.
         let word = word.strip_prefix(['"', '\'']).unwrap_or(word);
-        let (above, begun) = word.rsplit_once('/').map_or(("", word), |(above, begun)| (above, begun));
-        let typed = &word[..word.len() - begun.len()];
+        let (above, started) = word.rsplit_once('/').map_or(("", word), |(above, started)| (above, started));
+        let typed = &word[..word.len() - started.len()];
         let parent = match typed {
             "" => directory,
             "/" => "/".to_owned(),
             _ => paths::resolve(&directory, above),
         };
-        let asked = async { tokio::time::timeout(TIMEOUT, client.children(&parent)).await };
-        let Ok(Ok(mut names)) = self.runtime.block_on(asked) else { return Vec::new() };
-        names.retain(|name| name.starts_with(begun));
+        let requested = async { tokio::time::timeout(TIMEOUT, client.children(&parent)).await };
+        let Ok(Ok(mut names)) = self.runtime.block_on(requested) else { return Vec::new() };
+        names.retain(|name| name.starts_with(started));
         names.sort_unstable();
         let offer = |name: &String| {
             let text = tokenize::quote(&format!("{typed}{name}"))?;

@@ -11,15 +11,15 @@ const REPLY_BYTES_MAX: u64 = 8 << 20;
 
 /// Sends a four-letter command and returns the reply.
 pub(crate) async fn send(server: &ServerAddress, command: &str, timeout: Duration) -> io::Result<String> {
-    let asked = async {
+    let exchange = async {
         let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
         stream.write_all(command.as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.take(REPLY_BYTES_MAX).read_to_end(&mut answer).await?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+        let mut reply = Vec::new();
+        stream.take(REPLY_BYTES_MAX).read_to_end(&mut reply).await?;
+        Ok(String::from_utf8_lossy(&reply).into_owned())
     };
-    match tokio::time::timeout(timeout, asked).await {
-        Ok(answer) => answer,
+    match tokio::time::timeout(timeout, exchange).await {
+        Ok(reply) => reply,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }

@@ -30,7 +30,7 @@ const TRIES_MAX: usize = 10;
 pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 {
     let mut shell = Shell::new(invocation, ShellMode::Terminal, out);
     let mut ctrl_c = runtime.block_on(async { CtrlC::listen() });
-    let begun = runtime.block_on(async {
+    let started = runtime.block_on(async {
         script::begin(&mut shell).await?;
         tokio::select! {
             _ = shell.await_connection() => (),
@@ -38,7 +38,7 @@ pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 
         }
         Ok::<(), u8>(())
     });
-    if let Err(status) = begun {
+    if let Err(status) = started {
         return status;
     }
     shell.info("`help` lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D exits.");

@@ -99,7 +99,7 @@ struct Level {
 /// A node whose read is in flight.
 struct PendingNode {
     path: String,
-    answer: Task,
+    reply: Task,
 }
 
 /// A task that is aborted when dropped.
@@ -167,19 +167,19 @@ impl Walk {
         loop {
             self.prefetch();
             let Some(level) = self.levels.last_mut() else { return Ok(None) };
-            let Some(mut asked) = level.ahead.pop_front() else {
+            let Some(mut pending) = level.ahead.pop_front() else {
                 self.levels.pop();
                 continue;
             };
             let is_last = level.ahead.is_empty() && level.names.as_slice().is_empty();
-            let answer = match (&mut asked.answer.0).await {
-                Ok(answer) => answer,
+            let reply = match (&mut pending.reply.0).await {
+                Ok(reply) => reply,
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                 Err(_) => return Ok(None), // the runtime is shutting down
             };
             let depth = self.levels.len() - 1;
-            match answer {
-                Ok(answer) => return Ok(Some(self.visit(asked.path, is_last, answer))),
+            match reply {
+                Ok(reply) => return Ok(Some(self.visit(pending.path, is_last, reply))),
                 Err(error) if error.code() == Some(ErrorCode::NoNode) && 0 < depth => (), // deleted meanwhile
                 Err(error) => return Err(error),
             }
@@ -201,8 +201,8 @@ impl Walk {
         std::mem::take(&mut self.watches)
     }
 
-    fn visit(&mut self, path: String, is_last: bool, answer: NodeReply) -> VisitedNode {
-        let NodeReply { node, acl, children: mut names, watch, denied } = answer;
+    fn visit(&mut self, path: String, is_last: bool, reply: NodeReply) -> VisitedNode {
+        let NodeReply { node, acl, children: mut names, watch, denied } = reply;
         let depth = self.levels.len() - 1;
         self.watches.extend(watch.map(|watch| (path.clone(), watch)));
         if let Some(excluded) = &self.excluded {
@@ -227,12 +227,12 @@ impl Walk {
                 };
                 let client = if depth == 0 { &self.client } else { &self.retrying }.clone();
                 let (permits, fields) = (Arc::clone(&self.permits), self.fields);
-                let (asked, goes_on) = (path.clone(), depth < self.depth_max);
-                let answer = Task(tokio::spawn(async move {
+                let (pending, goes_on) = (path.clone(), depth < self.depth_max);
+                let reply = Task(tokio::spawn(async move {
                     let _permit = permits.acquire().await;
-                    fetch(&client, &asked, fields, goes_on).await
+                    fetch(&client, &pending, fields, goes_on).await
                 }));
-                level.ahead.push_back(PendingNode { path, answer });
+                level.ahead.push_back(PendingNode { path, reply });
             }
             budget = budget.saturating_sub(level.ahead.len());
             if budget == 0 {
@@ -243,15 +243,15 @@ impl Walk {
 }
 
 async fn fetch(client: &Client, path: &str, fields: NodeFields, goes_on: bool) -> Result<NodeReply, Error> {
-    let mut answer = NodeReply::default();
-    match fetch_fields(client, path, fields, goes_on, &mut answer).await {
+    let mut reply = NodeReply::default();
+    match fetch_fields(client, path, fields, goes_on, &mut reply).await {
         Ok(()) => (),
         Err(error) if error.code() == Some(ErrorCode::NoAuth) => {
-            answer = NodeReply { denied: Some(command_error::text(&error)), ..NodeReply::default() };
+            reply = NodeReply { denied: Some(command_error::text(&error)), ..NodeReply::default() };
         }
         Err(error) => return Err(error),
     }
-    Ok(answer)
+    Ok(reply)
 }
 
 async fn fetch_fields(
@@ -259,27 +259,27 @@ async fn fetch_fields(
     path: &str,
     fields: NodeFields,
     goes_on: bool,
-    answer: &mut NodeReply,
+    reply: &mut NodeReply,
 ) -> Result<(), Error> {
     if fields == NodeFields::Watch {
         let (names, watch) = client.children_and_watch(path).await?;
-        (answer.children, answer.watch) = (names, Some(watch));
+        (reply.children, reply.watch) = (names, Some(watch));
         return Ok(());
     }
     if fields == NodeFields::Stat {
         if !goes_on && let Some(stat) = client.exists(path).await? {
-            answer.node.stat = stat;
+            reply.node.stat = stat;
             return Ok(());
         }
-        (answer.children, answer.node.stat) = client.children_with_stat(path).await?;
+        (reply.children, reply.node.stat) = client.children_with_stat(path).await?;
         return Ok(());
     }
-    answer.node = client.get(path).await?;
+    reply.node = client.get(path).await?;
     if fields == NodeFields::All {
-        answer.acl = client.get_acl(path).await?.0;
+        reply.acl = client.get_acl(path).await?.0;
     }
-    if goes_on && 0 < answer.node.stat.num_children {
-        answer.children = client.children(path).await?;
+    if goes_on && 0 < reply.node.stat.num_children {
+        reply.children = client.children(path).await?;
     }
     Ok(())
 }

@@ -115,7 +115,7 @@ impl Client {
                         return Err(call.error(ErrorKind::ConnectionLoss, RequestOutcome::NoEffect));
                     }
                 }
-                Err((refused, _)) => return Err(submit_error(call, refused)),
+                Err((error, _)) => return Err(submit_error(call, error)),
             }
         };
         let replied = match (submitted, retry_deadline(*started, retry)) {
@@ -137,8 +137,8 @@ impl Client {
     }
 }
 
-fn submit_error(call: &Call<'_>, refused: SubmitError) -> Error {
-    match refused {
+fn submit_error(call: &Call<'_>, error: SubmitError) -> Error {
+    match error {
         SubmitError::TooLarge => call.error(ErrorKind::TooLarge, RequestOutcome::NoEffect),
         SubmitError::Ended(ended) => call.failed(Failure { ended: Some(ended), sent: false }),
         SubmitError::Full | SubmitError::Disconnected => call.failed(Failure { ended: None, sent: false }),

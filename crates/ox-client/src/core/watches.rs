@@ -222,9 +222,9 @@ mod tests {
     use super::*;
 
     fn fired(watches: &mut Watches<&'static str>, kind: EventType, path: &str) -> Vec<&'static str> {
-        let mut told = Vec::new();
-        watches.fire(kind, path, |_, sink| told.push(sink));
-        told
+        let mut delivered = Vec::new();
+        watches.fire(kind, path, |_, sink| delivered.push(sink));
+        delivered
     }
 
     fn all_on(path: &str) -> Watches<&'static str> {

@@ -213,11 +213,14 @@ fn forward(proxy_state: &Arc<Mutex<ProxyState>>, client: TcpStream, server: Sock
         number
     };
     let ways = [(client.try_clone()?, server.try_clone()?, false), (server, client, true)];
-    for (mut from, mut to, has_answers) in ways {
+    for (mut from, mut to, is_from_server) in ways {
         let proxy_state = Arc::clone(proxy_state);
         std::thread::spawn(move || {
-            let welcomed =
-                if has_answers { forward_connect_response(&proxy_state, number, &mut from, &mut to) } else { Ok(()) };
+            let welcomed = if is_from_server {
+                forward_connect_response(&proxy_state, number, &mut from, &mut to)
+            } else {
+                Ok(())
+            };
             _ = welcomed.and_then(|()| io::copy(&mut from, &mut to));
             _ = to.shutdown(Shutdown::Both);
             _ = from.shutdown(Shutdown::Both);
@@ -234,14 +237,14 @@ fn forward_connect_response(
     from: &mut TcpStream,
     to: &mut TcpStream,
 ) -> io::Result<()> {
-    let (answer, session, password) = read_connect_response(from)?;
+    let (reply, session, password) = read_connect_response(from)?;
     let mut proxy_state = proxy_state.lock();
     proxy_state.passwords.insert(session, password);
     if let Some(open) = proxy_state.open.get_mut(&number) {
         open.session = Some(session);
     }
     drop(proxy_state);
-    to.write_all(&answer)
+    to.write_all(&reply)
 }
 
 /// Reads a connect response: the frame, the session id, the password.

@@ -149,14 +149,14 @@ fn interval(args: &CommandArgs) -> Result<Duration, CommandError> {
 }
 
 async fn sample_all(servers: &[ServerAddress], patience: Duration) -> Vec<Sample> {
-    let mut asked = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for (at, server) in servers.iter().cloned().enumerate() {
-        asked.spawn(async move {
+        tasks.spawn(async move {
             let reply = sample(&server, patience).await;
             (at, Sample { server: server.to_string(), reply })
         });
     }
-    let mut samples = asked.join_all().await;
+    let mut samples = tasks.join_all().await;
     samples.sort_unstable_by_key(|(at, _)| *at);
     samples.into_iter().map(|(_, sample)| sample).collect()
 }
