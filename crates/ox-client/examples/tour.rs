@@ -1,32 +1,34 @@
 //! A tour of the client: `cargo run -p ox-client --example tour [-- host:port,host:port]`.
 //!
-//! Without servers it starts one of its own. Everything it creates is below `/ox-client-tour`, and goes at the end.
+//! Without servers it starts its own. It creates everything below `/ox-client-tour` and deletes that at the end.
 
-use ox_client::{Client, CreateMode, CreateOptions, ErrorCode, EventKind, State, Version, WatchMode, WatcherType, acl};
+use ox_client::{
+    AddWatchMode, Client, CreateMode, CreateOptions, ErrorCode, EventKind, SessionState, Version, WatcherType, acl,
+};
 use ox_server::Server;
 
 const ROOT: &str = "/ox-client-tour";
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type TourResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
-    let own = match std::env::args().nth(1) {
+async fn main() -> TourResult {
+    let server = match std::env::args().nth(1) {
         Some(servers) => (servers, None),
         None => {
             let server = Server::ephemeral()?;
             (server.address().to_string(), Some(server))
         }
     };
-    let outside = Client::connect(&own.0).await?;
+    let outside = Client::connect(&server.0).await?;
     println!("session {:?}", outside.session());
     outside.delete_recursive(ROOT).await?;
     outside.ensure_path(ROOT).await?;
-    let client = Client::builder().servers(&own.0)?.chroot(ROOT)?.auth("digest", "bob:secret").connect().await?;
+    let client = Client::builder().servers(&server.0)?.chroot(ROOT)?.auth("digest", "bob:secret").connect().await?;
     nodes(&client).await?;
-    together(&client).await?;
+    multi(&client).await?;
     watches(&client, &outside).await?;
-    reconnect(&client, &own.0).await?;
+    reconnect(&client, &server.0).await?;
     client.close().await?;
     outside.delete_recursive(ROOT).await?;
     outside.close().await?;
@@ -34,11 +36,11 @@ async fn main() -> Outcome {
     Ok(())
 }
 
-async fn nodes(client: &Client) -> Outcome {
+async fn nodes(client: &Client) -> TourResult {
     client.create("/a", b"1", CreateMode::Persistent).await?;
     let node = client.get("/a").await?;
     let stat = client.set("/a", b"2", node.stat.version).await?;
-    let error = client.set("/a", b"3", node.stat.version).await.expect_err("it is refused");
+    let error = client.set("/a", b"3", node.stat.version).await.expect_err("the server refuses it");
     assert_eq!(error.code(), Some(ErrorCode::BadVersion));
     println!("/a is at version {}; an old version: {error}", stat.version);
     client.create("/c", b"", CreateMode::Container).await?;
@@ -52,7 +54,7 @@ async fn nodes(client: &Client) -> Outcome {
     Ok(client.sync("/").await?)
 }
 
-async fn together(client: &Client) -> Outcome {
+async fn multi(client: &Client) -> TourResult {
     let mut multi = client.multi();
     multi.check("/a", 1);
     let created = multi.create("/m-", b"", CreateMode::PersistentSequential);
@@ -62,48 +64,48 @@ async fn together(client: &Client) -> Outcome {
     let mut multi = client.multi();
     multi.delete("/a", Version::Any);
     multi.check("/nothing", Version::Any);
-    println!("{}", multi.commit().await.expect_err("it is refused"));
+    println!("{}", multi.commit().await.expect_err("the server refuses it"));
     let mut reads = client.multi_read();
     let (node, nothing, names) = (reads.get("/a"), reads.get("/nothing"), reads.children("/"));
     let results = reads.send().await?;
     assert_eq!(results.get(node)?.data, b"4");
-    assert_eq!(results.get(nothing).expect_err("it is refused").code(), Some(ErrorCode::NoNode));
+    assert_eq!(results.get(nothing).expect_err("the server refuses it").code(), Some(ErrorCode::NoNode));
     println!("children: {:?}", results.get(names)?);
     Ok(())
 }
 
-async fn watches(client: &Client, outside: &Client) -> Outcome {
-    let mut stream = client.watch("/", WatchMode::PersistentRecursive).await?;
+async fn watches(client: &Client, outside: &Client) -> TourResult {
+    let mut stream = client.watch("/", AddWatchMode::PersistentRecursive).await?;
     let (_, changed) = client.get_and_watch("/a").await?;
     let (_, unwanted) = client.children_and_watch("/").await?;
     drop(unwanted);
     assert!(!client.check_watches("/", WatcherType::Children).await?);
     outside.set(&format!("{ROOT}/a"), b"5", Version::Any).await?;
-    println!("told: {:?}", changed.await);
+    println!("event: {:?}", changed.await);
     assert_eq!(stream.next().await.map(|event| event.kind), Some(EventKind::NodeDataChanged));
     drop(stream);
     assert!(!client.check_watches("/", WatcherType::Any).await?);
     Ok(())
 }
 
-/// Another client takes the session over, so that this one loses its connection; it comes back with watches and
-/// credentials.
-async fn reconnect(client: &Client, servers: &str) -> Outcome {
+/// A second client resumes the session, so that the server closes this client's connection. This client reconnects and
+/// restores its watches and credentials.
+async fn reconnect(client: &Client, servers: &str) -> TourResult {
     let (_, changed) = client.get_and_watch("/bobs").await?;
-    let mut stream = client.watch("/a", WatchMode::Persistent).await?;
+    let mut stream = client.watch("/a", AddWatchMode::Persistent).await?;
     let mut states = client.states();
-    assert_eq!(states.next().await, Some(State::Connected));
+    assert_eq!(states.next().await, Some(SessionState::Connected));
     let ticket = client.session().ok_or("no session")?;
     Client::builder().servers(servers)?.resume(ticket).connect().await?.detach();
     println!("{:?}, then {:?}", states.next().await, states.next().await);
     assert_eq!(stream.next().await.map(|event| event.kind), Some(EventKind::Missed));
-    // The other client may have been about to come back as well, so that an answer is lost once more.
+    // The second client may be about to reconnect as well, and close this connection once more.
     while let Err(error) = client.set("/bobs", b"x", Version::Any).await {
         println!("{error}");
         if !error.is_retriable() {
             return Err(error.into());
         }
     }
-    println!("told: {:?}", changed.await);
+    println!("event: {:?}", changed.await);
     Ok(())
 }

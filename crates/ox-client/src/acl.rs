@@ -1,4 +1,4 @@
-//! Access control lists.
+//! Access control lists (ACLs) and the predefined ones.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -17,7 +17,7 @@
 
 pub use ox_proto::acl::{Acl, perms};
 
-/// Everybody may do everything.
+/// Anyone may do anything: `world:anyone` with all permissions.
 ///
 /// ```
 /// use ox_client::acl::{self, perms};
@@ -27,7 +27,7 @@ pub fn open() -> Vec<Acl> {
     vec![Acl::new(perms::ALL, "world", "anyone")]
 }
 
-/// Everybody may read.
+/// Anyone may read, and nothing else.
 ///
 /// ```
 /// use ox_client::acl::{self, perms};
@@ -37,7 +37,8 @@ pub fn read_only() -> Vec<Acl> {
     vec![Acl::new(perms::READ, "world", "anyone")]
 }
 
-/// Whoever the creator has [proven](crate::Client::add_auth) to be may do everything, others nothing.
+/// All permissions for the identities that the creating client has [authenticated](crate::Client::add_auth) with, none
+/// for others.
 ///
 /// ```
 /// use ox_client::{CreateMode, CreateOptions, acl};

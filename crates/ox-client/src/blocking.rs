@@ -1,11 +1,10 @@
-//! The same client for programs without an async runtime. A thread of its own moves the bytes.
+//! A blocking client for programs without an async runtime. A background thread drives the session.
 //!
 //! ```
 //! # let server = ox_server::Server::ephemeral()?;
 //! # let servers = server.address().to_string();
-//! use ox_client::blocking::Client;
-//! use ox_client::{CreateMode, EventKind, Version};
-//! let client = Client::connect(&servers)?;
+//! use ox_client::{BlockingClient, CreateMode, EventKind, Version};
+//! let client = BlockingClient::connect(&servers)?;
 //! client.create("/a", b"1", CreateMode::Persistent)?;
 //! let (node, watch) = client.get_and_watch("/a")?;
 //! assert_eq!(node.data, b"1");
@@ -18,9 +17,9 @@
 use crate::acl::Acl;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
-use crate::state::{SessionTicket, State};
-use crate::types::{CreateOptions, Created, Data, Identity, Node, Reconfig, Version};
-use crate::watch::{WatchMode, WatcherType};
+use crate::state::{SessionState, SessionTicket};
+use crate::types::{AuthInfo, CreateOptions, Created, MembershipChange, Node, NodeData, Version};
+use crate::watch::{AddWatchMode, WatcherType};
 use crate::{Builder, Multi, MultiRead, MultiResults, ReadResults};
 use ox_proto::{Stat, Zxid};
 use std::sync::Arc;
@@ -28,14 +27,14 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 
-/// A session with an ensemble, as [`crate::Client`] has it. Every method waits for its answer; clones can be used in many threads
-/// at once.
+/// A session with an ensemble, like [`crate::Client`]. Every method blocks until the reply is received; clones can be
+/// used from several threads concurrently.
 ///
-/// Methods panic inside of an async runtime: they would stop it.
+/// Methods panic when called from within an async runtime, because they would block it.
 ///
 /// ```
 /// # let server = ox_server::Server::ephemeral()?;
-/// # let client = ox_client::blocking::Client::connect(&server.address().to_string())?;
+/// # let client = ox_client::BlockingClient::connect(&server.address().to_string())?;
 /// use ox_client::CreateMode;
 /// client.create("/n", b"", CreateMode::Persistent)?;
 /// std::thread::scope(|scope| {
@@ -47,42 +46,42 @@ use tokio::sync::oneshot;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct BlockingClient {
     client: crate::Client,
     runtime: Arc<Runtime>,
 }
 
-/// The thread behind all clones.
+/// The background thread that all clones of a client share.
 #[derive(Debug)]
 struct Runtime {
     handle: Handle,
-    /// Dropped with the last clone: then the thread ends behind the session.
+    /// Dropped with the last clone; the thread then ends as soon as the session has ended.
     _alive: oneshot::Sender<()>,
 }
 
-/// Where a client hands its states over, to whoever keeps the runtime running.
-type Begun = oneshot::Sender<crate::States>;
+/// Sends the client's states to the thread that drives the runtime.
+type StatesSender = oneshot::Sender<crate::SessionStates>;
 
 impl Runtime {
-    fn start() -> std::io::Result<(Self, Begun)> {
+    fn start() -> std::io::Result<(Self, StatesSender)> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (alive, gone) = oneshot::channel();
-        let (begun, states) = oneshot::channel::<crate::States>();
+        let (states_sender, states) = oneshot::channel::<crate::SessionStates>();
         std::thread::Builder::new().name("ox-client".to_owned()).spawn(move || {
             runtime.block_on(async {
-                let _ = gone.await; // an error says the same
+                let _ = gone.await; // an error means the same: the last clone is dropped
                 if let Ok(mut states) = states.await {
                     while states.next().await.is_some() {}
                 }
             });
         })?;
-        Ok((Self { handle, _alive: alive }, begun))
+        Ok((Self { handle, _alive: alive }, states_sender))
     }
 }
 
 impl Builder {
-    /// Connects, and waits for the session, without an async runtime.
+    /// Connects and blocks until the session is established; for programs without an async runtime.
     ///
     /// ```
     /// # let server = ox_server::Server::ephemeral()?;
@@ -91,22 +90,22 @@ impl Builder {
     /// assert!(client.exists("/")?.is_some());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn connect_blocking(self) -> Result<Client, Error> {
-        let no_thread = |_| Error::connect(ErrorKind::InvalidArgument("no thread can be started"));
-        let (runtime, begun) = Runtime::start().map_err(no_thread)?;
+    pub fn connect_blocking(self) -> Result<BlockingClient, Error> {
+        let no_thread = |_| Error::connect(ErrorKind::InvalidArgument("the background thread cannot be started"));
+        let (runtime, states_sender) = Runtime::start().map_err(no_thread)?;
         let client = runtime.handle.block_on(self.connect())?;
-        drop(begun.send(client.states())); // the thread lives as long as the runtime
-        Ok(Client { client, runtime: Arc::new(runtime) })
+        drop(states_sender.send(client.states())); // the thread lives as long as the runtime
+        Ok(BlockingClient { client, runtime: Arc::new(runtime) })
     }
 }
 
-impl Client {
-    /// See [`crate::Client::connect`].
+impl BlockingClient {
+    /// Connects with default settings; see [`crate::Client::connect`].
     ///
     /// ```
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let servers = server.address().to_string();
-    /// let client = ox_client::blocking::Client::connect(&servers)?; // for example "zk1:2181,zk2:2181/app"
+    /// let client = ox_client::BlockingClient::connect(&servers)?; // for example "zk1:2181,zk2:2181/app"
     /// client.close()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -114,15 +113,15 @@ impl Client {
         crate::Client::builder().servers(servers)?.connect_blocking()
     }
 
-    /// The async client of the same session.
+    /// The async client of the same session, for everything that this type does not wrap.
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-    /// client.inner().update_servers("zk1:2181,zk2:2181")?;
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+    /// client.as_async().update_servers("zk1:2181,zk2:2181")?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn inner(&self) -> &crate::Client {
+    pub fn as_async(&self) -> &crate::Client {
         &self.client
     }
 
@@ -130,23 +129,23 @@ impl Client {
         self.runtime.handle.block_on(work)
     }
 
-    /// See [`crate::Client::create`].
+    /// Creates a node; see [`crate::Client::create`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// client.create("/a", b"1", ox_client::CreateMode::Persistent)?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn create(&self, path: &str, data: impl Data, options: impl Into<CreateOptions>) -> Result<Created, Error> {
+    pub fn create(&self, path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Result<Created, Error> {
         self.wait(self.client.create(path, data, options))
     }
 
-    /// See [`crate::Client::create_protected`].
+    /// Creates a node exactly once even if a reply is lost; see [`crate::Client::create_protected`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-    /// let created = client.create_protected("/line/n-", b"", ox_client::CreateMode::EphemeralSequential)?;
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+    /// let created = client.create_protected("/queue/n-", b"", ox_client::CreateMode::EphemeralSequential)?;
     /// println!("{}", created.path);
     /// # Ok(())
     /// # }
@@ -154,28 +153,33 @@ impl Client {
     pub fn create_protected(
         &self,
         path: &str,
-        data: impl Data,
+        data: impl NodeData,
         options: impl Into<CreateOptions>,
     ) -> Result<Created, Error> {
         self.wait(self.client.create_protected(path, data, options))
     }
 
-    /// See [`crate::Client::create_all`].
+    /// Creates a node and its missing ancestors; see [`crate::Client::create_all`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// client.create_all("/a/b/c", b"1", ox_client::CreateMode::Persistent)?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn create_all(&self, path: &str, data: impl Data, options: impl Into<CreateOptions>) -> Result<Created, Error> {
+    pub fn create_all(
+        &self,
+        path: &str,
+        data: impl NodeData,
+        options: impl Into<CreateOptions>,
+    ) -> Result<Created, Error> {
         self.wait(self.client.create_all(path, data, options))
     }
 
-    /// See [`crate::Client::ensure_path`].
+    /// Creates whatever is missing of a path; see [`crate::Client::ensure_path`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// client.ensure_path("/a/b")?;
     /// # Ok(())
     /// # }
@@ -184,10 +188,10 @@ impl Client {
         self.wait(self.client.ensure_path(path))
     }
 
-    /// See [`crate::Client::get`].
+    /// Reads data and metadata of a node; see [`crate::Client::get`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// println!("{:?}", client.get("/a")?.data);
     /// # Ok(())
     /// # }
@@ -196,23 +200,23 @@ impl Client {
         self.wait(self.client.get(path))
     }
 
-    /// See [`crate::Client::set`].
+    /// Replaces the data of a node; see [`crate::Client::set`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// let node = client.get("/a")?;
     /// client.set("/a", b"2", node.stat.version)?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn set(&self, path: &str, data: impl Data, version: impl Into<Version>) -> Result<Stat, Error> {
+    pub fn set(&self, path: &str, data: impl NodeData, version: impl Into<Version>) -> Result<Stat, Error> {
         self.wait(self.client.set(path, data, version))
     }
 
-    /// See [`crate::Client::delete`].
+    /// Deletes a node without children; see [`crate::Client::delete`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// client.delete("/a", ox_client::Version::Any)?;
     /// # Ok(())
     /// # }
@@ -221,10 +225,10 @@ impl Client {
         self.wait(self.client.delete(path, version))
     }
 
-    /// See [`crate::Client::delete_recursive`].
+    /// Deletes a node and everything below it; see [`crate::Client::delete_recursive`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// client.delete_recursive("/a")?;
     /// # Ok(())
     /// # }
@@ -233,12 +237,12 @@ impl Client {
         self.wait(self.client.delete_recursive(path))
     }
 
-    /// See [`crate::Client::exists`].
+    /// Reads the metadata of a node; see [`crate::Client::exists`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// if client.exists("/a")?.is_none() {
-    ///     println!("there is no /a");
+    ///     println!("/a does not exist");
     /// }
     /// # Ok(())
     /// # }
@@ -247,10 +251,10 @@ impl Client {
         self.wait(self.client.exists(path))
     }
 
-    /// See [`crate::Client::children`].
+    /// Lists the children of a node; see [`crate::Client::children`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// for name in client.children("/")? {
     ///     println!("{name}");
     /// }
@@ -261,10 +265,10 @@ impl Client {
         self.wait(self.client.children(path))
     }
 
-    /// See [`crate::Client::children_with_stat`].
+    /// Lists the children together with the metadata; see [`crate::Client::children_with_stat`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// let (names, stat) = client.children_with_stat("/")?;
     /// println!("{} children in version {}", names.len(), stat.cversion);
     /// # Ok(())
@@ -274,10 +278,10 @@ impl Client {
         self.wait(self.client.children_with_stat(path))
     }
 
-    /// See [`crate::Client::all_children_number`].
+    /// Counts all descendants of a node; see [`crate::Client::all_children_number`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// println!("{} nodes", client.all_children_number("/")?);
     /// # Ok(())
     /// # }
@@ -286,10 +290,10 @@ impl Client {
         self.wait(self.client.all_children_number(path))
     }
 
-    /// See [`crate::Client::get_acl`].
+    /// Reads the ACL of a node; see [`crate::Client::get_acl`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// let (list, stat) = client.get_acl("/a")?;
     /// println!("{list:?} in version {}", stat.aversion);
     /// # Ok(())
@@ -299,10 +303,10 @@ impl Client {
         self.wait(self.client.get_acl(path))
     }
 
-    /// See [`crate::Client::set_acl`].
+    /// Replaces the ACL of a node; see [`crate::Client::set_acl`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// client.set_acl("/a", &ox_client::acl::read_only(), ox_client::Version::Any)?;
     /// # Ok(())
     /// # }
@@ -311,11 +315,11 @@ impl Client {
         self.wait(self.client.set_acl(path, acl, version))
     }
 
-    /// See [`crate::Client::sync`].
+    /// Makes the server catch up with the leader; see [`crate::Client::sync`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-    /// client.sync("/")?; // what is read now is not older than this moment
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+    /// client.sync("/")?; // later reads return nothing older than this moment
     /// # Ok(())
     /// # }
     /// ```
@@ -323,11 +327,11 @@ impl Client {
         self.wait(self.client.sync(path))
     }
 
-    /// See [`crate::Client::ephemerals`].
+    /// Lists the ephemeral nodes of this session; see [`crate::Client::ephemerals`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-    /// println!("{:?} go with this session", client.ephemerals("/")?);
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+    /// println!("{:?} end with this session", client.ephemerals("/")?);
     /// # Ok(())
     /// # }
     /// ```
@@ -335,36 +339,36 @@ impl Client {
         self.wait(self.client.ephemerals(prefix))
     }
 
-    /// See [`crate::Client::who_am_i`].
+    /// Returns the identities of this connection; see [`crate::Client::who_am_i`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-    /// for who in client.who_am_i()? {
-    ///     println!("{}:{}", who.scheme, who.id);
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+    /// for info in client.who_am_i()? {
+    ///     println!("{}:{}", info.scheme, info.id);
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
+    pub fn who_am_i(&self) -> Result<Vec<AuthInfo>, Error> {
         self.wait(self.client.who_am_i())
     }
 
-    /// See [`crate::Client::add_auth`].
+    /// Authenticates this session; see [`crate::Client::add_auth`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// client.add_auth("digest", "bob:secret")?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn add_auth(&self, scheme: &str, auth: impl Data) -> Result<(), Error> {
+    pub fn add_auth(&self, scheme: &str, auth: impl NodeData) -> Result<(), Error> {
         self.wait(self.client.add_auth(scheme, auth))
     }
 
-    /// See [`crate::Client::config`].
+    /// Reads the ensemble configuration; see [`crate::Client::config`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// println!("{}", String::from_utf8_lossy(&client.config()?.data));
     /// # Ok(())
     /// # }
@@ -373,38 +377,38 @@ impl Client {
         self.wait(self.client.config())
     }
 
-    /// See [`crate::Client::reconfig`].
+    /// Changes the ensemble membership; see [`crate::Client::reconfig`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-    /// use ox_client::Reconfig;
-    /// client.reconfig(&Reconfig::Change { joining: Vec::new(), leaving: vec!["4".to_owned()] }, None)?;
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+    /// use ox_client::MembershipChange;
+    /// client.reconfig(&MembershipChange::Incremental { joining: Vec::new(), leaving: vec!["4".to_owned()] }, None)?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn reconfig(&self, change: &Reconfig, version: Option<Zxid>) -> Result<Node, Error> {
+    pub fn reconfig(&self, change: &MembershipChange, version: Option<Zxid>) -> Result<Node, Error> {
         self.wait(self.client.reconfig(change, version))
     }
 
-    /// See [`crate::Client::settle`].
+    /// Waits for all earlier writes of this session; see [`crate::Client::write_barrier`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-    /// client.settle()?; // what is read now is final
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+    /// client.write_barrier()?; // later reads show the final outcome of earlier writes
     /// # Ok(())
     /// # }
     /// ```
-    pub fn settle(&self) -> Result<(), Error> {
-        self.wait(self.client.settle())
+    pub fn write_barrier(&self) -> Result<(), Error> {
+        self.wait(self.client.write_barrier())
     }
 
-    /// Does all writes of a list, or nothing; see [`crate::Client::multi`].
+    /// Commits a transaction; see [`crate::Client::multi`].
     ///
     /// ```
     /// # let server = ox_server::Server::ephemeral()?;
-    /// # let client = ox_client::blocking::Client::connect(&server.address().to_string())?;
+    /// # let client = ox_client::BlockingClient::connect(&server.address().to_string())?;
     /// use ox_client::CreateMode;
-    /// let mut multi = client.inner().multi();
+    /// let mut multi = client.as_async().multi();
     /// let slot = multi.create("/a", b"", CreateMode::Persistent);
     /// assert_eq!(client.commit(multi)?.get(slot).path, "/a");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -413,11 +417,11 @@ impl Client {
         self.wait(multi.commit())
     }
 
-    /// Does all reads of a list; see [`crate::Client::multi_read`].
+    /// Executes a list of reads; see [`crate::Client::multi_read`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-    /// let mut reads = client.inner().multi_read();
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+    /// let mut reads = client.as_async().multi_read();
     /// let (node, names) = (reads.get("/a"), reads.children("/a"));
     /// let results = client.read_all(reads)?;
     /// println!("{:?} {:?}", results.get(node)?, results.get(names)?);
@@ -428,73 +432,73 @@ impl Client {
         self.wait(reads.send())
     }
 
-    /// See [`crate::Client::get_and_watch`].
+    /// Reads a node and leaves a watch; see [`crate::Client::get_and_watch`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// let (node, watch) = client.get_and_watch("/a")?;
     /// println!("{:?}, then {:?}", node.data, watch.wait().kind);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn get_and_watch(&self, path: &str) -> Result<(Node, Watch), Error> {
+    pub fn get_and_watch(&self, path: &str) -> Result<(Node, BlockingWatch), Error> {
         let (node, watch) = self.wait(self.client.get_and_watch(path))?;
-        Ok((node, self.watching(watch)))
+        Ok((node, self.wrap_watch(watch)))
     }
 
-    /// See [`crate::Client::exists_and_watch`].
+    /// Reads the metadata and leaves a watch; see [`crate::Client::exists_and_watch`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// let (stat, watch) = client.exists_and_watch("/a")?;
     /// if stat.is_none() {
-    ///     watch.wait(); // somebody creates it
+    ///     watch.wait(); // until another client creates it
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn exists_and_watch(&self, path: &str) -> Result<(Option<Stat>, Watch), Error> {
+    pub fn exists_and_watch(&self, path: &str) -> Result<(Option<Stat>, BlockingWatch), Error> {
         let (stat, watch) = self.wait(self.client.exists_and_watch(path))?;
-        Ok((stat, self.watching(watch)))
+        Ok((stat, self.wrap_watch(watch)))
     }
 
-    /// See [`crate::Client::children_and_watch`].
+    /// Lists the children and leaves a watch; see [`crate::Client::children_and_watch`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// let (names, watch) = client.children_and_watch("/workers")?;
     /// println!("{names:?}, then {:?}", watch.wait().kind);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn children_and_watch(&self, path: &str) -> Result<(Vec<String>, Watch), Error> {
+    pub fn children_and_watch(&self, path: &str) -> Result<(Vec<String>, BlockingWatch), Error> {
         let (names, watch) = self.wait(self.client.children_and_watch(path))?;
-        Ok((names, self.watching(watch)))
+        Ok((names, self.wrap_watch(watch)))
     }
 
-    fn watching(&self, watch: crate::Watch) -> Watch {
-        Watch { watch, runtime: Arc::clone(&self.runtime) }
+    fn wrap_watch(&self, watch: crate::Watch) -> BlockingWatch {
+        BlockingWatch { watch, runtime: Arc::clone(&self.runtime) }
     }
 
-    /// See [`crate::Client::watch`].
+    /// Adds a persistent watch; see [`crate::Client::watch`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-    /// for event in client.watch("/app", ox_client::WatchMode::PersistentRecursive)? {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+    /// for event in client.watch("/app", ox_client::AddWatchMode::PersistentRecursive)? {
     ///     println!("{:?} {}", event.kind, event.path);
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn watch(&self, path: &str, mode: WatchMode) -> Result<WatchStream, Error> {
+    pub fn watch(&self, path: &str, mode: AddWatchMode) -> Result<WatchIter, Error> {
         let stream = self.wait(self.client.watch(path, mode))?;
-        Ok(WatchStream { stream, runtime: Arc::clone(&self.runtime) })
+        Ok(WatchIter { stream, runtime: Arc::clone(&self.runtime) })
     }
 
-    /// See [`crate::Client::check_watches`].
+    /// Checks for a watch on the server; see [`crate::Client::check_watches`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// let is_watched = client.check_watches("/a", ox_client::WatcherType::Any)?;
     /// println!("{is_watched}");
     /// # Ok(())
@@ -504,10 +508,10 @@ impl Client {
         self.wait(self.client.check_watches(path, kind))
     }
 
-    /// See [`crate::Client::remove_watches`].
+    /// Removes watches from the server; see [`crate::Client::remove_watches`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// client.remove_watches("/a", ox_client::WatcherType::Any)?;
     /// # Ok(())
     /// # }
@@ -516,36 +520,36 @@ impl Client {
         self.wait(self.client.remove_watches(path, kind))
     }
 
-    /// See [`crate::Client::state`].
+    /// Returns the current session state; see [`crate::Client::state`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// println!("{:?}", client.state());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> SessionState {
         self.client.state()
     }
 
-    /// See [`crate::Client::states`].
+    /// Iterates over the session states; see [`crate::Client::states`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// for state in client.states() {
-    ///     println!("{state:?}"); // until the session is over
+    ///     println!("{state:?}"); // until the session has ended
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn states(&self) -> States {
-        States { states: self.client.states(), runtime: Arc::clone(&self.runtime) }
+    pub fn states(&self) -> StateIter {
+        StateIter { states: self.client.states(), runtime: Arc::clone(&self.runtime) }
     }
 
-    /// See [`crate::Client::session`].
+    /// Returns id, password and timeout of the session; see [`crate::Client::session`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// println!("{:?}", client.session());
     /// # Ok(())
     /// # }
@@ -554,10 +558,10 @@ impl Client {
         self.client.session()
     }
 
-    /// See [`crate::Client::close`].
+    /// Ends the session; see [`crate::Client::close`].
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// client.close()?;
     /// # Ok(())
     /// # }
@@ -567,27 +571,27 @@ impl Client {
     }
 }
 
-/// A one-shot watch; see [`crate::Watch`].
+/// A one-shot watch that is waited for by blocking; see [`crate::Watch`].
 ///
 /// ```no_run
-/// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+/// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
 /// let (_, watch) = client.get_and_watch("/a")?;
 /// println!("{:?}", watch.wait().kind);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a watch that is dropped is taken back"]
-pub struct Watch {
+#[must_use = "dropping a watch removes it"]
+pub struct BlockingWatch {
     watch: crate::Watch,
     runtime: Arc<Runtime>,
 }
 
-impl Watch {
-    /// Waits for the event.
+impl BlockingWatch {
+    /// Blocks until the event is received.
     ///
     /// ```no_run
-    /// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
     /// let (_, watch) = client.exists_and_watch("/go")?;
     /// watch.wait();
     /// # Ok(())
@@ -597,14 +601,14 @@ impl Watch {
         self.runtime.handle.block_on(self.watch)
     }
 
-    /// Waits for the event, but not longer than `limit`: then the watch comes back.
+    /// Blocks for at most `limit`; after that the watch is returned as the error, to wait again.
     ///
     /// ```
     /// # let server = ox_server::Server::ephemeral()?;
-    /// # let client = ox_client::blocking::Client::connect(&server.address().to_string())?;
+    /// # let client = ox_client::BlockingClient::connect(&server.address().to_string())?;
     /// use std::time::Duration;
     /// let (_, watch) = client.exists_and_watch("/go")?;
-    /// let watch = watch.wait_for(Duration::from_millis(1)).unwrap_err(); // nothing yet
+    /// let watch = watch.wait_for(Duration::from_millis(1)).unwrap_err(); // no event yet
     /// client.create("/go", b"", ox_client::CreateMode::Persistent)?;
     /// assert_eq!(watch.wait().path, "/go");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -615,47 +619,47 @@ impl Watch {
     }
 }
 
-/// The events of a persistent watch, one after the other; see [`crate::WatchStream`].
+/// An iterator over the events of a persistent watch; see [`crate::WatchStream`].
 ///
 /// ```no_run
-/// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
-/// let mut events = client.watch("/a", ox_client::WatchMode::Persistent)?;
+/// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+/// let mut events = client.watch("/a", ox_client::AddWatchMode::Persistent)?;
 /// println!("{:?}", events.next());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a watch that is dropped is taken back"]
-pub struct WatchStream {
+#[must_use = "dropping a watch removes it"]
+pub struct WatchIter {
     stream: crate::WatchStream,
     runtime: Arc<Runtime>,
 }
 
-impl Iterator for WatchStream {
+impl Iterator for WatchIter {
     type Item = Event;
     fn next(&mut self) -> Option<Event> {
         self.runtime.handle.block_on(self.stream.next())
     }
 }
 
-/// The states of a client, one after the other; see [`crate::States`].
+/// An iterator over the session states; see [`crate::SessionStates`].
 ///
 /// ```no_run
-/// # fn example(client: &ox_client::blocking::Client) -> Result<(), ox_client::Error> {
+/// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
 /// let mut states = client.states();
 /// println!("{:?}", states.next());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct States {
-    states: crate::States,
+pub struct StateIter {
+    states: crate::SessionStates,
     runtime: Arc<Runtime>,
 }
 
-impl Iterator for States {
-    type Item = State;
-    fn next(&mut self) -> Option<State> {
+impl Iterator for StateIter {
+    type Item = SessionState;
+    fn next(&mut self) -> Option<SessionState> {
         self.runtime.handle.block_on(self.states.next())
     }
 }

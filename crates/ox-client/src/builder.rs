@@ -1,16 +1,16 @@
-//! Settings of a client.
+//! Settings of a client, and how it is started.
 
 use crate::client::{Client, Shared, chroot};
-use crate::core::{Identity, Session, Settings};
+use crate::core::{Session, SessionCredentials, Settings};
 use crate::driver;
 use crate::error::{Error, ErrorKind};
 use crate::retry::RetryPolicy;
-use crate::servers::{self, Server, Servers};
+use crate::server_list::{self, ServerAddress, ServerList};
 use crate::state::SessionTicket;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Settings of a client that is about to be.
+/// Settings of a new client; [`Builder::connect`] or [`Builder::start`] creates it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -33,7 +33,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before `connect`"]
 pub struct Builder {
-    servers: Vec<Server>,
+    servers: Vec<ServerAddress>,
     chroot: String,
     session_timeout: Duration,
     connect_timeout: Duration,
@@ -41,13 +41,13 @@ pub struct Builder {
     read_only: bool,
     retry: RetryPolicy,
     resume: Option<SessionTicket>,
-    shuffles: bool,
+    is_shuffled: bool,
     seed: Option<u64>,
     max_in_flight: Option<usize>,
     max_request_bytes: Option<usize>,
 }
 
-/// Not for logs.
+/// Credentials, which `Debug` hides so that they do not end up in logs.
 #[derive(Clone)]
 struct Secret(Vec<u8>);
 
@@ -68,14 +68,15 @@ impl Builder {
             read_only: false,
             retry: RetryPolicy::default(),
             resume: None,
-            shuffles: true,
+            is_shuffled: true,
             seed: None,
             max_in_flight: None,
             max_request_bytes: None,
         }
     }
 
-    /// The servers, `host:port,host:port/chroot`. The port is 2181 where none is named; addresses of IPv6 stand in brackets.
+    /// The servers as a connection string, `host:port,host:port/chroot`. The default port is 2181; IPv6 addresses are
+    /// written in brackets.
     ///
     /// ```
     /// use ox_client::Client;
@@ -83,15 +84,15 @@ impl Builder {
     /// # Ok::<(), ox_client::Error>(())
     /// ```
     pub fn servers(mut self, servers: &str) -> Result<Self, Error> {
-        let (servers, below) = servers::parse(servers)?;
+        let (servers, chroot_path) = server_list::parse(servers)?;
         self.servers = servers;
-        if !below.is_empty() {
-            self.chroot = chroot(&below)?;
+        if !chroot_path.is_empty() {
+            self.chroot = chroot(&chroot_path)?;
         }
         Ok(self)
     }
 
-    /// A path that is put before all others. It must exist when it is used.
+    /// Prefixes all paths of this client with `path`. The node must exist before the client is used.
     ///
     /// ```
     /// use ox_client::Client;
@@ -103,8 +104,8 @@ impl Builder {
         Ok(self)
     }
 
-    /// How long servers wait for a silent client, 30 seconds unless told. They have limits of their own: see
-    /// [`SessionTicket::timeout`] for what was granted.
+    /// The session timeout to request, 30 seconds by default: servers expire the session of a client that is silent for
+    /// longer. Servers enforce limits of their own; [`SessionTicket::timeout`] is what they granted.
     ///
     /// ```
     /// use ox_client::Client;
@@ -116,8 +117,8 @@ impl Builder {
         self
     }
 
-    /// How long [`Builder::connect`] waits for the first session, 30 seconds unless told. A single server gets its
-    /// share of the session timeout.
+    /// How long [`Builder::connect`] waits for the session, 30 seconds by default. Each connection attempt may take the
+    /// session timeout divided by the number of servers.
     ///
     /// ```
     /// use ox_client::Client;
@@ -129,7 +130,7 @@ impl Builder {
         self
     }
 
-    /// Proves an identity on every connection; see [`Client::add_auth`].
+    /// Authenticates every connection; see [`Client::add_auth`].
     ///
     /// ```
     /// use ox_client::Client;
@@ -141,8 +142,8 @@ impl Builder {
         self
     }
 
-    /// Whether a server will do that lost the others and only answers reads. The client goes on looking for one that
-    /// takes writes.
+    /// Whether the client accepts a read-only server, which is partitioned from the quorum and answers reads only.
+    /// While connected to one, the client keeps searching for a read-write server.
     ///
     /// ```
     /// use ox_client::Client;
@@ -154,7 +155,7 @@ impl Builder {
         self
     }
 
-    /// What to do about lost connections.
+    /// When operations are retried after a connection loss, and for how long.
     ///
     /// ```
     /// use ox_client::Client;
@@ -166,7 +167,7 @@ impl Builder {
         self
     }
 
-    /// Goes on with a session instead of beginning one.
+    /// Resumes an existing session instead of creating a new one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -187,7 +188,7 @@ impl Builder {
         self
     }
 
-    /// Whether the servers are tried in random order, as they are unless told otherwise.
+    /// Whether the servers are tried in random order (the default) or in the order of the connection string.
     ///
     /// ```
     /// use ox_client::Client;
@@ -195,11 +196,11 @@ impl Builder {
     /// # Ok::<(), ox_client::Error>(())
     /// ```
     pub fn shuffle(mut self, shuffle: bool) -> Self {
-        self.shuffles = shuffle;
+        self.is_shuffled = shuffle;
         self
     }
 
-    /// Makes the order of servers and the pauses between attempts the same in every run, for tests.
+    /// Seeds the random order of servers and the random pauses between attempts, to make tests reproducible.
     ///
     /// ```
     /// use ox_client::Client;
@@ -211,7 +212,7 @@ impl Builder {
         self
     }
 
-    /// How many requests may be under way, 32768 unless told. More wait their turn.
+    /// How many requests may be in flight, 32768 by default. Further requests wait.
     ///
     /// ```
     /// use ox_client::Client;
@@ -223,8 +224,8 @@ impl Builder {
         self
     }
 
-    /// The largest request that servers take (their `jute.maxbuffer`), 1048575 bytes unless told. A larger one is refused
-    /// here: a server would drop the connection for it.
+    /// The largest request that the servers accept (their `jute.maxbuffer`), 1048575 bytes by default. The client
+    /// rejects larger requests itself, because a server would close the connection.
     ///
     /// ```
     /// use ox_client::Client;
@@ -236,7 +237,7 @@ impl Builder {
         self
     }
 
-    /// Connects, and waits for the session.
+    /// Connects, and returns when the session is established.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -255,7 +256,8 @@ impl Builder {
         Ok(client)
     }
 
-    /// Begins to connect without waiting for it. What is asked for meanwhile waits, if the [`RetryPolicy`] lets it.
+    /// Starts connecting in the background and returns immediately. Operations wait for the session if the
+    /// [`RetryPolicy`] allows it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -269,7 +271,7 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// When called outside of a tokio runtime.
     pub fn start(self) -> Result<Client, Error> {
         if self.servers.is_empty() {
             return Err(Error::connect(ErrorKind::BadConnectString(String::new())));
@@ -279,16 +281,16 @@ impl Builder {
         settings.read_only = self.read_only;
         settings.requests_max = self.max_in_flight.unwrap_or(settings.requests_max);
         settings.frame_bytes_max = self.max_request_bytes.unwrap_or(settings.frame_bytes_max);
-        settings.resume = self.resume.map(|ticket| Identity {
+        settings.resume = self.resume.map(|ticket| SessionCredentials {
             id: ticket.id,
             password: ticket.password,
             timeout_ms: millis(ticket.timeout),
             last_zxid: ticket.last_zxid,
         });
-        let servers = Servers::new(self.servers, self.shuffles, self.seed.unwrap_or_else(rand::random));
+        let servers = ServerList::new(self.servers, self.is_shuffled, self.seed.unwrap_or_else(rand::random));
         let mut session = Session::new(settings, servers);
         for (scheme, Secret(auth)) in &self.credentials {
-            let _ = session.add_auth(0, scheme, Some(auth), None); // a session that begins is not over
+            let _ = session.add_auth(0, scheme, Some(auth), None); // cannot fail: the session has not ended
         }
         let shared = Arc::new(Shared::new(session, self.chroot));
         tokio::spawn(driver::run(Arc::clone(&shared)));

@@ -1,36 +1,37 @@
-//! The handle that applications hold, and what it shares with its driver.
+//! The client handle, and the state it shares with the driver.
 
 mod call;
-mod nodes;
-mod paths;
-mod protected;
+mod chroot;
+mod node_ops;
+mod protected_create;
 mod server_ops;
 mod shared;
-mod watching;
+mod watch_ops;
 
 pub(crate) use call::{Call, Kind};
-pub(crate) use nodes::{names, node, put_create};
-pub(crate) use paths::chroot;
+pub(crate) use chroot::chroot;
+pub(crate) use node_ops::{names, node, put_create};
 pub(crate) use shared::Shared;
 
 use crate::builder::Builder;
-use crate::error::{Error, ErrorKind, Outcome};
-use crate::feed::Feed;
-use crate::notice::Notices;
+use crate::error::{Error, ErrorKind, RequestOutcome};
+use crate::reader_queue::ReaderQueue;
 use crate::retry::RetryPolicy;
-use crate::servers;
-use crate::state::{SessionTicket, State, States};
+use crate::server_list;
+use crate::session_events::SessionEvents;
+use crate::state::{SessionState, SessionStates, SessionTicket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// A session with an ensemble.
+/// A session with a ZooKeeper ensemble.
 ///
-/// Clones are cheap and share the session. [`Client::close`] ends it; so does, in the background, dropping the last clone.
+/// Clones are cheap and share the session. [`Client::close`] ends it; dropping the last clone ends it in the
+/// background.
 ///
-/// Requests are sent in the order in which their futures are first polled, without waiting for each other's answers, and
-/// answered in that order. Dropping a future is safe at any time: a request that is not sent yet is taken back, one that is sent
-/// is executed without anybody learning what became of it.
+/// Requests are sent in the order in which their futures are first polled, without waiting for each other's replies,
+/// and replies are received in that order. Dropping a future is safe at any time: a request that is not sent yet is
+/// cancelled; a request that is already sent is executed and its reply is discarded.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -53,7 +54,7 @@ pub struct Client {
     retry: RetryPolicy,
 }
 
-/// Closes the session behind the last client.
+/// Closes the session when the last client is dropped.
 #[derive(Debug)]
 struct Handle(Arc<Shared>);
 
@@ -64,7 +65,7 @@ impl Drop for Handle {
 }
 
 impl Client {
-    /// Connects to one of the servers of a connection string, `host:port,host:port/chroot`, with default settings.
+    /// Connects to an ensemble with default settings. `servers` is a connection string, `host:port,host:port/chroot`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -79,7 +80,7 @@ impl Client {
         Self::builder().servers(servers)?.connect().await
     }
 
-    /// Settings for a new client.
+    /// Returns the default settings for a new client.
     ///
     /// ```
     /// use ox_client::Client;
@@ -98,7 +99,7 @@ impl Client {
         &self.handle.0
     }
 
-    /// The same session with another way to deal with lost connections.
+    /// Returns a handle to the same session with another retry policy.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -115,7 +116,7 @@ impl Client {
         Self { handle: Arc::clone(&self.handle), retry }
     }
 
-    /// Where the client stands now.
+    /// Returns the current session state.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -126,60 +127,61 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> SessionState {
         self.shared().state()
     }
 
-    /// All states from now on, beginning with the current one.
+    /// Returns a stream of session states: the current state first, then every transition.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_client::State;
+    /// use ox_client::SessionState;
     /// let mut states = client.states();
     /// while let Some(state) = states.next().await {
     ///     match state {
-    ///         State::Suspended { lost_after } => println!("stop before {lost_after:?}"),
+    ///         SessionState::Suspended { lost_after } => println!("stop before {lost_after:?}"),
     ///         state => println!("{state:?}"),
     ///     }
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn states(&self) -> States {
-        let feed = Arc::new(Feed::new());
-        self.shared().subscribe(&feed);
-        States::new(feed)
+    pub fn states(&self) -> SessionStates {
+        let queue = Arc::new(ReaderQueue::new());
+        self.shared().subscribe_states(&queue);
+        SessionStates::new(queue)
     }
 
-    /// Everything the session learns from now on, states and events in one order, beginning with the current state. For
-    /// tools that show or log it; applications are better off with the watches they have set.
+    /// Returns a stream of everything the session receives, states and events in one order, the current state first.
+    /// Meant for tools that display or log all of it; applications should use their watches.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
-    /// use ox_client::{Client, CreateMode, EventKind, Notice, State};
+    /// use ox_client::{Client, CreateMode, EventKind, SessionEvent, SessionState};
     /// let client = Client::connect(&server.address().to_string()).await?;
-    /// let mut notices = client.notices();
-    /// assert_eq!(notices.next().await, Some(Notice::State(State::Connected)));
+    /// let mut events = client.session_events();
+    /// assert_eq!(events.next().await, Some(SessionEvent::State(SessionState::Connected)));
     /// let (_, watch) = client.exists_and_watch("/a").await?;
     /// client.create("/a", b"", CreateMode::Persistent).await?;
-    /// let Some(Notice::Event(event)) = notices.next().await else { panic!("an event") };
+    /// let Some(SessionEvent::Event(event)) = events.next().await else { panic!("expected an event") };
     /// assert_eq!((event.kind, event.path.as_str()), (EventKind::NodeCreated, "/a"));
     /// # drop(watch);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn notices(&self) -> Notices {
-        Notices::new(Arc::clone(self.shared()))
+    pub fn session_events(&self) -> SessionEvents {
+        SessionEvents::new(Arc::clone(self.shared()))
     }
 
-    /// The moment from which the session must be assumed lost unless the client hears from a server again. It moves on
-    /// with every answer of a server that takes writes.
+    /// The moment after which the session must be assumed expired, unless the client hears from a server before. Every
+    /// reply of a read-write server moves it forward.
     ///
-    /// **Limits.** A follower answers by itself, and tells its leader with the next ping of theirs. One that is cut off from its
-    /// leader needs up to `syncLimit` ticks to notice; what it answers meanwhile, the leader does not know. Whoever must
-    /// be certain protects what is written by a fencing token, such as the `czxid` of a node that is held.
+    /// **Limits.** A follower replies on its own and reports the touched sessions to its leader with the next leader
+    /// ping. A follower that is partitioned from its leader takes up to `syncLimit` ticks to notice; the leader does
+    /// not learn of the replies it sends meanwhile. Applications that need certainty protect their writes with a
+    /// fencing token, for example the `czxid` of a lock node.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -194,15 +196,15 @@ impl Client {
         self.shared().lost_after()
     }
 
-    /// The session; `None` before there is one.
+    /// Id, password and granted timeout of the session; `None` before the session is established.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// let session = client.session().expect("it is connected");
-    /// println!("{} may be silent for {:?}", session.id, session.timeout);
+    /// let session = client.session().expect("connected");
+    /// println!("{} expires after {:?} of silence", session.id, session.timeout);
     /// # Ok(())
     /// # }
     /// ```
@@ -210,9 +212,9 @@ impl Client {
         self.shared().ticket()
     }
 
-    /// Ends the session, with its ephemeral nodes, behind everything that was asked before. All clones are closed.
+    /// Ends the session and its ephemeral nodes, after all earlier requests. All clones are closed.
     ///
-    /// An error says that no server could be told: the session will expire by itself.
+    /// An error means that no server confirmed the close; the session then expires by timeout.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -229,19 +231,19 @@ impl Client {
         self.shared().change(|session, now_ms, effects| session.close(now_ms, Some(waiter), effects));
         match done.await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Error::new("close", None, ErrorKind::ConnectionLoss, Outcome::Unknown)),
+            Ok(Err(_)) | Err(_) => Err(Error::new("close", None, ErrorKind::ConnectionLoss, RequestOutcome::Unknown)),
         }
     }
 
-    /// Ends the client, but not the session: whoever gets the ticket can [go on](Builder::resume) with it before it
-    /// expires. `None` when there is no session.
+    /// Ends the client but not the session: another client can [resume](Builder::resume) it with the returned ticket
+    /// before it expires. `None` when no session is established.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// let ticket = client.detach().expect("there is a session");
+    /// let ticket = client.detach().expect("the session is established");
     /// assert!(client.exists("/").await.unwrap_err().is_final());
     /// let again = ox_client::Client::builder().servers(&server.address().to_string())?.resume(ticket).connect().await?;
     /// assert_eq!(again.session().unwrap().id, ticket.id);
@@ -254,8 +256,8 @@ impl Client {
         ticket
     }
 
-    /// Takes another list of servers, `host:port,host:port`. The client may go to another server, so that many clients with
-    /// the same new list spread evenly over it.
+    /// Replaces the list of servers, `host:port,host:port`. The client may move to another server, so that many clients
+    /// with the same new list are balanced evenly.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -267,7 +269,7 @@ impl Client {
     /// # }
     /// ```
     pub fn update_servers(&self, servers: &str) -> Result<(), Error> {
-        let (servers, chroot) = servers::parse(servers)?;
+        let (servers, chroot) = server_list::parse(servers)?;
         if !chroot.is_empty() {
             return Err(Error::connect(ErrorKind::InvalidArgument("the chroot cannot change")));
         }
@@ -275,7 +277,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for the first session.
+    /// Waits for the first session, at most `limit`.
     pub(crate) async fn await_session(&self, limit: Duration) -> Result<(), Error> {
         let mut states = self.states();
         let reached = tokio::time::timeout(limit, async {
@@ -284,12 +286,12 @@ impl Client {
                     return state;
                 }
             }
-            State::Closed
+            SessionState::Closed
         });
         let kind = match reached.await {
-            Ok(State::Expired) => ErrorKind::SessionExpired,
-            Ok(State::AuthFailed) => ErrorKind::AuthFailed,
-            Ok(State::Closed) => ErrorKind::Closed,
+            Ok(SessionState::Expired) => ErrorKind::SessionExpired,
+            Ok(SessionState::AuthFailed) => ErrorKind::AuthFailed,
+            Ok(SessionState::Closed) => ErrorKind::Closed,
             Ok(_) => return Ok(()),
             Err(_) => ErrorKind::NoServer,
         };

@@ -1,35 +1,36 @@
-//! The session without sockets, clocks and tasks: inputs with the time in, bytes and effects out.
+//! The session without sockets, clocks and tasks: inputs with the current time in, bytes and effects out.
 
 mod session;
 mod watches;
 
 pub(crate) use session::{
-    Ask, Ending, Failure, Identity, Lost, Refused, Reply, Session, Settings, Submitted, Taken, Waiter, WatchAsk,
+    Disconnect, Failure, Reply, Request, Session, SessionCredentials, SessionEnd, Settings, SubmitError, SubmitResult,
+    Submitted, Waiter, WatchRequest,
 };
-pub(crate) use watches::{Class, WatchId};
+pub(crate) use watches::{WatchClass, WatchId};
 
 use crate::event::Event;
 use ox_proto::SessionId;
 
-/// What the driver has to do, in this order.
+/// What the driver performs, in this order.
 #[derive(Debug)]
 pub(crate) enum Effect<W, S> {
-    /// A request is answered, or never will be.
-    Done(W, Result<Reply, Failure>),
-    /// An event for one watcher.
+    /// Completes a request with its reply, or with the reason why no reply will follow.
+    Complete(W, Result<Reply, Failure>),
+    /// Delivers an event to one watcher.
     Event(S, Event),
-    /// Nothing more will come for this watcher.
-    End(S, Event),
-    /// The session has changed.
+    /// Delivers the last event of a watcher.
+    EndWatch(S, Event),
+    /// Publishes a new session state.
     State(Phase),
-    /// Behind the events of a notification: what it was, for those who listen to all of them.
-    Heard(Event),
+    /// Follows the events of a notification: the notification itself, for readers of all session events.
+    Notification(Event),
 }
 
-/// What the application is told about the session. Times are those of the driver's clock.
+/// Session state as the application sees it. Times are on the driver's clock, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Connected { session: SessionId, read_only: bool },
     Suspended { lost_after_ms: i64 },
-    Over(Ending),
+    Ended(SessionEnd),
 }

@@ -1,8 +1,8 @@
-//! The task that moves bytes and time between the session and the world.
+//! The driver: the task that moves bytes and time between the session core and the socket.
 
 use crate::client::Shared;
-use crate::core::Lost;
-use crate::limits::{KEPT_BYTES_MAX, READ_BYTES, SEARCH_PAUSE_MS, TURNS_MAX};
+use crate::core::Disconnect;
+use crate::limits::{ITERATIONS_MAX, READ_BYTES, RETAINED_BYTES_MAX, SEARCH_PAUSE_MS};
 use crate::transport::Transport;
 use bytes::BytesMut;
 use std::future::{Future, poll_fn};
@@ -15,47 +15,54 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Connects again and again until the session is over.
+/// Connects, and reconnects, until the session has reason.
 pub(crate) async fn run(shared: Arc<Shared>) {
     while let Some(attempt) = shared.next_attempt() {
-        if !attempt.pause.is_zero() && shared.unless_over(sleep(attempt.pause)).await.is_none() {
+        if !attempt.pause.is_zero() && shared.unless_ended(sleep(attempt.pause)).await.is_none() {
             continue;
         }
-        match shared.unless_over(Transport::dial(&attempt.server, attempt.limit)).await {
+        match shared.unless_ended(Transport::dial(&attempt.server, attempt.limit)).await {
             Some(Ok(transport)) => {
-                let ended = Connection::open(&shared, transport).serve(&shared).await;
-                tracing::debug!(server = %attempt.server, %ended, "connection ended");
+                let reason = Connection::open(&shared, transport).serve(&shared).await;
+                tracing::debug!(server = %attempt.server, %reason, "connection reason");
             }
-            Some(Err(error)) => tracing::debug!(server = %attempt.server, %error, "no connection"),
+            Some(Err(error)) => tracing::debug!(server = %attempt.server, %error, "cannot connect"),
             None => (),
         }
     }
 }
 
-/// Why a connection ended.
+/// Why a connection was closed.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("{0}")]
-    GivenUp(#[from] Lost),
+    Disconnect(#[from] Disconnect),
     #[error("{0}")]
-    Broken(#[from] io::Error),
+    Io(#[from] io::Error),
 }
 
 struct Connection {
     transport: Transport,
     input: BytesMut,
     output: Vec<u8>,
-    /// How much of the output is written.
+    /// Bytes of `output` that are already written.
     written: usize,
-    alarm: Pin<Box<Sleep>>,
-    search: Option<Search>,
+    timer: Pin<Box<Sleep>>,
+    find_read_write_server: Option<ReadWriteSearch>,
 }
 
 impl Connection {
     fn open(shared: &Shared, transport: Transport) -> Self {
         shared.change(|session, now_ms, _| session.on_open(now_ms));
         let (input, output) = (BytesMut::with_capacity(READ_BYTES), Vec::new());
-        Self { transport, input, output, written: 0, alarm: Box::pin(sleep(Duration::ZERO)), search: None }
+        Self {
+            transport,
+            input,
+            output,
+            written: 0,
+            timer: Box::pin(sleep(Duration::ZERO)),
+            find_read_write_server: None,
+        }
     }
 
     async fn serve(mut self, shared: &Arc<Shared>) -> End {
@@ -68,30 +75,30 @@ impl Connection {
     }
 
     fn poll(&mut self, shared: &Arc<Shared>, cx: &mut Context<'_>) -> Poll<Result<std::convert::Infallible, End>> {
-        for _ in 0..TURNS_MAX {
+        for _ in 0..ITERATIONS_MAX {
             let has_read = self.read(cx)?;
             let is_written = self.written == self.output.len();
             if is_written {
                 self.output.clear();
                 self.written = 0;
-                if KEPT_BYTES_MAX < self.output.capacity() {
+                if RETAINED_BYTES_MAX < self.output.capacity() {
                     self.output = Vec::new();
                 }
             }
-            let turn = shared.turn(&mut self.input, is_written.then_some(&mut self.output), cx.waker())?;
-            if turn.is_read_only && self.search.is_none() {
-                self.search = Some(Search::start(shared));
+            let iteration = shared.iterate(&mut self.input, is_written.then_some(&mut self.output), cx.waker())?;
+            if iteration.is_read_only && self.find_read_write_server.is_none() {
+                self.find_read_write_server = Some(ReadWriteSearch::start(shared));
             }
             self.write(cx)?;
-            if !has_read && self.sleep_until(turn.deadline, cx) {
+            if !has_read && self.sleep_until(iteration.deadline, cx) {
                 return Poll::Pending;
             }
         }
-        cx.waker().wake_by_ref(); // others have their turn
+        cx.waker().wake_by_ref(); // yield to other tasks
         Poll::Pending
     }
 
-    /// Reads once. False when there is nothing.
+    /// Reads once. Returns false if no bytes are available.
     fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
         self.input.reserve(READ_BYTES / 4);
         match pin!(self.transport.read_buf(&mut self.input)).poll(cx)? {
@@ -112,73 +119,73 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes sure that the task is woken at the deadline. False when that is now.
+    /// Arms the timer for the deadline. Returns false if the deadline has passed.
     fn sleep_until(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> bool {
         let Some(deadline) = deadline else { return true };
-        // Deadlines mostly move away: an alarm that comes too early costs less than one that is always set anew.
-        if deadline < self.alarm.deadline() || self.alarm.is_elapsed() {
-            self.alarm.as_mut().reset(deadline);
+        // Deadlines usually move later: an early wake-up costs less than resetting the timer on every iteration.
+        if deadline < self.timer.deadline() || self.timer.is_elapsed() {
+            self.timer.as_mut().reset(deadline);
         }
-        while self.alarm.as_mut().poll(cx).is_ready() {
+        while self.timer.as_mut().poll(cx).is_ready() {
             if deadline <= Instant::now() {
                 return false;
             }
-            self.alarm.as_mut().reset(deadline);
+            self.timer.as_mut().reset(deadline);
         }
         true
     }
 }
 
 impl Shared {
-    /// Waits for something, but not longer than the session lasts.
-    async fn unless_over<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    /// Waits for `work`, but no longer than the session lasts.
+    async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
-        let mut alarm = pin!(sleep(Duration::ZERO));
+        let mut timer = pin!(sleep(Duration::ZERO));
         poll_fn(|cx| {
             loop {
                 if let Poll::Ready(done) = work.as_mut().poll(cx) {
                     return Poll::Ready(Some(done));
                 }
-                let deadline = match self.away_turn(cx.waker()) {
+                let deadline = match self.iterate_disconnected(cx.waker()) {
                     Ok(deadline) => deadline,
                     Err(_) => return Poll::Ready(None),
                 };
                 let Some(deadline) = deadline else { return Poll::Pending };
-                if alarm.deadline() != deadline {
-                    alarm.as_mut().reset(deadline);
+                if timer.deadline() != deadline {
+                    timer.as_mut().reset(deadline);
                 }
-                ready!(alarm.as_mut().poll(cx));
+                ready!(timer.as_mut().poll(cx));
             }
         })
         .await
     }
 }
 
-/// Looks for a server that takes writes; ends with the connection that does not.
-struct Search(JoinHandle<()>);
+/// A background find_read_write_server for a read-write server; aborted with the read-only connection it belongs to.
+struct ReadWriteSearch(JoinHandle<()>);
 
-impl Search {
+impl ReadWriteSearch {
     fn start(shared: &Arc<Shared>) -> Self {
-        Self(tokio::spawn(search(Arc::downgrade(shared))))
+        Self(tokio::spawn(find_read_write_server(Arc::downgrade(shared))))
     }
 }
 
-impl Drop for Search {
+impl Drop for ReadWriteSearch {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-async fn search(shared: Weak<Shared>) {
+async fn find_read_write_server(shared: Weak<Shared>) {
     let mut pause_ms = *SEARCH_PAUSE_MS.start();
     loop {
         sleep(Duration::from_millis(pause_ms)).await;
         pause_ms = (pause_ms * 2).min(*SEARCH_PAUSE_MS.end());
         let Some((servers, limit)) = shared.upgrade().map(|shared| shared.other_servers()) else { return };
         for server in servers {
-            if Transport::takes_writes(&server, limit).await.unwrap_or(false) {
+            if Transport::is_read_write(&server, limit).await.unwrap_or(false) {
                 if let Some(shared) = shared.upgrade() {
-                    shared.change(|session, _, _| session.move_to(&server));
+                    shared.change(|session, _, _| session.switch_to(&server));
                 }
                 return;
             }

@@ -1,19 +1,19 @@
-//! What can go wrong, and what that means for the caller.
+//! Errors, and what they mean for the outcome of the request.
 
 use ox_proto::ErrorCode;
 use std::fmt;
 
-/// Why an operation failed.
+/// The operation that failed, its path, the cause, and whether it may have had an effect.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_client::{ErrorCode, Outcome, Version};
+/// use ox_client::{ErrorCode, RequestOutcome, Version};
 /// let error = client.delete("/nothing", Version::Any).await.unwrap_err();
 /// assert_eq!(error.code(), Some(ErrorCode::NoNode));
-/// assert_eq!(error.outcome(), Outcome::DidNotHappen);
+/// assert_eq!(error.outcome(), RequestOutcome::NoEffect);
 /// assert!(!error.is_retriable());
 /// assert_eq!(error.to_string(), "delete /nothing: no such node");
 /// # Ok(())
@@ -27,12 +27,12 @@ struct Inner {
     op: &'static str,
     path: Option<String>,
     kind: ErrorKind,
-    outcome: Outcome,
-    /// The place in a multi.
+    outcome: RequestOutcome,
+    /// The index of the operation in a multi.
     at: Option<usize>,
 }
 
-/// The cause of an [`Error`].
+/// The cause of an [`Error`], as the server or the client reports it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -41,7 +41,7 @@ struct Inner {
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
 /// use ox_client::{ErrorCode, ErrorKind};
 /// let error = client.get("/nothing").await.unwrap_err();
-/// assert_eq!(error.kind(), &ErrorKind::Refused(ErrorCode::NoNode));
+/// assert_eq!(error.kind(), &ErrorKind::Server(ErrorCode::NoNode));
 /// assert_eq!(client.get("no path").await.unwrap_err().kind(), &ErrorKind::InvalidPath);
 /// # Ok(())
 /// # }
@@ -49,52 +49,52 @@ struct Inner {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The server refused.
+    /// The server replied with an error code.
     #[error("{0}")]
-    Refused(ErrorCode),
-    /// The server refused with a code that this client does not know.
+    Server(ErrorCode),
+    /// The server replied with an error code that this client does not know.
     #[error("error {0}")]
     UnknownCode(i32),
-    /// The connection was lost before there was an answer.
+    /// The connection was lost before the reply was received.
     #[error("connection lost")]
     ConnectionLoss,
-    /// The session is over, and everything that was bound to it.
+    /// The session expired, with its ephemeral nodes and watches.
     #[error("session expired")]
     SessionExpired,
-    /// The server did not accept the credentials. The session is given up.
+    /// The server rejected the credentials, which ends the session.
     #[error("authentication failed")]
     AuthFailed,
-    /// The client was closed.
+    /// The client was closed by [`Client::close`](crate::Client::close) or is being closed.
     #[error("client is closed")]
     Closed,
-    /// The request is larger than a server takes.
+    /// The request exceeds the limit of [`Builder::max_request_bytes`](crate::Builder::max_request_bytes).
     #[error("request is too large")]
     TooLarge,
-    /// The path is none.
+    /// The path is not a valid node path.
     #[error("invalid path")]
     InvalidPath,
-    /// What was asked for makes no sense.
+    /// An argument is invalid; the text says which.
     #[error("{0}")]
     InvalidArgument(&'static str),
-    /// Not `host:port,host:port/chroot`.
+    /// The connection string is not of the form `host:port,host:port/chroot`.
     #[error("invalid connection string `{0}`")]
     BadConnectString(String),
-    /// No server gave the client a session in time.
-    #[error("no server answers")]
+    /// No server established a session within the time limit.
+    #[error("no server established a session in time")]
     NoServer,
-    /// The answer cannot be understood.
-    #[error("the answer cannot be understood")]
+    /// The reply could not be decoded.
+    #[error("malformed reply")]
     BadReply,
 }
 
-/// What became of an operation that failed.
+/// Whether an operation that failed may still have had an effect.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::{Outcome, Version};
+/// use ox_client::{RequestOutcome, Version};
 /// match client.set("/n", b"1", Version::Any).await {
-///     Err(error) if error.outcome() == Outcome::Unknown => {
-///         client.settle().await?; // what is read now is final
+///     Err(error) if error.outcome() == RequestOutcome::Unknown => {
+///         client.write_barrier().await?; // later reads show the final state
 ///         println!("{:?}", client.get("/n").await?.data);
 ///     }
 ///     done => drop(done?),
@@ -103,46 +103,46 @@ pub enum ErrorKind {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// It had no effect, and never will have one.
-    DidNotHappen,
-    /// It may have been executed, or still be: the answer is lost. What is read behind [`Client::settle`](crate::Client::settle) is
-    /// final.
+pub enum RequestOutcome {
+    /// The operation had no effect, and will not have one.
+    NoEffect,
+    /// The reply is lost: the operation may have been executed, or still be in flight. Reads after
+    /// [`Client::write_barrier`](crate::Client::write_barrier) show which.
     Unknown,
 }
 
 impl Error {
-    pub(crate) fn new(op: &'static str, path: Option<&str>, kind: ErrorKind, outcome: Outcome) -> Self {
+    pub(crate) fn new(op: &'static str, path: Option<&str>, kind: ErrorKind, outcome: RequestOutcome) -> Self {
         Self(Box::new(Inner { op, path: path.map(str::to_owned), kind, outcome, at: None }))
     }
 
-    /// An error before anything was sent.
+    /// An error of the client, before the request was sent.
     pub(crate) fn early(op: &'static str, path: Option<&str>, kind: ErrorKind) -> Self {
-        Self::new(op, path, kind, Outcome::DidNotHappen)
+        Self::new(op, path, kind, RequestOutcome::NoEffect)
     }
 
     pub(crate) fn connect(kind: ErrorKind) -> Self {
         Self::early("connect", None, kind)
     }
 
-    /// What the server answered.
+    /// An error code from a reply.
     pub(crate) fn refused(op: &'static str, path: Option<&str>, code: i32) -> Self {
         let kind = match ErrorCode::try_from(code) {
             Ok(ErrorCode::SessionExpired) => ErrorKind::SessionExpired,
             Ok(ErrorCode::AuthFailed) => ErrorKind::AuthFailed,
-            Ok(code) => ErrorKind::Refused(code),
+            Ok(code) => ErrorKind::Server(code),
             Err(code) => ErrorKind::UnknownCode(code),
         };
         Self::early(op, path, kind)
     }
 
-    /// The operation was part of a multi.
+    /// Marks the operation as number `at` of a multi.
     pub(crate) fn in_multi(mut self, at: usize) -> Self {
         self.0.at = Some(at);
         self
     }
 
-    /// The cause.
+    /// Returns the cause of the failure.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -155,7 +155,7 @@ impl Error {
         &self.0.kind
     }
 
-    /// The code of the protocol, where there is one.
+    /// Returns the error code of the protocol, for errors that have one.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -167,7 +167,7 @@ impl Error {
     /// ```
     pub fn code(&self) -> Option<ErrorCode> {
         match &self.0.kind {
-            ErrorKind::Refused(code) => Some(*code),
+            ErrorKind::Server(code) => Some(*code),
             ErrorKind::SessionExpired => Some(ErrorCode::SessionExpired),
             ErrorKind::AuthFailed => Some(ErrorCode::AuthFailed),
             ErrorKind::InvalidPath | ErrorKind::InvalidArgument(_) => Some(ErrorCode::BadArguments),
@@ -181,8 +181,8 @@ impl Error {
         }
     }
 
-    /// Whether the same operation may succeed later, in the same session. A write whose [`Error::outcome`] is unknown
-    /// may have happened already.
+    /// Whether the operation may succeed later in the same session. If [`Error::outcome`] is unknown, a write may have
+    /// been executed already.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -192,10 +192,10 @@ impl Error {
     /// # }
     /// ```
     pub fn is_retriable(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::ConnectionLoss | ErrorKind::Refused(ErrorCode::ThrottledOp))
+        matches!(self.0.kind, ErrorKind::ConnectionLoss | ErrorKind::Server(ErrorCode::ThrottledOp))
     }
 
-    /// Whether the session is gone, so that only a new client helps.
+    /// Whether the session has ended, so that the application needs a new client.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -212,21 +212,21 @@ impl Error {
         matches!(self.0.kind, ErrorKind::SessionExpired | ErrorKind::AuthFailed | ErrorKind::Closed)
     }
 
-    /// What became of the operation.
+    /// Whether the operation may have had an effect.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_client::Outcome;
+    /// use ox_client::RequestOutcome;
     /// let error = client.get("/nothing").await.unwrap_err();
-    /// assert_eq!(error.outcome(), Outcome::DidNotHappen);
+    /// assert_eq!(error.outcome(), RequestOutcome::NoEffect);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> RequestOutcome {
         self.0.outcome
     }
 
-    /// Which operation of a [`Multi`](crate::Multi) failed, counted from 0.
+    /// The index of the operation of a [`Multi`](crate::Multi) that failed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -244,7 +244,7 @@ impl Error {
         self.0.at
     }
 
-    /// The node it was about.
+    /// The path that the operation was called with.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -257,7 +257,7 @@ impl Error {
         self.0.path.as_deref()
     }
 
-    /// The operation.
+    /// The name of the operation, for example `create`.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -282,8 +282,8 @@ impl fmt::Display for Error {
             None => write!(f, "{op}: {kind}")?,
         }
         match outcome {
-            Outcome::DidNotHappen => Ok(()),
-            Outcome::Unknown => write!(f, "; it may have happened"),
+            RequestOutcome::NoEffect => Ok(()),
+            RequestOutcome::Unknown => write!(f, "; the request may have been executed"),
         }
     }
 }

@@ -1,18 +1,18 @@
-//! What watchers are told.
+//! Events that watches deliver.
 
 use ox_proto::Zxid;
 use ox_proto::event::EventType;
 
-/// What an [`Event`] is about.
+/// The type of an [`Event`].
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::{EventKind, WatchMode};
-/// let mut events = client.watch("/app", WatchMode::PersistentRecursive).await?;
+/// use ox_client::{EventKind, AddWatchMode};
+/// let mut events = client.watch("/app", AddWatchMode::PersistentRecursive).await?;
 /// while let Some(event) = events.next().await {
 ///     match event.kind {
 ///         EventKind::Missed => println!("read everything again"),
-///         EventKind::NodeDeleted => println!("{} is gone", event.path),
+///         EventKind::NodeDeleted => println!("{} was deleted", event.path),
 ///         kind => println!("{kind:?} {}", event.path),
 ///     }
 /// }
@@ -22,24 +22,25 @@ use ox_proto::event::EventType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The node was created.
+    /// The watched node was created.
     NodeCreated,
-    /// The node was deleted.
+    /// The watched node was deleted.
     NodeDeleted,
-    /// The node's data changed.
+    /// The data of the node changed.
     NodeDataChanged,
-    /// The node's list of children changed.
+    /// A child of the node was created or deleted.
     NodeChildrenChanged,
-    /// Streams only: events may be missing here, because the connection was lost for a while or the stream was not
-    /// read for too long. Whoever keeps a copy of something reads it again now; later changes are told again.
+    /// Streams only: events may be missing at this point, because the connection was lost or because the stream was not
+    /// read for too long. Applications that keep a copy read everything again; later changes are delivered as events
+    /// again.
     Missed,
-    /// The watch was taken away by [`remove_watches`](crate::Client::remove_watches). Nothing follows.
+    /// The watch was removed by [`remove_watches`](crate::Client::remove_watches). This is its last event.
     WatchRemoved,
-    /// The session is over. Nothing follows.
+    /// The session has ended. This is the last event.
     SessionEnded,
 }
 
-/// Something happened to a watched node, or to the watch.
+/// A change of a watched node, or the end of the watch.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -55,16 +56,18 @@ pub enum EventKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The type of the change.
     pub kind: EventKind,
-    /// The node; for recursive watches the one that changed. Empty where [`Event::kind`] is not about a node.
+    /// The node that changed, which a recursive watch may cover as a descendant. Empty for kinds that do not concern a
+    /// node.
     pub path: String,
-    /// The change, where the server tells it (since 3.9, and not for what happened while the client was away).
+    /// The transaction that made the change. Servers report it since 3.9, except for changes made while the client was
+    /// disconnected.
     pub zxid: Option<Zxid>,
 }
 
 impl Event {
-    /// An event about no node.
+    /// An event that does not concern a node.
     pub(crate) fn bare(kind: EventKind) -> Self {
         Self { kind, path: String::new(), zxid: None }
     }

@@ -1,4 +1,4 @@
-//! A ZooKeeper client: sessions that survive lost connections, requests in order, watches as futures and streams.
+//! A ZooKeeper client: sessions that survive connection losses, pipelined requests, watches as futures and streams.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -18,43 +18,44 @@
 //! # }
 //! ```
 //!
-//! Programs without a runtime use [`blocking::Client`].
+//! Programs without an async runtime use [`BlockingClient`].
 //!
-//! Start with [`Client`]; [`Builder`] has the settings, [`State`] tells how the session is, [`Error`] what a failure means. Inside, a
-//! pure session core decides what is sent when and what an answer belongs to; a small driver moves bytes and time between it and
-//! the socket.
+//! Start with [`Client`]; [`Builder`] has the settings, [`SessionState`] describes the session, [`Error`] what a
+//! failure means. Internally, a pure session core decides what to send and matches replies to requests; a small driver
+//! connects it to the socket and the clock.
 
 #![warn(missing_docs)]
 
 pub mod acl;
-pub mod blocking;
+mod blocking;
 mod builder;
 mod client;
 mod core;
 mod driver;
 mod error;
 mod event;
-mod feed;
 mod limits;
 mod multi;
-mod notice;
 pub mod path;
+mod reader_queue;
 mod retry;
-mod servers;
+mod server_list;
+mod session_events;
 mod state;
 mod transport;
 mod types;
 mod watch;
 
+pub use blocking::{BlockingClient, BlockingWatch, StateIter, WatchIter};
 pub use builder::Builder;
 pub use client::Client;
-pub use error::{Error, ErrorKind, Outcome};
+pub use error::{Error, ErrorKind, RequestOutcome};
 pub use event::{Event, EventKind};
 pub use multi::{Multi, MultiRead, MultiResults, ReadResult, ReadResults, Slot, WriteResult};
-pub use notice::{Notice, Notices};
 pub use ox_proto::{ErrorCode, SessionId, Stat, Zxid};
 pub use retry::RetryPolicy;
-pub use servers::Server;
-pub use state::{SessionTicket, State, States};
-pub use types::{CreateMode, CreateOptions, Created, Data, Identity, Node, Null, Reconfig, Version};
-pub use watch::{Watch, WatchMode, WatchStream, WatcherType};
+pub use server_list::ServerAddress;
+pub use session_events::{SessionEvent, SessionEvents};
+pub use state::{SessionState, SessionStates, SessionTicket};
+pub use types::{AuthInfo, CreateMode, CreateOptions, Created, MembershipChange, Node, NodeData, Null, Version};
+pub use watch::{AddWatchMode, Watch, WatchStream, WatcherType};

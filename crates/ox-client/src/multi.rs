@@ -1,9 +1,9 @@
-//! Several operations at once: all or nothing for writes, one look for reads.
+//! Multi requests: writes in one transaction, and reads of one state.
 
 use crate::client::{Call, Client, Kind, names, node, put_create};
 use crate::core::Reply;
-use crate::error::{Error, ErrorKind, Outcome};
-use crate::types::{CreateOptions, Created, Data, Node, Version};
+use crate::error::{Error, ErrorKind, RequestOutcome};
+use crate::types::{CreateOptions, Created, Node, NodeData, Version};
 use ox_proto::jute::Jute;
 use ox_proto::multi::{MultiHeader, MultiOp, MultiResult};
 use ox_proto::request::{PathVersion, PathWatch, SetDataRequest};
@@ -11,7 +11,7 @@ use ox_proto::{ErrorCode, OpCode, Reader, Stat};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-/// The place of an operation in a multi; it finds its result.
+/// A handle to the result of one operation of a multi.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -42,35 +42,35 @@ impl<T> Slot<T> {
     }
 }
 
-/// One operation: how it is called, what it is about, and its encoding.
+/// Name and path of one operation, for errors.
 #[derive(Debug)]
-struct Element {
+struct OpEntry {
     name: &'static str,
     path: String,
 }
 
-/// What both kinds of multi gather.
+/// Operations collected by either kind of multi.
 #[derive(Debug)]
-struct List {
+struct OpList {
     client: Client,
-    elements: Vec<Element>,
+    entries: Vec<OpEntry>,
     body: Vec<u8>,
-    /// The first path that is none.
+    /// The error of the first invalid path; reported when the multi is sent.
     invalid: Option<Error>,
 }
 
-impl List {
+impl OpList {
     fn new(client: &Client) -> Self {
-        Self { client: client.clone(), elements: Vec::new(), body: Vec::new(), invalid: None }
+        Self { client: client.clone(), entries: Vec::new(), body: Vec::new(), invalid: None }
     }
 
     fn push<T>(&mut self, name: &'static str, path: &str, put: impl FnOnce(&mut Vec<u8>, Cow<'_, str>)) -> Slot<T> {
-        match self.client.inner(name, path) {
+        match self.client.server_path(name, path) {
             Ok(inner) => put(&mut self.body, inner),
             Err(error) => drop(self.invalid.get_or_insert(error)),
         }
-        self.elements.push(Element { name, path: path.to_owned() });
-        Slot::new(self.elements.len() - 1)
+        self.entries.push(OpEntry { name, path: path.to_owned() });
+        Slot::new(self.entries.len() - 1)
     }
 
     async fn send(&mut self, name: &'static str, op: OpCode) -> Result<Reply, Error> {
@@ -88,10 +88,10 @@ impl List {
 }
 
 fn bad_reply(name: &'static str) -> Error {
-    Error::new(name, None, ErrorKind::BadReply, Outcome::Unknown)
+    Error::new(name, None, ErrorKind::BadReply, RequestOutcome::Unknown)
 }
 
-/// The results in a reply, as many as there were operations.
+/// Decodes the results of a reply and checks their number.
 fn results<'a>(name: &'static str, reply: &'a Reply, count: usize) -> Result<Vec<MultiResult<'a>>, Error> {
     let mut from = Reader::new(&reply.body);
     let mut results = Vec::new();
@@ -101,7 +101,7 @@ fn results<'a>(name: &'static str, reply: &'a Reply, count: usize) -> Result<Vec
     if results.len() == count { Ok(results) } else { Err(bad_reply(name)) }
 }
 
-/// Writes that happen together or not at all; see [`Client::multi`].
+/// A transaction of several writes; see [`Client::multi`].
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -114,10 +114,10 @@ fn results<'a>(name: &'static str, reply: &'a Reply, count: usize) -> Result<Vec
 /// ```
 #[derive(Debug)]
 #[must_use = "nothing happens before `commit`"]
-pub struct Multi(List);
+pub struct Multi(OpList);
 
 impl Client {
-    /// Begins a list of writes that happen together or not at all.
+    /// Starts a transaction: all its writes are executed, or none.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -146,10 +146,10 @@ impl Client {
     /// # }
     /// ```
     pub fn multi(&self) -> Multi {
-        Multi(List::new(self))
+        Multi(OpList::new(self))
     }
 
-    /// Begins a list of reads that see the same state.
+    /// Starts a list of reads that all see the same state.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -170,12 +170,12 @@ impl Client {
     /// # }
     /// ```
     pub fn multi_read(&self) -> MultiRead {
-        MultiRead(List::new(self))
+        MultiRead(OpList::new(self))
     }
 }
 
 impl Multi {
-    /// Creates a node.
+    /// Adds a create of a node.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -185,7 +185,7 @@ impl Multi {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn create(&mut self, path: &str, data: impl Data, options: impl Into<CreateOptions>) -> Slot<Created> {
+    pub fn create(&mut self, path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Slot<Created> {
         let options = options.into();
         self.0.push("create", path, |out, path| {
             MultiHeader { op: options.mode.wire().0.code(), done: false, err: -1 }.put(out);
@@ -193,7 +193,7 @@ impl Multi {
         })
     }
 
-    /// Changes a node's data.
+    /// Adds a write of a node's data.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -203,14 +203,14 @@ impl Multi {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn set(&mut self, path: &str, data: impl Data, version: impl Into<Version>) -> Slot<Stat> {
+    pub fn set(&mut self, path: &str, data: impl NodeData, version: impl Into<Version>) -> Slot<Stat> {
         let version = version.into().code();
         self.0.push("set", path, |out, path| {
             MultiOp::SetData(SetDataRequest { path: Some(path), data: data.bytes(), version }).put(out);
         })
     }
 
-    /// Deletes a node.
+    /// Adds a delete of a node.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -225,7 +225,7 @@ impl Multi {
         self.0.push("delete", path, |out, path| MultiOp::Delete(PathVersion { path: Some(path), version }).put(out))
     }
 
-    /// Fails unless a node has this version.
+    /// Adds a version check: the transaction fails unless the node has this version.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -241,8 +241,8 @@ impl Multi {
         self.0.push("check", path, |out, path| MultiOp::Check(PathVersion { path: Some(path), version }).put(out))
     }
 
-    /// Does all of it, or nothing: then the error is that of the operation that failed, and
-    /// [`Error::failed_at`] tells which.
+    /// Executes all operations, or none. In that case the error is that of the operation that failed, and
+    /// [`Error::failed_at`] returns its index.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -259,28 +259,28 @@ impl Multi {
     pub async fn commit(mut self) -> Result<MultiResults, Error> {
         let reply = self.0.send("multi", OpCode::Multi).await?;
         let (list, shared) = (&self.0, self.0.client.shared());
-        let results = results("multi", &reply, list.elements.len())?;
+        let results = results("multi", &reply, list.entries.len())?;
         let not_evaluated = ErrorCode::RuntimeInconsistency.code();
         let failed =
             |result: &MultiResult<'_>| matches!(result, MultiResult::Error(code) if ![0, not_evaluated].contains(code));
         if let Some(at) = results.iter().position(failed)
             && let MultiResult::Error(code) = results[at]
         {
-            let Element { name, path } = &list.elements[at];
+            let OpEntry { name, path } = &list.entries[at];
             return Err(Error::refused(name, Some(path), code).in_multi(at));
         }
         let result = |result| {
             Ok(match result {
-                MultiResult::Created(path) => Done::Created(Created {
-                    path: shared.outer(path.unwrap_or_default().into_owned()),
+                MultiResult::Created(path) => WriteOpResult::Created(Created {
+                    path: shared.client_path(path.unwrap_or_default().into_owned()),
                     stat: Stat::default(),
                 }),
-                MultiResult::Created2(created) => Done::Created(Created {
-                    path: shared.outer(created.path.unwrap_or_default().into_owned()),
+                MultiResult::Created2(created) => WriteOpResult::Created(Created {
+                    path: shared.client_path(created.path.unwrap_or_default().into_owned()),
                     stat: created.stat,
                 }),
-                MultiResult::Done => Done::Nothing(()),
-                MultiResult::Set(stat) => Done::Stat(stat),
+                MultiResult::Done => WriteOpResult::Nothing(()),
+                MultiResult::Set(stat) => WriteOpResult::Stat(stat),
                 MultiResult::Data(_) | MultiResult::Children(_) | MultiResult::Error(_) => {
                     return Err(bad_reply("multi"));
                 }
@@ -291,13 +291,13 @@ impl Multi {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Done {
+enum WriteOpResult {
     Created(Created),
     Stat(Stat),
     Nothing(()),
 }
 
-/// What became of a [`Multi`].
+/// The results of a committed [`Multi`].
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -309,13 +309,13 @@ enum Done {
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MultiResults(Vec<Done>);
+pub struct MultiResults(Vec<WriteOpResult>);
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// The results that the operations of a [`Multi`] have.
+/// Result types of the operations of a [`Multi`].
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -338,7 +338,7 @@ macro_rules! write_results {
         impl WriteResult for $kind {
             fn of(results: &MultiResults, at: usize) -> Option<&Self> {
                 match results.0.get(at) {
-                    Some(Done::$variant(result)) => Some(result),
+                    Some(WriteOpResult::$variant(result)) => Some(result),
                     _ => None,
                 }
             }
@@ -348,7 +348,7 @@ macro_rules! write_results {
 write_results!(Created => Created, Stat => Stat, () => Nothing);
 
 impl MultiResults {
-    /// The result of an operation.
+    /// Returns the result of one operation.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -360,29 +360,29 @@ impl MultiResults {
     /// ```
     ///
     /// # Panics
-    /// When the slot is of another multi.
+    /// When the slot belongs to another multi.
     pub fn get<T: WriteResult>(&self, slot: Slot<T>) -> &T {
-        T::of(self, slot.at).expect("a slot is used with the results of its own multi")
+        T::of(self, slot.at).expect("the slot belongs to this multi")
     }
 }
 
-/// Reads of one state; see [`Client::multi_read`].
+/// A list of reads of one state; see [`Client::multi_read`].
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut reads = client.multi_read();
 /// let (a, b) = (reads.get("/a"), reads.get("/b"));
 /// let results = reads.send().await?;
-/// println!("{:?} {:?}", results.get(a)?.data, results.get(b)?.data); // of the same moment
+/// println!("{:?} {:?}", results.get(a)?.data, results.get(b)?.data); // at the same zxid
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
 #[must_use = "nothing happens before `send`"]
-pub struct MultiRead(List);
+pub struct MultiRead(OpList);
 
 impl MultiRead {
-    /// Reads a node.
+    /// Adds a read of a node's data.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -397,7 +397,7 @@ impl MultiRead {
         self.0.push("get", path, |out, path| MultiOp::GetData(PathWatch { path: Some(path), watch }).put(out))
     }
 
-    /// The names of a node's children.
+    /// Adds a read of the names of a node's children.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -412,7 +412,7 @@ impl MultiRead {
         self.0.push("children", path, |out, path| MultiOp::GetChildren(PathWatch { path: Some(path), watch }).put(out))
     }
 
-    /// Reads all of it. Each read succeeds or fails by itself.
+    /// Executes all reads. Each succeeds or fails on its own.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -424,28 +424,28 @@ impl MultiRead {
     /// ```
     pub async fn send(mut self) -> Result<ReadResults, Error> {
         let reply = self.0.send("multi read", OpCode::MultiRead).await?;
-        let results = results("multi read", &reply, self.0.elements.len())?;
-        let result = |(element, result): (&Element, MultiResult<'_>)| {
+        let results = results("multi read", &reply, self.0.entries.len())?;
+        let result = |(entry, result): (&OpEntry, MultiResult<'_>)| {
             Ok(match result {
-                MultiResult::Data(data) => Ok(Seen::Node(node(&data))),
-                MultiResult::Children(children) => Ok(Seen::Names(names(children))),
-                MultiResult::Error(code) => Err(Error::refused(element.name, Some(&element.path), code)),
+                MultiResult::Data(data) => Ok(ReadOpResult::Node(node(&data))),
+                MultiResult::Children(children) => Ok(ReadOpResult::Names(names(children))),
+                MultiResult::Error(code) => Err(Error::refused(entry.name, Some(&entry.path), code)),
                 MultiResult::Created(_) | MultiResult::Created2(_) | MultiResult::Done | MultiResult::Set(_) => {
                     return Err(bad_reply("multi read"));
                 }
             })
         };
-        self.0.elements.iter().zip(results).map(result).collect::<Result<_, _>>().map(ReadResults)
+        self.0.entries.iter().zip(results).map(result).collect::<Result<_, _>>().map(ReadResults)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Seen {
+enum ReadOpResult {
     Node(Node),
     Names(Vec<String>),
 }
 
-/// What a [`MultiRead`] found.
+/// The results of a [`MultiRead`], one per operation.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -458,14 +458,14 @@ enum Seen {
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadResults(Vec<Result<Seen, Error>>);
+pub struct ReadResults(Vec<Result<ReadOpResult, Error>>);
 
-/// The results that the operations of a [`MultiRead`] have.
+/// Result types of the operations of a [`MultiRead`].
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use ox_client::{ReadResult, ReadResults, Slot};
-/// fn is_there<T: ReadResult>(results: &ReadResults, slot: Slot<T>) -> bool {
+/// fn exists<T: ReadResult>(results: &ReadResults, slot: Slot<T>) -> bool {
 ///     results.get(slot).is_ok()
 /// }
 /// # Ok(())
@@ -482,7 +482,7 @@ macro_rules! read_results {
         impl ReadResult for $kind {
             fn of(results: &ReadResults, at: usize) -> Option<Result<&Self, Error>> {
                 match results.0.get(at) {
-                    Some(Ok(Seen::$variant(result))) => Some(Ok(result)),
+                    Some(Ok(ReadOpResult::$variant(result))) => Some(Ok(result)),
                     Some(Err(error)) => Some(Err(error.clone())),
                     _ => None,
                 }
@@ -493,7 +493,7 @@ macro_rules! read_results {
 read_results!(Node => Node, Vec<String> => Names);
 
 impl ReadResults {
-    /// The result of an operation.
+    /// Returns the result of one operation.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -505,8 +505,8 @@ impl ReadResults {
     /// ```
     ///
     /// # Panics
-    /// When the slot is of another multi.
+    /// When the slot belongs to another multi.
     pub fn get<T: ReadResult>(&self, slot: Slot<T>) -> Result<&T, Error> {
-        T::of(self, slot.at).expect("a slot is used with the results of its own multi")
+        T::of(self, slot.at).expect("the slot belongs to this multi")
     }
 }

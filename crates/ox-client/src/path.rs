@@ -1,6 +1,6 @@
-//! Paths of nodes: the node above, the nodes below.
+//! Helpers for node paths.
 
-/// The path above; the root has none.
+/// The parent of a path; the root has none.
 ///
 /// ```
 /// use ox_client::path::parent;
@@ -14,7 +14,7 @@ pub fn parent(path: &str) -> Option<&str> {
     }
 }
 
-/// The path of a child.
+/// The path of a child of `path`.
 ///
 /// ```
 /// use ox_client::path::child;

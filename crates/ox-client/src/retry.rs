@@ -1,15 +1,15 @@
-//! When a failed operation is tried again.
+//! Retry policies for operations that a connection loss interrupts.
 
 use std::time::Duration;
 
-/// The longest pause between two tries.
+/// Upper bound of the pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What the client does by itself about lost connections.
+/// When the client retries operations that fail because of a connection loss.
 ///
-/// Whatever the policy, an operation is sent again only when that is safe: reads, and writes that certainly did not
-/// happen. A write whose answer is lost is the caller's to judge (see [`Error::outcome`](crate::Error::outcome)), unless it is
-/// a [protected create](crate::Client::create_protected).
+/// Under every policy, an operation is sent again only when that is safe: reads, and writes that certainly had no
+/// effect. A write whose reply is lost is left to the caller (see [`Error::outcome`](crate::Error::outcome)), unless it
+/// is a [protected create](crate::Client::create_protected).
 ///
 /// ```
 /// use ox_client::RetryPolicy;
@@ -19,27 +19,27 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryPolicy {
-    /// Never. What is asked for while there is no connection fails at once.
+    /// Never retry. Operations fail immediately while the client is disconnected.
     None,
-    /// So many times. What is asked for while there is no connection waits for one, as long as the session lasts.
+    /// Retry a number of times. Operations wait for a connection as long as the session lasts.
     Times {
-        /// Tries after the first.
+        /// Attempts after the first one.
         retries: u32,
-        /// Pause before the first of them; it doubles, up to a second.
+        /// Pause before the first retry; it doubles with each retry, up to a second.
         pause: Duration,
     },
-    /// Until so much time has passed since the operation began, waiting for a connection included. What is under way then
-    /// is still waited for.
+    /// Retry until a time limit, counted from the start of the operation and including the wait for a connection. A
+    /// request that is in flight at that point is still waited for.
     UntilElapsed {
-        /// The time.
+        /// The time limit of the operation.
         limit: Duration,
-        /// Pause before the second try; it doubles, up to a second.
+        /// Pause before the first retry; it doubles with each retry, up to a second.
         pause: Duration,
     },
 }
 
 impl RetryPolicy {
-    /// So many times, with pauses from 20 ms up to a second.
+    /// Retries up to `retries` times, with pauses from 20 ms up to a second.
     ///
     /// ```
     /// let builder = ox_client::Client::builder().retry(ox_client::RetryPolicy::times(3));
@@ -48,7 +48,7 @@ impl RetryPolicy {
         Self::Times { retries, pause: Duration::from_millis(20) }
     }
 
-    /// Until so much time has passed, with pauses from 20 ms up to a second.
+    /// Retries for up to `limit`, with pauses from 20 ms up to a second.
     ///
     /// ```
     /// use std::time::Duration;
@@ -71,7 +71,7 @@ impl RetryPolicy {
         }
     }
 
-    /// The pause before the next try, after `tries` failed in `elapsed`.
+    /// The pause before the next attempt, after `tries` attempts failed within `elapsed`.
     pub(crate) fn pause(&self, tries: u32, elapsed: Duration) -> Option<Duration> {
         let (pause, may) = match self {
             Self::None => return None,
@@ -83,7 +83,7 @@ impl RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Until a minute has passed.
+    /// Retries for up to a minute.
     fn default() -> Self {
         Self::until_elapsed(Duration::from_secs(60))
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_and_end() {
+    fn pauses_double_up_to_the_limit_of_the_policy() {
         let ms = Duration::from_millis;
         let times = RetryPolicy::Times { retries: 3, pause: ms(400) };
         let pauses: Vec<_> = (1..=4).map(|tries| times.pause(tries, ms(0))).collect();

@@ -1,7 +1,7 @@
-//! The state of a client, and the stream of its changes.
+//! Session states, and the stream of their changes.
 
-use crate::feed::Feed;
 use crate::limits::STATES_MAX;
+use crate::reader_queue::ReaderQueue;
 use futures_core::Stream;
 use ox_proto::limits::PASSWORD_BYTES;
 use ox_proto::{SessionId, Zxid};
@@ -11,91 +11,91 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Where a client stands.
+/// The state of a session, as far as the client knows.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::State;
-/// if let State::Suspended { lost_after } = client.state() {
-///     println!("what this session holds is safe until {lost_after:?}");
+/// use ox_client::SessionState;
+/// if let SessionState::Suspended { lost_after } = client.state() {
+///     println!("this session keeps its ephemeral nodes until {lost_after:?}");
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum State {
-    /// No server has given it a session yet.
+pub enum SessionState {
+    /// No session is established yet.
     Connecting,
-    /// Connected, with a session.
+    /// Connected to a read-write server.
     Connected,
-    /// Connected to a server that lost the others: reads are answered, writes are not. The others do not hear of this client, so
-    /// the session's time runs on: see [`Client::session_lost_after`](crate::Client::session_lost_after).
+    /// Connected to a read-only server: it answers reads and rejects writes. It cannot keep the session alive on the
+    /// leader, so [`Client::session_lost_after`](crate::Client::session_lost_after) does not move forward.
     ConnectedReadOnly,
-    /// The connection is lost, the session may be alive.
+    /// The connection is lost; the session may still be alive.
     Suspended {
-        /// From this moment on the session must be assumed lost: a server may have given the client up, and others
-        /// may have taken over what it held. It is counted from the last request that is known to have reached a server.
+        /// After this moment the session must be assumed expired, and other clients may have taken over what it held.
+        /// It is one session timeout after the last request that is known to have reached a read-write server.
         lost_after: Instant,
     },
-    /// The session is over, with its ephemeral nodes and watches. Final.
+    /// The session expired, with its ephemeral nodes and watches. Final.
     Expired,
-    /// A server did not accept the credentials. Final.
+    /// A server rejected the credentials. Final.
     AuthFailed,
-    /// [Closed](crate::Client::close). Final.
+    /// The application [closed](crate::Client::close) the client. Final.
     Closed,
 }
 
-impl State {
-    /// Whether there is a connection.
+impl SessionState {
+    /// Whether the client is connected to a server.
     ///
     /// ```
-    /// use ox_client::State;
-    /// assert!(State::ConnectedReadOnly.is_connected() && !State::Connecting.is_connected());
+    /// use ox_client::SessionState;
+    /// assert!(SessionState::ConnectedReadOnly.is_connected() && !SessionState::Connecting.is_connected());
     /// ```
     pub fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::ConnectedReadOnly)
     }
 
-    /// Whether nothing follows.
+    /// Whether no other state can follow.
     ///
     /// ```
-    /// use ox_client::State;
-    /// assert!(State::Expired.is_final() && !State::Connected.is_final());
+    /// use ox_client::SessionState;
+    /// assert!(SessionState::Expired.is_final() && !SessionState::Connected.is_final());
     /// ```
     pub fn is_final(self) -> bool {
         matches!(self, Self::Expired | Self::AuthFailed | Self::Closed)
     }
 }
 
-/// Every state of a client in order, beginning with the one it was in when
-/// [`Client::states`](crate::Client::states) was called. It ends behind a final state.
+/// A stream of session states in order. It begins with the state at the time of the call of
+/// [`Client::states`](crate::Client::states) and ends after a final state.
 ///
-/// No transition is left out, however slowly the stream is read, until 256 of them wait: then the oldest go.
+/// No transition is skipped for a slow reader until 256 are unread; beyond that, the oldest are dropped.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
-/// use ox_client::{Client, State};
+/// use ox_client::{Client, SessionState};
 /// let client = Client::connect(&server.address().to_string()).await?;
 /// let mut states = client.states();
-/// assert_eq!(states.next().await, Some(State::Connected));
+/// assert_eq!(states.next().await, Some(SessionState::Connected));
 /// client.close().await?;
-/// assert_eq!(states.next().await, Some(State::Closed));
+/// assert_eq!(states.next().await, Some(SessionState::Closed));
 /// assert_eq!(states.next().await, None);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct States(Arc<Feed<State>>);
+pub struct SessionStates(Arc<ReaderQueue<SessionState>>);
 
-impl States {
-    pub(crate) fn new(feed: Arc<Feed<State>>) -> Self {
-        Self(feed)
+impl SessionStates {
+    pub(crate) fn new(queue: Arc<ReaderQueue<SessionState>>) -> Self {
+        Self(queue)
     }
 
-    /// The next state, `None` behind a final one.
+    /// Returns the next state, `None` after a final one.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -104,49 +104,49 @@ impl States {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn next(&mut self) -> Option<State> {
+    pub async fn next(&mut self) -> Option<SessionState> {
         std::future::poll_fn(|cx| self.0.poll(cx)).await
     }
 }
 
-impl Stream for States {
-    type Item = State;
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<State>> {
+impl Stream for SessionStates {
+    type Item = SessionState;
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SessionState>> {
         self.0.poll(cx)
     }
 }
 
-/// Tells a reader of a new state.
-pub(crate) fn tell(feed: &Feed<State>, state: State) {
-    feed.put(|queue| {
+/// Appends a state, dropping the oldest at the length limit.
+pub(crate) fn push_state(queue: &ReaderQueue<SessionState>, state: SessionState) {
+    queue.update(|queue| {
         if STATES_MAX <= queue.len() {
             queue.pop_front();
         }
         queue.push_back(state);
     });
     if state.is_final() {
-        feed.end();
+        queue.end();
     }
 }
 
-/// What another client needs to go on with a session: see [`Builder::resume`](crate::Builder::resume).
+/// What another client needs to resume a session; see [`Builder::resume`](crate::Builder::resume).
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// let ticket = client.detach().expect("there is a session");
+/// let ticket = client.detach().expect("the session is established");
 /// let builder = ox_client::Client::builder().servers("zk1")?.resume(ticket);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SessionTicket {
-    /// The session.
+    /// The id of the session.
     pub id: SessionId,
-    /// Its password. Whoever has it can take the session.
+    /// The session password. Anyone who has it can take over the session.
     pub password: [u8; PASSWORD_BYTES],
-    /// The time after which servers give a silent client up.
+    /// The granted timeout: servers expire the session of a client that is silent for longer.
     pub timeout: Duration,
-    /// The newest transaction the client has seen: no server that is behind it will be used.
+    /// The newest zxid that the client has seen; it does not connect to servers that are behind.
     pub last_zxid: Zxid,
 }
 

@@ -1,10 +1,10 @@
-//! The bytes' way to a server.
+//! The byte stream to a server.
 //!
-//! An enum, so that TLS becomes one more variant and nothing else changes. SASL needs no transport of its own: its
-//! tokens are requests, sent behind the handshake and before the credentials.
+//! An enum, so that TLS becomes another variant. SASL needs no transport: its tokens are requests, sent after the
+//! handshake and before the credentials.
 
 use crate::limits::ADDRESSES_MAX;
-use crate::servers::Server;
+use crate::server_list::ServerAddress;
 use rand::seq::SliceRandom;
 use std::io;
 use std::net::SocketAddr;
@@ -15,20 +15,20 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-/// A connection to a server.
+/// An open connection to a server.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Plain(TcpStream),
 }
 
 impl Transport {
-    /// Resolves the name and tries its addresses in random order, all of them within `limit`.
-    pub(crate) async fn dial(server: &Server, limit: Duration) -> io::Result<Self> {
+    /// Resolves the host name and tries its addresses in random order, all within `limit`.
+    pub(crate) async fn dial(server: &ServerAddress, limit: Duration) -> io::Result<Self> {
         let found = timeout(limit, lookup_host((server.host.as_str(), server.port))).await??;
         let mut addresses: Vec<SocketAddr> = found.take(ADDRESSES_MAX).collect();
         addresses.shuffle(&mut rand::rng());
         let share = limit / u32::try_from(addresses.len()).unwrap_or(1).max(1);
-        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
         for address in addresses {
             match timeout(share, TcpStream::connect(address)).await.unwrap_or_else(|late| Err(late.into())) {
                 Ok(stream) => {
@@ -41,13 +41,13 @@ impl Transport {
         Err(failed)
     }
 
-    /// Asks a server whether it takes writes.
-    pub(crate) async fn takes_writes(server: &Server, limit: Duration) -> io::Result<bool> {
+    /// Sends the four-letter command `isro` to find out whether a server is read-write.
+    pub(crate) async fn is_read_write(server: &ServerAddress, limit: Duration) -> io::Result<bool> {
         let mut stream = Self::dial(server, limit).await?;
         stream.write_all(b"isro").await?;
-        let mut answer = [0; 2];
-        timeout(limit, stream.read_exact(&mut answer)).await??;
-        Ok(&answer == b"rw")
+        let mut reply = [0; 2];
+        timeout(limit, stream.read_exact(&mut reply)).await??;
+        Ok(&reply == b"rw")
     }
 }
 

@@ -1,11 +1,11 @@
-//! What operations take and give.
+//! Arguments and results of operations.
 
 use ox_proto::acl::Acl;
 use ox_proto::{OpCode, Stat};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The kinds of nodes.
+/// Lifetime and naming of a new node.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -20,25 +20,26 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CreateMode {
-    /// Stays until it is deleted.
+    /// Persistent: exists until it is deleted.
     #[default]
     Persistent,
-    /// Goes with the session, and has no children.
+    /// Deleted when the session ends; cannot have children.
     Ephemeral,
-    /// Stays; the server appends a number of ten digits to the name, which grows with every child of the parent.
+    /// Persistent; the server appends a ten-digit counter to the name, which grows with every child of the parent.
     PersistentSequential,
-    /// Goes with the session; the server appends a number to the name.
+    /// Deleted when the session ends; the server appends a counter to the name.
     EphemeralSequential,
-    /// Stays until its last child is gone for a while.
+    /// Deleted by the server some time after its last child was deleted.
     Container,
-    /// Stays until nobody has changed it for so long and it has no children. Servers must be told to allow it.
+    /// Deleted by the server when it has no children and was not modified for this long. Servers must have TTL nodes
+    /// enabled.
     PersistentWithTtl(Duration),
-    /// The same, with a number at the end of the name.
+    /// Like [`CreateMode::PersistentWithTtl`]; the server appends a counter to the name.
     PersistentSequentialWithTtl(Duration),
 }
 
 impl CreateMode {
-    /// Whether the server appends a number to the name.
+    /// Whether the server appends a counter to the name.
     ///
     /// ```
     /// use ox_client::CreateMode;
@@ -48,7 +49,7 @@ impl CreateMode {
         matches!(self, Self::PersistentSequential | Self::EphemeralSequential | Self::PersistentSequentialWithTtl(_))
     }
 
-    /// Whether the node goes with the session.
+    /// Whether the node is deleted when the session ends.
     ///
     /// ```
     /// use ox_client::CreateMode;
@@ -58,7 +59,7 @@ impl CreateMode {
         matches!(self, Self::Ephemeral | Self::EphemeralSequential)
     }
 
-    /// Operation, flags and time to live, as the protocol has them.
+    /// Opcode, flags and TTL in milliseconds, as encoded in the create request.
     pub(crate) fn wire(self) -> (OpCode, i32, Option<i64>) {
         let ms = |ttl: Duration| Some(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
         match self {
@@ -73,7 +74,7 @@ impl CreateMode {
     }
 }
 
-/// How a node is created: its mode, and who may do what with it. A [`CreateMode`] alone leaves the node open to everybody.
+/// Mode and ACL of a new node. A bare [`CreateMode`] converts into options with the open ACL.
 ///
 /// ```
 /// use ox_client::{CreateMode, CreateOptions, acl};
@@ -81,14 +82,14 @@ impl CreateMode {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// The mode.
+    /// Lifetime and naming of the node.
     pub mode: CreateMode,
-    /// `None` is the open list, which needs not be encoded again and again.
+    /// `None` is the open ACL, whose encoding is a constant.
     pub(crate) acl: Option<Arc<[Acl]>>,
 }
 
 impl CreateOptions {
-    /// A node that is open to everybody.
+    /// Options with the open ACL.
     ///
     /// ```
     /// use ox_client::{CreateMode, CreateOptions};
@@ -98,7 +99,7 @@ impl CreateOptions {
         Self { mode, acl: None }
     }
 
-    /// Another access control list; see [`acl`](crate::acl).
+    /// Replaces the ACL; see [`acl`](crate::acl).
     ///
     /// ```
     /// use ox_client::{CreateMode, CreateOptions, acl};
@@ -123,22 +124,22 @@ impl From<&CreateOptions> for CreateOptions {
     }
 }
 
-/// The version a node must have for a write to succeed.
+/// The version that a node must have for a write to succeed.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use ox_client::Version;
 /// client.set("/a", b"1", Version::Any).await?;
-/// client.set("/a", b"2", 1).await?; // if nobody has changed it since
+/// client.set("/a", b"2", 1).await?; // succeeds only if nothing else changed it since
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// Whatever it is.
+    /// Any version: the check is skipped.
     #[default]
     Any,
-    /// Exactly this one: of the data, or of the ACL for [`set_acl`](crate::Client::set_acl).
+    /// Exactly this version: of the data, or of the ACL for [`set_acl`](crate::Client::set_acl).
     Is(i32),
 }
 
@@ -157,25 +158,25 @@ impl From<i32> for Version {
     }
 }
 
-/// Data of a node: anything that is bytes, or [`Null`].
+/// Data of a node: anything that converts to bytes, or [`Null`].
 ///
 /// ```
-/// use ox_client::{Data, Null};
-/// assert_eq!(Data::bytes("text"), Some(&b"text"[..]));
-/// assert_eq!((Data::bytes(&vec![1, 2]), Null.bytes()), (Some(&[1, 2][..]), None));
+/// use ox_client::{NodeData, Null};
+/// assert_eq!(NodeData::bytes("text"), Some(&b"text"[..]));
+/// assert_eq!((NodeData::bytes(&vec![1, 2]), Null.bytes()), (Some(&[1, 2][..]), None));
 /// ```
-pub trait Data: Sync {
-    /// The bytes, `None` for null.
+pub trait NodeData: Sync {
+    /// Returns the bytes, `None` for null.
     fn bytes(&self) -> Option<&[u8]>;
 }
 
-impl<T: AsRef<[u8]> + Sync + ?Sized> Data for T {
+impl<T: AsRef<[u8]> + Sync + ?Sized> NodeData for T {
     fn bytes(&self) -> Option<&[u8]> {
         Some(self.as_ref())
     }
 }
 
-/// No data at all, which servers tell from empty data.
+/// Null data, which servers distinguish from empty data.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -191,13 +192,13 @@ impl<T: AsRef<[u8]> + Sync + ?Sized> Data for T {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Null;
 
-impl Data for Null {
+impl NodeData for Null {
     fn bytes(&self) -> Option<&[u8]> {
         None
     }
 }
 
-/// What [`get`](crate::Client::get) gives.
+/// Data and metadata of a node, returned by [`get`](crate::Client::get).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -211,15 +212,15 @@ impl Data for Null {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// The data; empty for [`Null`], too.
+    /// The data; empty if it is [`Null`].
     pub data: Vec<u8>,
-    /// The data is [`Null`].
+    /// Whether the data is [`Null`] rather than empty.
     pub is_null: bool,
-    /// The metadata.
+    /// Versions, zxids and counters of the node.
     pub stat: Stat,
 }
 
-/// What [`create`](crate::Client::create) gives.
+/// Path and metadata of a new node, returned by [`create`](crate::Client::create).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -234,13 +235,13 @@ pub struct Node {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// The final name, with its number if it has one.
+    /// The actual path, including the counter of a sequential node.
     pub path: String,
-    /// The new node. Its `czxid` is a good fencing token.
+    /// Metadata of the new node. Its `czxid` can serve as a fencing token.
     pub stat: Stat,
 }
 
-/// An identity of a connection, as [`who_am_i`](crate::Client::who_am_i) tells it.
+/// An authenticated identity of a connection, returned by [`who_am_i`](crate::Client::who_am_i).
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -251,32 +252,32 @@ pub struct Created {
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// Authentication scheme.
+pub struct AuthInfo {
+    /// The authentication scheme, for example `digest` or `ip`.
     pub scheme: String,
-    /// Identity within the scheme.
+    /// The identity within the scheme, without secrets.
     pub id: String,
 }
 
-/// A change of the ensemble's members, for [`reconfig`](crate::Client::reconfig).
+/// A change of the ensemble membership for [`reconfig`](crate::Client::reconfig).
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::Reconfig;
-/// let leave = Reconfig::Change { joining: Vec::new(), leaving: vec!["4".to_owned()] };
+/// use ox_client::MembershipChange;
+/// let leave = MembershipChange::Incremental { joining: Vec::new(), leaving: vec!["4".to_owned()] };
 /// println!("{}", String::from_utf8_lossy(&client.reconfig(&leave, None).await?.data));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reconfig {
-    /// Some come, some go.
-    Change {
-        /// Servers that join, as `server.3=host:2888:3888;2181`.
+pub enum MembershipChange {
+    /// Adds and removes members; the others stay.
+    Incremental {
+        /// Servers to add, as `server.3=host:2888:3888;2181`.
         joining: Vec<String>,
-        /// Ids of those that leave.
+        /// Ids of the servers to remove.
         leaving: Vec<String>,
     },
-    /// Exactly these, as `server.3=host:2888:3888;2181`.
-    Members(Vec<String>),
+    /// Replaces all members by these, as `server.3=host:2888:3888;2181`.
+    Full(Vec<String>),
 }

@@ -1,43 +1,43 @@
-//! Watches as futures and streams.
+//! Watches as futures and streams of events.
 
 use crate::client::Shared;
-use crate::core::{Class, WatchId};
+use crate::core::{WatchClass, WatchId};
 use crate::event::{Event, EventKind};
-use crate::feed::Feed;
 use crate::limits::EVENTS_MAX;
+use crate::reader_queue::ReaderQueue;
 use futures_core::Stream;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What a persistent watch covers.
+/// What a persistent watch covers (`AddWatchMode` in Java).
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::WatchMode;
-/// let one = client.watch("/app", WatchMode::Persistent).await?;
-/// let all = client.watch("/app", WatchMode::PersistentRecursive).await?;
+/// use ox_client::AddWatchMode;
+/// let one = client.watch("/app", AddWatchMode::Persistent).await?;
+/// let all = client.watch("/app", AddWatchMode::PersistentRecursive).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WatchMode {
-    /// The node: its creation, its data, its end, and its list of children.
+pub enum AddWatchMode {
+    /// The node: creation, data changes, deletion, and its list of children.
     Persistent,
-    /// The node and everything below: creations, data and ends. Lists of children are not told, their members are.
+    /// The node and all its descendants: creation, data changes, deletion. Sends no NodeChildrenChanged events.
     PersistentRecursive,
 }
 
-impl WatchMode {
-    pub(crate) fn class(self) -> Class {
+impl AddWatchMode {
+    pub(crate) fn class(self) -> WatchClass {
         match self {
-            Self::Persistent => Class::Persistent,
-            Self::PersistentRecursive => Class::Recursive,
+            Self::Persistent => WatchClass::Persistent,
+            Self::PersistentRecursive => WatchClass::Recursive,
         }
     }
 
-    /// The number of addWatch.
+    /// The mode as encoded in addWatch.
     pub(crate) fn code(self) -> i32 {
         match self {
             Self::Persistent => 0,
@@ -46,8 +46,8 @@ impl WatchMode {
     }
 }
 
-/// Which watches [`Client::check_watches`](crate::Client::check_watches) and
-/// [`Client::remove_watches`](crate::Client::remove_watches) are about.
+/// The type of watches that [`Client::check_watches`](crate::Client::check_watches) and
+/// [`Client::remove_watches`](crate::Client::remove_watches) apply to.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -60,26 +60,26 @@ impl WatchMode {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatcherType {
-    /// Left by `children_and_watch`.
+    /// Child watches, set by `children_and_watch`.
     Children,
-    /// Left by `get_and_watch` and `exists_and_watch`.
+    /// Data watches, set by `get_and_watch` and `exists_and_watch`.
     Data,
-    /// All of a node.
+    /// All watches of the node.
     Any,
-    /// [`WatchMode::Persistent`]; servers since 3.9 know it.
+    /// Watches added with [`AddWatchMode::Persistent`]; requires a server of version 3.9 or later.
     Persistent,
-    /// [`WatchMode::PersistentRecursive`]; servers since 3.9 know it.
+    /// Watches added with [`AddWatchMode::PersistentRecursive`]; requires a server of version 3.9 or later.
     PersistentRecursive,
 }
 
 impl WatcherType {
-    pub(crate) fn classes(self) -> &'static [Class] {
+    pub(crate) fn classes(self) -> &'static [WatchClass] {
         match self {
-            Self::Children => &[Class::Child],
-            Self::Data => &[Class::Data],
-            Self::Any => &Class::ALL,
-            Self::Persistent => &[Class::Persistent],
-            Self::PersistentRecursive => &[Class::Recursive],
+            Self::Children => &[WatchClass::Child],
+            Self::Data => &[WatchClass::Data],
+            Self::Any => &WatchClass::ALL,
+            Self::Persistent => &[WatchClass::Persistent],
+            Self::PersistentRecursive => &[WatchClass::Recursive],
         }
     }
 
@@ -91,12 +91,12 @@ impl WatcherType {
     }
 }
 
-/// Where the driver puts events.
-pub(crate) type Sink = Arc<Feed<Event>>;
+/// The queue into which the driver puts the events of a watcher.
+pub(crate) type Sink = Arc<ReaderQueue<Event>>;
 
-/// Adds an event, unless too many wait: then one more says that some are missing.
-pub(crate) fn tell(sink: &Sink, event: Event) {
-    sink.put(|queue| match queue.back() {
+/// Appends an event, or `Missed` at the length limit.
+pub(crate) fn push_event(sink: &Sink, event: Event) {
+    sink.update(|queue| match queue.back() {
         Some(last) if last.kind == EventKind::Missed && event.kind == EventKind::Missed => (),
         Some(last) if EVENTS_MAX <= queue.len() && last.kind == EventKind::Missed => (),
         _ if EVENTS_MAX <= queue.len() => queue.push_back(Event::bare(EventKind::Missed)),
@@ -104,32 +104,32 @@ pub(crate) fn tell(sink: &Sink, event: Event) {
     });
 }
 
-/// The last event. It is told even when too many wait.
-pub(crate) fn tell_last(sink: &Sink, event: Event) {
-    sink.put(|queue| queue.push_back(event));
+/// Appends the last event regardless of the length limit, and ends the queue.
+pub(crate) fn push_last_event(sink: &Sink, event: Event) {
+    sink.update(|queue| queue.push_back(event));
     sink.end();
 }
 
-/// What a watch and a stream have in common.
+/// The registration that [`Watch`] and [`WatchStream`] share; dropping it removes the watcher.
 pub(crate) struct Watcher {
     shared: Arc<Shared>,
     pub(crate) id: WatchId,
-    pub(crate) class: Class,
-    /// As the server knows it.
+    pub(crate) class: WatchClass,
+    /// The path including the chroot.
     pub(crate) path: Box<str>,
     pub(crate) sink: Sink,
 }
 
 impl Watcher {
-    pub(crate) fn new(shared: Arc<Shared>, class: Class, path: &str) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, class: WatchClass, path: &str) -> Self {
         let id = shared.next_watch();
-        Self { shared, id, class, path: path.into(), sink: Arc::new(Feed::new()) }
+        Self { shared, id, class, path: path.into(), sink: Arc::new(ReaderQueue::new()) }
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let event = std::task::ready!(self.sink.poll(cx));
         Poll::Ready(event.map(|mut event| {
-            event.path = self.shared.outer(event.path);
+            event.path = self.shared.client_path(event.path);
             event
         }))
     }
@@ -137,7 +137,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.shared.forget(self.class, &self.path, self.id);
+        self.shared.remove_watcher(self.class, &self.path, self.id);
     }
 }
 
@@ -147,13 +147,13 @@ impl std::fmt::Debug for Watcher {
     }
 }
 
-/// A one-shot watch: a future of the next event of a node.
+/// A one-shot watch: a future of the next event on a node.
 ///
-/// It survives lost connections: what happened meanwhile is told when the client is back (but for a node that was
-/// created and deleted again between, if it did not exist before). The event comes before any answer that shows what it
-/// announces. Dropping the watch takes it from the server, too, when nobody else in this client waits for the same.
+/// It survives connection losses: an event that occurred meanwhile is delivered after the reconnect. (Exception: a node
+/// that did not exist before and was created and deleted in between.) The event is delivered before any reply that
+/// shows the change. Dropping the watch removes it from the server unless another watch of this client shares it.
 ///
-/// When the session ends first, the event is [`EventKind::SessionEnded`].
+/// If the session ends first, the event is [`EventKind::SessionEnded`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -169,7 +169,7 @@ impl std::fmt::Debug for Watcher {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a watch that is dropped is taken back"]
+#[must_use = "dropping a watch removes it"]
 pub struct Watch(pub(crate) Watcher);
 
 impl Future for Watch {
@@ -179,19 +179,19 @@ impl Future for Watch {
     }
 }
 
-/// A persistent watch: a stream of events, in the order in which the changes happened.
+/// A persistent watch: a stream of events in the order of the changes.
 ///
-/// Servers do not tell what happened while the client was away, so the stream says [`EventKind::Missed`] when it is back:
-/// what is read after that is up to date, and later changes are told again. The same event takes the place of those that come while
-/// 4096 events wait to be read. The stream ends behind [`EventKind::SessionEnded`] or [`EventKind::WatchRemoved`].
+/// Servers do not send the events that occurred during a disconnect. The stream therefore returns [`EventKind::Missed`]
+/// after a reconnect: data read after it is current, and later changes are delivered again. `Missed` also replaces
+/// events beyond 4096 unread ones. The stream ends after [`EventKind::SessionEnded`] or [`EventKind::WatchRemoved`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_client::{CreateMode, EventKind, WatchMode};
-/// let mut events = client.watch("/", WatchMode::PersistentRecursive).await?;
+/// use ox_client::{CreateMode, EventKind, AddWatchMode};
+/// let mut events = client.watch("/", AddWatchMode::PersistentRecursive).await?;
 /// client.create("/a", b"", CreateMode::Persistent).await?;
 /// client.create("/a/b", b"", CreateMode::Persistent).await?;
 /// assert_eq!(events.next().await.unwrap().path, "/a");
@@ -201,15 +201,15 @@ impl Future for Watch {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a watch that is dropped is taken back"]
+#[must_use = "dropping a watch removes it"]
 pub struct WatchStream(pub(crate) Watcher);
 
 impl WatchStream {
-    /// The next event, `None` when nothing follows.
+    /// Returns the next event, `None` after the last one.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut events = client.watch("/a", ox_client::WatchMode::Persistent).await?;
+    /// let mut events = client.watch("/a", ox_client::AddWatchMode::Persistent).await?;
     /// println!("{:?}", events.next().await);
     /// # Ok(())
     /// # }

@@ -1,16 +1,16 @@
-//! Four workers begin together and end together.
+//! Four workers start together and finish together.
 //!
 //! `cargo run -p ox-recipes --example barrier`
 
 use ox_client::Client;
-use ox_recipes::Error;
+use ox_recipes::RecipeError;
 use ox_recipes::barrier::DoubleBarrier;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
-async fn work(client: Client, number: u64) -> Result<(), Error> {
+async fn work(client: Client, number: u64) -> Result<(), RecipeError> {
     tokio::time::sleep(Duration::from_millis(30 * number)).await;
     println!("{number} comes");
     let inside = DoubleBarrier::new(&client, "/crew", 4).enter().await?;
@@ -23,7 +23,7 @@ async fn work(client: Client, number: u64) -> Result<(), Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let mut workers = Vec::new();
     for number in 0..4 {

@@ -1,27 +1,27 @@
-//! Three workers, one lock: they enter one after the other, with growing fencing tokens.
+//! Three workers share one lock: they hold it one after the other, with increasing fencing tokens.
 //!
 //! `cargo run -p ox-recipes --example exclusive_lock`
 
 use ox_client::Client;
-use ox_recipes::Error;
+use ox_recipes::RecipeError;
 use ox_recipes::lock::Lock;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
-async fn work(client: Client, name: &'static str) -> Result<(), Error> {
+async fn work(client: Client, name: &'static str) -> Result<(), RecipeError> {
     let lock = Lock::new(&client, "/lock").with_label(name);
     println!("{name} waits");
     let held = lock.acquire().await?;
     println!("{name} has the lock: token {}", held.token());
     held.run(tokio::time::sleep(Duration::from_millis(50))).await?;
-    println!("{name} lets go");
+    println!("{name} releases the lock");
     held.release().await
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let mut clients = Vec::new();
     for _ in 0..3 {

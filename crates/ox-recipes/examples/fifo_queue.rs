@@ -1,4 +1,4 @@
-//! A producer, two consumers, and one of them dies with an item in its hands.
+//! A producer and two consumers, one of which fails while it processes an item.
 //!
 //! `cargo run -p ox-recipes --example fifo_queue`
 
@@ -7,13 +7,13 @@ use ox_recipes::queue::Queue;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let servers = server.address().to_string();
-    let (producer, clumsy, careful) =
+    let (producer, failing, careful) =
         (Client::connect(&servers).await?, Client::connect(&servers).await?, Client::connect(&servers).await?);
 
     let queue = Queue::new(&producer, "/mail");
@@ -21,13 +21,13 @@ async fn main() -> Outcome {
         queue.put(letter).await?;
         println!("put {letter}");
     }
-    let item = Queue::new(&clumsy, "/mail").take().await?;
-    println!("the clumsy one takes {} and dies", String::from_utf8_lossy(item.data()));
-    server.expire(clumsy.session().ok_or("no session")?.id)?;
+    let item = Queue::new(&failing, "/mail").take().await?;
+    println!("the failing consumer takes {} and its session expires", String::from_utf8_lossy(item.data()));
+    server.expire(failing.session().ok_or("no session")?.id)?;
 
     let queue = Queue::new(&careful, "/mail");
     while let Some(item) = queue.take_within(Duration::from_millis(100)).await? {
-        println!("the careful one does {}", String::from_utf8_lossy(item.data()));
+        println!("the other consumer processes {}", String::from_utf8_lossy(item.data()));
         item.done().await?;
     }
     println!("{} items left", queue.count().await?);

@@ -1,4 +1,4 @@
-//! Three candidates; the master dies, and the next one takes over.
+//! Three candidates; the session of the master expires, and the next candidate takes over.
 //!
 //! `cargo run -p ox-recipes --example master_election`
 
@@ -7,10 +7,10 @@ use ox_recipes::leader::LeaderSelector;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let mut candidates = Vec::new();
     for name in ["alice", "bob", "carol"] {
@@ -29,7 +29,7 @@ async fn main() -> Outcome {
     }
     for (client, task) in candidates.drain(..2) {
         let watcher = LeaderSelector::new(&client, "/master", "");
-        println!("in line: {:?}", watcher.participants().await?);
+        println!("participants: {:?}", watcher.participants().await?);
         server.expire(client.session().ok_or("no session")?.id)?;
         task.await?;
         tokio::time::sleep(Duration::from_millis(50)).await;

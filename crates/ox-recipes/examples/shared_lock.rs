@@ -1,4 +1,4 @@
-//! Readers share a lock; a writer that waits holds up those who come later.
+//! Readers share a lock; a waiting writer blocks later readers.
 //!
 //! `cargo run -p ox-recipes --example shared_lock`
 
@@ -7,10 +7,10 @@ use ox_recipes::rw_lock::RwLock;
 use ox_server::Server;
 use std::time::Duration;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ExampleResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome {
+async fn main() -> ExampleResult {
     let server = Server::ephemeral()?;
     let client = Client::connect(&server.address().to_string()).await?;
     let lock = RwLock::new(&client, "/table");
@@ -23,12 +23,12 @@ async fn main() -> Outcome {
     });
     tokio::time::sleep(Duration::from_millis(50)).await;
     println!("the writer waits: {}", !writer.is_finished());
-    println!("a reader behind it has to wait, too: {}", lock.try_read().await?.is_none());
+    println!("a reader queued after it waits, too: {}", lock.try_read().await?.is_none());
     one.release().await?;
     other.release().await?;
     let writer = writer.await??;
-    println!("the readers are gone, the writer writes: {}", writer.path());
+    println!("the readers have released, the writer holds the lock: {}", writer.path());
     let reader = lock.downgrade(writer).await?;
-    println!("it reads now: {}; others can read with it: {}", reader.path(), lock.try_read().await?.is_some());
+    println!("downgraded to a reader: {}; other readers can join: {}", reader.path(), lock.try_read().await?.is_some());
     Ok(())
 }

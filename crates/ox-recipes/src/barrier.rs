@@ -1,22 +1,24 @@
 //! Barriers, in the layouts of Curator's `DistributedBarrier` and `DistributedDoubleBarrier`.
 //!
 //! ```text
-//! /gate                                       there: everybody waits. Gone: everybody goes on.
+//! /gate                                       exists: clients wait; deleted: they continue
 //!
-//! /crew                                       a container
-//!  ├─ ready                                   there: enough have come
-//!  ├─ 1a4ad27c-8f18-4e3b-9d84-4ee3a3bd94d0    ephemeral: one that has come and not left
+//! /round                                       a container
+//!  ├─ ready                                   exists: enough members have entered
+//!  ├─ 1a4ad27c-8f18-4e3b-9d84-4ee3a3bd94d0    ephemeral: a member that has entered and not left
 //!  └─ f2d1b6a0-53c9-4b0e-a6f4-0c5f8f0d7c11
 //! ```
 
-use crate::error::{Error, says};
-use crate::line::await_end;
-use crate::nodes::{Owned, child, delete, ensure_containers, in_container, name_of, parent_of, patient, uuid};
+use crate::error::{RecipeError, has_code};
+use crate::nodes::{
+    OwnedNode, child, delete, ensure_containers, name_of, parent_of, uuid, with_container, with_session_retries,
+};
+use crate::wait_queue::await_change;
 use ox_client::{Client, CreateMode, ErrorCode, EventKind};
 
 const READY: &str = "ready";
 
-/// A gate: who comes while it is closed waits until it is opened.
+/// A barrier that clients wait on until it is removed.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -38,7 +40,7 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// The barrier at a path. Nothing happens yet.
+    /// Creates a handle to the barrier at a path, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -48,10 +50,10 @@ impl Barrier {
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str) -> Self {
-        Self { client: patient(client), path: path.to_owned() }
+        Self { client: with_session_retries(client), path: path.to_owned() }
     }
 
-    /// Makes everybody wait who comes from now on.
+    /// Sets the barrier: clients that call [`Barrier::wait`] from now on wait.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -61,12 +63,12 @@ impl Barrier {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn close(&self) -> Result<(), Error> {
+    pub async fn close(&self) -> Result<(), RecipeError> {
         let create = || create(&self.client, &self.path);
-        Ok(in_container(&self.client, parent_of(&self.path), create).await?)
+        Ok(with_container(&self.client, parent_of(&self.path), create).await?)
     }
 
-    /// Lets everybody go on.
+    /// Removes the barrier: all waiting clients continue.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -76,12 +78,12 @@ impl Barrier {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn open(&self) -> Result<(), Error> {
+    pub async fn open(&self) -> Result<(), RecipeError> {
         Ok(delete(&self.client, &self.path).await?)
     }
 
-    /// Waits until the barrier is open, or was open in the meantime: one that is opened and closed again at once lets those
-    /// go on who waited.
+    /// Waits until the barrier is removed. Waiting clients also continue if the barrier is removed and set again
+    /// immediately.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -91,8 +93,8 @@ impl Barrier {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn wait(&self) -> Result<(), Error> {
-        self.client.sync(&self.path).await?; // a server that is behind may not know that it is closed
+    pub async fn wait(&self) -> Result<(), RecipeError> {
+        self.client.sync(&self.path).await?; // a lagging server may not have the barrier yet
         let mut waits_for = None;
         loop {
             let (stat, changed) = self.client.exists_and_watch(&self.path).await?;
@@ -107,7 +109,7 @@ impl Barrier {
     }
 }
 
-/// Creates a node that stays; it is no error when it is there already.
+/// Creates a persistent node; an existing node is not an error.
 async fn create(client: &Client, path: &str) -> Result<(), ox_client::Error> {
     loop {
         match client.create(path, b"", CreateMode::Persistent).await {
@@ -118,10 +120,10 @@ async fn create(client: &Client, path: &str) -> Result<(), ox_client::Error> {
     }
 }
 
-/// A meeting: so many begin together, and end together.
+/// A double barrier: a fixed number of members start together and finish together.
 ///
-/// Nobody wakes up before all have come: the last one tells the others by a node that all of them watch. Somebody who dies on
-/// the way in makes the others wait for one more; who dies inside has left.
+/// No member wakes up before all have entered: the last to enter creates a node that all others watch. If a member
+/// fails while entering, the others wait for another one; a member that fails inside counts as having left.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -129,9 +131,9 @@ async fn create(client: &Client, path: &str) -> Result<(), ox_client::Error> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
 /// use ox_recipes::barrier::DoubleBarrier;
-/// let barrier = DoubleBarrier::new(&client, "/crew", 2);
-/// let (one, other) = tokio::join!(barrier.enter(), barrier.enter()); // neither returns before both have come
-/// let (one, other) = tokio::join!(one?.leave(), other?.leave()); // neither returns before both are done
+/// let barrier = DoubleBarrier::new(&client, "/round", 2);
+/// let (one, other) = tokio::join!(barrier.enter(), barrier.enter()); // neither returns before both have entered
+/// let (one, other) = tokio::join!(one?.leave(), other?.leave()); // neither returns before both have left
 /// one.and(other)?;
 /// # Ok(())
 /// # }
@@ -144,41 +146,41 @@ pub struct DoubleBarrier {
 }
 
 impl DoubleBarrier {
-    /// The barrier at a path, for so many. Nothing happens yet.
+    /// Creates a handle to the barrier at a path for `count` members, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::barrier::DoubleBarrier;
-    /// let barrier = DoubleBarrier::new(&client, "/crew", 3);
+    /// let barrier = DoubleBarrier::new(&client, "/round", 3);
     /// # Ok(())
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str, count: usize) -> Self {
-        Self { client: patient(client), path: path.to_owned(), count }
+        Self { client: with_session_retries(client), path: path.to_owned(), count }
     }
 
-    /// Waits until enough have come. Dropping the future leaves.
+    /// Waits until `count` members have entered. Dropping the future leaves the barrier.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::barrier::DoubleBarrier;
-    /// let barrier = DoubleBarrier::new(&client, "/crew", 3);
-    /// let entered = barrier.enter().await?; // all three are there
-    /// entered.leave().await?; // all three are done
+    /// let barrier = DoubleBarrier::new(&client, "/round", 3);
+    /// let entered = barrier.enter().await?; // all three have entered
+    /// entered.leave().await?; // all three have left
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn enter(&self) -> Result<Entered, Error> {
+    pub async fn enter(&self) -> Result<Entered, RecipeError> {
         ensure_containers(&self.client, &self.path).await?;
-        self.client.sync(&self.path).await?; // a server that is behind may show the meeting before
+        self.client.sync(&self.path).await?; // a lagging server may show the previous round
         let ready = child(&self.path, READY);
         if self.members().await?.is_empty() {
-            delete(&self.client, &ready).await?; // left by those who all died inside
+            delete(&self.client, &ready).await?; // left over from members that all failed inside
         }
         let (is_ready, mut changed) = self.client.exists_and_watch(&ready).await?;
         let path = child(&self.path, &uuid());
-        let lost = || Error::Lost { path: path.clone() };
-        let node = Owned::claim(&self.client, path.clone()).await?.ok_or_else(lost)?;
+        let lost = || RecipeError::Lost { path: path.clone() };
+        let node = OwnedNode::claim(&self.client, path.clone()).await?.ok_or_else(lost)?;
         let entered = Entered { barrier: self.clone(), node };
         if is_ready.is_some() {
             return Ok(entered);
@@ -197,9 +199,9 @@ impl DoubleBarrier {
         Ok(entered)
     }
 
-    async fn members(&self) -> Result<Vec<String>, Error> {
+    async fn members(&self) -> Result<Vec<String>, RecipeError> {
         let names = self.client.children(&self.path).await;
-        if says(&names, ErrorCode::NoNode) {
+        if has_code(&names, ErrorCode::NoNode) {
             return Ok(Vec::new());
         }
         let mut names = names?;
@@ -209,53 +211,54 @@ impl DoubleBarrier {
     }
 }
 
-/// One that is inside of a [`DoubleBarrier`]. Dropping it leaves without waiting for the others.
+/// A member inside a [`DoubleBarrier`]. Dropping it leaves without waiting for the others.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use ox_recipes::barrier::DoubleBarrier;
-/// let barrier = DoubleBarrier::new(&client, "/crew", 3);
+/// let barrier = DoubleBarrier::new(&client, "/round", 3);
 /// let entered = barrier.enter().await?;
-/// drop(entered); // the others need not wait for this one
+/// drop(entered); // the others do not wait for this member
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "who drops it has left"]
+#[must_use = "dropping it leaves the barrier"]
 pub struct Entered {
     barrier: DoubleBarrier,
-    node: Owned,
+    node: OwnedNode,
 }
 
 impl Entered {
-    /// Leaves, and waits until all others have left.
+    /// Leaves, and waits until all other members have left.
     ///
-    /// The first by name stays until all others are gone, and they watch it; so every departure wakes up one.
+    /// The member whose name sorts first stays until all others have left, and the others watch its node, so every
+    /// departure wakes up one member only.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::barrier::DoubleBarrier;
-    /// let barrier = DoubleBarrier::new(&client, "/crew", 3);
+    /// let barrier = DoubleBarrier::new(&client, "/round", 3);
     /// barrier.enter().await?.leave().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn leave(self) -> Result<(), Error> {
+    pub async fn leave(self) -> Result<(), RecipeError> {
         let Self { barrier, node } = self;
         let mut node = Some(node);
-        let mut crew = None;
+        let mut round = None;
         loop {
             let mut others = barrier.members().await?;
-            // Who has left may come for the next meeting while others still leave this one.
-            let crew = crew.get_or_insert_with(|| others.clone());
+            // A member that has left may already enter the next round while others still leave this one.
+            let round = round.get_or_insert_with(|| others.clone());
             let own = node.as_ref().map(|node| name_of(node.path()));
-            others.retain(|name| crew.contains(name) && Some(name.as_str()) != own);
+            others.retain(|name| round.contains(name) && Some(name.as_str()) != own);
             let (Some(first), Some(last)) = (others.first(), others.last()) else { break };
             let stays = own.is_some_and(|own| own < first.as_str());
             if !stays && let Some(node) = node.take() {
                 node.delete().await?;
             }
-            await_end(&barrier.client, &child(&barrier.path, if stays { last } else { first })).await?;
+            await_change(&barrier.client, &child(&barrier.path, if stays { last } else { first })).await?;
         }
         if let Some(node) = node {
             node.delete().await?;

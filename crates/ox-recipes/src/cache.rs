@@ -1,21 +1,21 @@
-//! Local copies of nodes that follow their changes: of one node, of a node's children, of a whole tree.
+//! Local copies of a node, of its children, or of a whole subtree, kept up to date by a watch.
 //!
-//! A copy is brought up to date by one task, which reads what a watch says has changed, and reads everything again when events
-//! may be missing. A copy is always one that the ensemble had, node by node, and only moves on; it may be behind. Copies of
-//! different nodes may be from different moments.
+//! One task per cache reads each node for which an event is received, and reads everything again when events may be
+//! missing. Each node of the copy is a state that the ensemble had, and only moves forward; it may lag behind.
+//! Different nodes may be from different moments.
 //!
-//! A cache ends with its client's session; [`Cache::changed`] says so.
+//! A cache ends with the session of its client; [`Cache::changed`] then returns an error.
 
-use crate::error::{Error, says};
-use crate::nodes::{child, patient};
-use ox_client::{Client, ErrorCode, Event, EventKind, Node, WatchMode, WatchStream};
+use crate::error::{RecipeError, has_code};
+use crate::nodes::{child, with_session_retries};
+use ox_client::{AddWatchMode, Client, ErrorCode, Event, EventKind, Node, WatchStream};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What a [`Cache`] covers.
+/// Which nodes a [`Cache`] covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Node,
@@ -24,7 +24,7 @@ enum Scope {
 }
 
 impl Scope {
-    /// Whether a path belongs to the copy of what is at `root`.
+    /// Whether the scope of `root` includes `path`.
     fn covers(self, root: &str, path: &str) -> bool {
         let below = if root == "/" {
             path.strip_prefix('/')
@@ -39,12 +39,13 @@ impl Scope {
     }
 }
 
-/// The nodes by path.
-type Copy = BTreeMap<String, Arc<Node>>;
+/// The cached nodes by path.
+type Nodes = BTreeMap<String, Arc<Node>>;
 
-/// A local copy of nodes that follows their changes.
+/// A local copy of nodes that follows their changes, like Curator's `CuratorCache`.
 ///
-/// **Limits.** The copy is held in memory. It uses one persistent recursive watch, which servers have since 3.6.
+/// **Limits.** The copy is held in memory. It uses a persistent recursive watch, which requires servers of version 3.6
+/// or later.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -66,14 +67,14 @@ type Copy = BTreeMap<String, Arc<Node>>;
 /// ```
 pub struct Cache {
     root: String,
-    copy: Arc<Mutex<Copy>>,
+    copy: Arc<Mutex<Nodes>>,
     changes: watch::Receiver<u64>,
-    task: JoinHandle<Error>,
-    ended: Option<Error>,
+    task: JoinHandle<RecipeError>,
+    ended: Option<RecipeError>,
 }
 
 impl Cache {
-    /// A copy of one node, which need not exist.
+    /// Caches one node, which need not exist.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -83,11 +84,11 @@ impl Cache {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn node(client: &Client, path: &str) -> Result<Self, Error> {
+    pub async fn node(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::start(client, path, Scope::Node).await
     }
 
-    /// A copy of a node's children, without those below them. The node need not exist.
+    /// Caches the children of a node without their descendants. The node need not exist.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -97,11 +98,11 @@ impl Cache {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn children(client: &Client, path: &str) -> Result<Self, Error> {
+    pub async fn children(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::start(client, path, Scope::Children).await
     }
 
-    /// A copy of a node and everything below it. The node need not exist.
+    /// Caches a node and all its descendants. The node need not exist.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -111,25 +112,25 @@ impl Cache {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn tree(client: &Client, path: &str) -> Result<Self, Error> {
+    pub async fn tree(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::start(client, path, Scope::Tree).await
     }
 
-    /// Returns with the first full copy.
-    async fn start(client: &Client, path: &str, scope: Scope) -> Result<Self, Error> {
-        let client = patient(client);
-        let mode = if scope == Scope::Node { WatchMode::Persistent } else { WatchMode::PersistentRecursive };
+    /// Starts the update task and returns when the first full copy is read.
+    async fn start(client: &Client, path: &str, scope: Scope) -> Result<Self, RecipeError> {
+        let client = with_session_retries(client);
+        let mode = if scope == Scope::Node { AddWatchMode::Persistent } else { AddWatchMode::PersistentRecursive };
         let events = client.watch(path, mode).await?;
-        let tell = watch::Sender::new(0);
-        let copy = Arc::<Mutex<Copy>>::default();
-        let mut follower = Follower { client, root: path.to_owned(), scope, copy: Arc::clone(&copy), tell };
+        let version = watch::Sender::new(0);
+        let copy = Arc::<Mutex<Nodes>>::default();
+        let mut follower = Updater { client, root: path.to_owned(), scope, copy: Arc::clone(&copy), version };
         follower.read_all().await?;
-        let changes = follower.tell.subscribe();
+        let changes = follower.version.subscribe();
         let task = tokio::spawn(async move { follower.follow(events).await });
         Ok(Self { root: path.to_owned(), copy, changes, task, ended: None })
     }
 
-    /// Where it begins.
+    /// The root of the cached subtree.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -142,7 +143,7 @@ impl Cache {
         &self.root
     }
 
-    /// The copy of a node; `None` when it is not there or not covered.
+    /// Returns the cached node; `None` if it does not exist or is outside of the scope.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -158,7 +159,7 @@ impl Cache {
         self.copy.lock().get(path).cloned()
     }
 
-    /// All copies, by path.
+    /// Returns all cached nodes by path.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -173,25 +174,26 @@ impl Cache {
         self.copy.lock().clone()
     }
 
-    /// Waits for changes since the last call. The error is why nothing follows, mostly the end of the session.
+    /// Waits for changes since the last call. An error means that no further changes follow, usually because the
+    /// session has ended.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::cache::Cache;
     /// let mut cache = Cache::tree(&client, "/app").await?;
     /// while cache.get("/app/go").is_none() {
-    ///     cache.changed().await?; // the error says that the session is over
+    ///     cache.changed().await?; // an error means that the session has ended
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn changed(&mut self) -> Result<(), Error> {
+    pub async fn changed(&mut self) -> Result<(), RecipeError> {
         if self.changes.changed().await.is_ok() {
             return Ok(());
         }
         let error = match &self.ended {
             Some(error) => error.clone(),
-            None => (&mut self.task).await.unwrap_or_else(|_| Error::Lost { path: self.root.clone() }),
+            None => (&mut self.task).await.unwrap_or_else(|_| RecipeError::Lost { path: self.root.clone() }),
         };
         self.ended = Some(error.clone());
         Err(error)
@@ -210,17 +212,17 @@ impl std::fmt::Debug for Cache {
     }
 }
 
-/// Keeps a copy up to date.
-struct Follower {
+/// The task that keeps the copy up to date.
+struct Updater {
     client: Client,
     root: String,
     scope: Scope,
-    copy: Arc<Mutex<Copy>>,
-    tell: watch::Sender<u64>,
+    copy: Arc<Mutex<Nodes>>,
+    version: watch::Sender<u64>,
 }
 
-impl Follower {
-    async fn follow(&mut self, mut events: WatchStream) -> Error {
+impl Updater {
+    async fn follow(&mut self, mut events: WatchStream) -> RecipeError {
         while let Some(event) = events.next().await {
             if let Err(error) = self.on_event(&event).await {
                 return error;
@@ -228,11 +230,11 @@ impl Follower {
         }
         match self.client.exists(&self.root).await {
             Err(error) => error.into(),
-            Ok(_) => Error::Lost { path: self.root.clone() }, // somebody took the watch away
+            Ok(_) => RecipeError::Lost { path: self.root.clone() }, // the watch was removed from the server
         }
     }
 
-    async fn on_event(&mut self, event: &Event) -> Result<(), Error> {
+    async fn on_event(&mut self, event: &Event) -> Result<(), RecipeError> {
         let kinds = [EventKind::NodeCreated, EventKind::NodeDataChanged, EventKind::NodeDeleted];
         if event.kind == EventKind::Missed {
             self.read_all().await?;
@@ -241,16 +243,17 @@ impl Follower {
         } else {
             return Ok(());
         }
-        // Also when the copy is as before: a node that came and went between two looks may be what somebody waits for.
-        self.tell.send_modify(|count| *count += 1);
+        // Notifies even if the copy did not change: a node that was created and deleted between two reads may be what a
+        // caller waits for.
+        self.version.send_modify(|count| *count += 1);
         Ok(())
     }
 
-    /// Reads one node. What is read is never older than the event that asked for it.
-    async fn read(&mut self, path: &str) -> Result<bool, Error> {
+    /// Reads one node. The result is never older than the event that triggered the read.
+    async fn read(&mut self, path: &str) -> Result<bool, RecipeError> {
         let node = self.client.get(path).await;
-        let is_hidden = says(&node, ErrorCode::NoAuth) && path != self.root;
-        if is_hidden || says(&node, ErrorCode::NoNode) {
+        let is_hidden = has_code(&node, ErrorCode::NoAuth) && path != self.root;
+        if is_hidden || has_code(&node, ErrorCode::NoNode) {
             self.copy.lock().remove(path);
             return Ok(false);
         }
@@ -258,8 +261,8 @@ impl Follower {
         Ok(true)
     }
 
-    /// Reads everything that is covered, and forgets what is gone.
-    async fn read_all(&mut self) -> Result<(), Error> {
+    /// Reads everything in scope and drops deleted nodes.
+    async fn read_all(&mut self) -> Result<(), RecipeError> {
         let known: Vec<String> = self.copy.lock().keys().cloned().collect();
         for path in known {
             self.read(&path).await?;
@@ -278,7 +281,7 @@ impl Follower {
                 continue;
             }
             let names = self.client.children(&path).await;
-            if !says(&names, ErrorCode::NoNode) {
+            if !has_code(&names, ErrorCode::NoNode) {
                 todo.extend(names?.iter().map(|name| child(&path, name)));
             }
         }
@@ -291,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_covers_what_it_says() {
+    fn scope_covers_its_nodes_only() {
         for (root, path, covered) in [
             ("/a", "/a", [true, false, true]),
             ("/a", "/a/b", [false, true, true]),

@@ -1,4 +1,4 @@
-//! A configuration centre: one typed value that everybody follows, with its earlier versions.
+//! A configuration centre: one typed value with its history, followed by any number of readers.
 //!
 //! ```text
 //! /config
@@ -8,51 +8,52 @@
 //! ```
 
 use crate::cache::Cache;
-use crate::error::{Error, says};
-use crate::nodes::{child, in_container, parent_of, patient};
+use crate::error::{RecipeError, has_code};
+use crate::nodes::{child, parent_of, with_container, with_session_retries};
 use ox_client::{Client, CreateMode, ErrorCode, Version};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
-/// A value and the version it has.
+/// A value and its version.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_recipes::config::Config;
-/// let config = Config::<u32>::new(&client, "/config/threads");
+/// use ox_recipes::config::SharedConfig;
+/// let config = SharedConfig::<u32>::new(&client, "/config/threads");
 /// config.publish(&4).await?;
-/// let now = config.get().await?.expect("it was published");
+/// let now = config.get().await?.expect("published above");
 /// assert_eq!((now.version, now.value), (1, 4));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision<T> {
-    /// Grows by one with every change, a roll-back included.
+    /// Incremented by every change, including a rollback.
     pub version: u32,
-    /// The value.
+    /// The published configuration value.
     pub value: T,
 }
 
-/// A typed value for many readers, kept as JSON, with all its earlier versions.
+/// A typed value for many readers, stored as JSON, with all its earlier versions.
 ///
-/// **Limits.** A value and the one before it must fit into one request, so keep values below half a megabyte. Versions are kept until [`Config::forget_before`].
+/// **Limits.** A value and its predecessor must fit into one request, so keep values below half a megabyte. Earlier
+/// versions are kept until [`SharedConfig::delete_before`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_recipes::config::Config;
+/// use ox_recipes::config::SharedConfig;
 /// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 /// struct Web {
 ///     threads: u32,
 /// }
-/// let config = Config::<Web>::new(&client, "/config/web");
+/// let config = SharedConfig::<Web>::new(&client, "/config/web");
 /// config.publish(&Web { threads: 4 }).await?;
 /// let mut reader = config.follow().await?;
 /// assert_eq!(reader.current()?.unwrap().value.threads, 4);
@@ -67,54 +68,54 @@ pub struct Revision<T> {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Config<T> {
+pub struct SharedConfig<T> {
     client: Client,
     path: String,
     value: PhantomData<fn() -> T>,
 }
 
-impl<T: Serialize + DeserializeOwned> Config<T> {
-    /// The value at a path. Nothing happens yet.
+impl<T: Serialize + DeserializeOwned> SharedConfig<T> {
+    /// Creates a handle to the value at a path, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// # Ok(())
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str) -> Self {
-        Self { client: patient(client), path: path.to_owned(), value: PhantomData }
+        Self { client: with_session_retries(client), path: path.to_owned(), value: PhantomData }
     }
 
-    /// The value now; `None` before the first was published.
+    /// Reads the current value; `None` if none was published yet.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// println!("{:?}", config.get().await?);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn get(&self) -> Result<Option<Revision<T>>, Error> {
+    pub async fn get(&self) -> Result<Option<Revision<T>>, RecipeError> {
         Ok(self.read().await?.map(|(revision, _)| revision))
     }
 
-    /// Publishes a value, and gives its version. When somebody else publishes at the same time, one follows the other.
+    /// Publishes a value and returns its version. Concurrent publications are serialised.
     ///
-    /// When the answer is lost and the value has changed since, nobody can tell whether this call did it: the error's outcome is
-    /// unknown then.
+    /// If the reply is lost and the value has changed since, it is impossible to tell whether this call changed it; the
+    /// outcome of the error is unknown then.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// let version = config.publish(&8).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn publish(&self, value: &T) -> Result<u32, Error> {
+    pub async fn publish(&self, value: &T) -> Result<u32, RecipeError> {
         loop {
             let now = self.read().await?;
             let next = now.as_ref().map_or(1, |(now, _)| now.version + 1);
@@ -124,21 +125,22 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
         }
     }
 
-    /// Publishes a value if the version is still `seen` (0 for none yet). `None` when it is not.
+    /// Publishes a value if the current version is still `seen` (0 if none was published yet). Returns `None` if it is
+    /// not.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// assert_eq!(config.publish_after(0, &4).await?, Some(1));
-    /// assert_eq!(config.publish_after(0, &8).await?, None); // somebody was faster
+    /// assert_eq!(config.publish_after(0, &8).await?, None); // another client published first
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn publish_after(&self, seen: u32, value: &T) -> Result<Option<u32>, Error> {
+    pub async fn publish_after(&self, seen: u32, value: &T) -> Result<Option<u32>, RecipeError> {
         loop {
             let now = self.read().await?;
             if now.as_ref().map_or(0, |(now, _)| now.version) != seen {
@@ -150,15 +152,15 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
         }
     }
 
-    /// Publishes an earlier version again, as a new one.
+    /// Publishes an earlier version again, as a new version.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// config.publish(&4).await?;
     /// config.publish(&400).await?;
     /// assert_eq!(config.roll_back(1).await?, 3);
@@ -166,21 +168,22 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn roll_back(&self, version: u32) -> Result<u32, Error> {
+    pub async fn roll_back(&self, version: u32) -> Result<u32, RecipeError> {
         let earlier = self.revision(version).await?;
-        let earlier = earlier.ok_or_else(|| Error::bad_data(&self.path, format!("there is no version {version}")))?;
+        let earlier =
+            earlier.ok_or_else(|| RecipeError::bad_data(&self.path, format!("version {version} does not exist")))?;
         self.publish(&earlier.value).await
     }
 
-    /// A version, now or earlier.
+    /// Reads a version, the current or an earlier one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// config.publish(&4).await?;
     /// config.publish(&8).await?;
     /// assert_eq!(config.revision(1).await?.unwrap().value, 4);
@@ -188,35 +191,35 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn revision(&self, version: u32) -> Result<Option<Revision<T>>, Error> {
+    pub async fn revision(&self, version: u32) -> Result<Option<Revision<T>>, RecipeError> {
         if let Some((now, _)) = self.read().await?.filter(|(now, _)| now.version == version) {
             return Ok(Some(now));
         }
         let path = self.earlier(version);
         let node = self.client.get(&path).await;
-        if says(&node, ErrorCode::NoNode) {
+        if has_code(&node, ErrorCode::NoNode) {
             return Ok(None);
         }
         decode(&path, &node?.data).map(Some)
     }
 
-    /// Deletes all earlier versions below this one.
+    /// Deletes all versions before `version`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// config.publish(&4).await?;
     /// config.publish(&8).await?;
-    /// config.forget_before(2).await?;
+    /// config.delete_before(2).await?;
     /// assert!(config.revision(1).await?.is_none());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn forget_before(&self, version: u32) -> Result<(), Error> {
+    pub async fn delete_before(&self, version: u32) -> Result<(), RecipeError> {
         let names = self.client.children(&self.path).await?;
         for name in names {
             if name
@@ -230,45 +233,45 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
         Ok(())
     }
 
-    /// A copy that follows the value.
+    /// Starts a local copy that follows the value.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// let mut follower = config.follow().await?;
     /// follower.changed().await?;
     /// println!("{:?}", follower.current()?);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn follow(&self) -> Result<Follower<T>, Error> {
+    pub async fn follow(&self) -> Result<ConfigCache<T>, RecipeError> {
         let cache = Cache::node(&self.client, &self.path).await?;
-        Ok(Follower { cache, value: PhantomData })
+        Ok(ConfigCache { cache, value: PhantomData })
     }
 
     fn earlier(&self, version: u32) -> String {
         child(&self.path, &format!("v-{version:010}"))
     }
 
-    /// The value now and the version of its node.
-    async fn read(&self) -> Result<Option<(Revision<T>, i32)>, Error> {
+    /// Reads the current value and the version of its node.
+    async fn read(&self) -> Result<Option<(Revision<T>, i32)>, RecipeError> {
         let node = self.client.get(&self.path).await;
-        if says(&node, ErrorCode::NoNode) {
+        if has_code(&node, ErrorCode::NoNode) {
             return Ok(None);
         }
         let node = node?;
         Ok(Some((decode(&self.path, &node.data)?, node.stat.version)))
     }
 
-    /// Puts a value into the place of another and that one among the earlier, both or neither. False when somebody was
-    /// faster.
-    async fn replace(&self, now: Option<(Revision<T>, i32)>, next: Revision<&T>) -> Result<bool, Error> {
+    /// Replaces the value and archives its predecessor in one transaction. Returns false if another client published
+    /// first.
+    async fn replace(&self, now: Option<(Revision<T>, i32)>, next: Revision<&T>) -> Result<bool, RecipeError> {
         let text = encode(&self.path, &next)?;
         let written = match &now {
             None => {
                 let create = || self.client.create(&self.path, &text, CreateMode::Persistent);
-                in_container(&self.client, parent_of(&self.path), create).await.map(drop)
+                with_container(&self.client, parent_of(&self.path), create).await.map(drop)
             }
             Some((now, version)) => {
                 let mut multi = self.client.multi();
@@ -279,14 +282,14 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
         };
         match written {
             Ok(()) => Ok(true),
-            // The version was the right one, so nobody was faster.
+            // The version check passed, so no other client has published.
             Err(error) if error.failed_at() == Some(1) && error.code() == Some(ErrorCode::NodeExists) => {
                 let taken = error.path().unwrap_or(&self.path).to_owned();
-                Err(Error::bad_data(&taken, "a version that is not over has a copy already"))
+                Err(RecipeError::bad_data(&taken, "the current version is already archived"))
             }
             Err(error) if matches!(error.code(), Some(ErrorCode::BadVersion | ErrorCode::NodeExists)) => Ok(false),
             Err(error) if error.is_retriable() => {
-                self.client.settle().await?;
+                self.client.write_barrier().await?;
                 let found = self.read().await?.map_or(0, |(found, _)| found.version);
                 if found + 1 == next.version { Ok(false) } else { Err(error.into()) }
             }
@@ -295,44 +298,44 @@ impl<T: Serialize + DeserializeOwned> Config<T> {
     }
 }
 
-/// A copy of a [`Config`]'s value that follows its changes.
+/// A local copy of the value of a [`SharedConfig`] that follows its changes.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_recipes::config::Config;
-/// let config = Config::<u32>::new(&client, "/config/threads");
+/// use ox_recipes::config::SharedConfig;
+/// let config = SharedConfig::<u32>::new(&client, "/config/threads");
 /// let follower = config.follow().await?;
 /// println!("{:?}", follower.current()?);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Follower<T> {
+pub struct ConfigCache<T> {
     cache: Cache,
     value: PhantomData<fn() -> T>,
 }
 
-impl<T: DeserializeOwned> Follower<T> {
-    /// The value as this client knows it; `None` before the first was published. The error says that it cannot be read as a `T`.
+impl<T: DeserializeOwned> ConfigCache<T> {
+    /// Returns the copy; `None` if no value was published yet. An error means that the data does not decode as a `T`.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// println!("{:?}", config.follow().await?.current()?);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn current(&self) -> Result<Option<Revision<T>>, Error> {
+    pub fn current(&self) -> Result<Option<Revision<T>>, RecipeError> {
         self.cache.get(self.cache.path()).map(|node| decode(self.cache.path(), &node.data)).transpose()
     }
 
-    /// Waits for changes. The error is why nothing follows, mostly the end of the session.
+    /// Waits for a change. An error means that no further changes follow, usually because the session has ended.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::config::Config;
-    /// let config = Config::<u32>::new(&client, "/config/threads");
+    /// use ox_recipes::config::SharedConfig;
+    /// let config = SharedConfig::<u32>::new(&client, "/config/threads");
     /// let mut follower = config.follow().await?;
     /// while follower.current()?.is_none() {
     ///     follower.changed().await?;
@@ -340,15 +343,15 @@ impl<T: DeserializeOwned> Follower<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn changed(&mut self) -> Result<(), Error> {
+    pub async fn changed(&mut self) -> Result<(), RecipeError> {
         self.cache.changed().await
     }
 }
 
-fn decode<T: DeserializeOwned>(path: &str, data: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(data).map_err(|error| Error::bad_data(path, error))
+fn decode<T: DeserializeOwned>(path: &str, data: &[u8]) -> Result<T, RecipeError> {
+    serde_json::from_slice(data).map_err(|error| RecipeError::bad_data(path, error))
 }
 
-fn encode<T: Serialize>(path: &str, value: &T) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(value).map_err(|error| Error::bad_data(path, error))
+fn encode<T: Serialize>(path: &str, value: &T) -> Result<Vec<u8>, RecipeError> {
+    serde_json::to_vec(value).map_err(|error| RecipeError::bad_data(path, error))
 }

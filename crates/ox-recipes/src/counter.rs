@@ -1,4 +1,4 @@
-//! Counters, in the layouts of Curator's `SharedCount` and `DistributedAtomicLong`, and numbers that nobody else has.
+//! Counters, in the layouts of Curator's `SharedCount` and `DistributedAtomicLong`, and unique ids.
 //!
 //! ```text
 //! /count     four bytes: the number, the highest byte first     (SharedCount)
@@ -7,12 +7,12 @@
 //!  └─ _c_<uuid>-id-0000000042
 //! ```
 
-use crate::error::{Error, says};
-use crate::line::Line;
-use crate::nodes::{in_container, name_of, parent_of, patient};
-use ox_client::{Client, CreateMode, ErrorCode, Node, Outcome};
+use crate::error::{RecipeError, has_code};
+use crate::nodes::{name_of, parent_of, with_container, with_session_retries};
+use crate::wait_queue::WaitQueue;
+use ox_client::{Client, CreateMode, ErrorCode, Node, RequestOutcome};
 
-/// A number that all clients share, with a look at its changes.
+/// A number that all clients share, whose changes can be waited for.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -20,11 +20,11 @@ use ox_client::{Client, CreateMode, ErrorCode, Node, Outcome};
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
 /// use ox_recipes::counter::SharedCount;
-/// let count = SharedCount::open(&client, "/workers-wanted", 3).await?; // 3 unless it is there already
+/// let count = SharedCount::open(&client, "/workers-wanted", 3).await?; // 3 unless the node exists
 /// let seen = count.get().await?;
 /// assert_eq!(seen.value, 3);
 /// assert!(count.try_set(seen, 5).await?);
-/// assert!(!count.try_set(seen, 7).await?, "somebody was faster");
+/// assert!(!count.try_set(seen, 7).await?, "another client set it first");
 /// assert_eq!(count.changed(seen).await?.value, 5);
 /// # Ok(())
 /// # }
@@ -35,7 +35,7 @@ pub struct SharedCount {
     path: String,
 }
 
-/// A number as it was at some time.
+/// A value of a [`SharedCount`] and its version.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -48,14 +48,14 @@ pub struct SharedCount {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versioned {
-    /// The number.
+    /// The value of the counter.
     pub value: i32,
-    /// How often it was set before.
+    /// The version of the node: how often the value was set before.
     pub version: i32,
 }
 
 impl SharedCount {
-    /// The number at a path, which begins with `seed` if it is not there.
+    /// Opens the counter at a path, and creates it with `seed` if it does not exist.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -64,13 +64,13 @@ impl SharedCount {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn open(client: &Client, path: &str, seed: i32) -> Result<Self, Error> {
-        let client = patient(client);
+    pub async fn open(client: &Client, path: &str, seed: i32) -> Result<Self, RecipeError> {
+        let client = with_session_retries(client);
         create_with(&client, path, &seed.to_be_bytes()).await?;
         Ok(Self { client, path: path.to_owned() })
     }
 
-    /// The number now.
+    /// Reads the current value and its version.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -80,11 +80,11 @@ impl SharedCount {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn get(&self) -> Result<Versioned, Error> {
+    pub async fn get(&self) -> Result<Versioned, RecipeError> {
         self.read(&self.client.get(&self.path).await?)
     }
 
-    /// Sets the number, whatever it is.
+    /// Sets the value unconditionally.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -98,16 +98,17 @@ impl SharedCount {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn set(&self, value: i32) -> Result<(), Error> {
+    pub async fn set(&self, value: i32) -> Result<(), RecipeError> {
         loop {
             match self.client.set(&self.path, value.to_be_bytes(), ox_client::Version::Any).await {
-                Err(error) if error.is_retriable() => (), // twice is as good as once
+                Err(error) if error.is_retriable() => (), // setting it twice has the same effect
                 set => return Ok(set.map(drop)?),
             }
         }
     }
 
-    /// Sets the number if nobody has set it since it was `seen`. When the answer is lost, the error's outcome is unknown.
+    /// Sets the value if it was not set since `seen` was read. If the reply is lost, the outcome of the error is
+    /// unknown.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -118,16 +119,16 @@ impl SharedCount {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_set(&self, seen: Versioned, value: i32) -> Result<bool, Error> {
+    pub async fn try_set(&self, seen: Versioned, value: i32) -> Result<bool, RecipeError> {
         let set = self.client.set(&self.path, value.to_be_bytes(), seen.version).await;
-        if says(&set, ErrorCode::BadVersion) {
+        if has_code(&set, ErrorCode::BadVersion) {
             return Ok(false);
         }
         set?;
         Ok(true)
     }
 
-    /// Waits until somebody has set the number since it was `seen`, and gives the newest.
+    /// Waits until the value is set again after `seen` was read, and returns the newest one.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -138,7 +139,7 @@ impl SharedCount {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn changed(&self, seen: Versioned) -> Result<Versioned, Error> {
+    pub async fn changed(&self, seen: Versioned) -> Result<Versioned, RecipeError> {
         loop {
             let (node, changed) = self.client.get_and_watch(&self.path).await?;
             let now = self.read(&node)?;
@@ -149,15 +150,15 @@ impl SharedCount {
         }
     }
 
-    fn read(&self, node: &Node) -> Result<Versioned, Error> {
-        let bytes = node.data.as_slice().try_into().map_err(|_| Error::bad_data(&self.path, "not four bytes"))?;
+    fn read(&self, node: &Node) -> Result<Versioned, RecipeError> {
+        let bytes = node.data.as_slice().try_into().map_err(|_| RecipeError::bad_data(&self.path, "not four bytes"))?;
         Ok(Versioned { value: i32::from_be_bytes(bytes), version: node.stat.version })
     }
 }
 
-/// A number to add to, with optimistic retries: whoever finds that somebody was faster tries again with the new value.
+/// A number with atomic updates by optimistic retries: an update that loses a race is retried with the new value.
 ///
-/// **Limits.** Many clients that add at the same time make each other try again. Numbers wrap around at the ends of `i64`.
+/// **Limits.** Many concurrent updates make each other retry. Values wrap around at the limits of `i64`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -165,7 +166,7 @@ impl SharedCount {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
 /// use ox_recipes::counter::AtomicLong;
-/// let total = AtomicLong::new(&client, "/total"); // 0 while it is not there
+/// let total = AtomicLong::new(&client, "/total"); // 0 while the node does not exist
 /// assert_eq!(total.add(5).await?, 5);
 /// assert_eq!(total.add(-2).await?, 3);
 /// assert_eq!(total.get().await?, 3);
@@ -180,7 +181,7 @@ pub struct AtomicLong {
 }
 
 impl AtomicLong {
-    /// The number at a path. Nothing happens yet.
+    /// Creates a handle to the number at a path, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -190,10 +191,10 @@ impl AtomicLong {
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str) -> Self {
-        Self { client: patient(client), path: path.to_owned() }
+        Self { client: with_session_retries(client), path: path.to_owned() }
     }
 
-    /// The number now.
+    /// Reads the current value.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -203,18 +204,18 @@ impl AtomicLong {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn get(&self) -> Result<i64, Error> {
+    pub async fn get(&self) -> Result<i64, RecipeError> {
         let node = self.client.get(&self.path).await;
-        if says(&node, ErrorCode::NoNode) {
+        if has_code(&node, ErrorCode::NoNode) {
             return Ok(0);
         }
         self.read(&node?)
     }
 
-    /// Adds, and gives the sum.
+    /// Adds `amount` and returns the sum.
     ///
-    /// When the answer is lost and the number has changed since, nobody can tell whether this call did it: the error's outcome
-    /// is unknown then.
+    /// If the reply is lost and the value has changed since, it is impossible to tell whether this call changed it; the
+    /// outcome of the error is unknown then.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -224,12 +225,12 @@ impl AtomicLong {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn add(&self, amount: i64) -> Result<i64, Error> {
+    pub async fn add(&self, amount: i64) -> Result<i64, RecipeError> {
         let changed = self.update(|value| Some(value.wrapping_add(amount))).await?;
         Ok(changed.unwrap_or_default())
     }
 
-    /// Sets the number if it is `expected`. Errors are as for [`AtomicLong::add`].
+    /// Sets the value if it is `expected`. Errors are those of [`AtomicLong::add`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -243,12 +244,12 @@ impl AtomicLong {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn compare_and_set(&self, expected: i64, value: i64) -> Result<bool, Error> {
+    pub async fn compare_and_set(&self, expected: i64, value: i64) -> Result<bool, RecipeError> {
         Ok(self.update(|now| (now == expected).then_some(value)).await?.is_some())
     }
 
-    /// Replaces the number by what is made of it, or leaves it if that is `None`. Gives what was set.
-    async fn update(&self, change: impl Fn(i64) -> Option<i64>) -> Result<Option<i64>, Error> {
+    /// Replaces the value by the result of `change`, or leaves it if that is `None`. Returns what was set.
+    async fn update(&self, change: impl Fn(i64) -> Option<i64>) -> Result<Option<i64>, RecipeError> {
         loop {
             create_with(&self.client, &self.path, &0_i64.to_be_bytes()).await?;
             let node = self.client.get(&self.path).await?;
@@ -257,8 +258,8 @@ impl AtomicLong {
             match set {
                 Ok(_) => return Ok(Some(value)),
                 Err(error) if error.code() == Some(ErrorCode::BadVersion) => (),
-                Err(error) if error.is_retriable() && error.outcome() == Outcome::Unknown => {
-                    self.client.settle().await?;
+                Err(error) if error.is_retriable() && error.outcome() == RequestOutcome::Unknown => {
+                    self.client.write_barrier().await?;
                     if self.client.get(&self.path).await?.stat.version != node.stat.version {
                         return Err(error.into());
                     }
@@ -268,19 +269,20 @@ impl AtomicLong {
         }
     }
 
-    fn read(&self, node: &Node) -> Result<i64, Error> {
+    fn read(&self, node: &Node) -> Result<i64, RecipeError> {
         if node.data.is_empty() {
-            return Ok(0); // somebody has made the node, and not begun to count
+            return Ok(0); // the node was created without a value
         }
-        let bytes = node.data.as_slice().try_into().map_err(|_| Error::bad_data(&self.path, "not eight bytes"))?;
+        let bytes =
+            node.data.as_slice().try_into().map_err(|_| RecipeError::bad_data(&self.path, "not eight bytes"))?;
         Ok(i64::from_be_bytes(bytes))
     }
 }
 
-/// Numbers and names that no other client gets, by sequence nodes: each is larger than those before.
+/// Unique numbers and names from sequential nodes: each is larger than those before.
 ///
-/// **Limits.** A parent counts to 2147483647. A number that a client asked for and never got is skipped. The numbers
-/// begin again when somebody deletes the node at the path.
+/// **Limits.** The counter of a node ends at 2147483647. A number is skipped if the client fails before it is returned.
+/// Numbering restarts if the node at the path is deleted.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -295,10 +297,10 @@ impl AtomicLong {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct UniqueIds(Line);
+pub struct UniqueIds(WaitQueue);
 
 impl UniqueIds {
-    /// The numbers of a path. Nothing happens yet.
+    /// Creates a handle to the numbers of a path, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -308,10 +310,10 @@ impl UniqueIds {
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str) -> Self {
-        Self(Line::lasting(client, path, &["id-"]))
+        Self(WaitQueue::persistent(client, path, &["id-"]))
     }
 
-    /// The next number.
+    /// Takes the next number.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -321,15 +323,16 @@ impl UniqueIds {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn next(&self) -> Result<u32, Error> {
-        let seat = self.0.join("id-", b"").await?;
-        let number = self.0.number(name_of(seat.path())).and_then(|number| number.parse().ok());
-        let number = number.ok_or_else(|| Error::bad_data(seat.path(), "the numbers are used up"))?;
-        seat.leave().await?;
+    pub async fn next(&self) -> Result<u32, RecipeError> {
+        let node = self.0.join("id-", b"").await?;
+        let number = self.0.number(name_of(node.path())).and_then(|number| number.parse().ok());
+        let number =
+            number.ok_or_else(|| RecipeError::bad_data(node.path(), "the counter of the node is exhausted"))?;
+        node.leave().await?;
         Ok(number)
     }
 
-    /// The next number with something before it, ten digits long.
+    /// Takes the next number and returns `prefix` followed by the number in ten digits.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -339,19 +342,19 @@ impl UniqueIds {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn next_name(&self, prefix: &str) -> Result<String, Error> {
+    pub async fn next_name(&self, prefix: &str) -> Result<String, RecipeError> {
         Ok(format!("{prefix}{:010}", self.next().await?))
     }
 }
 
-/// Creates a node that stays, unless it is there.
-async fn create_with(client: &Client, path: &str, data: &[u8]) -> Result<(), Error> {
+/// Creates a persistent node unless it exists.
+async fn create_with(client: &Client, path: &str, data: &[u8]) -> Result<(), RecipeError> {
     if client.exists(path).await?.is_some() {
         return Ok(());
     }
     let create = || client.create(path, data, CreateMode::Persistent);
     loop {
-        match in_container(client, parent_of(path), create).await {
+        match with_container(client, parent_of(path), create).await {
             Err(error) if error.is_retriable() => (),
             Err(error) if error.code() == Some(ErrorCode::NodeExists) => return Ok(()),
             made => return Ok(made.map(drop)?),

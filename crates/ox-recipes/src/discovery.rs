@@ -1,4 +1,4 @@
-//! Service registration and discovery, in the layout of Curator's `x-discovery`.
+//! ServiceProvider registration and discovery, in the layout of Curator's `x-discovery`.
 //!
 //! ```text
 //! /services                                          a container
@@ -8,53 +8,53 @@
 //! ```
 
 use crate::cache::Cache;
-use crate::error::Error;
+use crate::error::RecipeError;
 use crate::nodes::{child, uuid};
-use crate::presence::Presence;
+use crate::presence::PersistentNode;
 use ox_client::Client;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One instance of a service, with a payload of the application's own. Its JSON is Curator's.
+/// One instance of a service, with a payload of the application. Its JSON is that of Curator's `ServiceInstance`.
 ///
 /// ```
-/// use ox_recipes::discovery::Instance;
-/// let mut instance = Instance::<()>::new("mail", "10.0.0.1", 25);
+/// use ox_recipes::discovery::ServiceInstance;
+/// let mut instance = ServiceInstance::<()>::new("mail", "10.0.0.1", 25);
 /// instance.ssl_port = Some(465);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Instance<P> {
-    /// The service.
+pub struct ServiceInstance<P> {
+    /// The name of the service.
     pub name: String,
-    /// The instance: unique within the service.
+    /// The id of the instance, unique within the service.
     pub id: String,
-    /// Where it is.
+    /// Host name or IP address.
     #[serde(default)]
     pub address: Option<String>,
-    /// Its port.
+    /// Port for unencrypted connections, if any.
     #[serde(default)]
     pub port: Option<u16>,
-    /// Its port for TLS.
+    /// Port for TLS connections, if any.
     #[serde(default)]
     pub ssl_port: Option<u16>,
-    /// What else clients should know.
+    /// Application data for the users of the service.
     #[serde(default = "Option::default")]
     pub payload: Option<P>,
-    /// Milliseconds since 1970.
+    /// Registration time in milliseconds since 1970.
     #[serde(rename = "registrationTimeUTC", default)]
     pub registration_time_ms: i64,
-    /// `DYNAMIC`: it goes with the session of its owner.
+    /// `DYNAMIC`: the instance is deregistered when the session of its owner ends.
     #[serde(default)]
     service_type: ServiceType,
-    /// Curator's pattern for addresses; kept as it is.
+    /// Curator's pattern for addresses; passed through unchanged.
     #[serde(default)]
     uri_spec: Option<serde_json::Value>,
 }
 
-/// Curator's kinds of instances. Here, all that are registered are dynamic.
+/// Curator's types of instances. This crate registers dynamic instances only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 enum ServiceType {
@@ -65,11 +65,11 @@ enum ServiceType {
     Permanent,
 }
 
-impl<P> Instance<P> {
-    /// An instance of a service, with a new id.
+impl<P> ServiceInstance<P> {
+    /// Creates an instance with a new random id.
     ///
     /// ```
-    /// let instance = ox_recipes::discovery::Instance::<()>::new("mail", "10.0.0.1", 25);
+    /// let instance = ox_recipes::discovery::ServiceInstance::<()>::new("mail", "10.0.0.1", 25);
     /// ```
     pub fn new(name: &str, address: &str, port: u16) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -86,11 +86,11 @@ impl<P> Instance<P> {
         }
     }
 
-    /// Adds a payload.
+    /// Sets the payload of the instance.
     ///
     /// ```
-    /// use ox_recipes::discovery::Instance;
-    /// let instance = Instance::new("mail", "10.0.0.1", 25).with_payload("eu".to_owned());
+    /// use ox_recipes::discovery::ServiceInstance;
+    /// let instance = ServiceInstance::new("mail", "10.0.0.1", 25).with_payload("eu".to_owned());
     /// ```
     #[must_use]
     pub fn with_payload(mut self, payload: P) -> Self {
@@ -99,123 +99,132 @@ impl<P> Instance<P> {
     }
 }
 
-/// Registers an instance below `base`, as long as the returned value and the session live.
+/// Registers an instance below `base` for as long as the returned value and the session live.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_recipes::discovery::{Instance, Picker, Service, register};
-/// let one = Instance::new("mail", "10.0.0.1", 25).with_payload("eu".to_owned());
-/// let other = Instance::new("mail", "10.0.0.2", 25).with_payload("us".to_owned());
+/// use ox_recipes::discovery::{ServiceInstance, ProviderStrategy, ServiceProvider, register};
+/// let one = ServiceInstance::new("mail", "10.0.0.1", 25).with_payload("eu".to_owned());
+/// let other = ServiceInstance::new("mail", "10.0.0.2", 25).with_payload("us".to_owned());
 /// let registered = (register(&client, "/services", &one).await?, register(&client, "/services", &other).await?);
 ///
-/// let service = Service::<String>::follow(&client, "/services", "mail", Picker::RoundRobin).await?;
+/// let service = ServiceProvider::<String>::follow(&client, "/services", "mail", ProviderStrategy::RoundRobin).await?;
 /// let (first, second) = (service.pick().unwrap(), service.pick().unwrap());
 /// assert_ne!(first.address, second.address);
 /// assert_eq!(service.pick().unwrap(), first);
 /// # Ok(())
 /// # }
 /// ```
-pub async fn register<P: Serialize>(client: &Client, base: &str, instance: &Instance<P>) -> Result<Presence, Error> {
+pub async fn register<P: Serialize>(
+    client: &Client,
+    base: &str,
+    instance: &ServiceInstance<P>,
+) -> Result<PersistentNode, RecipeError> {
     let path = child(&child(base, &instance.name), &instance.id);
-    let json = serde_json::to_vec(instance).map_err(|error| Error::bad_data(&path, error))?;
-    Presence::start(client, &path, json).await
+    let json = serde_json::to_vec(instance).map_err(|error| RecipeError::bad_data(&path, error))?;
+    PersistentNode::start(client, &path, json).await
 }
 
-/// How a [`Service`] chooses among its instances.
+/// How a [`ServiceProvider`] chooses among the instances.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_recipes::discovery::{Picker, Service};
-/// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Sticky).await?;
+/// use ox_recipes::discovery::{ProviderStrategy, ServiceProvider};
+/// let service = ServiceProvider::<String>::follow(&client, "/services", "mail", ProviderStrategy::Sticky).await?;
 /// let first = service.pick();
-/// assert_eq!(service.pick(), first); // as long as it is there
+/// assert_eq!(service.pick(), first); // as long as it is registered
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Picker {
-    /// One after the other.
+pub enum ProviderStrategy {
+    /// Each instance in turn.
     RoundRobin,
-    /// Any.
+    /// A random instance each time.
     Random,
-    /// The same as long as it is there.
+    /// The same instance as long as it is registered.
     Sticky,
 }
 
-/// A service as seen by those who use it: a list of instances that follows their coming and going, and a choice among them.
-/// Nodes that cannot be read as instances are left out.
+/// A service as its users see it: a list of instances that follows registrations, and a choice among them. Nodes that
+/// do not decode as instances are ignored.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_recipes::discovery::{Picker, Service};
-/// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
+/// use ox_recipes::discovery::{ProviderStrategy, ServiceProvider};
+/// let service = ServiceProvider::<String>::follow(&client, "/services", "mail", ProviderStrategy::Random).await?;
 /// println!("{:?}", service.pick());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Service<P> {
+pub struct ServiceProvider<P> {
     instances: Cache,
-    picker: Picker,
-    /// How many were picked, and the last one.
+    picker: ProviderStrategy,
+    /// Number of picks so far, and the id of the last one.
     picked: Mutex<(usize, Option<String>)>,
     payload: std::marker::PhantomData<fn() -> P>,
 }
 
-impl<P: DeserializeOwned> Service<P> {
-    /// Follows a service below `base`.
+impl<P: DeserializeOwned> ServiceProvider<P> {
+    /// Follows the instances of a service below `base`.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::discovery::{Picker, Service};
-    /// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
+    /// use ox_recipes::discovery::{ProviderStrategy, ServiceProvider};
+    /// let service = ServiceProvider::<String>::follow(&client, "/services", "mail", ProviderStrategy::Random).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn follow(client: &Client, base: &str, name: &str, picker: Picker) -> Result<Self, Error> {
+    pub async fn follow(
+        client: &Client,
+        base: &str,
+        name: &str,
+        picker: ProviderStrategy,
+    ) -> Result<Self, RecipeError> {
         let instances = Cache::children(client, &child(base, name)).await?;
         Ok(Self { instances, picker, picked: Mutex::default(), payload: std::marker::PhantomData })
     }
 
-    /// All instances that this client knows of, by id.
+    /// Returns all known instances, ordered by id.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::discovery::{Picker, Service};
-    /// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
+    /// use ox_recipes::discovery::{ProviderStrategy, ServiceProvider};
+    /// let service = ServiceProvider::<String>::follow(&client, "/services", "mail", ProviderStrategy::Random).await?;
     /// for instance in service.instances() {
     ///     println!("{:?}", instance.address);
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn instances(&self) -> Vec<Instance<P>> {
+    pub fn instances(&self) -> Vec<ServiceInstance<P>> {
         self.instances.nodes().values().filter_map(|node| serde_json::from_slice(&node.data).ok()).collect()
     }
 
-    /// One of them; `None` when there is none.
+    /// Chooses an instance; `None` if none is registered.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::discovery::{Picker, Service};
-    /// let service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
-    /// let instance = service.pick().ok_or("nobody there")?;
+    /// use ox_recipes::discovery::{ProviderStrategy, ServiceProvider};
+    /// let service = ServiceProvider::<String>::follow(&client, "/services", "mail", ProviderStrategy::Random).await?;
+    /// let instance = service.pick().ok_or("no instance")?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn pick(&self) -> Option<Instance<P>> {
+    pub fn pick(&self) -> Option<ServiceInstance<P>> {
         let mut instances = self.instances();
         if instances.is_empty() {
             return None;
         }
         let mut picked = self.picked.lock();
         let at = match self.picker {
-            Picker::RoundRobin => picked.0 % instances.len(),
-            Picker::Random => rand::random_range(0..instances.len()),
-            Picker::Sticky => instances
+            ProviderStrategy::RoundRobin => picked.0 % instances.len(),
+            ProviderStrategy::Random => rand::random_range(0..instances.len()),
+            ProviderStrategy::Sticky => instances
                 .iter()
                 .position(|instance| Some(&instance.id) == picked.1.as_ref())
                 .unwrap_or_else(|| rand::random_range(0..instances.len())),
@@ -225,19 +234,20 @@ impl<P: DeserializeOwned> Service<P> {
         Some(instance)
     }
 
-    /// Waits for instances that come, go or change. The error is why nothing follows, mostly the end of the session.
+    /// Waits until instances are registered, deregistered or changed. An error means that no further changes follow,
+    /// usually because the session has ended.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use ox_recipes::discovery::{Picker, Service};
-    /// let mut service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await?;
+    /// use ox_recipes::discovery::{ProviderStrategy, ServiceProvider};
+    /// let mut service = ServiceProvider::<String>::follow(&client, "/services", "mail", ProviderStrategy::Random).await?;
     /// while service.pick().is_none() {
     ///     service.changed().await?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn changed(&mut self) -> Result<(), Error> {
+    pub async fn changed(&mut self) -> Result<(), RecipeError> {
         self.instances.changed().await
     }
 }
@@ -246,17 +256,17 @@ impl<P: DeserializeOwned> Service<P> {
 mod tests {
     use super::*;
 
-    /// As Curator 5 writes it, and with the fields that its newer clients add.
+    /// The JSON of Curator 5, and the fields that newer versions add.
     #[test]
-    fn curators_json_is_read_and_written() {
+    fn curator_json_round_trips() {
         let json = r#"{"name":"mail","id":"7","address":"10.0.0.1","port":25,"sslPort":null,"payload":"eu","registrationTimeUTC":1500,"serviceType":"DYNAMIC","uriSpec":null}"#;
-        let instance: Instance<String> = serde_json::from_str(json).unwrap();
+        let instance: ServiceInstance<String> = serde_json::from_str(json).unwrap();
         assert_eq!(
             (instance.port, instance.payload.as_deref(), instance.registration_time_ms),
             (Some(25), Some("eu"), 1500)
         );
         assert_eq!(serde_json::to_string(&instance).unwrap(), json);
         let newer = json.replace(r#""uriSpec":null"#, r#""uriSpec":{"parts":[]},"enabled":true"#);
-        assert_eq!(serde_json::from_str::<Instance<String>>(&newer).unwrap().id, "7");
+        assert_eq!(serde_json::from_str::<ServiceInstance<String>>(&newer).unwrap().id, "7");
     }
 }

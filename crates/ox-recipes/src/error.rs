@@ -1,8 +1,8 @@
-//! What can go wrong in a recipe.
+//! Errors that recipes return.
 
 use ox_client::ErrorCode;
 
-/// Why a recipe failed.
+/// The reason why a recipe failed.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -12,48 +12,48 @@ use ox_client::ErrorCode;
 /// use ox_recipes::lock::Lock;
 /// client.close().await?;
 /// let error = Lock::new(&client, "/lock").acquire().await.unwrap_err();
-/// assert!(error.is_session_over());
+/// assert!(error.is_session_ended());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// The client failed.
+pub enum RecipeError {
+    /// A request of the client failed.
     #[error(transparent)]
     Client(#[from] ox_client::Error),
-    /// What was held is held no more, or may be lost any moment: the session was not heard of for too long, or somebody deleted the node.
-    #[error("{path} is lost")]
+    /// The lock, lease or leadership is lost or about to be: no server replied for too long, or the node was deleted.
+    #[error("{path} is no longer held")]
     Lost {
-        /// The node that stood for it.
+        /// The node that represented it.
         path: String,
     },
-    /// A node holds what this recipe does not understand.
+    /// A node has data that this recipe cannot decode.
     #[error("{path}: {reason}")]
     BadData {
-        /// The node.
+        /// The path of the node.
         path: String,
-        /// What is wrong with it.
+        /// Why the data cannot be decoded.
         reason: String,
     },
 }
 
-impl Error {
-    /// Whether the session is gone: begin again with a new client, for example by
-    /// [`in_sessions`](crate::sessions::in_sessions).
+impl RecipeError {
+    /// Whether the session has ended, so that the program needs a new client, for example by
+    /// [`run_in_sessions`](crate::sessions::run_in_sessions).
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::lock::Lock;
     /// if let Err(error) = Lock::new(&client, "/lock").acquire().await
-    ///     && error.is_session_over()
+    ///     && error.is_session_ended()
     /// {
     ///     println!("connect again");
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn is_session_over(&self) -> bool {
+    pub fn is_session_ended(&self) -> bool {
         matches!(self, Self::Client(error) if error.is_final())
     }
 
@@ -62,7 +62,7 @@ impl Error {
     }
 }
 
-/// Whether a server answered so.
-pub(crate) fn says<T>(result: &Result<T, ox_client::Error>, code: ErrorCode) -> bool {
+/// Whether a request failed with this error code.
+pub(crate) fn has_code<T>(result: &Result<T, ox_client::Error>, code: ErrorCode) -> bool {
     matches!(result, Err(error) if error.code() == Some(code))
 }

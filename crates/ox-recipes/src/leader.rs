@@ -1,4 +1,4 @@
-//! Leader election: a latch, in the layout of Curator's `LeaderLatch`, and a selector, in that of its `LeaderSelector`.
+//! Leader election, in the layouts of Curator's `LeaderLatch` and `LeaderSelector`.
 //!
 //! ```text
 //! /latch                                  a container          /selector
@@ -6,21 +6,21 @@
 //!  └─ _c_<uuid>-latch-0000000001  "b"     watches 0             └─ _c_<uuid>-lock-0000000001  "b"
 //! ```
 //!
-//! The data of a node is the name of its client. When the leader goes, only the next in line wakes up.
+//! The data of a node is the name of its client. When the leader leaves, only the next candidate wakes up.
 
-use crate::error::{Error, says};
-use crate::held::Held;
-use crate::line::{Line, Seat, one_by_one};
+use crate::error::{RecipeError, has_code};
+use crate::guard::LockGuard;
 use crate::lock::Lock;
 use crate::nodes::child;
+use crate::wait_queue::{WaitNode, WaitQueue, predecessor};
 use ox_client::{Client, ErrorCode};
 
 const LATCH: &str = "latch-";
 
-/// A place in an election that is kept until it is given up: leadership lasts as long as the leader likes.
+/// A candidate that leads until it resigns.
 ///
-/// A leader must stop leading when [`Held::lost`] says so; use [`Held::run`] for what it does, and [`Held::token`] to protect
-/// what it writes.
+/// A leader must stop when [`LockGuard::lost`] returns; run its work with [`LockGuard::run`], and protect its writes
+/// with [`LockGuard::token`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -31,21 +31,21 @@ const LATCH: &str = "latch-";
 /// let alice = LeaderLatch::join(&client, "/election", "alice").await?;
 /// let bob = LeaderLatch::join(&client, "/election", "bob").await?;
 /// assert_eq!(bob.leader().await?.as_deref(), Some("alice"));
-/// let leadership = alice.lead().await?;
-/// leadership.release().await?; // bob is the next
-/// let leadership = bob.lead().await?;
+/// let leadership = alice.await_leadership().await?;
+/// leadership.release().await?; // bob is next
+/// let leadership = bob.await_leadership().await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "who drops the latch leaves the election"]
+#[must_use = "dropping the latch leaves the election"]
 pub struct LeaderLatch {
-    line: Line,
-    seat: Seat,
+    queue: WaitQueue,
+    node: WaitNode,
 }
 
 impl LeaderLatch {
-    /// Stands for election under a name.
+    /// Joins the election under a name.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -54,24 +54,24 @@ impl LeaderLatch {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn join(client: &Client, path: &str, name: &str) -> Result<Self, Error> {
-        let line = Line::new(client, path, &[LATCH]);
-        let seat = line.join(LATCH, name.as_bytes()).await?;
-        Ok(Self { line, seat })
+    pub async fn join(client: &Client, path: &str, name: &str) -> Result<Self, RecipeError> {
+        let queue = WaitQueue::new(client, path, &[LATCH]);
+        let node = queue.join(LATCH, name.as_bytes()).await?;
+        Ok(Self { queue, node })
     }
 
-    /// Whether this client leads now, as far as a server knows.
+    /// Whether this client leads, by the state of the server it is connected to.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::leader::LeaderLatch;
     /// let latch = LeaderLatch::join(&client, "/election", "alice").await?;
-    /// println!("{}", latch.leads().await?);
+    /// println!("{}", latch.has_leadership().await?);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn leads(&self) -> Result<bool, Error> {
-        Ok(self.seat.obstacle(one_by_one).await?.is_none())
+    pub async fn has_leadership(&self) -> Result<bool, RecipeError> {
+        Ok(self.node.blocker(predecessor).await?.is_none())
     }
 
     /// Waits until this client leads. Dropping the future leaves the election.
@@ -80,17 +80,17 @@ impl LeaderLatch {
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::leader::LeaderLatch;
     /// let latch = LeaderLatch::join(&client, "/election", "alice").await?;
-    /// let leadership = latch.lead().await?;
+    /// let leadership = latch.await_leadership().await?;
     /// println!("leads with token {}", leadership.token());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lead(self) -> Result<Held, Error> {
-        self.seat.await_turn(one_by_one).await?;
-        Ok(Held::new(self.seat))
+    pub async fn await_leadership(self) -> Result<LockGuard, RecipeError> {
+        self.node.await_turn(predecessor).await?;
+        Ok(LockGuard::new(self.node))
     }
 
-    /// The name of the leader; `None` when nobody stands for election.
+    /// Returns the name of the leader; `None` if there are no candidates.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -100,11 +100,11 @@ impl LeaderLatch {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn leader(&self) -> Result<Option<String>, Error> {
-        leader(&self.line).await
+    pub async fn leader(&self) -> Result<Option<String>, RecipeError> {
+        leader(&self.queue).await
     }
 
-    /// The names of all who stand for election, the leader first.
+    /// Returns the names of all candidates, the leader first.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -114,11 +114,11 @@ impl LeaderLatch {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn participants(&self) -> Result<Vec<String>, Error> {
-        participants(&self.line).await
+    pub async fn participants(&self) -> Result<Vec<String>, RecipeError> {
+        participants(&self.queue).await
     }
 
-    /// Leaves the election, and returns when that is certain.
+    /// Leaves the election and returns when that is confirmed.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -128,12 +128,12 @@ impl LeaderLatch {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn leave(self) -> Result<(), Error> {
-        self.seat.leave().await
+    pub async fn leave(self) -> Result<(), RecipeError> {
+        self.node.leave().await
     }
 }
 
-/// An election for terms of office: the leader does a piece of work, and goes to the end of the line.
+/// An election for terms of leadership: the leader runs a piece of work and then queues again as the last candidate.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -144,7 +144,7 @@ impl LeaderLatch {
 /// let selector = LeaderSelector::new(&client, "/master", "alice");
 /// let term = selector
 ///     .run_as_leader(|leadership| async move {
-///         // What is written now carries the fencing token.
+///         // Writes carry the fencing token.
 ///         leadership.token()
 ///     })
 ///     .await?;
@@ -157,7 +157,7 @@ impl LeaderLatch {
 pub struct LeaderSelector(Lock);
 
 impl LeaderSelector {
-    /// The election at a path, for a client with this name. Nothing happens yet.
+    /// Creates a handle to the election at a path for a named client, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -170,34 +170,37 @@ impl LeaderSelector {
         Self(Lock::new(client, path).with_label(name))
     }
 
-    /// Waits for leadership, and does some work as long as it lasts. Leadership ends with the work.
+    /// Waits for leadership and runs `work` as long as it lasts. Leadership ends with the work.
     ///
-    /// The work is dropped before the session can be lost, and before another client can lead (as long as this program's
-    /// clock and threads run); the error is [`Error::Lost`] then. Dropping the future leaves the election.
+    /// The work is dropped before the session can expire and another client can lead (as long as this program's clock
+    /// and threads run); the error is [`RecipeError::Lost`] then. Dropping the future leaves the election.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::leader::LeaderSelector;
     /// let selector = LeaderSelector::new(&client, "/master", "alice");
     /// loop {
-    ///     // One term after the other. `Error::Lost` says that the work was stopped, and somebody else may lead.
+    ///     // One term after the other. `RecipeError::Lost` means that the work was stopped and another client may lead.
     ///     selector.run_as_leader(|leadership| async move { println!("token {}", leadership.token()) }).await?;
     /// #   break;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn run_as_leader<T, F: Future<Output = T>>(&self, work: impl FnOnce(Held) -> F) -> Result<T, Error> {
+    pub async fn run_as_leader<T, F: Future<Output = T>>(
+        &self,
+        work: impl FnOnce(LockGuard) -> F,
+    ) -> Result<T, RecipeError> {
         let leadership = self.0.acquire().await?;
         let done = leadership.run(work(leadership.clone())).await?;
         match leadership.release().await {
-            // It has ended with the session, and the work was done before.
-            Err(error) if !error.is_session_over() => Err(error),
+            // The session ended after the work was done.
+            Err(error) if !error.is_session_ended() => Err(error),
             Ok(()) | Err(_) => Ok(done),
         }
     }
 
-    /// The name of the leader; `None` when nobody stands for election.
+    /// Returns the name of the leader; `None` if there are no candidates.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -207,11 +210,11 @@ impl LeaderSelector {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn leader(&self) -> Result<Option<String>, Error> {
-        leader(self.0.line()).await
+    pub async fn leader(&self) -> Result<Option<String>, RecipeError> {
+        leader(self.0.queue()).await
     }
 
-    /// The names of all who stand for election, the leader first.
+    /// Returns the names of all candidates, the leader first.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -221,11 +224,11 @@ impl LeaderSelector {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn participants(&self) -> Result<Vec<String>, Error> {
-        participants(self.0.line()).await
+    pub async fn participants(&self) -> Result<Vec<String>, RecipeError> {
+        participants(self.0.queue()).await
     }
 
-    /// Asks the leader to give way: see [`Held::asked_to_release`]. False when nobody leads.
+    /// Asks the leader to resign; see [`LockGuard::revocation_requested`]. Returns false if there is no leader.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -235,32 +238,32 @@ impl LeaderSelector {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn revoke(&self) -> Result<bool, Error> {
+    pub async fn revoke(&self) -> Result<bool, RecipeError> {
         self.0.revoke().await
     }
 }
 
-async fn leader(line: &Line) -> Result<Option<String>, Error> {
-    for name in line.members().await? {
-        if let Some(name) = label(line, &name).await? {
+async fn leader(queue: &WaitQueue) -> Result<Option<String>, RecipeError> {
+    for name in queue.members().await? {
+        if let Some(name) = label(queue, &name).await? {
             return Ok(Some(name));
         }
     }
     Ok(None)
 }
 
-async fn participants(line: &Line) -> Result<Vec<String>, Error> {
+async fn participants(queue: &WaitQueue) -> Result<Vec<String>, RecipeError> {
     let mut names = Vec::new();
-    for name in line.members().await? {
-        names.extend(label(line, &name).await?);
+    for name in queue.members().await? {
+        names.extend(label(queue, &name).await?);
     }
     Ok(names)
 }
 
-/// What a member is called; `None` when it has left.
-async fn label(line: &Line, name: &str) -> Result<Option<String>, Error> {
-    let node = line.client.get(&child(&line.path, name)).await;
-    if says(&node, ErrorCode::NoNode) {
+/// The name of a candidate; `None` if it has left.
+async fn label(queue: &WaitQueue, name: &str) -> Result<Option<String>, RecipeError> {
+    let node = queue.client.get(&child(&queue.path, name)).await;
+    if has_code(&node, ErrorCode::NoNode) {
         return Ok(None);
     }
     Ok(Some(String::from_utf8_lossy(&node?.data).into_owned()))

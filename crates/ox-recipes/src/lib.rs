@@ -1,15 +1,16 @@
-//! Recipes for coordination on top of [`ox_client`]: locks and elections that survive lost connections, end with the session, and wake up
-//! nobody in vain. Where Apache Curator has the recipe, the nodes are the same, so that its clients can take part.
+//! Coordination recipes on top of [`ox_client`]: locks, elections and more that survive connection losses, end with the
+//! session, and avoid herd effects. Where Apache Curator has the recipe, the node layout is the same, so that Curator
+//! clients can take part.
 //!
-//! What all recipes share:
-//! - A recipe works within the session of the client it was given. It waits for a connection as long as the session lasts; when that is
-//!   over, what it held is gone and it fails with an error of which [`Error::is_session_over`] is true.
-//!   [`sessions::in_sessions`] begins again with a new one.
-//! - Futures can be dropped at any time. A place in a line is given up then, in the background.
-//! - Whoever waits watches one node, the one whose end matters.
-//! - What is held has a fencing token, the `czxid` of its node: see [`held::Held`] for why it is needed.
+//! Common to all recipes:
+//! - A recipe works within the session of its client. It waits for a connection as long as the session lasts; when the
+//!   session has ended, everything it held is gone and it fails with an error for which
+//!   [`RecipeError::is_session_ended`] is true. [`sessions::run_in_sessions`] starts over with a new session.
+//! - Futures can be dropped at any time. The node in a wait queue is then deleted in the background.
+//! - A waiting client watches one node, the one whose deletion matters.
+//! - Everything held has a fencing token, the `czxid` of its node; [`guard::LockGuard`] explains why it is needed.
 //!
-//! [`lock`] is the simplest one to read; `line.rs` is what most of them are made of.
+//! [`lock`] is the simplest recipe to read; most of them are built on `wait_queue.rs`.
 
 #![warn(missing_docs)]
 
@@ -19,12 +20,11 @@ pub mod config;
 pub mod counter;
 pub mod discovery;
 mod error;
-pub mod held;
+pub mod guard;
 pub mod leader;
-mod line;
 pub mod lock;
 pub mod multi_lock;
-pub mod names;
+pub mod naming;
 mod nodes;
 pub mod presence;
 pub mod queue;
@@ -32,5 +32,6 @@ pub mod rw_lock;
 pub mod semaphore;
 pub mod sessions;
 pub mod tasks;
+mod wait_queue;
 
-pub use error::Error;
+pub use error::RecipeError;

@@ -6,21 +6,22 @@
 //!  └─ _c_f2d1b6a0-53c9-4b0e-a6f4-0c5f8f0d7c11-lock-0000000008      waits, watching 7
 //! ```
 
-use crate::error::Error;
-use crate::held::{self, Held};
-use crate::line::{Line, one_by_one};
+use crate::error::RecipeError;
+use crate::guard::{self, LockGuard};
 use crate::nodes::child;
+use crate::wait_queue::{WaitQueue, predecessor};
 use ox_client::Client;
 use std::time::Duration;
 use tokio::time::timeout;
 
 const NAME: &str = "lock-";
 
-/// A lock that one owner at a time can hold, first come, first served. Owners can be tasks of one program or programs of
-/// any machine, Curator's `InterProcessMutex` among them.
+/// A lock with one owner at a time, granted in the order of requests. Owners can be tasks of one program or programs on
+/// any machine, including Curator's `InterProcessMutex`.
 ///
-/// Every acquisition is one owner, also within a client; clone the [`Held`] to pass a lock on. A lost connection changes
-/// nothing; the end of the session ends waiting and holding. See [`Held`] for the limits and the fencing token.
+/// Every acquisition is a separate owner, also within one client; clone the [`LockGuard`] to share a lock. A connection
+/// loss changes nothing; the end of the session ends waiting and holding. See [`LockGuard`] for the limits and the
+/// fencing token.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,12 +40,12 @@ const NAME: &str = "lock-";
 /// ```
 #[derive(Clone, Debug)]
 pub struct Lock {
-    line: Line,
+    queue: WaitQueue,
     label: Vec<u8>,
 }
 
 impl Lock {
-    /// The lock at a path. Nothing happens yet.
+    /// Creates a handle to the lock at a path, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -54,10 +55,10 @@ impl Lock {
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str) -> Self {
-        Self { line: Line::new(client, path, &[NAME]), label: Vec::new() }
+        Self { queue: WaitQueue::new(client, path, &[NAME]), label: Vec::new() }
     }
 
-    /// What the node of an owner holds, for people to read.
+    /// Sets the data of the owners' nodes, for people who inspect them.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -72,7 +73,7 @@ impl Lock {
         self
     }
 
-    /// Where it is.
+    /// The parent node of the lock.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -83,14 +84,14 @@ impl Lock {
     /// # }
     /// ```
     pub fn path(&self) -> &str {
-        &self.line.path
+        &self.queue.path
     }
 
-    pub(crate) fn line(&self) -> &Line {
-        &self.line
+    pub(crate) fn queue(&self) -> &WaitQueue {
+        &self.queue
     }
 
-    /// Waits for the lock. Dropping the future gives up the place in the line.
+    /// Waits for the lock. Dropping the future leaves the wait queue.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -101,13 +102,13 @@ impl Lock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self) -> Result<Held, Error> {
-        let seat = self.line.join(NAME, &self.label).await?;
-        seat.await_turn(one_by_one).await?;
-        Ok(Held::new(seat))
+    pub async fn acquire(&self) -> Result<LockGuard, RecipeError> {
+        let node = self.queue.join(NAME, &self.label).await?;
+        node.await_turn(predecessor).await?;
+        Ok(LockGuard::new(node))
     }
 
-    /// Waits for the lock, but not longer. `None` when it was not free in time.
+    /// Waits for the lock for at most `limit`. Returns `None` if it was not acquired in time.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -120,32 +121,32 @@ impl Lock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire_within(&self, limit: Duration) -> Result<Option<Held>, Error> {
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Option<LockGuard>, RecipeError> {
         timeout(limit, self.acquire()).await.ok().transpose()
     }
 
-    /// Takes the lock if it is free.
+    /// Acquires the lock if it is free.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::lock::Lock;
     /// let lock = Lock::new(&client, "/lock");
     /// if lock.try_acquire().await?.is_none() {
-    ///     println!("somebody has it");
+    ///     println!("the lock is held");
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_acquire(&self) -> Result<Option<Held>, Error> {
-        let seat = self.line.join(NAME, &self.label).await?;
-        if seat.obstacle(one_by_one).await?.is_none() {
-            return Ok(Some(Held::new(seat)));
+    pub async fn try_acquire(&self) -> Result<Option<LockGuard>, RecipeError> {
+        let node = self.queue.join(NAME, &self.label).await?;
+        if node.blocker(predecessor).await?.is_none() {
+            return Ok(Some(LockGuard::new(node)));
         }
-        seat.leave().await?;
+        node.leave().await?;
         Ok(None)
     }
 
-    /// The nodes of the owner and those who wait, in order.
+    /// Returns the nodes of the owner and of waiting clients, in order.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -155,12 +156,12 @@ impl Lock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn participants(&self) -> Result<Vec<String>, Error> {
-        let members = self.line.members().await?;
+    pub async fn participants(&self) -> Result<Vec<String>, RecipeError> {
+        let members = self.queue.members().await?;
         Ok(members.iter().map(|name| child(self.path(), name)).collect())
     }
 
-    /// Asks the owner to let go: see [`Held::asked_to_release`]. False when nobody has the lock.
+    /// Asks the owner to release the lock; see [`LockGuard::revocation_requested`]. Returns false if the lock is free.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -171,20 +172,20 @@ impl Lock {
     /// let lock = Lock::new(&client, "/lock");
     /// let held = lock.acquire().await?;
     /// assert!(lock.revoke().await?);
-    /// held.asked_to_release().await?;
+    /// held.revocation_requested().await?;
     /// held.release().await?;
     /// assert!(!lock.revoke().await?);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn revoke(&self) -> Result<bool, Error> {
+    pub async fn revoke(&self) -> Result<bool, RecipeError> {
         loop {
             let Some(owner) = self.participants().await?.into_iter().next() else { return Ok(false) };
-            match held::revoke(&self.line.client, &owner).await {
+            match guard::revoke(&self.queue.client, &owner).await {
                 Ok(()) => return Ok(true),
-                // The owner has changed meanwhile, or the answer is lost: asking twice is as good as once.
-                Err(Error::Client(error)) if error.is_retriable() => (),
-                Err(Error::Client(error)) if error.code() == Some(ox_client::ErrorCode::NoNode) => (),
+                // The owner has changed, or the reply is lost: asking again is harmless.
+                Err(RecipeError::Client(error)) if error.is_retriable() => (),
+                Err(RecipeError::Client(error)) if error.code() == Some(ox_client::ErrorCode::NoNode) => (),
                 Err(error) => return Err(error),
             }
         }

@@ -1,14 +1,14 @@
-//! Several locks as one.
+//! Several locks that are acquired together.
 
-use crate::error::Error;
-use crate::held::Held;
+use crate::error::RecipeError;
+use crate::guard::LockGuard;
 use crate::lock::Lock;
 use ox_client::Client;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Several [locks](Lock) that are taken together. They are taken in the order of their paths, whatever the order they are
-/// named in, so that two multi-locks never wait for each other.
+/// Several [locks](Lock) that are acquired together. They are acquired in the order of their paths, whatever the order
+/// of the arguments, so that two multi-locks cannot deadlock.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -27,7 +27,7 @@ use tokio::time::timeout;
 #[derive(Clone, Debug)]
 pub struct MultiLock(Vec<Lock>);
 
-/// All locks of a [`MultiLock`]. They are given back when it is dropped.
+/// All locks of a [`MultiLock`]; dropping it releases them.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -39,11 +39,11 @@ pub struct MultiLock(Vec<Lock>);
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "what is dropped is given back"]
-pub struct MultiHeld(Vec<Held>);
+#[must_use = "dropping the guard releases the locks"]
+pub struct MultiLockGuard(Vec<LockGuard>);
 
 impl MultiLock {
-    /// The locks at these paths. Nothing happens yet.
+    /// Creates a handle to the locks at these paths, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -59,7 +59,7 @@ impl MultiLock {
         Self(paths.iter().map(|path| Lock::new(client, path)).collect())
     }
 
-    /// Waits for all locks. Dropping the future gives back those that it has.
+    /// Waits for all locks. Dropping the future releases those already acquired.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -69,15 +69,15 @@ impl MultiLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self) -> Result<MultiHeld, Error> {
-        let mut held = MultiHeld(Vec::new());
+    pub async fn acquire(&self) -> Result<MultiLockGuard, RecipeError> {
+        let mut held = MultiLockGuard(Vec::new());
         for lock in &self.0 {
             held.0.push(lock.acquire().await?);
         }
         Ok(held)
     }
 
-    /// Waits for all locks, but not longer. `None` when they were not free in time.
+    /// Waits for all locks for at most `limit`. Returns `None` if they were not acquired in time.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -87,35 +87,35 @@ impl MultiLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire_within(&self, limit: Duration) -> Result<Option<MultiHeld>, Error> {
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Option<MultiLockGuard>, RecipeError> {
         timeout(limit, self.acquire()).await.ok().transpose()
     }
 }
 
-impl MultiHeld {
-    /// Each lock, in the order of the paths.
+impl MultiLockGuard {
+    /// The guards of the single locks, in the order of their paths.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::multi_lock::MultiLock;
     /// let both = MultiLock::new(&client, ["/from", "/to"]);
-    /// for held in both.acquire().await?.each() {
+    /// for held in both.acquire().await?.guards() {
     ///     println!("{} with token {}", held.path(), held.token());
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn each(&self) -> &[Held] {
+    pub fn guards(&self) -> &[LockGuard] {
         &self.0
     }
 
-    /// Waits until one of the locks can no longer be relied on: see [`Held::lost`].
+    /// Waits until one of the locks can no longer be relied on; see [`LockGuard::lost`].
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::multi_lock::MultiLock;
     /// let both = MultiLock::new(&client, ["/from", "/to"]);
-    /// both.acquire().await?.lost().await; // until then it can be relied on
+    /// both.acquire().await?.lost().await; // valid until then
     /// # Ok(())
     /// # }
     /// ```
@@ -128,7 +128,7 @@ impl MultiHeld {
         .await;
     }
 
-    /// Gives all locks back, the last one first, and returns when that is certain.
+    /// Releases all locks in reverse order and returns when that is confirmed.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -138,7 +138,7 @@ impl MultiHeld {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn release(mut self) -> Result<(), Error> {
+    pub async fn release(mut self) -> Result<(), RecipeError> {
         while let Some(held) = self.0.pop() {
             held.release().await?;
         }

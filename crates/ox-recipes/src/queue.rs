@@ -2,49 +2,50 @@
 //! `DistributedDelayQueue` with lock safety.
 //!
 //! ```text
-//! /queue                                  persistent: Curator's clients make it once, and count on it
-//!  ├─ queue-0000000004                    FIFO: the number is the order
-//!  ├─ queue-1000000050000000007           priority 5: smaller ones first, the number decides among equals
-//!  └─ queue-|18C8E2A4B00|0000000009       delay: due at so many milliseconds since 1970, in hexadecimal digits
+//! /queue                                  persistent: Curator's clients create it once and rely on it
+//!  ├─ queue-0000000004                    FIFO: ordered by sequence number
+//!  ├─ queue-1000000050000000007           priority 5: smaller priorities first, then by sequence number
+//!  └─ queue-|18C8E2A4B00|0000000009       delay: due time in milliseconds since 1970, hexadecimal
 //! /queue-locks                            persistent
-//!  └─ queue-0000000004                    ephemeral: somebody works on that item
-//! /queue-turns                            a lock: its owner looks for the next item, the others wait in line
+//!  └─ queue-0000000004                    ephemeral: a consumer is processing that item
+//! /queue-turns                            a lock: its owner takes the next item, the others wait
 //! ```
 //!
-//! An item's data is Curator's frame: `00 01 00 01`, then `01`, a length of four bytes and the bytes for every piece, then `02`.
+//! The data of an item has Curator's framing: `00 01 00 01`, then for every piece `01`, a four-byte length and the
+//! bytes, then `02`.
 //!
-//! An item stays until the consumer that took it says that it is done. When that consumer dies first, another one gets the
-//! item. So every item is delivered *at least once*.
+//! An item stays until the consumer that took it confirms it with [`QueueItem::done`]. If that consumer fails first,
+//! another one receives the item. Every item is thus delivered *at least once*.
 
-use crate::error::{Error, says};
+use crate::error::{RecipeError, has_code};
 use crate::lock::Lock;
-use crate::nodes::{Owned, below, child, delete, ensure, patient};
+use crate::nodes::{OwnedNode, child, delete, ensure, with_parent, with_session_retries};
 use ox_client::{Client, CreateMode, ErrorCode, Watch};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 
-/// What the names of items begin with.
+/// Name prefix of item nodes.
 const ITEM: &str = "queue-";
 
-/// Marks Curator's frame, and its pieces.
+/// Version and markers of Curator's framing.
 const VERSION: [u8; 4] = [0, 1, 0, 1];
 const PIECE: u8 = 1;
 const END: u8 = 2;
 
-/// How the items of a queue are ordered.
+/// The order in which consumers take items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Name,
     Due,
 }
 
-/// A queue of items that wait for consumers, in the order in which they were put, by priority, or by time.
+/// A queue of items for consumers, in insertion order, by priority, or by due time.
 ///
-/// All users of a queue must use it in the same way: [`Queue::put`] only, [`Queue::put_with_priority`] only, or a queue made by
-/// [`Queue::delayed`].
+/// All clients must use a queue in the same way: [`Queue::put`] only, [`Queue::put_with_priority`] only, or a queue
+/// created by [`Queue::delayed`].
 ///
-/// **Limits.** The order is that in which consumers begin; with several of them items can be done in another order. A list of
-/// children must fit into one answer, so keep queues to some ten thousand items.
+/// **Limits.** Consumers start items in order; with several consumers, items may finish in another order. The list of
+/// children must fit into one reply, so keep queues below some ten thousand items.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -55,9 +56,9 @@ enum Order {
 /// let queue = Queue::new(&client, "/mail");
 /// queue.put("first").await?;
 /// queue.put("second").await?;
-/// let item = queue.take().await?; // waits when there is none
+/// let item = queue.take().await?; // waits while the queue is empty
 /// assert_eq!(item.data(), b"first");
-/// item.done().await?; // until then others can get it, should this client die
+/// item.done().await?; // until then another consumer receives it if this client fails
 /// assert_eq!(queue.take().await?.data(), b"second");
 /// # Ok(())
 /// # }
@@ -72,7 +73,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// The queue at a path, with its locks at the same path with `-locks` at the end. Nothing happens yet.
+    /// Creates a handle to the queue at a path, with its locks at that path plus `-locks`, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -83,7 +84,7 @@ impl Queue {
     /// ```
     pub fn new(client: &Client, path: &str) -> Self {
         Self {
-            client: patient(client),
+            client: with_session_retries(client),
             path: path.to_owned(),
             locks: format!("{path}-locks"),
             turns: Lock::new(client, &format!("{path}-turns")),
@@ -91,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// A queue whose items wait for their time; see [`Queue::put_due`].
+    /// Creates a handle to a queue whose items have due times; see [`Queue::put_due`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -113,7 +114,7 @@ impl Queue {
         Self { order: Order::Due, ..Self::new(client, path) }
     }
 
-    /// Another place for the locks, for queues that Curator's clients share (their `lockPath`).
+    /// Sets another path for the locks, for queues that are shared with Curator clients (their `lockPath`).
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -128,10 +129,10 @@ impl Queue {
         self
     }
 
-    /// Adds an item at the end.
+    /// Appends an item to the queue.
     ///
-    /// When the answer is lost, the error's outcome is unknown: putting the item again may put it twice, not doing so may
-    /// lose it.
+    /// If the reply is lost, the outcome of the error is unknown: putting the item again may duplicate it, not doing so
+    /// may lose it.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -141,11 +142,11 @@ impl Queue {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn put(&self, data: impl AsRef<[u8]>) -> Result<(), Error> {
+    pub async fn put(&self, data: impl AsRef<[u8]>) -> Result<(), RecipeError> {
         self.put_as(ITEM.to_owned(), data.as_ref()).await
     }
 
-    /// Adds an item before all those of larger priority.
+    /// Adds an item before all items with a larger priority value.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -155,17 +156,17 @@ impl Queue {
     /// use ox_recipes::queue::Queue;
     /// let queue = Queue::new(&client, "/mail");
     /// queue.put_with_priority("later", 9).await?;
-    /// queue.put_with_priority("at once", -1).await?;
+    /// queue.put_with_priority("urgent", -1).await?;
     /// let item = queue.take().await?;
-    /// assert_eq!(item.data(), b"at once");
+    /// assert_eq!(item.data(), b"urgent");
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn put_with_priority(&self, data: impl AsRef<[u8]>, priority: i32) -> Result<(), Error> {
+    pub async fn put_with_priority(&self, data: impl AsRef<[u8]>, priority: i32) -> Result<(), RecipeError> {
         self.put_as(format!("{ITEM}{}", by_priority(priority)), data.as_ref()).await
     }
 
-    /// Adds an item that nobody takes before its time, as the consumers' clocks tell it.
+    /// Adds an item that consumers take at its due time at the earliest, by their own clocks.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -176,18 +177,18 @@ impl Queue {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn put_due(&self, data: impl AsRef<[u8]>, due: SystemTime) -> Result<(), Error> {
+    pub async fn put_due(&self, data: impl AsRef<[u8]>, due: SystemTime) -> Result<(), RecipeError> {
         self.put_as(format!("{ITEM}|{:08X}|", millis(due)), data.as_ref()).await
     }
 
-    async fn put_as(&self, name: String, data: &[u8]) -> Result<(), Error> {
+    async fn put_as(&self, name: String, data: &[u8]) -> Result<(), RecipeError> {
         let (path, data) = (child(&self.path, &name), frame(data));
         let create = || self.client.create(&path, &data, CreateMode::PersistentSequential);
-        below(&self.client, &self.path, CreateMode::Persistent, create).await?;
+        with_parent(&self.client, &self.path, CreateMode::Persistent, create).await?;
         Ok(())
     }
 
-    /// Waits for an item that nobody else works on. Dropping the future takes nothing.
+    /// Waits for an item that no other consumer is processing. Dropping the future takes nothing.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -202,16 +203,16 @@ impl Queue {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn take(&self) -> Result<Item, Error> {
+    pub async fn take(&self) -> Result<QueueItem, RecipeError> {
         let turn = self.turns.acquire().await?;
         let item = self.next().await?;
         turn.release().await?;
         Ok(item)
     }
 
-    async fn next(&self) -> Result<Item, Error> {
+    async fn next(&self) -> Result<QueueItem, RecipeError> {
         loop {
-            let (names, changed, freed) = self.look().await?;
+            let (names, changed, freed) = self.free_items().await?;
             let now = millis(SystemTime::now());
             let mut due_in = None;
             for name in names {
@@ -219,26 +220,26 @@ impl Queue {
                     && let Some(wait) = due(&name).checked_sub(now).filter(|wait| 0 < *wait)
                 {
                     due_in = Some(Duration::from_millis(wait));
-                    break; // the others are due later
+                    break; // all others are due later
                 }
                 if let Some(item) = self.claim(&name).await? {
                     return Ok(item);
                 }
             }
-            let news = async {
+            let change = async {
                 tokio::select! {
                     event = changed => event,
                     event = freed => event,
                 }
             };
             match due_in {
-                None => drop(news.await),
-                Some(wait) => drop(timeout(wait, news).await),
+                None => drop(change.await),
+                Some(wait) => drop(timeout(wait, change).await),
             }
         }
     }
 
-    /// Waits for an item, but not longer.
+    /// Waits for an item for at most `limit`.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -248,11 +249,11 @@ impl Queue {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn take_within(&self, limit: Duration) -> Result<Option<Item>, Error> {
+    pub async fn take_within(&self, limit: Duration) -> Result<Option<QueueItem>, RecipeError> {
         timeout(limit, self.take()).await.ok().transpose()
     }
 
-    /// How many items there are, those that somebody works on included.
+    /// Returns the number of items, including those being processed.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -262,17 +263,17 @@ impl Queue {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn count(&self) -> Result<usize, Error> {
+    pub async fn count(&self) -> Result<usize, RecipeError> {
         let names = self.client.children(&self.path).await;
-        if says(&names, ErrorCode::NoNode) {
+        if has_code(&names, ErrorCode::NoNode) {
             return Ok(0);
         }
         Ok(names?.iter().filter(|name| name.starts_with(ITEM)).count())
     }
 
-    /// The items that nobody works on, in order, and watches on items and locks.
-    async fn look(&self) -> Result<(Vec<String>, Watch, Watch), Error> {
-        // The locks first: an item that is free again later is seen by the watch on them.
+    /// Returns the unlocked items in order, and watches on the items and the locks.
+    async fn free_items(&self) -> Result<(Vec<String>, Watch, Watch), RecipeError> {
+        // Locks first: the watch on them then catches an item that is unlocked later.
         let (locked, freed) = self.list(&self.locks).await?;
         let (mut names, changed) = self.list(&self.path).await?;
         names.retain(|name| name.starts_with(ITEM) && !locked.contains(name));
@@ -283,52 +284,53 @@ impl Queue {
         Ok((names, changed, freed))
     }
 
-    async fn list(&self, path: &str) -> Result<(Vec<String>, Watch), Error> {
+    async fn list(&self, path: &str) -> Result<(Vec<String>, Watch), RecipeError> {
         loop {
             let found = self.client.children_and_watch(path).await;
-            if !says(&found, ErrorCode::NoNode) {
+            if !has_code(&found, ErrorCode::NoNode) {
                 return Ok(found?);
             }
             ensure(&self.client, path, CreateMode::Persistent).await?;
         }
     }
 
-    /// Takes an item, unless another consumer has it: one that knows nothing of turns, or whose session is over.
-    async fn claim(&self, name: &str) -> Result<Option<Item>, Error> {
-        let Some(lock) = Owned::claim(&self.client, child(&self.locks, name)).await? else { return Ok(None) };
+    /// Locks an item, unless another consumer has it: a Curator client, which does not use the turns, or a client whose
+    /// session has not expired yet.
+    async fn claim(&self, name: &str) -> Result<Option<QueueItem>, RecipeError> {
+        let Some(lock) = OwnedNode::claim(&self.client, child(&self.locks, name)).await? else { return Ok(None) };
         let path = child(&self.path, name);
         let node = self.client.get(&path).await;
-        if says(&node, ErrorCode::NoNode) {
+        if has_code(&node, ErrorCode::NoNode) {
             lock.delete().await?;
-            return Ok(None); // somebody was faster
+            return Ok(None); // another consumer finished it first
         }
         let data = unframe(&path, &node?.data)?;
-        Ok(Some(Item { client: self.client.clone(), path, data, lock }))
+        Ok(Some(QueueItem { client: self.client.clone(), path, data, lock }))
     }
 }
 
-/// An item that this consumer works on. Dropping it without [`Item::done`] gives it to another one.
+/// An item that this consumer is processing. Dropping it without [`QueueItem::done`] returns it to the queue.
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use ox_recipes::queue::Queue;
 /// let queue = Queue::new(&client, "/mail");
 /// let item = queue.take().await?;
-/// drop(item); // another consumer gets it
+/// drop(item); // another consumer receives it
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "an item that is dropped comes back"]
-pub struct Item {
+#[must_use = "dropping an item returns it to the queue"]
+pub struct QueueItem {
     client: Client,
     path: String,
     data: Vec<u8>,
-    lock: Owned,
+    lock: OwnedNode,
 }
 
-impl Item {
-    /// What was put. Where Curator put several pieces as one item, they follow each other.
+impl QueueItem {
+    /// The data of the item. Several pieces that Curator put as one item are concatenated.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -342,7 +344,7 @@ impl Item {
         &self.data
     }
 
-    /// Its node.
+    /// The path of the node.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -356,7 +358,7 @@ impl Item {
         &self.path
     }
 
-    /// Removes the item for good.
+    /// Deletes the item after it was processed.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -366,18 +368,18 @@ impl Item {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn done(self) -> Result<(), Error> {
+    pub async fn done(self) -> Result<(), RecipeError> {
         delete(&self.client, &self.path).await?;
         Ok(self.lock.delete().await?)
     }
 }
 
-/// A digit for the sign and eight for the number, so that names sort as numbers do.
+/// A sign digit and eight hexadecimal digits, so that names sort by priority.
 fn by_priority(priority: i32) -> String {
     format!("{}{:08X}", u8::from(0 <= priority), priority)
 }
 
-/// When an item may be taken; one that does not say may be now.
+/// The due time of an item in milliseconds since 1970; 0 if the name has none.
 fn due(name: &str) -> u64 {
     let time =
         |name: &str| u64::from_str_radix(name.strip_prefix(ITEM)?.strip_prefix('|')?.split_once('|')?.0, 16).ok();
@@ -390,12 +392,12 @@ fn millis(time: SystemTime) -> u64 {
 }
 
 fn frame(data: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(data.len()).unwrap_or(u32::MAX); // no server takes that much
+    let length = u32::try_from(data.len()).unwrap_or(u32::MAX); // exceeds every request limit anyway
     [&VERSION[..], &[PIECE], &length.to_be_bytes(), data, &[END]].concat()
 }
 
-fn unframe(path: &str, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let bad = || Error::bad_data(path, "not an item of a queue");
+fn unframe(path: &str, bytes: &[u8]) -> Result<Vec<u8>, RecipeError> {
+    let bad = || RecipeError::bad_data(path, "not a queue item");
     let mut rest = bytes.strip_prefix(&VERSION).ok_or_else(bad)?;
     let mut data = Vec::new();
     while let Some((&PIECE, after)) = rest.split_first() {
@@ -412,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_sort_by_priority() {
+    fn item_names_sort_by_priority() {
         let mut names: Vec<_> = [3, -2, 0, i32::MIN, -1, i32::MAX].map(by_priority).into();
         names.sort();
         assert_eq!(names, [i32::MIN, -2, -1, 0, 3, i32::MAX].map(by_priority));
@@ -420,13 +422,13 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_when_items_are_due() {
+    fn item_name_contains_due_time() {
         assert_eq!(due("queue-|18C8E2A4B00|0000000009"), 0x18C_8E2A_4B00);
         assert_eq!((due("queue-0000000009"), due("queue-|x|1")), (0, 0));
     }
 
     #[test]
-    fn frames_come_apart() {
+    fn frame_round_trips_and_malformed_is_rejected() {
         assert_eq!(frame(b"ab"), [0, 1, 0, 1, 1, 0, 0, 0, 2, b'a', b'b', 2]);
         assert_eq!(unframe("/q", &frame(b"ab")), Ok(b"ab".to_vec()));
         assert_eq!(unframe("/q", &[0, 1, 0, 1, 1, 0, 0, 0, 1, b'a', 1, 0, 0, 0, 1, b'b', 2]), Ok(b"ab".to_vec()));

@@ -9,13 +9,13 @@
 //!  └─ _c_<uuid>-__READ__0000000007       waits, watching 5
 //! ```
 //!
-//! A writer waits for everybody before it, a reader for writers only. When a node goes, those who wake up can go on, or
-//! wait for one other node; nobody wakes up in vain but where somebody gave up waiting.
+//! A writer waits for every node before it, a reader for writers only. A deleted node wakes up clients that can then
+//! proceed, or that wait for one other node; a client is woken up in vain only if another client has left the queue.
 
-use crate::error::Error;
-use crate::held::Held;
-use crate::line::{Line, Rule, one_by_one};
+use crate::error::RecipeError;
+use crate::guard::LockGuard;
 use crate::nodes::name_of;
+use crate::wait_queue::{WaitQueue, WaitRule, predecessor};
 use ox_client::{Client, CreateMode};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -23,13 +23,13 @@ use tokio::time::timeout;
 const READ: &str = "__READ__";
 const WRITE: &str = "__WRIT__";
 
-/// A reader waits for the last writer before it: those before that one are waited for by it.
+/// A reader waits for the last writer before it, which in turn waits for all nodes before it.
 fn last_writer(ahead: &[String]) -> Option<&String> {
     ahead.iter().rev().find(|name| name.contains(WRITE))
 }
 
-/// A lock that many readers or one writer can hold, first come, first served: a writer that waits holds up later readers, so
-/// that it gets its turn.
+/// A lock for many readers or one writer, granted in the order of requests: a waiting writer blocks later readers, so
+/// that it is not starved.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -49,12 +49,12 @@ fn last_writer(ahead: &[String]) -> Option<&String> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RwLock {
-    line: Line,
+    queue: WaitQueue,
     label: Vec<u8>,
 }
 
 impl RwLock {
-    /// The lock at a path. Nothing happens yet.
+    /// Creates a handle to the lock at a path, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -64,10 +64,10 @@ impl RwLock {
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str) -> Self {
-        Self { line: Line::new(client, path, &[READ, WRITE]), label: Vec::new() }
+        Self { queue: WaitQueue::new(client, path, &[READ, WRITE]), label: Vec::new() }
     }
 
-    /// What the node of an owner holds, for people to read.
+    /// Sets the data of the owners' nodes, for people who inspect them.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -82,7 +82,7 @@ impl RwLock {
         self
     }
 
-    /// Waits until no writer is before us. Dropping the future gives up the place in the line.
+    /// Waits for the read lock. Dropping the future leaves the wait queue.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -92,11 +92,11 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn read(&self) -> Result<Held, Error> {
+    pub async fn read(&self) -> Result<LockGuard, RecipeError> {
         self.wait(READ, last_writer).await
     }
 
-    /// Waits until nobody is before us. Dropping the future gives up the place in the line.
+    /// Waits for the write lock. Dropping the future leaves the wait queue.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -106,11 +106,11 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn write(&self) -> Result<Held, Error> {
-        self.wait(WRITE, one_by_one).await
+    pub async fn write(&self) -> Result<LockGuard, RecipeError> {
+        self.wait(WRITE, predecessor).await
     }
 
-    /// [`RwLock::read`], but not longer. `None` when it was not free in time.
+    /// Waits for the read lock for at most `limit`. Returns `None` if it was not acquired in time.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -120,11 +120,11 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn read_within(&self, limit: Duration) -> Result<Option<Held>, Error> {
+    pub async fn read_within(&self, limit: Duration) -> Result<Option<LockGuard>, RecipeError> {
         timeout(limit, self.read()).await.ok().transpose()
     }
 
-    /// [`RwLock::write`], but not longer. `None` when it was not free in time.
+    /// Waits for the write lock for at most `limit`. Returns `None` if it was not acquired in time.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -134,11 +134,11 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn write_within(&self, limit: Duration) -> Result<Option<Held>, Error> {
+    pub async fn write_within(&self, limit: Duration) -> Result<Option<LockGuard>, RecipeError> {
         timeout(limit, self.write()).await.ok().transpose()
     }
 
-    /// Reads if no writer is before us.
+    /// Acquires the read lock if no writer holds it or waits for it.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -148,11 +148,11 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_read(&self) -> Result<Option<Held>, Error> {
+    pub async fn try_read(&self) -> Result<Option<LockGuard>, RecipeError> {
         self.attempt(READ, last_writer).await
     }
 
-    /// Writes if nobody is before us.
+    /// Acquires the write lock if it is free.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -162,14 +162,14 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn try_write(&self) -> Result<Option<Held>, Error> {
-        self.attempt(WRITE, one_by_one).await
+    pub async fn try_write(&self) -> Result<Option<LockGuard>, RecipeError> {
+        self.attempt(WRITE, predecessor).await
     }
 
-    /// Turns a writer into a reader, without a moment in which another writer could come between. Later readers can
-    /// go on then, unless a writer is before them.
+    /// Turns a write lock into a read lock without releasing it in between. Later readers can then proceed unless
+    /// another writer is before them.
     ///
-    /// There is no way back: two readers that wait to become the writer would wait for each other.
+    /// An upgrade does not exist: two readers waiting to become the writer would deadlock.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -180,27 +180,27 @@ impl RwLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn downgrade(&self, writer: Held) -> Result<Held, Error> {
-        let lost = || Error::Lost { path: writer.path().to_owned() };
-        let number = self.line.number(name_of(writer.path())).ok_or_else(lost)?;
-        let mut reader = self.line.join_as(&format!("{READ}{number}"), &self.label, CreateMode::Ephemeral).await?;
-        reader.token = writer.token(); // those who wait have larger ones, although their nodes are older
+    pub async fn downgrade(&self, writer: LockGuard) -> Result<LockGuard, RecipeError> {
+        let lost = || RecipeError::Lost { path: writer.path().to_owned() };
+        let number = self.queue.number(name_of(writer.path())).ok_or_else(lost)?;
+        let mut reader = self.queue.join_as(&format!("{READ}{number}"), &self.label, CreateMode::Ephemeral).await?;
+        reader.token = writer.token(); // waiting clients have larger tokens although their nodes are older
         writer.release().await?;
-        Ok(Held::new(reader))
+        Ok(LockGuard::new(reader))
     }
 
-    async fn wait(&self, name: &str, rule: Rule) -> Result<Held, Error> {
-        let seat = self.line.join(name, &self.label).await?;
-        seat.await_turn(rule).await?;
-        Ok(Held::new(seat))
+    async fn wait(&self, name: &str, rule: WaitRule) -> Result<LockGuard, RecipeError> {
+        let node = self.queue.join(name, &self.label).await?;
+        node.await_turn(rule).await?;
+        Ok(LockGuard::new(node))
     }
 
-    async fn attempt(&self, name: &str, rule: Rule) -> Result<Option<Held>, Error> {
-        let seat = self.line.join(name, &self.label).await?;
-        if seat.obstacle(rule).await?.is_none() {
-            return Ok(Some(Held::new(seat)));
+    async fn attempt(&self, name: &str, rule: WaitRule) -> Result<Option<LockGuard>, RecipeError> {
+        let node = self.queue.join(name, &self.label).await?;
+        if node.blocker(rule).await?.is_none() {
+            return Ok(Some(LockGuard::new(node)));
         }
-        seat.leave().await?;
+        node.leave().await?;
         Ok(None)
     }
 }
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_wait_for_the_last_writer() {
+    fn reader_waits_for_last_writer_ahead() {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(last_writer(&names(&[])), None);
         assert_eq!(last_writer(&names(&["__READ__1", "__READ__2"])), None);

@@ -2,30 +2,30 @@
 //!
 //! ```text
 //! /pool
-//!  ├─ locks                               whoever wants a lease takes this lock first
+//!  ├─ locks                               acquired before a lease
 //!  │   └─ _c_<uuid>-lock-0000000012       watches the list of leases
-//!  └─ leases                              never more than agreed on
+//!  └─ leases                              never more than the limit, plus one that waits
 //!      ├─ _c_<uuid>-lease-0000000004      held
 //!      └─ _c_<uuid>-lease-0000000005      held
 //! ```
 //!
-//! Only the owner of the lock watches the leases, so one client wakes up when a lease is given back.
+//! Only the owner of the lock watches the leases, so a released lease wakes up one client.
 
-use crate::error::Error;
-use crate::held::Held;
-use crate::line::{Line, Seat};
+use crate::error::RecipeError;
+use crate::guard::LockGuard;
 use crate::lock::Lock;
 use crate::nodes::{child, name_of};
+use crate::wait_queue::{WaitNode, WaitQueue};
 use ox_client::Client;
 use std::time::Duration;
 use tokio::time::timeout;
 
 const LEASE: &str = "lease-";
 
-/// So many leases, given out first come, first served. All clients must agree on the number.
+/// A fixed number of leases, granted in the order of requests. All clients must use the same number.
 ///
-/// The tokens of leases grow in the order in which they were asked for. See [`Held`] for the limits: a lease whose session
-/// expired goes to the next client.
+/// The tokens of leases grow in the order of requests. See [`LockGuard`] for the limits: a lease whose session expired
+/// is granted to the next client.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -45,12 +45,12 @@ const LEASE: &str = "lease-";
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     lock: Lock,
-    leases: Line,
+    leases: WaitQueue,
     count: usize,
 }
 
 impl Semaphore {
-    /// The semaphore at a path, with so many leases. Nothing happens yet.
+    /// Creates a handle to the semaphore at a path with `count` leases, without any request.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -60,11 +60,11 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn new(client: &Client, path: &str, count: usize) -> Self {
-        let leases = Line::new(client, &child(path, "leases"), &[LEASE]);
+        let leases = WaitQueue::new(client, &child(path, "leases"), &[LEASE]);
         Self { lock: Lock::new(client, &child(path, "locks")), leases, count }
     }
 
-    /// Waits for a lease. Dropping the future gives up the place in the line.
+    /// Waits for a lease. Dropping the future leaves the wait queue.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -75,21 +75,21 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self) -> Result<Held, Error> {
+    pub async fn acquire(&self) -> Result<LockGuard, RecipeError> {
         let turn = self.lock.acquire().await?;
         let lease = self.next().await?;
         turn.release().await?;
         Ok(lease)
     }
 
-    /// One more lease, for the owner of the lock.
-    async fn next(&self) -> Result<Held, Error> {
-        let seat = self.leases.join(LEASE, b"").await?;
-        self.await_room(&seat).await?;
-        Ok(Held::new(seat))
+    /// Acquires one lease; the caller holds the lock.
+    async fn next(&self) -> Result<LockGuard, RecipeError> {
+        let node = self.leases.join(LEASE, b"").await?;
+        self.await_lease(&node).await?;
+        Ok(LockGuard::new(node))
     }
 
-    /// Waits for a lease, but not longer. `None` when there was none in time.
+    /// Waits for a lease for at most `limit`. Returns `None` if none was acquired in time.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -99,12 +99,12 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire_within(&self, limit: Duration) -> Result<Option<Held>, Error> {
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Option<LockGuard>, RecipeError> {
         timeout(limit, self.acquire()).await.ok().transpose()
     }
 
-    /// Waits for several leases, and takes all or none. The others wait meanwhile, so that two clients that want many do not
-    /// wait for each other's. Whoever asks for more leases than there are waits for ever.
+    /// Acquires several leases, all or none. Other clients wait meanwhile, so that two clients that want several leases
+    /// cannot deadlock. A request for more leases than the semaphore has waits forever.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -114,7 +114,7 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire_many(&self, count: usize) -> Result<Vec<Held>, Error> {
+    pub async fn acquire_many(&self, count: usize) -> Result<Vec<LockGuard>, RecipeError> {
         let turn = self.lock.acquire().await?;
         let mut leases = Vec::new();
         for _ in 0..count {
@@ -124,26 +124,26 @@ impl Semaphore {
         Ok(leases)
     }
 
-    /// The nodes of the leases that are given out, and at most one that is asked for.
+    /// Returns the nodes of the granted leases, plus at most one that is waiting.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use ox_recipes::semaphore::Semaphore;
     /// let pool = Semaphore::new(&client, "/pool", 3);
-    /// println!("{} are given out", pool.leases().await?.len());
+    /// println!("{} leases granted", pool.leases().await?.len());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn leases(&self) -> Result<Vec<String>, Error> {
+    pub async fn leases(&self) -> Result<Vec<String>, RecipeError> {
         let members = self.leases.members().await?;
         Ok(members.iter().map(|name| child(&self.leases.path, name)).collect())
     }
 
-    async fn await_room(&self, seat: &Seat) -> Result<(), Error> {
+    async fn await_lease(&self, node: &WaitNode) -> Result<(), RecipeError> {
         loop {
             let (names, changed) = self.leases.client.children_and_watch(&self.leases.path).await?;
-            if !names.iter().any(|name| name == name_of(seat.path())) {
-                return Err(seat.lost());
+            if !names.iter().any(|name| name == name_of(node.path())) {
+                return Err(node.lost());
             }
             if names.len() <= self.count {
                 return Ok(());

@@ -3,18 +3,18 @@
 use crate::shell::Shell;
 use ox_client::acl::{Acl, perms};
 
-/// Compat: the order of the letters, as `getAcl` prints them.
+/// Compat: the letters in the order in which `getAcl` prints them.
 const LETTERS: [(char, i32); 5] =
     [('c', perms::CREATE), ('d', perms::DELETE), ('r', perms::READ), ('w', perms::WRITE), ('a', perms::ADMIN)];
 
-/// Reads a list. Compat: what cannot be read is told and left out; an id may hold colons, but no comma.
+/// Parses an ACL. Compat: invalid entries are reported and skipped; an id may contain colons, but no comma.
 pub fn parse(shell: &Shell, text: &str) -> Vec<Acl> {
     let mut list = Vec::new();
     for entry in text.split(',') {
         let parts = entry.split_once(':').and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once(':')?)));
         match parts {
             Some((scheme, (id, letters))) => list.push(Acl::new(bits(shell, letters), scheme, id)),
-            None => shell.say(&format!("{entry} does not have the form scheme:id:perm")),
+            None => shell.info(&format!("{entry} does not have the form scheme:id:perm")),
         }
     }
     list
@@ -25,13 +25,13 @@ fn bits(shell: &Shell, letters: &str) -> i32 {
     for letter in letters.chars() {
         match LETTERS.iter().find(|(known, _)| *known == letter) {
             Some((_, bit)) => bits |= bit,
-            None => shell.say(&format!("Unknown perm type: {letter}")),
+            None => shell.info(&format!("Unknown perm type: {letter}")),
         }
     }
     bits
 }
 
-/// The letters of permissions.
+/// Permission bits as letters, for example `cdrwa`.
 pub fn letters(bits: i32) -> String {
     LETTERS.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| *letter).collect()
 }

@@ -1,7 +1,7 @@
-//! The table of commands.
+//! The table of commands, from which help, completion, parsing and usage errors derive.
 //!
-//! Help, completion, parsing and usage errors come from here. A command is a function of the shell and its arguments; what it
-//! prints goes through [`Shell::print`] and [`Shell::out`](crate::shell::Shell::out), what goes wrong comes back as a [`Failure`].
+//! A command is a function of the shell and its arguments. It prints through [`Shell::print`] and
+//! [`Shell::out`](crate::shell::Shell::out) and returns failures as [`CommandError`].
 
 mod acl;
 mod cp;
@@ -20,8 +20,8 @@ mod help;
 mod history;
 mod import;
 mod ls;
+mod misc;
 mod mv;
-mod nodes;
 mod quota;
 mod session;
 mod set;
@@ -31,120 +31,121 @@ mod tree;
 mod watch;
 mod watches;
 
-use crate::failure::Failure;
-use crate::options::{Args, Opt};
+use crate::command_error::CommandError;
+use crate::options::{CommandArgs, Opt};
 use crate::shell::Shell;
 use ox_client::Version;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
 
-/// What a command does.
-pub type Run = for<'a> fn(&'a mut Shell, &'a Args) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>>;
+/// The function that executes a command.
+pub type CommandFn =
+    for<'a> fn(&'a mut Shell, &'a CommandArgs) -> Pin<Box<dyn Future<Output = Result<(), CommandError>> + 'a>>;
 
-/// A command.
+/// A row of the command table.
 #[derive(Debug)]
-pub struct Command {
-    /// What is typed.
+pub struct CommandSpec {
+    /// The name that users type.
     pub name: &'static str,
-    /// Other names.
+    /// Alternative names of the command.
     pub aliases: &'static [&'static str],
-    /// What follows the name. Compat: in the words of `zkCli` where it has the command.
+    /// Syntax after the name. Compat: as `zkCli` prints it, for its commands.
     pub syntax: &'static str,
-    /// One line for those who do not know it.
+    /// One line of help.
     pub help: &'static str,
-    /// Options it takes.
+    /// Options that the command accepts.
     pub options: &'static [Opt],
-    /// Whether nothing behind its name is an option.
-    pub is_plain: bool,
-    /// Whether it goes on until Ctrl-C, which is then no failure.
-    pub is_endless: bool,
-    /// How many operands it takes.
-    pub takes: RangeInclusive<usize>,
-    /// Whether the options are listed below the syntax when it is used wrongly.
+    /// Whether all words after the name are operands, even with a dash.
+    pub ignores_options: bool,
+    /// Whether the command runs until Ctrl-C, which is then not a failure.
+    pub runs_until_ctrl_c: bool,
+    /// The permitted number of operands.
+    pub operands: RangeInclusive<usize>,
+    /// Whether a usage error lists the options below the syntax.
     pub explains_options: bool,
-    /// Whether it makes no sense without a session.
+    /// Whether the command requires a session.
     pub needs_session: bool,
-    /// Whether the program exits with the status of the command before it.
+    /// Whether the program keeps the exit status of the previous command.
     pub keeps_status: bool,
-    /// Whether `zkCli` has it.
-    pub is_classic: bool,
-    /// Which of its operands are paths of nodes, for completion.
+    /// Whether `zkCli` has the command.
+    pub is_zkcli: bool,
+    /// Which operands are node paths, for completion.
     pub paths: &'static [usize],
-    /// What it does.
-    pub run: Run,
+    /// The function that executes it.
+    pub run: CommandFn,
 }
 
-/// Any number of operands; scripts for `zkCli` may give too many.
+/// Any number of operands: scripts for `zkCli` may pass too many.
 const ANY: RangeInclusive<usize> = 0..=usize::MAX;
 
-/// A command of `zkCli` that is about a node: what rows of the table begin with.
-const NODE: Command = Command {
+/// Defaults for `zkCli` commands on a node.
+const NODE: CommandSpec = CommandSpec {
     name: "",
     aliases: &[],
     syntax: "",
     help: "",
     options: &[],
-    is_plain: false,
-    is_endless: false,
-    takes: 1..=usize::MAX,
+    ignores_options: false,
+    runs_until_ctrl_c: false,
+    operands: 1..=usize::MAX,
     explains_options: false,
     needs_session: true,
     keeps_status: false,
-    is_classic: true,
+    is_zkcli: true,
     paths: &[0],
     run: |_, _| Box::pin(async { Ok(()) }),
 };
 
 const JSON: Opt = Opt::switch("--json", "Print JSON");
 
-pub(crate) const YES: Opt = Opt::switch("--yes", "Do not ask");
+pub(crate) const YES: Opt = Opt::switch("--yes", "Do not ask for confirmation");
 
-/// A command of `zkCli` about the session: what rows of the table begin with.
-const SESSION: Command = Command { takes: ANY, paths: &[], ..NODE };
+/// Defaults for `zkCli` commands on the session.
+const SESSION: CommandSpec = CommandSpec { operands: ANY, paths: &[], ..NODE };
 
-/// A command of `zkCli` that works without a session.
-const LOCAL: Command = Command { needs_session: false, is_plain: true, ..SESSION };
+/// Defaults for `zkCli` commands that work without a session.
+const LOCAL: CommandSpec = CommandSpec { needs_session: false, ignores_options: true, ..SESSION };
 
-/// A command that `zkCli` does not have.
-const OURS: Command = Command { is_classic: false, takes: 0..=1, ..NODE };
+/// Defaults for commands that `zkCli` does not have.
+const EXTENSION: CommandSpec = CommandSpec { is_zkcli: false, operands: 0..=1, ..NODE };
 
-/// All commands, by name. Compat: capital letters first, as `zkCli` sorts its usage.
-pub const COMMANDS: &[Command] = &[
-    Command {
+/// All commands, sorted by name. Compat: capital letters first, like the usage of `zkCli`.
+pub const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
         name: "addWatch",
         syntax: "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is \
                  PERSISTENT_RECURSIVE",
-        help: "Be told of every change of a node, or of all below it",
-        options: &[Opt::with("-m", "mode", "PERSISTENT or PERSISTENT_RECURSIVE; stays for the next time")],
-        takes: 1..=1,
+        help: "Watch all changes of a node, or of its whole subtree",
+        options: &[Opt::with("-m", "mode", "PERSISTENT or PERSISTENT_RECURSIVE; becomes the default for later calls")],
+        operands: 1..=1,
         run: |shell, args| Box::pin(watches::add(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "addauth",
         syntax: "scheme auth",
-        help: "Prove an identity, for example: addauth digest user:password",
-        takes: 1..=usize::MAX,
+        help: "Authenticate, for example: addauth digest user:password",
+        operands: 1..=usize::MAX,
         run: |shell, args| Box::pin(session::addauth(shell, args)),
         ..SESSION
     },
-    Command {
+    CommandSpec {
         name: "cd",
         syntax: "[path]",
-        help: "Go to a node: paths may be relative from then on",
-        run: |shell, args| Box::pin(nodes::cd(shell, args)),
-        ..OURS
+        help: "Change the current node; paths may be relative from then on",
+        run: |shell, args| Box::pin(misc::cd(shell, args)),
+        ..EXTENSION
     },
-    Command {
+    CommandSpec {
         name: "close",
-        help: "End the session, with its ephemeral nodes",
+        help: "Close the session, which deletes its ephemeral nodes",
         run: |shell, args| Box::pin(session::close(shell, args)),
         ..SESSION
     },
-    Command {
+    CommandSpec {
         name: "config",
         syntax: "[-c] [-w] [-s]",
-        help: "Print the members of the ensemble",
+        help: "Print the ensemble configuration",
         options: &[
             Opt::switch("-s", "Print znode stats additionally"),
             Opt::switch("-w", "Watch for changes"),
@@ -154,28 +155,28 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(ensemble::config(shell, args)),
         ..SESSION
     },
-    Command {
+    CommandSpec {
         name: "connect",
         syntax: "host:port",
-        help: "Begin another session, with other servers or the same",
+        help: "Open a new session, with other servers or the same",
         run: |shell, args| Box::pin(session::connect(shell, args)),
         ..LOCAL
     },
     cp::COMMAND,
-    Command {
+    CommandSpec {
         name: "create",
         syntax: "[-s] [-e] [-c] [-t ttl] path [data] [acl]",
         help: "Create a node",
         options: &[
-            Opt::switch("-e", "Ephemeral: goes with the session"),
-            Opt::switch("-s", "Sequential: a number is appended to the name"),
-            Opt::switch("-c", "Container: goes when its last child has gone"),
-            Opt::with("-t", "ttl", "Goes when nobody has changed it for so many milliseconds"),
+            Opt::switch("-e", "Ephemeral: deleted when the session ends"),
+            Opt::switch("-s", "Sequential: the server appends a counter to the name"),
+            Opt::switch("-c", "Container: deleted some time after its last child"),
+            Opt::with("-t", "ttl", "Deleted when it was not modified for this many milliseconds"),
         ],
         run: |shell, args| Box::pin(create::run(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "delete",
         syntax: "[-v version] path",
         help: "Delete a node without children",
@@ -183,15 +184,15 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(delete::run(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "deleteall",
         syntax: "path [-b batch size]",
-        help: "Delete a node and everything below it",
-        options: &[Opt::with("-b", "batch size", "Deletes in one transaction, 1000 unless told; 0 for none"), YES],
+        help: "Delete a node and its whole subtree",
+        options: &[Opt::with("-b", "batch size", "Deletes per transaction, default 1000; 0 disables batching"), YES],
         run: |shell, args| Box::pin(deleteall::run(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "delquota",
         syntax: "[-n|-b|-N|-B] path",
         help: "Remove a limit of a node, or all of them",
@@ -209,7 +210,7 @@ pub const COMMANDS: &[Command] = &[
     edit::COMMAND,
     export::COMMAND,
     find::COMMAND,
-    Command {
+    CommandSpec {
         name: "get",
         syntax: "[-s] [-w] [-b] [-x] path",
         help: "Print a node's data",
@@ -224,57 +225,57 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(get::run(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "getAcl",
         syntax: "[-s] path",
-        help: "Print who may do what with a node",
+        help: "Print the ACL of a node",
         options: &[Opt::switch("-s", "Print znode stats additionally"), JSON],
         run: |shell, args| Box::pin(acl::get(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "getAllChildrenNumber",
         syntax: "path",
-        help: "Print the number of all nodes below a node",
+        help: "Print the number of descendants of a node",
         options: &[JSON],
-        run: |shell, args| Box::pin(nodes::count(shell, args)),
+        run: |shell, args| Box::pin(misc::count(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "getEphemerals",
         syntax: "path",
         help: "List the ephemeral nodes of this session",
         options: &[JSON],
-        takes: ANY,
-        run: |shell, args| Box::pin(nodes::ephemerals(shell, args)),
+        operands: ANY,
+        run: |shell, args| Box::pin(misc::ephemerals(shell, args)),
         ..NODE
     },
     grep::COMMAND,
-    Command {
+    CommandSpec {
         name: "help",
         syntax: "[command]",
-        help: "Tell what there is, or how a command is used",
+        help: "List the commands, or describe one",
         needs_session: false,
         paths: &[],
         run: |shell, args| Box::pin(help::run(shell, args)),
-        ..OURS
+        ..EXTENSION
     },
-    Command {
+    CommandSpec {
         name: "history",
-        help: "List the last commands with their numbers",
+        help: "List recent commands with their numbers",
         run: |shell, args| Box::pin(history::history(shell, args)),
         ..LOCAL
     },
     import::COMMAND,
-    Command {
+    CommandSpec {
         name: "listquota",
         syntax: "path",
-        help: "Print the limits of a node, and what is used",
+        help: "Print the quota of a node and its usage",
         options: &[JSON],
         run: |shell, args| Box::pin(quota::list(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "ls",
         syntax: "[-s] [-w] [-R] path",
         help: "List a node's children",
@@ -285,116 +286,116 @@ pub const COMMANDS: &[Command] = &[
             Opt::switch("-w", "watch"),
             JSON,
         ],
-        takes: ANY,
+        operands: ANY,
         run: |shell, args| Box::pin(ls::run(shell, args)),
         ..NODE
     },
     mv::COMMAND,
-    Command {
+    CommandSpec {
         name: "printwatches",
         syntax: "on|off",
-        help: "Print events, or do not",
+        help: "Turn the printing of events on or off",
         run: |shell, args| Box::pin(session::printwatches(shell, args)),
         ..LOCAL
     },
-    Command {
+    CommandSpec {
         name: "pwd",
-        help: "Print where relative paths begin",
+        help: "Print the current node",
         needs_session: false,
-        takes: 0..=0,
-        run: |shell, args| Box::pin(nodes::pwd(shell, args)),
-        ..OURS
+        operands: 0..=0,
+        run: |shell, args| Box::pin(misc::pwd(shell, args)),
+        ..EXTENSION
     },
-    Command {
+    CommandSpec {
         name: "quit",
         aliases: &["exit"],
-        help: "End the session and the shell",
+        help: "Close the session and exit",
         keeps_status: true,
         run: |shell, args| Box::pin(session::quit(shell, args)),
         ..LOCAL
     },
-    Command {
+    CommandSpec {
         name: "reconfig",
         syntax: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] | [-add \
                  serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
-        help: "Change the members of the ensemble",
+        help: "Change the ensemble membership",
         options: &[
             Opt::switch("-s", "Print znode stats additionally"),
             Opt::with("-v", "version", "Only if the configuration has this version, in hexadecimal"),
-            Opt::with("-file", "path", "The new members, in a file"),
+            Opt::with("-file", "path", "File with the new members"),
             Opt::with("-members", "servers", "The new members"),
-            Opt::with("-add", "servers", "Members that join"),
-            Opt::with("-remove", "ids", "Members that leave"),
+            Opt::with("-add", "servers", "Members to add"),
+            Opt::with("-remove", "ids", "Ids of members to remove"),
             JSON,
         ],
         run: |shell, args| Box::pin(ensemble::reconfig(shell, args)),
         ..SESSION
     },
-    Command {
+    CommandSpec {
         name: "redo",
         syntax: "cmdno",
         help: "Run a command of the history again",
         run: |shell, args| Box::pin(history::redo(shell, args)),
         ..LOCAL
     },
-    Command {
+    CommandSpec {
         name: "removewatches",
         syntax: "path [-c|-d|-a] [-l]",
-        help: "Be told no more",
+        help: "Remove watches of a node",
         options: &[
-            Opt::switch("-c", "Watches of children"),
-            Opt::switch("-d", "Watches of data"),
+            Opt::switch("-c", "Child watches"),
+            Opt::switch("-d", "Data watches"),
             Opt::switch("-p", "Persistent watches"),
             Opt::switch("-r", "Persistent recursive watches"),
-            Opt::switch("-a", "All, as without any of these"),
-            Opt::switch("-l", "Also when there is no connection"),
+            Opt::switch("-a", "All watches (the default)"),
+            Opt::switch("-l", "Remove local watches even if disconnected"),
         ],
         run: |shell, args| Box::pin(watches::remove(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "set",
         syntax: "path data [-s] [-v version] [-b]",
-        help: "Change a node's data",
+        help: "Set the data of a node",
         options: &[
             Opt::switch("-b", "Supply data in base64 format"),
             Opt::switch("-s", "Print znode stats additionally"),
             Opt::with("-v", "arg", "Set with an expected version"),
         ],
-        takes: 2..=usize::MAX,
+        operands: 2..=usize::MAX,
         explains_options: true,
         run: |shell, args| Box::pin(set::run(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "setAcl",
         syntax: "[-s] [-v version] [-R] path acl",
-        help: "Change who may do what with a node, or with all below it",
+        help: "Set the ACL of a node, or of its whole subtree",
         options: &[
             Opt::switch("-s", "Print znode stats additionally"),
-            Opt::with("-v", "version", "Only if its list has this version"),
-            Opt::switch("-R", "Everything below it, too"),
+            Opt::with("-v", "version", "Only if its ACL has this version"),
+            Opt::switch("-R", "Include the whole subtree"),
             YES,
         ],
-        takes: 2..=usize::MAX,
+        operands: 2..=usize::MAX,
         run: |shell, args| Box::pin(acl::set(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "setquota",
         syntax: "-n|-b|-N|-B val path",
-        help: "Limit the nodes or bytes below a node",
+        help: "Limit the nodes or bytes of a subtree",
         options: &[
             Opt::with("-n", "val", "num soft quota"),
             Opt::with("-b", "val", "bytes soft quota"),
             Opt::with("-N", "val", "num hard quota"),
             Opt::with("-B", "val", "bytes hard quota"),
         ],
-        takes: ANY,
+        operands: ANY,
         run: |shell, args| Box::pin(quota::set(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "stat",
         syntax: "[-w] path",
         help: "Print a node's metadata",
@@ -402,25 +403,25 @@ pub const COMMANDS: &[Command] = &[
         run: |shell, args| Box::pin(stat::run(shell, args)),
         ..NODE
     },
-    Command {
+    CommandSpec {
         name: "sync",
         syntax: "path",
-        help: "Let the server catch up with the others",
-        run: |shell, args| Box::pin(nodes::sync(shell, args)),
+        help: "Make the server catch up with the leader",
+        run: |shell, args| Box::pin(misc::sync(shell, args)),
         ..NODE
     },
     top::COMMAND,
     tree::COMMAND,
-    Command {
+    CommandSpec {
         name: "version",
         help: "Print the version of this shell",
-        is_plain: false,
-        takes: 0..=0,
+        ignores_options: false,
+        operands: 0..=0,
         run: |shell, args| Box::pin(session::version(shell, args)),
         ..LOCAL
     },
     watch::COMMAND,
-    Command {
+    CommandSpec {
         name: "whoami",
         help: "List the identities of this session",
         options: &[JSON],
@@ -429,24 +430,24 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The version that `-v` asks for.
-fn version(args: &Args) -> Result<Version, Failure> {
+/// The version that `-v` names; any version without it.
+fn version(args: &CommandArgs) -> Result<Version, CommandError> {
     match args.value("-v") {
         None => Ok(Version::Any),
         Some(text) => match text.parse() {
             Ok(-1) => Ok(Version::Any),
             Ok(version) => Ok(Version::Is(version)),
-            Err(_) => Err(Failure::Fatal(format!("-v must be a number, not `{text}`"))),
+            Err(_) => Err(CommandError::Fatal(format!("-v must be a number, not `{text}`"))),
         },
     }
 }
 
-/// The command of a name.
-pub fn find(name: &str) -> Option<&'static Command> {
+/// Finds a command by name or alias.
+pub fn find(name: &str) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|command| command.name == name || command.aliases.contains(&name))
 }
 
-/// How all commands are used, as `zkCli` lists them when it does not know one.
+/// The usage of all commands, as `zkCli` prints it after an unknown command.
 pub fn usage() -> String {
     let mut text = "ZooKeeper -server host:port -client-configuration properties-file cmd args".to_owned();
     for command in COMMANDS {
@@ -455,8 +456,8 @@ pub fn usage() -> String {
     text
 }
 
-impl Command {
-    /// How it is used.
+impl CommandSpec {
+    /// Name and syntax in one line.
     pub fn usage(&self) -> String {
         let mut text = format!("{} {}", self.name, self.syntax);
         if self.explains_options {
@@ -466,13 +467,14 @@ impl Command {
         text
     }
 
-    /// Its options, aligned. Ours are for those who ask for help: scripts compare the table of `zkCli`.
+    /// The options of `zkCli`, aligned. Options that only this shell has are left to `help`, because scripts compare
+    /// this table.
     pub fn option_table(&self) -> String {
         let classic = self.options.iter().filter(|opt| !opt.name.starts_with("--"));
         aligned(classic).into_iter().map(|line| format!(" {line}\n")).collect()
     }
 
-    /// All its options, aligned.
+    /// All options, aligned, for `help`.
     pub fn options_help(&self) -> Vec<String> {
         aligned(self.options.iter())
     }
@@ -492,7 +494,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_and_every_name_is_used_once() {
+    fn command_table_is_sorted_and_names_are_unique() {
         let mut names: Vec<_> = COMMANDS.iter().map(|command| command.name).collect();
         assert!(names.is_sorted(), "{names:?}");
         names.extend(COMMANDS.iter().flat_map(|command| command.aliases));
@@ -506,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_explained_as_zkcli_does() {
+    fn option_table_matches_zkcli() {
         let set = find("set").unwrap();
         let expected = "set path data [-s] [-v version] [-b]\n -b         Supply data in base64 format\n \
                         -s         Print znode stats additionally\n -v <arg>   Set with an expected version\n";

@@ -1,7 +1,7 @@
-//! What Tab offers: commands, their options, and nodes.
+//! Tab completion of commands, options and node paths.
 
 use crate::commands::{self, COMMANDS};
-use crate::{paths, words};
+use crate::{paths, tokenize};
 use ox_client::Client;
 use parking_lot::Mutex;
 use reedline::{Completer, CompletionResult, Span, Suggestion};
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long the user waits for the names of nodes.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// More are of no use to anybody.
-const OFFERED_MAX: usize = 1000;
+/// Time limit for reading the names of nodes.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Upper bound of candidates shown.
+const CANDIDATES_MAX: usize = 1000;
 
-/// What completion knows about the shell; it changes between two lines.
+/// Session and current node for completion; updated before each line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Knowledge(Arc<Mutex<Inner>>);
+pub(crate) struct CompletionState(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -24,40 +24,40 @@ struct Inner {
     directory: String,
 }
 
-impl Knowledge {
-    pub(crate) fn learn(&self, client: Option<Client>, directory: &str) {
+impl CompletionState {
+    pub(crate) fn update(&self, client: Option<Client>, directory: &str) {
         *self.0.lock() = Inner { client, directory: directory.to_owned() };
     }
 }
 
-/// Completes a line.
+/// The completer of the line editor.
 pub(crate) struct ShellCompleter {
-    pub(crate) knowledge: Knowledge,
+    pub(crate) completion_state: CompletionState,
     pub(crate) runtime: Handle,
 }
 
-/// Something to offer for the word at the cursor.
+/// A candidate for the word at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Offer {
+struct Candidate {
     text: String,
     about: Option<&'static str>,
-    /// Whether the word is whole; a node's name may go on.
+    /// Whether the word is complete; a node path may continue.
     is_whole: bool,
 }
 
 impl Completer for ShellCompleter {
     fn complete(&mut self, line: &str, pos: usize) -> CompletionResult {
         let before = line.get(..pos).unwrap_or(line);
-        let start = words::last(before);
+        let start = tokenize::last(before);
         let word = &before[start..];
         let offers = match kind(&before[..start], word) {
-            Wanted::Fixed(offers) => offers,
-            Wanted::Node => self.nodes(word),
-            Wanted::Nothing => Vec::new(),
+            Expected::Fixed(offers) => offers,
+            Expected::Node => self.nodes(word),
+            Expected::Nothing => Vec::new(),
         };
         let suggestions: Vec<_> = offers
             .into_iter()
-            .take(OFFERED_MAX)
+            .take(CANDIDATES_MAX)
             .map(|offer| Suggestion {
                 value: offer.text,
                 description: offer.about.map(str::to_owned),
@@ -71,97 +71,97 @@ impl Completer for ShellCompleter {
 }
 
 impl ShellCompleter {
-    /// Nodes whose path begins with what was typed.
-    fn nodes(&self, word: &str) -> Vec<Offer> {
+    /// Nodes whose path starts with the typed text.
+    fn nodes(&self, word: &str) -> Vec<Candidate> {
         let (client, directory) = {
-            let inner = self.knowledge.0.lock();
+            let inner = self.completion_state.0.lock();
             (inner.client.clone(), inner.directory.clone())
         };
         let Some(client) = client else { return Vec::new() };
-        // An open quote holds blanks, and whatever is offered closes it.
+        // An open quote may contain blanks; the candidate closes it.
         let word = word.strip_prefix(['"', '\'']).unwrap_or(word);
-        let (above, begun) = word.rsplit_once('/').map_or(("", word), |(above, begun)| (above, begun));
-        let typed = &word[..word.len() - begun.len()];
+        let (above, started) = word.rsplit_once('/').map_or(("", word), |(above, started)| (above, started));
+        let typed = &word[..word.len() - started.len()];
         let parent = match typed {
             "" => directory,
             "/" => "/".to_owned(),
             _ => paths::resolve(&directory, above),
         };
-        let asked = async { tokio::time::timeout(PATIENCE, client.children(&parent)).await };
-        let Ok(Ok(mut names)) = self.runtime.block_on(asked) else { return Vec::new() };
-        names.retain(|name| name.starts_with(begun));
+        let requested = async { tokio::time::timeout(TIMEOUT, client.children(&parent)).await };
+        let Ok(Ok(mut names)) = self.runtime.block_on(requested) else { return Vec::new() };
+        names.retain(|name| name.starts_with(started));
         names.sort_unstable();
         let offer = |name: &String| {
-            let text = words::quote(&format!("{typed}{name}"))?;
-            Some(Offer { text, about: None, is_whole: false })
+            let text = tokenize::quote(&format!("{typed}{name}"))?;
+            Some(Candidate { text, about: None, is_whole: false })
         };
         names.iter().filter_map(offer).collect()
     }
 }
 
-/// What stands at the cursor.
+/// The kind of word expected at the cursor.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
-    Fixed(Vec<Offer>),
+enum Expected {
+    Fixed(Vec<Candidate>),
     Node,
     Nothing,
 }
 
-/// What stands behind some words.
-fn kind(before: &str, word: &str) -> Wanted {
-    let before = words::split(before);
+/// Determines the kind of word from the words before it.
+fn kind(before: &str, word: &str) -> Expected {
+    let before = tokenize::split(before);
     let names = || {
         let found = COMMANDS.iter().filter(|command| command.name.starts_with(word));
-        let offer = |command: &commands::Command| Offer {
+        let offer = |command: &commands::CommandSpec| Candidate {
             text: command.name.to_owned(),
             about: Some(command.help),
             is_whole: true,
         };
-        Wanted::Fixed(found.map(offer).collect())
+        Expected::Fixed(found.map(offer).collect())
     };
     let Some((name, rest)) = before.split_first() else { return names() };
     if name == "help" {
         return names();
     }
-    let Some(command) = commands::find(name) else { return Wanted::Nothing };
+    let Some(command) = commands::find(name) else { return Expected::Nothing };
     if word.starts_with('-') {
         let found = command.options.iter().filter(|opt| opt.name.starts_with(word));
         let offer =
-            |opt: &crate::options::Opt| Offer { text: opt.name.to_owned(), about: Some(opt.help), is_whole: true };
-        return Wanted::Fixed(found.map(offer).collect());
+            |opt: &crate::options::Opt| Candidate { text: opt.name.to_owned(), about: Some(opt.help), is_whole: true };
+        return Expected::Fixed(found.map(offer).collect());
     }
-    // Options do not count as operands, nor do their values.
+    // Options and their values do not count as operands.
     let takes_value = |word: &String| command.options.iter().any(|opt| opt.name == word && opt.value.is_some());
     if rest.last().is_some_and(takes_value) {
-        return Wanted::Nothing;
+        return Expected::Nothing;
     }
     let values = rest.iter().filter(|word| takes_value(word)).count();
     let options = rest.iter().filter(|word| word.starts_with('-')).count();
     let at = rest.len().saturating_sub(values + options);
-    if command.paths.contains(&at) { Wanted::Node } else { Wanted::Nothing }
+    if command.paths.contains(&at) { Expected::Node } else { Expected::Nothing }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn offered(before: &str, word: &str) -> Vec<String> {
+    fn candidates(before: &str, word: &str) -> Vec<String> {
         match kind(before, word) {
-            Wanted::Fixed(offers) => offers.into_iter().map(|offer| offer.text).collect(),
-            Wanted::Node => vec!["node".to_owned()],
-            Wanted::Nothing => Vec::new(),
+            Expected::Fixed(offers) => offers.into_iter().map(|offer| offer.text).collect(),
+            Expected::Node => vec!["node".to_owned()],
+            Expected::Nothing => Vec::new(),
         }
     }
 
     #[test]
-    fn commands_options_and_nodes() {
-        assert_eq!(offered("", "setA"), ["setAcl"]);
-        assert_eq!(offered("help ", "setq"), ["setquota"]);
-        assert_eq!(offered("ls ", "-"), ["-?", "-R", "-s", "-w", "--json"]);
-        assert_eq!(offered("ls -R ", "/a"), ["node"]);
-        assert_eq!(offered("set -v 5 ", "/a"), ["node"]);
-        assert_eq!(offered("set -v ", "5"), [] as [&str; 0], "a value");
-        assert_eq!(offered("set /a ", "x"), [] as [&str; 0], "data");
-        assert_eq!(offered("nonsense ", "x"), [] as [&str; 0]);
+    fn completion_offers_commands_options_and_nodes() {
+        assert_eq!(candidates("", "setA"), ["setAcl"]);
+        assert_eq!(candidates("help ", "setq"), ["setquota"]);
+        assert_eq!(candidates("ls ", "-"), ["-?", "-R", "-s", "-w", "--json"]);
+        assert_eq!(candidates("ls -R ", "/a"), ["node"]);
+        assert_eq!(candidates("set -v 5 ", "/a"), ["node"]);
+        assert_eq!(candidates("set -v ", "5"), [] as [&str; 0], "a value");
+        assert_eq!(candidates("set /a ", "x"), [] as [&str; 0], "data");
+        assert_eq!(candidates("nonsense ", "x"), [] as [&str; 0]);
     }
 }

@@ -1,10 +1,10 @@
-//! What the session learns, as lines: the connection, and watched nodes.
+//! Prints events of the session: connection changes and watches.
 //!
-//! A task prints events whenever they come. A command that is about to print first lets [`Events::catch_up`] print what came
-//! before its answer, so that an event always stands above the output of the command that has caused it.
+//! A task prints events when they are received. A command calls [`Events::catch_up`] before it prints, so that an event
+//! always precedes the output of the command that caused it.
 
 use crate::output::{Output, Paint};
-use ox_client::{Client, Event, EventKind, Notice, Notices, State};
+use ox_client::{Client, Event, EventKind, SessionEvent, SessionEvents, SessionState};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,97 +12,97 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::watch;
 
-/// How a session stands, for those who wait.
+/// The state of the connection, for commands that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Nobody knows yet.
+pub enum ConnectionStatus {
+    /// No server was tried yet.
     Unknown,
-    /// There is a connection.
+    /// Connected to a server.
     Connected,
-    /// No server answers.
+    /// A full round over all servers failed.
     NoServer,
-    /// It is over.
-    Over,
+    /// The session has ended.
+    Ended,
 }
 
-/// The events of one session.
+/// Prints the events of one session.
 #[derive(Debug)]
 pub struct Events {
     inner: Mutex<Inner>,
     out: Output,
     prints: Arc<AtomicBool>,
-    standing: watch::Sender<Standing>,
+    standing: watch::Sender<ConnectionStatus>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    notices: Notices,
-    /// Wakes the task that prints.
+    session_events: SessionEvents,
+    /// Waker of the printing task.
     printer: Option<Waker>,
 }
 
 impl Events {
-    /// Begins to print. `prints` turns it on and off.
+    /// Starts to print. `prints` turns it on and off.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// When called outside of a tokio runtime.
     pub fn follow(client: &Client, out: Output, prints: Arc<AtomicBool>) -> Arc<Self> {
-        let inner = Mutex::new(Inner { notices: client.notices(), printer: None });
-        let (standing, _) = watch::channel(Standing::Unknown);
+        let inner = Mutex::new(Inner { session_events: client.session_events(), printer: None });
+        let (standing, _) = watch::channel(ConnectionStatus::Unknown);
         let events = Arc::new(Self { inner, out, prints, standing });
         let printer = Arc::clone(&events);
         tokio::spawn(async move { std::future::poll_fn(|cx| printer.poll(cx)).await });
         events
     }
 
-    /// Prints what there is; ready when nothing will follow.
+    /// Prints pending events; ready when no further events follow.
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
         inner.printer = Some(cx.waker().clone());
         self.print(&mut inner)
     }
 
-    /// Prints everything that has come until now.
+    /// Prints all events received so far.
     pub fn catch_up(&self) {
         let _ = self.print(&mut self.inner.lock());
     }
 
     fn print(&self, inner: &mut Inner) -> Poll<()> {
-        // Whoever prints: the task must be woken by what comes next.
+        // Registers the printing task's waker whichever caller prints, because the task handles the next event.
         let waker = inner.printer.clone().unwrap_or_else(|| Waker::noop().clone());
         let mut cx = Context::from_waker(&waker);
         loop {
-            let notice = match pin!(inner.notices.next()).poll(&mut cx) {
-                Poll::Ready(Some(notice)) => notice,
+            let event = match pin!(inner.session_events.next()).poll(&mut cx) {
+                Poll::Ready(Some(event)) => event,
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
             };
-            if let Some(line) = line(&notice)
+            if let Some(line) = line(&event)
                 && self.prints.load(Ordering::Relaxed)
             {
                 self.show(&line);
             }
-            self.stands(&notice);
+            self.update_status(&event);
         }
     }
 
-    fn stands(&self, notice: &Notice) {
-        let standing = match notice {
-            Notice::State(state) if state.is_connected() => Standing::Connected,
-            Notice::State(state) if state.is_final() => Standing::Over,
-            Notice::State(_) => Standing::Unknown,
-            Notice::NoServer => Standing::NoServer,
-            Notice::Event(_) | _ => return,
+    fn update_status(&self, event: &SessionEvent) {
+        let standing = match event {
+            SessionEvent::State(state) if state.is_connected() => ConnectionStatus::Connected,
+            SessionEvent::State(state) if state.is_final() => ConnectionStatus::Ended,
+            SessionEvent::State(_) => ConnectionStatus::Unknown,
+            SessionEvent::NoServer => ConnectionStatus::NoServer,
+            SessionEvent::Event(_) | _ => return,
         };
         self.standing.send_replace(standing);
     }
 
-    /// How the session stands, now and later.
-    pub fn standing(&self) -> watch::Receiver<Standing> {
+    /// Subscribes to the state of the connection.
+    pub fn status(&self) -> watch::Receiver<ConnectionStatus> {
         self.standing.subscribe()
     }
 
-    /// An event that no server tells of: a watch is gone.
+    /// Prints the removal of a watch, for which no server sends an event.
     pub fn removed(&self, kind: &str, path: &str) {
         if self.prints.load(Ordering::Relaxed) {
             self.show(&text("SyncConnected", kind, path, -1));
@@ -114,22 +114,22 @@ impl Events {
     }
 }
 
-/// The line about a notice, if it is for users.
-fn line(notice: &Notice) -> Option<String> {
-    match notice {
-        Notice::State(state) => {
+/// Formats an event as a line, if users see it.
+fn line(event: &SessionEvent) -> Option<String> {
+    match event {
+        SessionEvent::State(state) => {
             let state = match state {
-                State::Connected => "SyncConnected",
-                State::ConnectedReadOnly => "ConnectedReadOnly",
-                State::Suspended { .. } => "Disconnected",
-                State::Expired => "Expired",
-                State::AuthFailed => "AuthFailed",
-                State::Closed => "Closed",
-                State::Connecting | _ => return None,
+                SessionState::Connected => "SyncConnected",
+                SessionState::ConnectedReadOnly => "ConnectedReadOnly",
+                SessionState::Suspended { .. } => "Disconnected",
+                SessionState::Expired => "Expired",
+                SessionState::AuthFailed => "AuthFailed",
+                SessionState::Closed => "Closed",
+                SessionState::Connecting | _ => return None,
             };
             Some(text(state, "None", "null", -1))
         }
-        Notice::Event(Event { kind, path, zxid }) => {
+        SessionEvent::Event(Event { kind, path, zxid }) => {
             let kind = match kind {
                 EventKind::NodeCreated => "NodeCreated",
                 EventKind::NodeDeleted => "NodeDeleted",
@@ -139,7 +139,7 @@ fn line(notice: &Notice) -> Option<String> {
             };
             Some(text("SyncConnected", kind, path, zxid.map_or(-1, |zxid| zxid.0)))
         }
-        Notice::NoServer | _ => None,
+        SessionEvent::NoServer | _ => None,
     }
 }
 

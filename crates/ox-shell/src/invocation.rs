@@ -1,37 +1,37 @@
 //! The command line: `[options] [command words...]`, as `zkCli.sh` takes it.
 //!
-//! Options are looked for until the first word that is none; that is the command, and everything behind it belongs to it. Compat:
-//! an unknown option with one dash is ignored. One with two dashes is ours, and must be known.
+//! Options end at the first word that is not an option; that is the command, and all later words belong to it. Compat:
+//! unknown options with one dash are ignored. Options with two dashes belong to this shell and must be known.
 
-use crate::failure;
+use crate::command_error;
 use std::time::Duration;
 
-/// What the program was started with.
+/// The parsed command line of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// `host:port,host:port/chroot`.
+    /// The connection string, `host:port,host:port/chroot`.
     pub server: String,
-    /// Of the session, and how long to wait for it.
+    /// The session timeout, also used to wait for the session.
     pub timeout: Duration,
-    /// Whether a server without the others will do.
+    /// Whether a read-only server is accepted.
     pub read_only: bool,
-    /// Whether to wait for the connection before anything else.
+    /// Whether to wait for the connection before running anything.
     pub waits: bool,
-    /// Listings as JSON.
+    /// Whether listings are printed as JSON.
     pub json: bool,
-    /// Whether questions are answered with yes before they are asked.
+    /// Whether confirmations are skipped.
     pub yes: bool,
-    /// One command to run, or none.
+    /// The command to run; empty for a script or a terminal.
     pub command: Vec<String>,
-    /// What the user should know about the options.
+    /// Warnings about the options.
     pub notes: Vec<String>,
 }
 
-/// Why the program does not start: a text, and what it exits with.
-pub type Refused = (String, u8);
+/// Why the program does not start: a message and an exit code.
+pub type InvocationError = (String, u8);
 
-/// What parsing leads to.
-pub type Start = Result<Invocation, Refused>;
+/// The result of parsing the command line.
+pub type ParseResult = Result<Invocation, InvocationError>;
 
 impl Default for Invocation {
     fn default() -> Self {
@@ -49,8 +49,8 @@ impl Default for Invocation {
 }
 
 impl Invocation {
-    /// Reads the words behind the name of the program.
-    pub fn parse(words: impl IntoIterator<Item = String>) -> Start {
+    /// Parses the words after the program name.
+    pub fn parse(words: impl IntoIterator<Item = String>) -> ParseResult {
         let mut this = Self::default();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
@@ -59,7 +59,7 @@ impl Invocation {
                 this.command.extend(words.by_ref());
                 break;
             }
-            // Ours may be written with two dashes and a sign, too: `--server=host`.
+            // Long options also accept `--server=host`.
             let (name, attached) = match word.split_once('=') {
                 Some((name, value)) if name.starts_with("--") => (name.to_owned(), Some(value.to_owned())),
                 _ => (word.clone(), None),
@@ -87,13 +87,16 @@ impl Invocation {
         Ok(this)
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), Refused> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), InvocationError> {
         match name.trim_start_matches('-') {
             "server" => self.server = value.to_owned(),
             "timeout" => match value.parse::<i32>() {
                 Ok(ms) => self.timeout = Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1)),
                 Err(_) => {
-                    return Err((format!("-timeout must be a number of milliseconds, not `{value}`"), failure::FAILED));
+                    return Err((
+                        format!("-timeout must be a number of milliseconds, not `{value}`"),
+                        command_error::FAILED,
+                    ));
                 }
             },
             _ => check_configuration(value)?,
@@ -102,8 +105,8 @@ impl Invocation {
     }
 }
 
-/// Compat: a file that is not there ends the program with 2. What it is for, TLS and SASL, this client does not have yet.
-fn check_configuration(file: &str) -> Result<(), Refused> {
+/// Compat: a missing file ends the program with 2. TLS and SASL, for which the file exists, are not supported yet.
+fn check_configuration(file: &str) -> Result<(), InvocationError> {
     let Ok(text) = std::fs::read_to_string(file) else {
         return Err((format!("Error while processing {file}: {file} file is missing"), 2));
     };
@@ -121,12 +124,12 @@ fn check_configuration(file: &str) -> Result<(), Refused> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Start {
+    fn parse(line: &str) -> ParseResult {
         Invocation::parse(line.split_whitespace().map(str::to_owned))
     }
 
     #[test]
-    fn options_then_a_command() {
+    fn options_precede_the_command() {
         let expected = Invocation {
             server: "a:1,b:2/x".to_owned(),
             timeout: Duration::from_millis(3000),
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong() {
+    fn invalid_options_are_reported() {
         let notes = vec!["Error: no argument found for option -server".to_owned()];
         assert_eq!(parse("-server"), Ok(Invocation { notes, ..Invocation::default() }));
         assert_eq!(parse("-timeout abc").unwrap_err().1, 1);

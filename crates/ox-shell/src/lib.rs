@@ -1,85 +1,85 @@
-//! The shell for people and scripts: every command of `zkCli`, and what people miss there.
+//! The shell for people and scripts: all commands of `zkCli`, and additional ones.
 //!
-//! Scripts that were written for `zkCli.sh` must go on working, so what they can see stays the same: lines, streams and exit
-//! codes. What is new shows on a terminal or where it is asked for.
+//! Scripts written for `zkCli.sh` must keep working, so everything they can see stays the same: lines, streams and exit
+//! codes. New behaviour is limited to terminals and to new options.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`invocation`] | the command line of the program |
 //! | [`commands`] | the table of commands: names, syntax, options, help; everything about a command derives from it |
 //! | `commands/` | one small file per command or family |
-//! | [`shell`], [`history`] | the state that commands share, and how a line is run; what was typed |
-//! | [`words`], [`options`] | a line into words, words into options and operands |
-//! | [`paths`] | what a user types into the path of a node |
-//! | [`output`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; metadata, access control lists, quotas |
-//! | [`events`] | lines about watches and the connection |
-//! | [`failure`] | what goes wrong, its text and its exit code |
-//! | `walk`, `compare`, `graft`, `pipeline` | whole subtrees: seen, compared, written, with many requests on their way |
-//! | `listing`, `pattern`, `progress`, `record` | what commands over subtrees share; nodes as JSON |
-//! | `four_letters` | what servers tell without a session |
+//! | [`shell`], [`command_history`] | the state shared by commands, and how a line is executed; earlier lines |
+//! | [`tokenize`], [`options`] | splits a line into words, and words into options and operands |
+//! | [`paths`] | validates node paths and resolves relative ones |
+//! | [`output`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; metadata, ACLs, quotas |
+//! | [`events`] | prints watch events and connection changes |
+//! | [`command_error`] | errors of commands, their texts and exit codes |
+//! | `walk`, `subtree_diff`, `bulk_create`, `pipeline` | walk, compare and create whole subtrees, with many requests in flight |
+//! | `subtree_output`, `pattern`, `progress`, `export_format` | shared by commands on subtrees; the export format |
+//! | `four_letter` | four-letter commands, which servers answer without a session |
 //! | [`script`] | one command, or commands from standard input |
-//! | `repl`, `completion`, `past`, `question`, `interrupts` | somebody at a terminal: line editor, Tab, history that stays, questions, Ctrl-C |
+//! | `repl`, `completion`, `history_file`, `prompt`, `ctrl_c` | interactive use: line editor, Tab, persistent history, confirmations, Ctrl-C |
 //!
 //! A new command is a file in `commands/`, a row in the table, and a test.
 
 pub mod acl_text;
+mod bulk_create;
+pub mod command_error;
+pub mod command_history;
+pub mod command_table;
 pub mod commands;
-mod compare;
 mod completion;
-pub mod docs;
+mod ctrl_c;
 pub mod events;
-pub mod failure;
-mod four_letters;
-mod graft;
-pub mod history;
-mod interrupts;
+mod export_format;
+mod four_letter;
+mod history_file;
 pub mod invocation;
-mod listing;
 pub mod options;
 pub mod output;
-mod past;
 pub mod paths;
 mod pattern;
 mod pipeline;
 mod progress;
-mod question;
+mod prompt;
 pub mod quota_text;
-mod record;
 mod repl;
 pub mod script;
 pub mod shell;
 pub mod stat_text;
+mod subtree_diff;
+mod subtree_output;
+pub mod tokenize;
 mod walk;
-pub mod words;
 
-pub use invocation::{Invocation, Start};
+pub use invocation::{Invocation, ParseResult};
 
 use output::Output;
 use std::io::{BufReader, IsTerminal};
 
-/// Runs the shell with the words behind its name, and gives what the program exits with.
+/// Runs the shell with the given command line and returns its exit code.
 pub fn main(words: impl IntoIterator<Item = String>) -> u8 {
     let out = Output::standard();
     let invocation = match Invocation::parse(words) {
         Ok(invocation) => invocation,
         Err((text, status)) => {
-            out.complain(&text);
+            out.error(&text);
             return status;
         }
     };
-    // Events come while the user edits a line, so the session has a thread of its own.
+    // Events are received while the user edits a line, so the session has its own thread.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     match runtime {
         Ok(runtime) if invocation.command.is_empty() && is_terminal() => repl::run(&runtime, invocation, out),
         Ok(runtime) => runtime.block_on(script::run(invocation, out, BufReader::new(std::io::stdin()))),
         Err(error) => {
-            out.complain(&format!("cannot start: {error}"));
-            failure::FAILED
+            out.error(&format!("cannot start: {error}"));
+            command_error::FAILED
         }
     }
 }
 
-/// Whether somebody types and reads.
+/// Whether standard input and output are terminals.
 fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }

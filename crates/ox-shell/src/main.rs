@@ -1,4 +1,4 @@
-//! The shell alone. Users have it as `oxkeeper cli`; its tests start it in a terminal.
+//! The shell as its own program, for its tests. Users run it as `oxkeeper cli`.
 
 use std::process::ExitCode;
 

@@ -1,49 +1,49 @@
-//! Words into options and operands, by the rules that scripts written for `zkCli` know.
+//! Parses words into options and operands, by the rules of commons-cli that scripts for `zkCli` rely on.
 //!
-//! Options stand before or behind operands. Those of one letter may be written together (`-sR`), and a value may follow at once
-//! (`-v5`, `-v=5`) or as the next word, which may be a negative number. `--` ends the options. Ours that `zkCli` does not have
-//! begin with two dashes.
+//! Options may precede or follow operands. One-letter options may be combined (`-sR`), and a value may follow directly
+//! (`-v5`, `-v=5`) or as the next word, which may be a negative number. `--` ends the options. Options that `zkCli`
+//! does not have begin with two dashes.
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-/// An option of a command.
+/// An option that a command accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct Opt {
-    /// With its dash or dashes.
+    /// The name including its dashes.
     pub name: &'static str,
-    /// What it is followed by, for those who read help; `None` for a switch.
+    /// Placeholder of the value in help; `None` for a switch.
     pub value: Option<&'static str>,
-    /// What it is for.
+    /// One line of help.
     pub help: &'static str,
 }
 
 impl Opt {
-    /// An option that stands alone.
+    /// Creates an option without a value.
     pub const fn switch(name: &'static str, help: &'static str) -> Self {
         Self { name, value: None, help }
     }
 
-    /// An option with a value.
+    /// Creates an option with a value.
     pub const fn with(name: &'static str, value: &'static str, help: &'static str) -> Self {
         Self { name, value: Some(value), help }
     }
 }
 
-/// What a command was given.
+/// The parsed arguments of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Args {
+pub struct CommandArgs {
     options: Vec<(&'static str, Option<String>)>,
     operands: Vec<String>,
 }
 
-impl Args {
-    /// Sorts the words behind the name of a command.
-    pub fn parse(known: &[Opt], words: &[String]) -> Result<Self, Failure> {
+impl CommandArgs {
+    /// Parses the words after the command name.
+    pub fn parse(known: &[Opt], words: &[String]) -> Result<Self, CommandError> {
         let mut parser = Parser { known, args: Self::default(), open: None };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if parser.open.is_some() && !parser.is_option(word) {
-                parser.give(unquoted(word));
+                parser.set_value(unquoted(word));
             } else if word == "--" {
                 parser.args.operands.extend(words.by_ref().cloned());
             } else if word.starts_with("--") {
@@ -58,37 +58,37 @@ impl Args {
         Ok(parser.args)
     }
 
-    /// Words of which none is an option.
+    /// Takes all words as operands.
     pub fn plain(words: &[String]) -> Self {
         Self { options: Vec::new(), operands: words.to_vec() }
     }
 
-    /// Whether an option was given, by its name with dashes.
+    /// Whether an option is present; `name` includes the dashes.
     pub fn has(&self, name: &str) -> bool {
         self.options.iter().any(|(given, _)| *given == name)
     }
 
-    /// The value of an option; the first one counts.
+    /// The value of an option; the first occurrence counts.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.options.iter().find(|(given, _)| *given == name)?.1.as_deref()
     }
 
-    /// The options of a set that were given, in order.
+    /// The present options of a set, in order.
     pub fn given<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'static str> + 'a {
         self.options.iter().map(|(given, _)| *given).filter(|given| names.contains(given))
     }
 
-    /// An operand, counted from 0.
+    /// Returns an operand by its index.
     pub fn operand(&self, at: usize) -> Option<&str> {
         self.operands.get(at).map(String::as_str)
     }
 
-    /// An operand that must be there.
-    pub fn required(&self, at: usize) -> Result<&str, Failure> {
-        self.operand(at).ok_or(Failure::Usage)
+    /// Returns a mandatory operand, or a usage error.
+    pub fn required(&self, at: usize) -> Result<&str, CommandError> {
+        self.operand(at).ok_or(CommandError::Usage)
     }
 
-    /// All operands.
+    /// Returns all operands in order.
     pub fn operands(&self) -> &[String] {
         &self.operands
     }
@@ -96,8 +96,8 @@ impl Args {
 
 struct Parser<'a> {
     known: &'a [Opt],
-    args: Args,
-    /// The option whose value comes next.
+    args: CommandArgs,
+    /// The option whose value is expected next.
     open: Option<&'static str>,
 }
 
@@ -106,7 +106,7 @@ impl Parser<'_> {
         self.known.iter().copied().find(|opt| opt.name == name)
     }
 
-    /// Whether a word begins an option rather than being a value. Negative numbers are values.
+    /// Whether a word is an option rather than a value. Negative numbers are values.
     fn is_option(&self, word: &str) -> bool {
         let Some(rest) = word.strip_prefix('-') else { return false };
         let Some(letter) = rest.chars().next() else { return false };
@@ -117,43 +117,43 @@ impl Parser<'_> {
         letter == '-' || self.find(name).is_some() || self.find(&format!("-{letter}")).is_some()
     }
 
-    fn open(&mut self, opt: Opt) -> Result<(), Failure> {
+    fn open(&mut self, opt: Opt) -> Result<(), CommandError> {
         self.closed()?;
         self.args.options.push((opt.name, None));
         self.open = opt.value.map(|_| opt.name);
         Ok(())
     }
 
-    fn give(&mut self, value: &str) {
+    fn set_value(&mut self, value: &str) {
         if let Some((_, place)) = self.args.options.last_mut() {
             *place = Some(value.to_owned());
         }
         self.open = None;
     }
 
-    fn closed(&self) -> Result<(), Failure> {
+    fn closed(&self) -> Result<(), CommandError> {
         match self.open {
             Some(name) => {
-                Err(Failure::parse("MissingArgument", &format!("Missing argument for option: {}", bare(name))))
+                Err(CommandError::parse("MissingArgument", &format!("Missing argument for option: {}", bare(name))))
             }
             None => Ok(()),
         }
     }
 
-    fn long(&mut self, word: &str) -> Result<(), Failure> {
+    fn long(&mut self, word: &str) -> Result<(), CommandError> {
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         match (self.find(name), value) {
             (Some(opt), None) => self.open(opt),
             (Some(opt), Some(value)) if opt.value.is_some() => {
                 self.open(opt)?;
-                self.give(value);
+                self.set_value(value);
                 Ok(())
             }
             _ => Err(unrecognized(word)),
         }
     }
 
-    fn short(&mut self, word: &str) -> Result<(), Failure> {
+    fn short(&mut self, word: &str) -> Result<(), CommandError> {
         if let Some(opt) = self.find(word) {
             return self.open(opt);
         }
@@ -162,16 +162,16 @@ impl Parser<'_> {
             && opt.value.is_some()
         {
             self.open(opt)?;
-            self.give(value);
+            self.set_value(value);
             return Ok(());
         }
-        // Letters written together; a value may follow the last one.
+        // Combined letters; a value may follow the last one.
         for (at, letter) in word.char_indices().skip(1) {
             let Some(opt) = self.find(&format!("-{letter}")) else { return Err(unrecognized(word)) };
             self.open(opt)?;
             let rest = &word[at + letter.len_utf8()..];
             if self.open.is_some() && !rest.is_empty() {
-                self.give(rest);
+                self.set_value(rest);
                 return Ok(());
             }
         }
@@ -179,15 +179,15 @@ impl Parser<'_> {
     }
 }
 
-fn unrecognized(word: &str) -> Failure {
-    Failure::parse("UnrecognizedOption", &format!("Unrecognized option: {word}"))
+fn unrecognized(word: &str) -> CommandError {
+    CommandError::parse("UnrecognizedOption", &format!("Unrecognized option: {word}"))
 }
 
 fn bare(name: &str) -> &str {
     name.trim_start_matches('-')
 }
 
-/// A value of an option without a pair of double quotes around it.
+/// Strips a pair of double quotes from a value.
 fn unquoted(word: &str) -> &str {
     word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).filter(|rest| !rest.contains('"')).unwrap_or(word)
 }
@@ -206,7 +206,7 @@ mod tests {
 
     fn parse(line: &str) -> String {
         let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-        match Args::parse(&KNOWN, &words) {
+        match CommandArgs::parse(&KNOWN, &words) {
             Ok(args) => {
                 let options = args.options.iter().map(|(name, value)| match value {
                     Some(value) => format!("{name}({value})"),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn options_and_operands_in_any_order() {
+    fn options_and_operands_mix_in_any_order() {
         for (line, parsed) in [
             ("/a -s", "-s /a"),
             ("-s /a -v 5", "-s -v(5) /a"),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_scripts_know_it() {
+    fn option_errors_match_commons_cli() {
         for (line, text) in [
             ("-q /a", "org.apache.commons.cli.UnrecognizedOptionException: Unrecognized option: -q"),
             ("/a -5", "org.apache.commons.cli.UnrecognizedOptionException: Unrecognized option: -5"),

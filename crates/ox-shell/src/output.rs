@@ -1,16 +1,16 @@
-//! Where commands write: text, JSON and colours.
+//! Output of commands: text, JSON and colours.
 //!
-//! Standard output is data, standard error is talk. Nothing is lost without colours, and whoever pipes the output or sets
-//! `NO_COLOR` gets none. A reader that goes away ends the command that writes to it.
+//! Data goes to standard output, messages go to standard error. Colours carry no information of their own, and are off
+//! for pipes and with `NO_COLOR`. A command ends when the reader of its output closes the pipe.
 
-use crate::failure::{FAILED, Failure};
+use crate::command_error::{CommandError, FAILED};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
-/// The two streams. Clones write to the same ones.
+/// Standard output and standard error. Clones share the streams.
 #[derive(Clone)]
 pub struct Output {
     streams: Arc<Mutex<Streams>>,
@@ -23,22 +23,22 @@ pub struct Output {
 struct Streams {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
-    /// Takes what is said while the user edits a line, so that the line stays whole.
+    /// Receives messages while the user edits a line, so that the line stays intact.
     editor: Option<Box<dyn Fn(String) + Send>>,
 }
 
-/// What colours mean.
+/// Meanings that are shown by colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
     /// The name of a node or command.
     Name,
     /// A label before a value.
     Label,
-    /// Something that happened.
+    /// A watch or connection event.
     Event,
-    /// Something that went wrong.
+    /// The text of an error.
     Error,
-    /// Something less important.
+    /// Text of secondary importance.
     Faint,
 }
 
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Output {
 }
 
 impl Output {
-    /// The streams of the program, with colours where they are terminals.
+    /// The streams of the process, with colours on terminals.
     pub fn standard() -> Self {
         let allowed = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|value| value != "dumb");
@@ -73,86 +73,86 @@ impl Output {
         output
     }
 
-    /// Any two streams, without colours.
+    /// Two arbitrary streams, without colours.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
         let streams = Streams { out, err, editor: None };
         let streams = Arc::new(Mutex::new(streams));
         Self { streams, is_terminal: false, err_is_terminal: false, out_colours: false, err_colours: false }
     }
 
-    /// Whether data is coloured.
+    /// Whether standard output is coloured.
     pub fn has_colours(&self) -> bool {
         self.out_colours
     }
 
-    /// Whether somebody reads the talk while it comes.
-    pub fn talks_to_terminal(&self) -> bool {
+    /// Whether standard error is a terminal.
+    pub fn stderr_is_terminal(&self) -> bool {
         self.err_is_terminal
     }
 
-    /// Text of data in a colour, if there are any.
+    /// Colours text of standard output, if colours are on.
     pub fn paint(&self, paint: Paint, text: &str) -> String {
         if self.out_colours { format!("{}{text}\x1b[0m", paint.code()) } else { text.to_owned() }
     }
 
-    /// Text of somebody else. At a terminal, what could move the cursor or worse is shown instead of done.
-    pub fn foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.is_terminal { harmless(text) } else { Cow::Borrowed(text) }
+    /// Escapes untrusted text: on a terminal, control characters are shown instead of executed.
+    pub fn escape_untrusted<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_terminal { escape_controls(text) } else { Cow::Borrowed(text) }
     }
 
-    /// A line of data.
-    pub fn line(&self, text: &str) -> Result<(), Failure> {
+    /// Writes a line to standard output.
+    pub fn line(&self, text: &str) -> Result<(), CommandError> {
         self.bytes(text.as_bytes())?;
         self.bytes(b"\n")
     }
 
-    /// Data as it is. It is seen at the end of the line, or when the command is done.
-    pub fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
-        self.streams.lock().out.write_all(bytes).map_err(|error| unwritten(&error))
+    /// Writes raw bytes to standard output. They are flushed at the end of the line or of the command.
+    pub fn bytes(&self, bytes: &[u8]) -> Result<(), CommandError> {
+        self.streams.lock().out.write_all(bytes).map_err(|error| write_error(&error))
     }
 
-    /// A value as JSON, on one line, or laid out for a terminal.
-    pub fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
+    /// Writes a value as JSON: on one line, or indented on a terminal.
+    pub fn json(&self, value: &impl Serialize) -> Result<(), CommandError> {
         let text = if self.out_colours { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
-        self.line(&text.map_err(|error| Failure::told(format!("cannot be written as JSON: {error}")))?)
+        self.line(&text.map_err(|error| CommandError::message(format!("cannot be written as JSON: {error}")))?)
     }
 
-    /// Everything so far is seen.
-    pub fn flush(&self) -> Result<(), Failure> {
-        self.streams.lock().out.flush().map_err(|error| unwritten(&error))
+    /// Flushes everything written to standard output.
+    pub fn flush(&self) -> Result<(), CommandError> {
+        self.streams.lock().out.flush().map_err(|error| write_error(&error))
     }
 
-    /// A line of talk.
-    pub fn say(&self, text: &str) {
-        self.talk(None, text);
+    /// Writes a message to standard error.
+    pub fn info(&self, text: &str) {
+        self.write_err(None, text);
     }
 
-    /// A line about what went wrong.
-    pub fn complain(&self, text: &str) {
-        self.talk(Some(Paint::Error), text);
+    /// Writes an error message to standard error.
+    pub fn error(&self, text: &str) {
+        self.write_err(Some(Paint::Error), text);
     }
 
-    fn talk(&self, paint: Option<Paint>, text: &str) {
-        let text = if self.err_is_terminal { harmless(text) } else { Cow::Borrowed(text) };
+    fn write_err(&self, paint: Option<Paint>, text: &str) {
+        let text = if self.err_is_terminal { escape_controls(text) } else { Cow::Borrowed(text) };
         let text = match paint {
             Some(paint) if self.err_colours => format!("{}{text}\x1b[0m\n", paint.code()),
             _ => format!("{text}\n"),
         };
         let mut streams = self.streams.lock();
         let _ = streams.out.flush();
-        let _ = streams.err.write_all(text.as_bytes()); // there is nobody else to tell
+        let _ = streams.err.write_all(text.as_bytes()); // a failure cannot be reported anywhere
         let _ = streams.err.flush();
     }
 
-    /// A question, behind which the answer is typed.
-    pub fn ask(&self, question: &str) {
+    /// Writes text to standard error without a newline, for prompts and progress.
+    pub fn write_raw(&self, text: &str) {
         let mut streams = self.streams.lock();
         let _ = streams.out.flush();
-        let _ = streams.err.write_all(question.as_bytes());
+        let _ = streams.err.write_all(text.as_bytes());
         let _ = streams.err.flush();
     }
 
-    /// Lines of data that come at any time, perhaps while the user edits a line.
+    /// Writes event lines, possibly while the user edits a line.
     pub fn event(&self, text: &str) {
         let mut streams = self.streams.lock();
         match &streams.editor {
@@ -164,13 +164,13 @@ impl Output {
         }
     }
 
-    /// From now on a user edits a line: events go to the editor. `None` when the line is done.
+    /// Redirects events to the line editor while a line is edited; `None` ends that.
     pub fn set_editor(&self, editor: Option<Box<dyn Fn(String) + Send>>) {
         self.streams.lock().editor = editor;
     }
 }
 
-fn harmless(text: &str) -> Cow<'_, str> {
+fn escape_controls(text: &str) -> Cow<'_, str> {
     let is_harmful = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     if !text.contains(is_harmful) {
         return Cow::Borrowed(text);
@@ -182,12 +182,12 @@ fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// A reader that has seen enough goes away, which is nothing to complain about. A disk that is full is.
-fn unwritten(error: &io::Error) -> Failure {
+/// A closed pipe is not an error to report; a full disk is.
+fn write_error(error: &io::Error) -> CommandError {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return Failure::Silent(FAILED);
+        return CommandError::Silent(FAILED);
     }
-    Failure::told(format!("Standard output: {error}"))
+    CommandError::message(format!("Standard output: {error}"))
 }
 
 #[cfg(test)]
@@ -195,16 +195,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminals_do_not_obey_data() {
+    fn control_characters_are_escaped_on_terminals() {
         let mut out = Output::new(Box::new(io::sink()), Box::new(io::sink()));
         let text = "a\x1b[2J\u{9b}b\tc\nd";
-        assert_eq!(out.foreign(text), text, "whoever reads a pipe wants the bytes");
+        assert_eq!(out.escape_untrusted(text), text, "pipes receive unchanged bytes");
         out.is_terminal = true;
-        assert_eq!(out.foreign(text), "a\\u{1b}[2J\\u{9b}b\tc\nd");
+        assert_eq!(out.escape_untrusted(text), "a\\u{1b}[2J\\u{9b}b\tc\nd");
     }
 
     #[test]
-    fn a_full_disk_is_told_and_a_reader_who_left_is_not() {
+    fn full_disk_is_reported_closed_pipe_is_not() {
         struct Broken(io::ErrorKind);
         impl Write for Broken {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -216,9 +216,12 @@ mod tests {
         }
         let out = |kind| Output::new(Box::new(Broken(kind)), Box::new(io::sink()));
         let gone = out(io::ErrorKind::BrokenPipe);
-        assert_eq!((gone.line("x"), gone.flush()), (Err(Failure::Silent(FAILED)), Err(Failure::Silent(FAILED))));
+        assert_eq!(
+            (gone.line("x"), gone.flush()),
+            (Err(CommandError::Silent(FAILED)), Err(CommandError::Silent(FAILED)))
+        );
         let full = out(io::ErrorKind::StorageFull);
-        let told = Err(Failure::told("Standard output: no storage space"));
-        assert_eq!((full.line("x"), full.flush()), (told.clone(), told));
+        let reported = Err(CommandError::message("Standard output: no storage space"));
+        assert_eq!((full.line("x"), full.flush()), (reported.clone(), reported));
     }
 }

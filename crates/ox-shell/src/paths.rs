@@ -1,20 +1,20 @@
-//! What a user types into the path of a node.
+//! Validates node paths and resolves relative ones.
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-/// The path of a node, checked as `zkCli` checks it, with its words.
-pub fn validate(path: &str) -> Result<(), Failure> {
-    let Some(first) = path.chars().next() else { return Err(Failure::told("Path length must be > 0")) };
+/// Validates a path with the error texts of `zkCli`.
+pub fn validate(path: &str) -> Result<(), CommandError> {
+    let Some(first) = path.chars().next() else { return Err(CommandError::message("Path length must be > 0")) };
     if first != '/' {
-        return Err(Failure::told("Path must start with / character"));
+        return Err(CommandError::message("Path must start with / character"));
     }
     if path == "/" {
         return Ok(());
     }
     if path.ends_with('/') {
-        return Err(Failure::told("Path must not end with / character"));
+        return Err(CommandError::message("Path must not end with / character"));
     }
-    // Compat: places are counted in UTF-16.
+    // Compat: positions count UTF-16 units.
     let units: Vec<u16> = path.encode_utf16().collect();
     let is = |at: usize, wanted: char| units.get(at).is_some_and(|unit| u32::from(*unit) == u32::from(wanted));
     let ends = |at: usize| at == units.len() || is(at, '/');
@@ -25,7 +25,7 @@ pub fn validate(path: &str) -> Result<(), Failure> {
             _ if is(at, '/') && name_begins => "empty node name specified",
             _ if is(at, '.') && name_begins && ends(at + 1) => "relative paths not allowed",
             _ if is(at, '.') && name_begins && is(at + 1, '.') && ends(at + 2) => {
-                // Compat: it is noticed at the second dot.
+                // Compat: the position of the second dot.
                 return Err(invalid(path, "relative paths not allowed", at + 1));
             }
             0x0001..=0x001f | 0x007f..=0x009f | 0xd800..=0xf8ff | 0xfff0..=0xffff => "invalid character",
@@ -36,11 +36,11 @@ pub fn validate(path: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn invalid(path: &str, reason: &str, at: usize) -> Failure {
-    Failure::told(format!("Invalid path string \"{path}\" caused by {reason} @{at}"))
+fn invalid(path: &str, reason: &str, at: usize) -> CommandError {
+    CommandError::message(format!("Invalid path string \"{path}\" caused by {reason} @{at}"))
 }
 
-/// A path as it was typed, seen from a directory: `..` goes up, `.` stays, a slash at the end does not matter.
+/// Resolves a typed path against a directory: `..` goes up, `.` stays, a trailing slash is ignored.
 pub fn resolve(directory: &str, typed: &str) -> String {
     let whole = if typed.starts_with('/') { typed.to_owned() } else { format!("{directory}/{typed}") };
     let mut names: Vec<&str> = Vec::new();
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_paths() {
+    fn invalid_paths_are_rejected_with_the_texts_of_zkcli() {
         for (path, text) in [
             ("", "Path length must be > 0"),
             ("a", "Path must start with / character"),
@@ -71,7 +71,7 @@ mod tests {
             ("/a\0", "Invalid path string \"/a\0\" caused by null character not allowed @2"),
             ("/a\x01", "Invalid path string \"/a\x01\" caused by invalid character @2"),
         ] {
-            assert_eq!(validate(path), Err(Failure::told(text)), "{path}");
+            assert_eq!(validate(path), Err(CommandError::message(text)), "{path}");
         }
         for path in ["/", "/a", "/a/b.c", "/.a/..b/c..", "/ä"] {
             assert_eq!(validate(path), Ok(()), "{path}");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn seen_from_a_directory() {
+    fn relative_paths_are_resolved() {
         for (directory, typed, path) in [
             ("/", "a", "/a"),
             ("/a/b", "..", "/a"),

@@ -1,10 +1,10 @@
-//! Patterns that users type: names with `*` and `?`, regular expressions, sizes and times.
+//! Patterns that users type: names with `*` and `?`, regular expressions, size_suffixes_are_parsed and times.
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 use jiff::Timestamp;
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Upper and lower case.
+/// Whether patterns distinguish upper and lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     Matters,
@@ -12,19 +12,19 @@ pub(crate) enum Case {
 }
 
 /// A regular expression over bytes, because data need not be text.
-pub(crate) fn regex(text: &str, case: Case) -> Result<Regex, Failure> {
+pub(crate) fn regex(text: &str, case: Case) -> Result<Regex, CommandError> {
     let mut builder = RegexBuilder::new(text);
     builder.case_insensitive(case == Case::Ignored);
-    builder.build().map_err(|error| Failure::told(format!("`{text}` is no regular expression: {error}")))
+    builder.build().map_err(|error| CommandError::message(format!("`{text}` is not a regular expression: {error}")))
 }
 
-/// Letters as they are.
-pub(crate) fn literal(text: &str, case: Case) -> Result<Regex, Failure> {
+/// A pattern that matches literal text.
+pub(crate) fn literal(text: &str, case: Case) -> Result<Regex, CommandError> {
     regex(&regex::escape(text), case)
 }
 
-/// A whole name: `*` is anything, `?` one letter, `[a-z]` one of these, `[!a-z]` one of the others.
-pub(crate) fn glob(text: &str, case: Case) -> Result<Regex, Failure> {
+/// A glob for a whole name: `*` matches anything, `?` one character, `[a-z]` a set, `[!a-z]` its complement.
+pub(crate) fn glob(text: &str, case: Case) -> Result<Regex, CommandError> {
     let mut pattern = String::from("(?s)^");
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
@@ -54,9 +54,9 @@ pub(crate) fn glob(text: &str, case: Case) -> Result<Regex, Failure> {
     regex(&pattern, case)
 }
 
-/// Bytes: `300`, `4k`, `1m`.
-pub(crate) fn size(text: &str) -> Result<u64, Failure> {
-    let wrong = || Failure::told(format!("`{text}` is no size; try 300, 4k or 1m"));
+/// Parses a number of bytes: `300`, `4k`, `1m`.
+pub(crate) fn size(text: &str) -> Result<u64, CommandError> {
+    let wrong = || CommandError::message(format!("`{text}` is not a size; try 300, 4k or 1m"));
     let lower = text.to_lowercase();
     let (digits, unit) = match lower.strip_suffix(['k', 'm', 'g']) {
         Some(digits) if lower.ends_with('k') => (digits, 1 << 10),
@@ -68,9 +68,10 @@ pub(crate) fn size(text: &str) -> Result<u64, Failure> {
     number.checked_mul(unit).ok_or_else(wrong)
 }
 
-/// A moment in milliseconds: so long before now (`90s`, `15m`, `2h`, `7d`), or a date with a time and a zone.
-pub(crate) fn moment(text: &str, now_ms: i64) -> Result<i64, Failure> {
-    let wrong = || Failure::told(format!("`{text}` is no time; try 90s, 15m, 2h, 7d or 2026-01-31T12:00:00Z"));
+/// Parses a time in milliseconds since 1970: an age (`90s`, `15m`, `2h`, `7d`), or a date with time and zone.
+pub(crate) fn moment(text: &str, now_ms: i64) -> Result<i64, CommandError> {
+    let wrong =
+        || CommandError::message(format!("`{text}` is not a time; try 90s, 15m, 2h, 7d or 2026-01-31T12:00:00Z"));
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Ok(moment.as_millisecond());
     }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs() {
+    fn glob_matches_whole_names() {
         let is = |pattern: &str, name: &str| glob(pattern, Case::Matters).unwrap().is_match(name.as_bytes());
         assert!(is("*", "") && is("a*", "abc") && is("*.json", "x.json") && is("a?c", "aäc") && is("[a-c]x", "bx"));
         assert!(is("[!a]", "b") && is("[]]", "]") && is("[", "[") && is("a.b", "a.b") && is("[a^]", "^"));
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn size_suffixes_are_parsed() {
         assert_eq!([size("300").unwrap(), size("4k").unwrap(), size("1M").unwrap()], [300, 4096, 1 << 20]);
         for text in ["", "k", "-1", "1x", "99999999999999999999", "99999999999g"] {
             assert!(size(text).is_err(), "{text}");
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn moments() {
+    fn ages_and_dates_are_parsed() {
         let now_ms = 1_000_000_000;
         assert_eq!(moment("90s", now_ms).unwrap(), now_ms - 90_000);
         assert_eq!(moment("2h", now_ms).unwrap(), now_ms - 7_200_000);

@@ -1,14 +1,14 @@
-//! Requests in order, several on their way.
+//! Pipelined requests with replies in order.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// A request and what it becomes.
+/// A request in flight.
 type Request<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Requests of one client that are executed in the order in which they were pushed, because each is sent before `push` returns,
-/// and whose answers come in that order.
+/// Requests of one client that are executed in the order of `push`, because each is sent before `push` returns; results
+/// are returned in that order.
 pub(crate) struct Pipeline<T> {
     waiting: VecDeque<Waiting<T>>,
     in_flight_max: usize,
@@ -24,10 +24,10 @@ impl<T> Pipeline<T> {
         Self { waiting: VecDeque::new(), in_flight_max }
     }
 
-    /// Sends a request. When as many are on their way as may be, this waits for the oldest and gives what it became.
+    /// Sends a request. At the limit, waits for the oldest request first and returns its result.
     pub(crate) async fn push(&mut self, request: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let mut request: Request<T> = Box::pin(request);
-        // A client sends when it is asked for the first time.
+        // The client sends a request when its future is first polled.
         let sent = std::future::poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
         self.waiting.push_back(match sent {
             Poll::Ready(done) => Waiting::Done(done),
@@ -39,10 +39,10 @@ impl<T> Pipeline<T> {
         self.next().await
     }
 
-    /// What the oldest request became; `None` when there is none.
+    /// The result of the oldest request; `None` if none is pending.
     pub(crate) async fn next(&mut self) -> Option<T> {
         match self.waiting.front_mut()? {
-            // It stays where it is until it is done, should this future be dropped.
+            // It stays in the queue until it completes, in case this future is dropped.
             Waiting::Sent(request) => {
                 let done = request.as_mut().await;
                 self.waiting.pop_front();

@@ -1,12 +1,12 @@
-//! How far a long job is, for somebody who waits at a terminal.
+//! Progress of long commands on a terminal.
 
 use crate::output::Output;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Interval between two updates.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A line on standard error that counts. Nothing where that is no terminal.
+/// A counter line on standard error; silent unless that is a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     out: Output,
@@ -18,11 +18,11 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(out: &Output, verb: &'static str) -> Self {
-        let shown = out.talks_to_terminal().then(Instant::now);
+        let shown = out.stderr_is_terminal().then(Instant::now);
         Self { out: out.clone(), verb, shown, nodes: 0, bytes: 0 }
     }
 
-    /// One more node.
+    /// Counts one more node.
     pub(crate) fn step(&mut self, bytes: usize) {
         self.nodes += 1;
         self.bytes += bytes;
@@ -30,7 +30,7 @@ impl Progress {
             && PAUSE <= shown.elapsed()
         {
             self.shown = Some(Instant::now());
-            self.out.ask(&format!("\r{} nodes, {} bytes {}\x1b[K", self.nodes, self.bytes, self.verb));
+            self.out.write_raw(&format!("\r{} nodes, {} bytes {}\x1b[K", self.nodes, self.bytes, self.verb));
         }
     }
 }
@@ -38,7 +38,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown.is_some() {
-            self.out.ask("\r\x1b[K");
+            self.out.write_raw("\r\x1b[K");
         }
     }
 }

@@ -1,27 +1,27 @@
-//! Quotas as their nodes hold them: `count=3,bytes=20` and `count=3,bytes=20=;byteHardLimit=30;countHardLimit=3`.
+//! The text format of quota nodes: `count=3,bytes=20` and `count=3,bytes=20=;byteHardLimit=30;countHardLimit=3`.
 
 use std::fmt;
 
-/// Limits, or what is used. Of limits, -1 is none.
+/// Limits or usage of a subtree; a limit of -1 means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Nodes.
+    /// Number of nodes; as a limit, the soft limit.
     pub count: i64,
-    /// Bytes.
+    /// Bytes of data; as a limit, the soft limit.
     pub bytes: i64,
-    /// Nodes that the server does not exceed.
+    /// Hard limit of nodes, which the server enforces.
     pub hard_count: Option<i64>,
-    /// Bytes that the server does not exceed.
+    /// Hard limit of bytes, which the server enforces.
     pub hard_bytes: Option<i64>,
 }
 
 impl Quota {
-    /// No limit at all.
+    /// A quota without any limit.
     pub fn unlimited() -> Self {
         Self { count: -1, bytes: -1, hard_count: Some(-1), hard_bytes: Some(-1) }
     }
 
-    /// Reads what a node holds. What cannot be understood is no limit.
+    /// Parses the data of a quota node. Malformed parts count as unlimited.
     pub fn parse(data: &[u8]) -> Self {
         let mut quota = Self { count: -1, bytes: -1, hard_count: None, hard_bytes: None };
         for part in String::from_utf8_lossy(data).split([',', ';']) {
@@ -39,17 +39,17 @@ impl Quota {
         quota
     }
 
-    /// The limit for nodes that the server only warns about.
+    /// The soft limit of nodes, beyond which the server only warns.
     pub fn soft_count(&self) -> Option<i64> {
         Some(self.count).filter(|limit| 0 <= *limit)
     }
 
-    /// The limit for bytes that the server only warns about.
+    /// The soft limit of bytes, beyond which the server only warns.
     pub fn soft_bytes(&self) -> Option<i64> {
         Some(self.bytes).filter(|limit| 0 <= *limit)
     }
 
-    /// Sets a limit by the option that stands for it.
+    /// Sets the limit that an option such as `-n` selects.
     pub fn set(&mut self, kind: &str, value: i64) {
         match kind {
             "-n" => self.count = value,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_read_and_written() {
+    fn quota_text_round_trips() {
         for text in ["count=1,bytes=4", "count=3,bytes=-1=;byteHardLimit=30;countHardLimit=-1"] {
             assert_eq!(Quota::parse(text.as_bytes()).to_string(), text);
         }

@@ -1,16 +1,16 @@
-//! At a terminal: a line editor with completion, hints and a history that stays.
+//! The interactive shell: a line editor with completion, hints and a persistent history.
 //!
-//! The editor blocks the main thread while the session lives on a thread of the runtime, so that events are printed above the
-//! line that is being typed. Commands run on the main thread; Ctrl-C drops the command, never the shell.
+//! The editor blocks the main thread while the session runs on a thread of the runtime, so that events are printed
+//! above the line being edited. Commands run on the main thread; Ctrl-C drops the command, never the shell.
 
-use crate::completion::{Knowledge, ShellCompleter};
-use crate::failure;
-use crate::interrupts::Interrupts;
+use crate::command_error;
+use crate::completion::{CompletionState, ShellCompleter};
+use crate::ctrl_c::CtrlC;
+use crate::history_file::HistoryFile;
 use crate::invocation::Invocation;
 use crate::output::Output;
-use crate::past::Past;
 use crate::script;
-use crate::shell::{Place, Shell};
+use crate::shell::{Shell, ShellMode};
 use reedline::{
     ColumnarMenu, DefaultHinter, Emacs, ExternalPrinter, KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode,
     PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
@@ -20,43 +20,43 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use tokio::runtime::Runtime;
 
-/// Events that wait for the editor to show them.
+/// Events queued for the editor to show.
 const EVENTS_MAX: usize = 1024;
 
-/// How often a terminal is asked before it is given up.
+/// Attempts to read from a terminal before the shell ends.
 const TRIES_MAX: usize = 10;
 
-/// Runs a shell for somebody, and gives what it exits with.
+/// Runs an interactive shell and returns its exit code.
 pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 {
-    let mut shell = Shell::new(invocation, Place::Terminal, out);
-    let mut interrupts = runtime.block_on(async { Interrupts::listen() });
-    let begun = runtime.block_on(async {
+    let mut shell = Shell::new(invocation, ShellMode::Terminal, out);
+    let mut ctrl_c = runtime.block_on(async { CtrlC::listen() });
+    let started = runtime.block_on(async {
         script::begin(&mut shell).await?;
         tokio::select! {
             _ = shell.await_connection() => (),
-            () = interrupts.next() => (),
+            () = ctrl_c.next() => (),
         }
         Ok::<(), u8>(())
     });
-    if let Err(status) = begun {
+    if let Err(status) = started {
         return status;
     }
-    shell.say("`help` lists the commands, Tab completes, Ctrl-R searches what was typed before, Ctrl-D ends.");
-    let knowledge = Knowledge::default();
+    shell.info("`help` lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D exits.");
+    let completion_state = CompletionState::default();
     let printer = ExternalPrinter::new(EVENTS_MAX);
     let events = printer.sender();
-    let completer = ShellCompleter { knowledge: knowledge.clone(), runtime: runtime.handle().clone() };
+    let completer = ShellCompleter { completion_state: completion_state.clone(), runtime: runtime.handle().clone() };
     let mut editor = editor(&shell, printer, completer);
-    while !shell.is_done {
-        knowledge.learn(shell.client().ok(), shell.directory());
-        interrupts.has_come(); // it was for the command before
+    while !shell.should_exit {
+        completion_state.update(shell.client().ok(), shell.directory());
+        ctrl_c.was_pressed(); // it was meant for the previous command
         match read(&mut editor, &shell, &events) {
-            Ok(Signal::Success(line)) => runtime.block_on(run_line(&mut shell, &line, &mut interrupts)),
+            Ok(Signal::Success(line)) => runtime.block_on(run_line(&mut shell, &line, &mut ctrl_c)),
             Ok(Signal::CtrlD) => break,
             Ok(_) => (),
             Err(error) => {
-                shell.out.complain(&format!("the terminal cannot be used: {error}"));
-                return failure::FAILED;
+                shell.out.error(&format!("the terminal cannot be used: {error}"));
+                return command_error::FAILED;
             }
         }
     }
@@ -83,18 +83,18 @@ fn editor(shell: &Shell, printer: ExternalPrinter<String>, completer: ShellCompl
     if shell.out.has_colours() {
         editor = editor.with_hinter(Box::new(DefaultHinter::default()));
     }
-    match Past::open() {
+    match HistoryFile::open() {
         Some(past) => editor.with_history(Box::new(past)),
         None => editor,
     }
 }
 
-/// Reads a line. Events go through the editor meanwhile.
+/// Reads a line. Events are shown through the editor meanwhile.
 fn read(editor: &mut Reedline, shell: &Shell, events: &SyncSender<String>) -> std::io::Result<Signal> {
     let prompt = ShellPrompt(prompt(shell));
     let events = events.clone();
-    shell.out.set_editor(Some(Box::new(move |text| drop(events.try_send(text))))); // too many for anybody to read
-    // The editor asks the terminal where the cursor is, and gives a slow one two seconds.
+    shell.out.set_editor(Some(Box::new(move |text| drop(events.try_send(text))))); // events beyond the limit are dropped
+    // The editor queries the cursor position from the terminal, with a timeout of two seconds.
     let mut tries = 1;
     let signal = loop {
         match editor.read_line(&prompt) {
@@ -106,11 +106,11 @@ fn read(editor: &mut Reedline, shell: &Shell, events: &SyncSender<String>) -> st
     signal
 }
 
-async fn run_line(shell: &mut Shell, line: &str, interrupts: &mut Interrupts) {
+async fn run_line(shell: &mut Shell, line: &str, ctrl_c: &mut CtrlC) {
     let was_for_editor = shell.was_for_editor();
     let meant_for_us = async {
         loop {
-            interrupts.next().await;
+            ctrl_c.next().await;
             if !was_for_editor.swap(false, Ordering::Relaxed) {
                 return;
             }
@@ -118,7 +118,7 @@ async fn run_line(shell: &mut Shell, line: &str, interrupts: &mut Interrupts) {
     };
     let is_interrupted = tokio::select! {
         biased;
-        _ = shell.run_line(line) => false, // what went wrong is told
+        _ = shell.run_line(line) => false, // the error is reported already
         () = meant_for_us => true,
     };
     was_for_editor.store(false, Ordering::Relaxed);
@@ -127,7 +127,7 @@ async fn run_line(shell: &mut Shell, line: &str, interrupts: &mut Interrupts) {
     }
 }
 
-/// Compat: what programs that drive a shell wait for.
+/// Compat: programs that drive a shell wait for this prompt.
 fn prompt(shell: &Shell) -> String {
     let directory = match shell.directory() {
         "/" => String::new(),

@@ -1,55 +1,55 @@
-//! The state that commands share, and how a line is run.
+//! The state shared by commands, and how a line is executed.
 
-use crate::commands::{self, Command};
-use crate::events::{Events, Standing};
-use crate::failure::{self, Failure};
-use crate::history::History;
-use crate::interrupts::Interrupts;
+use crate::command_error::{self, CommandError};
+use crate::command_history::CommandHistory;
+use crate::commands::{self, CommandSpec};
+use crate::ctrl_c::CtrlC;
+use crate::events::{ConnectionStatus, Events};
 use crate::invocation::Invocation;
-use crate::options::Args;
+use crate::options::CommandArgs;
 use crate::output::Output;
-use crate::{paths, question, words};
-use ox_client::{Client, RetryPolicy, State, Watch, WatchMode, WatchStream, WatcherType};
+use crate::{paths, prompt, tokenize};
+use ox_client::{AddWatchMode, Client, RetryPolicy, SessionState, Watch, WatchStream, WatcherType};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Where the shell is used.
+/// How the shell is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// By a program: everything is as `zkCli` does it.
+pub enum ShellMode {
+    /// By a script: behaves exactly like `zkCli`.
     Script,
-    /// By somebody at a terminal, who is asked before much is destroyed.
+    /// By a person at a terminal, with confirmations before destructive commands.
     Terminal,
 }
 
-/// A shell.
+/// The state of a shell.
 #[derive(Debug)]
 pub struct Shell {
-    /// Where commands write.
+    /// Output streams of commands.
     pub out: Output,
-    /// What the program was started with.
+    /// The command line of the program.
     pub invocation: Invocation,
-    /// Where the shell is used.
-    pub place: Place,
-    /// What was typed, by number.
-    pub history: History,
-    /// The mode of the last `addWatch` that named one.
-    pub watch_mode: WatchMode,
-    /// Watches that this session waits for.
-    pub watches: Vec<Held>,
-    /// Whether the shell is to end.
-    pub is_done: bool,
+    /// Whether a script or a person uses the shell.
+    pub mode: ShellMode,
+    /// Command lines of this shell, by number.
+    pub history: CommandHistory,
+    /// The mode of the last `addWatch` with `-m`.
+    pub watch_mode: AddWatchMode,
+    /// Watches that have not fired or ended yet.
+    pub watches: Vec<ActiveWatch>,
+    /// Whether the shell exits after this command.
+    pub should_exit: bool,
     session: Option<Session>,
     directory: String,
-    /// Somebody has used `cd`: paths may be relative from then on.
-    has_moved: bool,
+    /// Whether `cd` was used; paths may be relative from then on.
+    has_used_cd: bool,
     prints_events: Arc<AtomicBool>,
     status: u8,
-    /// A command runs that has no other end than Ctrl-C.
-    is_endless: bool,
+    /// Whether the running command ends by Ctrl-C only.
+    runs_until_ctrl_c: bool,
     was_for_editor: Arc<AtomicBool>,
 }
 
@@ -59,43 +59,43 @@ struct Session {
     events: Arc<Events>,
 }
 
-/// A watch that is kept until it has told its event.
+/// A watch that is kept until its event is received.
 #[derive(Debug)]
-pub struct Held {
-    /// The node.
+pub struct ActiveWatch {
+    /// Path of the watched node.
     pub path: String,
-    /// The watch.
-    pub watch: HeldWatch,
+    /// The handle that keeps the watch alive.
+    pub watch: WatchHandle,
 }
 
-impl Held {
-    /// How the event is called that tells of its removal.
+impl ActiveWatch {
+    /// The event type that is printed when the watch is removed.
     pub fn removal(&self) -> &'static str {
         match self.watch {
-            HeldWatch::Data(_) => "DataWatchRemoved",
-            HeldWatch::Children(_) => "ChildWatchRemoved",
-            HeldWatch::Stays(..) => "PersistentWatchRemoved",
+            WatchHandle::Data(_) => "DataWatchRemoved",
+            WatchHandle::Children(_) => "ChildWatchRemoved",
+            WatchHandle::Persistent(..) => "PersistentWatchRemoved",
         }
     }
 
     fn is(&self, kind: WatcherType) -> bool {
         match kind {
             WatcherType::Any => true,
-            WatcherType::Data => matches!(self.watch, HeldWatch::Data(_)),
-            WatcherType::Children => matches!(self.watch, HeldWatch::Children(_)),
-            WatcherType::Persistent => matches!(self.watch, HeldWatch::Stays(WatchMode::Persistent, _)),
+            WatcherType::Data => matches!(self.watch, WatchHandle::Data(_)),
+            WatcherType::Children => matches!(self.watch, WatchHandle::Children(_)),
+            WatcherType::Persistent => matches!(self.watch, WatchHandle::Persistent(AddWatchMode::Persistent, _)),
             WatcherType::PersistentRecursive => {
-                matches!(self.watch, HeldWatch::Stays(WatchMode::PersistentRecursive, _))
+                matches!(self.watch, WatchHandle::Persistent(AddWatchMode::PersistentRecursive, _))
             }
         }
     }
 
-    /// Whether nothing will follow. Events are printed as the session learns of them, not from here.
-    fn is_over(&mut self) -> bool {
+    /// Whether no further event follows. The events themselves are printed by [`Events`].
+    fn has_ended(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         match &mut self.watch {
-            HeldWatch::Data(watch) | HeldWatch::Children(watch) => Pin::new(watch).poll(&mut cx).is_ready(),
-            HeldWatch::Stays(_, stream) => loop {
+            WatchHandle::Data(watch) | WatchHandle::Children(watch) => Pin::new(watch).poll(&mut cx).is_ready(),
+            WatchHandle::Persistent(_, stream) => loop {
                 match pin!(stream.next()).poll(&mut cx) {
                     Poll::Ready(Some(_)) => (),
                     Poll::Ready(None) => return true,
@@ -106,133 +106,133 @@ impl Held {
     }
 }
 
-/// The kinds of watches, as they are removed.
+/// Watches by the type that `removewatches` distinguishes.
 #[derive(Debug)]
-pub enum HeldWatch {
-    /// Left by `get -w`, `stat -w` and `config -w`.
+pub enum WatchHandle {
+    /// Set by `get -w`, `stat -w` and `config -w`.
     Data(Watch),
-    /// Left by `ls -w`.
+    /// Set by `ls -w`.
     Children(Watch),
-    /// Left by `addWatch`.
-    Stays(WatchMode, WatchStream),
+    /// Set by the command `addWatch`.
+    Persistent(AddWatchMode, WatchStream),
 }
 
 impl Shell {
-    /// A shell without a session.
-    pub fn new(invocation: Invocation, place: Place, out: Output) -> Self {
+    /// Creates a shell without a session.
+    pub fn new(invocation: Invocation, mode: ShellMode, out: Output) -> Self {
         let prints_events = Arc::new(AtomicBool::new(!invocation.json));
         Self {
             out,
             invocation,
-            place,
-            history: History::default(),
-            watch_mode: WatchMode::PersistentRecursive,
+            mode,
+            history: CommandHistory::default(),
+            watch_mode: AddWatchMode::PersistentRecursive,
             watches: Vec::new(),
-            is_done: false,
+            should_exit: false,
             session: None,
             directory: "/".to_owned(),
-            has_moved: false,
+            has_used_cd: false,
             prints_events,
-            status: failure::OK,
-            is_endless: false,
+            status: command_error::OK,
+            runs_until_ctrl_c: false,
             was_for_editor: Arc::default(),
         }
     }
 
-    /// Begins a session with the servers of the invocation.
-    pub async fn connect(&mut self) -> Result<(), Failure> {
+    /// Opens a session with the servers of the invocation.
+    pub async fn connect(&mut self) -> Result<(), CommandError> {
         self.close().await;
         let Invocation { server, timeout, read_only, .. } = &self.invocation;
-        // A shell tells at once that a connection is lost, and leaves it to its user to try again.
-        let builder = Client::builder().servers(server).map_err(|error| Failure::told(error.to_string()))?;
+        // A shell reports a connection loss immediately and leaves retries to the user.
+        let builder = Client::builder().servers(server).map_err(|error| CommandError::message(error.to_string()))?;
         let builder = builder.session_timeout(*timeout).read_only(*read_only).retry(RetryPolicy::None);
-        let client = builder.start().map_err(|error| Failure::told(error.to_string()))?;
+        let client = builder.start().map_err(|error| CommandError::message(error.to_string()))?;
         let events = Events::follow(&client, self.out.clone(), Arc::clone(&self.prints_events));
         self.session = Some(Session { client, events });
         Ok(())
     }
 
-    /// Waits for the connection until every server was tried, or for the session timeout.
-    pub async fn await_connection(&self) -> Standing {
-        self.await_standing(|standing| *standing != Standing::Unknown).await
+    /// Waits for the connection until every server was tried, at most the session timeout.
+    pub async fn await_connection(&self) -> ConnectionStatus {
+        self.await_status(|status| *status != ConnectionStatus::Unknown).await
     }
 
-    /// Waits for the connection for the session timeout, whatever the servers say.
-    pub async fn await_session(&self) -> Standing {
-        self.await_standing(|standing| matches!(standing, Standing::Connected | Standing::Over)).await
+    /// Waits for the connection, at most the session timeout, even if every server was tried.
+    pub async fn await_session(&self) -> ConnectionStatus {
+        self.await_status(|status| matches!(status, ConnectionStatus::Connected | ConnectionStatus::Ended)).await
     }
 
-    /// Waits until it was told that the session is over.
-    pub async fn await_end(&self) -> Standing {
-        self.await_standing(|standing| *standing == Standing::Over).await
+    /// Waits until the end of the session is reported.
+    pub async fn await_end(&self) -> ConnectionStatus {
+        self.await_status(|status| *status == ConnectionStatus::Ended).await
     }
 
-    async fn await_standing(&self, is_enough: impl FnMut(&Standing) -> bool) -> Standing {
-        let Some(Session { events, .. }) = &self.session else { return Standing::Over };
-        let mut standing = events.standing();
-        match tokio::time::timeout(self.invocation.timeout, standing.wait_for(is_enough)).await {
-            Ok(Ok(standing)) => *standing,
-            Ok(Err(_)) => Standing::Over,
-            Err(_) => Standing::NoServer,
+    async fn await_status(&self, is_enough: impl FnMut(&ConnectionStatus) -> bool) -> ConnectionStatus {
+        let Some(Session { events, .. }) = &self.session else { return ConnectionStatus::Ended };
+        let mut status = events.status();
+        match tokio::time::timeout(self.invocation.timeout, status.wait_for(is_enough)).await {
+            Ok(Ok(status)) => *status,
+            Ok(Err(_)) => ConnectionStatus::Ended,
+            Err(_) => ConnectionStatus::NoServer,
         }
     }
 
-    /// Ends the session, if there is one.
+    /// Closes the session, if one is open.
     pub async fn close(&mut self) {
         if let Some(Session { client, events }) = self.session.take() {
-            let _ = client.close().await; // a session that cannot be closed expires
+            let _ = client.close().await; // the session expires if it cannot be closed
             events.catch_up();
         }
         self.watches.clear();
     }
 
-    /// The session's client.
-    pub fn client(&self) -> Result<Client, Failure> {
+    /// Returns the client of the session.
+    pub fn client(&self) -> Result<Client, CommandError> {
         match &self.session {
             Some(Session { client, .. }) if !client.state().is_final() => Ok(client.clone()),
-            _ => Err(Failure::NotConnected),
+            _ => Err(CommandError::NotConnected),
         }
     }
 
-    /// The state in words of the prompt.
+    /// The session state as the prompt shows it.
     pub fn state(&self) -> &'static str {
-        match self.session.as_ref().map_or(State::Closed, |session| session.client.state()) {
-            State::Connected => "CONNECTED",
-            State::ConnectedReadOnly => "CONNECTEDREADONLY",
-            State::AuthFailed => "AUTH_FAILED",
-            State::Closed | State::Expired => "CLOSED",
-            State::Connecting | State::Suspended { .. } | _ => "CONNECTING",
+        match self.session.as_ref().map_or(SessionState::Closed, |session| session.client.state()) {
+            SessionState::Connected => "CONNECTED",
+            SessionState::ConnectedReadOnly => "CONNECTEDREADONLY",
+            SessionState::AuthFailed => "AUTH_FAILED",
+            SessionState::Closed | SessionState::Expired => "CLOSED",
+            SessionState::Connecting | SessionState::Suspended { .. } | _ => "CONNECTING",
         }
     }
 
-    /// A line of data, behind the events that came before it.
-    pub fn print(&self, text: &str) -> Result<(), Failure> {
+    /// Prints a line to standard output, after all pending events.
+    pub fn print(&self, text: &str) -> Result<(), CommandError> {
         self.catch_up();
         self.out.line(text)
     }
 
-    /// A line of talk, behind the events that came before it.
-    pub fn say(&self, text: &str) {
+    /// Prints a message to standard error, after all pending events.
+    pub fn info(&self, text: &str) {
         self.catch_up();
-        self.out.say(text);
+        self.out.info(text);
     }
 
-    /// Prints the events that came until now.
+    /// Prints all pending events.
     pub fn catch_up(&self) {
         if let Some(Session { events, .. }) = &self.session {
             events.catch_up();
         }
     }
 
-    /// Prints that a watch is gone.
+    /// Prints the event for a removed watch.
     pub fn watch_removed(&self, kind: &str, path: &str) {
         if let Some(Session { events, .. }) = &self.session {
             events.removed(kind, path);
         }
     }
 
-    /// Forgets watches of a node, and gives them.
-    pub fn take_watches(&mut self, path: &str, kind: WatcherType) -> Vec<Held> {
+    /// Removes and returns the watches of a node.
+    pub fn take_watches(&mut self, path: &str, kind: WatcherType) -> Vec<ActiveWatch> {
         self.watches.extract_if(.., |held| held.path == path && held.is(kind)).collect()
     }
 
@@ -246,30 +246,30 @@ impl Shell {
         self.prints_events.store(prints, Ordering::Relaxed);
     }
 
-    /// Whether a listing is wanted as JSON.
-    pub fn is_json(&self, args: &Args) -> bool {
+    /// Whether a listing is printed as JSON.
+    pub fn is_json(&self, args: &CommandArgs) -> bool {
         self.invocation.json || args.has("--json")
     }
 
-    /// Whether paths may be left out or be relative: somebody sits there, or has used `cd`.
-    pub fn is_at_ease(&self) -> bool {
-        self.place == Place::Terminal || self.has_moved
+    /// Whether paths may be omitted or relative: on a terminal, or after `cd`.
+    pub fn allows_relative_paths(&self) -> bool {
+        self.mode == ShellMode::Terminal || self.has_used_cd
     }
 
-    /// Where relative paths begin.
+    /// The current node, to which relative paths refer.
     pub fn directory(&self) -> &str {
         &self.directory
     }
 
-    /// Goes to another directory.
+    /// Changes the current node.
     pub fn set_directory(&mut self, path: String) {
         self.directory = path;
-        self.has_moved = true;
+        self.has_used_cd = true;
     }
 
-    /// The path that a user means. Compat: scripts that never use `cd` learn that a path must be absolute.
-    pub fn path(&self, typed: &str) -> Result<String, Failure> {
-        let path = if self.is_at_ease() {
+    /// Resolves a typed path. Compat: scripts without `cd` get an error for a relative path.
+    pub fn path(&self, typed: &str) -> Result<String, CommandError> {
+        let path = if self.allows_relative_paths() {
             match typed.is_empty() || (typed.starts_with('/') && typed.trim_end_matches('/').is_empty()) {
                 true => typed.to_owned(),
                 false if typed.starts_with('/') => typed.trim_end_matches('/').to_owned(),
@@ -282,26 +282,26 @@ impl Shell {
         Ok(path)
     }
 
-    /// Asks before something that cannot be undone. Scripts are not asked.
-    pub fn confirm(&self, args: &Args, question: &str) -> Result<(), Failure> {
-        if self.place == Place::Script || self.invocation.yes || args.has("--yes") {
+    /// Asks for confirmation before a destructive command. Scripts are not asked.
+    pub fn confirm(&self, args: &CommandArgs, question: &str) -> Result<(), CommandError> {
+        if self.mode == ShellMode::Script || self.invocation.yes || args.has("--yes") {
             return Ok(());
         }
         self.catch_up();
-        match question::ask(&self.out, question) {
+        match prompt::confirm(&self.out, question) {
             true => Ok(()),
-            false => Err(Failure::told("Not done.")),
+            false => Err(CommandError::message("Cancelled.")),
         }
     }
 
-    /// What the program exits with, were this its end.
+    /// The exit code if the program ended now.
     pub fn status(&self) -> u8 {
         self.status
     }
 
-    /// Runs a line as it was typed.
-    pub async fn run_line(&mut self, line: &str) -> Result<(), Failure> {
-        let words = words::split(line);
+    /// Runs a command line.
+    pub async fn run_line(&mut self, line: &str) -> Result<(), CommandError> {
+        let words = tokenize::split(line);
         if words.is_empty() {
             return Ok(());
         }
@@ -309,102 +309,105 @@ impl Shell {
         self.run_words(&words).await
     }
 
-    /// Runs a command, tells how it failed, and keeps its status.
-    pub async fn run_words(&mut self, words: &[String]) -> Result<(), Failure> {
+    /// Runs a command, reports its error, and keeps its exit code.
+    pub async fn run_words(&mut self, words: &[String]) -> Result<(), CommandError> {
         let Some((name, rest)) = words.split_first() else { return Ok(()) };
         let found = commands::find(name);
         let result = match found {
             Some(command) => self.run(command, rest).await,
-            None => Err(Failure::NotFound(name.clone())),
+            None => Err(CommandError::NotFound(name.clone())),
         };
-        self.watches.retain_mut(|held| !held.is_over());
+        self.watches.retain_mut(|held| !held.has_ended());
         self.catch_up();
         let result = result.and(self.out.flush());
         if let Err(failure) = &result {
-            self.tell(failure, found);
+            self.report(failure, found);
         }
         if !found.is_some_and(|command| command.keeps_status) {
-            self.status = result.as_ref().err().map_or(failure::OK, Failure::status);
+            self.status = result.as_ref().err().map_or(command_error::OK, CommandError::status);
         }
         result
     }
 
-    /// Like [`Shell::run_words`] for a command that runs another one, whose status counts.
-    pub async fn run(&mut self, command: &'static Command, words: &[String]) -> Result<(), Failure> {
+    /// Like [`Shell::run_words`] for a command that runs another one, whose exit code counts.
+    pub async fn run(&mut self, command: &'static CommandSpec, words: &[String]) -> Result<(), CommandError> {
         if command.needs_session {
             self.client()?;
         }
-        let args = match command.is_plain {
-            true => Args::plain(words),
-            false => Args::parse(command.options, words)?,
+        let args = match command.ignores_options {
+            true => CommandArgs::plain(words),
+            false => CommandArgs::parse(command.options, words)?,
         };
-        if !command.takes.contains(&args.operands().len()) {
-            return Err(Failure::Usage);
+        if !command.operands.contains(&args.operands().len()) {
+            return Err(CommandError::Usage);
         }
-        if !command.is_endless {
+        if !command.runs_until_ctrl_c {
             return (command.run)(self, &args).await;
         }
-        self.is_endless = true;
-        let mut interrupts = Interrupts::listen();
+        self.runs_until_ctrl_c = true;
+        let mut ctrl_c = CtrlC::listen();
         let done = tokio::select! {
             biased;
             done = (command.run)(self, &args) => done,
-            () = interrupts.next() => {
+            () = ctrl_c.next() => {
                 self.end_line();
                 Ok(())
             }
         };
-        self.is_endless = false;
+        self.runs_until_ctrl_c = false;
         done
     }
 
-    /// The user has stopped the command that runs, whose future is gone.
+    /// Handles Ctrl-C after the future of the running command was dropped.
     pub fn interrupted(&mut self) {
-        let _ = self.out.flush(); // the next command learns of it
+        let _ = self.out.flush(); // an error recurs in the next command
         self.end_line();
-        if std::mem::take(&mut self.is_endless) {
-            self.status = failure::OK;
+        if std::mem::take(&mut self.runs_until_ctrl_c) {
+            self.status = command_error::OK;
             return;
         }
-        self.out.complain(&Failure::Interrupted.to_string());
-        self.status = Failure::Interrupted.status();
+        self.out.error(&CommandError::Interrupted.to_string());
+        self.status = CommandError::Interrupted.status();
     }
 
-    /// Set when a Ctrl-C that was heard was not meant for the shell but for an editor that it ran.
+    /// Set when a Ctrl-C was meant for an editor that the shell ran.
     pub fn was_for_editor(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.was_for_editor)
     }
 
-    /// Terminals show a Ctrl-C where the cursor is.
+    /// Terminals echo Ctrl-C at the cursor.
     fn end_line(&self) {
-        if self.out.talks_to_terminal() {
-            self.out.ask("\n");
+        if self.out.stderr_is_terminal() {
+            self.out.write_raw("\n");
         }
     }
 
-    fn tell(&self, failure: &Failure, command: Option<&Command>) {
+    fn report(&self, failure: &CommandError, command: Option<&CommandSpec>) {
         match (failure, command) {
-            (Failure::Silent(_), _) => (),
-            (Failure::NotConnected, _) => drop(self.print(&failure.to_string())),
-            (Failure::Usage, Some(command)) => self.out.say(&command.usage()),
-            (Failure::NotFound(_), _) => {
-                if self.place == Place::Script {
-                    self.out.say(&commands::usage());
+            (CommandError::Silent(_), _) => (),
+            (CommandError::NotConnected, _) => drop(self.print(&failure.to_string())),
+            (CommandError::Usage, Some(command)) => self.out.info(&command.usage()),
+            (CommandError::NotFound(_), _) => {
+                if self.mode == ShellMode::Script {
+                    self.out.info(&commands::usage());
                 }
-                self.out.complain(&failure.to_string());
-                if let (Place::Terminal, Failure::NotFound(name)) = (self.place, failure) {
-                    self.out.say(&hint(name));
+                self.out.error(&failure.to_string());
+                if let (ShellMode::Terminal, CommandError::NotFound(name)) = (self.mode, failure) {
+                    self.out.info(&hint(name));
                 }
             }
-            (Failure::Told(_) | Failure::Fatal(_) | Failure::Interrupted | Failure::Usage, _) => {
-                self.out.complain(&failure.to_string());
+            (
+                CommandError::Message(_) | CommandError::Fatal(_) | CommandError::Interrupted | CommandError::Usage,
+                _,
+            ) => {
+                self.out.error(&failure.to_string());
             }
         }
-        let _ = self.out.flush(); // it is told already
+        let _ = self.out.flush(); // an error is reported already
     }
 
-    /// The session's client, connected. A command that needs a server begins with this.
-    pub async fn server(&self) -> Result<Client, Failure> {
+    /// Waits for the connection and returns the client. Commands that need a server call this first.
+    pub async fn connected_client(&self) -> Result<Client, CommandError> {
         let client = self.client()?;
         if !client.state().is_connected() {
             self.await_connection().await;
@@ -412,13 +415,13 @@ impl Shell {
         Ok(client)
     }
 
-    /// How long one command may wait.
-    pub fn patience(&self) -> Duration {
+    /// How long a command may wait for the connection.
+    pub fn timeout(&self) -> Duration {
         self.invocation.timeout
     }
 }
 
-/// What somebody may have meant.
+/// Suggests commands with a similar name.
 fn hint(name: &str) -> String {
     let name = name.to_lowercase();
     let known = |is: &dyn Fn(&str) -> bool| -> Vec<_> {

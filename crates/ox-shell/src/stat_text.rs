@@ -1,14 +1,14 @@
-//! A node's metadata for people, scripts and programs.
+//! Node metadata as text and as JSON.
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 use crate::output::{Output, Paint};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ox_client::Stat;
 use serde::Serialize;
 
-/// The eleven lines that follow `-s`.
-pub fn print(out: &Output, stat: &Stat) -> Result<(), Failure> {
+/// Prints the eleven lines of `-s`.
+pub fn print(out: &Output, stat: &Stat) -> Result<(), CommandError> {
     let lines = [
         ("cZxid", format!("{:#x}", stat.czxid.0)),
         ("ctime", date(stat.ctime)),
@@ -28,7 +28,7 @@ pub fn print(out: &Output, stat: &Stat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A moment in local time, as Java prints it: `Sun Nov 15 06:36:06 UTC 2026`.
+/// Formats a time in the local zone like Java: `Sun Nov 15 06:36:06 UTC 2026`.
 pub fn date(wall_ms: i64) -> String {
     date_in(wall_ms, TimeZone::system())
 }
@@ -36,18 +36,18 @@ pub fn date(wall_ms: i64) -> String {
 fn date_in(wall_ms: i64, zone: TimeZone) -> String {
     match Timestamp::from_millisecond(wall_ms) {
         Ok(moment) => moment.to_zoned(zone).strftime("%a %b %d %H:%M:%S %Z %Y").to_string(),
-        Err(_) => format!("{wall_ms} ms"), // beyond all calendars
+        Err(_) => format!("{wall_ms} ms"), // outside of the supported range
     }
 }
 
-/// The same for programs: transactions and sessions in hexadecimal, because many readers of JSON lose large numbers.
+/// Metadata as JSON, with zxids and sessions in hexadecimal, because many JSON parsers round large numbers.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatJson {
     czxid: String,
     mzxid: String,
     pzxid: String,
-    /// Milliseconds since 1970.
+    /// Creation time in milliseconds since 1970.
     ctime: i64,
     mtime: i64,
     version: i32,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_as_java_prints_them() {
+    fn dates_match_java() {
         assert_eq!(date_in(0, TimeZone::UTC), "Thu Jan 01 00:00:00 UTC 1970");
         assert_eq!(date_in(1_794_724_566_123, TimeZone::UTC), "Sun Nov 15 06:36:06 UTC 2026");
         assert_eq!(date_in(i64::MAX, TimeZone::UTC), "9223372036854775807 ms");

@@ -1,8 +1,8 @@
-//! One request, from its body to its answer, tried again where that is safe.
+//! One request from encoding to reply, with retries where they are safe.
 
 use super::Client;
-use crate::core::{Ask, Ending, Failure, Refused, Reply, Submitted, WatchAsk};
-use crate::error::{Error, ErrorKind, Outcome};
+use crate::core::{Failure, Reply, Request, SessionEnd, SubmitError, Submitted, WatchRequest};
+use crate::error::{Error, ErrorKind, RequestOutcome};
 use crate::retry::RetryPolicy;
 use crate::watch::Watcher;
 use ox_proto::jute::Jute;
@@ -12,32 +12,32 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout_at};
 
-/// What sending a request again means.
+/// Whether a request may be sent again when its reply is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Nothing: it changes nothing.
+    /// Always: it changes nothing.
     Read,
-    /// Twice is as good as once.
+    /// Always: executing it twice has the effect of executing it once.
     Idempotent,
-    /// It may happen twice.
+    /// Never: the first attempt may have been executed.
     Write,
 }
 
-/// A request.
+/// A request before it is submitted to the session.
 pub(crate) struct Call<'a> {
-    /// How the application calls it.
+    /// Name of the operation in errors.
     pub(crate) name: &'static str,
     pub(crate) op: OpCode,
-    /// As the application named it.
+    /// As the application passed it, without the chroot.
     pub(crate) path: Option<&'a str>,
     pub(crate) kind: Kind,
-    /// Writes the body.
+    /// Appends the request body.
     pub(crate) encode: &'a (dyn Fn(&mut Vec<u8>) + Sync),
     pub(crate) watch: Option<&'a Watcher>,
 }
 
 impl Call<'_> {
-    pub(crate) fn error(&self, kind: ErrorKind, outcome: Outcome) -> Error {
+    pub(crate) fn error(&self, kind: ErrorKind, outcome: RequestOutcome) -> Error {
         Error::new(self.name, self.path, kind, outcome)
     }
 
@@ -46,102 +46,111 @@ impl Call<'_> {
     }
 
     fn failed(&self, failure: Failure) -> Error {
-        let kind = match failure.ending {
+        let kind = match failure.ended {
             None => ErrorKind::ConnectionLoss,
-            Some(Ending::Expired) => ErrorKind::SessionExpired,
-            Some(Ending::AuthFailed) => ErrorKind::AuthFailed,
-            Some(Ending::Closed) => ErrorKind::Closed,
+            Some(SessionEnd::Expired) => ErrorKind::SessionExpired,
+            Some(SessionEnd::AuthFailed) => ErrorKind::AuthFailed,
+            Some(SessionEnd::Closed) => ErrorKind::Closed,
         };
         let is_definite = !failure.sent || self.kind == Kind::Read;
-        self.error(kind, if is_definite { Outcome::DidNotHappen } else { Outcome::Unknown })
+        self.error(kind, if is_definite { RequestOutcome::NoEffect } else { RequestOutcome::Unknown })
     }
 
-    fn ask(&self, waiter: super::shared::Sender, waits: bool) -> Ask<super::shared::Sender, crate::watch::Sink> {
-        let watch = self.watch.map(|watch| WatchAsk {
+    fn request(
+        &self,
+        waiter: super::shared::Sender,
+        waits: bool,
+    ) -> Request<super::shared::Sender, crate::watch::Sink> {
+        let watch = self.watch.map(|watch| WatchRequest {
             id: watch.id,
             class: watch.class,
             path: watch.path.clone(),
             sink: watch.sink.clone(),
         });
-        Ask { op: self.op, waiter, waits, watch }
+        Request { op: self.op, waiter, waits, watch }
     }
 }
 
 impl Client {
-    /// Sends a request and waits for a good answer.
+    /// Sends a request, retries it by the policy, and returns a successful reply.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
         let retry = self.retry;
-        let mut begun = None;
+        let mut started = None;
         let mut tries = 0;
         loop {
-            let error = match self.attempt(retry, &call, &mut begun).await {
+            let error = match self.attempt(retry, &call, &mut started).await {
                 Ok(reply) if reply.err == 0 => return Ok(reply),
                 Ok(reply) => call.refused(reply.err),
                 Err(error) => error,
             };
             tries += 1;
-            let is_safe = error.outcome() == Outcome::DidNotHappen || call.kind == Kind::Idempotent;
+            let is_safe = error.outcome() == RequestOutcome::NoEffect || call.kind == Kind::Idempotent;
             if !error.is_retriable() || !is_safe {
                 return Err(error);
             }
-            let elapsed = begun.map_or(Duration::ZERO, |begun: Instant| begun.elapsed());
+            let elapsed = started.map_or(Duration::ZERO, |started: Instant| started.elapsed());
             let Some(pause) = retry.pause(tries, elapsed) else { return Err(error) };
             sleep(pause).await;
         }
     }
 
-    /// One try. `begun` gets the time of the first.
-    async fn attempt(&self, retry: RetryPolicy, call: &Call<'_>, begun: &mut Option<Instant>) -> Result<Reply, Error> {
+    /// One attempt. `started` is set to the time of the first attempt.
+    async fn attempt(
+        &self,
+        retry: RetryPolicy,
+        call: &Call<'_>,
+        started: &mut Option<Instant>,
+    ) -> Result<Reply, Error> {
         let shared = self.shared();
-        let (waiter, answer) = oneshot::channel();
-        let mut ask = call.ask(waiter, retry.waits());
+        let (waiter, reply) = oneshot::channel();
+        let mut request = call.request(waiter, retry.waits());
         let submitted = loop {
-            let (now, submitted) = shared.submit(ask, call.encode);
-            begun.get_or_insert(now);
+            let (now, submitted) = shared.submit(request, call.encode);
+            started.get_or_insert(now);
             match submitted {
                 Ok(submitted) => break submitted,
-                Err((Refused::Full, again)) => {
-                    ask = again;
-                    if !shared.await_room(until(*begun, retry)).await {
-                        return Err(call.error(ErrorKind::ConnectionLoss, Outcome::DidNotHappen));
+                Err((SubmitError::Full, again)) => {
+                    request = again;
+                    if !shared.await_capacity(retry_deadline(*started, retry)).await {
+                        return Err(call.error(ErrorKind::ConnectionLoss, RequestOutcome::NoEffect));
                     }
                 }
-                Err((refused, _)) => return Err(refuse(call, refused)),
+                Err((error, _)) => return Err(submit_error(call, error)),
             }
         };
-        let answered = match (submitted, until(*begun, retry)) {
+        let replied = match (submitted, retry_deadline(*started, retry)) {
             (Submitted::Queued(number), Some(until)) => {
-                let mut answer = pin!(answer);
-                match timeout_at(until, answer.as_mut()).await {
-                    Ok(answered) => answered,
-                    Err(_) if shared.change(|session, _, _| session.withdraw(number)) => {
-                        return Err(call.error(ErrorKind::ConnectionLoss, Outcome::DidNotHappen));
+                let mut reply = pin!(reply);
+                match timeout_at(until, reply.as_mut()).await {
+                    Ok(replied) => replied,
+                    Err(_) if shared.change(|session, _, _| session.cancel_queued(number)) => {
+                        return Err(call.error(ErrorKind::ConnectionLoss, RequestOutcome::NoEffect));
                     }
-                    Err(_) => answer.await, // it was sent meanwhile
+                    Err(_) => reply.await, // sent in the meantime: wait for its reply
                 }
             }
-            (Submitted::Queued(_), None) | (Submitted::Sent, _) => answer.await,
+            (Submitted::Queued(_), None) | (Submitted::Sent, _) => reply.await,
         };
-        // Without a driver, because its runtime is gone, there is no session either.
-        let lost = Failure { ending: Some(Ending::Closed), sent: true };
-        answered.unwrap_or(Err(lost)).map_err(|failure| call.failed(failure))
+        // The driver is gone when its runtime has shut down; the session has ended then.
+        let lost = Failure { ended: Some(SessionEnd::Closed), sent: true };
+        replied.unwrap_or(Err(lost)).map_err(|failure| call.failed(failure))
     }
 }
 
-fn refuse(call: &Call<'_>, refused: Refused) -> Error {
-    match refused {
-        Refused::TooLarge => call.error(ErrorKind::TooLarge, Outcome::DidNotHappen),
-        Refused::Over(ending) => call.failed(Failure { ending: Some(ending), sent: false }),
-        Refused::Full | Refused::Away => call.failed(Failure { ending: None, sent: false }),
+fn submit_error(call: &Call<'_>, error: SubmitError) -> Error {
+    match error {
+        SubmitError::TooLarge => call.error(ErrorKind::TooLarge, RequestOutcome::NoEffect),
+        SubmitError::Ended(ended) => call.failed(Failure { ended: Some(ended), sent: false }),
+        SubmitError::Full | SubmitError::Disconnected => call.failed(Failure { ended: None, sent: false }),
     }
 }
 
-/// When the policy gives up.
-fn until(begun: Option<Instant>, retry: RetryPolicy) -> Option<tokio::time::Instant> {
-    begun?.checked_add(retry.limit()?).map(Into::into)
+/// When the policy stops retrying.
+fn retry_deadline(started: Option<Instant>, retry: RetryPolicy) -> Option<tokio::time::Instant> {
+    started?.checked_add(retry.limit()?).map(Into::into)
 }
 
-/// Reads the body of an answer.
+/// Decodes the body of a reply.
 pub(crate) fn decode<'a, T: Jute<'a>>(call: &'static str, path: Option<&str>, reply: &'a Reply) -> Result<T, Error> {
-    Reader::new(&reply.body).get().map_err(|_| Error::new(call, path, ErrorKind::BadReply, Outcome::Unknown))
+    Reader::new(&reply.body).get().map_err(|_| Error::new(call, path, ErrorKind::BadReply, RequestOutcome::Unknown))
 }

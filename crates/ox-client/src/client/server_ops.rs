@@ -1,11 +1,11 @@
-//! Operations that are about the session or the ensemble, not about a node.
+//! Operations on the session or the ensemble: authentication, ephemerals, configuration.
 
 use super::call::{Kind, decode};
-use super::nodes::{names, node};
+use super::node_ops::{names, node};
 use super::{Call, Client};
-use crate::core::{Class, Ending, Failure};
-use crate::error::{Error, ErrorKind, Outcome};
-use crate::types::{Data, Identity, Node, Reconfig};
+use crate::core::{Failure, SessionEnd, WatchClass};
+use crate::error::{Error, ErrorKind, RequestOutcome};
+use crate::types::{AuthInfo, MembershipChange, Node, NodeData};
 use crate::watch::Watch;
 use ox_proto::jute::Jute;
 use ox_proto::reply::ClientInfo;
@@ -14,14 +14,15 @@ use ox_proto::{OpCode, Zxid};
 use std::borrow::Cow;
 use tokio::sync::oneshot;
 
-/// Where the members of an ensemble stand, whatever the chroot.
+/// The node of the ensemble configuration, outside of any chroot.
 const CONFIG: &str = "/zookeeper/config";
 
 impl Client {
-    /// Proves an identity to the server, now and on every later connection. With the scheme `digest` the proof is
+    /// Authenticates this session, on the current and on every later connection. With the scheme `digest`, `auth` is
     /// `user:password`.
     ///
-    /// A server that does not accept it ends the session: the state becomes [`State::AuthFailed`](crate::State::AuthFailed).
+    /// If the server rejects the credentials, the session ends with
+    /// [`SessionState::AuthFailed`](crate::SessionState::AuthFailed).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -32,28 +33,28 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn add_auth(&self, scheme: &str, auth: impl Data) -> Result<(), Error> {
-        let (waiter, answer) = oneshot::channel();
+    pub async fn add_auth(&self, scheme: &str, auth: impl NodeData) -> Result<(), Error> {
+        let (waiter, reply) = oneshot::channel();
         let added =
             self.shared().change(|session, now_ms, _| session.add_auth(now_ms, scheme, auth.bytes(), Some(waiter)));
-        let failed = |ending: Option<Ending>| {
-            let kind = match ending {
+        let failed = |ended: Option<SessionEnd>| {
+            let kind = match ended {
                 None => ErrorKind::ConnectionLoss,
-                Some(Ending::Expired) => ErrorKind::SessionExpired,
-                Some(Ending::AuthFailed) => ErrorKind::AuthFailed,
-                Some(Ending::Closed) => ErrorKind::Closed,
+                Some(SessionEnd::Expired) => ErrorKind::SessionExpired,
+                Some(SessionEnd::AuthFailed) => ErrorKind::AuthFailed,
+                Some(SessionEnd::Closed) => ErrorKind::Closed,
             };
-            Error::new("add auth", None, kind, Outcome::DidNotHappen)
+            Error::new("add auth", None, kind, RequestOutcome::NoEffect)
         };
-        added.map_err(|ending| failed(Some(ending)))?;
-        match answer.await {
+        added.map_err(|ended| failed(Some(ended)))?;
+        match reply.await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(Failure { ending, .. })) => Err(failed(ending)),
-            Err(_) => Err(failed(Some(Ending::Closed))),
+            Ok(Err(Failure { ended, .. })) => Err(failed(ended)),
+            Err(_) => Err(failed(Some(SessionEnd::Closed))),
         }
     }
 
-    /// Who the server takes this client for.
+    /// Returns the identities that the server has authenticated for this connection.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -61,23 +62,23 @@ impl Client {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
     /// client.add_auth("digest", "bob:secret").await?;
-    /// let mut users: Vec<_> = client.who_am_i().await?.into_iter().map(|who| who.scheme).collect();
+    /// let mut users: Vec<_> = client.who_am_i().await?.into_iter().map(|info| info.scheme).collect();
     /// users.sort();
     /// assert_eq!(users, ["digest", "ip"]);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
+    pub async fn who_am_i(&self) -> Result<Vec<AuthInfo>, Error> {
         let (name, op) = ("who am i", OpCode::WhoAmI);
         let reply = self.call(Call { name, op, path: None, kind: Kind::Read, encode: &|_| (), watch: None }).await?;
         let infos: Option<Vec<ClientInfo<'_>>> = decode(name, None, &reply)?;
         let text = |text: Option<Cow<'_, str>>| text.unwrap_or_default().into_owned();
         let infos = infos.unwrap_or_default().into_iter();
-        Ok(infos.map(|info| Identity { scheme: text(info.scheme), id: text(info.user) }).collect())
+        Ok(infos.map(|info| AuthInfo { scheme: text(info.scheme), id: text(info.user) }).collect())
     }
 
-    /// The ephemeral nodes of this session whose paths begin with `prefix`. Unlike in Java, `prefix` and the paths are
-    /// below the chroot, as everywhere else.
+    /// Returns the ephemeral nodes of this session whose paths begin with `prefix`. Unlike in Java, `prefix` and the
+    /// returned paths are relative to the chroot, like everywhere else.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -91,7 +92,7 @@ impl Client {
     /// ```
     pub async fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let name = "ephemerals";
-        let inner = match self.inner(name, prefix)? {
+        let inner = match self.server_path(name, prefix)? {
             inner if prefix == "/" && inner != "/" => Cow::Owned(format!("{inner}/")),
             inner => inner,
         };
@@ -100,10 +101,10 @@ impl Client {
         let call = Call { name, op, path: Some(prefix), kind: Kind::Read, encode: &encode, watch: None };
         let reply = self.call(call).await?;
         let found = names(decode(name, Some(prefix), &reply)?);
-        Ok(found.into_iter().map(|path| self.shared().outer(path)).collect())
+        Ok(found.into_iter().map(|path| self.shared().client_path(path)).collect())
     }
 
-    /// The members of the ensemble, as text.
+    /// Returns the ensemble configuration as text, in the format of the dynamic configuration file.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -111,7 +112,7 @@ impl Client {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
     /// let members = String::from_utf8(client.config().await?.data)?;
-    /// assert!(members.is_empty()); // a server alone
+    /// assert!(members.is_empty()); // a standalone server
     /// # Ok(())
     /// # }
     /// ```
@@ -124,7 +125,7 @@ impl Client {
         Ok(node(&decode(name, Some(CONFIG), &reply)?))
     }
 
-    /// The same, and a watch that tells when the members change.
+    /// Returns the ensemble configuration and a watch that fires when it changes.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -137,30 +138,31 @@ impl Client {
     /// # }
     /// ```
     pub async fn config_and_watch(&self) -> Result<(Node, Watch), Error> {
-        let (watcher, reply) = self.read_inner_and_watch("config", OpCode::GetData, Class::Data, CONFIG, CONFIG).await;
+        let (watcher, reply) =
+            self.read_server_path_and_watch("config", OpCode::GetData, WatchClass::Data, CONFIG, CONFIG).await;
         Ok((node(&decode("config", Some(CONFIG), &reply?)?), Watch(watcher)))
     }
 
-    /// Changes the members of the ensemble, if their configuration is still the one of `version` (any for `None`), and gives
-    /// the new one.
+    /// Changes the members of the ensemble if the version of the current configuration is `version` (any version for
+    /// `None`). Returns the new configuration.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_client::Reconfig;
-    /// let join = Reconfig::Change { joining: vec!["server.4=zk4:2888:3888;2181".to_owned()], leaving: Vec::new() };
-    /// assert!(client.reconfig(&join, None).await.is_err()); // a server alone
+    /// use ox_client::MembershipChange;
+    /// let join = MembershipChange::Incremental { joining: vec!["server.4=zk4:2888:3888;2181".to_owned()], leaving: Vec::new() };
+    /// assert!(client.reconfig(&join, None).await.is_err()); // a standalone server
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn reconfig(&self, change: &Reconfig, version: Option<Zxid>) -> Result<Node, Error> {
+    pub async fn reconfig(&self, change: &MembershipChange, version: Option<Zxid>) -> Result<Node, Error> {
         let name = "reconfig";
         let list = |servers: &[String]| (!servers.is_empty()).then(|| Cow::Owned(servers.join(",")));
         let (joining, leaving, members) = match change {
-            Reconfig::Change { joining, leaving } => (list(joining), list(leaving), None),
-            Reconfig::Members(members) => (None, None, list(members)),
+            MembershipChange::Incremental { joining, leaving } => (list(joining), list(leaving), None),
+            MembershipChange::Full(members) => (None, None, list(members)),
         };
         let config = version.map_or(-1, |version| version.0);
         let request = ReconfigRequest { joining, leaving, members, config };

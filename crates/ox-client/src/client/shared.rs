@@ -1,10 +1,13 @@
-//! What clients, watches and the driver of a session share.
+//! The state shared by the client handles, the watches and the driver of a session.
 
-use crate::core::{Ask, Class, Effect, Ending, Failure, Lost, Phase, Refused, Reply, Session, Taken, Waiter, WatchId};
-use crate::feed::Feed;
-use crate::notice::{self, Notice};
-use crate::servers::Server;
-use crate::state::{self, SessionTicket, State};
+use crate::core::{
+    Disconnect, Effect, Failure, Phase, Reply, Request, Session, SessionEnd, SubmitError, SubmitResult, Waiter,
+    WatchClass, WatchId,
+};
+use crate::reader_queue::ReaderQueue;
+use crate::server_list::ServerAddress;
+use crate::session_events::{self, SessionEvent};
+use crate::state::{self, SessionState, SessionTicket};
 use crate::watch::{self, Sink};
 use bytes::BytesMut;
 use ox_proto::SessionId;
@@ -17,25 +20,25 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout_at;
 
-/// Waits for an answer.
+/// Completes the future of a request.
 pub(crate) type Sender = oneshot::Sender<Result<Reply, Failure>>;
 
 impl Waiter for Sender {
-    fn is_gone(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.is_closed()
     }
 }
 
 type Effects = Vec<Effect<Sender, Sink>>;
 
-/// A session and everybody around it.
+/// A session with everything that waits for it.
 pub(crate) struct Shared {
     locked: Mutex<Locked>,
-    /// Told when requests find room again.
-    room: Notify,
-    /// The beginning of the session's time.
+    /// Notified when further requests fit into the session.
+    capacity: Notify,
+    /// Zero of the millisecond clock that the session core uses.
     started: Instant,
-    /// Empty, or a path that is put before all others.
+    /// The prefix of all paths on the server; empty for the root.
     pub(crate) chroot: String,
     watches: AtomicU64,
 }
@@ -44,22 +47,22 @@ struct Locked {
     session: Session<Sender, Sink>,
     effects: Effects,
     driver: Option<Waker>,
-    /// Somebody waits for room.
-    is_crowded: bool,
-    state: State,
-    readers: Vec<Weak<Feed<State>>>,
-    listeners: Vec<Weak<Feed<Notice>>>,
+    /// Whether callers wait for `capacity`.
+    has_blocked_callers: bool,
+    state: SessionState,
+    state_readers: Vec<Weak<ReaderQueue<SessionState>>>,
+    event_readers: Vec<Weak<ReaderQueue<SessionEvent>>>,
 }
 
-/// The next try to connect.
+/// Parameters of the next connection attempt.
 pub(crate) struct Attempt {
-    pub(crate) server: Server,
+    pub(crate) server: ServerAddress,
     pub(crate) pause: Duration,
     pub(crate) limit: Duration,
 }
 
-/// What a turn of the driver leads to.
-pub(crate) struct Turn {
+/// What the driver needs to know after an iteration.
+pub(crate) struct Iteration {
     pub(crate) deadline: Option<tokio::time::Instant>,
     pub(crate) is_read_only: bool,
 }
@@ -76,13 +79,13 @@ impl Shared {
             session,
             effects: Vec::new(),
             driver: None,
-            is_crowded: false,
-            state: State::Connecting,
-            readers: Vec::new(),
-            listeners: Vec::new(),
+            has_blocked_callers: false,
+            state: SessionState::Connecting,
+            state_readers: Vec::new(),
+            event_readers: Vec::new(),
         };
-        let (room, watches) = (Notify::new(), AtomicU64::new(0));
-        Self { locked: Mutex::new(locked), room, started: Instant::now(), chroot, watches }
+        let (capacity, watches) = (Notify::new(), AtomicU64::new(0));
+        Self { locked: Mutex::new(locked), capacity, started: Instant::now(), chroot, watches }
     }
 
     fn now_ms(&self) -> i64 {
@@ -93,7 +96,7 @@ impl Shared {
         self.started + Duration::from_millis(ms.max(0).unsigned_abs())
     }
 
-    /// Changes the session, performs what follows from it, and wakes the driver.
+    /// Changes the session, performs the resulting effects, and wakes the driver.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Session<Sender, Sink>, i64, &mut Effects) -> T) -> T {
         let mut locked = self.locked.lock();
         let Locked { session, effects, .. } = &mut *locked;
@@ -107,56 +110,56 @@ impl Shared {
         changed
     }
 
-    /// Performs effects in order. The lock stays: nobody learns of a later thing first.
+    /// Performs the effects in order. The lock is held throughout, so that no reader observes a later effect first.
     fn perform(&self, locked: &mut Locked) {
         for effect in locked.effects.drain(..) {
             match effect {
-                Effect::Done(waiter, result) => drop(waiter.send(result)), // nobody may wait any more
-                Effect::Event(sink, event) => watch::tell(&sink, event),
-                Effect::End(sink, event) => watch::tell_last(&sink, event),
+                Effect::Complete(waiter, result) => drop(waiter.send(result)), // the caller may have dropped its future
+                Effect::Event(sink, event) => watch::push_event(&sink, event),
+                Effect::EndWatch(sink, event) => watch::push_last_event(&sink, event),
                 Effect::State(phase) => {
                     locked.state = self.state_of(phase);
-                    tracing::debug!(state = ?locked.state, "session");
-                    locked.readers.retain(|reader| {
+                    tracing::debug!(state = ?locked.state, "session state changed");
+                    locked.state_readers.retain(|reader| {
                         reader.upgrade().is_some_and(|reader| {
-                            state::tell(&reader, locked.state);
+                            state::push_state(&reader, locked.state);
                             true
                         })
                     });
-                    notify(&mut locked.listeners, &Notice::State(locked.state));
+                    notify(&mut locked.event_readers, &SessionEvent::State(locked.state));
                 }
-                Effect::Heard(event) => notify(&mut locked.listeners, &Notice::Event(event)),
+                Effect::Notification(event) => notify(&mut locked.event_readers, &SessionEvent::Event(event)),
             }
         }
-        if locked.is_crowded && (locked.session.has_room() || locked.session.is_over()) {
-            locked.is_crowded = false;
-            self.room.notify_waiters();
+        if locked.has_blocked_callers && (locked.session.has_capacity() || locked.session.has_ended()) {
+            locked.has_blocked_callers = false;
+            self.capacity.notify_waiters();
         }
     }
 
-    fn state_of(&self, phase: Phase) -> State {
+    fn state_of(&self, phase: Phase) -> SessionState {
         match phase {
-            Phase::Connected { read_only: false, .. } => State::Connected,
-            Phase::Connected { read_only: true, .. } => State::ConnectedReadOnly,
-            Phase::Suspended { lost_after_ms } => State::Suspended { lost_after: self.instant(lost_after_ms) },
-            Phase::Over(Ending::Expired) => State::Expired,
-            Phase::Over(Ending::AuthFailed) => State::AuthFailed,
-            Phase::Over(Ending::Closed) => State::Closed,
+            Phase::Connected { read_only: false, .. } => SessionState::Connected,
+            Phase::Connected { read_only: true, .. } => SessionState::ConnectedReadOnly,
+            Phase::Suspended { lost_after_ms } => SessionState::Suspended { lost_after: self.instant(lost_after_ms) },
+            Phase::Ended(SessionEnd::Expired) => SessionState::Expired,
+            Phase::Ended(SessionEnd::AuthFailed) => SessionState::AuthFailed,
+            Phase::Ended(SessionEnd::Closed) => SessionState::Closed,
         }
     }
 
-    /// Hands a request to the session, with the time when that was.
+    /// Submits a request to the session; returns when that happened as well.
     pub(crate) fn submit(
         &self,
-        ask: Ask<Sender, Sink>,
+        request: Request<Sender, Sink>,
         encode: &dyn Fn(&mut Vec<u8>),
-    ) -> (Instant, Taken<Sender, Sink>) {
+    ) -> (Instant, SubmitResult<Sender, Sink>) {
         let now = Instant::now();
         let now_ms = i64::try_from(now.duration_since(self.started).as_millis()).unwrap_or(i64::MAX);
         let mut locked = self.locked.lock();
-        let submitted = locked.session.submit(now_ms, ask, encode);
-        if let Err((Refused::Full, _)) = &submitted {
-            locked.is_crowded = true;
+        let submitted = locked.session.submit(now_ms, request, encode);
+        if let Err((SubmitError::Full, _)) = &submitted {
+            locked.has_blocked_callers = true;
         }
         let driver = locked.driver.take();
         drop(locked);
@@ -166,105 +169,105 @@ impl Shared {
         (now, submitted)
     }
 
-    /// Waits until there may be room. False when that takes too long.
-    pub(crate) async fn await_room(&self, until: Option<tokio::time::Instant>) -> bool {
-        let mut told = pin!(self.room.notified());
-        told.as_mut().enable();
+    /// Waits until another request may fit. Returns false when `until` passes first.
+    pub(crate) async fn await_capacity(&self, until: Option<tokio::time::Instant>) -> bool {
+        let mut notified = pin!(self.capacity.notified());
+        notified.as_mut().enable();
         {
             let mut locked = self.locked.lock();
-            if locked.session.has_room() || locked.session.is_over() {
+            if locked.session.has_capacity() || locked.session.has_ended() {
                 return true;
             }
-            locked.is_crowded = true;
+            locked.has_blocked_callers = true;
         }
         match until {
-            Some(until) => timeout_at(until, told).await.is_ok(),
+            Some(until) => timeout_at(until, notified).await.is_ok(),
             None => {
-                told.await;
+                notified.await;
                 true
             }
         }
     }
 
-    /// One turn of a connection: what was read goes in, what is to be written comes out.
-    pub(crate) fn turn(
+    /// One iteration of a connection: processes `input` and moves pending bytes to `output`.
+    pub(crate) fn iterate(
         &self,
         input: &mut BytesMut,
         output: Option<&mut Vec<u8>>,
         driver: &Waker,
-    ) -> Result<Turn, Lost> {
+    ) -> Result<Iteration, Disconnect> {
         let mut locked = self.locked.lock();
         let now_ms = self.now_ms();
         let Locked { session, effects, .. } = &mut *locked;
-        let heard = if input.is_empty() { Ok(()) } else { session.on_input(now_ms, input, effects) };
-        let alive = heard.and_then(|()| session.on_time(now_ms, effects));
+        let processed = if input.is_empty() { Ok(()) } else { session.on_input(now_ms, input, effects) };
+        let result = processed.and_then(|()| session.on_tick(now_ms, effects));
         self.perform(&mut locked);
-        alive?;
+        result?;
         if let Some(output) = output {
             std::mem::swap(&mut locked.session.out, output);
         }
-        locked.sleep(driver);
+        locked.register_driver(driver);
         let deadline = locked.session.deadline().map(|ms| self.instant(ms).into());
-        Ok(Turn { deadline, is_read_only: locked.session.is_read_only() })
+        Ok(Iteration { deadline, is_read_only: locked.session.is_read_only() })
     }
 
-    /// The same without a connection.
-    pub(crate) fn away_turn(&self, driver: &Waker) -> Result<Option<tokio::time::Instant>, Lost> {
+    /// One iteration without a connection: processes timeouts only.
+    pub(crate) fn iterate_disconnected(&self, driver: &Waker) -> Result<Option<tokio::time::Instant>, Disconnect> {
         let mut locked = self.locked.lock();
         let now_ms = self.now_ms();
         let Locked { session, effects, .. } = &mut *locked;
-        let alive = session.on_time(now_ms, effects);
+        let result = session.on_tick(now_ms, effects);
         self.perform(&mut locked);
-        alive?;
-        locked.sleep(driver);
+        result?;
+        locked.register_driver(driver);
         Ok(locked.session.deadline().map(|ms| self.instant(ms).into()))
     }
 
-    /// Where to connect next; `None` when the session is over.
+    /// The next connection attempt; `None` when the session has ended.
     pub(crate) fn next_attempt(&self) -> Option<Attempt> {
         let mut locked = self.locked.lock();
-        if locked.session.is_over() {
+        if locked.session.has_ended() {
             return None;
         }
         if locked.session.has_tried_all() {
-            notify(&mut locked.listeners, &Notice::NoServer);
+            notify(&mut locked.event_readers, &SessionEvent::NoServer);
         }
         let (server, pause_ms) = locked.session.next_server();
-        let limit_ms = locked.session.attempt_ms().unsigned_abs();
+        let limit_ms = locked.session.attempt_timeout_ms().unsigned_abs();
         let (pause, limit) = (Duration::from_millis(pause_ms), Duration::from_millis(limit_ms));
         Some(Attempt { server, pause, limit })
     }
 
-    /// Servers that may take writes, and how long each may take to answer.
-    pub(crate) fn other_servers(&self) -> (Vec<Server>, Duration) {
+    /// The other servers, any of which may be read-write, and the timeout for asking each.
+    pub(crate) fn other_servers(&self) -> (Vec<ServerAddress>, Duration) {
         let locked = self.locked.lock();
-        (locked.session.other_servers(), Duration::from_millis(locked.session.attempt_ms().unsigned_abs()))
+        (locked.session.other_servers(), Duration::from_millis(locked.session.attempt_timeout_ms().unsigned_abs()))
     }
 
     pub(crate) fn next_watch(&self) -> WatchId {
         WatchId(self.watches.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn forget(&self, class: Class, path: &str, id: WatchId) {
-        self.change(|session, now_ms, _| session.forget(now_ms, class, path, id));
+    pub(crate) fn remove_watcher(&self, class: WatchClass, path: &str, id: WatchId) {
+        self.change(|session, now_ms, _| session.remove_watcher(now_ms, class, path, id));
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> SessionState {
         self.locked.lock().state
     }
 
-    pub(crate) fn subscribe(&self, feed: &Arc<Feed<State>>) {
+    pub(crate) fn subscribe_states(&self, queue: &Arc<ReaderQueue<SessionState>>) {
         let mut locked = self.locked.lock();
-        state::tell(feed, locked.state);
-        locked.readers.retain(|reader| reader.strong_count() != 0);
-        locked.readers.push(Arc::downgrade(feed));
+        state::push_state(queue, locked.state);
+        locked.state_readers.retain(|reader| reader.strong_count() != 0);
+        locked.state_readers.push(Arc::downgrade(queue));
     }
 
-    pub(crate) fn listen(&self, feed: &Arc<Feed<Notice>>) {
+    pub(crate) fn subscribe_events(&self, queue: &Arc<ReaderQueue<SessionEvent>>) {
         let mut locked = self.locked.lock();
-        notice::tell(feed, Notice::State(locked.state));
-        locked.listeners.push(Arc::downgrade(feed));
-        locked.session.is_heard = true;
+        session_events::push_session_event(queue, SessionEvent::State(locked.state));
+        locked.event_readers.push(Arc::downgrade(queue));
+        locked.session.forwards_events = true;
     }
 
     pub(crate) fn lost_after(&self) -> Instant {
@@ -272,34 +275,34 @@ impl Shared {
     }
 
     pub(crate) fn ticket(&self) -> Option<SessionTicket> {
-        let identity = self.locked.lock().session.identity();
-        (identity.id != SessionId::NONE).then(|| SessionTicket {
-            id: identity.id,
-            password: identity.password,
-            timeout: Duration::from_millis(u64::try_from(identity.timeout_ms).unwrap_or(0)),
-            last_zxid: identity.last_zxid,
+        let credentials = self.locked.lock().session.credentials();
+        (credentials.id != SessionId::NONE).then(|| SessionTicket {
+            id: credentials.id,
+            password: credentials.password,
+            timeout: Duration::from_millis(u64::try_from(credentials.timeout_ms).unwrap_or(0)),
+            last_zxid: credentials.last_zxid,
         })
     }
 
-    /// An event for watchers that have none of the server's.
-    pub(crate) fn end_watches(&self, classes: &[Class], path: &str) {
+    /// Ends the watchers of a path whose watch was removed from the server.
+    pub(crate) fn end_watches(&self, classes: &[WatchClass], path: &str) {
         self.change(|session, _, effects| session.end_watches(classes, path, effects));
     }
 }
 
-/// Tells all that listen and are still there.
-fn notify(listeners: &mut Vec<Weak<Feed<Notice>>>, notice: &Notice) {
+/// Sends an event to all readers that still exist.
+fn notify(listeners: &mut Vec<Weak<ReaderQueue<SessionEvent>>>, notice: &SessionEvent) {
     listeners.retain(|listener| {
         let listener = listener.upgrade();
         listener.as_ref().is_some_and(|listener| {
-            notice::tell(listener, notice.clone());
+            session_events::push_session_event(listener, notice.clone());
             true
         })
     });
 }
 
 impl Locked {
-    fn sleep(&mut self, driver: &Waker) {
+    fn register_driver(&mut self, driver: &Waker) {
         if !self.driver.as_ref().is_some_and(|held| held.will_wake(driver)) {
             self.driver = Some(driver.clone());
         }

@@ -1,20 +1,22 @@
-//! One session over many connections: what is sent when, and what an answer belongs to.
+//! One session over successive connections: which requests are sent when, and which reply belongs to which request.
 //!
-//! The driver brings connections ([`Session::on_open`]), bytes ([`Session::on_input`]), time ([`Session::on_time`]) and
-//! losses ([`Session::on_lost`]); callers bring requests ([`Session::submit`]). What must be written stands in
-//! [`Session::out`]. Requests are answered strictly in the order they were sent; anything else is a lost connection.
+//! The driver feeds in new connections ([`Session::on_open`]), received bytes ([`Session::on_input`]), time
+//! ([`Session::on_tick`]) and disconnects ([`Session::on_lost`]); callers submit requests ([`Session::submit`]). Bytes
+//! to send are appended to [`Session::out`]. A server must reply in the order of the requests; the session closes a
+//! connection whose replies are out of order.
 
 mod input;
 #[cfg(test)]
 mod tests;
 
-use super::watches::{Class, WatchId, Watches};
+use super::watches::{WatchClass, WatchId, Watches};
 use super::{Effect, Phase};
 use crate::event::{Event, EventKind};
 use crate::limits::{
-    CLOSE_MS_MAX, PING_MS_MAX, REQUESTS_MAX, ROUND_PAUSE_MS, SHORT_LIFE_MS, SHORT_LIFE_PAUSE_MS, UNSENT_BYTES_MAX,
+    CLOSE_MS_MAX, PING_MS_MAX, REQUESTS_MAX, ROUND_PAUSE_MS, SHORT_CONNECTION_MS, SHORT_CONNECTION_PAUSE_MS,
+    UNSENT_BYTES_MAX,
 };
-use crate::servers::{Server, Servers};
+use crate::server_list::{ServerAddress, ServerList};
 use bytes::Bytes;
 use ox_proto::connect::ConnectRequest;
 use ox_proto::frame::{begin_frame, end_frame};
@@ -24,13 +26,13 @@ use ox_proto::request::{AuthPacket, PathKind, RequestHeader, put_bare_request, p
 use ox_proto::{OpCode, SessionId, Zxid};
 use std::collections::VecDeque;
 
-/// Whoever waits for an answer.
+/// The caller that waits for a reply.
 pub(crate) trait Waiter {
-    /// Nobody waits any more.
-    fn is_gone(&self) -> bool;
+    /// Whether the caller has dropped its future.
+    fn is_cancelled(&self) -> bool;
 }
 
-/// An answer as the server gave it.
+/// A reply with an undecoded body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) zxid: Zxid,
@@ -38,92 +40,92 @@ pub(crate) struct Reply {
     pub(crate) body: Bytes,
 }
 
-/// How a session ends.
+/// Why the session has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum SessionEnd {
     Expired,
     AuthFailed,
     Closed,
 }
 
-/// Why there is no answer.
+/// Why a request receives no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// `None` when the connection was lost.
-    pub(crate) ending: Option<Ending>,
-    /// The server may have got the request.
+    /// `None` when only the connection was lost.
+    pub(crate) ended: Option<SessionEnd>,
+    /// Whether the server may have received the request.
     pub(crate) sent: bool,
 }
 
-/// Why a connection is given up.
+/// Why the client closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Lost {
-    #[error("the server does not answer the handshake")]
+pub(crate) enum Disconnect {
+    #[error("no session from the server during the handshake")]
     Handshake,
-    #[error("the server is silent")]
-    Silence,
-    #[error("the server sends what cannot be understood")]
-    Garbage,
-    #[error("an answer is out of order")]
+    #[error("read timeout")]
+    ReadTimeout,
+    #[error("malformed packet")]
+    MalformedPacket,
+    #[error("reply xid out of order")]
     OutOfOrder,
-    #[error("another server is wanted")]
-    Moving,
-    #[error("the session is over")]
-    Over,
+    #[error("switching to another server")]
+    SwitchServer,
+    #[error("session ended")]
+    SessionEnded,
 }
 
-/// Why a request is not taken.
+/// Why the session does not accept a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// Too much is under way.
+pub(crate) enum SubmitError {
+    /// Too many requests or bytes are in flight.
     Full,
-    /// There is no connection, and the request does not wait for one.
-    Away,
-    /// The request is larger than a server takes.
+    /// The session is disconnected, and the request does not wait for a connection.
+    Disconnected,
+    /// The request exceeds `jute.maxbuffer`.
     TooLarge,
-    Over(Ending),
+    Ended(SessionEnd),
 }
 
-/// What [`Session::submit`] says to a request; one that is not taken comes back.
-pub(crate) type Taken<W, S> = Result<Submitted, (Refused, Ask<W, S>)>;
+/// The result of [`Session::submit`]; a request that is not accepted is handed back.
+pub(crate) type SubmitResult<W, S> = Result<Submitted, (SubmitError, Request<W, S>)>;
 
-/// A request for [`Session::submit`].
+/// A request to be submitted, without its body.
 #[derive(Debug)]
-pub(crate) struct Ask<W, S> {
+pub(crate) struct Request<W, S> {
     pub(crate) op: OpCode,
     pub(crate) waiter: W,
-    /// Whether it may wait for a connection.
+    /// Whether the request may wait for a connection.
     pub(crate) waits: bool,
-    pub(crate) watch: Option<WatchAsk<S>>,
+    pub(crate) watch: Option<WatchRequest<S>>,
 }
 
-/// The watch that a request leaves when it succeeds.
+/// The watch that a request leaves on the server when it succeeds.
 #[derive(Debug)]
-pub(crate) struct WatchAsk<S> {
+pub(crate) struct WatchRequest<S> {
     pub(crate) id: WatchId,
-    pub(crate) class: Class,
+    pub(crate) class: WatchClass,
     pub(crate) path: Box<str>,
     pub(crate) sink: S,
 }
 
-/// What became of a request.
+/// How the session accepted a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Submitted {
     Sent,
-    /// Not sent yet; the number takes it back.
+    /// Waiting for a connection; the number cancels it.
     Queued(u64),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// What is asked for.
+    /// The session timeout to request.
     pub(crate) timeout_ms: i32,
     pub(crate) read_only: bool,
-    /// The largest request frame.
+    /// Limit for a request frame in bytes, without its length prefix.
     pub(crate) frame_bytes_max: usize,
     pub(crate) requests_max: usize,
-    /// A session to go on with.
-    pub(crate) resume: Option<Identity>,
+    /// The session to resume instead of creating one.
+    pub(crate) resume: Option<SessionCredentials>,
 }
 
 impl Settings {
@@ -133,9 +135,9 @@ impl Settings {
     }
 }
 
-/// What proves a session.
+/// What a server requires to reattach a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct SessionCredentials {
     pub(crate) id: SessionId,
     pub(crate) password: [u8; PASSWORD_BYTES],
     pub(crate) timeout_ms: i32,
@@ -143,25 +145,25 @@ pub(crate) struct Identity {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    Away,
-    Greeting { since_ms: i64 },
+enum ConnState {
+    Disconnected,
+    Handshake { since_ms: i64 },
     Open { read_only: bool },
-    Over(Ending),
+    Ended(SessionEnd),
 }
 
-/// What an answer is for.
+/// What the client does with the reply to a request.
 #[derive(Debug)]
-enum What<W, S> {
+enum PendingKind<W, S> {
     Request {
         waiter: W,
-        watch: Option<Box<WatchAsk<S>>>,
+        watch: Option<Box<WatchRequest<S>>>,
         op: OpCode,
     },
-    /// Watches are left again.
+    /// setWatches after a reconnect; the reply needs no action.
     Rearm,
-    /// A watch of the server is of no use any more.
-    Forget,
+    /// removeWatches for a watch that is no longer used.
+    RemoveWatches,
     Close,
 }
 
@@ -169,20 +171,20 @@ enum What<W, S> {
 struct Pending<W, S> {
     xid: i32,
     sent_ms: i64,
-    what: What<W, S>,
+    kind: PendingKind<W, S>,
 }
 
 /// A request that waits for a connection.
 #[derive(Debug)]
 struct Queued<W, S> {
     number: u64,
-    /// The whole frame, with 0 for an xid.
+    /// The whole frame; its xid is 0 until it is sent.
     frame: Vec<u8>,
     waits: bool,
-    what: What<W, S>,
+    kind: PendingKind<W, S>,
 }
 
-/// Proof of who the client is, sent on every connection.
+/// Credentials of addauth, sent on every connection.
 #[derive(Debug)]
 struct Credential<W> {
     scheme: Box<str>,
@@ -193,18 +195,18 @@ struct Credential<W> {
 #[derive(Debug)]
 pub(crate) struct Session<W, S> {
     settings: Settings,
-    servers: Servers,
-    link: Link,
+    servers: ServerList,
+    conn: ConnState,
     id: SessionId,
     password: [u8; PASSWORD_BYTES],
     timeout_ms: i32,
-    /// A server that takes writes knows the session.
-    is_known: bool,
+    /// Whether a read-write server has created the session; a session of a read-only server is not reused.
+    is_established: bool,
     last_zxid: Zxid,
-    /// Up to here nothing was missed while watches were not armed.
+    /// The zxid up to which no event was missed; set while watches are not re-armed after a reconnect.
     watched_zxid: Option<Zxid>,
     xid: i32,
-    /// Bytes for the socket.
+    /// Bytes that the driver writes to the socket.
     pub(crate) out: Vec<u8>,
     queued: VecDeque<Queued<W, S>>,
     queued_bytes: usize,
@@ -213,40 +215,41 @@ pub(crate) struct Session<W, S> {
     rearming: usize,
     watches: Watches<S>,
     credentials: Vec<Credential<W>>,
-    /// Credentials sent and not answered, by place.
-    proving: VecDeque<usize>,
+    /// Indexes of credentials that are sent and not confirmed yet.
+    auth_in_flight: VecDeque<usize>,
     pings: VecDeque<i64>,
     last_sent_ms: i64,
-    last_heard_ms: i64,
-    /// When the newest request was sent that is known to have reached the server.
-    proven_ms: i64,
-    /// Bytes of a frame that has not come as a whole yet.
-    unread: usize,
-    /// Attempts without a session since the last one.
+    last_received_ms: i64,
+    /// Send time of the newest request that a read-write server has answered: the session lives at least a timeout
+    /// longer.
+    last_touch_ms: i64,
+    /// Received bytes of an incomplete frame.
+    partial_bytes: usize,
+    /// Connection attempts since the last established session.
     attempts: usize,
     opened_ms: i64,
-    /// A request was answered on this connection.
-    has_served: bool,
-    /// Connections in a row that were lost at once, and of no use.
-    short_lives: usize,
-    wants_to_move: bool,
-    /// Whether somebody listens to all notifications.
-    pub(crate) is_heard: bool,
+    /// Whether this connection has received a reply to a request.
+    has_replied: bool,
+    /// Consecutive connections that were lost shortly after the handshake, without a reply.
+    short_connections: usize,
+    wants_switch: bool,
+    /// Whether a reader of session events exists, so that notifications are forwarded.
+    pub(crate) forwards_events: bool,
     closing: Option<Vec<W>>,
-    /// When the session is left to expire by itself.
+    /// When the client stops trying to close the session and leaves it to expire.
     close_by_ms: Option<i64>,
 }
 
 impl<W: Waiter, S: Clone> Session<W, S> {
-    pub(crate) fn new(settings: Settings, servers: Servers) -> Self {
+    pub(crate) fn new(settings: Settings, servers: ServerList) -> Self {
         let resume = settings.resume;
         Self {
             servers,
-            link: Link::Away,
+            conn: ConnState::Disconnected,
             id: resume.map_or(SessionId::NONE, |resume| resume.id),
             password: resume.map_or([0; PASSWORD_BYTES], |resume| resume.password),
             timeout_ms: resume.map_or(settings.timeout_ms, |resume| resume.timeout_ms),
-            is_known: resume.is_some(),
+            is_established: resume.is_some(),
             last_zxid: resume.map_or(Zxid::ZERO, |resume| resume.last_zxid),
             watched_zxid: None,
             xid: 0,
@@ -258,57 +261,62 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             rearming: 0,
             watches: Watches::new(),
             credentials: Vec::new(),
-            proving: VecDeque::new(),
+            auth_in_flight: VecDeque::new(),
             pings: VecDeque::new(),
             last_sent_ms: 0,
-            last_heard_ms: 0,
-            proven_ms: 0,
-            unread: 0,
+            last_received_ms: 0,
+            last_touch_ms: 0,
+            partial_bytes: 0,
             attempts: 0,
             opened_ms: 0,
-            has_served: false,
-            short_lives: 0,
-            wants_to_move: false,
-            is_heard: false,
+            has_replied: false,
+            short_connections: 0,
+            wants_switch: false,
+            forwards_events: false,
             closing: None,
             close_by_ms: None,
             settings,
         }
     }
 
-    /// The session as it is now; its id is [`SessionId::NONE`] before the first connection.
-    pub(crate) fn identity(&self) -> Identity {
-        Identity { id: self.id, password: self.password, timeout_ms: self.timeout_ms, last_zxid: self.last_zxid }
+    /// Credentials and progress of the session; the id is [`SessionId::NONE`] before the first connection.
+    pub(crate) fn credentials(&self) -> SessionCredentials {
+        SessionCredentials {
+            id: self.id,
+            password: self.password,
+            timeout_ms: self.timeout_ms,
+            last_zxid: self.last_zxid,
+        }
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.link, Link::Over(_))
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.conn, ConnState::Ended(_))
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
-        self.link == Link::Open { read_only: true }
+        self.conn == ConnState::Open { read_only: true }
     }
 
-    /// After this moment the session must be assumed lost, unless something more is heard.
+    /// When the session must be assumed expired unless a server replies before.
     pub(crate) fn lost_after_ms(&self) -> i64 {
-        self.proven_ms + i64::from(self.timeout_ms)
+        self.last_touch_ms + i64::from(self.timeout_ms)
     }
 
-    /// How long one attempt at a connection may take.
-    pub(crate) fn attempt_ms(&self) -> i64 {
+    /// The time limit of one connection attempt: the session timeout divided among the servers.
+    pub(crate) fn attempt_timeout_ms(&self) -> i64 {
         (i64::from(self.timeout_ms) / self.servers.len() as i64).max(1)
     }
 
-    /// Whether every server was tried since there was a session, the last one just now.
+    /// Whether a full round over all servers since the last session has just failed.
     pub(crate) fn has_tried_all(&self) -> bool {
         0 < self.attempts && self.attempts.is_multiple_of(self.servers.len())
     }
 
-    /// The server to try next, and how long to wait before.
-    pub(crate) fn next_server(&mut self) -> (Server, u64) {
+    /// The server to try next, and the pause before that in milliseconds.
+    pub(crate) fn next_server(&mut self) -> (ServerAddress, u64) {
         let round = self.servers.len();
         let (rounds, pauses) = match self.attempts {
-            0 => (self.short_lives / round, SHORT_LIFE_PAUSE_MS),
+            0 => (self.short_connections / round, SHORT_CONNECTION_PAUSE_MS),
             attempts if attempts.is_multiple_of(round) => (attempts / round, ROUND_PAUSE_MS),
             _ => (0, ROUND_PAUSE_MS),
         };
@@ -320,12 +328,12 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         (self.servers.next(), pause)
     }
 
-    /// When [`Session::on_time`] has something to do.
+    /// When [`Session::on_tick`] must be called next.
     pub(crate) fn deadline(&self) -> Option<i64> {
-        let deadline = match self.link {
-            Link::Away | Link::Over(_) => None,
-            Link::Greeting { since_ms } => Some(since_ms + self.attempt_ms()),
-            Link::Open { .. } => Some(self.ping_at_ms().min(self.silent_at_ms())),
+        let deadline = match self.conn {
+            ConnState::Disconnected | ConnState::Ended(_) => None,
+            ConnState::Handshake { since_ms } => Some(since_ms + self.attempt_timeout_ms()),
+            ConnState::Open { .. } => Some(self.ping_at_ms().min(self.read_timeout_at_ms())),
         };
         deadline.into_iter().chain(self.close_by_ms).min()
     }
@@ -334,24 +342,26 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         self.last_sent_ms + (i64::from(self.timeout_ms) / 3).clamp(1, PING_MS_MAX)
     }
 
-    fn silent_at_ms(&self) -> i64 {
-        self.last_heard_ms + (i64::from(self.timeout_ms) * 2 / 3).max(2)
+    fn read_timeout_at_ms(&self) -> i64 {
+        self.last_received_ms + (i64::from(self.timeout_ms) * 2 / 3).max(2)
     }
 
-    /// Time has passed. An error means that the connection is to be given up.
-    pub(crate) fn on_time(&mut self, now_ms: i64, effects: &mut Vec<Effect<W, S>>) -> Result<(), Lost> {
+    /// Handles timeouts and sends pings. On an error the driver closes the connection.
+    pub(crate) fn on_tick(&mut self, now_ms: i64, effects: &mut Vec<Effect<W, S>>) -> Result<(), Disconnect> {
         if self.close_by_ms.is_some_and(|close_by_ms| close_by_ms <= now_ms) {
             self.abandon(effects);
         }
-        if self.wants_to_move {
-            return Err(Lost::Moving);
+        if self.wants_switch {
+            return Err(Disconnect::SwitchServer);
         }
-        match self.link {
-            Link::Over(_) => return Err(Lost::Over),
-            Link::Greeting { since_ms } if since_ms + self.attempt_ms() <= now_ms => return Err(Lost::Handshake),
-            Link::Open { .. } => {
-                if self.silent_at_ms() <= now_ms {
-                    return Err(Lost::Silence);
+        match self.conn {
+            ConnState::Ended(_) => return Err(Disconnect::SessionEnded),
+            ConnState::Handshake { since_ms } if since_ms + self.attempt_timeout_ms() <= now_ms => {
+                return Err(Disconnect::Handshake);
+            }
+            ConnState::Open { .. } => {
+                if self.read_timeout_at_ms() <= now_ms {
+                    return Err(Disconnect::ReadTimeout);
                 }
                 if self.ping_at_ms() <= now_ms {
                     put_bare_request(&mut self.out, xid::PING, OpCode::Ping.code());
@@ -359,18 +369,18 @@ impl<W: Waiter, S: Clone> Session<W, S> {
                     self.last_sent_ms = now_ms;
                 }
             }
-            Link::Away | Link::Greeting { .. } => (),
+            ConnState::Disconnected | ConnState::Handshake { .. } => (),
         }
         Ok(())
     }
 
-    /// There is a connection: the handshake goes first.
+    /// A connection is open: queues the connect request.
     pub(crate) fn on_open(&mut self, now_ms: i64) {
-        self.link = Link::Greeting { since_ms: now_ms };
-        self.last_heard_ms = now_ms;
-        self.unread = 0;
-        let (session, password) = if self.is_known { (self.id, self.password) } else { Default::default() };
-        let hello = ConnectRequest {
+        self.conn = ConnState::Handshake { since_ms: now_ms };
+        self.last_received_ms = now_ms;
+        self.partial_bytes = 0;
+        let (session, password) = if self.is_established { (self.id, self.password) } else { Default::default() };
+        let request = ConnectRequest {
             last_zxid_seen: self.last_zxid,
             timeout_ms: self.settings.timeout_ms,
             session,
@@ -378,29 +388,29 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             read_only: Some(self.settings.read_only),
         };
         self.out.clear();
-        hello.put_frame(&mut self.out);
+        request.put_frame(&mut self.out);
     }
 
-    /// The connection is gone. What was sent fails, what was not waits, if it may.
+    /// The connection is lost: requests already sent fail; queued requests stay if they may wait.
     pub(crate) fn on_lost(&mut self, now_ms: i64, effects: &mut Vec<Effect<W, S>>) {
-        let was_open = matches!(self.link, Link::Open { .. });
-        if self.is_over() {
+        let was_open = matches!(self.conn, ConnState::Open { .. });
+        if self.has_ended() {
             return;
         }
-        self.link = Link::Away;
-        self.wants_to_move = false;
+        self.conn = ConnState::Disconnected;
+        self.wants_switch = false;
         self.out.clear();
-        self.proving.clear();
+        self.auth_in_flight.clear();
         self.pings.clear();
         if was_open {
-            let is_short = !self.has_served && now_ms < self.opened_ms + SHORT_LIFE_MS;
-            self.short_lives = if is_short { self.short_lives + 1 } else { 0 };
+            let is_short = !self.has_replied && now_ms < self.opened_ms + SHORT_CONNECTION_MS;
+            self.short_connections = if is_short { self.short_connections + 1 } else { 0 };
             self.watched_zxid.get_or_insert(self.last_zxid);
             self.rearming = 0;
             effects.push(Effect::State(Phase::Suspended { lost_after_ms: self.lost_after_ms() }));
         }
         for pending in std::mem::take(&mut self.pending) {
-            self.fail(pending.what, Failure { ending: None, sent: true }, effects);
+            self.fail(pending.kind, Failure { ended: None, sent: true }, effects);
         }
         let queued = std::mem::take(&mut self.queued);
         for queued in queued {
@@ -408,158 +418,165 @@ impl<W: Waiter, S: Clone> Session<W, S> {
                 self.queued.push_back(queued);
             } else {
                 self.queued_bytes -= queued.frame.len();
-                self.fail(queued.what, Failure { ending: None, sent: false }, effects);
+                self.fail(queued.kind, Failure { ended: None, sent: false }, effects);
             }
         }
     }
 
-    /// Sends a request, or keeps it for the next connection. `encode` writes the body.
-    pub(crate) fn submit(&mut self, now_ms: i64, ask: Ask<W, S>, encode: &dyn Fn(&mut Vec<u8>)) -> Taken<W, S> {
-        let open = match self.link {
-            Link::Over(ending) => return Err((Refused::Over(ending), ask)),
-            _ if self.closing.is_some() => return Err((Refused::Over(Ending::Closed), ask)),
-            Link::Open { .. } => true,
-            Link::Away | Link::Greeting { .. } if !ask.waits => return Err((Refused::Away, ask)),
-            Link::Away | Link::Greeting { .. } => false,
+    /// Sends a request, or queues it for the next connection. `encode` appends the body.
+    pub(crate) fn submit(
+        &mut self,
+        now_ms: i64,
+        request: Request<W, S>,
+        encode: &dyn Fn(&mut Vec<u8>),
+    ) -> SubmitResult<W, S> {
+        let open = match self.conn {
+            ConnState::Ended(ended) => return Err((SubmitError::Ended(ended), request)),
+            _ if self.closing.is_some() => return Err((SubmitError::Ended(SessionEnd::Closed), request)),
+            ConnState::Open { .. } => true,
+            ConnState::Disconnected | ConnState::Handshake { .. } if !request.waits => {
+                return Err((SubmitError::Disconnected, request));
+            }
+            ConnState::Disconnected | ConnState::Handshake { .. } => false,
         };
-        if !self.has_room() {
-            return Err((Refused::Full, ask));
+        if !self.has_capacity() {
+            return Err((SubmitError::Full, request));
         }
         if !open {
-            return self.queue(ask, encode);
+            return self.queue(request, encode);
         }
         let start = self.out.len();
         let xid = self.next_xid();
         let mark = begin_frame(&mut self.out);
-        RequestHeader { xid, op: ask.op.code() }.put(&mut self.out);
+        RequestHeader { xid, op: request.op.code() }.put(&mut self.out);
         encode(&mut self.out);
         if self.settings.frame_bytes_max < self.out.len() - mark {
             self.out.truncate(start);
-            return Err((Refused::TooLarge, ask));
+            return Err((SubmitError::TooLarge, request));
         }
         end_frame(&mut self.out, mark);
         self.last_sent_ms = now_ms;
-        let what = self.what(ask);
-        self.pending.push_back(Pending { xid, sent_ms: now_ms, what });
+        let kind = self.pending_kind(request);
+        self.pending.push_back(Pending { xid, sent_ms: now_ms, kind });
         Ok(Submitted::Sent)
     }
 
-    fn queue(&mut self, ask: Ask<W, S>, encode: &dyn Fn(&mut Vec<u8>)) -> Taken<W, S> {
+    fn queue(&mut self, request: Request<W, S>, encode: &dyn Fn(&mut Vec<u8>)) -> SubmitResult<W, S> {
         let mut frame = Vec::new();
         let mark = begin_frame(&mut frame);
-        RequestHeader { xid: 0, op: ask.op.code() }.put(&mut frame);
+        RequestHeader { xid: 0, op: request.op.code() }.put(&mut frame);
         encode(&mut frame);
         if self.settings.frame_bytes_max < frame.len() - mark {
-            return Err((Refused::TooLarge, ask));
+            return Err((SubmitError::TooLarge, request));
         }
         end_frame(&mut frame, mark);
         self.queued_count += 1;
         self.queued_bytes += frame.len();
-        let (waits, what) = (ask.waits, self.what(ask));
-        self.queued.push_back(Queued { number: self.queued_count, frame, waits, what });
+        let (waits, kind) = (request.waits, self.pending_kind(request));
+        self.queued.push_back(Queued { number: self.queued_count, frame, waits, kind });
         Ok(Submitted::Queued(self.queued_count))
     }
 
-    fn what(&mut self, ask: Ask<W, S>) -> What<W, S> {
-        if let Some(watch) = &ask.watch {
-            self.watches.arm(watch.class, &watch.path);
+    fn pending_kind(&mut self, request: Request<W, S>) -> PendingKind<W, S> {
+        if let Some(watch) = &request.watch {
+            self.watches.begin_arming(watch.class, &watch.path);
         }
-        What::Request { waiter: ask.waiter, watch: ask.watch.map(Box::new), op: ask.op }
+        PendingKind::Request { waiter: request.waiter, watch: request.watch.map(Box::new), op: request.op }
     }
 
-    /// Whether one more request is taken.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether another request fits below the limits.
+    pub(crate) fn has_capacity(&self) -> bool {
         self.pending.len() + self.queued.len() < self.settings.requests_max
             && self.out.len() + self.queued_bytes < UNSENT_BYTES_MAX
     }
 
-    /// Takes a request back. False when it was sent meanwhile.
-    pub(crate) fn withdraw(&mut self, number: u64) -> bool {
+    /// Cancels a queued request. Returns false if it has been sent in the meantime.
+    pub(crate) fn cancel_queued(&mut self, number: u64) -> bool {
         let Ok(at) = self.queued.binary_search_by_key(&number, |queued| queued.number) else { return false };
         let Some(queued) = self.queued.remove(at) else { return false };
         self.queued_bytes -= queued.frame.len();
-        if let What::Request { watch: Some(watch), .. } = queued.what {
-            self.watches.armed(watch.class, &watch.path);
+        if let PendingKind::Request { watch: Some(watch), .. } = queued.kind {
+            self.watches.end_arming(watch.class, &watch.path);
         }
         true
     }
 
-    /// Proves who the client is, now and on every later connection.
+    /// Authenticates on this and on every later connection.
     pub(crate) fn add_auth(
         &mut self,
         now_ms: i64,
         scheme: &str,
         auth: Option<&[u8]>,
         waiter: Option<W>,
-    ) -> Result<(), Ending> {
-        if let Link::Over(ending) = self.link {
-            return Err(ending);
+    ) -> Result<(), SessionEnd> {
+        if let ConnState::Ended(ended) = self.conn {
+            return Err(ended);
         }
-        let known = |held: &Credential<W>| &*held.scheme == scheme && held.auth.as_deref() == auth;
-        let place = match self.credentials.iter().position(known) {
-            Some(place) => place,
+        let is_same = |held: &Credential<W>| &*held.scheme == scheme && held.auth.as_deref() == auth;
+        let index = match self.credentials.iter().position(is_same) {
+            Some(index) => index,
             None => {
                 let (scheme, auth) = (scheme.into(), auth.map(<[u8]>::to_vec));
                 self.credentials.push(Credential { scheme, auth, waiters: Vec::new() });
                 self.credentials.len() - 1
             }
         };
-        self.credentials[place].waiters.extend(waiter);
-        if matches!(self.link, Link::Open { .. }) {
-            self.prove(now_ms, place);
+        self.credentials[index].waiters.extend(waiter);
+        if matches!(self.conn, ConnState::Open { .. }) {
+            self.send_auth(now_ms, index);
         }
         Ok(())
     }
 
-    fn prove(&mut self, now_ms: i64, place: usize) {
-        let Credential { scheme, auth, .. } = &self.credentials[place];
+    fn send_auth(&mut self, now_ms: i64, index: usize) {
+        let Credential { scheme, auth, .. } = &self.credentials[index];
         let packet = AuthPacket { kind: 0, scheme: Some((&**scheme).into()), auth: auth.as_deref() };
         put_request(&mut self.out, xid::AUTH, OpCode::Auth.code(), &packet);
-        self.proving.push_back(place);
+        self.auth_in_flight.push_back(index);
         self.last_sent_ms = now_ms;
     }
 
-    /// A watcher is gone. The server is told when nobody else uses the watch.
-    pub(crate) fn forget(&mut self, now_ms: i64, class: Class, path: &str, id: WatchId) {
+    /// Removes a local watcher, and the watch from the server when no other watcher shares it.
+    pub(crate) fn remove_watcher(&mut self, now_ms: i64, class: WatchClass, path: &str, id: WatchId) {
         if self.watches.remove(class, path, id) {
             self.disarm(now_ms, class, path);
         }
     }
 
-    fn disarm(&mut self, now_ms: i64, class: Class, path: &str) {
-        if !matches!(self.link, Link::Open { .. }) || self.closing.is_some() {
-            return; // a new connection has no watches but those that are left again
+    fn disarm(&mut self, now_ms: i64, class: WatchClass, path: &str) {
+        if !matches!(self.conn, ConnState::Open { .. }) || self.closing.is_some() {
+            return; // only watches that still have watchers are re-armed on a new connection
         }
         let xid = self.next_xid();
         let body = PathKind { path: Some(path.into()), kind: class.code() };
         put_request(&mut self.out, xid, OpCode::RemoveWatches.code(), &body);
         self.last_sent_ms = now_ms;
-        self.pending.push_back(Pending { xid, sent_ms: now_ms, what: What::Forget });
+        self.pending.push_back(Pending { xid, sent_ms: now_ms, kind: PendingKind::RemoveWatches });
     }
 
-    /// Ends all local watchers of a path, because the server has removed its watch.
-    pub(crate) fn end_watches(&mut self, classes: &[Class], path: &str, effects: &mut Vec<Effect<W, S>>) {
+    /// Ends all local watchers of a path, because its watch was removed from the server.
+    pub(crate) fn end_watches(&mut self, classes: &[WatchClass], path: &str, effects: &mut Vec<Effect<W, S>>) {
         for class in classes {
             for sink in self.watches.take(*class, path) {
-                effects.push(Effect::End(sink, Event::bare(EventKind::WatchRemoved)));
+                effects.push(Effect::EndWatch(sink, Event::bare(EventKind::WatchRemoved)));
             }
         }
     }
 
-    /// Ends the session behind everything that was asked before.
+    /// Closes the session after all requests submitted before.
     pub(crate) fn close(&mut self, now_ms: i64, waiter: Option<W>, effects: &mut Vec<Effect<W, S>>) {
-        if let Link::Over(_) = self.link {
+        if let ConnState::Ended(_) = self.conn {
             let done = Reply { zxid: self.last_zxid, err: 0, body: Bytes::new() };
-            effects.extend(waiter.map(|waiter| Effect::Done(waiter, Ok(done))));
+            effects.extend(waiter.map(|waiter| Effect::Complete(waiter, Ok(done))));
             return;
         }
         let is_first = self.closing.is_none();
         self.close_by_ms.get_or_insert(now_ms + i64::from(self.timeout_ms).min(CLOSE_MS_MAX));
         self.closing.get_or_insert_default().extend(waiter);
-        if !self.is_known && !matches!(self.link, Link::Open { .. }) {
-            return self.end(Ending::Closed, effects); // there is no session to close
+        if !self.is_established && !matches!(self.conn, ConnState::Open { .. }) {
+            return self.end(SessionEnd::Closed, effects); // no session was established
         }
-        if is_first && matches!(self.link, Link::Open { .. }) {
+        if is_first && matches!(self.conn, ConnState::Open { .. }) {
             self.send_close(now_ms);
         }
     }
@@ -568,34 +585,34 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         let xid = self.next_xid();
         put_bare_request(&mut self.out, xid, OpCode::CloseSession.code());
         self.last_sent_ms = now_ms;
-        self.pending.push_back(Pending { xid, sent_ms: now_ms, what: What::Close });
+        self.pending.push_back(Pending { xid, sent_ms: now_ms, kind: PendingKind::Close });
     }
 
-    /// Stops without closing the session, which goes on at the server until it expires or is resumed.
+    /// Stops the client and leaves the session on the server until it expires or is resumed.
     pub(crate) fn abandon(&mut self, effects: &mut Vec<Effect<W, S>>) {
         let waiters = self.closing.take().unwrap_or_default();
-        let failure = Failure { ending: None, sent: true };
-        effects.extend(waiters.into_iter().map(|waiter| Effect::Done(waiter, Err(failure))));
-        self.end(Ending::Closed, effects);
+        let failure = Failure { ended: None, sent: true };
+        effects.extend(waiters.into_iter().map(|waiter| Effect::Complete(waiter, Err(failure))));
+        self.end(SessionEnd::Closed, effects);
     }
 
-    /// Another list of servers. The connection is given up when the new list asks for it.
-    pub(crate) fn update_servers(&mut self, servers: Vec<Server>) {
-        let is_connected = !matches!(self.link, Link::Away);
-        self.wants_to_move |= self.servers.update(servers, is_connected);
+    /// Replaces the list of servers. The connection is closed if balancing the load requires a move.
+    pub(crate) fn update_servers(&mut self, servers: Vec<ServerAddress>) {
+        let is_connected = !matches!(self.conn, ConnState::Disconnected);
+        self.wants_switch |= self.servers.update(servers, is_connected);
         self.attempts = 0;
     }
 
-    /// A server that takes writes was found while the connection does not.
-    pub(crate) fn move_to(&mut self, server: &Server) {
+    /// A read-write server was found while connected to a read-only one: moves there.
+    pub(crate) fn switch_to(&mut self, server: &ServerAddress) {
         if self.is_read_only() {
             self.servers.prefer(server);
-            self.wants_to_move = true;
+            self.wants_switch = true;
         }
     }
 
-    /// Servers that may take writes, while the connection does not.
-    pub(crate) fn other_servers(&self) -> Vec<Server> {
+    /// The servers to search for a read-write one.
+    pub(crate) fn other_servers(&self) -> Vec<ServerAddress> {
         self.servers.others()
     }
 
@@ -604,41 +621,41 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         self.xid
     }
 
-    fn fail(&mut self, what: What<W, S>, failure: Failure, effects: &mut Vec<Effect<W, S>>) {
-        if let What::Request { waiter, watch, .. } = what {
+    fn fail(&mut self, kind: PendingKind<W, S>, failure: Failure, effects: &mut Vec<Effect<W, S>>) {
+        if let PendingKind::Request { waiter, watch, .. } = kind {
             if let Some(watch) = watch {
-                self.watches.armed(watch.class, &watch.path);
+                self.watches.end_arming(watch.class, &watch.path);
             }
-            effects.push(Effect::Done(waiter, Err(failure)));
+            effects.push(Effect::Complete(waiter, Err(failure)));
         }
     }
 
-    /// The session is over: everybody learns it.
-    fn end(&mut self, ending: Ending, effects: &mut Vec<Effect<W, S>>) {
-        if self.is_over() {
+    /// Ends the session: fails all requests, ends all watches, publishes the final state.
+    fn end(&mut self, ended: SessionEnd, effects: &mut Vec<Effect<W, S>>) {
+        if self.has_ended() {
             return;
         }
-        self.link = Link::Over(ending);
+        self.conn = ConnState::Ended(ended);
         self.close_by_ms = None;
         self.out.clear();
         for pending in std::mem::take(&mut self.pending) {
-            self.fail(pending.what, Failure { ending: Some(ending), sent: true }, effects);
+            self.fail(pending.kind, Failure { ended: Some(ended), sent: true }, effects);
         }
         self.queued_bytes = 0;
         for queued in std::mem::take(&mut self.queued) {
-            self.fail(queued.what, Failure { ending: Some(ending), sent: false }, effects);
+            self.fail(queued.kind, Failure { ended: Some(ended), sent: false }, effects);
         }
-        let failure = Failure { ending: Some(ending), sent: false };
+        let failure = Failure { ended: Some(ended), sent: false };
         for credential in std::mem::take(&mut self.credentials) {
-            effects.extend(credential.waiters.into_iter().map(|waiter| Effect::Done(waiter, Err(failure))));
+            effects.extend(credential.waiters.into_iter().map(|waiter| Effect::Complete(waiter, Err(failure))));
         }
-        effects.push(Effect::State(Phase::Over(ending)));
+        effects.push(Effect::State(Phase::Ended(ended)));
         for sink in self.watches.take_all() {
-            effects.push(Effect::End(sink, Event::bare(EventKind::SessionEnded)));
+            effects.push(Effect::EndWatch(sink, Event::bare(EventKind::SessionEnded)));
         }
         let done = Reply { zxid: self.last_zxid, err: 0, body: Bytes::new() };
         for waiter in self.closing.take().unwrap_or_default() {
-            effects.push(Effect::Done(waiter, Ok(done.clone())));
+            effects.push(Effect::Complete(waiter, Ok(done.clone())));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Who waits for events of which node.
+//! Local watchers by path, and the watches on the server that they share.
 //!
-//! Several local watchers share one watch of the server. Paths are those of the server, chroot included.
+//! Several local watchers of one path share one watch on the server. Paths include the chroot.
 
 use crate::limits::REARM_BYTES_MAX;
 use crate::path::parent;
@@ -10,27 +10,27 @@ use ox_proto::{OpCode, Zxid};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Tells local watchers apart.
+/// Identifies a local watcher within the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WatchId(pub(crate) u64);
 
-/// The watches a server tells apart.
+/// The kinds of watches that a server keeps separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
-    /// Left by exists and getData.
+pub(crate) enum WatchClass {
+    /// One-shot, left by exists and getData.
     Data,
-    /// Left by getChildren.
+    /// One-shot, left by getChildren.
     Child,
-    /// Stays; the node itself and its list of children.
+    /// Persistent: the node itself and its list of children.
     Persistent,
-    /// Stays; the node and everything below.
+    /// Persistent: the node and all its descendants.
     Recursive,
 }
 
-impl Class {
+impl WatchClass {
     pub(crate) const ALL: [Self; 4] = [Self::Data, Self::Child, Self::Persistent, Self::Recursive];
 
-    /// The number of removeWatches and checkWatches.
+    /// `WatcherType` in removeWatches and checkWatches.
     pub(crate) fn code(self) -> i32 {
         match self {
             Self::Child => 1,
@@ -40,7 +40,7 @@ impl Class {
         }
     }
 
-    pub(crate) fn stays(self) -> bool {
+    pub(crate) fn is_persistent(self) -> bool {
         matches!(self, Self::Persistent | Self::Recursive)
     }
 }
@@ -48,7 +48,7 @@ impl Class {
 #[derive(Debug)]
 struct Entry<S> {
     id: WatchId,
-    /// The node was missing when the watch was left.
+    /// The node did not exist when the watch was set.
     is_missing: bool,
     sink: S,
 }
@@ -58,11 +58,11 @@ type Table<S> = BTreeMap<Box<str>, Vec<Entry<S>>>;
 #[derive(Debug)]
 pub(crate) struct Watches<S> {
     tables: [Table<S>; 4],
-    /// Requests under way that will leave a watch.
-    arming: BTreeMap<(Class, Box<str>), usize>,
+    /// Counts of requests in flight that will leave a watch.
+    arming: BTreeMap<(WatchClass, Box<str>), usize>,
 }
 
-/// A body of setWatches or setWatches2.
+/// Opcode and body of a setWatches or setWatches2 request.
 pub(crate) type Rearm = (OpCode, Vec<u8>);
 
 impl<S: Clone> Watches<S> {
@@ -70,17 +70,17 @@ impl<S: Clone> Watches<S> {
         Self { tables: [const { BTreeMap::new() }; 4], arming: BTreeMap::new() }
     }
 
-    fn table(&mut self, class: Class) -> &mut Table<S> {
+    fn table(&mut self, class: WatchClass) -> &mut Table<S> {
         &mut self.tables[class as usize]
     }
 
-    /// A request that leaves a watch is on its way.
-    pub(crate) fn arm(&mut self, class: Class, path: &str) {
+    /// Notes a request in flight that will leave a watch.
+    pub(crate) fn begin_arming(&mut self, class: WatchClass, path: &str) {
         *self.arming.entry((class, path.into())).or_default() += 1;
     }
 
-    /// Such a request is answered, or lost.
-    pub(crate) fn armed(&mut self, class: Class, path: &str) {
+    /// Notes that a request counted by `begin_arming` has completed or failed.
+    pub(crate) fn end_arming(&mut self, class: WatchClass, path: &str) {
         let key = (class, path.into());
         if let Some(count) = self.arming.get_mut(&key) {
             *count -= 1;
@@ -90,7 +90,7 @@ impl<S: Clone> Watches<S> {
         }
     }
 
-    pub(crate) fn add(&mut self, class: Class, path: &str, id: WatchId, is_missing: bool, sink: S) {
+    pub(crate) fn add(&mut self, class: WatchClass, path: &str, id: WatchId, is_missing: bool, sink: S) {
         let entry = Entry { id, is_missing, sink };
         match self.table(class).get_mut(path) {
             Some(entries) => entries.push(entry),
@@ -98,8 +98,8 @@ impl<S: Clone> Watches<S> {
         }
     }
 
-    /// Takes one watcher away, if it is there. True when the watch of the server is of no use any more.
-    pub(crate) fn remove(&mut self, class: Class, path: &str, id: WatchId) -> bool {
+    /// Removes a watcher if it exists. Returns true when the watch on the server is no longer used.
+    pub(crate) fn remove(&mut self, class: WatchClass, path: &str, id: WatchId) -> bool {
         let Some(entries) = self.table(class).get_mut(path) else { return false };
         let before = entries.len();
         entries.retain(|entry| entry.id != id);
@@ -112,61 +112,61 @@ impl<S: Clone> Watches<S> {
         self.is_unused(class, path)
     }
 
-    /// Nobody uses the watch, or is about to.
-    pub(crate) fn is_unused(&self, class: Class, path: &str) -> bool {
+    /// Whether no watcher uses the watch and no request in flight will.
+    pub(crate) fn is_unused(&self, class: WatchClass, path: &str) -> bool {
         !self.tables[class as usize].contains_key(path) && !self.arming.contains_key(&(class, path.into()))
     }
 
-    /// Takes all watchers of a path away.
-    pub(crate) fn take(&mut self, class: Class, path: &str) -> Vec<S> {
+    /// Removes and returns all watchers of a path.
+    pub(crate) fn take(&mut self, class: WatchClass, path: &str) -> Vec<S> {
         self.table(class).remove(path).unwrap_or_default().into_iter().map(|entry| entry.sink).collect()
     }
 
-    /// Takes everybody away.
+    /// Removes and returns all watchers.
     pub(crate) fn take_all(&mut self) -> Vec<S> {
         let tables = std::mem::replace(&mut self.tables, [const { BTreeMap::new() }; 4]);
         tables.into_iter().flatten().flat_map(|(_, entries)| entries).map(|entry| entry.sink).collect()
     }
 
-    /// Those who get an event; one-shot watchers are taken away.
-    pub(crate) fn fire(&mut self, kind: EventType, path: &str, mut tell: impl FnMut(Class, S)) {
+    /// Delivers an event to its watchers and removes one-shot watchers.
+    pub(crate) fn fire(&mut self, kind: EventType, path: &str, mut deliver: impl FnMut(WatchClass, S)) {
         let (data, child) = match kind {
             EventType::NodeCreated | EventType::NodeDataChanged => (true, false),
             EventType::NodeDeleted => (true, true),
             EventType::NodeChildrenChanged => (false, true),
         };
         if data {
-            self.take(Class::Data, path).into_iter().for_each(|sink| tell(Class::Data, sink));
+            self.take(WatchClass::Data, path).into_iter().for_each(|sink| deliver(WatchClass::Data, sink));
         }
         if child {
-            self.take(Class::Child, path).into_iter().for_each(|sink| tell(Class::Child, sink));
+            self.take(WatchClass::Child, path).into_iter().for_each(|sink| deliver(WatchClass::Child, sink));
         }
-        let mut stay = |class: Class, path: &str| {
+        let mut stay = |class: WatchClass, path: &str| {
             let entries = self.tables[class as usize].get(path);
-            entries.into_iter().flatten().for_each(|entry| tell(class, entry.sink.clone()));
+            entries.into_iter().flatten().for_each(|entry| deliver(class, entry.sink.clone()));
         };
-        stay(Class::Persistent, path);
-        // The server tells recursive watchers of children one by one, never of lists.
-        if data && !self.tables[Class::Recursive as usize].is_empty() {
+        stay(WatchClass::Persistent, path);
+        // Servers send recursive watchers the events of each child, not NodeChildrenChanged.
+        if data && !self.tables[WatchClass::Recursive as usize].is_empty() {
             let mut path = Some(path);
             while let Some(here) = path {
-                stay(Class::Recursive, here);
+                stay(WatchClass::Recursive, here);
                 path = parent(here);
             }
         }
     }
 
-    /// Those whose events got lost with the connection.
-    pub(crate) fn staying(&self) -> impl Iterator<Item = &S> {
-        let tables = [Class::Persistent, Class::Recursive].map(|class| &self.tables[class as usize]);
+    /// The persistent watchers, which miss events during a disconnect.
+    pub(crate) fn persistent(&self) -> impl Iterator<Item = &S> {
+        let tables = [WatchClass::Persistent, WatchClass::Recursive].map(|class| &self.tables[class as usize]);
         tables.into_iter().flat_map(BTreeMap::values).flatten().map(|entry| &entry.sink)
     }
 
-    /// The requests that leave all watches again, each small enough for a frame.
+    /// The requests that re-arm all watches; each fits into a frame.
     pub(crate) fn rearm(&self, seen: Zxid) -> Vec<Rearm> {
         let mut bodies = Vec::new();
         let mut chunk = Chunk { seen, lists: Default::default(), bytes: 0 };
-        for class in Class::ALL {
+        for class in WatchClass::ALL {
             for (path, entries) in &self.tables[class as usize] {
                 let is_missing = entries.iter().all(|entry| entry.is_missing);
                 chunk.push(list_of(class, is_missing), path, &mut bodies);
@@ -177,14 +177,14 @@ impl<S: Clone> Watches<S> {
     }
 }
 
-/// The place of a class in setWatches2.
-fn list_of(class: Class, is_missing: bool) -> usize {
+/// The position of a class in the lists of setWatches2.
+fn list_of(class: WatchClass, is_missing: bool) -> usize {
     match class {
-        Class::Data if is_missing => 1,
-        Class::Data => 0,
-        Class::Child => 2,
-        Class::Persistent => 3,
-        Class::Recursive => 4,
+        WatchClass::Data if is_missing => 1,
+        WatchClass::Data => 0,
+        WatchClass::Child => 2,
+        WatchClass::Persistent => 3,
+        WatchClass::Recursive => 4,
     }
 }
 
@@ -222,21 +222,21 @@ mod tests {
     use super::*;
 
     fn fired(watches: &mut Watches<&'static str>, kind: EventType, path: &str) -> Vec<&'static str> {
-        let mut told = Vec::new();
-        watches.fire(kind, path, |_, sink| told.push(sink));
-        told
+        let mut delivered = Vec::new();
+        watches.fire(kind, path, |_, sink| delivered.push(sink));
+        delivered
     }
 
     fn all_on(path: &str) -> Watches<&'static str> {
         let mut watches = Watches::new();
-        for (class, name) in Class::ALL.into_iter().zip(["data", "child", "persistent", "recursive"]) {
+        for (class, name) in WatchClass::ALL.into_iter().zip(["data", "child", "persistent", "recursive"]) {
             watches.add(class, path, WatchId(0), false, name);
         }
         watches
     }
 
     #[test]
-    fn each_watcher_gets_what_is_its_own() {
+    fn event_reaches_watchers_of_its_class_only() {
         use EventType::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
         let mut watches = all_on("/p");
         assert_eq!(fired(&mut watches, NodeDataChanged, "/p"), ["data", "persistent", "recursive"]);
@@ -251,31 +251,31 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_is_unused_when_nobody_has_or_wants_it() {
+    fn watch_without_watchers_and_requests_is_unused() {
         let mut watches = Watches::new();
-        watches.add(Class::Data, "/a", WatchId(1), false, "one");
-        watches.add(Class::Data, "/a", WatchId(2), false, "two");
-        assert!(!watches.remove(Class::Data, "/a", WatchId(1)));
-        assert!(!watches.remove(Class::Data, "/a", WatchId(1)), "gone already");
-        watches.arm(Class::Data, "/a");
-        assert!(!watches.remove(Class::Data, "/a", WatchId(2)), "another one is on its way");
-        watches.armed(Class::Data, "/a");
-        assert!(watches.is_unused(Class::Data, "/a"));
-        watches.add(Class::Data, "/a", WatchId(3), false, "three");
-        assert!(watches.remove(Class::Data, "/a", WatchId(3)));
+        watches.add(WatchClass::Data, "/a", WatchId(1), false, "one");
+        watches.add(WatchClass::Data, "/a", WatchId(2), false, "two");
+        assert!(!watches.remove(WatchClass::Data, "/a", WatchId(1)));
+        assert!(!watches.remove(WatchClass::Data, "/a", WatchId(1)), "already removed");
+        watches.begin_arming(WatchClass::Data, "/a");
+        assert!(!watches.remove(WatchClass::Data, "/a", WatchId(2)), "another watch request is in flight");
+        watches.end_arming(WatchClass::Data, "/a");
+        assert!(watches.is_unused(WatchClass::Data, "/a"));
+        watches.add(WatchClass::Data, "/a", WatchId(3), false, "three");
+        assert!(watches.remove(WatchClass::Data, "/a", WatchId(3)));
     }
 
     #[test]
-    fn rearming_fits_the_frame() {
+    fn rearm_requests_stay_below_the_frame_limit() {
         let mut watches = Watches::new();
         for number in 0..5000 {
-            watches.add(Class::Child, &format!("/{number:0100}"), WatchId(number), false, ());
+            watches.add(WatchClass::Child, &format!("/{number:0100}"), WatchId(number), false, ());
         }
-        watches.add(Class::Data, "/missing", WatchId(7), true, ());
+        watches.add(WatchClass::Data, "/missing", WatchId(7), true, ());
         let bodies = watches.rearm(Zxid(5));
         assert_eq!(bodies.len(), 5);
         assert!(bodies.iter().all(|(op, body)| *op == OpCode::SetWatches && body.len() < REARM_BYTES_MAX + 100));
-        watches.add(Class::Recursive, "/", WatchId(8), false, ());
+        watches.add(WatchClass::Recursive, "/", WatchId(8), false, ());
         let bodies = watches.rearm(Zxid(5));
         assert_eq!(bodies.iter().filter(|(op, _)| *op == OpCode::SetWatches2).count(), 1);
         assert_eq!(Watches::<()>::new().rearm(Zxid(5)), []);

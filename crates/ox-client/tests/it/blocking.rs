@@ -1,18 +1,18 @@
-//! Without a runtime.
+//! The blocking client, without an async runtime.
 
 use crate::server;
-use ox_client::blocking::Client;
-use ox_client::{CreateMode, EventKind, State, Version, WatchMode};
+use ox_client::BlockingClient;
+use ox_client::{AddWatchMode, CreateMode, EventKind, SessionState, Version};
 use std::time::Duration;
 
 #[test]
-fn threads_share_a_session() {
+fn threads_share_one_blocking_client() {
     let server = server();
-    let client = Client::connect(&server.servers()).unwrap();
+    let client = BlockingClient::connect(&server.servers()).unwrap();
     client.create("/n", b"", CreateMode::Persistent).unwrap();
     let (_, watch) = client.exists_and_watch("/other").unwrap();
     let watch = watch.wait_for(Duration::from_millis(1)).unwrap_err();
-    let mut stream = client.watch("/n", WatchMode::Persistent).unwrap();
+    let mut stream = client.watch("/n", AddWatchMode::Persistent).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -28,13 +28,13 @@ fn threads_share_a_session() {
     assert_eq!(watch.wait().kind, EventKind::NodeCreated);
     let states = client.states();
     client.close().unwrap();
-    assert_eq!(states.collect::<Vec<_>>(), [State::Connected, State::Closed]);
+    assert_eq!(states.collect::<Vec<_>>(), [SessionState::Connected, SessionState::Closed]);
 }
 
 #[test]
-fn the_last_clone_ends_session_and_thread() {
+fn last_clone_dropped_ends_session_and_thread() {
     let server = server();
-    let (one, other) = (Client::connect(&server.servers()), Client::connect(&server.servers()));
+    let (one, other) = (BlockingClient::connect(&server.servers()), BlockingClient::connect(&server.servers()));
     let (one, other) = (one.unwrap(), other.unwrap());
     one.create("/mine", b"", CreateMode::Ephemeral).unwrap();
     let (_, watch) = other.exists_and_watch("/mine").unwrap();

@@ -1,9 +1,9 @@
-//! Random requests while connections are dropped at random: what the client promises holds all the same.
+//! The guarantees of the client while connections are dropped at random.
 
-use crate::proxy::{Part, Proxy, SET};
-use crate::stage::Stage;
-use crate::{builder, client, server, soon};
-use ox_client::{Client, CreateMode, EventKind, Outcome, RetryPolicy, Version, WatchMode, WatchStream, Zxid};
+use crate::lossy_proxy::{LossyProxy, Part, SET};
+use crate::server_fixture::ServerFixture;
+use crate::{builder, client, server, with_timeout};
+use ox_client::{AddWatchMode, Client, CreateMode, EventKind, RequestOutcome, RetryPolicy, Version, WatchStream, Zxid};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 use std::future::poll_fn;
@@ -13,9 +13,14 @@ use std::task::Poll;
 const SEEDS: u64 = 6;
 const ROUNDS: usize = 150;
 
-/// Does something, and drops the connection now and then: before the request leaves, while it is under way, or while
-/// the answer is.
-async fn disturbed<T>(server: &Stage, client: &Client, random: &mut Pcg32, work: impl Future<Output = T>) -> T {
+/// Runs `work`, and sometimes drops the connection: before the request is sent, while it is in flight, or while its
+/// reply is.
+async fn with_drops<T>(
+    server: &ServerFixture,
+    client: &Client,
+    random: &mut Pcg32,
+    work: impl Future<Output = T>,
+) -> T {
     let mut work = pin!(work);
     if random.random_ratio(1, 3) {
         for _ in 0..random.random_range(1..6) {
@@ -26,18 +31,18 @@ async fn disturbed<T>(server: &Stage, client: &Client, random: &mut Pcg32, work:
         }
         server.drop_connection(client.session().unwrap().id);
     }
-    soon(work).await
+    with_timeout(work).await
 }
 
-/// A stream, and how far it has told what happened to one node.
-struct Follower {
+/// A watch stream, and the newest change of one node that it has delivered.
+struct EventTracker {
     stream: WatchStream,
-    told: Zxid,
+    delivered: Zxid,
     has_missed: bool,
 }
 
-impl Follower {
-    /// Takes what is there, without waiting.
+impl EventTracker {
+    /// Takes all available events without waiting.
     async fn catch_up(&mut self, path: &str) {
         loop {
             let mut next = pin!(self.stream.next());
@@ -46,83 +51,83 @@ impl Follower {
                 Poll::Pending => Poll::Ready(None),
             });
             let Some(event) = event.await else { return };
-            let event = event.expect("the session goes on");
+            let event = event.expect("the session has not ended");
             if event.kind == EventKind::Missed {
                 self.has_missed = true;
             } else if event.path == path {
-                let zxid = event.zxid.expect("the server tells it");
-                assert!(self.told < zxid, "events come in order, once");
-                self.told = zxid;
+                let zxid = event.zxid.expect("the server sends the zxid");
+                assert!(self.delivered < zxid, "events are delivered once and in order");
+                self.delivered = zxid;
             }
         }
     }
 }
 
-/// Whoever sees a state has been told of it; nothing is executed twice, and nothing out of order. Returns how many writes were
-/// not answered, and how many of those happened.
-async fn play(seed: u64) -> (usize, usize) {
+/// Checks that the event of a change is delivered before a read shows it, and that no write is executed twice or out of
+/// order. Returns how many writes got no reply, and how many of those were executed.
+async fn check_events(seed: u64) -> (usize, usize) {
     let server = server();
     let mut random = Pcg32::seed_from_u64(seed);
     let (writer, reader) = (client(&server).await, client(&server).await);
     writer.create("/n", b"0", CreateMode::Persistent).await.unwrap();
-    let stream = reader.watch("/", WatchMode::PersistentRecursive).await.unwrap();
-    let mut follower = Follower { stream, told: Zxid::ZERO, has_missed: true };
+    let stream = reader.watch("/", AddWatchMode::PersistentRecursive).await.unwrap();
+    let mut tracker = EventTracker { stream, delivered: Zxid::ZERO, has_missed: true };
     let (mut version, mut unknown, mut happened) = (0, 0, 0);
     for _ in 0..ROUNDS {
-        match disturbed(&server, &writer, &mut random, writer.set("/n", b"x", version)).await {
+        match with_drops(&server, &writer, &mut random, writer.set("/n", b"x", version)).await {
             Ok(stat) => assert_eq!(stat.version, version + 1),
             Err(error) => {
-                assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+                assert_eq!(error.outcome(), RequestOutcome::Unknown, "{error}");
                 unknown += 1;
             }
         }
-        while soon(writer.multi().commit()).await.is_err() {} // behind a write whose answer is lost
-        let seen = soon(writer.get("/n")).await.unwrap().stat.version;
-        assert!((version..=version + 1).contains(&seen), "a write happens once or not at all");
+        while with_timeout(writer.multi().commit()).await.is_err() {} // orders the read after a write whose reply was lost
+        let seen = with_timeout(writer.get("/n")).await.unwrap().stat.version;
+        assert!((version..=version + 1).contains(&seen), "a write is executed at most once");
         happened += usize::from(version < seen);
         version = seen;
-        let node = disturbed(&server, &reader, &mut random, reader.get("/n")).await.unwrap();
-        follower.catch_up("/n").await;
-        assert!(node.stat.mzxid <= follower.told || follower.has_missed, "the event comes first");
-        if follower.has_missed {
-            let node = soon(reader.get("/n")).await.unwrap();
-            (follower.told, follower.has_missed) = (follower.told.max(node.stat.mzxid), false);
-            follower.catch_up("/n").await;
+        let node = with_drops(&server, &reader, &mut random, reader.get("/n")).await.unwrap();
+        tracker.catch_up("/n").await;
+        assert!(node.stat.mzxid <= tracker.delivered || tracker.has_missed, "the event precedes the reply");
+        if tracker.has_missed {
+            let node = with_timeout(reader.get("/n")).await.unwrap();
+            (tracker.delivered, tracker.has_missed) = (tracker.delivered.max(node.stat.mzxid), false);
+            tracker.catch_up("/n").await;
         }
     }
     (unknown, happened + unknown - ROUNDS)
 }
 
 #[tokio::test]
-async fn events_come_before_the_state_they_announce() {
+async fn events_precede_reads_that_show_the_change() {
     let (mut unknown, mut happened) = (0, 0);
     for seed in 0..SEEDS {
-        let lost = play(seed).await;
+        let lost = check_events(seed).await;
         (unknown, happened) = (unknown + lost.0, happened + lost.1);
     }
-    println!("{happened} of {unknown} unanswered writes happened"); // how many depends on the machine
+    println!("{happened} of {unknown} writes without a reply were executed"); // the numbers depend on the machine
     assert!(0 < unknown && happened <= unknown);
 }
 
 #[tokio::test]
-async fn a_lost_request_and_a_lost_answer_are_unknown() {
+async fn lost_request_and_lost_reply_have_unknown_outcome() {
     let server = server();
-    let proxy = Proxy::start(server.address());
+    let proxy = LossyProxy::start(server.address());
     let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
     let client = builder.connect().await.unwrap();
     client.create("/n", b"", CreateMode::Persistent).await.unwrap();
-    for (part, version) in [(Part::Request, 0), (Part::Answer, 1)] {
-        proxy.lose(SET, part);
-        let error = soon(client.set("/n", b"x", Version::Any)).await.unwrap_err();
-        assert_eq!(error.outcome(), Outcome::Unknown, "{part:?}");
+    for (part, version) in [(Part::Request, 0), (Part::Reply, 1)] {
+        proxy.drop_next(SET, part);
+        let error = with_timeout(client.set("/n", b"x", Version::Any)).await.unwrap_err();
+        assert_eq!(error.outcome(), RequestOutcome::Unknown, "{part:?}");
         proxy.open();
-        soon(client.settle()).await.unwrap();
-        assert_eq!(soon(client.get("/n")).await.unwrap().stat.version, version, "{part:?}");
+        with_timeout(client.write_barrier()).await.unwrap();
+        assert_eq!(with_timeout(client.get("/n")).await.unwrap().stat.version, version, "{part:?}");
     }
 }
 
-/// Pipelines of writes and reads: each read sees the write before it, answers come in order, and a dropped future
-/// takes nothing from the others.
+/// Pipelines of writes and reads: each read sees the write before it, replies arrive in order, and a dropped future
+/// does not affect the others.
 async fn pipeline(seed: u64) {
     let server = server();
     let mut random = Pcg32::seed_from_u64(seed);
@@ -160,50 +165,50 @@ async fn pipeline(seed: u64) {
         }
         let mut last = 0;
         for task in tasks {
-            let Some((stat, value, node)) = soon(task).await.unwrap() else { continue };
+            let Some((stat, value, node)) = with_timeout(task).await.unwrap() else { continue };
             assert!(last < stat.version, "writes are executed in the order they were sent");
             last = stat.version;
             assert_eq!((node.data, node.stat.version), (value.into_bytes(), stat.version));
         }
-        soon(patient.sync("/")).await.unwrap();
+        with_timeout(patient.sync("/")).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn pipelines_stay_in_order() {
+async fn pipelined_requests_stay_in_order() {
     for seed in 0..SEEDS {
         pipeline(seed).await;
     }
 }
 
-/// Protected nodes while connections are dropped: as many as were promised, and no ghosts.
+/// Protected creates while connections are dropped: every successful create has its node, and no other node exists.
 #[tokio::test]
-async fn protected_nodes_leave_no_ghosts() {
+async fn protected_creates_leave_no_orphans() {
     let server = server();
-    let (maker, other) = (client(&server).await, client(&server).await);
+    let (creator, other) = (client(&server).await, client(&server).await);
     other.create("/q", b"", CreateMode::Persistent).await.unwrap();
     let mut random = Pcg32::seed_from_u64(7);
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for _ in 0..300 {
-        let creating = maker.create_protected("/q/n-", b"", CreateMode::EphemeralSequential);
+        let creating = creator.create_protected("/q/n-", b"", CreateMode::EphemeralSequential);
         if random.random_ratio(1, 5) {
             let mut creating = pin!(creating);
             for _ in 0..random.random_range(1..6) {
                 if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx))).await {
-                    made.push(done.unwrap().path);
+                    created.push(done.unwrap().path);
                     break;
                 }
                 tokio::task::yield_now().await;
             }
         } else {
-            made.push(disturbed(&server, &maker, &mut random, creating).await.unwrap().path);
+            created.push(with_drops(&server, &creator, &mut random, creating).await.unwrap().path);
         }
     }
-    // Whoever cleans up behind a dropped future does so within the session, which ends here.
-    soon(maker.sync("/q")).await.unwrap();
-    let mut expected = made.clone();
+    // The cleanup of dropped futures runs within the session.
+    with_timeout(creator.sync("/q")).await.unwrap();
+    let mut expected = created.clone();
     expected.sort();
-    soon(async {
+    with_timeout(async {
         loop {
             let (names, changed) = other.children_and_watch("/q").await.unwrap();
             let mut found: Vec<_> = names.iter().map(|name| format!("/q/{name}")).collect();
@@ -211,16 +216,16 @@ async fn protected_nodes_leave_no_ghosts() {
             if found == expected {
                 return;
             }
-            assert!(expected.iter().all(|path| found.contains(path)), "what was promised is there");
+            assert!(expected.iter().all(|path| found.contains(path)), "every confirmed node exists");
             changed.await;
         }
     })
     .await;
 }
 
-/// A future that was polled on a runtime may be dropped where there is none.
+/// A future that was polled on a runtime may be dropped outside of any.
 #[test]
-fn a_future_dropped_outside_of_its_runtime_leaves_no_ghost() {
+fn protected_create_dropped_outside_runtime_leaves_no_orphan() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = server();
     let client = runtime.block_on(async {
@@ -232,8 +237,8 @@ fn a_future_dropped_outside_of_its_runtime_leaves_no_ghost() {
     runtime.block_on(poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx).is_pending())));
     drop(creating);
     runtime.block_on(async {
-        soon(client.settle()).await.unwrap();
-        soon(async {
+        with_timeout(client.write_barrier()).await.unwrap();
+        with_timeout(async {
             while !client.children("/q").await.unwrap().is_empty() {
                 tokio::task::yield_now().await;
             }

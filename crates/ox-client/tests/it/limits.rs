@@ -1,10 +1,10 @@
-//! What happens at the bounds.
+//! Behaviour at the limits of the client.
 
-use crate::{builder, client, server, soon};
-use ox_client::{CreateMode, ErrorKind, EventKind, Outcome, Version, WatchMode};
+use crate::{builder, client, server, with_timeout};
+use ox_client::{AddWatchMode, CreateMode, ErrorKind, EventKind, RequestOutcome, Version};
 
 #[tokio::test]
-async fn more_requests_than_may_be_under_way_wait_their_turn() {
+async fn requests_beyond_max_in_flight_wait() {
     let server = server();
     let client = builder(&server).max_in_flight(4).connect().await.unwrap();
     client.create("/n", b"", CreateMode::Persistent).await.unwrap();
@@ -16,28 +16,28 @@ async fn more_requests_than_may_be_under_way_wait_their_turn() {
         .collect();
     let mut versions = Vec::new();
     for task in tasks {
-        versions.push(soon(task).await.unwrap().unwrap());
+        versions.push(with_timeout(task).await.unwrap().unwrap());
     }
     versions.sort_unstable();
     assert_eq!(versions, (1..=200).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn a_request_that_no_server_takes_is_refused_here() {
+async fn oversized_request_is_rejected_locally() {
     let server = server();
     let client = client(&server).await;
     let error = client.create("/n", vec![0; 1 << 20], CreateMode::Persistent).await.unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TooLarge, Outcome::DidNotHappen));
+    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::TooLarge, RequestOutcome::NoEffect));
     client.create("/n", vec![7; 1_000_000], CreateMode::Persistent).await.unwrap();
     assert_eq!(client.get("/n").await.unwrap().data, vec![7; 1_000_000]);
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_reads_says_what_is_missing() {
+async fn unread_stream_reports_missed_events() {
     let server = server();
     let (watcher, writer) = (client(&server).await, client(&server).await);
     writer.create("/n", b"", CreateMode::Persistent).await.unwrap();
-    let mut stream = watcher.watch("/n", WatchMode::Persistent).await.unwrap();
+    let mut stream = watcher.watch("/n", AddWatchMode::Persistent).await.unwrap();
     let tasks: Vec<_> = (0..5000)
         .map(|_| {
             let writer = writer.clone();
@@ -45,19 +45,19 @@ async fn a_stream_that_nobody_reads_says_what_is_missing() {
         })
         .collect();
     for task in tasks {
-        soon(task).await.unwrap().unwrap();
+        with_timeout(task).await.unwrap().unwrap();
     }
-    soon(watcher.get("/n")).await.unwrap(); // all events are there
+    with_timeout(watcher.get("/n")).await.unwrap(); // all events are received
     for _ in 0..4096 {
         assert_eq!(stream.next().await.unwrap().kind, EventKind::NodeDataChanged);
     }
     assert_eq!(stream.next().await.unwrap().kind, EventKind::Missed);
     writer.set("/n", b"", Version::Any).await.unwrap();
-    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::NodeDataChanged);
+    assert_eq!(with_timeout(stream.next()).await.unwrap().kind, EventKind::NodeDataChanged);
 }
 
 #[tokio::test]
-async fn many_watches_are_left_again() {
+async fn many_watches_are_rearmed_after_reconnect() {
     let server = server();
     let (watcher, writer) = (client(&server).await, client(&server).await);
     let name = "x".repeat(200);
@@ -66,9 +66,9 @@ async fn many_watches_are_left_again() {
         watches.push(watcher.exists_and_watch(&format!("/{name}-{number}")).await.unwrap().1);
     }
     server.drop_connection(watcher.session().unwrap().id);
-    soon(watcher.sync("/")).await.unwrap();
+    with_timeout(watcher.sync("/")).await.unwrap();
     for (number, watch) in watches.into_iter().enumerate().step_by(400) {
         writer.create(&format!("/{name}-{number}"), b"", CreateMode::Persistent).await.unwrap();
-        assert_eq!(soon(watch).await.kind, EventKind::NodeCreated);
+        assert_eq!(with_timeout(watch).await.kind, EventKind::NodeCreated);
     }
 }

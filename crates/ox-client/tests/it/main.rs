@@ -1,39 +1,39 @@
-//! A real client against a real server.
+//! The client against a real server.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod blocking;
 mod chaos;
 mod limits;
+#[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
+mod lossy_proxy;
 mod nodes;
 #[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
-mod proxy;
+mod server_fixture;
 mod servers;
 mod sessions;
-#[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
-mod stage;
 mod watches;
 
 use ox_client::{Builder, Client};
-use stage::Stage;
+use server_fixture::ServerFixture;
 use std::time::Duration;
 
-/// Longer than anything a test waits for.
+/// Time limit of a single wait in a test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn server() -> Stage {
-    Stage::start()
+fn server() -> ServerFixture {
+    ServerFixture::start()
 }
 
-fn builder(server: &Stage) -> Builder {
+fn builder(server: &ServerFixture) -> Builder {
     Client::builder().servers(&server.servers()).unwrap().session_timeout(Duration::from_secs(20)).seed(7)
 }
 
-async fn client(server: &Stage) -> Client {
+async fn client(server: &ServerFixture) -> Client {
     builder(server).connect().await.unwrap()
 }
 
-/// Waits, but not for ever.
-async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it takes too long")
+/// Waits for `work`, at most `PATIENCE`.
+async fn with_timeout<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("timed out")
 }

@@ -1,14 +1,15 @@
-//! Every operation of the client port.
+//! Every operation of the client protocol.
 
 use crate::{client, server};
 use ox_client::acl::{self, Acl, perms};
 use ox_client::{
-    CreateMode, CreateOptions, ErrorCode, ErrorKind, Null, Outcome, Reconfig, Version, WatchMode, WatcherType,
+    AddWatchMode, CreateMode, CreateOptions, ErrorCode, ErrorKind, MembershipChange, Null, RequestOutcome, Version,
+    WatcherType,
 };
 use std::time::Duration;
 
 #[tokio::test]
-async fn all_kinds_of_nodes() {
+async fn create_modes_yield_their_node_types() {
     let server = server();
     let client = client(&server).await;
     let ttl = Duration::from_secs(60);
@@ -33,7 +34,7 @@ async fn all_kinds_of_nodes() {
 }
 
 #[tokio::test]
-async fn null_is_not_empty() {
+async fn null_data_differs_from_empty_data() {
     let server = server();
     let client = client(&server).await;
     client.create("/n", Null, CreateMode::Persistent).await.unwrap();
@@ -45,7 +46,7 @@ async fn null_is_not_empty() {
 }
 
 #[tokio::test]
-async fn lists_and_counts() {
+async fn children_and_counts_are_listed() {
     let server = server();
     let client = client(&server).await;
     client.ensure_path("/a/b/c").await.unwrap();
@@ -65,12 +66,12 @@ async fn lists_and_counts() {
 }
 
 #[tokio::test]
-async fn access_control() {
+async fn acl_restricts_other_identities() {
     let server = server();
     let (bob, anybody) = (client(&server).await, client(&server).await);
     bob.add_auth("digest", "bob:pw").await.unwrap();
     let id = "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=";
-    assert!(bob.who_am_i().await.unwrap().iter().any(|who| who.scheme == "digest" && who.id == "bob"));
+    assert!(bob.who_am_i().await.unwrap().iter().any(|info| info.scheme == "digest" && info.id == "bob"));
     let options = CreateOptions::new(CreateMode::Persistent).with_acl(acl::creator());
     bob.create("/bobs", b"", &options).await.unwrap();
     let (list, stat) = bob.get_acl("/bobs").await.unwrap();
@@ -85,7 +86,7 @@ async fn access_control() {
 }
 
 #[tokio::test]
-async fn all_or_nothing() {
+async fn multi_is_atomic() {
     let server = server();
     let client = client(&server).await;
     let mut multi = client.multi();
@@ -106,7 +107,7 @@ async fn all_or_nothing() {
     multi.delete("/nothing", Version::Any);
     let error = multi.commit().await.unwrap_err();
     assert_eq!((error.failed_at(), error.path()), (Some(1), Some("/t")));
-    assert_eq!((error.code(), error.outcome()), (Some(ErrorCode::NodeExists), Outcome::DidNotHappen));
+    assert_eq!((error.code(), error.outcome()), (Some(ErrorCode::NodeExists), RequestOutcome::NoEffect));
     assert!(client.exists("/a").await.unwrap().is_some());
     let mut multi = client.multi();
     multi.delete("bad", Version::Any);
@@ -115,17 +116,18 @@ async fn all_or_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_server_alone_cannot_do() {
+async fn standalone_server_rejects_reconfig() {
     let server = server();
     let client = client(&server).await;
     assert_eq!(client.config().await.unwrap().data, b"");
-    let change = Reconfig::Change { joining: vec!["server.2=a:1:2;3".to_owned()], leaving: vec!["3".to_owned()] };
+    let change =
+        MembershipChange::Incremental { joining: vec!["server.2=a:1:2;3".to_owned()], leaving: vec!["3".to_owned()] };
     let error = client.reconfig(&change, None).await.unwrap_err();
     assert!(matches!(error.code(), Some(ErrorCode::Unimplemented | ErrorCode::ReconfigDisabled)), "{error}");
 }
 
 #[tokio::test]
-async fn paths_that_are_none() {
+async fn invalid_paths_are_rejected() {
     let server = server();
     let client = client(&server).await;
     for path in ["", "a", "a/b"] {
@@ -137,5 +139,5 @@ async fn paths_that_are_none() {
     assert!(!client.check_watches("/", WatcherType::Any).await.unwrap());
     let error = client.remove_watches("/", WatcherType::Any).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NoWatcher));
-    drop(client.watch("/not/there", WatchMode::Persistent).await.unwrap());
+    drop(client.watch("/not/there", AddWatchMode::Persistent).await.unwrap());
 }

@@ -1,14 +1,14 @@
-//! More than one server, and servers that lost the others.
+//! Several servers, and read-only servers.
 
-use crate::{PATIENCE, builder, client, server, soon};
-use ox_client::{Client, State};
+use crate::{PATIENCE, builder, client, server, with_timeout};
+use ox_client::{Client, SessionState};
 use ox_proto::SessionId;
 use ox_proto::connect::ConnectResponse;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A server that lost the others: it greets, and says no more.
+/// A read-only server: it replies to the handshake and to nothing else.
 async fn read_only_server() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,62 +32,63 @@ async fn read_only_server() -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_writes_is_looked_for() {
+async fn read_only_client_moves_to_read_write_server() {
     let mut server = server();
-    if !server.is_own() {
-        return; // it is asked by a four-letter word, which goes past the proxy
+    if !server.is_in_process() {
+        return; // `isro` bypasses the proxy
     }
     let address = read_only_server().await;
     server.stop();
     let both = format!("{address},{}", server.address());
     let client = Client::builder().servers(&both).unwrap().shuffle(false).read_only(true).seed(7);
-    let client = soon(client.connect()).await.unwrap();
+    let client = with_timeout(client.connect()).await.unwrap();
     let mut states = client.states();
-    assert_eq!(states.next().await, Some(State::ConnectedReadOnly));
+    assert_eq!(states.next().await, Some(SessionState::ConnectedReadOnly));
     server.restart();
-    assert!(matches!(soon(states.next()).await, Some(State::Suspended { .. })));
-    assert_eq!(soon(states.next()).await, Some(State::Connected));
-    assert_ne!(client.session().unwrap().id, SessionId(77), "that one was worth nothing");
-    soon(client.create("/a", b"", ox_client::CreateMode::Persistent)).await.unwrap();
+    assert!(matches!(with_timeout(states.next()).await, Some(SessionState::Suspended { .. })));
+    assert_eq!(with_timeout(states.next()).await, Some(SessionState::Connected));
+    assert_ne!(client.session().unwrap().id, SessionId(77), "the session of the read-only server is not kept");
+    with_timeout(client.create("/a", b"", ox_client::CreateMode::Persistent)).await.unwrap();
 }
 
 #[tokio::test]
-async fn servers_that_do_not_answer_are_passed_over() {
+async fn unresponsive_servers_are_skipped() {
     let server = server();
-    // One that takes connections and is silent, one that takes none, and a name that nobody has.
+    // A server that accepts and stays silent, a closed port, and an unresolvable name.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let servers = format!("{},{closed},nobody.invalid:1,{}", silent.local_addr().unwrap(), server.address());
+    let servers = format!("{},{closed},unknown.invalid:1,{}", silent.local_addr().unwrap(), server.address());
     let client = Client::builder().servers(&servers).unwrap().shuffle(false);
-    let client = soon(client.session_timeout(Duration::from_secs(2)).connect()).await.unwrap();
-    assert_eq!(client.state(), State::Connected);
+    let client = with_timeout(client.session_timeout(Duration::from_secs(2)).connect()).await.unwrap();
+    assert_eq!(client.state(), SessionState::Connected);
 }
 
 #[tokio::test]
-async fn a_list_without_the_current_server_moves_the_client() {
+async fn update_without_current_server_moves_the_client() {
     let (old, new) = (server(), server());
-    if !old.is_own() {
-        return; // both are the same
+    if !old.is_in_process() {
+        return; // both addresses are the same server
     }
     let client = client(&old).await;
     let mut states = client.states();
     states.next().await;
     client.update_servers(&new.address().to_string()).unwrap();
-    assert!(matches!(soon(states.next()).await, Some(State::Suspended { .. })));
-    // Another ensemble, which does not know the session: that is how the test sees where the client went.
-    assert_eq!(soon(states.next()).await, Some(State::Expired));
+    assert!(matches!(with_timeout(states.next()).await, Some(SessionState::Suspended { .. })));
+    // The new server belongs to another ensemble, which does not know the session: the expiry shows that the client
+    // moved.
+    assert_eq!(with_timeout(states.next()).await, Some(SessionState::Expired));
     assert!(client.update_servers("a:1/chroot").is_err());
 }
 
 #[tokio::test]
-async fn a_session_expires_by_itself_when_nobody_pings() {
+async fn session_without_pings_expires() {
     let server = server();
     let short = builder(&server).session_timeout(Duration::from_millis(300)).connect().await.unwrap();
     let timeout = short.session().unwrap().timeout;
-    assert!(!server.is_own() || timeout == Duration::from_millis(300));
+    assert!(!server.is_in_process() || timeout == Duration::from_millis(300));
     let other = client(&server).await;
     short.create("/mine", b"", ox_client::CreateMode::Ephemeral).await.unwrap();
-    // Pings keep it, however long nothing else is said.
+    // Pings alone keep the session alive.
     let (_, gone) = other.exists_and_watch("/mine").await.unwrap();
     assert!(tokio::time::timeout(timeout * 3, gone).await.is_err());
     let (_, gone) = other.exists_and_watch("/mine").await.unwrap();

@@ -1,10 +1,10 @@
-//! Events, in order, whatever happens to the connection.
+//! Watch events across connection losses.
 
-use crate::{client, server, soon};
-use ox_client::{CreateMode, EventKind, Version, WatchMode, WatcherType};
+use crate::{client, server, with_timeout};
+use ox_client::{AddWatchMode, CreateMode, EventKind, Version, WatcherType};
 
 #[tokio::test]
-async fn what_happened_while_away_is_told() {
+async fn events_during_disconnect_are_delivered_after_reconnect() {
     let server = server();
     let (watcher, writer) = (client(&server).await, client(&server).await);
     for path in ["/data", "/gone", "/parent", "/still"] {
@@ -21,34 +21,34 @@ async fn what_happened_while_away_is_told() {
     writer.delete("/gone", Version::Any).await.unwrap();
     writer.create("/parent/child", b"", CreateMode::Persistent).await.unwrap();
     writer.create("/new", b"", CreateMode::Persistent).await.unwrap();
-    assert_eq!(soon(data).await.kind, EventKind::NodeDataChanged);
-    assert_eq!(soon(gone).await.kind, EventKind::NodeDeleted);
-    assert_eq!(soon(parent).await.kind, EventKind::NodeChildrenChanged);
-    assert_eq!(soon(new).await.kind, EventKind::NodeCreated);
+    assert_eq!(with_timeout(data).await.kind, EventKind::NodeDataChanged);
+    assert_eq!(with_timeout(gone).await.kind, EventKind::NodeDeleted);
+    assert_eq!(with_timeout(parent).await.kind, EventKind::NodeChildrenChanged);
+    assert_eq!(with_timeout(new).await.kind, EventKind::NodeCreated);
     writer.set("/still", b"x", Version::Any).await.unwrap();
-    assert_eq!(soon(still).await.kind, EventKind::NodeDataChanged);
+    assert_eq!(with_timeout(still).await.kind, EventKind::NodeDataChanged);
 }
 
 #[tokio::test]
-async fn streams_say_when_events_are_missing() {
+async fn stream_reports_missed_events_after_reconnect() {
     let server = server();
     let (watcher, writer) = (client(&server).await, client(&server).await);
-    let mut stream = watcher.watch("/", WatchMode::PersistentRecursive).await.unwrap();
+    let mut stream = watcher.watch("/", AddWatchMode::PersistentRecursive).await.unwrap();
     writer.create("/a", b"", CreateMode::Persistent).await.unwrap();
-    let event = soon(stream.next()).await.unwrap();
+    let event = with_timeout(stream.next()).await.unwrap();
     assert_eq!((event.kind, event.path.as_str()), (EventKind::NodeCreated, "/a"));
     server.drop_connection(watcher.session().unwrap().id);
-    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::Missed);
+    assert_eq!(with_timeout(stream.next()).await.unwrap().kind, EventKind::Missed);
     watcher.sync("/").await.unwrap();
     writer.create("/b", b"", CreateMode::Persistent).await.unwrap();
-    assert_eq!(soon(stream.next()).await.unwrap().path, "/b");
+    assert_eq!(with_timeout(stream.next()).await.unwrap().path, "/b");
     server.expire(watcher.session().unwrap().id).unwrap();
-    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::SessionEnded);
-    assert_eq!(soon(stream.next()).await, None);
+    assert_eq!(with_timeout(stream.next()).await.unwrap().kind, EventKind::SessionEnded);
+    assert_eq!(with_timeout(stream.next()).await, None);
 }
 
 #[tokio::test]
-async fn the_server_watches_only_what_somebody_wants() {
+async fn dropped_watches_are_removed_from_the_server() {
     let server = server();
     let client = client(&server).await;
     client.create("/a", b"", CreateMode::Persistent).await.unwrap();
@@ -56,19 +56,19 @@ async fn the_server_watches_only_what_somebody_wants() {
     let (_, two) = client.get_and_watch("/a").await.unwrap();
     drop(one);
     assert!(client.check_watches("/a", WatcherType::Data).await.unwrap());
-    // A new one is on its way while the last one goes.
+    // A new watch is requested while the last one is removed.
     let (watched, ()) = tokio::join!(client.get_and_watch("/a"), async { drop(two) });
     let (_, three) = watched.unwrap();
     client.set("/a", b"x", Version::Any).await.unwrap();
-    assert_eq!(soon(three).await.kind, EventKind::NodeDataChanged);
-    let stream = client.watch("/a", WatchMode::Persistent).await.unwrap();
+    assert_eq!(with_timeout(three).await.kind, EventKind::NodeDataChanged);
+    let stream = client.watch("/a", AddWatchMode::Persistent).await.unwrap();
     assert!(client.check_watches("/a", WatcherType::Persistent).await.unwrap());
     drop(stream);
     assert!(!client.check_watches("/a", WatcherType::Any).await.unwrap());
-    let mut stream = client.watch("/a", WatchMode::Persistent).await.unwrap();
+    let mut stream = client.watch("/a", AddWatchMode::Persistent).await.unwrap();
     let (_, four) = client.get_and_watch("/a").await.unwrap();
     client.remove_watches("/a", WatcherType::Any).await.unwrap();
-    assert_eq!(soon(four).await.kind, EventKind::WatchRemoved);
-    assert_eq!(soon(stream.next()).await.unwrap().kind, EventKind::WatchRemoved);
-    assert_eq!(soon(stream.next()).await, None);
+    assert_eq!(with_timeout(four).await.kind, EventKind::WatchRemoved);
+    assert_eq!(with_timeout(stream.next()).await.unwrap().kind, EventKind::WatchRemoved);
+    assert_eq!(with_timeout(stream.next()).await, None);
 }

@@ -1,7 +1,7 @@
-//! Nobody goes too early, and nobody is left behind.
+//! Barriers: no member passes too early, and none is left behind.
 
-use crate::stage::Stage;
-use crate::{client, server, soon};
+use crate::server_fixture::ServerFixture;
+use crate::{client, server, with_timeout};
 use ox_client::Client;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
 use rand::{RngExt, SeedableRng};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Drops connections while something is done.
-async fn with_drops<T>(server: &Stage, seed: u64, work: impl Future<Output = T>) -> T {
+/// Runs `work` while connections are dropped at random.
+async fn with_drops<T>(server: &ServerFixture, seed: u64, work: impl Future<Output = T>) -> T {
     let mut random = Pcg32::seed_from_u64(seed);
     let drops = async {
         loop {
@@ -23,8 +23,8 @@ async fn with_drops<T>(server: &Stage, seed: u64, work: impl Future<Output = T>)
         }
     };
     tokio::select! {
-        done = soon(work) => done,
-        () = drops => unreachable!("it goes on for ever"),
+        done = with_timeout(work) => done,
+        () = drops => unreachable!("connections are dropped forever"),
     }
 }
 
@@ -41,7 +41,7 @@ async fn member(client: Client, rounds: usize, count: usize, arrived: Arc<Atomic
 }
 
 #[tokio::test]
-async fn a_crew_begins_and_ends_together() {
+async fn double_barrier_members_enter_and_leave_together() {
     const COUNT: usize = 4;
     let seed = crate::chaos::seed();
     let server = server();
@@ -60,7 +60,7 @@ async fn a_crew_begins_and_ends_together() {
 }
 
 #[tokio::test]
-async fn a_gate_lets_everybody_go_who_waits() {
+async fn removed_barrier_releases_all_waiters() {
     let seed = crate::chaos::seed();
     let server = server();
     let keeper = client(&server).await;
@@ -73,7 +73,7 @@ async fn a_gate_lets_everybody_go_who_waits() {
                 .clone()
                 .map(|client| tokio::spawn(async move { Barrier::new(&client, "/test/gate").wait().await }));
             tokio::time::sleep(Duration::from_millis(20)).await;
-            assert!(waiting.iter().all(|task| !task.is_finished()), "the gate is closed");
+            assert!(waiting.iter().all(|task| !task.is_finished()), "the barrier is set");
             gate.open().await.unwrap();
             for task in waiting {
                 task.await.unwrap().unwrap();
@@ -84,16 +84,16 @@ async fn a_gate_lets_everybody_go_who_waits() {
 }
 
 #[tokio::test]
-async fn a_crew_that_died_inside_does_not_open_the_next_meeting() {
+async fn members_expired_inside_do_not_open_the_next_round() {
     let server = server();
     let dying = client(&server).await;
-    let entered = soon(DoubleBarrier::new(&dying, "/crew", 1).enter()).await.unwrap();
+    let entered = with_timeout(DoubleBarrier::new(&dying, "/crew", 1).enter()).await.unwrap();
     server.expire(dying.session().unwrap().id).unwrap();
     drop(entered);
     let living = client(&server).await;
     let barrier = DoubleBarrier::new(&living, "/crew", 2);
     assert!(tokio::time::timeout(Duration::from_millis(100), barrier.enter()).await.is_err());
-    let (one, other) = soon(async { tokio::join!(barrier.enter(), barrier.enter()) }).await;
-    let (one, other) = tokio::join!(soon(one.unwrap().leave()), soon(other.unwrap().leave()));
+    let (one, other) = with_timeout(async { tokio::join!(barrier.enter(), barrier.enter()) }).await;
+    let (one, other) = tokio::join!(with_timeout(one.unwrap().leave()), with_timeout(other.unwrap().leave()));
     one.and(other).unwrap();
 }

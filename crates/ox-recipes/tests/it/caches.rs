@@ -1,17 +1,17 @@
-//! Copies that follow: they end up as the original, whatever happens on the way.
+//! Caches, groups, discovery, configuration and names converge whatever happens to connections and sessions.
 
 use crate::chaos::seed;
-use crate::{client, server, soon};
+use crate::{client, server, with_timeout};
 use ox_client::{Client, CreateMode, ErrorCode, EventKind, Version};
 use ox_recipes::cache::Cache;
-use ox_recipes::config::Config;
-use ox_recipes::discovery::{Instance, Picker, Service, register};
-use ox_recipes::names::{Records, Resolver};
-use ox_recipes::presence::{Member, Presence};
+use ox_recipes::config::SharedConfig;
+use ox_recipes::discovery::{ProviderStrategy, ServiceInstance, ServiceProvider, register};
+use ox_recipes::naming::{NameRegistry, NameResolver};
+use ox_recipes::presence::{GroupMember, PersistentNode};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
-/// One random change of a small tree. Answers may be lost.
+/// One random change of a small tree. Replies may be lost.
 async fn change(client: &Client, random: &mut Pcg32) {
     let depth = random.random_range(1..4);
     let path: String = (0..depth).map(|_| format!("/{}", random.random_range(0..3))).collect();
@@ -39,7 +39,7 @@ async fn read_tree(client: &Client) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn a_copy_of_a_tree_ends_up_as_the_tree() {
+async fn tree_cache_converges_to_the_tree() {
     let mut random = Pcg32::seed_from_u64(seed());
     let server = server();
     let (writer, reader) = (client(&server).await, client(&server).await);
@@ -48,16 +48,16 @@ async fn a_copy_of_a_tree_ends_up_as_the_tree() {
     let mut children = Cache::children(&reader, "/tree").await.unwrap();
     for _ in 0..10 {
         for _ in 0..40 {
-            soon(change(&writer, &mut random)).await;
+            with_timeout(change(&writer, &mut random)).await;
             if random.random_ratio(1, 20) {
                 server.drop_connections();
             }
         }
-        let original = soon(read_tree(&writer)).await;
+        let original = with_timeout(read_tree(&writer)).await;
         let copy = |cache: &Cache| {
             cache.nodes().iter().map(|(path, node)| (path.clone(), node.data.clone())).collect::<Vec<_>>()
         };
-        soon(async {
+        with_timeout(async {
             while copy(&tree) != original {
                 tree.changed().await.unwrap();
             }
@@ -69,7 +69,7 @@ async fn a_copy_of_a_tree_ends_up_as_the_tree() {
         .await;
     }
     server.expire(reader.session().unwrap().id).unwrap();
-    let ended = soon(async {
+    let ended = with_timeout(async {
         loop {
             if let Err(error) = tree.changed().await {
                 return error;
@@ -77,13 +77,13 @@ async fn a_copy_of_a_tree_ends_up_as_the_tree() {
         }
     })
     .await;
-    assert!(ended.is_session_over(), "{ended}");
-    assert_eq!(tree.changed().await, Err(ended), "whoever asks again hears it again");
+    assert!(ended.is_session_ended(), "{ended}");
+    assert_eq!(tree.changed().await, Err(ended), "the error is repeated");
 }
 
-/// A node that was there between two looks is news, although the copy is as before.
+/// A node that was created and deleted between two reads is reported although the copy is unchanged.
 #[tokio::test]
-async fn what_came_and_went_is_told() {
+async fn node_created_and_deleted_between_reads_is_reported() {
     let server = server();
     let (writer, reader) = (client(&server).await, client(&server).await);
     writer.create("/list", b"", CreateMode::Persistent).await.unwrap();
@@ -92,12 +92,12 @@ async fn what_came_and_went_is_told() {
     multi.create("/list/a", b"", CreateMode::Persistent);
     multi.delete("/list/a", Version::Any);
     multi.commit().await.unwrap();
-    soon(list.changed()).await.unwrap();
+    with_timeout(list.changed()).await.unwrap();
     assert!(list.nodes().is_empty());
 }
 
 #[tokio::test]
-async fn what_must_not_be_read_is_left_out() {
+async fn unreadable_nodes_are_omitted_from_the_cache() {
     let server = server();
     let (writer, reader) = (client(&server).await, client(&server).await);
     writer.add_auth("digest", "bob:secret").await.unwrap();
@@ -109,7 +109,7 @@ async fn what_must_not_be_read_is_left_out() {
     assert_eq!(tree.nodes().into_keys().collect::<Vec<_>>(), ["/tree", "/tree/open"]);
     writer.set("/tree/hidden", b"x", Version::Any).await.unwrap();
     writer.set("/tree/open", b"x", Version::Any).await.unwrap();
-    soon(async {
+    with_timeout(async {
         while tree.get("/tree/open").unwrap().data != b"x" {
             tree.changed().await.unwrap();
         }
@@ -118,18 +118,18 @@ async fn what_must_not_be_read_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_presence_is_made_again_and_taken_over() {
+async fn persistent_node_is_recreated_and_taken_over() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let old = Presence::start(&first, "/hosts/a", "1").await.unwrap();
+    let old = PersistentNode::start(&first, "/hosts/a", "1").await.unwrap();
     let (_, gone) = second.exists_and_watch("/hosts/a").await.unwrap();
-    first.detach(); // the session lives on without its client
-    let here = soon(Presence::start(&second, "/hosts/a", "2")).await.unwrap();
-    assert_eq!(soon(gone).await.kind, EventKind::NodeDeleted);
+    first.detach(); // the session outlives its client
+    let here = with_timeout(PersistentNode::start(&second, "/hosts/a", "2")).await.unwrap();
+    assert_eq!(with_timeout(gone).await.kind, EventKind::NodeDeleted);
     drop(old);
     second.delete("/hosts/a", Version::Any).await.unwrap();
     here.set("3");
-    soon(async {
+    with_timeout(async {
         while second.get("/hosts/a").await.map(|node| node.data).unwrap_or_default() != b"3" {
             tokio::task::yield_now().await;
         }
@@ -137,26 +137,26 @@ async fn a_presence_is_made_again_and_taken_over() {
     .await;
 }
 
-/// Two programs with one name: the last one has it, and the other one hears that.
+/// Two programs with one name: the last one keeps the node, and the other one is notified.
 #[tokio::test]
-async fn presences_do_not_fight() {
+async fn persistent_nodes_of_one_name_do_not_replace_each_other_forever() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let mut old = Presence::start(&first, "/hosts/a", "1").await.unwrap();
-    let _new = Presence::start(&second, "/hosts/a", "2").await.unwrap();
-    let lost = ox_recipes::Error::Lost { path: "/hosts/a".to_owned() };
-    assert_eq!((soon(old.ended()).await, old.ended().await), (lost.clone(), lost));
+    let mut old = PersistentNode::start(&first, "/hosts/a", "1").await.unwrap();
+    let _new = PersistentNode::start(&second, "/hosts/a", "2").await.unwrap();
+    let lost = ox_recipes::RecipeError::Lost { path: "/hosts/a".to_owned() };
+    assert_eq!((with_timeout(old.ended()).await, old.ended().await), (lost.clone(), lost));
     old.stop().await.unwrap();
     assert_eq!(second.get("/hosts/a").await.unwrap().data, b"2");
 }
 
 #[tokio::test]
-async fn members_that_die_are_missed() {
+async fn expired_members_leave_the_group() {
     let server = server();
     let (living, dying) = (client(&server).await, client(&server).await);
-    let mut alice = Member::join(&living, "/group", "alice", "").await.unwrap();
-    let bob = Member::join(&dying, "/group", "bob", "").await.unwrap();
-    soon(async {
+    let mut alice = GroupMember::join(&living, "/group", "alice", "").await.unwrap();
+    let bob = GroupMember::join(&dying, "/group", "bob", "").await.unwrap();
+    with_timeout(async {
         while alice.members().len() != 2 {
             alice.changed().await.unwrap();
         }
@@ -170,21 +170,22 @@ async fn members_that_die_are_missed() {
 }
 
 #[tokio::test]
-async fn pickers_pick() {
+async fn provider_strategies_choose_instances() {
     let server = server();
     let client = client(&server).await;
     let mut registered = Vec::new();
     for host in ["a", "b", "c"] {
-        registered.push(register(&client, "/services", &Instance::<()>::new("mail", host, 25)).await.unwrap());
+        registered.push(register(&client, "/services", &ServiceInstance::<()>::new("mail", host, 25)).await.unwrap());
     }
-    let mut sticky = Service::<()>::follow(&client, "/services", "mail", Picker::Sticky).await.unwrap();
-    let random = Service::<()>::follow(&client, "/services", "mail", Picker::Random).await.unwrap();
+    let mut sticky =
+        ServiceProvider::<()>::follow(&client, "/services", "mail", ProviderStrategy::Sticky).await.unwrap();
+    let random = ServiceProvider::<()>::follow(&client, "/services", "mail", ProviderStrategy::Random).await.unwrap();
     assert!(random.pick().is_some());
     let first = sticky.pick().unwrap();
     assert!((0..10).all(|_| sticky.pick().unwrap() == first));
     let at = registered.iter().position(|presence| presence.path().ends_with(&first.id)).unwrap();
     registered.swap_remove(at).stop().await.unwrap();
-    soon(async {
+    with_timeout(async {
         while sticky.instances().len() == 3 {
             sticky.changed().await.unwrap();
         }
@@ -194,39 +195,39 @@ async fn pickers_pick() {
 }
 
 #[tokio::test]
-async fn publishers_do_not_lose_each_others_versions() {
+async fn concurrent_publications_keep_every_version() {
     let server = server();
     let (one, other) = (client(&server).await, client(&server).await);
     let publish = async |client: &Client| {
-        let config = Config::<String>::new(client, "/config/x");
+        let config = SharedConfig::<String>::new(client, "/config/x");
         for number in 0..20 {
             config.publish(&number.to_string()).await.unwrap();
         }
     };
-    tokio::join!(soon(publish(&one)), soon(publish(&other)));
-    let config = Config::<String>::new(&one, "/config/x");
+    tokio::join!(with_timeout(publish(&one)), with_timeout(publish(&other)));
+    let config = SharedConfig::<String>::new(&one, "/config/x");
     assert_eq!(config.get().await.unwrap().unwrap().version, 40);
     for version in 1..=40 {
         assert_eq!(config.revision(version).await.unwrap().unwrap().version, version);
     }
     assert_eq!(config.publish_after(39, &"late".to_owned()).await.unwrap(), None);
-    config.forget_before(30).await.unwrap();
+    config.delete_before(30).await.unwrap();
     assert!(config.roll_back(29).await.is_err());
     assert_eq!(config.roll_back(30).await.unwrap(), 41);
 }
 
 #[tokio::test]
-async fn records_of_many_owners_add_up() {
+async fn name_registry_merges_concurrent_updates() {
     let server = server();
     let clients = [client(&server).await, client(&server).await, client(&server).await];
     let tasks = clients.clone().map(|client| {
         let address = client.session().unwrap().id.to_string();
-        tokio::spawn(async move { Records::new(&client, "/dns").add("db", &address).await })
+        tokio::spawn(async move { NameRegistry::new(&client, "/dns").add("db", &address).await })
     });
     for task in tasks {
-        soon(task).await.unwrap().unwrap();
+        with_timeout(task).await.unwrap().unwrap();
     }
-    let resolver = Resolver::start(&clients[0], "/dns").await.unwrap();
+    let resolver = NameResolver::start(&clients[0], "/dns").await.unwrap();
     assert_eq!(resolver.resolve("db").len(), 3);
     assert!(resolver.resolve("nothing").is_empty());
 }

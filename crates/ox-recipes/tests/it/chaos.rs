@@ -1,10 +1,10 @@
-//! Workers in sessions that are disturbed at random, and a book of what they hold at the same time.
+//! Workers whose sessions are disrupted at random, and a ledger of what they hold at the same time.
 
-use crate::stage::Stage;
+use crate::server_fixture::ServerFixture;
 use crate::{PATIENCE, builder, server};
 use ox_client::{Client, SessionId};
-use ox_recipes::Error;
-use ox_recipes::sessions::in_sessions;
+use ox_recipes::RecipeError;
+use ox_recipes::sessions::run_in_sessions;
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
@@ -13,38 +13,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What happens to the workers' sessions.
+/// How the sessions of the workers are disrupted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Trouble {
-    /// Connections are dropped; sessions live on.
+pub(crate) enum Disruption {
+    /// Connections are dropped; sessions survive.
     Drops,
-    /// Sessions are expired, too.
+    /// Sessions are expired as well.
     Expiries,
 }
 
-/// A seed for this run: from the environment, to repeat one, or new.
+/// The seed of this run: from the environment, to repeat a run, or random.
 pub(crate) fn seed() -> u64 {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random);
     println!("SEED={seed}");
     seed
 }
 
-/// Who holds what now, and which sessions were ended by the test.
+/// What each session holds now, and which sessions the test has expired.
 #[derive(Default)]
-pub(crate) struct Book {
+pub(crate) struct Ledger {
     holders: Mutex<Vec<(SessionId, usize)>>,
     expired: Mutex<HashSet<SessionId>>,
-    /// Turns that were taken.
+    /// Completed acquisitions of all workers.
     pub(crate) turns: AtomicUsize,
 }
 
-impl Book {
-    /// Whether the test has ended the session, or is about to.
+impl Ledger {
+    /// Whether the test has expired the session, or is about to.
     pub(crate) fn is_expired(&self, session: SessionId) -> bool {
         self.expired.lock().contains(&session)
     }
 
-    /// Someone begins to hold `weight`; `may` sees the weights of all live holders, this one included.
+    /// Records that a session holds `weight`. `may` checks the weights of all holders with live sessions, including
+    /// this one.
     pub(crate) fn enter(&self, session: SessionId, weight: usize, may: impl Fn(&[usize]) -> bool) {
         let mut holders = self.holders.lock();
         holders.push((session, weight));
@@ -55,7 +56,7 @@ impl Book {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Someone is about to give it back.
+    /// Records that a session is about to release `weight`.
     pub(crate) fn leave(&self, session: SessionId, weight: usize) {
         let mut holders = self.holders.lock();
         let at = holders.iter().position(|holder| *holder == (session, weight)).unwrap();
@@ -63,43 +64,48 @@ impl Book {
     }
 }
 
-/// Lets workers work, each in sessions of its own, while their sessions are disturbed. `work` is done again and again until
-/// there were `turns` turns. Gives back the book and the server, at rest.
-pub(crate) async fn disturb<W>(trouble: Trouble, workers: usize, turns: usize, work: W) -> (Arc<Book>, Stage)
+/// Runs workers, each in sessions of its own, while these are disrupted. `work` is repeated until `turns` acquisitions
+/// are complete. Returns the ledger and the idle server.
+pub(crate) async fn run_disrupted<W>(
+    disruption: Disruption,
+    workers: usize,
+    turns: usize,
+    work: W,
+) -> (Arc<Ledger>, ServerFixture)
 where
-    W: AsyncFn(&Client, &Book, &mut Pcg32) -> Result<(), Error>,
+    W: AsyncFn(&Client, &Ledger, &mut Pcg32) -> Result<(), RecipeError>,
 {
     let seed = seed();
     let server = server();
-    let book = Arc::new(Book::default());
+    let ledger = Arc::new(Ledger::default());
     let tasks = (0..workers).map(|number| {
-        let (builder, book, work) = (builder(&server), Arc::clone(&book), &work);
+        let (builder, ledger, work) = (builder(&server), Arc::clone(&ledger), &work);
         async move {
             let session = |client: Client| async {
                 let client = client;
                 let mut random = Pcg32::seed_from_u64(seed ^ number as u64);
-                while book.turns.load(Ordering::Relaxed) < turns {
-                    work(&client, &book, &mut random).await?;
+                while ledger.turns.load(Ordering::Relaxed) < turns {
+                    work(&client, &ledger, &mut random).await?;
                 }
                 Ok(())
             };
-            in_sessions(&builder, session).await.unwrap();
+            run_in_sessions(&builder, session).await.unwrap();
         }
     });
     let all = join_all(tasks.map(Box::pin).collect());
-    let annoy = annoy(&server, &book, trouble, seed);
+    let disrupt = disrupt(&server, &ledger, disruption, seed);
     tokio::time::timeout(PATIENCE, async {
         tokio::select! {
             () = all => (),
-            () = annoy => (),
+            () = disrupt => (),
         }
     })
     .await
-    .unwrap_or_else(|_| panic!("SEED={seed}: stuck after {} turns", book.turns.load(Ordering::Relaxed)));
-    (book, server)
+    .unwrap_or_else(|_| panic!("SEED={seed}: stuck after {} turns", ledger.turns.load(Ordering::Relaxed)));
+    (ledger, server)
 }
 
-/// Polls all until all are done.
+/// Polls all futures until all are complete.
 async fn join_all<F: Future<Output = ()>>(mut futures: Vec<std::pin::Pin<Box<F>>>) {
     std::future::poll_fn(|cx| {
         futures.retain_mut(|future| future.as_mut().poll(cx).is_pending());
@@ -108,7 +114,7 @@ async fn join_all<F: Future<Output = ()>>(mut futures: Vec<std::pin::Pin<Box<F>>
     .await;
 }
 
-async fn annoy(server: &Stage, book: &Book, trouble: Trouble, seed: u64) {
+async fn disrupt(server: &ServerFixture, ledger: &Ledger, disruption: Disruption, seed: u64) {
     let mut random = Pcg32::seed_from_u64(seed);
     loop {
         tokio::time::sleep(Duration::from_millis(random.random_range(1..20))).await;
@@ -117,8 +123,8 @@ async fn annoy(server: &Stage, book: &Book, trouble: Trouble, seed: u64) {
             continue;
         }
         let session = sessions[random.random_range(0..sessions.len())];
-        if trouble == Trouble::Expiries && random.random_ratio(1, 6) {
-            book.expired.lock().insert(session);
+        if disruption == Disruption::Expiries && random.random_ratio(1, 6) {
+            ledger.expired.lock().insert(session);
             server.expire(session).unwrap();
         } else {
             server.drop_connection(session);

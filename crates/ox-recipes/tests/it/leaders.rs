@@ -1,22 +1,22 @@
-//! Never two leaders, and a leader stops in time.
+//! Leader election: never two leaders, and a leader stops in time.
 
-use crate::chaos::{Trouble, disturb};
-use crate::{builder, client, server, soon};
-use ox_recipes::Error;
+use crate::chaos::{Disruption, run_disrupted};
+use crate::{builder, client, server, with_timeout};
+use ox_recipes::RecipeError;
 use ox_recipes::leader::{LeaderLatch, LeaderSelector};
 use rand::RngExt;
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn one_leader_at_a_time() {
-    for trouble in [Trouble::Drops, Trouble::Expiries] {
-        disturb(trouble, 5, 50, async |client, book, random| {
+async fn selector_has_one_leader_at_a_time() {
+    for trouble in [Disruption::Drops, Disruption::Expiries] {
+        run_disrupted(trouble, 5, 50, async |client, ledger, random| {
             let session = client.session().unwrap().id;
             let time = Duration::from_millis(random.random_range(0..8));
             let selector = LeaderSelector::new(client, "/master", &session.to_string());
             let led = selector.run_as_leader(|_| async {
-                // Work that is dropped on the way leaves the book as well.
-                let _entry = Entry::new(book, session);
+                // Dropped work leaves the ledger as well.
+                let _entry = Entry::new(ledger, session);
                 tokio::time::sleep(time).await;
             });
             led.await
@@ -25,12 +25,12 @@ async fn one_leader_at_a_time() {
     }
 }
 
-struct Entry<'a>(&'a crate::chaos::Book, ox_client::SessionId);
+struct Entry<'a>(&'a crate::chaos::Ledger, ox_client::SessionId);
 
 impl<'a> Entry<'a> {
-    fn new(book: &'a crate::chaos::Book, session: ox_client::SessionId) -> Self {
-        book.enter(session, 1, |live| live.len() == 1);
-        Self(book, session)
+    fn new(ledger: &'a crate::chaos::Ledger, session: ox_client::SessionId) -> Self {
+        ledger.enter(session, 1, |live| live.len() == 1);
+        Self(ledger, session)
     }
 }
 
@@ -41,37 +41,37 @@ impl Drop for Entry<'_> {
 }
 
 #[tokio::test]
-async fn a_leader_stops_before_its_session_can_be_lost() {
+async fn leader_stops_before_its_session_can_expire() {
     let mut server = server();
     let client = builder(&server).session_timeout(Duration::from_secs(3)).connect().await.unwrap();
     let selector = LeaderSelector::new(&client, "/master", "a");
-    let ended = soon(selector.run_as_leader(|leadership| async move {
+    let ended = with_timeout(selector.run_as_leader(|leadership| async move {
         assert!(leadership.is_safe());
         server.stop();
         std::future::pending::<()>().await;
     }))
     .await;
     assert!(Instant::now() < client.session_lost_after(), "stopped too late");
-    assert!(matches!(ended, Err(Error::Lost { .. })), "{ended:?}");
+    assert!(matches!(ended, Err(RecipeError::Lost { .. })), "{ended:?}");
 }
 
 #[tokio::test]
-async fn a_leader_goes_on_over_a_lost_connection() {
+async fn leader_survives_connection_loss() {
     let server = server();
     let client = client(&server).await;
     let selector = LeaderSelector::new(&client, "/master", "a");
     let mut states = client.states();
     let led = selector.run_as_leader(|leadership| async {
         server.drop_connection(client.session().unwrap().id);
-        while !matches!(states.next().await, Some(ox_client::State::Suspended { .. })) {}
+        while !matches!(states.next().await, Some(ox_client::SessionState::Suspended { .. })) {}
         while !states.next().await.unwrap().is_connected() {}
         drop(leadership);
     });
-    soon(led).await.unwrap();
+    with_timeout(led).await.unwrap();
 }
 
 #[tokio::test]
-async fn the_next_in_line_leads_when_the_leader_is_gone() {
+async fn next_candidate_leads_after_leader_expires() {
     let server = server();
     let mut clients = Vec::new();
     let mut latches = Vec::new();
@@ -82,11 +82,11 @@ async fn the_next_in_line_leads_when_the_leader_is_gone() {
     }
     let [a, b, c] = latches.try_into().unwrap();
     assert_eq!(c.participants().await.unwrap(), ["a", "b", "c"]);
-    let first = a.lead().await.unwrap();
-    assert!(!b.leads().await.unwrap());
+    let first = a.await_leadership().await.unwrap();
+    assert!(!b.has_leadership().await.unwrap());
     b.leave().await.unwrap();
     server.expire(clients[0].session().unwrap().id).unwrap();
-    let last = soon(c.lead()).await.unwrap();
+    let last = with_timeout(c.await_leadership()).await.unwrap();
     assert!(first.token() < last.token());
-    soon(first.lost()).await;
+    with_timeout(first.lost()).await;
 }

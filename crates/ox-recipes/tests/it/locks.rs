@@ -1,10 +1,10 @@
-//! Never two owners, nobody waits in vain, and nobody wakes up in vain.
+//! Locks: one owner at a time, no waiter is starved, and none is woken up in vain.
 
-use crate::chaos::{Book, Trouble, disturb};
-use crate::{builder, client, server, soon};
+use crate::chaos::{Disruption, Ledger, run_disrupted};
+use crate::{builder, client, server, with_timeout};
 use ox_client::{Client, WatcherType, Zxid};
-use ox_recipes::Error;
-use ox_recipes::held::Held;
+use ox_recipes::RecipeError;
+use ox_recipes::guard::LockGuard;
 use ox_recipes::lock::Lock;
 use ox_recipes::multi_lock::MultiLock;
 use ox_recipes::rw_lock::RwLock;
@@ -18,31 +18,31 @@ const WORKERS: usize = 5;
 const TURNS: usize = 60;
 const WRITER: usize = 100;
 
-/// Holds something for a while, in the book.
-async fn hold(client: &Client, book: &Book, random: &mut Pcg32, weight: usize, may: impl Fn(&[usize]) -> bool) {
+/// Holds something for a while, recorded in the ledger.
+async fn hold(client: &Client, ledger: &Ledger, random: &mut Pcg32, weight: usize, may: impl Fn(&[usize]) -> bool) {
     let session = client.session().unwrap().id;
-    book.enter(session, weight, may);
+    ledger.enter(session, weight, may);
     tokio::time::sleep(Duration::from_millis(random.random_range(0..8))).await;
-    book.leave(session, weight);
+    ledger.leave(session, weight);
 }
 
-/// What a lock protects: it refuses whoever comes with an older token.
+/// A store protected by a lock: it rejects writes with an older token.
 #[derive(Default)]
 struct Store(Mutex<Zxid>);
 
 impl Store {
-    fn write(&self, book: &Book, client: &Client, held: &Held) {
+    fn write(&self, ledger: &Ledger, client: &Client, held: &LockGuard) {
         let mut newest = self.0.lock();
         if held.token() < *newest {
-            assert!(book.is_expired(client.session().unwrap().id), "only a late owner is refused");
+            assert!(ledger.is_expired(client.session().unwrap().id), "only a late owner is rejected");
         }
         *newest = held.token().max(*newest);
     }
 }
 
-async fn one_owner(trouble: Trouble) {
+async fn one_owner(disruption: Disruption) {
     let store = Store::default();
-    disturb(trouble, WORKERS, TURNS, async |client, book, random| {
+    run_disrupted(disruption, WORKERS, TURNS, async |client, ledger, random| {
         let lock = Lock::new(client, "/test/lock");
         let held = if random.random_ratio(1, 4) {
             let limit = Duration::from_millis(random.random_range(0..30));
@@ -51,39 +51,39 @@ async fn one_owner(trouble: Trouble) {
         } else {
             lock.acquire().await?
         };
-        hold(client, book, random, 1, |live| live.len() == 1).await;
-        store.write(book, client, &held);
+        hold(client, ledger, random, 1, |live| live.len() == 1).await;
+        store.write(ledger, client, &held);
         held.release().await
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_lock_has_one_owner_over_lost_connections() {
-    one_owner(Trouble::Drops).await;
+async fn lock_has_one_owner_across_connection_losses() {
+    one_owner(Disruption::Drops).await;
 }
 
 #[tokio::test]
-async fn a_lock_has_one_owner_over_expired_sessions() {
-    one_owner(Trouble::Expiries).await;
+async fn lock_has_one_owner_across_session_expiry() {
+    one_owner(Disruption::Expiries).await;
 }
 
-async fn readers_or_a_writer(trouble: Trouble) {
+async fn readers_or_a_writer(disruption: Disruption) {
     let may = |live: &[usize]| live.len() == 1 || live.iter().all(|weight| *weight != WRITER);
-    disturb(trouble, WORKERS, TURNS, async |client, book, random| {
+    run_disrupted(disruption, WORKERS, TURNS, async |client, ledger, random| {
         let lock = RwLock::new(client, "/test/rw");
         if random.random_ratio(1, 3) {
             let writer = lock.write().await?;
-            hold(client, book, random, WRITER, may).await;
+            hold(client, ledger, random, WRITER, may).await;
             if random.random_ratio(1, 2) {
                 return writer.release().await;
             }
             let reader = lock.downgrade(writer).await?;
-            hold(client, book, random, 1, may).await;
+            hold(client, ledger, random, 1, may).await;
             reader.release().await
         } else {
             let reader = lock.read().await?;
-            hold(client, book, random, 1, may).await;
+            hold(client, ledger, random, 1, may).await;
             reader.release().await
         }
     })
@@ -91,30 +91,30 @@ async fn readers_or_a_writer(trouble: Trouble) {
 }
 
 #[tokio::test]
-async fn readers_share_and_writers_do_not_over_lost_connections() {
-    readers_or_a_writer(Trouble::Drops).await;
+async fn rw_lock_excludes_writers_across_connection_losses() {
+    readers_or_a_writer(Disruption::Drops).await;
 }
 
 #[tokio::test]
-async fn readers_share_and_writers_do_not_over_expired_sessions() {
-    readers_or_a_writer(Trouble::Expiries).await;
+async fn rw_lock_excludes_writers_across_session_expiry() {
+    readers_or_a_writer(Disruption::Expiries).await;
 }
 
 #[tokio::test]
-async fn a_semaphore_gives_out_no_more_than_it_has() {
-    for trouble in [Trouble::Drops, Trouble::Expiries] {
-        disturb(trouble, WORKERS, TURNS, async |client, book, random| {
+async fn semaphore_never_exceeds_its_leases() {
+    for disruption in [Disruption::Drops, Disruption::Expiries] {
+        run_disrupted(disruption, WORKERS, TURNS, async |client, ledger, random| {
             let pool = Semaphore::new(client, "/test/pool", 2);
             let may = |live: &[usize]| live.iter().sum::<usize>() <= 2;
             if random.random_ratio(1, 4) {
                 let leases = pool.acquire_many(2).await?;
-                hold(client, book, random, 2, may).await;
+                hold(client, ledger, random, 2, may).await;
                 drop(leases);
                 return Ok(());
             }
             let limit = Duration::from_millis(random.random_range(0..40));
             if let Some(lease) = pool.acquire_within(limit).await? {
-                hold(client, book, random, 1, may).await;
+                hold(client, ledger, random, 1, may).await;
                 lease.release().await?;
             }
             Ok(())
@@ -124,19 +124,19 @@ async fn a_semaphore_gives_out_no_more_than_it_has() {
 }
 
 #[tokio::test]
-async fn multi_locks_do_not_wait_for_each_other() {
-    disturb(Trouble::Expiries, WORKERS, TURNS / 2, async |client, book, random| {
+async fn multi_locks_do_not_deadlock() {
+    run_disrupted(Disruption::Expiries, WORKERS, TURNS / 2, async |client, ledger, random| {
         let mut paths = ["/test/a", "/test/b", "/test/c"];
         paths.rotate_left(random.random_range(0..3));
         let held = MultiLock::new(client, paths).acquire().await?;
-        hold(client, book, random, 1, |live| live.len() == 1).await;
+        hold(client, ledger, random, 1, |live| live.len() == 1).await;
         held.release().await
     })
     .await;
 }
 
 #[tokio::test]
-async fn each_waits_for_the_one_before() {
+async fn waiter_watches_its_predecessor_only() {
     let server = server();
     let first = Lock::new(&client(&server).await, "/lock").acquire().await.unwrap();
     let mut waiting = Vec::new();
@@ -149,7 +149,7 @@ async fn each_waits_for_the_one_before() {
             async move { lock.acquire().await }
         });
         let before = lock.participants().await.unwrap().pop().unwrap();
-        soon(async {
+        with_timeout(async {
             while lock.participants().await.unwrap().len() == count
                 || !client.check_watches(&before, WatcherType::Data).await.unwrap()
             {
@@ -173,14 +173,14 @@ async fn each_waits_for_the_one_before() {
     let mut token = first.token();
     first.release().await.unwrap();
     for (_, task) in waiting {
-        let held = soon(task).await.unwrap().unwrap();
+        let held = with_timeout(task).await.unwrap().unwrap();
         assert!(token < held.token());
         token = held.token();
         held.release().await.unwrap();
     }
 }
 
-/// The nodes of a lock, in order.
+/// The nodes of a lock in queue order.
 async fn nodes(client: &Client) -> Vec<String> {
     let names = client.children("/rw").await.unwrap_or_default();
     let mut nodes: Vec<_> = names.iter().map(|name| format!("/rw/{name}")).collect();
@@ -188,7 +188,7 @@ async fn nodes(client: &Client) -> Vec<String> {
     nodes
 }
 
-/// Which of the nodes a client watches.
+/// Indexes of the nodes that a client watches.
 async fn watched(client: &Client, nodes: &[String]) -> Vec<usize> {
     let mut watched = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
@@ -199,10 +199,10 @@ async fn watched(client: &Client, nodes: &[String]) -> Vec<usize> {
     watched
 }
 
-/// A reader holds; a writer, two readers, a writer and a reader wait. Each of those watches the one node whose end lets it go on or
-/// shows it whom to wait for, and whoever need not care about a release does not hear of it.
+/// A reader holds the lock; a writer, two readers, a writer and a reader wait. Each of them watches the one node whose
+/// deletion lets it proceed or shows it the next node to wait for. A release does not wake up the others.
 #[tokio::test]
-async fn a_release_wakes_only_those_who_may_go_on() {
+async fn release_wakes_only_waiters_that_can_proceed() {
     let server = server();
     let looking = client(&server).await;
     let (mut clients, mut tasks) = (Vec::new(), Vec::new());
@@ -211,7 +211,7 @@ async fn a_release_wakes_only_those_who_may_go_on() {
         let lock = RwLock::new(&client, "/rw");
         tasks.push(tokio::spawn(async move { if is_writer { lock.write().await } else { lock.read().await } }));
         clients.push(client);
-        soon(async {
+        with_timeout(async {
             while nodes(&looking).await.len() == at {
                 tokio::task::yield_now().await;
             }
@@ -227,14 +227,14 @@ async fn a_release_wakes_only_those_who_may_go_on() {
         all
     };
     let nothing = Vec::new;
-    soon(async {
+    with_timeout(async {
         while who_watches().await != [nothing(), vec![0], vec![1], vec![1], vec![3], vec![4]] {
             tokio::task::yield_now().await;
         }
     })
     .await;
     let mut tasks = tasks.into_iter();
-    let mut next = async || soon(tasks.next().unwrap()).await.unwrap().unwrap();
+    let mut next = async || with_timeout(tasks.next().unwrap()).await.unwrap().unwrap();
     let reader = next().await;
     reader.release().await.unwrap();
     let writer = next().await;
@@ -252,29 +252,31 @@ async fn a_release_wakes_only_those_who_may_go_on() {
 }
 
 #[tokio::test]
-async fn a_dead_owner_is_followed() {
+async fn expired_owner_is_succeeded() {
     let server = server();
     let dying = builder(&server).session_timeout(Duration::from_millis(300)).connect().await.unwrap();
     let held = Lock::new(&dying, "/lock").acquire().await.unwrap();
     let living = client(&server).await;
     dying.detach();
-    let next = soon(Lock::new(&living, "/lock").acquire()).await.unwrap();
+    let next = with_timeout(Lock::new(&living, "/lock").acquire()).await.unwrap();
     assert!(held.token() < next.token() && !held.is_safe());
 }
 
 #[tokio::test]
-async fn who_loses_the_node_is_told() {
+async fn deleted_lock_node_is_reported_to_its_owner() {
     let server = server();
     let client = client(&server).await;
     let held = Lock::new(&client, "/lock").acquire().await.unwrap();
-    let (ended, deleted) =
-        tokio::join!(soon(held.run(std::future::pending::<()>())), client.delete(held.path(), ox_client::Version::Any));
+    let (ended, deleted) = tokio::join!(
+        with_timeout(held.run(std::future::pending::<()>())),
+        client.delete(held.path(), ox_client::Version::Any)
+    );
     deleted.unwrap();
-    assert_eq!(ended, Err(Error::Lost { path: held.path().to_owned() }));
+    assert_eq!(ended, Err(RecipeError::Lost { path: held.path().to_owned() }));
 }
 
 #[tokio::test]
-async fn clones_hold_the_same_lock() {
+async fn cloned_guards_hold_the_same_lock() {
     let server = server();
     let client = client(&server).await;
     let lock = Lock::new(&client, "/lock");
@@ -287,13 +289,13 @@ async fn clones_hold_the_same_lock() {
 }
 
 #[tokio::test]
-async fn who_gives_up_leaves_nothing_behind() {
+async fn cancelled_acquire_leaves_no_node() {
     let server = server();
     let client = client(&server).await;
     let lock = Lock::new(&client, "/lock");
     let held = lock.acquire().await.unwrap();
     assert!(lock.acquire_within(Duration::from_millis(20)).await.unwrap().is_none());
-    soon(async {
+    with_timeout(async {
         while lock.participants().await.unwrap() != [held.path()] {
             tokio::task::yield_now().await;
         }
@@ -301,9 +303,9 @@ async fn who_gives_up_leaves_nothing_behind() {
     .await;
 }
 
-/// The names are Curator's, so that both can wait in one line.
+/// The node names are Curator's, so that both can share one wait queue.
 #[tokio::test]
-async fn curators_nodes_count() {
+async fn curator_nodes_are_waited_for() {
     let server = server();
     let client = client(&server).await;
     client.ensure_path("/lock").await.unwrap();
@@ -319,7 +321,7 @@ async fn curators_nodes_count() {
 }
 
 #[tokio::test]
-async fn clients_that_want_many_leases_do_not_wait_for_each_other() {
+async fn acquire_many_does_not_deadlock() {
     let server = server();
     let (one, other) = (client(&server).await, client(&server).await);
     let many = async |client: &Client| {
@@ -327,18 +329,18 @@ async fn clients_that_want_many_leases_do_not_wait_for_each_other() {
             drop(Semaphore::new(client, "/pool", 2).acquire_many(2).await.unwrap());
         }
     };
-    soon(async { tokio::join!(many(&one), many(&other)) }).await;
+    with_timeout(async { tokio::join!(many(&one), many(&other)) }).await;
 }
 
-/// Who waits behind a writer that becomes a reader is a later owner.
+/// A client that waits behind a downgraded writer becomes a later owner.
 #[tokio::test]
-async fn a_writer_that_becomes_a_reader_keeps_its_token() {
+async fn downgraded_writer_keeps_its_token() {
     let server = server();
     let (one, other) = (client(&server).await, client(&server).await);
     let (lock, waiting) = (RwLock::new(&one, "/rw"), RwLock::new(&other, "/rw"));
     let writer = lock.write().await.unwrap();
     let next = tokio::spawn(async move { waiting.write().await });
-    soon(async {
+    with_timeout(async {
         while nodes(&one).await.len() < 2 {
             tokio::task::yield_now().await;
         }
@@ -347,18 +349,18 @@ async fn a_writer_that_becomes_a_reader_keeps_its_token() {
     let reader = lock.downgrade(writer).await.unwrap();
     let token = reader.token();
     reader.release().await.unwrap();
-    assert!(token < soon(next).await.unwrap().unwrap().token());
+    assert!(token < with_timeout(next).await.unwrap().unwrap().token());
 }
 
-/// Servers remove empty containers at any time, also while somebody is about to make a node in one.
+/// Servers may delete empty containers at any time, also right before a client creates a node in one.
 #[tokio::test]
-async fn containers_may_go_at_any_time() {
+async fn lock_survives_deletion_of_empty_container() {
     let server = server();
-    let sweeper = client(&server).await;
+    let cleaner = client(&server).await;
     let sweep = async {
         loop {
             for path in ["/a/b/c", "/a/b", "/a"] {
-                _ = sweeper.delete(path, ox_client::Version::Any).await; // it may have children, or be gone
+                _ = cleaner.delete(path, ox_client::Version::Any).await; // it may have children, or be deleted already
             }
         }
     };
@@ -368,9 +370,9 @@ async fn containers_may_go_at_any_time() {
             Lock::new(client, "/a/b/c").acquire().await.unwrap().release().await.unwrap();
         }
     };
-    let work = soon(async { tokio::join!(work(&clients[0]), work(&clients[1])) });
+    let work = with_timeout(async { tokio::join!(work(&clients[0]), work(&clients[1])) });
     tokio::select! {
         _ = work => (),
-        () = sweep => unreachable!("it goes on for ever"),
+        () = sweep => unreachable!("the container is deleted forever"),
     }
 }

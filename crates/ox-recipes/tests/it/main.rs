@@ -1,4 +1,4 @@
-//! Recipes against a real server that drops connections and expires sessions at random.
+//! Recipes against a real server, with connections dropped and sessions expired at random.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -8,36 +8,36 @@ mod chaos;
 mod counters;
 mod leaders;
 mod locks;
-mod lost_answers;
-#[path = "../../../ox-client/tests/it/proxy.rs"]
+#[path = "../../../ox-client/tests/it/lossy_proxy.rs"]
 #[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
-mod proxy;
+mod lossy_proxy;
+mod lost_replies;
 mod queues;
-#[path = "../../../ox-client/tests/it/stage.rs"]
+#[path = "../../../ox-client/tests/it/server_fixture.rs"]
 #[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
-mod stage;
+mod server_fixture;
 mod workers;
 
 use ox_client::{Builder, Client};
-use stage::Stage;
+use server_fixture::ServerFixture;
 use std::time::Duration;
 
-/// Longer than anything a test waits for.
+/// Time limit of a single wait in a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn server() -> Stage {
-    Stage::start()
+fn server() -> ServerFixture {
+    ServerFixture::start()
 }
 
-fn builder(server: &Stage) -> Builder {
+fn builder(server: &ServerFixture) -> Builder {
     Client::builder().servers(&server.servers()).unwrap().session_timeout(Duration::from_secs(20))
 }
 
-async fn client(server: &Stage) -> Client {
+async fn client(server: &ServerFixture) -> Client {
     builder(server).connect().await.unwrap()
 }
 
-/// Waits, but not for ever.
-async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it takes too long")
+/// Waits for `work`, at most `PATIENCE`.
+async fn with_timeout<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("timed out")
 }

@@ -1,40 +1,40 @@
-//! No item is lost, and the order is kept.
+//! Queues: no item is lost, and the order is kept.
 
-use crate::chaos::{Trouble, disturb};
-use crate::{client, server, soon};
-use ox_recipes::Error;
-use ox_recipes::queue::{Item, Queue};
+use crate::chaos::{Disruption, run_disrupted};
+use crate::{client, server, with_timeout};
+use ox_recipes::RecipeError;
+use ox_recipes::queue::{Queue, QueueItem};
 use parking_lot::Mutex;
 use rand::RngExt;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-fn text(item: &Item) -> String {
+fn text(item: &QueueItem) -> String {
     String::from_utf8_lossy(item.data()).into_owned()
 }
 
-/// Workers put and take while their sessions are disturbed. What was put for certain is done for certain.
-async fn nothing_is_lost(trouble: Trouble) {
+/// Workers put and take items while their sessions are disrupted. Every confirmed put is processed.
+async fn check_no_loss(disruption: Disruption) {
     let (next, put, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
-    let finish = async |item: Item| -> Result<(), Error> {
+    let finish = async |item: QueueItem| -> Result<(), RecipeError> {
         let name = text(&item);
-        // Counted before it is certain: an item that comes again is no loss.
+        // Counted before it is confirmed: a repeated delivery is not a loss.
         *done.lock().entry(name).or_insert(0) += 1;
         item.done().await
     };
-    let (_, server) = disturb(trouble, 4, 60, async |client, book, random| {
+    let (_, server) = run_disrupted(disruption, 4, 60, async |client, book, random| {
         let queue = Queue::new(client, "/test/queue");
         if random.random_ratio(1, 2) {
             let name = next.fetch_add(1, Ordering::Relaxed).to_string();
             let certain = match queue.put(&name).await {
-                Err(Error::Client(error)) if error.is_retriable() => false,
+                Err(RecipeError::Client(error)) if error.is_retriable() => false,
                 other => other.map(|()| true)?,
             };
             put.lock().insert(name, certain);
         } else if let Some(item) = queue.take_within(Duration::from_millis(100)).await? {
             if random.random_ratio(1, 4) {
-                return Ok(()); // dropped: it comes back
+                return Ok(()); // dropped: returned to the queue
             }
             finish(item).await?;
         }
@@ -45,7 +45,7 @@ async fn nothing_is_lost(trouble: Trouble) {
     let client = client(&server).await;
     let queue = Queue::new(&client, "/test/queue");
     while 0 < queue.count().await.unwrap() {
-        let item = soon(queue.take()).await.unwrap();
+        let item = with_timeout(queue.take()).await.unwrap();
         finish(item).await.unwrap();
     }
     let (put, done) = (put.lock(), done.lock());
@@ -53,30 +53,30 @@ async fn nothing_is_lost(trouble: Trouble) {
     for (name, certain) in &*put {
         assert!(!certain || done.contains_key(name), "{name} is lost");
     }
-    if trouble == Trouble::Drops {
-        assert!(done.values().all(|count| *count == 1), "no session ended, so nothing came twice: {done:?}");
+    if disruption == Disruption::Drops {
+        assert!(done.values().all(|count| *count == 1), "no session ended, so no item is delivered twice: {done:?}");
     }
 }
 
 #[tokio::test]
-async fn no_item_is_lost_over_lost_connections() {
-    nothing_is_lost(Trouble::Drops).await;
+async fn queue_loses_no_item_across_connection_losses() {
+    check_no_loss(Disruption::Drops).await;
 }
 
 #[tokio::test]
-async fn no_item_is_lost_over_expired_sessions() {
-    nothing_is_lost(Trouble::Expiries).await;
+async fn queue_loses_no_item_across_session_expiry() {
+    check_no_loss(Disruption::Expiries).await;
 }
 
 #[tokio::test]
-async fn priorities_come_first() {
+async fn smaller_priority_is_taken_first() {
     let server = server();
     let queue = Queue::new(&client(&server).await, "/queue");
     for (name, priority) in [("c", 7), ("b", 0), ("a", -5), ("d", 7)] {
         queue.put_with_priority(name, priority).await.unwrap();
     }
     for name in ["a", "b", "c", "d"] {
-        let item = soon(queue.take()).await.unwrap();
+        let item = with_timeout(queue.take()).await.unwrap();
         assert_eq!(text(&item), name);
         item.done().await.unwrap();
     }
@@ -84,55 +84,56 @@ async fn priorities_come_first() {
 }
 
 #[tokio::test]
-async fn delayed_items_wait_for_their_time() {
+async fn delayed_item_is_taken_when_due() {
     let server = server();
     let queue = Queue::delayed(&client(&server).await, "/queue");
     let now = SystemTime::now();
     let late = now + Duration::from_millis(300);
     queue.put_due("late", late).await.unwrap();
     queue.put_due("soon", now).await.unwrap();
-    let item = soon(queue.take()).await.unwrap();
+    let item = with_timeout(queue.take()).await.unwrap();
     assert_eq!(text(&item), "soon");
     item.done().await.unwrap();
-    let item = soon(queue.take()).await.unwrap();
+    let item = with_timeout(queue.take()).await.unwrap();
     assert_eq!(text(&item), "late");
     assert!(late <= SystemTime::now() + Duration::from_millis(1));
 }
 
 #[tokio::test]
-async fn a_dropped_item_and_that_of_a_dead_consumer_come_back() {
+async fn unfinished_items_return_to_the_queue() {
     let server = server();
     let (dying, living) = (client(&server).await, client(&server).await);
     let queue = Queue::new(&living, "/queue");
     queue.put("x").await.unwrap();
-    drop(soon(queue.take()).await.unwrap());
-    let item = soon(Queue::new(&dying, "/queue").take()).await.unwrap();
+    drop(with_timeout(queue.take()).await.unwrap());
+    let item = with_timeout(Queue::new(&dying, "/queue").take()).await.unwrap();
     assert!(queue.take_within(Duration::from_millis(50)).await.unwrap().is_none());
-    let (again, expired) = tokio::join!(soon(queue.take()), async { server.expire(dying.session().unwrap().id) });
+    let (again, expired) =
+        tokio::join!(with_timeout(queue.take()), async { server.expire(dying.session().unwrap().id) });
     expired.unwrap();
     assert_eq!(again.unwrap().data(), item.data());
 }
 
-/// Items with a time, put and taken in disturbed sessions.
+/// Items with due times, put and taken in disrupted sessions.
 #[tokio::test]
-async fn delayed_items_are_neither_early_nor_lost() {
+async fn delayed_items_under_disruption_are_neither_early_nor_lost() {
     let millis = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
     let (next, put, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    let finish = async |item: Item| -> Result<(), Error> {
+    let finish = async |item: QueueItem| -> Result<(), RecipeError> {
         let name = text(&item);
         let due: u128 = name.split_once(' ').unwrap().0.parse().unwrap();
         assert!(due <= millis(), "too early");
         done.lock().push(name);
         item.done().await
     };
-    let (_, server) = disturb(Trouble::Expiries, 4, 60, async |client, book, random| {
+    let (_, server) = run_disrupted(Disruption::Expiries, 4, 60, async |client, book, random| {
         let queue = Queue::delayed(client, "/test/later");
         if random.random_ratio(1, 2) {
             let wait = random.random_range(0..60_u32);
             let name = format!("{} {}", millis() + u128::from(wait), next.fetch_add(1, Ordering::Relaxed));
             let due = name.split_once(' ').unwrap().0.parse().unwrap();
             match queue.put_due(&name, SystemTime::UNIX_EPOCH + Duration::from_millis(due)).await {
-                Err(Error::Client(error)) if error.is_retriable() => (), // it may be there
+                Err(RecipeError::Client(error)) if error.is_retriable() => (), // the item may exist
                 other => {
                     other?;
                     put.lock().push(name);
@@ -140,7 +141,7 @@ async fn delayed_items_are_neither_early_nor_lost() {
             }
         } else if let Some(item) = queue.take_within(Duration::from_millis(100)).await? {
             if random.random_ratio(1, 4) {
-                return Ok(()); // dropped: it comes back
+                return Ok(()); // dropped: returned to the queue
             }
             finish(item).await?;
         }
@@ -151,7 +152,7 @@ async fn delayed_items_are_neither_early_nor_lost() {
     let client = client(&server).await;
     let queue = Queue::delayed(&client, "/test/later");
     while 0 < queue.count().await.unwrap() {
-        finish(soon(queue.take()).await.unwrap()).await.unwrap();
+        finish(with_timeout(queue.take()).await.unwrap()).await.unwrap();
     }
     let done = done.lock();
     assert!(put.lock().iter().all(|name| done.contains(name)), "an item is lost");

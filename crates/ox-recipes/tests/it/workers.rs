@@ -1,58 +1,58 @@
-//! Every task has one worker, whoever comes and goes.
+//! Task coordination: every task has one worker, whichever workers join and leave.
 
-use crate::chaos::{Trouble, disturb};
-use crate::{client, server, soon};
-use ox_recipes::Error;
-use ox_recipes::tasks::{Tasks, Worker};
+use crate::chaos::{Disruption, run_disrupted};
+use crate::{client, server, with_timeout};
+use ox_recipes::RecipeError;
+use ox_recipes::tasks::{TaskList, TaskWorker};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_spare_takes_over() {
+async fn standby_worker_takes_over_after_expiry() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let tasks = Tasks::new(&second, "/crew");
+    let tasks = TaskList::new(&second, "/crew");
     assert!(tasks.add("t", "do it").await.unwrap());
     assert!(!tasks.add("t", "do it").await.unwrap());
-    let alice = Worker::join(&first, "/crew", "alice").await.unwrap();
-    let mut bob = Worker::join(&second, "/crew", "bob").await.unwrap();
+    let alice = TaskWorker::join(&first, "/crew", "alice").await.unwrap();
+    let mut bob = TaskWorker::join(&second, "/crew", "bob").await.unwrap();
     assert_eq!((alice.tasks(), bob.tasks()), (vec!["t".to_owned()], vec![]));
     alice.commit("t", "17").await.unwrap();
     server.expire(first.session().unwrap().id).unwrap();
-    soon(async {
+    with_timeout(async {
         while bob.tasks().is_empty() {
             bob.rebalance().await.unwrap();
         }
     })
     .await;
     assert_eq!(tasks.progress("t").await.unwrap().as_deref(), Some(&b"17"[..]));
-    assert!(alice.commit("t", "16").await.is_err(), "it is not hers any more");
+    assert!(alice.commit("t", "16").await.is_err(), "the task is no longer assigned to alice");
     bob.commit("t", "18").await.unwrap();
     tasks.remove("t").await.unwrap();
-    soon(async {
+    with_timeout(async {
         while !bob.tasks().is_empty() {
             bob.rebalance().await.unwrap();
         }
     })
     .await;
     bob.rebalance().await.unwrap();
-    assert!(matches!(bob.commit("t", "19").await, Err(Error::Lost { .. })));
+    assert!(matches!(bob.commit("t", "19").await, Err(RecipeError::Lost { .. })));
 }
 
 #[tokio::test]
-async fn a_new_worker_gets_its_share() {
+async fn joining_worker_receives_its_share() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let tasks = Tasks::new(&first, "/crew");
+    let tasks = TaskList::new(&first, "/crew");
     for number in 0..5 {
         tasks.add(&number.to_string(), "").await.unwrap();
     }
-    let mut alice = Worker::join(&first, "/crew", "alice").await.unwrap();
+    let mut alice = TaskWorker::join(&first, "/crew", "alice").await.unwrap();
     assert_eq!(alice.tasks().len(), 5);
-    let mut bob = Worker::join(&second, "/crew", "bob").await.unwrap();
-    soon(async {
+    let mut bob = TaskWorker::join(&second, "/crew", "bob").await.unwrap();
+    with_timeout(async {
         while (alice.tasks().len(), bob.tasks().len()) != (3, 2) {
             tokio::select! {
                 done = alice.rebalance() => done.unwrap(),
@@ -62,7 +62,7 @@ async fn a_new_worker_gets_its_share() {
     })
     .await;
     alice.leave().await.unwrap();
-    soon(async {
+    with_timeout(async {
         while bob.tasks().len() != 5 {
             bob.rebalance().await.unwrap();
         }
@@ -70,15 +70,15 @@ async fn a_new_worker_gets_its_share() {
     .await;
 }
 
-/// Workers whose sessions end at random: no task has two workers with live sessions.
+/// Workers whose sessions expire at random: no task has two workers with live sessions.
 #[tokio::test]
-async fn no_task_has_two_workers() {
-    disturb(Trouble::Expiries, 4, 60, async |client, book, random| {
-        let tasks = Tasks::new(client, "/crew");
+async fn task_never_has_two_live_workers() {
+    run_disrupted(Disruption::Expiries, 4, 60, async |client, book, random| {
+        let tasks = TaskList::new(client, "/crew");
         tasks.add("a", "").await?;
         tasks.add("b", "").await?;
         let session = client.session().unwrap().id;
-        let mut worker = Worker::join(client, "/crew", "w").await?;
+        let mut worker = TaskWorker::join(client, "/crew", "w").await?;
         for _ in 0..3 {
             let own = worker.tasks();
             for task in &own {
@@ -99,49 +99,49 @@ async fn no_task_has_two_workers() {
     .await;
 }
 
-/// A worker that has too much stops first, and others begin then.
+/// A worker with surplus tasks stops before others start them.
 #[tokio::test]
-async fn nobody_begins_before_the_last_one_has_stopped() {
+async fn task_starts_only_after_previous_worker_stopped() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let tasks = Tasks::new(&first, "/crew");
+    let tasks = TaskList::new(&first, "/crew");
     tasks.add("a", "").await.unwrap();
     tasks.add("b", "").await.unwrap();
-    let mut alice = Worker::join(&first, "/crew", "alice").await.unwrap();
-    let mut bob = Worker::join(&second, "/crew", "bob").await.unwrap();
-    soon(async {
+    let mut alice = TaskWorker::join(&first, "/crew", "alice").await.unwrap();
+    let mut bob = TaskWorker::join(&second, "/crew", "bob").await.unwrap();
+    with_timeout(async {
         while alice.tasks().len() == 2 {
             alice.rebalance().await.unwrap();
         }
     })
     .await;
     assert_eq!(alice.tasks(), ["a"]);
-    assert!(second.exists("/crew/owners/b").await.unwrap().is_some(), "alice may still be at it");
+    assert!(second.exists("/crew/owners/b").await.unwrap().is_some(), "alice may still be processing it");
     alice.commit("b", "9").await.unwrap();
     alice.rebalance().await.unwrap();
-    soon(async {
+    with_timeout(async {
         while bob.tasks() != ["b"] {
             bob.rebalance().await.unwrap();
         }
     })
     .await;
-    assert!(matches!(alice.commit("b", "8").await, Err(Error::Lost { .. })));
+    assert!(matches!(alice.commit("b", "8").await, Err(RecipeError::Lost { .. })));
 }
 
-/// Servers remove containers that have been empty for a while.
+/// Servers delete containers that have been empty for a while.
 #[tokio::test]
-async fn empty_lists_may_go() {
+async fn task_list_survives_deletion_of_empty_containers() {
     let server = server();
     let (first, second) = (client(&server).await, client(&server).await);
-    let mut alice = Worker::join(&first, "/crew", "alice").await.unwrap();
-    let bob = Worker::join(&second, "/crew", "bob").await.unwrap();
+    let mut alice = TaskWorker::join(&first, "/crew", "alice").await.unwrap();
+    let bob = TaskWorker::join(&second, "/crew", "bob").await.unwrap();
     for list in ["tasks", "owners", "progress"] {
         first.delete(&format!("/crew/{list}"), ox_client::Version::Any).await.unwrap();
     }
     bob.leave().await.unwrap();
-    soon(alice.rebalance()).await.unwrap();
-    Tasks::new(&second, "/crew").add("t", "").await.unwrap();
-    soon(async {
+    with_timeout(alice.rebalance()).await.unwrap();
+    TaskList::new(&second, "/crew").add("t", "").await.unwrap();
+    with_timeout(async {
         while alice.tasks().is_empty() {
             alice.rebalance().await.unwrap();
         }
@@ -150,22 +150,22 @@ async fn empty_lists_may_go() {
     alice.commit("t", "1").await.unwrap();
 }
 
-/// Workers come and go in disturbed sessions; those who stay have all tasks in the end, each its share.
+/// Workers join and leave in disrupted sessions; the remaining ones end up with all tasks, evenly shared.
 #[tokio::test]
-async fn no_task_is_forgotten() {
+async fn all_tasks_are_assigned_in_the_end() {
     const TASKS: usize = 7;
     const WORKERS: usize = 3;
     let seed = crate::chaos::seed();
     let server = server();
     let mut staying = Vec::new();
     let count = std::sync::Arc::<[std::sync::atomic::AtomicUsize; WORKERS]>::default();
-    let tasks = Tasks::new(&client(&server).await, "/crew");
+    let tasks = TaskList::new(&client(&server).await, "/crew");
     for number in 0..WORKERS {
         let (client, count, mut random) =
             (client(&server).await, std::sync::Arc::clone(&count), Pcg32::seed_from_u64(seed ^ number as u64));
         staying.push(tokio::spawn(async move {
             for _ in 0..random.random_range(0..4) {
-                let mut worker = Worker::join(&client, "/crew", "w").await.unwrap();
+                let mut worker = TaskWorker::join(&client, "/crew", "w").await.unwrap();
                 for _ in 0..random.random_range(0..4) {
                     let limit = Duration::from_millis(random.random_range(0..30));
                     if let Ok(done) = tokio::time::timeout(limit, worker.rebalance()).await {
@@ -176,7 +176,7 @@ async fn no_task_is_forgotten() {
                     worker.leave().await.unwrap();
                 }
             }
-            let mut worker = Worker::join(&client, "/crew", "w").await.unwrap();
+            let mut worker = TaskWorker::join(&client, "/crew", "w").await.unwrap();
             loop {
                 count[number].store(worker.tasks().len(), Ordering::SeqCst);
                 worker.rebalance().await.unwrap();
@@ -189,7 +189,7 @@ async fn no_task_is_forgotten() {
         tokio::time::sleep(Duration::from_millis(random.random_range(0..20))).await;
         server.drop_connections();
     }
-    soon(async {
+    with_timeout(async {
         loop {
             let mut shares: Vec<_> = count.iter().map(|count| count.load(Ordering::SeqCst)).collect();
             shares.sort_unstable();

@@ -1,13 +1,13 @@
-//! `getAcl` and `setAcl`: who may do what with a node.
+//! `getAcl` and `setAcl`: the ACL of a node.
 
 use crate::acl_text;
-use crate::failure::{self, Failure};
-use crate::listing;
-use crate::options::Args;
+use crate::command_error::{self, CommandError};
+use crate::options::CommandArgs;
 use crate::output::Paint;
 use crate::pipeline::Pipeline;
 use crate::shell::Shell;
 use crate::stat_text::{self, StatJson};
+use crate::subtree_output;
 use crate::walk::{IN_FLIGHT, Walk};
 use ox_client::acl::Acl;
 use ox_client::{Error, Stat};
@@ -29,9 +29,9 @@ struct AclJson {
     perms: String,
 }
 
-pub(super) async fn get(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn get(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let path = shell.path(args.required(0)?)?;
-    let (list, stat) = shell.server().await?.get_acl(&path).await?;
+    let (list, stat) = shell.connected_client().await?.get_acl(&path).await?;
     shell.catch_up();
     if shell.is_json(args) {
         let acl = list.iter().map(|entry| AclJson {
@@ -43,28 +43,28 @@ pub(super) async fn get(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         return shell.out.json(&AclsJson { path, acl: acl.collect(), stat });
     }
     for entry in &list {
-        let id = shell.out.foreign(&entry.id);
+        let id = shell.out.escape_untrusted(&entry.id);
         shell.out.line(&format!("'{},'{id}", shell.out.paint(Paint::Label, &entry.scheme)))?;
         shell.out.line(&format!(": {}", acl_text::letters(entry.perms)))?;
     }
     if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) }
 }
 
-pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn set(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let path = shell.path(args.required(0)?)?;
     let list = acl_text::parse(shell, args.required(1)?);
     let version = super::version(args)?;
     if list.is_empty() {
-        return Err(Failure::told("Acl is not valid : null"));
+        return Err(CommandError::message("Acl is not valid : null"));
     }
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     if !args.has("-R") {
         let stat = client.set_acl(&path, &list, version).await?;
         shell.catch_up();
         return if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) };
     }
     let paths = Walk::paths(&client, &path).await?;
-    shell.confirm(args, &format!("Change who may use {}?", listing::subtree(&path, paths.len())))?;
+    shell.confirm(args, &format!("Change the ACL of {}?", subtree_output::subtree(&path, paths.len())))?;
     let list: Arc<[Acl]> = list.into();
     let mut changes: Pipeline<Result<Stat, Error>> = Pipeline::new(IN_FLIGHT);
     for path in paths {
@@ -78,10 +78,10 @@ pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Compat: what goes wrong with one node of many is on standard output, without an end of line, and no failure.
-fn note(shell: &Shell, changed: Result<Stat, Error>) -> Result<(), Failure> {
+/// Compat: an error on one node of many goes to standard output, without a newline, and is not a failure.
+fn note(shell: &Shell, changed: Result<Stat, Error>) -> Result<(), CommandError> {
     match changed {
         Ok(_) => Ok(()),
-        Err(error) => shell.out.bytes(failure::coded(&error).as_bytes()),
+        Err(error) => shell.out.bytes(command_error::coded(&error).as_bytes()),
     }
 }

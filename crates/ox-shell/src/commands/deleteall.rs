@@ -1,9 +1,9 @@
-//! `deleteall`: a node and everything below it.
+//! `deleteall`: deletes a subtree.
 
-use crate::failure::Failure;
-use crate::listing;
-use crate::options::Args;
+use crate::command_error::CommandError;
+use crate::options::CommandArgs;
 use crate::shell::Shell;
+use crate::subtree_output;
 use crate::walk::Walk;
 use ox_client::{Client, Version};
 use std::collections::VecDeque;
@@ -11,22 +11,22 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Deletes in one transaction, unless told.
+/// Default number of deletes per transaction.
 const BATCH: usize = 1000;
-/// Bytes of paths in one transaction; servers take twice as much.
+/// Bytes of paths per transaction; servers accept twice as much.
 const BATCH_BYTES: usize = 512 << 10;
-/// Transactions on their way.
+/// Transactions in flight at the same time.
 const IN_FLIGHT: usize = 10;
 
-pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let batch: i32 = match args.value("-b") {
-        Some(text) => text.parse().map_err(|_| Failure::told("-b argument must be an int value"))?,
+        Some(text) => text.parse().map_err(|_| CommandError::message("-b argument must be an int value"))?,
         None => i32::try_from(BATCH).unwrap_or(i32::MAX),
     };
     let path = shell.path(args.required(0)?)?;
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     let paths = Walk::paths(&client, &path).await?;
-    shell.confirm(args, &format!("Delete {}?", listing::subtree(&path, paths.len())))?;
+    shell.confirm(args, &format!("Delete {}?", subtree_output::subtree(&path, paths.len())))?;
     let is_whole = match usize::try_from(batch) {
         Ok(batch) if 0 < batch => delete_in_batches(&client, paths, batch).await,
         _ => {
@@ -37,13 +37,13 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         }
     };
     if !is_whole {
-        // Compat: it is said, and no failure.
-        shell.say("Failed to delete some node(s) in the subtree!");
+        // Compat: reported, but not a failure.
+        shell.info("Failed to delete some node(s) in the subtree!");
     }
     Ok(())
 }
 
-/// Leaves first. False when a batch failed, behind which no other is begun.
+/// Deletes leaves first. Returns false if a batch failed; no further batch is started then.
 async fn delete_in_batches(client: &Client, mut paths: Vec<String>, batch: usize) -> bool {
     let mut in_flight: VecDeque<Pin<Box<dyn Future<Output = bool>>>> = VecDeque::new();
     let mut is_whole = true;
@@ -54,10 +54,10 @@ async fn delete_in_batches(client: &Client, mut paths: Vec<String>, batch: usize
             (count, bytes) = (count + 1, bytes + path.len() + 16);
             multi.delete(&path, Version::Any);
         }
-        // Requests are sent in the order in which they are first polled: here, children before their parents.
+        // Requests are sent in the order of their first poll: children before their parents.
         let mut sent: Pin<Box<dyn Future<Output = bool>>> = Box::pin(async move { multi.commit().await.is_ok() });
         match poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await {
-            Poll::Ready(is_done) => is_whole &= is_done,
+            Poll::Ready(should_exit) => is_whole &= should_exit,
             Poll::Pending => in_flight.push_back(sent),
         }
         if IN_FLIGHT <= in_flight.len()

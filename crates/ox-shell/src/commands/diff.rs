@@ -1,31 +1,31 @@
-//! `diff`: how two subtrees differ.
+//! `diff`: compares two subtrees.
 
-use super::{Command, JSON, OURS};
-use crate::compare::{Change, Compare, Difference};
-use crate::failure::{FAILED, Failure, OK};
-use crate::listing::{self, Troubles};
-use crate::options::{Args, Opt};
+use super::{CommandSpec, EXTENSION, JSON};
+use crate::command_error::{CommandError, FAILED, OK};
+use crate::options::{CommandArgs, Opt};
 use crate::output::Paint;
 use crate::shell::Shell;
-use crate::walk::Look;
+use crate::subtree_diff::{Difference, NodeChange, SubtreeDiff};
+use crate::subtree_output::{self, NodeErrors};
+use crate::walk::NodeFields;
 use serde::Serialize;
 
-/// What the program exits with when not everything could be compared, as that of files does.
-const TROUBLE: u8 = 2;
+/// Exit code if not everything could be compared, like that of diff(1).
+const INCOMPLETE: u8 = 2;
 
-pub(super) const COMMAND: Command = Command {
+pub(super) const COMMAND: CommandSpec = CommandSpec {
     name: "diff",
     syntax: "[--acl] [-q] [--json] path path",
-    help: "Tell how two subtrees differ",
+    help: "Compare two subtrees",
     options: &[
-        Opt::switch("--acl", "Compare access control lists, too"),
-        Opt::switch("-q", "Only by the exit code: 0 same, 1 different, 2 not everything could be read"),
+        Opt::switch("--acl", "Compare ACLs as well"),
+        Opt::switch("-q", "Print nothing; exit code 0: same, 1: different, 2: not everything could be read"),
         JSON,
     ],
-    takes: 2..=2,
+    operands: 2..=2,
     paths: &[0, 1],
     run: |shell, args| Box::pin(run(shell, args)),
-    ..OURS
+    ..EXTENSION
 };
 
 #[derive(Serialize)]
@@ -38,17 +38,17 @@ struct Line<'a> {
     what: Option<&'a [&'static str]>,
 }
 
-async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let (first, second) = (shell.path(args.required(0)?)?, shell.path(args.required(1)?)?);
-    let client = shell.server().await?;
-    let look = if args.has("--acl") { Look::Whole } else { Look::Data };
-    let left_out = (listing::left_out(shell, &first), listing::left_out(shell, &second));
-    let mut compare = Compare::new(&client, (&first, &second), look, left_out);
-    let mut troubles = Troubles::new(&shell.out);
+    let client = shell.connected_client().await?;
+    let fields = if args.has("--acl") { NodeFields::All } else { NodeFields::Data };
+    let excluded = (subtree_output::excluded(shell, &first), subtree_output::excluded(shell, &second));
+    let mut compare = SubtreeDiff::new(&client, (&first, &second), fields, excluded);
+    let mut node_errors = NodeErrors::new(&shell.out);
     let mut status = OK;
     while let Some(difference) = compare.next().await? {
         if let Difference::Denied(reason) = difference {
-            troubles.note(&reason);
+            node_errors.note(&reason);
             continue;
         }
         if !args.has("-q") {
@@ -56,38 +56,38 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         }
         status = FAILED;
     }
-    if 0 < troubles.count() {
-        shell.out.complain(&format!("{} could not be compared", listing::count(troubles.count(), "node")));
-        status = TROUBLE;
+    if 0 < node_errors.count() {
+        shell.out.error(&format!("{} could not be compared", subtree_output::count(node_errors.count(), "node")));
+        status = INCOMPLETE;
     }
-    if status == OK { Ok(()) } else { Err(Failure::Silent(status)) }
+    if status == OK { Ok(()) } else { Err(CommandError::Silent(status)) }
 }
 
-fn print(shell: &Shell, args: &Args, difference: &Difference) -> Result<(), Failure> {
+fn print(shell: &Shell, args: &CommandArgs, difference: &Difference) -> Result<(), CommandError> {
     let (line, text) = match difference {
-        Difference::OnlyFirst(seen) => {
-            let text = shell.out.paint(Paint::Error, &format!("- {}", seen.path));
-            (Line { change: "removed", path: &seen.path, other: None, what: None }, text)
+        Difference::OnlyFirst(visited) => {
+            let text = shell.out.paint(Paint::Error, &format!("- {}", visited.path));
+            (Line { change: "removed", path: &visited.path, other: None, what: None }, text)
         }
-        Difference::OnlySecond(seen) => {
-            let text = shell.out.paint(Paint::Name, &format!("+ {}", seen.path));
-            (Line { change: "added", path: &seen.path, other: None, what: None }, text)
+        Difference::OnlySecond(visited) => {
+            let text = shell.out.paint(Paint::Name, &format!("+ {}", visited.path));
+            (Line { change: "added", path: &visited.path, other: None, what: None }, text)
         }
         Difference::Changed(change) => {
-            let Change { first, second, what } = &**change;
+            let NodeChange { first, second, what } = &**change;
             let text = shell.out.paint(Paint::Event, &format!("~ {} {}", first.path, describe(change)));
             (Line { change: "changed", path: &first.path, other: Some(&second.path), what: Some(what) }, text)
         }
         Difference::Denied(_) => return Ok(()),
     };
-    if shell.is_json(args) { listing::json_line(&shell.out, &line) } else { shell.out.line(&text) }
+    if shell.is_json(args) { subtree_output::json_line(&shell.out, &line) } else { shell.out.line(&text) }
 }
 
-fn describe(change: &Change) -> String {
-    let Change { first, second, what } = change;
-    let size = |seen: &crate::walk::Seen| match seen.node.is_null {
+fn describe(change: &NodeChange) -> String {
+    let NodeChange { first, second, what } = change;
+    let size = |visited: &crate::walk::VisitedNode| match visited.node.is_null {
         true => "null".to_owned(),
-        false => listing::count(seen.node.data.len(), "byte"),
+        false => subtree_output::count(visited.node.data.len(), "byte"),
     };
     let parts: Vec<_> = what
         .iter()

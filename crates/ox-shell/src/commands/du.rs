@@ -1,28 +1,28 @@
-//! `du`: how much is below a node.
+//! `du`: sums up the sizes of subtrees.
 
-use super::{Command, JSON, OURS};
-use crate::failure::Failure;
-use crate::listing::{self, NOT_READ, Troubles};
-use crate::options::{Args, Opt};
+use super::{CommandSpec, EXTENSION, JSON};
+use crate::command_error::CommandError;
+use crate::options::{CommandArgs, Opt};
 use crate::output::Paint;
 use crate::shell::Shell;
-use crate::walk::{Look, Walk};
+use crate::subtree_output::{self, NOT_READ, NodeErrors};
+use crate::walk::{NodeFields, Walk};
 use serde::Serialize;
 
-pub(super) const COMMAND: Command = Command {
+pub(super) const COMMAND: CommandSpec = CommandSpec {
     name: "du",
     syntax: "[-d depth] [-s] [--json] [path]",
     help: "Print how many bytes of data and how many nodes each subtree has",
     options: &[
-        Opt::with("-d", "depth", "Subtrees down to this depth, 1 unless told"),
-        Opt::switch("-s", "Only the sum, as -d 0"),
+        Opt::with("-d", "depth", "Print subtrees down to this depth, default 1"),
+        Opt::switch("-s", "Print the total only, like -d 0"),
         JSON,
     ],
     run: |shell, args| Box::pin(run(shell, args)),
-    ..OURS
+    ..EXTENSION
 };
 
-/// A node and everything below it, as far as it was seen.
+/// Sum over a subtree, as far as it was readable.
 #[derive(Serialize)]
 struct Sum {
     path: String,
@@ -30,31 +30,37 @@ struct Sum {
     nodes: u64,
 }
 
-async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let root = listing::start(shell, args, 0)?;
+async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
+    let root = subtree_output::start(shell, args, 0)?;
     let depth_max = match args.has("-s") {
         true => 0,
-        false => listing::depth(args)?.unwrap_or(1),
+        false => subtree_output::depth(args)?.unwrap_or(1),
     };
-    let client = shell.server().await?;
-    let mut walk = Walk::new(&client, &root, Look::Stat);
-    let mut troubles = Troubles::new(&shell.out);
-    // From the root to the node that was seen last.
+    let client = shell.connected_client().await?;
+    let mut walk = Walk::new(&client, &root, NodeFields::Stat);
+    let mut node_errors = NodeErrors::new(&shell.out);
+    // Open sums from the root to the node visited last.
     let mut open: Vec<Sum> = Vec::new();
-    while let Some(seen) = walk.next().await? {
-        if let Some(reason) = &seen.denied {
-            troubles.note(reason);
+    while let Some(visited) = walk.next().await? {
+        if let Some(reason) = &visited.denied {
+            node_errors.note(reason);
         }
-        close(shell, args, &mut open, seen.depth, depth_max)?;
-        let bytes = u64::try_from(seen.stat().data_length).unwrap_or(0);
-        open.push(Sum { path: seen.path, bytes, nodes: 1 });
+        close(shell, args, &mut open, visited.depth, depth_max)?;
+        let bytes = u64::try_from(visited.stat().data_length).unwrap_or(0);
+        open.push(Sum { path: visited.path, bytes, nodes: 1 });
     }
     close(shell, args, &mut open, 0, depth_max)?;
-    troubles.end(NOT_READ)
+    node_errors.end(NOT_READ)
 }
 
-/// Prints subtrees that are over, and adds them to those above.
-fn close(shell: &Shell, args: &Args, open: &mut Vec<Sum>, depth: usize, depth_max: usize) -> Result<(), Failure> {
+/// Prints completed subtrees and adds them to their parents.
+fn close(
+    shell: &Shell,
+    args: &CommandArgs,
+    open: &mut Vec<Sum>,
+    depth: usize,
+    depth_max: usize,
+) -> Result<(), CommandError> {
     while depth < open.len() {
         let Some(sum) = open.pop() else { break };
         if let Some(above) = open.last_mut() {
@@ -64,7 +70,7 @@ fn close(shell: &Shell, args: &Args, open: &mut Vec<Sum>, depth: usize, depth_ma
             continue;
         }
         match shell.is_json(args) {
-            true => listing::json_line(&shell.out, &sum)?,
+            true => subtree_output::json_line(&shell.out, &sum)?,
             false => {
                 let path = shell.out.paint(Paint::Name, &sum.path);
                 shell.out.line(&format!("{:>12} {:>9}  {path}", sum.bytes, sum.nodes))?;

@@ -1,10 +1,10 @@
-//! `config` and `reconfig`: the members of the ensemble.
+//! `config` and `reconfig`: the ensemble configuration.
 
-use crate::failure::Failure;
-use crate::options::Args;
-use crate::shell::{Held, HeldWatch, Shell};
+use crate::command_error::CommandError;
+use crate::options::CommandArgs;
+use crate::shell::{ActiveWatch, Shell, WatchHandle};
 use crate::stat_text::{self, StatJson};
-use ox_client::{Node, Reconfig, Zxid};
+use ox_client::{MembershipChange, Node, Zxid};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -22,12 +22,12 @@ struct ServerJson {
     client: Option<String>,
 }
 
-pub(super) async fn config(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let client = shell.server().await?;
+pub(super) async fn config(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
+    let client = shell.connected_client().await?;
     let node = match args.has("-w") {
         true => {
             let (node, watch) = client.config_and_watch().await?;
-            shell.watches.push(Held { path: "/zookeeper/config".to_owned(), watch: HeldWatch::Data(watch) });
+            shell.watches.push(ActiveWatch { path: "/zookeeper/config".to_owned(), watch: WatchHandle::Data(watch) });
             node
         }
         false => client.config().await?,
@@ -35,7 +35,7 @@ pub(super) async fn config(shell: &mut Shell, args: &Args) -> Result<(), Failure
     show(shell, args, &node, args.has("-c"))
 }
 
-fn show(shell: &Shell, args: &Args, node: &Node, clients_only: bool) -> Result<(), Failure> {
+fn show(shell: &Shell, args: &CommandArgs, node: &Node, clients_only: bool) -> Result<(), CommandError> {
     shell.catch_up();
     let text = String::from_utf8_lossy(&node.data);
     if shell.is_json(args) {
@@ -72,56 +72,56 @@ fn servers(text: &str) -> Vec<ServerJson> {
         .collect()
 }
 
-pub(super) async fn reconfig(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn reconfig(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let version = match args.value("-v") {
         None => None,
         Some(text) => match i64::from_str_radix(text, 16) {
             Ok(version) => Some(Zxid(version)),
-            Err(_) => return Err(Failure::told("-v must be followed by a long (configuration version)")),
+            Err(_) => return Err(CommandError::message("-v must be followed by a long (configuration version)")),
         },
     };
     let change = change(args)?;
-    let node = shell.server().await?.reconfig(&change, version).await?;
+    let node = shell.connected_client().await?.reconfig(&change, version).await?;
     if !shell.is_json(args) {
         shell.print("Committed new configuration:")?;
     }
     show(shell, args, &node, false)
 }
 
-fn change(args: &Args) -> Result<Reconfig, Failure> {
+fn change(args: &CommandArgs) -> Result<MembershipChange, CommandError> {
     let list = |name: &str| -> Vec<String> {
         args.value(name).map(|text| text.to_lowercase().split(',').map(str::to_owned).collect()).unwrap_or_default()
     };
     let (is_change, is_whole) = (args.has("-add") || args.has("-remove"), args.has("-file") || args.has("-members"));
     match (is_change, is_whole) {
-        (true, true) => Err(Failure::told(
+        (true, true) => Err(CommandError::message(
             "Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental \
              modes is not allowed)",
         )),
-        (true, false) => Ok(Reconfig::Change { joining: list("-add"), leaving: list("-remove") }),
+        (true, false) => Ok(MembershipChange::Incremental { joining: list("-add"), leaving: list("-remove") }),
         (false, true) if args.has("-file") && args.has("-members") => {
-            Err(Failure::told("Can't use -file and -members together (conflicting non-incremental modes)"))
+            Err(CommandError::message("Can't use -file and -members together (conflicting non-incremental modes)"))
         }
         (false, true) => match args.value("-file") {
             Some(file) => members_of(file),
-            None => Ok(Reconfig::Members(list("-members"))),
+            None => Ok(MembershipChange::Full(list("-members"))),
         },
-        (false, false) => Err(Failure::Usage),
+        (false, false) => Err(CommandError::Usage),
     }
 }
 
-/// The members that a dynamic configuration file lists.
-fn members_of(file: &str) -> Result<Reconfig, Failure> {
+/// Reads the members from a dynamic configuration file.
+fn members_of(file: &str) -> Result<MembershipChange, CommandError> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         let text = error.to_string();
-        let reason = text.split(" (os error").next().unwrap_or_default(); // as Java says it
-        Failure::told(format!("Error processing {file}{file} ({reason})"))
+        let reason = text.split(" (os error").next().unwrap_or_default(); // the text that Java prints
+        CommandError::message(format!("Error processing {file}{file} ({reason})"))
     })?;
     let lines = text.lines().map(str::trim).filter(|line| line.starts_with("server."));
     let members: Vec<_> = lines.map(|line| line.split_whitespace().collect::<String>()).collect();
     match members.is_empty() {
-        true => Err(Failure::told(format!("Error processing {file}: no line begins with server."))),
-        false => Ok(Reconfig::Members(members)),
+        true => Err(CommandError::message(format!("Error processing {file}: no line begins with server."))),
+        false => Ok(MembershipChange::Full(members)),
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_and_their_client_addresses() {
+    fn configuration_text_yields_members_and_client_addresses() {
         let text = "server.1=a:1:2:participant;a:3\nserver.2=b:1:2:observer;2181\nserver.3=c:1:2\nversion=100000000";
         let clients: Vec<_> = servers(text).into_iter().map(|server| server.client.unwrap_or_default()).collect();
         assert_eq!(clients, ["a:3", "0.0.0.0:2181", ""]);

@@ -1,42 +1,42 @@
-//! `find`: nodes of a subtree that are as described.
+//! `find`: lists nodes of a subtree by name, data, size or age.
 
-use super::{Command, JSON, OURS};
-use crate::failure::Failure;
-use crate::listing::{self, DEPTH, NOT_READ, Troubles};
-use crate::options::{Args, Opt};
+use super::{CommandSpec, EXTENSION, JSON};
+use crate::command_error::CommandError;
+use crate::options::{CommandArgs, Opt};
 use crate::output::Paint;
 use crate::pattern::{self, Case};
 use crate::shell::Shell;
 use crate::stat_text::StatJson;
-use crate::walk::{Look, Seen, Walk};
+use crate::subtree_output::{self, DEPTH, NOT_READ, NodeErrors};
+use crate::walk::{NodeFields, VisitedNode, Walk};
 use jiff::Timestamp;
 use regex::bytes::Regex;
 use serde::Serialize;
 
-pub(super) const COMMAND: Command = Command {
+pub(super) const COMMAND: CommandSpec = CommandSpec {
     name: "find",
     syntax: "[--name glob] [--regex re] [--data re] [-i] [--ephemeral] [--min-size bytes] [--max-size bytes] \
              [--newer time] [--older time] [-d depth] [--json] [path]",
-    help: "List the nodes below a node that are as described",
+    help: "List the nodes of a subtree that match all criteria",
     options: &[
-        Opt::with("--name", "glob", "The name, with * ? [a-z]"),
-        Opt::with("--regex", "re", "The path holds this regular expression"),
-        Opt::with("--data", "re", "The data holds this regular expression"),
-        Opt::switch("-i", "Upper and lower case are the same"),
-        Opt::switch("--ephemeral", "Goes with a session"),
-        Opt::with("--min-size", "bytes", "So much data at least: 300, 4k, 1m"),
-        Opt::with("--max-size", "bytes", "So much data at most"),
-        Opt::with("--newer", "time", "Data changed since: 90s, 15m, 2h, 7d ago, or a date as 2026-01-31T12:00:00Z"),
+        Opt::with("--name", "glob", "Name matches, with * ? [a-z]"),
+        Opt::with("--regex", "re", "Path matches this regular expression"),
+        Opt::with("--data", "re", "Data matches this regular expression"),
+        Opt::switch("-i", "Ignore case"),
+        Opt::switch("--ephemeral", "Ephemeral nodes only"),
+        Opt::with("--min-size", "bytes", "At least this much data: 300, 4k, 1m"),
+        Opt::with("--max-size", "bytes", "At most this much data"),
+        Opt::with("--newer", "time", "Data changed since: 90s, 15m, 2h, 7d ago, or a date like 2026-01-31T12:00:00Z"),
         Opt::with("--older", "time", "Data not changed since"),
         DEPTH,
         JSON,
     ],
     run: |shell, args| Box::pin(run(shell, args)),
-    ..OURS
+    ..EXTENSION
 };
 
-/// What is looked for. Everything that is given must hold.
-struct Wanted {
+/// The criteria, all of which must match.
+struct Filter {
     name: Option<Regex>,
     path: Option<Regex>,
     data: Option<Regex>,
@@ -47,8 +47,8 @@ struct Wanted {
     before_ms: Option<i64>,
 }
 
-impl Wanted {
-    fn new(args: &Args) -> Result<Self, Failure> {
+impl Filter {
+    fn new(args: &CommandArgs) -> Result<Self, CommandError> {
         let case = if args.has("-i") { Case::Ignored } else { Case::Matters };
         let now_ms = Timestamp::now().as_millisecond();
         let moment = |name| args.value(name).map(|text| pattern::moment(text, now_ms)).transpose();
@@ -65,23 +65,23 @@ impl Wanted {
         })
     }
 
-    fn fits(&self, seen: &Seen) -> bool {
-        let stat = seen.stat();
+    fn matches(&self, visited: &VisitedNode) -> bool {
+        let stat = visited.stat();
         let bytes = u64::try_from(stat.data_length).unwrap_or(0);
         let holds = |regex: &Option<Regex>, text: &[u8]| regex.as_ref().is_none_or(|regex| regex.is_match(text));
-        holds(&self.name, seen.name().as_bytes())
-            && holds(&self.path, seen.path.as_bytes())
-            && (!self.only_ephemeral || seen.owner().is_some())
-            && (seen.denied.is_none() || self.needs_no_more())
+        holds(&self.name, visited.name().as_bytes())
+            && holds(&self.path, visited.path.as_bytes())
+            && (!self.only_ephemeral || visited.owner().is_some())
+            && (visited.denied.is_none() || self.needs_path_only())
             && self.bytes_min.is_none_or(|min| min <= bytes)
             && self.bytes_max.is_none_or(|max| bytes <= max)
             && self.since_ms.is_none_or(|since| since <= stat.mtime)
             && self.before_ms.is_none_or(|before| stat.mtime < before)
-            && holds(&self.data, &seen.node.data)
+            && holds(&self.data, &visited.node.data)
     }
 
-    /// Whether a name tells everything: of some nodes no more can be seen.
-    fn needs_no_more(&self) -> bool {
+    /// Whether name and path suffice: other fields of denied nodes are unknown.
+    fn needs_path_only(&self) -> bool {
         let sizes = self.bytes_min.is_none() && self.bytes_max.is_none();
         sizes && self.since_ms.is_none() && self.before_ms.is_none() && self.data.is_none()
     }
@@ -94,28 +94,28 @@ struct Line<'a> {
     stat: Option<StatJson>,
 }
 
-async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let root = listing::start(shell, args, 0)?;
-    let depth_max = listing::depth(args)?.unwrap_or(usize::MAX);
-    let wanted = Wanted::new(args)?;
-    let client = shell.server().await?;
-    let look = if wanted.data.is_some() { Look::Data } else { Look::Stat };
-    let mut walk = Walk::new(&client, &root, look).with_depth(depth_max);
-    let mut troubles = Troubles::new(&shell.out);
-    while let Some(seen) = walk.next().await? {
-        if let Some(reason) = &seen.denied {
-            troubles.note(reason);
+async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
+    let root = subtree_output::start(shell, args, 0)?;
+    let depth_max = subtree_output::depth(args)?.unwrap_or(usize::MAX);
+    let filter = Filter::new(args)?;
+    let client = shell.connected_client().await?;
+    let fields = if filter.data.is_some() { NodeFields::Data } else { NodeFields::Stat };
+    let mut walk = Walk::new(&client, &root, fields).with_depth(depth_max);
+    let mut node_errors = NodeErrors::new(&shell.out);
+    while let Some(visited) = walk.next().await? {
+        if let Some(reason) = &visited.denied {
+            node_errors.note(reason);
         }
-        if !wanted.fits(&seen) {
+        if !filter.matches(&visited) {
             continue;
         }
         match shell.is_json(args) {
             true => {
-                let stat = seen.denied.is_none().then(|| StatJson::from(seen.stat()));
-                listing::json_line(&shell.out, &Line { path: &seen.path, stat })?;
+                let stat = visited.denied.is_none().then(|| StatJson::from(visited.stat()));
+                subtree_output::json_line(&shell.out, &Line { path: &visited.path, stat })?;
             }
-            false => shell.out.line(&shell.out.paint(Paint::Name, &seen.path))?,
+            false => shell.out.line(&shell.out.paint(Paint::Name, &visited.path))?,
         }
     }
-    troubles.end(NOT_READ)
+    node_errors.end(NOT_READ)
 }

@@ -1,19 +1,19 @@
-//! `get`: the data of a node.
+//! `get`: prints the data of a node.
 
-use crate::failure::Failure;
-use crate::options::Args;
-use crate::shell::{Held, HeldWatch, Shell};
+use crate::command_error::CommandError;
+use crate::options::CommandArgs;
+use crate::shell::{ActiveWatch, Shell, WatchHandle};
 use crate::stat_text::{self, StatJson};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ox_client::Node;
 use serde::Serialize;
 
-/// Data as JSON can hold it.
+/// A node as JSON.
 #[derive(Serialize)]
 pub(super) struct NodeJson {
     path: String,
-    /// Text, or null; left out where the data is no text.
+    /// Text or null; omitted if the data is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,18 +31,18 @@ impl NodeJson {
     }
 }
 
-pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let mut watches = args.has("-w");
     if args.operand(1).is_some() {
-        shell.say("'get path [watch]' has been deprecated. Please use 'get [-s] [-w] path' instead.");
+        shell.info("'get path [watch]' has been deprecated. Please use 'get [-s] [-w] path' instead.");
         watches = true;
     }
     let path = shell.path(args.required(0)?)?;
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     let node = match watches {
         true => {
             let (node, watch) = client.get_and_watch(&path).await?;
-            shell.watches.push(Held { path: path.clone(), watch: HeldWatch::Data(watch) });
+            shell.watches.push(ActiveWatch { path: path.clone(), watch: WatchHandle::Data(watch) });
             node
         }
         false => client.get(&path).await?,
@@ -55,12 +55,12 @@ pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     match () {
         () if args.has("-x") => shell.out.bytes(hex_dump(data).as_bytes())?,
         () if args.has("-b") => shell.out.line(&BASE64_STANDARD.encode(data))?,
-        () => shell.out.line(&shell.out.foreign(&String::from_utf8_lossy(data)))?,
+        () => shell.out.line(&shell.out.escape_untrusted(&String::from_utf8_lossy(data)))?,
     }
     if args.has("-s") { stat_text::print(&shell.out, &node.stat) } else { Ok(()) }
 }
 
-/// Sixteen bytes a line, in hexadecimal and as letters.
+/// A hex dump, sixteen bytes per line, as `zkCli` prints it.
 fn hex_dump(data: &[u8]) -> String {
     const RULE: &str = "+--------+-------------------------------------------------+----------------+\n";
     if data.is_empty() {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dumps() {
+    fn hex_dump_matches_zkcli() {
         let text = hex_dump(b"0123456789abcdef\x00\xff z");
         let rows: Vec<_> = text.lines().skip(3).collect();
         assert_eq!(rows[0], "|00000000| 30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66 |0123456789abcdef|");
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn json_tells_text_from_bytes_and_from_nothing() {
+    fn json_distinguishes_text_bytes_and_null() {
         let json = |node: &Node, as_base64| {
             serde_json::to_string(&NodeJson::new("/a", node, as_base64, false)).expect("plain strings")
         };

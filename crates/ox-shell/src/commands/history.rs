@@ -1,12 +1,12 @@
-//! `history` and `redo`.
+//! `history` and `redo`: earlier commands of this shell.
 
-use crate::failure::Failure;
-use crate::options::Args;
+use crate::command_error::CommandError;
+use crate::options::CommandArgs;
 use crate::shell::Shell;
-use crate::words;
+use crate::tokenize;
 use serde::Serialize;
 
-/// How many commands are shown, this one among them.
+/// The number of commands to list, including this one.
 const SHOWN: usize = 11;
 
 #[derive(Serialize)]
@@ -15,7 +15,7 @@ struct LineJson<'a> {
     line: &'a str,
 }
 
-pub(super) async fn history(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn history(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     if shell.is_json(args) {
         let lines: Vec<_> = shell.history.last(SHOWN).map(|(number, line)| LineJson { number, line }).collect();
         return shell.out.json(&lines);
@@ -23,19 +23,21 @@ pub(super) async fn history(shell: &mut Shell, args: &Args) -> Result<(), Failur
     shell.history.last(SHOWN).try_for_each(|(number, line)| shell.print(&format!("{number} - {line}")))
 }
 
-pub(super) async fn redo(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn redo(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let Some(text) = args.operand(0) else { return Ok(()) };
     let number: i64 =
-        text.parse().map_err(|_| Failure::Fatal(format!("redo needs the number of a command, not `{text}`")))?;
+        text.parse().map_err(|_| CommandError::Fatal(format!("redo needs the number of a command, not `{text}`")))?;
     let this = shell.history.next().saturating_sub(1);
     let line =
         usize::try_from(number).ok().filter(|number| *number < this).and_then(|number| shell.history.get(number));
-    let Some(line) = line.map(str::to_owned) else { return Err(Failure::told("Command index out of range")) };
-    let words = words::split(&line);
+    let Some(line) = line.map(str::to_owned) else {
+        return Err(CommandError::message("Command index out of range"));
+    };
+    let words = tokenize::split(&line);
     if words.first().is_some_and(|name| name == "redo") {
-        return Err(Failure::told("No redoing redos"));
+        return Err(CommandError::message("No redoing redos"));
     }
     shell.history.replace_last(&line);
     let done = shell.run_words(&words).await;
-    done.map_err(|failure| Failure::Silent(failure.status()))
+    done.map_err(|failure| CommandError::Silent(failure.status()))
 }

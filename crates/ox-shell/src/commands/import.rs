@@ -1,119 +1,127 @@
-//! `import`: what `export` has written, into the tree.
+//! `import`: creates the nodes of an export.
 
 use super::YES;
-use super::{Command, JSON, OURS};
-use crate::compare::{at, below, is_within};
-use crate::failure::Failure;
-use crate::graft::{CONFLICT, Conflict, DRY_RUN, Graft, Manner};
-use crate::listing;
-use crate::options::Args;
+use super::{CommandSpec, EXTENSION, JSON};
+use crate::bulk_create::{BulkCreate, BulkOptions, CONFLICT, Conflict, DRY_RUN};
+use crate::command_error::CommandError;
+use crate::export_format::{FORMAT, Header, NodeRecord, VERSION};
+use crate::options::CommandArgs;
 use crate::paths;
 use crate::progress::Progress;
-use crate::record::{FORMAT, Header, Record, VERSION};
-use crate::shell::{Place, Shell};
+use crate::shell::{Shell, ShellMode};
+use crate::subtree_diff::{at, below, is_within};
+use crate::subtree_output;
 use ox_client::path;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-pub(super) const COMMAND: Command = Command {
+pub(super) const COMMAND: CommandSpec = CommandSpec {
     name: "import",
     syntax: "[--conflict fail|skip|overwrite] [--dry-run] [--yes] [--json] file|- [path]",
-    help: "Create the nodes of an export, where they were or at another place",
+    help: "Create the nodes of an export, at their original path or another one",
     options: &[CONFLICT, DRY_RUN, YES, JSON],
-    takes: 1..=2,
+    operands: 1..=2,
     paths: &[1],
     run: |shell, args| Box::pin(run(shell, args)),
-    ..OURS
+    ..EXTENSION
 };
 
-async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let name = args.required(0)?;
     let target = args.operand(1).map(|typed| shell.path(typed)).transpose()?;
-    let manner = Manner { conflict: Conflict::asked(args)?, dry_run: args.has("--dry-run"), json: shell.is_json(args) };
+    let options =
+        BulkOptions { conflict: Conflict::from_args(args)?, dry_run: args.has("--dry-run"), json: shell.is_json(args) };
     let mut reader = serde_json::Deserializer::from_reader(BufReader::new(open(shell, name)?));
-    let wrong = |error: serde_json::Error| Failure::told(format!("{name}: {error}"));
+    let wrong = |error: serde_json::Error| CommandError::message(format!("{name}: {error}"));
     let header = Header::deserialize(&mut reader).map_err(wrong)?;
     check(name, &header)?;
     let root = header.root.clone();
     let target = target.unwrap_or_else(|| root.clone());
-    let client = shell.server().await?;
-    if manner.conflict == Conflict::Overwrite && !manner.dry_run {
-        shell.confirm(args, &format!("Write over what is at {target}?"))?;
+    let client = shell.connected_client().await?;
+    if options.conflict == Conflict::Overwrite && !options.dry_run {
+        shell.confirm(args, &format!("Overwrite nodes at {target}?"))?;
     }
-    if !manner.dry_run
+    if !options.dry_run
         && let Some(parent) = path::parent(&target).filter(|parent| *parent != "/")
     {
         client.ensure_path(parent).await?;
     }
-    let mut graft = Graft::new(&client, &shell.out, manner);
+    let mut graft = BulkCreate::new(&client, &shell.out, options);
     let mut progress = Progress::new(&shell.out, "imported");
     let (mut ephemerals, mut has_failed) = (0, None);
     let nodes = header.nodes.unwrap_or_default().into_iter().map(Ok);
-    for record in nodes.chain(reader.into_iter::<Record>()) {
-        let planned = record.map_err(wrong).and_then(|record| {
+    for record in nodes.chain(reader.into_iter::<NodeRecord>()) {
+        let new_node = record.map_err(wrong).and_then(|record| {
             if record.ephemeral.is_some() {
                 return Ok(None);
             }
-            place(&root, &target, record).map(Some)
+            relocate(&root, &target, record).map(Some)
         });
-        match planned {
-            Ok(Some(planned)) => {
-                progress.step(planned.data.0.as_ref().map_or(0, Vec::len));
-                graft.put(planned).await?;
+        match new_node {
+            Ok(Some(new_node)) => {
+                progress.step(new_node.data.0.as_ref().map_or(0, Vec::len));
+                graft.put(new_node).await?;
             }
             Ok(None) => ephemerals += 1,
-            // What stands before it is imported, so that the count is true.
+            // Everything before the malformed record is imported, so that the counts are correct.
             Err(failure) => {
                 has_failed = Some(failure);
                 break;
             }
         }
     }
-    let tally = graft.end().await?;
+    let counts = graft.end().await?;
     drop(progress);
-    let verb = if manner.dry_run { "Would import" } else { "Imported" };
-    shell.say(&format!("{verb} {name} to {target}: {}", tally.describe()));
+    let verb = if options.dry_run { "Would import" } else { "Imported" };
+    shell.info(&format!("{verb} {name} to {target}: {}", counts.describe()));
     if 0 < ephemerals {
-        shell.say(&format!("{} left out: they belong to sessions", listing::count(ephemerals, "ephemeral node")));
+        shell
+            .info(&format!("{} skipped: they belong to sessions", subtree_output::count(ephemerals, "ephemeral node")));
     }
-    match (has_failed, tally.failed) {
+    match (has_failed, counts.failed) {
         (Some(failure), _) => Err(failure),
         (None, 0) => Ok(()),
-        (None, failed) => Err(Failure::told(format!("{} could not be written", listing::count(failed, "node")))),
+        (None, failed) => {
+            Err(CommandError::message(format!("{} could not be written", subtree_output::count(failed, "node"))))
+        }
     }
 }
 
-fn open(shell: &Shell, name: &str) -> Result<Box<dyn Read + Send>, Failure> {
+fn open(shell: &Shell, name: &str) -> Result<Box<dyn Read + Send>, CommandError> {
     if name == "-" {
-        // Lines that are run are kept; without any, this is the one command of the program, and the input is free.
-        return match shell.place == Place::Script && shell.history.next() == 0 {
+        // A script records its lines in the history. Without any line, this is the only command of the program, and
+        // standard input is available.
+        return match shell.mode == ShellMode::Script && shell.history.next() == 0 {
             true => Ok(Box::new(std::io::stdin())),
-            false => Err(Failure::told("Standard input holds commands here; name a file")),
+            false => Err(CommandError::message("Standard input contains commands; name a file")),
         };
     }
     match File::open(name) {
         Ok(file) => Ok(Box::new(file)),
-        Err(error) => Err(super::export::trouble(Path::new(name), &error)),
+        Err(error) => Err(super::export::file_error(Path::new(name), &error)),
     }
 }
 
-fn check(name: &str, header: &Header) -> Result<(), Failure> {
+fn check(name: &str, header: &Header) -> Result<(), CommandError> {
     if header.format != FORMAT {
-        return Err(Failure::told(format!("{name} is no export: its format is `{}`", header.format)));
+        return Err(CommandError::message(format!("{name} is not an export: its format is `{}`", header.format)));
     }
     if header.version != VERSION {
-        return Err(Failure::told(format!("{name} is of version {}; this is {VERSION}", header.version)));
+        return Err(CommandError::message(format!(
+            "{name} has version {}; this shell reads {VERSION}",
+            header.version
+        )));
     }
     paths::validate(&header.root)
 }
 
-fn place(root: &str, target: &str, record: Record) -> Result<crate::graft::Planned, Failure> {
+fn relocate(root: &str, target: &str, record: NodeRecord) -> Result<crate::bulk_create::NewNode, CommandError> {
     paths::validate(&record.path)?;
     if !is_within(&record.path, root) {
-        return Err(Failure::told(format!("{} is not below {root}, where the export begins", record.path)));
+        return Err(CommandError::message(format!("{} is not below {root}, the root of the export", record.path)));
     }
     let path = at(target, below(root, &record.path));
-    record.planned(path).map_err(Failure::Told)
+    record.new_node(path).map_err(CommandError::Message)
 }

@@ -1,9 +1,9 @@
 //! `setquota`, `listquota` and `delquota`: limits for the number of nodes and bytes below a node.
 //!
-//! They live in two nodes below `/zookeeper/quota`: one with the limits, one with what is used, which the server keeps.
+//! A quota consists of two nodes below `/zookeeper/quota`: the limits, and the usage, which the server maintains.
 
-use crate::failure::Failure;
-use crate::options::Args;
+use crate::command_error::CommandError;
+use crate::options::CommandArgs;
 use crate::quota_text::Quota;
 use crate::shell::Shell;
 use ox_client::{Client, CreateMode, Error, ErrorCode, Null, Version, path};
@@ -13,7 +13,7 @@ const QUOTAS: &str = "/zookeeper/quota";
 const LIMITS: &str = "zookeeper_limits";
 const STATS: &str = "zookeeper_stats";
 
-/// The options of which one sets or removes its limit.
+/// The options that select a limit; exactly one is permitted.
 pub(super) const KINDS: [&str; 4] = ["-n", "-b", "-N", "-B"];
 
 fn quota_path(path: &str) -> String {
@@ -28,13 +28,13 @@ fn stats_path(path: &str) -> String {
     format!("{QUOTAS}{path}/{STATS}")
 }
 
-/// Compat: only one of them, said as commons-cli says it.
-fn kind(args: &Args) -> Result<Option<&'static str>, Failure> {
+/// Compat: only one is permitted; the error is that of commons-cli.
+fn kind(args: &CommandArgs) -> Result<Option<&'static str>, CommandError> {
     let mut given = args.given(&KINDS);
     let first = given.next();
     if let (Some(first), Some(second)) = (first, given.find(|kind| Some(*kind) != first)) {
         let (first, second) = (first.trim_start_matches('-'), second.trim_start_matches('-'));
-        return Err(Failure::parse(
+        return Err(CommandError::parse(
             "AlreadySelected",
             &format!(
                 "The option '{second}' was specified but an option from this group has already been selected: '{first}'"
@@ -44,47 +44,47 @@ fn kind(args: &Args) -> Result<Option<&'static str>, Failure> {
     Ok(first)
 }
 
-/// Quotas are about nodes below the root.
-fn path(shell: &Shell, args: &Args) -> Result<String, Failure> {
-    let path = shell.path(args.required(0).map_err(|_| Failure::Usage)?)?;
+/// The path operand; the root cannot have a quota.
+fn path(shell: &Shell, args: &CommandArgs) -> Result<String, CommandError> {
+    let path = shell.path(args.required(0).map_err(|_| CommandError::Usage)?)?;
     match path.as_str() {
-        "/" => Err(Failure::told("Path must not end with / character")),
+        "/" => Err(CommandError::message("Path must not end with / character")),
         _ => Ok(path),
     }
 }
 
-pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn set(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let Some(kind) = kind(args)? else {
-        return Err(Failure::parse(
+        return Err(CommandError::parse(
             "MissingOption",
             "Missing required option: [-n num soft quota, -b bytes soft quota, -N num hard quota, -B bytes hard quota]",
         ));
     };
     if args.required(0)?.starts_with(QUOTAS) {
-        shell.say(&format!("cannot set a quota under the path: {QUOTAS}"));
+        shell.info(&format!("cannot set a quota under the path: {QUOTAS}"));
         return Ok(());
     }
-    // Compat: a bad value is said, and no failure.
+    // Compat: a bad value is reported, but not a failure.
     let counts = matches!(kind, "-n" | "-N");
     let value = args.value(kind).unwrap_or_default();
     let value = if counts { value.parse::<i32>().map(i64::from) } else { value.parse::<i64>() };
     let value = match value {
         Err(_) => {
-            shell.say("NumberFormatException happens when parsing the option value");
+            shell.info("NumberFormatException happens when parsing the option value");
             return Ok(());
         }
         Ok(value) if counts && value <= 0 => {
-            shell.say("the num quota must be greater than zero");
+            shell.info("the num quota must be greater than zero");
             return Ok(());
         }
         Ok(value) if value < 0 => {
-            shell.say("the bytes quota must be greater than or equal to zero");
+            shell.info("the bytes quota must be greater than or equal to zero");
             return Ok(());
         }
         Ok(value) => value,
     };
     let path = path(shell, args)?;
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     check_neighbours(&client, &path).await?;
     let (limits, stats) = write(&client, &path, kind, value).await?;
     let is_above =
@@ -100,25 +100,25 @@ pub(super) async fn set(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node may have a quota when none above and none below it has one.
-async fn check_neighbours(client: &Client, path: &str) -> Result<(), Failure> {
+/// Fails if an ancestor or a descendant already has a quota.
+async fn check_neighbours(client: &Client, path: &str) -> Result<(), CommandError> {
     if client.exists(path).await?.is_none() {
-        return Err(Failure::told(format!("{path} does not exist.")));
+        return Err(CommandError::message(format!("{path} does not exist.")));
     }
     if let Some(below) = quota_below(client, path).await? {
-        return Err(Failure::told(format!("{path} has a child {below} which has a quota")));
+        return Err(CommandError::message(format!("{path} has a child {below} which has a quota")));
     }
     let mut above = path::parent(path);
     while let Some(node) = above.filter(|node| *node != "/") {
         if client.exists(&limits_path(node)).await?.is_some() {
-            return Err(Failure::told(format!("{path} has a parent {node} which has a quota")));
+            return Err(CommandError::message(format!("{path} has a parent {node} which has a quota")));
         }
         above = path::parent(node);
     }
     Ok(())
 }
 
-/// A node below another one that has a quota.
+/// Finds a descendant that has a quota.
 async fn quota_below(client: &Client, path: &str) -> Result<Option<String>, Error> {
     let mut left = vec![quota_path(path)];
     while let Some(node) = left.pop() {
@@ -134,7 +134,7 @@ async fn quota_below(client: &Client, path: &str) -> Result<Option<String>, Erro
     Ok(None)
 }
 
-/// Writes a limit; gives all limits, and what is used.
+/// Writes a limit. Returns all limits and the usage.
 async fn write(client: &Client, path: &str, kind: &str, value: i64) -> Result<(Quota, Quota), Error> {
     let mut node = QUOTAS.to_owned();
     for name in path.split('/').skip(1) {
@@ -191,9 +191,9 @@ struct Used {
     bytes: i64,
 }
 
-pub(super) async fn list(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn list(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let path = path(shell, args)?;
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     let (limits, stats) = match (client.get(&limits_path(&path)).await, client.get(&stats_path(&path)).await) {
         (Ok(limits), Ok(stats)) => (Some(Quota::parse(&limits.data)), Some(Quota::parse(&stats.data))),
         (Err(error), _) | (_, Err(error)) if error.code() == Some(ErrorCode::NoNode) => (None, None),
@@ -209,24 +209,24 @@ pub(super) async fn list(shell: &mut Shell, args: &Args) -> Result<(), Failure> 
         let used = stats.map(|stats| Used { count: stats.count, bytes: stats.bytes });
         return shell.out.json(&QuotaJson { path, limits, used });
     }
-    shell.say(&format!("absolute path is {}", limits_path(&path)));
+    shell.info(&format!("absolute path is {}", limits_path(&path)));
     match (limits, stats) {
         (Some(limits), Some(stats)) => {
             shell.print(&format!("Output quota for {path} {limits}"))?;
             shell.print(&format!("Output stat for {path} {stats}"))
         }
         _ => {
-            // Compat: it is said, and no failure.
-            shell.say(&format!("quota for {path} does not exist."));
+            // Compat: reported, but not a failure.
+            shell.info(&format!("quota for {path} does not exist."));
             Ok(())
         }
     }
 }
 
-pub(super) async fn delete(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn delete(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let kind = kind(args)?;
     let path = path(shell, args)?;
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     let found = match client.get(&limits_path(&path)).await {
         Err(error) if error.code() == Some(ErrorCode::NoNode) => {
             return shell.print(&format!("Quota does not exist for {path}"));
@@ -245,7 +245,7 @@ pub(super) async fn delete(shell: &mut Shell, args: &Args) -> Result<(), Failure
             done => done?,
         }
     }
-    // Nodes on the way there that nobody needs any more.
+    // Deletes ancestors that have become empty.
     let mut node = quota_path(&path);
     while node != QUOTAS {
         match client.delete(&node, Version::Any).await {

@@ -1,22 +1,22 @@
-//! Commands about the session and the shell: `addauth`, `close`, `connect`, `printwatches`, `quit`, `version`, `whoami`.
+//! Commands on the session and the shell: `addauth`, `close`, `connect`, `printwatches`, `quit`, `version`, `whoami`.
 
-use crate::events::Standing;
-use crate::failure::Failure;
-use crate::options::Args;
+use crate::command_error::CommandError;
+use crate::events::ConnectionStatus;
+use crate::options::CommandArgs;
 use crate::output::Paint;
 use crate::shell::Shell;
 use ox_client::{ErrorKind, Null};
 use serde::Serialize;
 
-pub(super) async fn addauth(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn addauth(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let scheme = args.required(0)?;
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     let proven = match args.operand(1) {
         Some(auth) => client.add_auth(scheme, auth).await,
         None => client.add_auth(scheme, Null).await,
     };
     match proven {
-        // Compat: the event tells it.
+        // Compat: the event reports it.
         Err(error) if *error.kind() == ErrorKind::AuthFailed => {
             shell.await_end().await;
             Ok(())
@@ -25,24 +25,24 @@ pub(super) async fn addauth(shell: &mut Shell, args: &Args) -> Result<(), Failur
     }
 }
 
-pub(super) async fn close(shell: &mut Shell, _: &Args) -> Result<(), Failure> {
+pub(super) async fn close(shell: &mut Shell, _: &CommandArgs) -> Result<(), CommandError> {
     shell.close().await;
     Ok(())
 }
 
-pub(super) async fn connect(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn connect(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     if let Some(server) = args.operand(0) {
         shell.invocation.server = server.to_owned();
     }
     shell.connect().await?;
-    if shell.await_connection().await != Standing::Connected {
-        // Compat: it is no failure, for the shell goes on trying.
-        shell.say(&format!("No server of {} answers; still trying.", shell.invocation.server));
+    if shell.await_connection().await != ConnectionStatus::Connected {
+        // Compat: not a failure, because the client keeps trying.
+        shell.info(&format!("No server of {} replies; still trying.", shell.invocation.server));
     }
     Ok(())
 }
 
-pub(super) async fn printwatches(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn printwatches(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     match args.operand(0) {
         None => {
             let is = if shell.prints_events() { "on" } else { "off" };
@@ -56,14 +56,14 @@ pub(super) async fn printwatches(shell: &mut Shell, args: &Args) -> Result<(), F
     }
 }
 
-pub(super) async fn quit(shell: &mut Shell, _: &Args) -> Result<(), Failure> {
-    shell.is_done = true;
+pub(super) async fn quit(shell: &mut Shell, _: &CommandArgs) -> Result<(), CommandError> {
+    shell.should_exit = true;
     shell.close().await;
     Ok(())
 }
 
-pub(super) async fn version(shell: &mut Shell, _: &Args) -> Result<(), Failure> {
-    // Compat: tools look for the version of the ZooKeeper whose commands these are.
+pub(super) async fn version(shell: &mut Shell, _: &CommandArgs) -> Result<(), CommandError> {
+    // Compat: tools parse the version of ZooKeeper whose commands these are.
     shell.print(&format!("ZooKeeper CLI version: 3.9.3-oxkeeper-{}", env!("CARGO_PKG_VERSION")))
 }
 
@@ -73,8 +73,8 @@ struct IdentityJson {
     user: String,
 }
 
-pub(super) async fn whoami(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let identities = shell.server().await?.who_am_i().await?;
+pub(super) async fn whoami(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
+    let identities = shell.connected_client().await?.who_am_i().await?;
     if shell.is_json(args) {
         let list: Vec<_> = identities
             .into_iter()
@@ -87,7 +87,7 @@ pub(super) async fn whoami(shell: &mut Shell, args: &Args) -> Result<(), Failure
         shell.print(&format!(
             "{}: {}",
             shell.out.paint(Paint::Label, &identity.scheme),
-            shell.out.foreign(&identity.id)
+            shell.out.escape_untrusted(&identity.id)
         ))?;
     }
     Ok(())

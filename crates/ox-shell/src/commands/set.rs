@@ -1,21 +1,21 @@
-//! `set`: new data for a node.
+//! `set`: replaces the data of a node.
 
-use crate::failure::Failure;
-use crate::options::Args;
+use crate::command_error::CommandError;
+use crate::options::CommandArgs;
 use crate::shell::Shell;
 use crate::stat_text;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let version = super::version(args)?;
     let data = args.required(1)?;
     let data = match args.has("-b") {
-        true => BASE64_STANDARD.decode(data).map_err(|error| Failure::Fatal(format!("not base64: {error}")))?,
+        true => BASE64_STANDARD.decode(data).map_err(|error| CommandError::Fatal(format!("not base64: {error}")))?,
         false => data.as_bytes().to_vec(),
     };
     let path = shell.path(args.required(0)?)?;
-    let stat = shell.server().await?.set(&path, data, version).await?;
+    let stat = shell.connected_client().await?.set(&path, data, version).await?;
     shell.catch_up();
     if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) }
 }

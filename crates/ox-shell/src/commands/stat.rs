@@ -1,27 +1,27 @@
-//! `stat`: the metadata of a node.
+//! `stat`: prints the metadata of a node.
 
-use crate::failure::Failure;
-use crate::options::Args;
-use crate::shell::{Held, HeldWatch, Shell};
+use crate::command_error::CommandError;
+use crate::options::CommandArgs;
+use crate::shell::{ActiveWatch, Shell, WatchHandle};
 use crate::stat_text::{self, StatJson};
 
-pub(super) async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let mut watches = args.has("-w");
     if args.operand(1).is_some() {
-        shell.say("'stat path [watch]' has been deprecated. Please use 'stat [-w] path' instead.");
+        shell.info("'stat path [watch]' has been deprecated. Please use 'stat [-w] path' instead.");
         watches = true;
     }
     let path = shell.path(args.required(0)?)?;
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     let stat = match watches {
         true => {
             let (stat, watch) = client.exists_and_watch(&path).await?;
-            shell.watches.push(Held { path: path.clone(), watch: HeldWatch::Data(watch) });
+            shell.watches.push(ActiveWatch { path: path.clone(), watch: WatchHandle::Data(watch) });
             stat
         }
         false => client.exists(&path).await?,
     };
-    let stat = stat.ok_or_else(|| Failure::told(format!("Node does not exist: {path}")))?;
+    let stat = stat.ok_or_else(|| CommandError::message(format!("Node does not exist: {path}")))?;
     shell.catch_up();
     if shell.is_json(args) { shell.out.json(&StatJson::from(&stat)) } else { stat_text::print(&shell.out, &stat) }
 }

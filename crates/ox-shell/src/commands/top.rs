@@ -1,59 +1,59 @@
-//! `top`: what the servers do now.
+//! `top`: live statistics of all servers.
 
-use super::{Command, JSON, OURS};
-use crate::failure::{FAILED, Failure};
-use crate::four_letters::{self, Connection, Figures};
-use crate::listing;
-use crate::options::{Args, Opt};
+use super::{CommandSpec, EXTENSION, JSON};
+use crate::command_error::{CommandError, FAILED};
+use crate::four_letter::{self, Connection, SrvrStats};
+use crate::options::{CommandArgs, Opt};
 use crate::output::{Output, Paint};
 use crate::shell::Shell;
+use crate::subtree_output;
 use jiff::Zoned;
-use ox_client::Server;
+use ox_client::ServerAddress;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// How long a server may take to answer before it counts as gone.
-const PATIENCE_MAX: Duration = Duration::from_secs(10);
-/// Between two looks, unless told.
+/// Upper bound of the reply timeout, after which a server counts as unreachable.
+const TIMEOUT_MAX: Duration = Duration::from_secs(10);
+/// Default interval between two samples.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Sessions that are listed, unless told.
+/// Default number of sessions to list.
 const SESSIONS: usize = 10;
 
-pub(super) const COMMAND: Command = Command {
+pub(super) const COMMAND: CommandSpec = CommandSpec {
     name: "top",
     syntax: "[--count number] [--interval seconds] [-n sessions] [--json]",
-    help: "Show requests, sessions and latencies of all servers, again and again, until Ctrl-C",
+    help: "Show requests, sessions and latencies of all servers, updated until Ctrl-C",
     options: &[
-        Opt::with("--count", "number", "End behind so many looks"),
-        Opt::with("--interval", "seconds", "Between two looks, 2 unless told"),
-        Opt::with("-n", "sessions", "The busiest ones, 10 unless told"),
+        Opt::with("--count", "number", "Stop after this many updates"),
+        Opt::with("--interval", "seconds", "Time between updates, default 2"),
+        Opt::with("-n", "sessions", "Number of busiest sessions to list, default 10"),
         JSON,
     ],
-    takes: 0..=0,
+    operands: 0..=0,
     needs_session: false,
-    is_endless: true,
+    runs_until_ctrl_c: true,
     paths: &[],
     run: |shell, args| Box::pin(run(shell, args)),
-    ..OURS
+    ..EXTENSION
 };
 
-/// What one server told at one moment.
+/// One server's reply at one moment.
 struct Sample {
     server: String,
-    told: Result<Told, String>,
+    reply: Result<ServerReply, String>,
 }
 
-struct Told {
+struct ServerReply {
     at: Instant,
-    figures: Figures,
+    figures: SrvrStats,
     watches: Option<u64>,
     ephemerals: Option<u64>,
     connections: Vec<Connection>,
 }
 
-/// All servers at one moment.
+/// Everything shown in one update.
 #[derive(Serialize)]
 struct View {
     time: String,
@@ -68,16 +68,16 @@ struct ServerRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(flatten)]
-    figures: Option<FigureRow>,
+    figures: Option<StatsRow>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct FigureRow {
+struct StatsRow {
     version: String,
     mode: String,
     connections: u64,
-    /// Since the last look.
+    /// Rate since the previous sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_per_second: Option<f64>,
     received: u64,
@@ -109,23 +109,23 @@ struct SessionRow {
     latency_max_ms: f64,
 }
 
-async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let servers = servers(&shell.invocation.server)?;
-    let count = listing::number(args, "--count")?.unwrap_or(usize::MAX);
+    let count = subtree_output::number(args, "--count")?.unwrap_or(usize::MAX);
     let interval = interval(args)?;
-    let sessions_max = listing::number(args, "-n")?.unwrap_or(SESSIONS);
-    let patience = shell.patience().min(PATIENCE_MAX);
+    let sessions_max = subtree_output::number(args, "-n")?.unwrap_or(SESSIONS);
+    let patience = shell.timeout().min(TIMEOUT_MAX);
     let mut before: Vec<Sample> = Vec::new();
     for number in 1..=count {
-        let samples = look(&servers, patience).await;
+        let samples = sample_all(&servers, patience).await;
         let view = view(&samples, &before, sessions_max);
         match shell.is_json(args) {
-            true => listing::json_line(&shell.out, &view)?,
+            true => subtree_output::json_line(&shell.out, &view)?,
             false => print(&shell.out, &view)?,
         }
         shell.out.flush()?;
-        if number == count && samples.iter().any(|sample| sample.told.is_err()) {
-            return Err(Failure::Silent(FAILED));
+        if number == count && samples.iter().any(|sample| sample.reply.is_err()) {
+            return Err(CommandError::Silent(FAILED));
         }
         before = samples;
         if number < count {
@@ -135,72 +135,72 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All servers of a connection string.
-fn servers(text: &str) -> Result<Vec<Server>, Failure> {
+/// Parses the servers of a connection string.
+fn servers(text: &str) -> Result<Vec<ServerAddress>, CommandError> {
     let list = text.split('/').next().unwrap_or_default();
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(|name| name.parse().map_err(|error: ox_client::Error| Failure::told(error.to_string()))).collect()
+    names.map(|name| name.parse().map_err(|error: ox_client::Error| CommandError::message(error.to_string()))).collect()
 }
 
-fn interval(args: &Args) -> Result<Duration, Failure> {
+fn interval(args: &CommandArgs) -> Result<Duration, CommandError> {
     let Some(text) = args.value("--interval") else { return Ok(INTERVAL) };
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| Failure::told(format!("--interval must be a number of seconds, not `{text}`")))
+    seconds.ok_or_else(|| CommandError::message(format!("--interval must be a number of seconds, not `{text}`")))
 }
 
-async fn look(servers: &[Server], patience: Duration) -> Vec<Sample> {
-    let mut asked = JoinSet::new();
+async fn sample_all(servers: &[ServerAddress], patience: Duration) -> Vec<Sample> {
+    let mut tasks = JoinSet::new();
     for (at, server) in servers.iter().cloned().enumerate() {
-        asked.spawn(async move {
-            let told = ask(&server, patience).await;
-            (at, Sample { server: server.to_string(), told })
+        tasks.spawn(async move {
+            let reply = sample(&server, patience).await;
+            (at, Sample { server: server.to_string(), reply })
         });
     }
-    let mut samples = asked.join_all().await;
+    let mut samples = tasks.join_all().await;
     samples.sort_unstable_by_key(|(at, _)| *at);
     samples.into_iter().map(|(_, sample)| sample).collect()
 }
 
-async fn ask(server: &Server, patience: Duration) -> Result<Told, String> {
+async fn sample(server: &ServerAddress, patience: Duration) -> Result<ServerReply, String> {
     let (srvr, mntr, cons) = tokio::join!(
-        four_letters::ask(server, "srvr", patience),
-        four_letters::ask(server, "mntr", patience),
-        four_letters::ask(server, "cons", patience),
+        four_letter::send(server, "srvr", patience),
+        four_letter::send(server, "mntr", patience),
+        four_letter::send(server, "cons", patience),
     );
-    let figures = Figures::parse(&srvr.map_err(|error| error.to_string())?)?;
-    // Servers allow only `srvr` unless they are told otherwise; the rest is more than nothing.
+    let figures = SrvrStats::parse(&srvr.map_err(|error| error.to_string())?)?;
+    // Servers permit only `srvr` by default; without the others, fewer columns are shown.
     let (mntr, cons) = (mntr.unwrap_or_default(), cons.unwrap_or_default());
-    Ok(Told {
+    Ok(ServerReply {
         at: Instant::now(),
         figures,
-        watches: four_letters::metric(&mntr, "zk_watch_count"),
-        ephemerals: four_letters::metric(&mntr, "zk_ephemerals_count"),
-        connections: four_letters::connections(&cons),
+        watches: four_letter::metric(&mntr, "zk_watch_count"),
+        ephemerals: four_letter::metric(&mntr, "zk_ephemerals_count"),
+        connections: four_letter::connections(&cons),
     })
 }
 
 fn view(samples: &[Sample], before: &[Sample], sessions_max: usize) -> View {
     let mut servers = Vec::new();
     let mut sessions = Vec::new();
-    for (at, Sample { server, told }) in samples.iter().enumerate() {
-        let told = match told {
-            Ok(told) => told,
+    for (at, Sample { server, reply }) in samples.iter().enumerate() {
+        let reply = match reply {
+            Ok(reply) => reply,
             Err(error) => {
                 servers.push(ServerRow { server: server.clone(), error: Some(error.clone()), figures: None });
                 continue;
             }
         };
-        let earlier = before.get(at).and_then(|sample| sample.told.as_ref().ok());
-        let seconds = earlier.map(|earlier| told.at.duration_since(earlier.at).as_secs_f64());
+        let earlier = before.get(at).and_then(|sample| sample.reply.as_ref().ok());
+        let seconds = earlier.map(|earlier| reply.at.duration_since(earlier.at).as_secs_f64());
         let rate = |now: u64, then: Option<u64>| Some(now.saturating_sub(then?) as f64 / seconds?.max(0.001));
-        let figures = row(told, rate(told.figures.received, earlier.map(|earlier| earlier.figures.received)));
+        let figures = row(reply, rate(reply.figures.received, earlier.map(|earlier| earlier.figures.received)));
         servers.push(ServerRow { server: server.clone(), error: None, figures: Some(figures) });
         let received: HashMap<&str, u64> = earlier
             .iter()
             .flat_map(|earlier| &earlier.connections)
             .map(|connection| (connection.session.as_str(), connection.received))
             .collect();
-        sessions.extend(told.connections.iter().map(|connection| SessionRow {
+        sessions.extend(reply.connections.iter().map(|connection| SessionRow {
             session: connection.session.clone(),
             client: connection.address.clone(),
             server: server.clone(),
@@ -218,10 +218,10 @@ fn view(samples: &[Sample], before: &[Sample], sessions_max: usize) -> View {
     View { time: Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string(), servers, sessions }
 }
 
-fn row(told: &Told, requests_per_second: Option<f64>) -> FigureRow {
-    let figures = told.figures.clone();
+fn row(reply: &ServerReply, requests_per_second: Option<f64>) -> StatsRow {
+    let figures = reply.figures.clone();
     let [latency_min_ms, latency_avg_ms, latency_max_ms] = figures.latency_ms;
-    FigureRow {
+    StatsRow {
         version: figures.version,
         mode: figures.mode,
         connections: figures.connections,
@@ -233,19 +233,19 @@ fn row(told: &Told, requests_per_second: Option<f64>) -> FigureRow {
         latency_avg_ms,
         latency_max_ms,
         nodes: figures.nodes,
-        watches: told.watches,
-        ephemerals: told.ephemerals,
+        watches: reply.watches,
+        ephemerals: reply.ephemerals,
         zxid: figures.zxid,
     }
 }
 
-fn print(out: &Output, view: &View) -> Result<(), Failure> {
+fn print(out: &Output, view: &View) -> Result<(), CommandError> {
     if out.has_colours() {
-        out.bytes(b"\x1b[H\x1b[2J")?; // one picture over the other
+        out.bytes(b"\x1b[H\x1b[2J")?; // redraw in place
     }
     let or_dash = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
     let per_second = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| format!("{rate:.1}"));
-    out.line(&format!("{}  {}", view.time, listing::count(view.servers.len(), "server")))?;
+    out.line(&format!("{}  {}", view.time, subtree_output::count(view.servers.len(), "server")))?;
     let titles = format!(
         "{:24} {:10} {:>6} {:>9} {:>11} {:>7} {:>18} {:>9} {:>8} {:>6} {}",
         "SERVER",

@@ -1,30 +1,30 @@
-//! `watch`: changes as they happen.
+//! `watch`: prints changes as they happen.
 
-use super::{Command, JSON, OURS};
-use crate::failure::Failure;
-use crate::listing;
-use crate::options::{Args, Opt};
+use super::{CommandSpec, EXTENSION, JSON};
+use crate::command_error::CommandError;
+use crate::options::{CommandArgs, Opt};
 use crate::output::Paint;
 use crate::shell::Shell;
+use crate::subtree_output;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jiff::{Timestamp, Zoned};
-use ox_client::{Client, Event, EventKind, Node, WatchMode};
+use ox_client::{AddWatchMode, Client, Event, EventKind, Node};
 use serde::Serialize;
 
-pub(super) const COMMAND: Command = Command {
+pub(super) const COMMAND: CommandSpec = CommandSpec {
     name: "watch",
     syntax: "[-r] [--data] [--count number] [--json] [path]",
-    help: "Print every change of a node, or of everything below it, as it happens, until Ctrl-C",
+    help: "Print every change of a node, or of a subtree, until Ctrl-C",
     options: &[
-        Opt::switch("-r", "Everything below it, too"),
-        Opt::switch("--data", "With the new data"),
-        Opt::with("--count", "number", "End behind so many changes"),
+        Opt::switch("-r", "Include the whole subtree"),
+        Opt::switch("--data", "Print the new data"),
+        Opt::with("--count", "number", "Stop after this many changes"),
         JSON,
     ],
-    is_endless: true,
+    runs_until_ctrl_c: true,
     run: |shell, args| Box::pin(run(shell, args)),
-    ..OURS
+    ..EXTENSION
 };
 
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ struct Line<'a> {
     base64: Option<String>,
 }
 
-/// While this command prints events in its own way, the session does not print them.
+/// Turns off the session's own printing of events while this command prints them.
 struct Quiet<'a> {
     shell: &'a mut Shell,
     printed: bool,
@@ -63,16 +63,16 @@ impl Drop for Quiet<'_> {
     }
 }
 
-async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
-    let path = listing::start(shell, args, 0)?;
-    let count_max = listing::number(args, "--count")?.unwrap_or(usize::MAX);
+async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
+    let path = subtree_output::start(shell, args, 0)?;
+    let count_max = subtree_output::number(args, "--count")?.unwrap_or(usize::MAX);
     let json = shell.is_json(args);
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     let quiet = Quiet::new(shell);
-    let mode = if args.has("-r") { WatchMode::PersistentRecursive } else { WatchMode::Persistent };
+    let mode = if args.has("-r") { AddWatchMode::PersistentRecursive } else { AddWatchMode::Persistent };
     let mut events = client.watch(&path, mode).await?;
     if !json {
-        quiet.shell.out.say(&format!("Watching {path}"));
+        quiet.shell.out.info(&format!("Watching {path}"));
     }
     let mut count = 0;
     while count < count_max {
@@ -84,15 +84,15 @@ async fn run(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
         print(quiet.shell, json, &event, node.as_ref())?;
         quiet.shell.out.flush()?;
         if event.kind == EventKind::SessionEnded {
-            return Err(Failure::told("KeeperErrorCode = Session expired"));
+            return Err(CommandError::message("KeeperErrorCode = Session expired"));
         }
         count += usize::from(!event.path.is_empty());
     }
     Ok(())
 }
 
-/// The data that an event tells of, if it is still there and may be read.
-async fn data_of(client: &Client, event: &Event) -> Result<Option<Node>, Failure> {
+/// The data after an event, if the node still exists and is readable.
+async fn data_of(client: &Client, event: &Event) -> Result<Option<Node>, CommandError> {
     if !matches!(event.kind, EventKind::NodeCreated | EventKind::NodeDataChanged) {
         return Ok(None);
     }
@@ -103,7 +103,7 @@ async fn data_of(client: &Client, event: &Event) -> Result<Option<Node>, Failure
     }
 }
 
-fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Result<(), Failure> {
+fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Result<(), CommandError> {
     let word = match event.kind {
         EventKind::NodeCreated => "created",
         EventKind::NodeDeleted => "deleted",
@@ -123,12 +123,14 @@ fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Resul
         let zxid = event.zxid.map(|zxid| format!("{:#x}", zxid.0));
         let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
         let path = Some(event.path.as_str()).filter(|path| !path.is_empty());
-        return listing::json_line(&shell.out, &Line { time, event: word, path, zxid, data, base64 });
+        return subtree_output::json_line(&shell.out, &Line { time, event: word, path, zxid, data, base64 });
     }
     let time = Zoned::now().strftime("%Y-%m-%d %H:%M:%S.%3f").to_string();
     let rest = match event.kind {
-        EventKind::Missed => " changes may be missing here: the connection was lost, or there were too many".to_owned(),
-        EventKind::SessionEnded => " the session is over".to_owned(),
+        EventKind::Missed => {
+            " changes may be missing here: the connection was lost, or too many changes were pending".to_owned()
+        }
+        EventKind::SessionEnded => " the session has ended".to_owned(),
         EventKind::WatchRemoved => " the watch was removed".to_owned(),
         EventKind::NodeCreated
         | EventKind::NodeDeleted
@@ -145,7 +147,7 @@ fn print(shell: &Shell, json: bool, event: &Event, node: Option<&Node>) -> Resul
     shell.out.line(&format!("{time} {}{rest}{data}", shell.out.paint(Paint::Event, &format!("{word:8}"))))
 }
 
-/// Data on one line: quoted text, or base64.
+/// Data on one line: as quoted text, or as base64.
 fn shown(data: &[u8]) -> String {
     match std::str::from_utf8(data) {
         Ok(text) => format!("{text:?}"),

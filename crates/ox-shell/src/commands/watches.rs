@@ -1,25 +1,25 @@
-//! `addWatch` and `removewatches`.
+//! `addWatch` and `removewatches`: watches of the session.
 
-use crate::failure::Failure;
-use crate::options::Args;
-use crate::shell::{Held, HeldWatch, Shell};
-use ox_client::{ErrorKind, WatchMode, WatcherType};
+use crate::command_error::CommandError;
+use crate::options::CommandArgs;
+use crate::shell::{ActiveWatch, Shell, WatchHandle};
+use ox_client::{AddWatchMode, ErrorKind, WatcherType};
 
-pub(super) async fn add(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn add(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     match args.value("-m").map(str::to_ascii_uppercase).as_deref() {
         None => (),
-        Some("PERSISTENT") => shell.watch_mode = WatchMode::Persistent,
-        Some("PERSISTENT_RECURSIVE") => shell.watch_mode = WatchMode::PersistentRecursive,
-        Some(_) => return Err(Failure::Usage),
+        Some("PERSISTENT") => shell.watch_mode = AddWatchMode::Persistent,
+        Some("PERSISTENT_RECURSIVE") => shell.watch_mode = AddWatchMode::PersistentRecursive,
+        Some(_) => return Err(CommandError::Usage),
     }
     let mode = shell.watch_mode;
     let path = shell.path(args.required(0)?)?;
-    let watch = shell.server().await?.watch(&path, mode).await?;
-    shell.watches.push(Held { path, watch: HeldWatch::Stays(mode, watch) });
+    let watch = shell.connected_client().await?.watch(&path, mode).await?;
+    shell.watches.push(ActiveWatch { path, watch: WatchHandle::Persistent(mode, watch) });
     Ok(())
 }
 
-pub(super) async fn remove(shell: &mut Shell, args: &Args) -> Result<(), Failure> {
+pub(super) async fn remove(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let kind = match args.given(&["-c", "-d", "-p", "-r", "-a"]).next() {
         Some("-c") => WatcherType::Children,
         Some("-d") => WatcherType::Data,
@@ -28,9 +28,9 @@ pub(super) async fn remove(shell: &mut Shell, args: &Args) -> Result<(), Failure
         _ => WatcherType::Any,
     };
     let path = shell.path(args.required(0)?)?;
-    let client = shell.server().await?;
+    let client = shell.connected_client().await?;
     match client.remove_watches(&path, kind).await {
-        Err(error) if args.has("-l") && *error.kind() == ErrorKind::ConnectionLoss => (), // the server's went with it
+        Err(error) if args.has("-l") && *error.kind() == ErrorKind::ConnectionLoss => (), // the server's watch ended with the connection
         done => done?,
     }
     shell.catch_up();

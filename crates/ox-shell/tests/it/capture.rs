@@ -1,18 +1,18 @@
-//! A shell whose streams can be read.
+//! A shell whose streams are captured.
 
 use ox_server::Ephemeral;
 use ox_shell::Invocation;
 use ox_shell::output::Output;
-use ox_shell::shell::{Place, Shell};
+use ox_shell::shell::{Shell, ShellMode};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 
-/// An address where nobody listens, as long as it is held.
-pub(crate) struct Nobody(socket2::Socket);
+/// An address without a listener, reserved as long as this value lives.
+pub(crate) struct UnusedPort(socket2::Socket);
 
-impl Nobody {
+impl UnusedPort {
     pub(crate) fn new() -> Self {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -24,7 +24,7 @@ impl Nobody {
     }
 }
 
-/// What was written to a stream.
+/// The bytes written to a stream.
 #[derive(Clone, Default)]
 pub(crate) struct Text(Arc<Mutex<Vec<u8>>>);
 
@@ -40,19 +40,19 @@ impl Write for Text {
 }
 
 impl Text {
-    /// What is new since the last look.
+    /// Takes the text written since the last call.
     pub(crate) fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
     }
 }
 
-/// Streams for a shell.
+/// Captured streams for a shell.
 pub(crate) fn streams() -> (Output, Text, Text) {
     let (out, err) = (Text::default(), Text::default());
     (Output::new(Box::new(out.clone()), Box::new(err.clone())), out, err)
 }
 
-/// A shell with a session.
+/// A shell with an open session.
 pub(crate) struct Session {
     pub(crate) shell: Shell,
     pub(crate) runtime: Runtime,
@@ -60,7 +60,7 @@ pub(crate) struct Session {
     err: Text,
 }
 
-/// What a command wrote.
+/// The output of one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) out: String,
@@ -72,7 +72,7 @@ impl Session {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (output, out, err) = streams();
         let invocation = Invocation { server: server.to_owned(), ..Invocation::default() };
-        let mut shell = Shell::new(invocation, Place::Script, output);
+        let mut shell = Shell::new(invocation, ShellMode::Script, output);
         runtime.block_on(async {
             shell.connect().await.unwrap();
             shell.await_connection().await;
@@ -90,13 +90,13 @@ impl Session {
         Written { out: self.out.take(), err: self.err.take() }
     }
 
-    /// Runs a line.
+    /// Runs a line and returns its output.
     pub(crate) fn run(&mut self, line: &str) -> Written {
         let _ = self.runtime.block_on(self.shell.run_line(line));
         self.taken()
     }
 
-    /// Runs a line that prints no errors, and gives what it prints.
+    /// Runs a line that must print no errors, and returns its output.
     pub(crate) fn ok(&mut self, line: &str) -> String {
         let written = self.run(line);
         assert_eq!(self.shell.status(), 0, "{line}: {}", written.err);

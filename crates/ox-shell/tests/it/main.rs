@@ -1,24 +1,24 @@
-//! The shell against real servers: recorded transcripts of `zkCli`, scripts and exit codes, a terminal.
+//! The shell against real servers: recorded transcripts of `zkCli`, scripts and exit codes, a pseudo terminal.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-mod calls;
 mod capture;
-mod desk;
+mod command_table;
+mod cp_mv;
 mod diff;
-mod docs;
 mod du;
 mod edit;
+mod export_import;
+mod extensions;
 mod find;
-mod gate;
 mod grep;
-mod large;
-mod moves;
-mod ours;
+mod invocations;
+mod large_subtree;
+mod pausable_proxy;
+mod shell_harness;
 mod terminal;
 mod top;
 mod transcript;
-mod transfer;
 mod tree;
 mod walk;
 mod watch;

@@ -1,6 +1,6 @@
-//! The shell in a real terminal: a pseudo terminal with the program on one side and the test on the other.
+//! The shell in a pseudo terminal, driven by the test.
 
-use crate::gate::Gate;
+use crate::pausable_proxy::PausableProxy;
 use ox_server::{Ephemeral, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -13,15 +13,15 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A test that waits that long has failed.
+/// Time limit of a single wait in a test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A program in a terminal.
+/// The shell running in a pseudo terminal.
 struct Terminal {
     child: Child,
     keys: File,
     output: Receiver<String>,
-    /// What was shown and not yet waited for, without what moves the cursor.
+    /// Output that was not waited for yet, without escape sequences.
     shown: String,
 }
 
@@ -57,7 +57,7 @@ impl Terminal {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
                 let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
-                // The line editor asks where the cursor is.
+                // The line editor queries the cursor position.
                 for _ in text.matches("\x1b[6n") {
                     let _ = answers.write_all(b"\x1b[1;1R");
                 }
@@ -73,7 +73,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until a text is shown; what was before it is forgotten.
+    /// Waits until a text is shown and discards everything before it.
     fn wait_for(&mut self, text: &str) {
         loop {
             let plain = without_escapes(&self.shown);
@@ -97,7 +97,7 @@ impl Terminal {
         self.wait_for(&format!(" {prompt}] "));
     }
 
-    /// Ctrl-C, as a terminal sends it to a program that does not read keys.
+    /// Sends SIGINT, as a terminal does when the program does not read keys.
     fn interrupt(&self) {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
     }
@@ -114,7 +114,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Text without colours and movements of the cursor. What is not whole yet stays.
+/// Removes escape sequences; an incomplete one stays.
 fn without_escapes(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -139,7 +139,7 @@ fn history() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn lines_are_run_and_ctrl_d_ends() {
+fn lines_are_executed_and_ctrl_d_exits() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut terminal = Terminal::start(&server, &history);
@@ -150,7 +150,7 @@ fn lines_are_run_and_ctrl_d_ends() {
 }
 
 #[test]
-fn tab_completes_commands_and_nodes() {
+fn tab_completes_commands_and_node_paths() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut terminal = Terminal::start(&server, &history);
@@ -171,7 +171,7 @@ fn tab_completes_commands_and_nodes() {
 }
 
 #[test]
-fn history_outlives_the_shell_but_passwords_do_not() {
+fn history_persists_without_passwords() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut terminal = Terminal::start(&server, &history);
@@ -182,7 +182,7 @@ fn history_outlives_the_shell_but_passwords_do_not() {
     let kept = std::fs::read_to_string(&history).unwrap();
     assert_eq!(kept.lines().collect::<Vec<_>>(), ["create /h 1", "quit"]);
     let mut terminal = Terminal::start(&server, &history);
-    terminal.press("\x1b[A"); // the last line
+    terminal.press("\x1b[A"); // arrow up: the previous line
     terminal.wait_for("quit");
     terminal.press("\x1b[A");
     terminal.wait_for("create /h 1");
@@ -194,17 +194,17 @@ fn history_outlives_the_shell_but_passwords_do_not() {
 }
 
 #[test]
-fn ctrl_c_stops_a_line_or_a_command_but_not_the_shell() {
+fn ctrl_c_stops_line_or_command_but_not_the_shell() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap(); // takes connections and never answers
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap(); // accepts connections and never replies
     let mut terminal = Terminal::start(&server, &history);
     terminal.press("delete /zoo");
     terminal.wait_for("delete /zoo");
     terminal.press("\x03");
     terminal.wait_for(" 0] ");
     terminal.press(&format!("connect {}\r", silent.local_addr().unwrap()));
-    terminal.wait_for("state:Closed"); // the old session is over, the new one hangs
+    terminal.wait_for("state:Closed"); // the old session has ended, the new one hangs
     terminal.interrupt();
     terminal.wait_for("Interrupted");
     terminal.wait_for("(CONNECTING) 1] ");
@@ -213,7 +213,7 @@ fn ctrl_c_stops_a_line_or_a_command_but_not_the_shell() {
 }
 
 #[test]
-fn deleteall_asks_first() {
+fn deleteall_asks_for_confirmation() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut terminal = Terminal::start(&server, &history);
@@ -221,16 +221,16 @@ fn deleteall_asks_first() {
     terminal.run("create /a/b", "Created /a/b", 2);
     terminal.press("deleteall /a\r");
     terminal.wait_for("Delete /a and the node below it? [y/N] ");
-    terminal.run("n", "Not done.", 3);
+    terminal.run("n", "Cancelled.", 3);
     terminal.run("ls /", "[a, zookeeper]", 4);
     terminal.press("deleteall /a\r");
     terminal.wait_for("[y/N] ");
     terminal.press("\x03");
-    terminal.wait_for("Not done.");
+    terminal.wait_for("Cancelled.");
     terminal.wait_for(" 5] ");
     terminal.press("setAcl -R /a world:anyone:r\r");
-    terminal.wait_for("Change who may use /a and the node below it? [y/N] ");
-    terminal.run("", "Not done.", 6);
+    terminal.wait_for("Change the ACL of /a and the node below it? [y/N] ");
+    terminal.run("", "Cancelled.", 6);
     terminal.press("deleteall /a\r");
     terminal.wait_for("[y/N] ");
     terminal.run("y", "", 7);
@@ -241,7 +241,7 @@ fn deleteall_asks_first() {
 }
 
 #[test]
-fn events_are_shown_while_a_line_is_typed() {
+fn events_are_shown_while_a_line_is_edited() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut terminal = Terminal::start(&server, &history);
@@ -255,7 +255,7 @@ fn events_are_shown_while_a_line_is_typed() {
 }
 
 #[test]
-fn an_unknown_command_gets_a_hint() {
+fn unknown_command_gets_a_hint() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut terminal = Terminal::start(&server, &history);
@@ -263,9 +263,9 @@ fn an_unknown_command_gets_a_hint() {
     terminal.run("frobnicate", "`help` lists the commands", 2);
 }
 
-/// Ctrl-C is how they end, so it is no failure.
+/// These commands end by Ctrl-C, which is not a failure.
 #[test]
-fn ctrl_c_ends_watch_and_top() {
+fn ctrl_c_ends_watch_and_top_without_failure() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut terminal = Terminal::start(&server, &history);
@@ -286,36 +286,36 @@ fn ctrl_c_ends_watch_and_top() {
 }
 
 #[test]
-fn ctrl_c_stops_commands_that_hang() {
+fn ctrl_c_stops_hanging_commands() {
     let server = Server::ephemeral().unwrap();
     let (dir, history) = history();
-    let gate = Gate::to(server.address());
+    let proxy = PausableProxy::to(server.address());
     let file = dir.path().join("export");
     let mut other = crate::capture::Session::with(&server);
     for line in ["create /a 1", "create /a/b 2", &format!("export -o {} /a", file.display())] {
         other.ok(line);
     }
-    let mut terminal = Terminal::launch(&gate.address.to_string(), &history);
+    let mut terminal = Terminal::launch(&proxy.address.to_string(), &history);
     terminal.wait_for("(CONNECTED) 0] ");
     let import = format!("import {} /c", file.display());
     let lines = ["deleteall --yes /a", "cp /a /c", "mv /a /c", &import, "find /", "setAcl -R /a world:anyone:r"];
     for (number, line) in lines.into_iter().enumerate() {
-        gate.set_shut(true);
+        proxy.set_paused(true);
         terminal.press(&format!("{line}\r"));
-        terminal.wait_for(line); // typed; whether it has begun does not matter
+        terminal.wait_for(line); // echoed; whether it has started does not matter
         terminal.wait_for("\n");
         terminal.interrupt();
         terminal.wait_for("Interrupted");
         terminal.wait_for(&format!(" {}] ", number + 1));
-        gate.set_shut(false);
+        proxy.set_paused(false);
     }
-    // The shell goes on, and nothing was done.
+    // The shell continues, and nothing was changed.
     terminal.run("ls -R /a", "/a/b", 7);
     assert_eq!(other.ok("find --name c /"), "");
 }
 
 #[test]
-fn questions() {
+fn destructive_commands_ask_for_confirmation() {
     let server = Server::ephemeral().unwrap();
     let (dir, history) = history();
     let file = dir.path().join("export");
@@ -325,19 +325,19 @@ fn questions() {
     terminal.run(&format!("export -o {} /a", file.display()), "Exported 1 node of /a", 3);
     let mut number = 4;
     for (line, question, done) in [
-        (format!("export -o {} /a", file.display()), "Write over ", "Exported 1 node"),
+        (format!("export -o {} /a", file.display()), "Overwrite ", "Exported 1 node"),
         ("cp --conflict overwrite /a /b".to_owned(), "Copy /a over what is at /b? ", "1 overwritten"),
-        (format!("import --conflict overwrite {} /b", file.display()), "Write over what is at /b? ", "1 overwritten"),
+        (format!("import --conflict overwrite {} /b", file.display()), "Overwrite nodes at /b? ", "1 overwritten"),
         ("mv /a /c".to_owned(), "Move /a to /c? ", "Moved /a to /c: 1 node"),
         ("deleteall /c".to_owned(), "Delete /c? ", ""),
     ] {
-        // No by a letter, by the key alone, by Ctrl-C, Ctrl-D and Escape, and by a yes that was taken back.
+        // Answers that mean no: a letter, Enter, Ctrl-C, Ctrl-D, Escape, and a deleted yes.
         for no in ["n\r", "\r", "\x03", "\x04", "\x1b", "y\x7f\r"] {
             terminal.press(&format!("{line}\r"));
             terminal.wait_for(question);
             terminal.wait_for("[y/N] ");
             terminal.press(no);
-            terminal.wait_for("Not done.");
+            terminal.wait_for("Cancelled.");
             terminal.wait_for(&format!(" {number}] "));
             number += 1;
         }
@@ -350,9 +350,9 @@ fn questions() {
     terminal.run("get /b", "new", number + 1);
 }
 
-/// Ctrl-C while an editor runs is for the editor.
+/// Ctrl-C while an editor runs is meant for the editor.
 #[test]
-fn the_shell_survives_what_is_typed_into_an_editor() {
+fn ctrl_c_in_an_editor_does_not_stop_the_shell() {
     let server = Server::ephemeral().unwrap();
     let (dir, history) = history();
     let go = dir.path().join("go");
@@ -370,7 +370,7 @@ fn the_shell_survives_what_is_typed_into_an_editor() {
 }
 
 #[test]
-fn tab_quotes_names_with_blanks() {
+fn tab_completion_quotes_names_with_blanks() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut terminal = Terminal::start(&server, &history);
@@ -383,9 +383,9 @@ fn tab_quotes_names_with_blanks() {
     terminal.run("", "dataLength = 3", 3);
 }
 
-/// More than the line editor reads at once.
+/// More than the line editor reads in one go.
 #[test]
-fn much_can_be_pasted() {
+fn long_pasted_input_is_executed() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut terminal = Terminal::start(&server, &history);
@@ -395,9 +395,9 @@ fn much_can_be_pasted() {
     terminal.wait_for("[a, zookeeper]");
 }
 
-/// Who may use a node is told by its owner, who may be anybody.
+/// Other clients choose the ids in an ACL, so control characters in them must be escaped.
 #[test]
-fn lists_do_not_move_the_cursor() {
+fn control_characters_in_acls_are_escaped() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let mut other = crate::capture::Session::with(&server);

@@ -1,27 +1,27 @@
-//! `top`.
+//! Tests of the `top` command.
 
-use crate::desk::Desk;
+use crate::shell_harness::ShellHarness;
 use ox_shell::Invocation;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn once_for_scripts() {
-    let mut desk = Desk::new().await;
-    desk.plant("/a").await;
-    desk.run("ls /").await;
-    let shown = desk.run("top --count 1").await;
+async fn top_prints_once_for_scripts() {
+    let mut harness = ShellHarness::new().await;
+    harness.create_nodes("/a").await;
+    harness.run("ls /").await;
+    let shown = harness.run("top --count 1").await;
     let lines = shown.lines();
     assert!(lines[0].ends_with("  1 server"), "{}", lines[0]);
     let server: Vec<_> = lines[2].split_whitespace().collect();
-    assert_eq!((server[0], server[1]), (desk.server.address().to_string().as_str(), "standalone"));
-    let session = format!("{:#x}", desk.shell.client().unwrap().session().unwrap().id.0);
+    assert_eq!((server[0], server[1]), (harness.server.address().to_string().as_str(), "standalone"));
+    let session = format!("{:#x}", harness.shell.client().unwrap().session().unwrap().id.0);
     assert!(shown.out.contains(&session), "{}", shown.out);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn again_and_again_as_json() {
-    let mut desk = Desk::new().await;
-    desk.plant("/a").await;
-    let shown = desk.run("top --count 2 --interval 0 -n 1 --json").await;
+async fn top_repeats_as_json() {
+    let mut harness = ShellHarness::new().await;
+    harness.create_nodes("/a").await;
+    let shown = harness.run("top --count 2 --interval 0 -n 1 --json").await;
     let views: Vec<serde_json::Value> = shown.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(views.len(), 2);
     let server = &views[1]["servers"][0];
@@ -31,18 +31,18 @@ async fn again_and_again_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_gone_is_told_among_the_others() {
-    let mut desk = Desk::new().await;
+async fn unreachable_server_is_listed_among_the_others() {
+    let mut harness = ShellHarness::new().await;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = listener.local_addr().unwrap();
     drop(listener);
-    let server = format!("{},{gone}/chroot", desk.server.address());
-    desk.shell.invocation = Invocation { server, ..desk.shell.invocation.clone() };
-    let shown = desk.run("top --count 1 --json").await;
+    let server = format!("{},{gone}/chroot", harness.server.address());
+    harness.shell.invocation = Invocation { server, ..harness.shell.invocation.clone() };
+    let shown = harness.run("top --count 1 --json").await;
     assert_eq!(shown.status, 1);
     let view: serde_json::Value = serde_json::from_str(&shown.out).unwrap();
     assert_eq!(view["servers"][0]["mode"], "standalone");
     assert_eq!(view["servers"][1]["server"], gone.to_string());
     assert!(view["servers"][1]["error"].is_string() && view["servers"][1]["mode"].is_null());
-    assert_eq!(desk.run("top --interval soon").await.status, 1);
+    assert_eq!(harness.run("top --interval soon").await.status, 1);
 }

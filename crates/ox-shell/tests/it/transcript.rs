@@ -1,12 +1,12 @@
-//! The commands of recorded sessions with Apache's `zkCli` 3.9.3, run here: the same lines on the same streams.
+//! Replays recorded sessions of Apache's `zkCli` 3.9.3 and compares both output streams.
 //!
-//! What differs by nature (transactions, times, sessions) is left out of the comparison; what differs on purpose is listed.
+//! Zxids, times and session ids are excluded from the comparison; intended differences are listed.
 
 use crate::capture::{Session, Written};
 use ox_server::{Ephemeral, Server};
 use ox_shell::commands::COMMANDS;
 
-/// A typed line and what it wrote.
+/// A command line and its recorded output.
 struct Step {
     typed: String,
     written: Written,
@@ -29,11 +29,11 @@ fn read(text: &str) -> Vec<Step> {
     steps
 }
 
-/// A text without what differs by nature.
+/// Replaces values that differ between runs.
 fn normal(text: &str) -> String {
     let ours = |line: &&str| {
         let name = line.strip_prefix('\t').and_then(|rest| rest.split(' ').next());
-        !name.is_some_and(|name| COMMANDS.iter().any(|command| command.name == name && !command.is_classic))
+        !name.is_some_and(|name| COMMANDS.iter().any(|command| command.name == name && !command.is_zkcli))
     };
     text.lines().filter(ours).map(|line| normal_line(line) + "\n").collect()
 }
@@ -52,7 +52,7 @@ fn normal_line(line: &str) -> String {
     }
 }
 
-/// Runs a transcript. `known` are lines that may differ, with the reason.
+/// Replays a transcript. `known` lists lines that may differ, with the reason.
 fn check(session: &mut Session, text: &str, known: &[(&str, &str)]) {
     let mut differences = Vec::new();
     for Step { typed, written } in read(text) {
@@ -70,65 +70,65 @@ fn server() -> Ephemeral {
 }
 
 #[test]
-fn data_commands() {
+fn data_commands_match_zkcli() {
     let server = server();
     let known = [("help", "a command of ours, not an unknown one")];
     check(&mut Session::with(&server), include_str!("../../testdata/01-basic.txt"), &known);
 }
 
 #[test]
-fn errors_and_usage() {
+fn errors_and_usage_match_zkcli() {
     let server = server();
     check(&mut Session::with(&server), include_str!("../../testdata/02-errors.txt"), &[]);
 }
 
 #[test]
-fn lists_and_identities() {
+fn acls_and_identities_match_zkcli() {
     let server = server();
     let known = [("whoami", "the server names identities in any order")];
     check(&mut Session::with(&server), include_str!("../../testdata/03-acl-auth.txt"), &known);
 }
 
 #[test]
-fn quotas() {
+fn quotas_match_zkcli() {
     let server = server();
     check(&mut Session::with(&server), include_str!("../../testdata/04-quota.txt"), &[]);
 }
 
 #[test]
-fn watches() {
+fn watches_match_zkcli() {
     let server = server();
     check(&mut Session::with(&server), include_str!("../../testdata/05-watches.txt"), &[]);
 }
 
 #[test]
-fn history_and_connections() {
+fn history_and_connections_match_zkcli() {
     let (server, other) = (server(), Server::ephemeral().unwrap());
     Session::with(&server).ok("create /e x");
     Session::with(&other).ok("create /app x");
     let text = include_str!("../../testdata/06-history-connect.txt");
-    // A port that is not there answers for neither.
+    // The recorded port is replaced by that of the test server.
     let text = text.replace("127.0.0.1:21893", &other.address().to_string());
     let text = text.replace("127.0.0.1:21890", &server.address().to_string());
-    // Compat: zkCli says `Not connected` behind a history that it has printed.
+    // Compat: zkCli prints `Not connected` after the history.
     let text = text.replace("12 - history\nNot connected\n", "12 - history\n");
     check(&mut Session::with(&server), &text, &[]);
 }
 
 #[test]
-fn credentials_that_are_none() {
+fn addauth_without_credentials_matches_zkcli() {
     let server = server();
     check(&mut Session::with(&server), include_str!("../../testdata/08-addauth-without-data.txt"), &[]);
 }
 
 #[test]
-fn what_makes_no_sense_ends_a_script() {
+fn bad_redo_number_ends_the_script() {
     let server = server();
     let mut session = Session::with(&server);
     session.ok("create /e x");
     let steps = read(include_str!("../../testdata/09-redo-bad-number.txt"));
     assert_eq!(session.run(&steps[0].typed), steps[0].written);
     let done = session.runtime.block_on(session.shell.run_line(&steps[1].typed));
-    assert!(matches!(done, Err(ox_shell::failure::Failure::Fatal(_))));
+    assert!(matches!(done, Err(ox_shell::command_error::CommandError::Fatal(_))));
     assert_eq!(session.shell.status(), 1);
 }

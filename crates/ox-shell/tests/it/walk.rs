@@ -1,17 +1,17 @@
-//! Walks over subtrees, disturbed.
+//! Subtree walks across connection losses.
 
-use crate::desk::Desk;
-use crate::large::{self, NODES};
+use crate::large_subtree::{self, NODES};
+use crate::shell_harness::ShellHarness;
 use std::fs;
 
-/// A long walk outlives its connection: nothing is missing, nothing comes twice.
+/// A long walk survives connection losses: no node is missing or repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_connection_does_not_end_a_walk() {
-    let mut desk = Desk::new().await;
-    large::plant(&desk).await;
+async fn walk_survives_connection_loss() {
+    let mut harness = ShellHarness::new().await;
+    large_subtree::create_nodes(&harness).await;
     for (command, lines) in [("find /large", NODES), ("export /large", 1 + NODES), ("ls -R /large", NODES)] {
-        let session = desk.shell.client().unwrap().session().unwrap().id;
-        let (server, out) = (&desk.server, desk.out.clone());
+        let session = harness.shell.client().unwrap().session().unwrap().id;
+        let (server, out) = (&harness.server, harness.out.clone());
         let mut text = String::new();
         let mut drops = 0;
         let disturb = async {
@@ -26,11 +26,11 @@ async fn a_lost_connection_does_not_end_a_walk() {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            done = desk.shell.run_line(command) => done.unwrap(),
+            done = harness.shell.run_line(command) => done.unwrap(),
             () = disturb => unreachable!(),
         }
-        text.push_str(&desk.out.take());
-        assert!(0 < drops, "{command} was not disturbed");
+        text.push_str(&harness.out.take());
+        assert!(0 < drops, "{command} was not disrupted");
         assert_eq!(text.lines().count(), lines, "{command}");
         let mut seen: Vec<_> = text.lines().collect();
         seen.sort_unstable();
@@ -39,22 +39,22 @@ async fn a_lost_connection_does_not_end_a_walk() {
     }
 }
 
-/// Without a server, everything says so at once.
+/// Without a server, every command fails immediately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_walk_does_not_wait_for_a_server_that_was_never_there() {
-    let mut desk = Desk::new().await;
-    desk.server.stop().unwrap();
-    while desk.shell.client().unwrap().state().is_connected() {
+async fn walk_without_server_fails_immediately() {
+    let mut harness = ShellHarness::new().await;
+    harness.server.stop().unwrap();
+    while harness.shell.client().unwrap().state().is_connected() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(desk.run("find /").await.err, "KeeperErrorCode = ConnectionLoss for /\n");
+    assert_eq!(harness.run("find /").await.err, "KeeperErrorCode = ConnectionLoss for /\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_that_is_stopped_leaves_no_file() {
+async fn interrupted_export_leaves_no_file() {
     let directory = tempfile::tempdir().unwrap();
-    let mut desk = Desk::new().await;
-    large::plant(&desk).await;
+    let mut harness = ShellHarness::new().await;
+    large_subtree::create_nodes(&harness).await;
     let line = format!("export -o {} /large", directory.path().join("file").display());
     let is_there = || fs::read_dir(directory.path()).unwrap().next().is_some();
     let begun = async {
@@ -65,7 +65,7 @@ async fn an_export_that_is_stopped_leaves_no_file() {
     tokio::select! {
         biased;
         () = begun => (),
-        _ = desk.shell.run_line(&line) => (), // it was faster
+        _ = harness.shell.run_line(&line) => (), // the export finished first
     }
     let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name == "file"), "{left:?}");

@@ -1,36 +1,40 @@
-//! `watch`.
+//! Tests of the `watch` command.
 
-use crate::desk::Desk;
+use crate::shell_harness::ShellHarness;
 use ox_client::{CreateMode, Version};
 use std::time::Duration;
 
-/// Runs `watch` and what others do once it watches.
-async fn watched(desk: &mut Desk, line: &str, deeds: impl AsyncFnOnce(&ox_client::Client)) -> (u8, Vec<String>) {
-    let (other, err) = (desk.other.clone(), desk.err.clone());
+/// Runs `watch`, and `actions` once it is watching.
+async fn watched(
+    harness: &mut ShellHarness,
+    line: &str,
+    actions: impl AsyncFnOnce(&ox_client::Client),
+) -> (u8, Vec<String>) {
+    let (other, err) = (harness.other.clone(), harness.err.clone());
     let is_json = line.contains("--json");
-    let run = desk.shell.run_line(line);
-    let deeds = async {
-        // JSON comes alone; then the server knows.
+    let run = harness.shell.run_line(line);
+    let actions = async {
+        // JSON output has no message; the server reports the watch instead.
         while !is_json && !err.take().contains("Watching") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        deeds(&other).await;
+        actions(&other).await;
     };
-    let (_, ()) = tokio::join!(run, deeds);
-    desk.err.take();
-    (desk.shell.status(), desk.out.take().lines().map(str::to_owned).collect())
+    let (_, ()) = tokio::join!(run, actions);
+    harness.err.take();
+    (harness.shell.status(), harness.out.take().lines().map(str::to_owned).collect())
 }
 
-/// Lines without their times.
+/// Output lines without timestamps.
 fn events(lines: &[String]) -> Vec<&str> {
     lines.iter().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_below_a_node() {
-    let mut desk = Desk::new().await;
-    desk.plant("/a /b").await;
-    let (status, lines) = watched(&mut desk, "watch -r --data --count 4 /a", async |other| {
+async fn watch_prints_changes_of_a_subtree() {
+    let mut harness = ShellHarness::new().await;
+    harness.create_nodes("/a /b").await;
+    let (status, lines) = watched(&mut harness, "watch -r --data --count 4 /a", async |other| {
         other.create("/b/x", "", CreateMode::Persistent).await.unwrap();
         other.create("/a/x", "one\ntwo", CreateMode::Persistent).await.unwrap();
         other.create("/a/x/y", [0xff], CreateMode::Persistent).await.unwrap();
@@ -45,11 +49,11 @@ async fn everything_below_a_node() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_node() {
-    let mut desk = Desk::new().await;
-    desk.plant("/a").await;
-    desk.shell.set_prints_events(true);
-    let (status, lines) = watched(&mut desk, "watch --count 3 /a", async |other| {
+async fn watch_prints_changes_of_one_node() {
+    let mut harness = ShellHarness::new().await;
+    harness.create_nodes("/a").await;
+    harness.shell.set_prints_events(true);
+    let (status, lines) = watched(&mut harness, "watch --count 3 /a", async |other| {
         other.set("/a", "1", Version::Any).await.unwrap();
         other.create("/a/x", "", CreateMode::Persistent).await.unwrap();
         other.create("/a/x/y", "", CreateMode::Persistent).await.unwrap();
@@ -58,30 +62,30 @@ async fn one_node() {
     })
     .await;
     assert_eq!(status, 0);
-    // Not twice, though the session would print them.
+    // Not printed a second time by the session.
     assert!(!lines.iter().any(|line| line.contains("type:Node")), "{lines:?}");
     let lines: Vec<_> = lines.into_iter().filter(|line| line.starts_with("20")).collect();
     assert_eq!(events(&lines), ["changed  /a", "children /a", "children /a"]);
-    // Others are told as before.
-    assert!(desk.shell.prints_events());
+    // The session prints events again afterwards.
+    assert!(harness.shell.prints_events());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_ends_is_told() {
-    let mut desk = Desk::new().await;
-    desk.plant("/a").await;
-    let client = desk.shell.client().unwrap();
-    let (status, lines) = watched(&mut desk, "watch -r /a", async |_| client.close().await.unwrap()).await;
+async fn end_of_session_is_reported() {
+    let mut harness = ShellHarness::new().await;
+    harness.create_nodes("/a").await;
+    let client = harness.shell.client().unwrap();
+    let (status, lines) = watched(&mut harness, "watch -r /a", async |_| client.close().await.unwrap()).await;
     assert_eq!(status, 1);
-    assert_eq!(events(&lines), ["ended    the session is over"]);
+    assert_eq!(events(&lines), ["ended    the session has ended"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn as_json() {
-    let mut desk = Desk::new().await;
-    desk.plant("/a").await;
+async fn watch_prints_json() {
+    let mut harness = ShellHarness::new().await;
+    harness.create_nodes("/a").await;
     let watcher = tokio::spawn({
-        let other = desk.other.clone();
+        let other = harness.other.clone();
         async move {
             loop {
                 other.set("/a", "x", Version::Any).await.unwrap();
@@ -89,7 +93,7 @@ async fn as_json() {
             }
         }
     });
-    let (status, lines) = watched(&mut desk, "watch --json --data --count 1 /a", async |_| ()).await;
+    let (status, lines) = watched(&mut harness, "watch --json --data --count 1 /a", async |_| ()).await;
     watcher.abort();
     assert_eq!((status, lines.len()), (0, 1));
     let line: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();

@@ -4,7 +4,9 @@
 //! every kill meets work under way, and the work goes on after each.
 
 use crate::members::Ensemble;
-use ox_client::{Client, CreateMode, ErrorCode, EventKind, Outcome, RetryPolicy, State, WatchMode, Zxid};
+use ox_client::{
+    AddWatchMode, Client, CreateMode, ErrorCode, EventKind, RequestOutcome, RetryPolicy, SessionState, Zxid,
+};
 use ox_recipes::leader::LeaderSelector;
 use ox_recipes::lock::Lock;
 use std::future::poll_fn;
@@ -99,7 +101,7 @@ async fn set(client: &Client, path: &str, value: usize) {
                 assert_eq!(number(&client.get(path).await.unwrap().data), value, "it happened before, once");
                 return;
             }
-            Err(error) => assert_eq!(error.outcome(), Outcome::Unknown, "{error}"),
+            Err(error) => assert_eq!(error.outcome(), RequestOutcome::Unknown, "{error}"),
         }
     }
 }
@@ -128,7 +130,7 @@ async fn no_event_is_lost(servers: String, progress: Progress) {
             }
         }),
         tokio::spawn(async move {
-            let mut stream = persistent.watch("/told", WatchMode::Persistent).await.unwrap();
+            let mut stream = persistent.watch("/told", AddWatchMode::Persistent).await.unwrap();
             loop {
                 let Ok(node) = persistent.get("/told").await else { return };
                 if streamed.send(number(&node.data)).is_err() {
@@ -150,7 +152,10 @@ async fn no_event_is_lost(servers: String, progress: Progress) {
     watchers.iter().for_each(JoinHandle::abort);
     let mut state = states.next().await;
     while let Some(found) = state {
-        assert!(matches!(found, State::Connected | State::Suspended { .. }), "the session goes on: {found:?}");
+        assert!(
+            matches!(found, SessionState::Connected | SessionState::Suspended { .. }),
+            "the session goes on: {found:?}"
+        );
         let next = pin!(states.next());
         state = tokio::time::timeout(Duration::ZERO, next).await.ok().flatten();
     }

@@ -5,17 +5,17 @@
 use crate::clients::{Progress, connect, kill_servers, number, servers, soon};
 use crate::hostile::ways::{Way, Ways};
 use crate::members::Ensemble;
-use ox_client::{Client, Outcome, Version, Zxid};
-use ox_recipes::Error;
+use ox_client::{Client, RequestOutcome, Version, Zxid};
+use ox_recipes::RecipeError;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
-use ox_recipes::config::Config;
+use ox_recipes::config::SharedConfig;
 use ox_recipes::counter::{AtomicLong, UniqueIds};
-use ox_recipes::discovery::{Instance, Picker, Service, register};
+use ox_recipes::discovery::{ProviderStrategy, ServiceInstance, ServiceProvider, register};
 use ox_recipes::leader::LeaderLatch;
-use ox_recipes::presence::{Member, members};
+use ox_recipes::presence::{GroupMember, members};
 use ox_recipes::queue::Queue;
 use ox_recipes::semaphore::Semaphore;
-use ox_recipes::tasks::{Tasks, Worker};
+use ox_recipes::tasks::{TaskList, TaskWorker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -73,10 +73,10 @@ impl Run {
 }
 
 /// Whether something happened: an answer that is lost leaves that open.
-fn is_certain<T>(done: Result<T, Error>) -> Option<T> {
+fn is_certain<T>(done: Result<T, RecipeError>) -> Option<T> {
     match done {
         Ok(done) => Some(done),
-        Err(Error::Client(error)) if error.outcome() == Outcome::Unknown => None,
+        Err(RecipeError::Client(error)) if error.outcome() == RequestOutcome::Unknown => None,
         Err(error) => panic!("{error}"),
     }
 }
@@ -173,7 +173,7 @@ async fn count(worker: usize, client: Client, progress: Progress, counts: Arc<Co
         let id = ids.next().await.unwrap();
         assert!(counts.ids.lock().unwrap().insert(id), "{id} was given twice");
         let latch = LeaderLatch::join(&client, "/office", &worker.to_string()).await.unwrap();
-        let office = latch.lead().await.unwrap();
+        let office = latch.await_leadership().await.unwrap();
         let before = counts.newest.lock().unwrap().replace(office.token());
         assert!(before < Some(office.token()), "later leaders have larger tokens");
         office.release().await.unwrap();
@@ -240,10 +240,11 @@ fn barriers_let_everybody_go_while_servers_are_killed() {
 
 /// Somebody deletes the nodes of members and instances: each comes back, and the others hear of both.
 async fn belong(worker: usize, client: Client, progress: Progress) {
-    let mut member = Member::join(&client, "/group", &worker.to_string(), "here").await.unwrap();
-    let instance = Instance::<String>::new("mail", "10.0.0.1", 25);
+    let mut member = GroupMember::join(&client, "/group", &worker.to_string(), "here").await.unwrap();
+    let instance = ServiceInstance::<String>::new("mail", "10.0.0.1", 25);
     let _registered = register(&client, "/services", &instance).await.unwrap();
-    let mut service = Service::<String>::follow(&client, "/services", "mail", Picker::Random).await.unwrap();
+    let mut service =
+        ServiceProvider::<String>::follow(&client, "/services", "mail", ProviderStrategy::Random).await.unwrap();
     while progress.goes_on() {
         for path in [format!("/group/{worker}"), format!("/services/mail/{}", instance.id)] {
             _ = client.delete(&path, Version::Any).await; // the answer may be lost, or it is gone already
@@ -274,7 +275,7 @@ fn members_and_instances_come_back_while_servers_are_killed() {
 
 /// Publishes, and follows what others publish.
 async fn publish(client: Client, progress: Progress, published: Arc<Mutex<BTreeMap<u32, usize>>>) {
-    let config = Config::<usize>::new(&client, "/config");
+    let config = SharedConfig::<usize>::new(&client, "/config");
     let mut follower = config.follow().await.unwrap();
     let mut last = 0;
     for value in 1.. {
@@ -302,7 +303,7 @@ fn published_values_stay_in_order_while_servers_are_killed() {
     let published = Arc::<Mutex<BTreeMap<u32, usize>>>::default();
     run.spawn(|_, client, progress| publish(client, progress, Arc::clone(&published)));
     run.finish(async |client| {
-        let config = Config::<usize>::new(&client, "/config");
+        let config = SharedConfig::<usize>::new(&client, "/config");
         let newest = config.get().await.unwrap().unwrap().version;
         let published = std::mem::take(&mut *published.lock().unwrap());
         for version in 1..=newest {
@@ -316,13 +317,13 @@ fn published_values_stay_in_order_while_servers_are_killed() {
 
 /// Does what falls to it: adds one to the progress of each task, which nobody else does meanwhile.
 async fn share(worker: usize, client: Client, progress: Progress, commits: Arc<[AtomicUsize; 2]>) {
-    let tasks = Tasks::new(&client, "/shared");
+    let tasks = TaskList::new(&client, "/shared");
     for name in ["0", "1"] {
         tasks.add(name, "").await.unwrap();
     }
     let name = worker.to_string();
     while progress.goes_on() {
-        let mut crew = Worker::join(&client, "/shared", &name).await.unwrap();
+        let mut crew = TaskWorker::join(&client, "/shared", &name).await.unwrap();
         for _ in 0..5 {
             for task in crew.tasks() {
                 let before = tasks.progress(&task).await.unwrap().map_or(0, |text| number(&text));
@@ -347,7 +348,7 @@ fn tasks_have_one_worker_while_servers_are_killed() {
     run.spawn(|worker, client, progress| share(worker, client, progress, Arc::clone(&commits)));
     run.finish(async |client| {
         for (task, commits) in commits.iter().enumerate() {
-            let progress = Tasks::new(&client, "/shared").progress(&task.to_string()).await.unwrap();
+            let progress = TaskList::new(&client, "/shared").progress(&task.to_string()).await.unwrap();
             assert_eq!(progress.map_or(0, |text| number(&text)), commits.load(Ordering::SeqCst));
         }
     });

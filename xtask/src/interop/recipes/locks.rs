@@ -46,7 +46,7 @@ async fn exclusive_lock(case: &Case<'_>) -> Result<()> {
 async fn several_locks(case: &Case<'_>) -> Result<()> {
     case.contend_alone("multi-lock", false, async |client, book| {
         let held = MultiLock::new(client, [case.path("b"), case.path("a")]).acquire().await?;
-        book.alone(client, held.each()[1].token()).await?;
+        book.alone(client, held.guards()[1].token()).await?;
         Ok(held.release().await?)
     })
     .await
@@ -89,7 +89,7 @@ async fn semaphore(case: &Case<'_>) -> Result<()> {
 /// Curator's latch leaves the line when its connection is lost, so connections stay here.
 async fn leader_latch(case: &Case<'_>) -> Result<()> {
     case.contend_alone("latch", false, async |client, book| {
-        let leadership = LeaderLatch::join(client, &case.path("latch"), "ours").await?.lead().await?;
+        let leadership = LeaderLatch::join(client, &case.path("latch"), "ours").await?.await_leadership().await?;
         book.alone(client, leadership.token()).await?;
         Ok(leadership.release().await?)
     })
@@ -107,7 +107,7 @@ async fn leader_selector(case: &Case<'_>) -> Result<()> {
 
 async fn revocation_by_curator(case: &Case<'_>) -> Result<()> {
     let held = Lock::new(&case.client, &case.path("lock")).acquire().await?;
-    let (asked, told) = tokio::join!(held.asked_to_release(), case.ask("revoke", ""));
+    let (asked, told) = tokio::join!(held.revocation_requested(), case.ask("revoke", ""));
     asked?;
     told?;
     Ok(held.release().await?)

@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use ox_client::CreateMode;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
 use ox_recipes::counter::{AtomicLong, SharedCount};
-use ox_recipes::discovery::{Instance, Picker, Service, register};
-use ox_recipes::presence::Member;
+use ox_recipes::discovery::{ProviderStrategy, ServiceInstance, ServiceProvider, register};
+use ox_recipes::presence::GroupMember;
 
 use super::case::{Case, Stage};
 
@@ -104,7 +104,7 @@ async fn double_barrier(case: &Case<'_>) -> Result<()> {
 }
 
 async fn group(case: &Case<'_>) -> Result<()> {
-    let mut member = Member::join(&case.client, &case.path("group"), "ours", "from us").await?;
+    let mut member = GroupMember::join(&case.client, &case.path("group"), "ours", "from us").await?;
     let meet = async {
         while !member.members().contains_key("theirs") {
             member.changed().await?;
@@ -122,10 +122,11 @@ async fn group(case: &Case<'_>) -> Result<()> {
 }
 
 async fn discovery(case: &Case<'_>) -> Result<()> {
-    let own = Instance::new("mail", "10.0.0.1", 25).with_payload("ours".to_owned());
+    let own = ServiceInstance::new("mail", "10.0.0.1", 25).with_payload("ours".to_owned());
     let registered = register(&case.client, &case.path("services"), &own).await?;
     let mut service =
-        Service::<String>::follow(&case.client, &case.path("services"), "mail", Picker::RoundRobin).await?;
+        ServiceProvider::<String>::follow(&case.client, &case.path("services"), "mail", ProviderStrategy::RoundRobin)
+            .await?;
     let meet = async {
         while service.instances().len() < 2 {
             service.changed().await?;

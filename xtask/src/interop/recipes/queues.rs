@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
 use ox_client::CreateMode;
-use ox_recipes::queue::{Item, Queue};
+use ox_recipes::queue::{Queue, QueueItem};
 
 use super::case::{Case, Stage};
 
@@ -16,7 +16,7 @@ pub(super) async fn run(stage: &mut Stage) {
     stage.case("delay queue emptied by curator", async |case| by_time(case, true).await).await;
 }
 
-async fn note(case: &Case<'_>, item: Item) -> Result<()> {
+async fn note(case: &Case<'_>, item: QueueItem) -> Result<()> {
     case.client.create(&case.path("seen/n-"), item.data(), CreateMode::PersistentSequential).await?;
     Ok(item.done().await?)
 }

@@ -1,9 +1,8 @@
-//! What an operation costs the client: ox-client and the crate zookeeper-client on one connection each to the same server,
-//! in one run, in turns.
+//! CPU cost per operation of ox-client and of the crate zookeeper-client: one connection each to the same server,
+//! measured alternately in one run.
 //!
-//! The server runs in threads of its own. Each client lives on a runtime of one thread, and the CPU time of that thread, with that of
-//! the threads that the client has started itself, is what it costs.
-//! `cargo run --release [-- OPERATIONS]`
+//! The server runs on its own threads. Each client runs on a single-threaded runtime; its cost is the CPU time of that
+//! thread plus that of the threads which the client itself started. `cargo run --release [-- OPERATIONS]`
 
 use ox_client::{CreateMode, Version};
 use ox_server::Server;
@@ -16,7 +15,7 @@ const ROUNDS: usize = 7;
 const DATA: [u8; 100] = [7; 100];
 const PATH: &str = "/bench";
 
-/// What is done again and again.
+/// The operation that a measurement repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Get,
@@ -24,7 +23,7 @@ enum Work {
     Set,
 }
 
-/// One of the two clients.
+/// The client under test.
 #[derive(Clone)]
 enum Either {
     Ox(ox_client::Client),
@@ -44,7 +43,7 @@ impl Either {
     }
 }
 
-/// Nanoseconds per operation: of CPU, and of the clock.
+/// Nanoseconds per operation: CPU time and wall-clock time.
 #[derive(Clone, Copy)]
 struct Cost {
     cpu: f64,
@@ -54,15 +53,15 @@ struct Cost {
 /// The CPU time of every thread of this process, in nanoseconds.
 fn threads() -> BTreeMap<PathBuf, u64> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(|task| Some(task.ok()?.path()));
-    tasks.filter_map(|task| Some((task.clone(), ran(&task)?))).collect()
+    tasks.filter_map(|task| Some((task.clone(), cpu_time(&task)?))).collect()
 }
 
-/// None if the thread has ended.
-fn ran(task: &PathBuf) -> Option<u64> {
+/// CPU time of one thread in nanoseconds, `None` if the thread has ended.
+fn cpu_time(task: &PathBuf) -> Option<u64> {
     std::fs::read_to_string(task.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
 }
 
-/// One of the two clients, where it lives, and the threads that it has started.
+/// A client, the runtime it runs on, and the threads it started.
 struct Subject {
     client: Either,
     runtime: tokio::runtime::Runtime,
@@ -81,22 +80,22 @@ impl Subject {
     fn cpu(&self) -> Vec<u64> {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let own = Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap());
-        let others = self.threads.iter().map(|thread| ran(thread).unwrap_or_default());
+        let others = self.threads.iter().map(|thread| cpu_time(thread).unwrap_or_default());
         std::iter::once(u64::try_from(own.as_nanos()).unwrap()).chain(others).collect()
     }
 
-    /// `count` operations, of which `depth` are under way.
+    /// Runs `count` operations with `depth` of them in flight.
     fn measure(&self, work: Work, depth: usize, count: usize) -> Cost {
         let (began, cpu) = (Instant::now(), self.cpu());
         self.runtime.block_on(run(&self.client, work, depth, count));
         let done = (count / depth * depth) as f64;
-        // A thread that has ended meanwhile was idle.
+        // A thread that ended during the measurement counts as idle.
         let spent: u64 = self.cpu().iter().zip(cpu).map(|(now, then)| now.saturating_sub(then)).sum();
         Cost { cpu: spent as f64 / done, wall: began.elapsed().as_nanos() as f64 / done }
     }
 }
 
-/// `depth` tasks, each with one operation under way.
+/// Runs `depth` tasks, each with one operation in flight.
 async fn run(client: &Either, work: Work, depth: usize, count: usize) {
     let tasks: Vec<_> = (0..depth)
         .map(|_| {
@@ -119,7 +118,7 @@ fn median(mut costs: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let count: usize = std::env::args().nth(1).map_or(100_000, |count| count.parse().expect("a number of operations"));
+    let count: usize = std::env::args().nth(1).map_or(100_000, |count| count.parse().expect("OPERATIONS must be a number"));
     let server = Server::ephemeral().unwrap();
     let address = server.address().to_string();
     let ox = Subject::new(async || {
@@ -129,7 +128,7 @@ fn main() {
     });
     let other = Subject::new(async || Either::Other(zookeeper_client::Client::connect(&address).await.unwrap()));
     println!(
-        "Nanoseconds of the client's CPU per operation, and operations per second of the clock; medians of {ROUNDS}."
+        "Nanoseconds of the client's CPU per operation, and operations per second of wall-clock time; medians of {ROUNDS}."
     );
     println!(
         "{:<8}{:>6} {:>12}{:>18}{:>8} {:>14}{:>18}",

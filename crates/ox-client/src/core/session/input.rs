@@ -1,7 +1,7 @@
-//! What the server sends.
+//! Packets from the server: the connect response, replies, pings, notifications.
 
-use super::{Ending, Link, Lost, Pending, Queued, Reply, Session, Waiter, WatchAsk, What};
-use crate::core::{Class, Effect, Phase};
+use super::{ConnState, Disconnect, Pending, PendingKind, Queued, Reply, Session, SessionEnd, Waiter, WatchRequest};
+use crate::core::{Effect, Phase, WatchClass};
 use crate::event::{Event, EventKind};
 use crate::limits::REPLY_BYTES_MAX;
 use bytes::{Buf, Bytes, BytesMut};
@@ -13,70 +13,72 @@ use ox_proto::reply::ReplyHeader;
 use ox_proto::request::{RequestHeader, xid};
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
 
-/// The header of a reply.
+/// Length of a reply header: xid, zxid, err.
 const HEADER_BYTES: usize = 16;
 
 impl<W: Waiter, S: Clone> Session<W, S> {
-    /// Takes all complete frames off the buffer. An error means that the connection is to be given up.
+    /// Processes all complete frames of the buffer. On an error the driver closes the connection.
     pub(crate) fn on_input(
         &mut self,
         now_ms: i64,
         buffer: &mut BytesMut,
         effects: &mut Vec<Effect<W, S>>,
-    ) -> Result<(), Lost> {
-        if self.unread < buffer.len() {
-            self.last_heard_ms = now_ms; // a long answer on a slow line is no silence
+    ) -> Result<(), Disconnect> {
+        if self.partial_bytes < buffer.len() {
+            self.last_received_ms = now_ms; // a partial reply on a slow connection counts as a sign of life
         }
         let mut end = 0;
-        while let Some((payload, _)) = split_frame(&buffer[end..], REPLY_BYTES_MAX).map_err(|_| Lost::Garbage)? {
+        while let Some((payload, _)) =
+            split_frame(&buffer[end..], REPLY_BYTES_MAX).map_err(|_| Disconnect::MalformedPacket)?
+        {
             end += 4 + payload.len();
         }
-        self.unread = buffer.len() - end;
+        self.partial_bytes = buffer.len() - end;
         if end == 0 {
             return Ok(());
         }
         let mut frames = buffer.split_to(end).freeze();
         while 4 <= frames.len() {
             let length = frames.get_i32();
-            let frame = frames.split_to(usize::try_from(length).map_err(|_| Lost::Garbage)?);
-            match self.link {
-                Link::Greeting { since_ms } => self.on_welcome(now_ms, since_ms, &frame, effects)?,
-                Link::Open { .. } => self.on_frame(now_ms, frame, effects)?,
-                Link::Away | Link::Over(_) => return Err(Lost::Over),
+            let frame = frames.split_to(usize::try_from(length).map_err(|_| Disconnect::MalformedPacket)?);
+            match self.conn {
+                ConnState::Handshake { since_ms } => self.on_connect_response(now_ms, since_ms, &frame, effects)?,
+                ConnState::Open { .. } => self.on_frame(now_ms, frame, effects)?,
+                ConnState::Disconnected | ConnState::Ended(_) => return Err(Disconnect::SessionEnded),
             }
         }
         Ok(())
     }
 
-    fn on_welcome(
+    fn on_connect_response(
         &mut self,
         now_ms: i64,
         since_ms: i64,
         frame: &[u8],
         effects: &mut Vec<Effect<W, S>>,
-    ) -> Result<(), Lost> {
-        let welcome = ConnectResponse::decode(frame).map_err(|_| Lost::Garbage)?;
-        if welcome.session == SessionId::NONE || welcome.timeout_ms <= 0 {
-            if !self.is_known {
-                return Err(Lost::Handshake); // nothing was asked for that could have expired
+    ) -> Result<(), Disconnect> {
+        let response = ConnectResponse::decode(frame).map_err(|_| Disconnect::MalformedPacket)?;
+        if response.session == SessionId::NONE || response.timeout_ms <= 0 {
+            if !self.is_established {
+                return Err(Disconnect::Handshake); // no session was resumed that could have expired
             }
-            let ending = if self.closing.is_some() { Ending::Closed } else { Ending::Expired };
-            self.end(ending, effects);
-            return Err(Lost::Over);
+            let ended = if self.closing.is_some() { SessionEnd::Closed } else { SessionEnd::Expired };
+            self.end(ended, effects);
+            return Err(Disconnect::SessionEnded);
         }
-        let read_only = welcome.read_only == Some(true);
-        (self.id, self.password) = (welcome.session, welcome.password);
-        self.timeout_ms = welcome.timeout_ms;
-        self.is_known |= !read_only;
+        let read_only = response.read_only == Some(true);
+        (self.id, self.password) = (response.session, response.password);
+        self.timeout_ms = response.timeout_ms;
+        self.is_established |= !read_only;
         self.last_sent_ms = now_ms;
         self.attempts = 0;
         self.opened_ms = now_ms;
-        self.has_served = false;
+        self.has_replied = false;
         self.servers.on_connected();
-        self.link = Link::Open { read_only };
-        self.prove_life(since_ms);
+        self.conn = ConnState::Open { read_only };
+        self.touch(since_ms);
         effects.push(Effect::State(Phase::Connected { session: self.id, read_only }));
-        (0..self.credentials.len()).for_each(|place| self.prove(now_ms, place));
+        (0..self.credentials.len()).for_each(|index| self.send_auth(now_ms, index));
         self.rearm(now_ms, effects);
         while let Some(queued) = self.queued.pop_front() {
             self.queued_bytes -= queued.frame.len();
@@ -96,144 +98,150 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             RequestHeader { xid, op: op.code() }.put(&mut self.out);
             self.out.extend_from_slice(&body);
             end_frame(&mut self.out, mark);
-            self.pending.push_back(Pending { xid, sent_ms: now_ms, what: What::Rearm });
+            self.pending.push_back(Pending { xid, sent_ms: now_ms, kind: PendingKind::Rearm });
             self.rearming += 1;
         }
         if self.rearming == 0 {
             self.watched_zxid = None;
         }
-        // Whoever reads again now is answered behind the watches.
-        effects.extend(self.watches.staying().map(|sink| Effect::Event(sink.clone(), Event::bare(EventKind::Missed))));
+        // After `Missed` the application reads again; its reads follow the re-armed watches.
+        effects
+            .extend(self.watches.persistent().map(|sink| Effect::Event(sink.clone(), Event::bare(EventKind::Missed))));
     }
 
     fn send_queued(&mut self, now_ms: i64, queued: Queued<W, S>) {
-        let Queued { mut frame, what, .. } = queued;
-        if let What::Request { waiter, watch, .. } = &what
-            && waiter.is_gone()
+        let Queued { mut frame, kind, .. } = queued;
+        if let PendingKind::Request { waiter, watch, .. } = &kind
+            && waiter.is_cancelled()
         {
             if let Some(watch) = watch {
-                self.watches.armed(watch.class, &watch.path);
+                self.watches.end_arming(watch.class, &watch.path);
             }
             return;
         }
         let xid = self.next_xid();
         frame[4..8].copy_from_slice(&xid.to_be_bytes());
         self.out.extend_from_slice(&frame);
-        self.pending.push_back(Pending { xid, sent_ms: now_ms, what });
+        self.pending.push_back(Pending { xid, sent_ms: now_ms, kind });
     }
 
-    fn on_frame(&mut self, now_ms: i64, mut frame: Bytes, effects: &mut Vec<Effect<W, S>>) -> Result<(), Lost> {
-        let header: ReplyHeader = Reader::new(&frame).get().map_err(|_| Lost::Garbage)?;
+    fn on_frame(&mut self, now_ms: i64, mut frame: Bytes, effects: &mut Vec<Effect<W, S>>) -> Result<(), Disconnect> {
+        let header: ReplyHeader = Reader::new(&frame).get().map_err(|_| Disconnect::MalformedPacket)?;
         frame.advance(HEADER_BYTES);
         match header.xid {
             xid::NOTIFICATION => self.on_event(header.zxid, &frame, effects),
             xid::AUTH => self.on_auth(header.err, effects),
             xid::PING => {
-                let sent_ms = self.pings.pop_front().unwrap_or(self.proven_ms);
-                self.prove_life(sent_ms);
-                self.see(header.zxid);
-                self.check_welcome(header.err, effects)
+                let sent_ms = self.pings.pop_front().unwrap_or(self.last_touch_ms);
+                self.touch(sent_ms);
+                self.advance_zxid(header.zxid);
+                self.check_sasl_required(header.err, effects)
             }
             _ => {
                 let is_next = self.pending.front().is_some_and(|pending| pending.xid == header.xid);
-                let Some(pending) = self.pending.pop_front_if(|_| is_next) else { return Err(Lost::OutOfOrder) };
-                self.see(header.zxid);
-                self.prove_life(pending.sent_ms);
+                let Some(pending) = self.pending.pop_front_if(|_| is_next) else { return Err(Disconnect::OutOfOrder) };
+                self.advance_zxid(header.zxid);
+                self.touch(pending.sent_ms);
                 let reply = Reply { zxid: header.zxid, err: header.err, body: frame };
-                self.on_reply(now_ms, pending.what, reply, effects)
+                self.on_reply(now_ms, pending.kind, reply, effects)
             }
         }
     }
 
-    /// A server has heard of the client at that time, or later. One that lost the others tells nobody: there the session's time runs on.
-    fn prove_life(&mut self, sent_ms: i64) {
+    /// Notes that a server received a request sent at `sent_ms`. A read-only server cannot touch the session on the
+    /// leader, so its replies do not count.
+    fn touch(&mut self, sent_ms: i64) {
         if !self.is_read_only() {
-            self.proven_ms = self.proven_ms.max(sent_ms);
+            self.last_touch_ms = self.last_touch_ms.max(sent_ms);
         }
     }
 
-    fn see(&mut self, zxid: Zxid) {
+    fn advance_zxid(&mut self, zxid: Zxid) {
         self.last_zxid = self.last_zxid.max(zxid);
     }
 
     fn on_reply(
         &mut self,
         now_ms: i64,
-        what: What<W, S>,
+        kind: PendingKind<W, S>,
         reply: Reply,
         effects: &mut Vec<Effect<W, S>>,
-    ) -> Result<(), Lost> {
-        match what {
-            What::Request { waiter, watch, op } => {
-                self.has_served = true;
+    ) -> Result<(), Disconnect> {
+        match kind {
+            PendingKind::Request { waiter, watch, op } => {
+                self.has_replied = true;
                 if let Some(watch) = watch {
-                    self.on_watch_reply(now_ms, op, *watch, reply.err, waiter.is_gone());
+                    self.on_watch_reply(now_ms, op, *watch, reply.err, waiter.is_cancelled());
                 }
                 let err = reply.err;
-                effects.push(Effect::Done(waiter, Ok(reply)));
-                self.check_welcome(err, effects)?;
+                effects.push(Effect::Complete(waiter, Ok(reply)));
+                self.check_sasl_required(err, effects)?;
             }
-            What::Rearm => {
+            PendingKind::Rearm => {
                 self.rearming -= 1;
                 if self.rearming == 0 {
                     self.watched_zxid = None;
                 }
             }
-            What::Forget => (), // the watch may have fired meanwhile, and old servers know no such type
-            What::Close => {
-                self.end(Ending::Closed, effects);
-                return Err(Lost::Over);
+            PendingKind::RemoveWatches => (), // an error is fine: the watch may have fired, or the server does not know the type
+            PendingKind::Close => {
+                self.end(SessionEnd::Closed, effects);
+                return Err(Disconnect::SessionEnded);
             }
         }
         Ok(())
     }
 
-    /// A server that asks for proof answers nothing before it gets one.
-    fn check_welcome(&mut self, err: i32, effects: &mut Vec<Effect<W, S>>) -> Result<(), Lost> {
+    /// A server that requires SASL rejects every request until the client authenticates, which this client cannot.
+    fn check_sasl_required(&mut self, err: i32, effects: &mut Vec<Effect<W, S>>) -> Result<(), Disconnect> {
         if err == ErrorCode::SessionClosedRequireSaslAuth.code() {
-            self.end(Ending::AuthFailed, effects);
-            return Err(Lost::Over);
+            self.end(SessionEnd::AuthFailed, effects);
+            return Err(Disconnect::SessionEnded);
         }
         Ok(())
     }
 
-    fn on_watch_reply(&mut self, now_ms: i64, op: OpCode, watch: WatchAsk<S>, err: i32, is_gone: bool) {
-        let WatchAsk { id, class, path, sink } = watch;
-        self.watches.armed(class, &path);
+    fn on_watch_reply(&mut self, now_ms: i64, op: OpCode, watch: WatchRequest<S>, err: i32, is_cancelled: bool) {
+        let WatchRequest { id, class, path, sink } = watch;
+        self.watches.end_arming(class, &path);
         let is_missing = op == OpCode::Exists && err == ErrorCode::NoNode.code();
         if err != 0 && !is_missing {
             return;
         }
-        if !is_gone {
+        if !is_cancelled {
             self.watches.add(class, &path, id, is_missing, sink);
         } else if self.watches.is_unused(class, &path) {
             self.disarm(now_ms, class, &path);
         }
     }
 
-    fn on_auth(&mut self, err: i32, effects: &mut Vec<Effect<W, S>>) -> Result<(), Lost> {
-        let Some(place) = self.proving.pop_front() else { return Err(Lost::OutOfOrder) };
+    fn on_auth(&mut self, err: i32, effects: &mut Vec<Effect<W, S>>) -> Result<(), Disconnect> {
+        let Some(index) = self.auth_in_flight.pop_front() else { return Err(Disconnect::OutOfOrder) };
         if err != 0 {
-            self.end(Ending::AuthFailed, effects);
-            return Err(Lost::Over);
+            self.end(SessionEnd::AuthFailed, effects);
+            return Err(Disconnect::SessionEnded);
         }
-        let waiters = std::mem::take(&mut self.credentials[place].waiters);
+        let waiters = std::mem::take(&mut self.credentials[index].waiters);
         let done = Reply { zxid: self.last_zxid, err: 0, body: Bytes::new() };
-        effects.extend(waiters.into_iter().map(|waiter| Effect::Done(waiter, Ok(done.clone()))));
+        effects.extend(waiters.into_iter().map(|waiter| Effect::Complete(waiter, Ok(done.clone()))));
         Ok(())
     }
 
-    fn on_event(&mut self, zxid: Zxid, body: &[u8], effects: &mut Vec<Effect<W, S>>) -> Result<(), Lost> {
-        let event = WatcherEvent::get(&mut Reader::new(body)).map_err(|_| Lost::Garbage)?;
-        let Ok(kind) = EventType::try_from(event.kind) else { return Ok(()) }; // from a server newer than this client
+    fn on_event(&mut self, zxid: Zxid, body: &[u8], effects: &mut Vec<Effect<W, S>>) -> Result<(), Disconnect> {
+        let event = WatcherEvent::get(&mut Reader::new(body)).map_err(|_| Disconnect::MalformedPacket)?;
+        let Ok(kind) = EventType::try_from(event.kind) else { return Ok(()) }; // an event type newer than this client
         let zxid = (Zxid::ZERO < zxid).then_some(zxid);
         let effects_before = effects.len();
-        self.watches.fire(kind, &event.path, |class: Class, sink| {
+        self.watches.fire(kind, &event.path, |class: WatchClass, sink| {
             let event = Event { kind: kind.into(), path: event.path.clone().into_owned(), zxid };
-            effects.push(if class.stays() { Effect::Event(sink, event) } else { Effect::End(sink, event) });
+            effects.push(if class.is_persistent() {
+                Effect::Event(sink, event)
+            } else {
+                Effect::EndWatch(sink, event)
+            });
         });
-        if self.is_heard && effects_before < effects.len() {
-            effects.push(Effect::Heard(Event { kind: kind.into(), path: event.path.into_owned(), zxid }));
+        if self.forwards_events && effects_before < effects.len() {
+            effects.push(Effect::Notification(Event { kind: kind.into(), path: event.path.into_owned(), zxid }));
         }
         Ok(())
     }

@@ -1,0 +1,262 @@
+//! The servers of an ensemble: connection strings, the order of connection attempts, and balancing after an update.
+
+use crate::error::{Error, ErrorKind};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg32;
+use std::fmt;
+
+/// The client port where the address names none.
+const DEFAULT_PORT: u16 = 2181;
+
+/// The client address of one server. Host names are resolved again for every attempt.
+///
+/// ```
+/// let server: ox_client::ServerAddress = "[::1]:2182".parse()?;
+/// assert_eq!((server.host.as_str(), server.port), ("::1", 2182));
+/// # Ok::<(), ox_client::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerAddress {
+    /// Host name, or IP address without brackets.
+    pub host: String,
+    /// The client port of the server.
+    pub port: u16,
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl std::str::FromStr for ServerAddress {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let bad = || Error::connect(ErrorKind::BadConnectString(text.to_owned()));
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (host, behind) = rest.split_once(']').ok_or_else(bad)?;
+                match behind {
+                    "" => (host, None),
+                    _ => (host, Some(behind.strip_prefix(':').ok_or_else(bad)?)),
+                }
+            }
+            None => match text.rsplit_once(':') {
+                // Several colons without brackets: an IPv6 address without a port.
+                Some((host, _)) if host.contains(':') => (text, None),
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
+        let port = port.map_or(Ok(DEFAULT_PORT), |port| port.parse().map_err(|_| bad()))?;
+        if host.is_empty() || port == 0 {
+            return Err(bad());
+        }
+        Ok(Self { host: host.to_owned(), port })
+    }
+}
+
+/// Parses a connection string, `host:port,host:port/chroot`.
+pub(crate) fn parse(text: &str) -> Result<(Vec<ServerAddress>, String), Error> {
+    let (servers, chroot) = match text.find('/') {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let servers = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
+    let servers = servers.map(str::parse).collect::<Result<Vec<ServerAddress>, Error>>()?;
+    if servers.is_empty() {
+        return Err(Error::connect(ErrorKind::BadConnectString(text.to_owned())));
+    }
+    Ok((servers, chroot.to_owned()))
+}
+
+/// Chooses the server of the next connection attempt.
+#[derive(Debug)]
+pub(crate) struct ServerList {
+    servers: Vec<ServerAddress>,
+    /// Index of the server to try next.
+    at: usize,
+    current: Option<ServerAddress>,
+    /// Set by an update until the next session: which servers to move to.
+    rebalance: Option<Rebalance>,
+    preferred: Option<ServerAddress>,
+    shuffles: bool,
+    random: Pcg32,
+}
+
+/// How clients are distributed over servers kept from the old list and servers that are new.
+#[derive(Debug)]
+struct Rebalance {
+    old: Vec<ServerAddress>,
+    new: Vec<ServerAddress>,
+    /// Probability of choosing a kept server.
+    p_old: f64,
+}
+
+impl ServerList {
+    /// `servers` must not be empty.
+    pub(crate) fn new(mut servers: Vec<ServerAddress>, shuffles: bool, seed: u64) -> Self {
+        let mut random = Pcg32::seed_from_u64(seed);
+        if shuffles {
+            servers.shuffle(&mut random);
+        }
+        Self { servers, at: 0, current: None, rebalance: None, preferred: None, shuffles, random }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// A random value between half of `most` and `most`.
+    pub(crate) fn jitter(&mut self, most: u64) -> u64 {
+        self.random.random_range(most / 2..=most)
+    }
+
+    pub(crate) fn next(&mut self) -> ServerAddress {
+        let chosen = self.preferred.take().or_else(|| self.next_rebalanced());
+        let server = chosen.unwrap_or_else(|| {
+            let server = self.servers[self.at % self.servers.len()].clone();
+            self.at = (self.at + 1) % self.servers.len();
+            server
+        });
+        self.current = Some(server.clone());
+        server
+    }
+
+    fn next_rebalanced(&mut self) -> Option<ServerAddress> {
+        let rebalance = self.rebalance.as_mut()?;
+        let takes_old = self.random.random_bool(rebalance.p_old);
+        let (first, second) = match takes_old {
+            true => (&mut rebalance.old, &mut rebalance.new),
+            false => (&mut rebalance.new, &mut rebalance.old),
+        };
+        let server = first.pop().or_else(|| second.pop());
+        if server.is_none() {
+            self.rebalance = None; // all tried: back to round robin
+        }
+        server
+    }
+
+    /// A session is established: later attempts go round robin, starting after this server.
+    pub(crate) fn on_connected(&mut self) {
+        self.rebalance = None;
+        if let Some(at) = self.servers.iter().position(|server| Some(server) == self.current.as_ref()) {
+            self.at = (at + 1) % self.servers.len();
+        }
+    }
+
+    /// Tries `server` next, before all others.
+    pub(crate) fn prefer(&mut self, server: &ServerAddress) {
+        self.preferred = Some(server.clone());
+    }
+
+    /// All servers but the current one.
+    pub(crate) fn others(&self) -> Vec<ServerAddress> {
+        self.servers.iter().filter(|server| Some(*server) != self.current.as_ref()).cloned().collect()
+    }
+
+    /// Replaces the list. Returns true if the client should leave its current server, so that the load is balanced when
+    /// every client does the same.
+    pub(crate) fn update(&mut self, mut servers: Vec<ServerAddress>, is_connected: bool) -> bool {
+        if self.shuffles {
+            servers.shuffle(&mut self.random);
+        }
+        let before = std::mem::replace(&mut self.servers, servers);
+        self.at = 0;
+        self.preferred = None;
+        self.rebalance = None;
+        let current = self.current.clone().filter(|_| is_connected);
+        let (mut old, new): (Vec<_>, Vec<_>) = self.servers.iter().cloned().partition(|server| before.contains(server));
+        let (sizes, kept) = ((before.len() as f64, self.servers.len() as f64), old.len() as f64);
+        let stays = current.as_ref().is_some_and(|current| self.servers.contains(current));
+        let has_grown = sizes.0 < sizes.1;
+        let (leaves, p_old) = match (has_grown, stays) {
+            (true, true) => (!self.random.random_bool(sizes.0 / sizes.1), 0.0),
+            (true, false) => (true, 0.0),
+            (false, true) => (false, 0.0),
+            (false, false) if new.is_empty() => (true, 1.0),
+            (false, false) => (true, (kept * (sizes.0 - sizes.1)) / (sizes.1 * (sizes.0 - kept))),
+        };
+        if leaves {
+            old.retain(|server| Some(server) != current.as_ref());
+            self.rebalance = Some(Rebalance { old, new, p_old: p_old.clamp(0.0, 1.0) });
+        }
+        leaves && current.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(names: &str) -> Vec<ServerAddress> {
+        names.split(' ').map(|name| name.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn connection_string_valid_is_parsed_invalid_is_rejected() {
+        let check = |text: &str, expected: &[(&str, u16)], chroot: &str| {
+            let (servers, found) = parse(text).unwrap();
+            let servers: Vec<_> = servers.iter().map(|server| (server.host.as_str(), server.port)).collect();
+            assert_eq!((servers.as_slice(), found.as_str()), (expected, chroot), "{text}");
+        };
+        check("a", &[("a", 2181)], "");
+        check("a:1,b", &[("a", 1), ("b", 2181)], "");
+        check(" a:1 , b:2 /app/x", &[("a", 1), ("b", 2)], "/app/x");
+        check("[::1]:7,[fe80::1]/", &[("::1", 7), ("fe80::1", 2181)], "/");
+        check("::1", &[("::1", 2181)], "");
+        for text in ["", "/a", "a:", "a:x", "a:0", "a:70000", "[::1", "[::1]7", ":1"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert_eq!("[::1]:7".parse::<ServerAddress>().unwrap().to_string(), "[::1]:7");
+    }
+
+    #[test]
+    fn servers_are_tried_round_robin_in_shuffled_order() {
+        let mut servers = ServerList::new(list("a b c"), true, 7);
+        let first: Vec<_> = (0..3).map(|_| servers.next()).collect();
+        let mut sorted = first.clone();
+        sorted.sort();
+        assert_eq!(sorted, list("a b c"));
+        assert_eq!((0..3).map(|_| servers.next()).collect::<Vec<_>>(), first);
+        let orders: std::collections::BTreeSet<_> =
+            (0..50).map(|seed| ServerList::new(list("a b c"), true, seed).servers).collect();
+        assert_eq!(orders.len(), 6);
+        assert_eq!(ServerList::new(list("a b c"), false, 7).servers, list("a b c"));
+    }
+
+    /// Clients per server after many clients made the same update.
+    fn spread(before: &str, after: &str) -> std::collections::BTreeMap<String, usize> {
+        let mut counts = std::collections::BTreeMap::new();
+        for seed in 0..6000 {
+            let mut servers = ServerList::new(list(before), true, seed);
+            let mut at = servers.next();
+            servers.on_connected();
+            if servers.update(list(after), true) {
+                at = servers.next();
+                servers.on_connected();
+            }
+            *counts.entry(at.host).or_default() += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn updated_list_balances_clients_evenly() {
+        for (before, after) in [("a b c", "a b c d e"), ("a b c d e", "a b c"), ("a b c", "a b d"), ("a b", "c d e")] {
+            let counts = spread(before, after);
+            let share = 6000 / list(after).len();
+            for server in list(after) {
+                let count = counts.get(&server.host).copied().unwrap_or(0);
+                assert!(count.abs_diff(share) < share / 10, "{before} -> {after}: {counts:?}");
+            }
+        }
+        assert_eq!(spread("a b", "a b"), spread("a b", "b a"));
+    }
+}

@@ -1,0 +1,97 @@
+//! Splits command lines into words.
+
+/// Splits a line at blanks. A word that begins with a quote ends at the next quote of its kind and may contain blanks;
+/// there are no escapes. Compat: a quote inside a word is an ordinary character, and so is a quote that is never
+/// closed.
+pub fn split(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let quoted = match first {
+            '"' | '\'' => rest[1..].split_once(first),
+            _ => None,
+        };
+        let (word, behind) = match quoted {
+            Some(found) => found,
+            None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+        };
+        words.push(word.to_owned());
+        rest = behind.trim_start();
+    }
+    words
+}
+
+/// The start of the last, possibly incomplete word of a line: after the last blank, or at an open quote.
+pub fn last(line: &str) -> usize {
+    let mut rest = line.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let behind = match first {
+            '"' | '\'' => rest[1..].split_once(first).map(|(_, behind)| behind),
+            _ => rest.find(char::is_whitespace).map(|at| &rest[at..]),
+        };
+        match behind {
+            Some(behind) if behind.starts_with(char::is_whitespace) => rest = behind.trim_start(),
+            Some(_) | None => break,
+        }
+    }
+    line.len() - rest.len()
+}
+
+/// Quotes a word so that [`split`] returns it as one word. A word with blanks and both kinds of quotes cannot be
+/// quoted.
+pub fn quote(word: &str) -> Option<String> {
+    let ignores_options = !word.is_empty() && !word.starts_with(['"', '\'']) && !word.contains(char::is_whitespace);
+    if ignores_options {
+        return Some(word.to_owned());
+    }
+    let quote = ['"', '\''].into_iter().find(|quote| !word.contains(*quote))?;
+    Some(format!("{quote}{word}{quote}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_is_split_at_blanks_and_quotes() {
+        let cases: [(&str, &[&str]); 9] = [
+            ("", &[]),
+            ("   ", &[]),
+            ("ls /", &["ls", "/"]),
+            (" create\t/a  \"two words\" ", &["create", "/a", "two words"]),
+            ("create /a 'it \"is\"'", &["create", "/a", "it \"is\""]),
+            ("create /a \"\"", &["create", "/a", ""]),
+            ("create /a x\"y z\"", &["create", "/a", "x\"y", "z\""]),
+            ("create /a \"open end", &["create", "/a", "\"open", "end"]),
+            ("create /a \"x\"y", &["create", "/a", "x", "y"]),
+        ];
+        for (line, words) in cases {
+            assert_eq!(split(line), words, "{line}");
+        }
+    }
+
+    #[test]
+    fn last_word_may_be_incomplete() {
+        for (line, word) in [
+            ("", ""),
+            ("ls", "ls"),
+            ("ls ", ""),
+            ("ls /a", "/a"),
+            ("get \"/two wo", "\"/two wo"),
+            ("get 'it is' x", "x"),
+            ("get x\"y z", "z"),
+            ("get 'open \"quote", "'open \"quote"),
+            ("get 'done'", "'done'"),
+        ] {
+            assert_eq!(&line[last(line)..], word, "{line}");
+        }
+    }
+
+    #[test]
+    fn quoted_words_round_trip() {
+        for word in ["a", "/a/b", "two words", "it's", "say \"hi\" to all", "", "'"] {
+            assert_eq!(split(&quote(word).unwrap()), [word]);
+        }
+        assert_eq!(quote("a ' \" b"), None);
+    }
+}
