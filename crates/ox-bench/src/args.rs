@@ -7,7 +7,7 @@ use crate::load::RunTiming;
 use crate::memory::Gauge;
 use crate::notify::WatcherKind;
 use crate::operation::Workload;
-use crate::session::ServerAddress;
+use crate::session::BenchTarget;
 use crate::tree_layout::TreeLayout;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand, value_parser};
@@ -293,7 +293,7 @@ impl SharedArgs {
     /// The server at `text`.
     pub fn server(&self, text: &str, pid: Option<u32>) -> Result<MeasuredServer> {
         Ok(MeasuredServer {
-            target: ServerAddress { address: address(text)?, session_timeout_ms: self.session_timeout },
+            target: BenchTarget { address: address(text)?, session_timeout_ms: self.session_timeout },
             pid,
         })
     }

@@ -7,7 +7,7 @@
 use crate::job::MeasuredServer;
 use crate::process;
 use crate::progress::ProgressLine;
-use crate::session::{ServerAddress, Session};
+use crate::session::{BenchTarget, Session};
 use crate::stop_flag::StopFlag;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -231,7 +231,7 @@ fn script(kind: FloodKind, number: usize) -> Script {
 }
 
 /// Creates twenty megabytes of nodes, and a node with a long list of children.
-fn prepare(target: ServerAddress) -> Result<()> {
+fn prepare(target: BenchTarget) -> Result<()> {
     let mut session = Session::open(target)?;
     for path in ["/oxflood", "/oxflood/list", "/oxflood/watched", "/oxflood/small"] {
         session.create(path, b"small")?;
@@ -245,7 +245,7 @@ fn prepare(target: ServerAddress) -> Result<()> {
 }
 
 /// Creates and deletes watched nodes.
-fn fire(target: ServerAddress, ends: &AtomicBool) {
+fn fire(target: BenchTarget, ends: &AtomicBool) {
     let path = format!("/oxflood/watched/{}", "w".repeat(EVENT_PATH_BYTES));
     while !ends.load(Ordering::Relaxed) {
         let Ok(mut session) = Session::open(target) else { continue };
@@ -262,7 +262,7 @@ fn empty() -> Histogram<u64> {
 }
 
 /// A client that reads and writes a small node, one request at a time.
-fn probe(target: ServerAddress, ends: &AtomicBool) -> (Histogram<u64>, u64) {
+fn probe(target: BenchTarget, ends: &AtomicBool) -> (Histogram<u64>, u64) {
     let (mut latencies, mut failures) = (empty(), 0);
     while !ends.load(Ordering::Relaxed) {
         let began = Instant::now();
@@ -298,7 +298,7 @@ fn probe(target: ServerAddress, ends: &AtomicBool) -> (Histogram<u64>, u64) {
 }
 
 struct Loader {
-    target: ServerAddress,
+    target: BenchTarget,
     hello: Vec<u8>,
     poll: Poll,
     events: Events,
@@ -310,7 +310,7 @@ struct Loader {
 }
 
 impl Loader {
-    fn new(target: ServerAddress, scripts: Vec<Script>) -> Result<Self> {
+    fn new(target: BenchTarget, scripts: Vec<Script>) -> Result<Self> {
         let connections: Vec<_> = scripts
             .into_iter()
             .map(|script| HostileConnection { stream: None, hello_left: 0, sent: 0, script })

@@ -5,7 +5,7 @@ use crate::notify::{Notify, WatcherKind};
 use crate::operation::{Operation, Workload};
 use crate::progress::ProgressLine;
 use crate::results::RunResults;
-use crate::session::ServerAddress;
+use crate::session::BenchTarget;
 use crate::session_churn::SessionChurn;
 use crate::setup::{self, Needs};
 use crate::stop_flag::StopFlag;
@@ -14,7 +14,7 @@ use anyhow::Result;
 
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredServer {
-    pub target: ServerAddress,
+    pub target: BenchTarget,
     /// The process, to measure its cost.
     pub pid: Option<u32>,
 }

@@ -8,7 +8,7 @@ use crate::process::{self, ProcessUsage};
 use crate::progress::ProgressLine;
 use crate::request_templates::{RequestGenerator, RequestTemplates};
 use crate::results::{RunResults, Window};
-use crate::session::{ServerAddress, Session};
+use crate::session::{BenchTarget, Session};
 use crate::stop_flag::StopFlag;
 use crate::tree_layout::TreeLayout;
 use crate::worker::{LoadWorker, Pace, Phase, RunState};
@@ -52,7 +52,7 @@ pub struct RequestLoad {
 
 impl RequestLoad {
     pub fn run(&self, stop: &StopFlag, progress: &ProgressLine) -> Result<RunResults> {
-        let targets: Vec<ServerAddress> = self.servers.iter().map(|server| server.target).collect();
+        let targets: Vec<BenchTarget> = self.servers.iter().map(|server| server.target).collect();
         let sessions = Session::open_many(&targets, self.connections, |open| {
             progress.show(|| format!("connected {open} of {}", self.connections));
         })?;

@@ -7,7 +7,7 @@ use crate::load::{RunTiming, WindowStart};
 use crate::progress::ProgressLine;
 use crate::replies::Replies;
 use crate::results::RunResults;
-use crate::session::{ServerAddress, Session};
+use crate::session::{BenchTarget, Session};
 use crate::stop_flag::StopFlag;
 use crate::tree_layout::TreeLayout;
 use anyhow::Result;
@@ -31,7 +31,7 @@ pub enum WatcherKind {
 /// Watchers of the root of `layout`.
 #[derive(Clone, Debug)]
 pub struct Notify {
-    pub target: ServerAddress,
+    pub target: BenchTarget,
     /// The server's process, to measure its cost.
     pub pid: Option<u32>,
     /// The watched node and the size of its data.

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 /// Address and session timeout of a server.
 #[derive(Clone, Copy, Debug)]
-pub struct ServerAddress {
+pub struct BenchTarget {
     pub address: SocketAddr,
     /// The session timeout to request.
     pub session_timeout_ms: u32,
 }
 
-impl ServerAddress {
+impl BenchTarget {
     /// The frame that opens a session.
     pub fn connect_frame(&self) -> Vec<u8> {
         self.resume_frame(SessionCredentials { session: SessionId::NONE, password: [0; PASSWORD_BYTES] })
@@ -59,7 +59,7 @@ pub struct SessionReply {
 /// An open session on a blocking socket.
 #[derive(Debug)]
 pub struct Session {
-    target: ServerAddress,
+    target: BenchTarget,
     stream: TcpStream,
     input: Vec<u8>,
     /// Bytes of `input` already consumed.
@@ -69,12 +69,12 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn open(target: ServerAddress) -> Result<Self> {
+    pub fn open(target: BenchTarget) -> Result<Self> {
         Self::open_within(target, REPLY_TIMEOUT)
     }
 
     /// Opens a session with a server that may be silent; each wait ends after `limit`.
-    pub fn open_within(target: ServerAddress, limit: Duration) -> Result<Self> {
+    pub fn open_within(target: BenchTarget, limit: Duration) -> Result<Self> {
         let mut session = Self::begin(target, limit, &target.connect_frame())?;
         session.finish()?;
         Ok(session)
@@ -82,7 +82,7 @@ impl Session {
 
     /// Opens a session, or resumes one; an expired session is an error.
     pub fn resume(
-        target: ServerAddress,
+        target: BenchTarget,
         limit: Duration,
         resumed: Option<SessionCredentials>,
     ) -> Result<(Self, SessionCredentials)> {
@@ -94,7 +94,7 @@ impl Session {
 
     /// Opens `count` sessions, spread over the servers, several handshakes at a time; `each` receives the number of
     /// open ones.
-    pub fn open_many(targets: &[ServerAddress], count: usize, mut each: impl FnMut(usize)) -> Result<Vec<Self>> {
+    pub fn open_many(targets: &[BenchTarget], count: usize, mut each: impl FnMut(usize)) -> Result<Vec<Self>> {
         let mut sessions: Vec<Self> = Vec::with_capacity(count);
         while sessions.len() < count {
             let open = sessions.len();
@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// Connects and sends the handshake.
-    fn begin(target: ServerAddress, limit: Duration, handshake: &[u8]) -> Result<Self> {
+    fn begin(target: BenchTarget, limit: Duration, handshake: &[u8]) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&target.address, limit)
             .map_err(|error| failure::cannot_connect(target.address, &error))?;
         stream.set_nodelay(true)?;

@@ -6,7 +6,7 @@ use crate::limits::REPLY_TIMEOUT;
 use crate::load::{RunTiming, WindowStart};
 use crate::progress::ProgressLine;
 use crate::results::RunResults;
-use crate::session::ServerAddress;
+use crate::session::BenchTarget;
 use crate::stop_flag::StopFlag;
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
@@ -25,7 +25,7 @@ const REPLY_BYTES: usize = 1024;
 /// Opens and closes sessions repeatedly.
 #[derive(Clone, Debug)]
 pub struct SessionChurn {
-    pub target: ServerAddress,
+    pub target: BenchTarget,
     /// The server's process, to measure its cost.
     pub pid: Option<u32>,
     /// Number of sessions that are opened or closed concurrently.
@@ -68,7 +68,7 @@ struct Slot {
 
 #[derive(Debug)]
 struct SessionSlots {
-    target: ServerAddress,
+    target: BenchTarget,
     poll: Poll,
     slots: Vec<Slot>,
     connect_frame: Vec<u8>,
@@ -79,7 +79,7 @@ struct SessionSlots {
 }
 
 impl SessionSlots {
-    fn new(target: ServerAddress, count: usize) -> Result<Self> {
+    fn new(target: BenchTarget, count: usize) -> Result<Self> {
         let mut close_frame = Vec::new();
         put_bare_request(&mut close_frame, 1, OpCode::CloseSession.code());
         let mut slots = Self {

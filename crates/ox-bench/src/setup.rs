@@ -6,7 +6,7 @@
 
 use crate::failure;
 use crate::progress::ProgressLine;
-use crate::session::{ServerAddress, Session};
+use crate::session::{BenchTarget, Session};
 use crate::stop_flag::StopFlag;
 use crate::tree_layout::{MARK, TreeLayout};
 use anyhow::{Result, bail};
@@ -24,7 +24,7 @@ pub enum Needs {
 
 /// Creates the nodes, unless all of them exist from an earlier run.
 pub fn prepare(
-    target: ServerAddress,
+    target: BenchTarget,
     layout: &TreeLayout,
     needs: Needs,
     stop: &StopFlag,
@@ -69,7 +69,7 @@ pub fn prepare(
 }
 
 /// Deletes everything that a run created.
-pub fn clean(target: ServerAddress, root: &str, progress: &ProgressLine) -> Result<()> {
+pub fn clean(target: BenchTarget, root: &str, progress: &ProgressLine) -> Result<()> {
     let mut session = Session::open(target)?;
     match session.data(root)? {
         Ok(data) if data.starts_with(MARK) => delete_tree(&mut session, root, progress)?,

@@ -88,7 +88,7 @@ impl PublicTypes {
             let Some(rest) = keywords.iter().find_map(|keyword| rest.strip_prefix(keyword)) else { continue };
             let is_associated = line.starts_with(' ') && rest.contains(" = ");
             let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
-            if !is_associated {
+            if !is_associated && end != 0 {
                 self.0.entry(rest[..end].to_owned()).or_default().push((path.to_owned(), number));
             }
         }

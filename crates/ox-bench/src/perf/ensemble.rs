@@ -2,7 +2,7 @@
 
 use crate::job::MeasuredServer;
 use crate::perf::server::{Running, ServerCommand, StartData};
-use crate::session::{ServerAddress, Session};
+use crate::session::{BenchTarget, Session};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -90,7 +90,7 @@ impl TestEnsemble {
     /// between two successful writes.
     pub fn kill_leader(&mut self) -> Result<Duration> {
         let leader = self.leader()?;
-        let others: Vec<ServerAddress> = (0..self.members.len())
+        let others: Vec<BenchTarget> = (0..self.members.len())
             .filter(|at| *at != leader)
             .filter_map(|at| Some(self.members[at].as_ref()?.server().target))
             .collect();
@@ -116,7 +116,7 @@ impl TestEnsemble {
 }
 
 /// Writes until a write succeeds that was started after the kill. Returns the longest time between two successes.
-fn probe(targets: &[ServerAddress], killed: &AtomicBool) -> Result<Duration> {
+fn probe(targets: &[BenchTarget], killed: &AtomicBool) -> Result<Duration> {
     let (mut session, mut next) = (None, targets.iter().cycle());
     let (mut last, mut longest) = (None::<Instant>, Duration::ZERO);
     let begin = Instant::now();
@@ -138,7 +138,7 @@ fn probe(targets: &[ServerAddress], killed: &AtomicBool) -> Result<Duration> {
     bail!("no write succeeds after the leader was killed")
 }
 
-fn write<'t>(session: &mut Option<Session>, next: &mut impl Iterator<Item = &'t ServerAddress>) -> Result<()> {
+fn write<'t>(session: &mut Option<Session>, next: &mut impl Iterator<Item = &'t BenchTarget>) -> Result<()> {
     if session.is_none() {
         let target = next.next().context("an ensemble has members")?;
         let mut opened = Session::open_within(*target, PROBE_LIMIT)?;
@@ -152,7 +152,7 @@ fn write<'t>(session: &mut Option<Session>, next: &mut impl Iterator<Item = &'t 
 }
 
 /// Sends the srvr command.
-fn srvr(target: ServerAddress) -> Result<String> {
+fn srvr(target: BenchTarget) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&target.address, PROBE_LIMIT)?;
     stream.set_read_timeout(Some(PROBE_LIMIT))?;
     stream.write_all(b"srvr")?;

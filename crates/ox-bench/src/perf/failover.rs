@@ -6,7 +6,7 @@
 
 use crate::perf::ensemble::TestEnsemble;
 use crate::perf::server::ServerCommand;
-use crate::session::{ServerAddress, Session, SessionCredentials};
+use crate::session::{BenchTarget, Session, SessionCredentials};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
@@ -70,7 +70,7 @@ struct Client {
 /// Kills a follower, the leader, a follower and so on, `kills` times, under the load of `connections` clients.
 pub fn measure(command: &ServerCommand, kills: usize, connections: usize, each: impl Fn(&Round)) -> Result<Vec<Round>> {
     let mut ensemble = TestEnsemble::start(command)?;
-    let targets: Vec<ServerAddress> = ensemble.servers().iter().map(|server| server.target).collect();
+    let targets: Vec<BenchTarget> = ensemble.servers().iter().map(|server| server.target).collect();
     let mut session = Session::open(targets[0])?;
     let client = |index: usize| Client {
         home: index % targets.len(),
@@ -153,7 +153,7 @@ fn one_kill(ensemble: &mut TestEnsemble, victim: Victim, clients: &[Client]) -> 
 }
 
 impl Client {
-    fn run(&self, path: &str, targets: &[ServerAddress], is_over: &AtomicBool) {
+    fn run(&self, path: &str, targets: &[BenchTarget], is_over: &AtomicBool) {
         let (mut resumable, mut session, mut next) = (None::<SessionCredentials>, None::<Session>, self.home);
         while !is_over.load(Ordering::Acquire) {
             if self.reconnect_home.swap(false, Ordering::AcqRel) && next != self.home {

@@ -4,7 +4,7 @@ use crate::job;
 use crate::memory::Gauge;
 use crate::ports::free_port;
 use crate::process;
-use crate::session::{ServerAddress, Session};
+use crate::session::{BenchTarget, Session};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -94,8 +94,8 @@ impl ServerCommand {
         )
     }
 
-    pub fn target(&self) -> ServerAddress {
-        ServerAddress { address: ([127, 0, 0, 1], self.port).into(), session_timeout_ms: 30_000 }
+    pub fn target(&self) -> BenchTarget {
+        BenchTarget { address: ([127, 0, 0, 1], self.port).into(), session_timeout_ms: 30_000 }
     }
 }
 

@@ -4,7 +4,7 @@ use ox_bench::echo::{Echo, Next};
 use ox_bench::job::{Job, MeasuredServer};
 use ox_bench::load::RunTiming;
 use ox_bench::notify::WatcherKind;
-use ox_bench::session::ServerAddress;
+use ox_bench::session::BenchTarget;
 use ox_bench::tree_layout::TreeLayout;
 use ox_proto::event::{EventType, put_event};
 use ox_proto::frame::split_frame;
@@ -49,7 +49,7 @@ pub(crate) fn start(behaviour: Behaviour) -> MeasuredServer {
 }
 
 pub(crate) fn server(address: SocketAddr) -> MeasuredServer {
-    MeasuredServer { target: ServerAddress { address, session_timeout_ms: 10_000 }, pid: Some(std::process::id()) }
+    MeasuredServer { target: BenchTarget { address, session_timeout_ms: 10_000 }, pid: Some(std::process::id()) }
 }
 
 pub(crate) fn job(workload: &str, depth: usize) -> Job {
