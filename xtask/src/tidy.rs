@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn check_rust(text: &str, expected: &[usize]) {
-        assert_eq!(faults_of("x/src/a.rs", &format!("//! A.\n{text}\n")), expected, "{text}");
+        assert_eq!(faults_of("x/src/a.rs", &format!("//! A page of four words.\n{text}\n")), expected, "{text}");
     }
 
     #[test]
@@ -269,8 +269,8 @@ mod tests {
     fn files_have_a_beginning_and_an_end() {
         assert_eq!(faults_of("x/src/a.rs", "use std;\n"), [1]);
         assert_eq!(faults_of("x/src/a/tests.rs", "use std;\n"), [] as [usize; 0]);
-        assert_eq!(faults_of("x/src/a.rs", "//! A.\nuse std;"), [2]);
-        assert_eq!(faults_of("x/src/a.rs", &"//! A.\n".repeat(LINES_MAX + 1)), [LINES_MAX + 1]);
+        assert_eq!(faults_of("x/src/a.rs", "//! A page of four words.\nuse std;"), [2]);
+        assert_eq!(faults_of("x/src/a.rs", &"//! A page of four words.\n".repeat(LINES_MAX + 1)), [LINES_MAX + 1]);
         assert_eq!(faults_of("x/a.bin", "\t \n"), [] as [usize; 0]);
     }
 
