@@ -6,9 +6,8 @@ use ox_proto::connect::ConnectResponse;
 use ox_proto::{OpCode, SessionId};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longer than any election takes; a test that gets here has failed.
@@ -20,16 +19,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 const SESSION_MS: i32 = 40_000;
 
-/// Ports below those that the system gives to connections, so that nobody takes them by chance.
+/// A port that neither another test nor an outgoing connection takes.
 pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 12_000 + (std::process::id() % 600) as u16 * 30;
-    loop {
-        let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % 2000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
+    ox_bench::ports::free_port().unwrap()
 }
 
 /// The members; a process that runs is in its place.
