@@ -126,8 +126,8 @@ fn requests_while_only_small_ones_enter_wait_if_large() {
     assert_eq!(world.replies(large).len(), 1);
 }
 
-#[test]
-fn replies_while_only_small_ones_are_made_wait_if_large() {
+/// A client of a server that makes small replies only. A reply with `/a` is large, one with `/small` is not.
+fn only_small_replies() -> (World, usize) {
     let mut world = World::new();
     let side = small_client(&mut world);
     world.set(side, 1, "/a", &[0; SMALL_BYTES + 1]);
@@ -135,6 +135,12 @@ fn replies_while_only_small_ones_are_made_wait_if_large() {
     world.settle();
     world.replies(side);
     world.small_replies_only = true;
+    (world, side)
+}
+
+#[test]
+fn replies_while_only_small_ones_are_made_wait_if_large() {
+    let (mut world, side) = only_small_replies();
     world.get(side, 3, "/small", false);
     world.bare(side, -2, OpCode::Ping);
     world.get(side, 4, "/a", true);
@@ -162,13 +168,7 @@ fn put_raw(world: &mut World, side: usize, xid: i32, op: OpCode, body: &[u8]) {
 /// first, and would get no further.
 #[test]
 fn watches_and_multi_reads_are_served_while_only_small_replies_are_made() {
-    let mut world = World::new();
-    let side = small_client(&mut world);
-    world.set(side, 1, "/a", &[0; SMALL_BYTES + 1]);
-    world.create(side, 2, "/small", 0);
-    world.settle();
-    world.replies(side);
-    world.small_replies_only = true;
+    let (mut world, side) = only_small_replies();
     let set_watches = |missed: &[&str]| {
         let mut body = Vec::new();
         Zxid(i64::MAX).put(&mut body);
