@@ -9,8 +9,8 @@
 //!                         ▲told      ▲sent                 next: commit t9, then the packets that wait for it, then t11
 //! ```
 //! How long the rest of the log is never closes a link. A learner is closed when it makes no progress for too long, when it
-//! leaves too many replies unread, or when committed transactions that it lacks are no longer held; before it has its whole history, those are read from
-//! the on-disk log instead.
+//! leaves too many replies unread, or when committed transactions that it lacks are no longer held; before it has its whole
+//! history, those are read from the on-disk log instead.
 
 use crate::effect::{Effect, Effects, LinkId};
 use crate::history::History;
