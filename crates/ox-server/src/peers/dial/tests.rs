@@ -71,7 +71,10 @@ fn at(port: u16) -> Address {
 #[test]
 fn k086_all_addresses_are_tried_at_the_same_time() {
     let open = TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Bound and not listening: it refuses connections, and no other test gets its port.
+    let refusing = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    refusing.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+    let closed = refusing.local_addr().unwrap().as_socket().unwrap().port();
     let Some((full, _waiting)) = swallowing() else { return };
     let ports = [full.local_addr().unwrap().port(), closed, open.local_addr().unwrap().port()];
     let mut addresses: Vec<Address> = ports.map(at).into();
