@@ -39,6 +39,8 @@ pub(crate) const BUFFERED_BYTES_SMALL: usize = READ_BYTES;
 pub(crate) const SLOW_MS: i64 = 1000;
 /// A client that takes fewer bytes in a second is slow. A socket with a large window takes up to 64 KiB at a time.
 pub(crate) const REPLY_BYTES_PER_SECOND_MIN: i64 = 32 << 10;
+/// A client that holds much more must take it at a rate that would end it within so many seconds.
+pub(crate) const DRAIN_SECONDS_MAX: usize = 16;
 /// Growth of a connection's buffers that is counted immediately.
 pub(crate) const COUNTED_BYTES: usize = 16 << 10;
 /// Bytes gathered for the replica from which on each further request is checked against what all threads hold.

@@ -447,6 +447,10 @@ impl Leader {
             return self.count_introduced(cx);
         }
         if self.epoch < accepted && self.configs.quorums().is_voter(server) {
+            // Any host may claim to be a voter: it cannot use up the epochs of a leader that a quorum has accepted.
+            if STRANGERS_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0) {
+                return self.close(cx, id);
+            }
             self.knocked_ms = self.knocked_ms.or(Some(cx.now_ms));
             self.highest = self.highest.max(accepted);
             self.deserters.insert(server); // it will refuse this epoch

@@ -6,7 +6,7 @@
 use super::pool::Pool;
 use super::stalled::Stall;
 use super::waiting::Waiting;
-use crate::limits::{COUNTED_BYTES, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
+use crate::limits::{COUNTED_BYTES, DRAIN_SECONDS_MAX, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
 use crate::register::ConnFigures;
 use crate::totals::Growth;
 use mio::event::Event;
@@ -61,8 +61,6 @@ pub(super) struct Connection {
     pub(super) was_stalled: Option<Stall>,
     /// Its large write may enter in this iteration although only small ones may.
     pub(super) is_overdue: bool,
-    /// It goes on when replies of all connections take up less memory.
-    pub(super) paused: bool,
     /// A four-letter word is being answered.
     pub(super) asked_word: bool,
     /// Since when complete frames have been lying in `input`.
@@ -122,7 +120,6 @@ impl Connection {
             stalled: None,
             was_stalled: None,
             is_overdue: false,
-            paused: false,
             asked_word: false,
             wants_more: false,
             waiting: Waiting::default(),
@@ -257,7 +254,9 @@ impl Connection {
         }
         self.rate_since_ms = Some(now_ms);
         let taken = i64::try_from(std::mem::take(&mut self.taken)).unwrap_or(i64::MAX);
-        Some(taken.saturating_mul(1000) < REPLY_BYTES_PER_SECOND_MIN.saturating_mul(elapsed_ms))
+        let drained = i64::try_from(self.unsent() / DRAIN_SECONDS_MAX).unwrap_or(i64::MAX);
+        let least = REPLY_BYTES_PER_SECOND_MIN.max(drained);
+        Some(taken.saturating_mul(1000) < least.saturating_mul(elapsed_ms))
     }
 
     /// Bytes of large requests that are done by now.

@@ -263,7 +263,7 @@ mod tests {
             for _ in 0..1_000_000 {
                 let _ = client.read(&mut buffer); // nothing, until the system has moved the next bytes
                 conn.flush_again(now_ms, &mut Pool::default()).unwrap();
-                if sent_per_second <= before - conn.unsent() {
+                if sent_per_second <= before - conn.unsent() || conn.unsent() == 0 {
                     return fault(&mut conn, now_ms, STEP_MS, scarcity);
                 }
                 std::thread::yield_now();
@@ -278,7 +278,8 @@ mod tests {
         let high = Scarcity { pressure: Pressure::High, pause_bytes: 0, ..PLENTY };
         assert_eq!(fault_of_reader(1, high), Some(Fault::SlowReader));
         assert_eq!(fault_of_reader(1, PLENTY), None);
-        assert_eq!(fault_of_reader(256 << 10, high), None, "it reads fast enough");
+        assert_eq!(fault_of_reader(256 << 10, high), Some(Fault::SlowReader), "64 MiB would take minutes");
+        assert_eq!(fault_of_reader(6 << 20, high), None, "it reads fast enough");
     }
 
     #[test]

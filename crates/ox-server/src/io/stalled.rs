@@ -58,7 +58,12 @@ impl Stalled {
         self.0.iter().any(|queue| queue.flows && !queue.waiting.is_empty())
     }
 
-    /// Slots of all queues. A connection that was closed is still among them.
+    /// A connection that waits has ended.
+    pub(super) fn remove(&mut self, shortage: Shortage, slot: usize) {
+        self.queue(shortage).waiting.retain(|waiting| *waiting != slot);
+    }
+
+    /// Slots of all queues.
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> {
         self.0.iter().flat_map(|queue| queue.waiting.iter().copied())
     }
@@ -87,7 +92,10 @@ impl Stalled {
         waits: impl Fn(usize, Shortage) -> bool,
     ) -> Vec<Retry> {
         let mut taken = Vec::new();
-        for queue in &mut self.0 {
+        let mut queues: Vec<&mut Queue> = self.0.iter_mut().collect();
+        // Small writes would otherwise use up what becomes free before a large one is tried.
+        queues.sort_by_key(|queue| queue.moved_ms);
+        for queue in queues {
             let before = taken.len();
             let is_overdue = queue.is_overdue(room, now_ms);
             let most = if is_overdue { 1 } else { RETRIED_AT_ONCE_MAX };
@@ -193,6 +201,29 @@ mod tests {
         (0..=RETRIED_AT_ONCE_MAX).for_each(|slot| stalled.add(Shortage::Frames, slot, 0));
         take(&mut stalled, Room::Plenty, Pressure::Low);
         assert!(stalled.flows(), "all could go on, and one more waits");
+    }
+
+    /// A throttle by count leaves room for one write of any size at a time.
+    #[test]
+    fn queue_that_has_waited_longest_is_tried_first() {
+        let mut stalled = Stalled::default();
+        stalled.add(Shortage::LargeWrites, 7, 1000);
+        (0..3).for_each(|slot| stalled.add(Shortage::SmallWrites, slot, 1000));
+        assert_eq!(take(&mut stalled, Room::OneEach, Pressure::Low)[0], 0);
+        [(Shortage::LargeWrites, 7), (Shortage::SmallWrites, 1), (Shortage::SmallWrites, 2)]
+            .into_iter()
+            .for_each(|(shortage, slot)| stalled.add_again(shortage, slot));
+        stalled.end_iteration(1001);
+        assert_eq!(take(&mut stalled, Room::OneEach, Pressure::Low), [7, 1, 2], "a small one has entered");
+    }
+
+    #[test]
+    fn connection_that_has_ended_is_not_among_the_waiting() {
+        let mut stalled = Stalled::default();
+        [3, 4].into_iter().for_each(|slot| stalled.add(Shortage::Replies, slot, 0));
+        stalled.remove(Shortage::Replies, 3);
+        stalled.remove(Shortage::Frames, 4);
+        assert_eq!(stalled.slots().collect::<Vec<_>>(), [4]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ use mio::{Events, Interest, Poll, Token};
 use ox_proto::OpCode;
 use ox_replica::{Ask, Conn, ConnSettings, Load, Now, Pressure, Pulse, Room, SMALL_BYTES, Shortage, Submission};
 use ox_tree::ConnId;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -60,7 +61,7 @@ pub(crate) struct IoThread {
     pub(super) listed: Vec<usize>,
     stalled: Stalled,
     /// Connections that have something to do and unsent replies, while replies of all connections take up much memory.
-    paused: Vec<usize>,
+    paused: BTreeSet<usize>,
     /// When sessions of stalled connections are touched next.
     next_touch_ms: i64,
     /// What the server could take on when the iteration began, or at its last submission.
@@ -115,7 +116,7 @@ impl IoThread {
             generation: 0,
             listed: Vec::new(),
             stalled: Stalled::default(),
-            paused: Vec::new(),
+            paused: BTreeSet::new(),
             next_touch_ms: 0,
             room: Room::Plenty,
             pressure: Pressure::Low,
@@ -331,10 +332,7 @@ impl IoThread {
         self.retry_stalled(now);
         if self.pressure == Pressure::Low {
             for slot in std::mem::take(&mut self.paused) {
-                if let Some(conn) = self.conns[slot].as_mut() {
-                    conn.paused = false;
-                    self.list(slot);
-                }
+                self.list(slot);
             }
         }
     }
@@ -449,9 +447,7 @@ impl IoThread {
             let may_go_on = conn.core.may_take(self.room) && conn.unsent() <= UNSENT_BYTES_PAUSE && !conn.closing;
             if may_go_on && conn.stalled.is_none() && !conn.asked_word && (conn.readable || conn.has_frame()) {
                 if self.pause_bytes < conn.unsent() {
-                    if !std::mem::replace(&mut conn.paused, true) {
-                        self.paused.push(slot);
-                    }
+                    self.paused.insert(slot);
                 } else if conn.passed_over {
                     first.push(slot);
                 } else {
@@ -506,6 +502,10 @@ impl IoThread {
         let mut conn = self.conns[slot].take()?;
         let id = conn.core.id();
         self.figures.on_close(&conn);
+        self.paused.remove(&slot);
+        if let Some(stall) = conn.stalled {
+            self.stalled.remove(stall.shortage, slot);
+        }
         if conn.asked_word {
             self.words.give_up(id);
         }

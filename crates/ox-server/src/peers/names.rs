@@ -54,10 +54,11 @@ struct Host {
 }
 
 impl Host {
-    fn is_stale(&self, now: Instant) -> bool {
+    /// Whether it is looked up again. Only a member's failed look-up is repeated soon: unknown servers may name any host.
+    fn is_stale(&self, is_member: bool, now: Instant) -> bool {
         let (since, limit) = match self.failed {
-            Some(failed) => (Some(failed), LOOK_UP_FAILED_AGAIN),
-            None => (self.asked, LOOK_UP_AGAIN),
+            Some(failed) if is_member => (Some(failed), LOOK_UP_FAILED_AGAIN),
+            _ => (self.asked, LOOK_UP_AGAIN),
         };
         since.is_none_or(|since| limit <= now.saturating_duration_since(since))
     }
@@ -113,12 +114,12 @@ impl Resolver {
         if let Ok(literal) = host.parse::<IpAddr>() {
             return Some(vec![SocketAddr::new(literal, 0)]);
         }
-        let is_new = !self.hosts.contains_key(host) && !self.members.contains(host);
-        if is_new && self.members.len() + UNKNOWN_HOSTS_MAX <= self.hosts.len() {
+        let is_member = self.members.contains(host);
+        if !is_member && !self.hosts.contains_key(host) && self.members.len() + UNKNOWN_HOSTS_MAX <= self.hosts.len() {
             return Some(Vec::new());
         }
         let known = self.hosts.entry(host.to_owned()).or_default();
-        if !known.is_pending && known.is_stale(now) {
+        if !known.is_pending && known.is_stale(is_member, now) {
             (known.asked, known.failed, known.is_pending) = (Some(now), None, true);
             let (done, orders, names, host) =
                 (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone(), host.to_owned());
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_look_up_is_repeated_soon() {
+    fn failed_look_up_of_a_member_is_repeated_soon() {
         let is_up = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let can = Arc::clone(&is_up);
         let names = Names(Arc::new(move |_| match can.load(std::sync::atomic::Ordering::Relaxed) {
@@ -240,6 +241,11 @@ mod tests {
             false => Err(io::ErrorKind::NotFound.into()),
         }));
         let (mut resolver, mut now) = (resolver(names), Instant::now());
+        assert_eq!(resolver.look_up("unknown", now), None);
+        wait(&mut resolver, now);
+        assert_eq!(resolver.look_up("unknown", now + LOOK_UP_FAILED_AGAIN), Some(Vec::new()));
+        assert!(!resolver.hosts["unknown"].is_pending, "any host can name it");
+        resolver.set_members(["host".to_owned()].into(), now);
         assert_eq!(resolver.look_up("host", now), None);
         now += LOOK_UP_AGAIN; // the look-up itself takes long
         wait(&mut resolver, now);

@@ -336,6 +336,19 @@ fn a_higher_promise_makes_the_leader_step_down() {
     assert!(left.contains(&Effect::Leave(Reason::HigherPromise)), "{left:?}");
 }
 
+/// Any host may send a voter's number: with an epoch near the last one it would leave none to lead in.
+#[test]
+fn voter_that_claims_a_far_higher_epoch_is_closed_and_the_leader_stays() {
+    let mut script = Script::established();
+    let mut left = Effects::new();
+    for _ in 0..25 {
+        assert_eq!(script.comes(3, 1 << 20), [Effect::Close(LinkId(3))]);
+        script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
+        left.extend(script.passes(50));
+    }
+    assert!(!left.contains(&Effect::Leave(Reason::HigherPromise)), "{left:?}");
+}
+
 /// A follower that does not acknowledge is let go of, although it answers pings.
 #[test]
 fn k098_a_follower_that_does_not_acknowledge_is_let_go() {
