@@ -297,7 +297,8 @@ fn k157_hashes_are_shown_to_those_who_may_change_them() {
     let shown = |client: &mut Client| {
         let reply = client.ask(|packet, xid| packet.of_path(xid, OpCode::GetAcl, "/a"));
         assert_eq!(reply.err, 0);
-        String::from_utf8_lossy(&reply.body).into_owned()
+        let acls = reply.body.len() - 68; // the stat behind them may hold any byte
+        String::from_utf8_lossy(&reply.body[..acls]).into_owned()
     };
     assert!(!shown(&mut owner).contains("bob:x"));
     let text = shown(&mut served.client());
