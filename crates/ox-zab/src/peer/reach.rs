@@ -9,6 +9,7 @@ use super::{Peer, Role};
 use crate::effect::{Effects, Reason};
 use crate::message::LearnerKind;
 use crate::options::PeerOptions;
+use crate::timing::Wait;
 use crate::vote::Notification;
 use ox_proto::ServerId;
 use ox_proto::quorum::notification::PeerState;
@@ -29,7 +30,7 @@ const DOUBLINGS_MAX: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reach {
     dials: u32,
-    since_ms: i64,
+    silence: Wait,
     /// How long the leader's LEADERINFO is awaited, if others could lead in its place.
     patience_ms: Option<i64>,
     /// The leader still sent its vote as LOOKING when it should have had those of a quorum.
@@ -56,7 +57,7 @@ impl Peer {
         let first_ms = (timing.sync_ms() / 4).max(timing.ping_ms()) + 2 * self.settings.election.settle_ms;
         let doubled_ms = first_ms.saturating_mul(1 << self.reach.failures.min(DOUBLINGS_MAX));
         let patience_ms = is_spare.then_some(doubled_ms.min(timing.init_ms()));
-        self.reach = Reach { dials: 0, since_ms: now_ms, patience_ms, lacks_votes: false, ..self.reach };
+        self.reach = Reach { dials: 0, silence: Wait::new(now_ms), patience_ms, lacks_votes: false, ..self.reach };
     }
 
     /// The process did not run for a while: what other servers have sent meanwhile is read before they are judged.
@@ -68,7 +69,7 @@ impl Peer {
         }
         self.master.iter_mut().for_each(|master| master.on_pause(now_ms));
         if let Some(patience_ms) = self.reach.patience_ms {
-            self.reach.since_ms = self.settings.timing.read_first(now_ms, self.reach.since_ms, patience_ms);
+            self.reach.silence.on_pause(now_ms, patience_ms, &self.settings.timing);
         }
     }
 
@@ -84,13 +85,13 @@ impl Peer {
     /// When the leader is given up for not having answered.
     pub(super) fn reach_deadline(&self) -> Option<i64> {
         self.unreached()?;
-        self.reach.patience_ms.map(|patience_ms| self.reach.since_ms + patience_ms)
+        self.reach.patience_ms.map(|patience_ms| self.reach.silence.deadline(patience_ms))
     }
 
     /// A vote has come. A leader that is deaf to the others, and not to this server, refuses connections and keeps asking for
     /// the votes that have elected it. It has had time to receive them: as long as voters wait for a better vote, twice.
     pub(super) fn note_vote_of_leader(&mut self, now_ms: i64, from: ServerId, note: &Notification) {
-        let is_late = 2 * self.settings.election.settle_ms <= now_ms - self.reach.since_ms;
+        let is_late = 2 * self.settings.election.settle_ms <= self.reach.silence.lasted_ms(now_ms);
         let is_looking = note.state == PeerState::Looking && self.election.is_of_outcome(note);
         self.reach.lacks_votes |= is_late && is_looking && self.unreached() == Some(from);
     }
@@ -113,7 +114,7 @@ impl Peer {
     pub(super) fn dial_again(&mut self, now_ms: i64, leader: ServerId, out: &mut Effects) {
         self.reach.dials += 1;
         let PeerOptions { dial_ms, dial_pause_ms, .. } = self.settings.options;
-        let is_long = dial_ms <= now_ms - self.reach.since_ms;
+        let is_long = dial_ms <= self.reach.silence.lasted_ms(now_ms);
         let pause_ms = dial_pause_ms.min(DIAL_PAUSE_FIRST_MS << (self.reach.dials - 1).min(DIALS_MAX));
         self.role = Role::Dialing { leader, again_at_ms: Some(now_ms + pause_ms) };
         if DIALS_MAX <= self.reach.dials || is_long || self.election.knows_gone(leader) {
