@@ -447,8 +447,11 @@ impl Leader {
             return self.count_introduced(cx);
         }
         if self.epoch < accepted && self.configs.quorums().is_voter(server) {
-            // Any host may claim to be a voter: it cannot use up the epochs of a leader that a quorum has accepted.
-            if STRANGERS_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0) {
+            // Any host may claim to be a voter: it cannot use up the epochs of a leader that has a quorum. A voter that is needed for
+            // one is heard: a leader that loses its quorum steps down, and one that is not established takes any epoch. Until then
+            // a voter that is really so far ahead cannot join.
+            let is_far = STRANGERS_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0);
+            if is_far && self.phase == Phase::Established {
                 return self.close(cx, id);
             }
             self.knocked_ms = self.knocked_ms.or(Some(cx.now_ms));
