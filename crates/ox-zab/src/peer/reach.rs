@@ -5,8 +5,9 @@
 //! receive. It is left out of the next rounds then, and the patience with the next leader doubles, up to `initLimit`,
 //! so that a slow ensemble still ends with a leader. A leader that cannot be replaced gets `initLimit` at once.
 
-use super::{Peer, Role};
+use super::{Peer, PeerSettings, Role};
 use crate::effect::{Effects, Reason};
+use crate::election::Absence;
 use crate::message::LearnerKind;
 use crate::options::PeerOptions;
 use crate::timing::Wait;
@@ -53,11 +54,23 @@ impl Peer {
     pub(super) fn begin_to_reach(&mut self, now_ms: i64, leader: ServerId) {
         let (timing, quorums) = (self.settings.timing, self.settings.configs.quorums());
         let is_spare = self.kind == LearnerKind::Follower && self.election.can_spare(leader, quorums);
-        // The leader may wait for votes as long as this server did, and the dial has to meet the end of that.
-        let first_ms = (timing.sync_ms() / 4).max(timing.ping_ms()) + 2 * self.settings.election.settle_ms;
-        let doubled_ms = first_ms.saturating_mul(1 << self.reach.failures.min(DOUBLINGS_MAX));
+        let doubled_ms = self.first_patience_ms().saturating_mul(1 << self.reach.failures.min(DOUBLINGS_MAX));
         let patience_ms = is_spare.then_some(doubled_ms.min(timing.init_ms()));
         self.reach = Reach { dials: 0, silence: Wait::new(now_ms), patience_ms, lacks_votes: false, ..self.reach };
+    }
+
+    /// How long the answer of the first leader is awaited.
+    fn first_patience_ms(&self) -> i64 {
+        let PeerSettings { timing, election, .. } = &self.settings;
+        // The leader may wait for votes as long as this server did, and the dial has to meet the end of that.
+        (timing.sync_ms() / 4).max(timing.ping_ms()) + 2 * election.settle_ms
+    }
+
+    /// How long an election may leave a candidate out. A voter that does not leave it out elects it once more, and is back after
+    /// the doubled patience and the wait for better votes: to readmit the candidate sooner would elect it in turns.
+    /// With the patience before, that is 3/4 of `syncLimit` and 1.6 s: at most one `syncLimit`, if that is 6.4 s or more.
+    fn left_out_election_ms(&self) -> i64 {
+        2 * self.first_patience_ms() + 2 * self.settings.election.settle_ms
     }
 
     /// The process did not run for a while: what other servers have sent meanwhile is read before they are judged.
@@ -106,7 +119,8 @@ impl Peer {
         let has_failed_before = self.reach.failed.replace(leader) == Some(leader);
         let is_unfit = is_silent || has_failed_before || self.reach.lacks_votes;
         if let Some(patience_ms) = self.reach.patience_ms.filter(|_| is_unfit) {
-            self.election.leave_out(leader, now_ms + LEFT_OUT_FACTOR * patience_ms);
+            let election_ms = self.left_out_election_ms();
+            self.election.leave_out(leader, Absence { until_ms: now_ms + LEFT_OUT_FACTOR * patience_ms, election_ms });
         }
     }
 
