@@ -34,8 +34,8 @@ pub(super) struct Reach {
     silence: Wait,
     /// How long the leader's LEADERINFO is awaited, if others could lead in its place.
     patience_ms: Option<i64>,
-    /// The leader still sent its vote as LOOKING when it should have had those of a quorum.
-    lacks_votes: bool,
+    /// The leader still sent its vote as LOOKING when it should have had those of a quorum, and a link to this server.
+    still_asks: bool,
     /// Leaders that did not answer since the last one that was established.
     failures: u32,
     /// The last of them.
@@ -56,7 +56,7 @@ impl Peer {
         let is_spare = self.kind == LearnerKind::Follower && self.election.can_spare(leader, quorums);
         let doubled_ms = self.first_patience_ms().saturating_mul(1 << self.reach.failures.min(DOUBLINGS_MAX));
         let patience_ms = is_spare.then_some(doubled_ms.min(timing.init_ms()));
-        self.reach = Reach { dials: 0, silence: Wait::new(now_ms), patience_ms, lacks_votes: false, ..self.reach };
+        self.reach = Reach { dials: 0, silence: Wait::new(now_ms), patience_ms, still_asks: false, ..self.reach };
     }
 
     /// How long the answer of the first leader is awaited.
@@ -103,13 +103,15 @@ impl Peer {
 
     /// A vote has come. A leader that is deaf to the others, and not to this server, refuses connections and keeps asking for
     /// the votes that have elected it. It has had time to receive them: as long as voters wait for a better vote, twice.
+    /// A leader that knows it is elected sends the same to voters without a link (`contention.rs`). Where this server cannot
+    /// connect to it, it is no better a candidate; and where a quorum can, it is joined although it is left out.
     pub(super) fn note_vote_of_leader(&mut self, now_ms: i64, from: ServerId, note: &Notification) {
         let is_late = 2 * self.settings.election.settle_ms <= self.reach.silence.lasted_ms(now_ms);
         let is_looking = note.state == PeerState::Looking && self.election.is_of_outcome(note);
-        self.reach.lacks_votes |= is_late && is_looking && self.unreached() == Some(from);
+        self.reach.still_asks |= is_late && is_looking && self.unreached() == Some(from);
     }
 
-    /// The role ends. A leader that has not answered in time, or lacks the votes of others, is left out of the next rounds.
+    /// The role ends. A leader that has not answered in time, or still asked for votes, is left out of the next rounds.
     /// One that has only refused connections receives packets, and may have stepped down just then: it is left out the
     /// second time.
     pub(super) fn note_unreached(&mut self, now_ms: i64) {
@@ -117,7 +119,7 @@ impl Peer {
         self.reach.failures += 1;
         let is_silent = self.reach_deadline().is_some_and(|at_ms| at_ms <= now_ms);
         let has_failed_before = self.reach.failed.replace(leader) == Some(leader);
-        let is_unfit = is_silent || has_failed_before || self.reach.lacks_votes;
+        let is_unfit = is_silent || has_failed_before || self.reach.still_asks;
         if let Some(patience_ms) = self.reach.patience_ms.filter(|_| is_unfit) {
             let election_ms = self.left_out_election_ms();
             self.election.leave_out(leader, Absence { until_ms: now_ms + LEFT_OUT_FACTOR * patience_ms, election_ms });
