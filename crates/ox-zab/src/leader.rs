@@ -576,12 +576,8 @@ impl Leader {
                     let config = Bytes::from(self.configs.latest().to_string());
                     link.stream.complete(cx.out, id, Message::NewLeader { epoch: self.epoch, config });
                 }
-                // After NEWLEADER, what the disk holds could not be told from proposals, nor bring a configuration.
-                Pumped::Trimmed => match cx.history.first().filter(|_| !link.stream.is_complete()) {
-                    Some(below) => {
-                        let search = Search { after: link.stream.look_up(), below, continues: true };
-                        break cx.out.push(Effect::LookUp(id, search));
-                    }
+                Pumped::Trimmed => match link.stream.look_up(cx.history) {
+                    Some(search) => break cx.out.push(Effect::LookUp(id, search)),
                     None => return self.close(cx, id),
                 },
             }

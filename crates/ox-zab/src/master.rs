@@ -312,12 +312,8 @@ impl Master {
                     let new_leader = Message::NewLeader { epoch: self.epoch, config: self.config.clone() };
                     link.stream.complete(cx.out, id, new_leader);
                 }
-                // After NEWLEADER, what the disk holds could not be told from proposals, nor bring a configuration.
-                Pumped::Trimmed => match cx.history.first().filter(|_| !link.stream.is_complete()) {
-                    Some(below) => {
-                        let search = Search { after: link.stream.look_up(), below, continues: true };
-                        return cx.out.push(Effect::LookUp(id, search));
-                    }
+                Pumped::Trimmed => match link.stream.look_up(cx.history) {
+                    Some(search) => return cx.out.push(Effect::LookUp(id, search)),
                     None => return self.close(cx, id),
                 },
             }
