@@ -48,7 +48,7 @@ use ox_proto::ensemble::ChangeRules;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
-use ox_tree::ahead::GROUP;
+use ox_tree::prefetch::GROUP;
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Verdict};
 use ox_tree::outbox::{Note, Outboxes};

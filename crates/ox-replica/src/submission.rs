@@ -3,7 +3,7 @@
 use crate::limits::{ITEM_BYTES, LIKELY_BYTES_MAX, LIKELY_ITEMS_MAX};
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_tree::ConnId;
-use ox_tree::ahead::path_in;
+use ox_tree::prefetch::path_in;
 use ox_tree::auth::Identities;
 use std::net::IpAddr;
 use std::ops::Range;

@@ -6,7 +6,7 @@ use crate::limits::{NAMESPACE_BYTES_MAX, NAMESPACES_MAX};
 use ox_proto::OpCode;
 use ox_proto::txn::Txn;
 use ox_tree::Tally;
-use ox_tree::ahead::path_in;
+use ox_tree::prefetch::path_in;
 use std::collections::BTreeMap;
 
 /// What a stat counts for in every read.

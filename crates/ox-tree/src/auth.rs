@@ -4,12 +4,12 @@
 //! grow, belong to the connection and are judged per request.
 
 mod digest;
-mod fix_up;
+mod fixup_acl;
 mod ip;
 mod key;
 
 pub use digest::digest_id;
-pub use fix_up::fix_up;
+pub use fixup_acl::fixup_acl;
 pub use ip::java_address;
 
 use crate::acl_table::AclList;

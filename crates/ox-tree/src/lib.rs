@@ -6,16 +6,16 @@
 //! ([`Pending`]); [`read`] answers the rest.
 
 mod acl_table;
-pub mod ahead;
-mod answer;
+pub mod prefetch;
+mod write_reply;
 mod apply;
 pub mod auth;
 mod conn;
-mod frozen;
+mod frozen_view;
 mod hash;
 mod index;
 mod limits;
-mod listing;
+mod children_cache;
 mod loader;
 mod node;
 pub mod ops;
@@ -27,18 +27,18 @@ mod quota;
 pub mod read;
 mod slab;
 mod state;
-mod tally;
+mod metric_summary;
 mod tree;
 pub mod watch;
 
 pub use acl_table::AclList;
-pub use answer::put_write_reply;
+pub use write_reply::put_write_reply;
 pub use apply::{Applied, Outcome};
 pub use conn::ConnId;
-pub use frozen::{Frozen, FrozenNode, SortedWalk, Walk};
+pub use frozen_view::{Frozen, FrozenNode, SortedWalk, Walk};
 pub use loader::{LoadError, Loader};
 pub use options::Options;
 pub use pending::{Hints, Pending, Stamp, View};
 pub use quota::{OverQuota, QuotaUse};
 pub use state::{EphemeralPlace, State};
-pub use tally::Tally;
+pub use metric_summary::Tally;

@@ -6,7 +6,7 @@
 use crate::acl_table::AclList;
 use crate::conn::ConnId;
 use crate::limits::{LIKELY_BYTES_MAX, LIKELY_PARTS_MAX};
-use crate::tally::Tally;
+use crate::metric_summary::Tally;
 use ox_proto::event::{EventType, put_event};
 use ox_proto::{SessionId, Zxid};
 use std::ops::Range;

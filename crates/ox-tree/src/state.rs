@@ -5,7 +5,7 @@
 
 use crate::Options;
 use crate::acl_table::{AclList, AclTable};
-use crate::frozen::Frozen;
+use crate::frozen_view::Frozen;
 use crate::node::{AclId, Kind, Node, NodeId};
 use crate::outbox::Fired;
 use crate::path;

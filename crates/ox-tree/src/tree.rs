@@ -5,7 +5,7 @@
 //! parent's list and in its parent's count; every node that has a child holds its whole path.
 
 use crate::index::{Crowd, Index, PathHash};
-use crate::listing::ListingCache;
+use crate::children_cache::ListingCache;
 use crate::node::{AclId, Node, NodeId, node_digest, prefix_crc};
 use crate::path;
 use crate::slab::{FrozenSlab, Slab};

@@ -5,15 +5,15 @@
 //! of modes in eight bytes. A connection's own list of paths is cleaned up lazily; it may name paths where the
 //! watch has fired since.
 
-mod listing;
-mod owners;
+mod scan;
+mod address_limits;
 mod watchers;
 
 use crate::conn::ConnId;
 use crate::hash::PathHasher;
 use crate::path;
 use hashbrown::HashTable;
-use owners::Owners;
+use address_limits::Owners;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use watchers::{Watcher, Watchers};

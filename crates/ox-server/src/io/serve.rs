@@ -11,7 +11,7 @@ use crate::words::{self, Heard, WordQueue};
 use ox_proto::frame::{Split, split_frame};
 use ox_replica::{Conn, ConnSettings, Load, Now, Pressure, Room, SMALL_BYTES, Service, Shortage, Submission, Verdict};
 use ox_tree::State;
-use ox_tree::ahead::{GROUP, path_in};
+use ox_tree::prefetch::{GROUP, path_in};
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! create, create2, createContainer and createTTL.
 
 use super::{ErrorCode, signed};
-use crate::auth::fix_up;
+use crate::auth::fixup_acl;
 use crate::node::{CONTAINER_OWNER, TTL_MS_MAX, ttl_owner};
 use crate::path;
 use crate::pending::{NewProjected, View};
@@ -115,7 +115,7 @@ pub(super) fn create(view: &mut View<'_>, new: &New<'_>, out: &mut Vec<u8>) -> R
     }
     let path = new.path.ok_or(ErrorCode::MarshallingError)?;
     let (parent_path, _) = path::check_splittable(path)?;
-    let acl = fix_up(view.state.options(), view.ids, new.acl)?;
+    let acl = fixup_acl(view.state.options(), view.ids, new.acl)?;
     let acl = RawAcls::from_encoded(&acl).map_err(|_| ErrorCode::MarshallingError)?;
     let parent_path = path::internal(parent_path); // `//x` lies below the root, and is invalid only later
     let mut parent = view.existing(parent_path)?;

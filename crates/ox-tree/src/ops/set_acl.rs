@@ -2,7 +2,7 @@
 
 use super::{ErrorCode, check_version, next_version};
 use crate::acl_table::AclList;
-use crate::auth::fix_up;
+use crate::auth::fixup_acl;
 use crate::path;
 use crate::pending::View;
 use ox_proto::acl::perms;
@@ -21,7 +21,7 @@ pub(super) fn prepare(
     let path = request.path.as_deref().ok_or(ErrorCode::BadArguments)?;
     path::validate(path)?;
     let node_path = path::internal(path);
-    let acl = fix_up(view.state.options(), view.ids, request.acl)?;
+    let acl = fixup_acl(view.state.options(), view.ids, request.acl)?;
     let acl = RawAcls::from_encoded(&acl).map_err(|_| ErrorCode::MarshallingError)?;
     let mut node = view.existing(node_path)?;
     view.check_acl(&node, perms::ADMIN)?;

@@ -1,7 +1,7 @@
 //! Whatever is sent, however much is on its way: the tree does what the model does.
 
-use crate::generate::{check, setups, steps};
-use crate::world::World;
+use crate::generators::{check, setups, steps};
+use crate::harness::World;
 
 #[test]
 fn the_tree_does_what_the_model_does() {

@@ -4,13 +4,13 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
 
 mod against_model;
-mod direct;
-mod freeze;
-mod fuzzy;
-mod generate;
+mod bare_tree;
+mod frozen_views;
+mod fuzzy_snapshots;
+mod generators;
 mod image;
-mod known;
+mod known_cases;
 mod model;
 mod ops;
 mod request;
-mod world;
+mod harness;

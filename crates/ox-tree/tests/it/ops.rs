@@ -13,7 +13,7 @@ mod sequence;
 mod set;
 
 use crate::request::{Entry, Op, create, entry, set_data};
-use crate::world::{Setup, World, plain};
+use crate::harness::{Setup, World, plain};
 
 /// Connections by what they have proven.
 pub(crate) const ANYONE: usize = 0;

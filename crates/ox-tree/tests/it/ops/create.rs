@@ -1,6 +1,6 @@
 use super::{ANYONE, check_codes, check_codes_while_closing, ground};
 use crate::request::{Op, container, create, create_ttl, create2, set_data};
-use crate::world::{Setup, World, plain};
+use crate::harness::{Setup, World, plain};
 
 /// Adjacent checks, both violated: the first one wins.
 #[test]

@@ -1,7 +1,7 @@
 use super::{ANYONE, SUPER, check_codes, check_codes_while_closing, ground};
 use crate::model::NEVER_USED_MS;
 use crate::request::{container, create, create_ttl, delete, set_data};
-use crate::world::{Setup, World, plain};
+use crate::harness::{Setup, World, plain};
 
 #[test]
 fn checks_have_an_order() {

@@ -1,6 +1,6 @@
 use super::{ANYONE, BOB, SUPER, ground, secret};
 use crate::request::{Op, check, container, create, create_ttl, create2, delete, open, set_acl, set_data};
-use crate::world::{Setup, World, plain};
+use crate::harness::{Setup, World, plain};
 use ox_proto::txn::{Record, Txn};
 
 /// The types of the results of a multi, -1 for errors.

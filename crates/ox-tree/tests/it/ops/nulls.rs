@@ -3,7 +3,7 @@
 use super::{ANYONE, BOB, check_codes, ground};
 use crate::model::reads::Ask;
 use crate::request::{Bytes, Entry, Op, container, create, create_ttl, create2, delete, set_acl, set_data};
-use crate::world::{World, plain};
+use crate::harness::{World, plain};
 
 #[test]
 fn paths_of_writes() {

@@ -3,7 +3,7 @@
 use super::{ANYONE, SUPER, ground};
 use crate::model::reads::Ask;
 use crate::request::{Op, check, create, delete, set_acl, set_data};
-use crate::world::plain;
+use crate::harness::plain;
 
 /// Paths that are invalid for writes, with what a delete says to them: it looks less closely.
 const BAD: [(&str, i32); 15] = [
@@ -69,7 +69,7 @@ fn odd_but_good_names() {
 #[test]
 fn the_root_has_two_names_for_reads() {
     let mut world = ground(plain());
-    let count = |world: &mut crate::world::World, path: &str| {
+    let count = |world: &mut crate::harness::World, path: &str| {
         assert_eq!(world.asked(ANYONE, &Ask::AllChildrenNumber { path: Some(path.into()) }), 0);
         i32::from_be_bytes(world.answer[20..24].try_into().unwrap())
     };
@@ -83,7 +83,7 @@ fn the_root_has_two_names_for_reads() {
 /// A million levels would need a path of two million bytes; what fits a frame is walked without recursion.
 #[test]
 fn deep_trees_are_walked_without_recursion() {
-    let mut world = crate::world::World::new(plain());
+    let mut world = crate::harness::World::new(plain());
     let mut loader = ox_tree::Loader::new(plain().options());
     let stat = ox_proto::stat::StatPersisted::default();
     loader.node("", Some(b""), -1, stat).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{ANYONE, BOB};
 use crate::request::{Op, create, delete, set_data};
-use crate::world::{Setup, World, plain};
+use crate::harness::{Setup, World, plain};
 
 const LIMITS: &str = "/zookeeper/quota/q/zookeeper_limits";
 const STATS: &str = "/zookeeper/quota/q/zookeeper_stats";

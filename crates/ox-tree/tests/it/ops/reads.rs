@@ -3,7 +3,7 @@
 use super::{ANYONE, BOB, BOB_ID, SUPER, bobs, ground};
 use crate::model::reads::Ask;
 use crate::request::{create, entry, open, set_acl};
-use crate::world::plain;
+use crate::harness::plain;
 
 fn get_acl(path: &str) -> Ask {
     Ask::GetAcl { path: Some(path.into()) }

@@ -1,9 +1,9 @@
 //! Sequence numbers.
 
 use super::ANYONE;
-use crate::direct::Direct;
+use crate::bare_tree::Direct;
 use crate::request::{Op, create, delete};
-use crate::world::{World, plain};
+use crate::harness::{World, plain};
 
 #[test]
 fn every_create_advances_the_number_and_nothing_else_does() {

@@ -2,7 +2,7 @@
 
 use super::{ANYONE, BOB, SUPER, bobs, check_codes, check_codes_while_closing, ground};
 use crate::request::{Op, check, delete, entry, open, set_acl, set_data};
-use crate::world::{World, plain};
+use crate::harness::{World, plain};
 
 fn alone(op: Op) -> Op {
     Op::Multi(vec![op])

@@ -3,7 +3,7 @@
 use crate::model::KNOWN_IPS;
 use crate::model::reads::Ask;
 use crate::request::{Entry, Op, entry, open};
-use crate::world::{CONNS, Setup, World};
+use crate::harness::{CONNS, Setup, World};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};

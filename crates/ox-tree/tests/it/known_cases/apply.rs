@@ -1,11 +1,11 @@
 //! Apply and snapshots (K63 to K78).
 
-use crate::direct::{Direct, SESSION};
-use crate::freeze::load;
+use crate::bare_tree::{Direct, SESSION};
+use crate::frozen_views::load;
 use crate::image::Image;
 use crate::ops::{ANYONE, BOB, BOB_ID, bobs};
 use crate::request::{Op, check, create, delete, entry, set_acl, set_data};
-use crate::world::{World, plain};
+use crate::harness::{World, plain};
 use ox_proto::stat::StatPersisted;
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
 use ox_proto::{RawAcls, SessionId, Zxid};

@@ -1,10 +1,10 @@
 //! Who sees what (K156, K167 and the filter of events).
 
-use crate::direct::{Direct, SESSION};
+use crate::bare_tree::{Direct, SESSION};
 use crate::model::reads::Ask;
 use crate::ops::{ANYONE, BOB, SUPER, bobs, secret};
 use crate::request::{Bytes, Op, create, delete, open, set_acl, set_data};
-use crate::world::{World, plain};
+use crate::harness::{World, plain};
 use ox_proto::txn::{Record, Txn};
 use ox_tree::auth::authenticate;
 use ox_tree::{Options, State};

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Removes duplicates, expands `auth` and checks every entry. The result is the encoding of the stored list.
-pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Result<Cow<'a, [u8]>, ErrorCode> {
+pub fn fixup_acl<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Result<Cow<'a, [u8]>, ErrorCode> {
     if acls == RawAcls::OPEN {
         return Ok(Cow::Borrowed(acls.bytes()));
     }
@@ -91,7 +91,7 @@ mod tests {
         ids.add(authenticate(&crate::State::new(options.clone()), Some("digest"), Some(b"bob:pw")).unwrap());
         let mut bytes = Vec::new();
         put_acls(&mut bytes, acls);
-        let fixed = fix_up(&options, &ids, RawAcls::from_encoded(&bytes).unwrap());
+        let fixed = fixup_acl(&options, &ids, RawAcls::from_encoded(&bytes).unwrap());
         let fixed = fixed.map(|bytes| RawAcls::from_encoded(&bytes).unwrap().to_stored());
         assert_eq!(fixed.as_deref(), expected.as_ref().map(|acls| *acls));
     }

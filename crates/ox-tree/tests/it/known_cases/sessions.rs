@@ -2,7 +2,7 @@
 
 use crate::ops::{ANYONE, BOB};
 use crate::request::{Op, create, create2, delete};
-use crate::world::{Setup, World, plain};
+use crate::harness::{Setup, World, plain};
 use ox_proto::SessionId;
 
 /// Prepared before the close: goes with it. Prepared after: refused. Nothing outlives its session.
@@ -40,7 +40,7 @@ fn k111_a_node_of_another_session_stays() {
 /// A session that the state does not know cannot own a node, however it came to ask.
 #[test]
 fn k111_unknown_sessions_own_nothing() {
-    let mut direct = crate::direct::Direct::with_node("/p", 0);
+    let mut direct = crate::bare_tree::Direct::with_node("/p", 0);
     for session in [SessionId(0), SessionId(77), SessionId(i64::MIN)] {
         let record = direct.write(session, &create("/p/e", 1)).unwrap();
         assert_eq!(record[32..36], (-112_i32).to_be_bytes(), "{session}");

@@ -1,11 +1,11 @@
 //! Records and requests that nobody sends by accident (K76, K145 and sizes).
 
-use crate::direct::{Direct, SESSION};
-use crate::generate::check;
+use crate::bare_tree::{Direct, SESSION};
+use crate::generators::check;
 use crate::image::Image;
 use crate::model::reads::Ask;
 use crate::request::{Bytes, create, delete, entry, set_acl};
-use crate::world::{Setup, World, plain};
+use crate::harness::{Setup, World, plain};
 use ox_proto::acl::put_acls;
 use ox_proto::multi::MultiHeader;
 use ox_proto::request::CreateRequest;
@@ -96,7 +96,7 @@ fn k76_whatever_decodes_applies() {
                 state.replay(&record);
             }
         }
-        let loaded = crate::freeze::load(&state.freeze(), &plain());
+        let loaded = crate::frozen_views::load(&state.freeze(), &plain());
         assert_eq!(Image::of(&loaded).without_usage(), Image::of(&state).without_usage());
         assert_eq!((loaded.digest(), loaded.acl_count()), (state.digest(), state.acl_count()));
     });
@@ -138,7 +138,7 @@ fn k145_a_session_with_very_many_nodes_closes_in_a_small_record() {
     assert_eq!(direct.state.stat(parent).unwrap().num_children, 0);
     assert_eq!(direct.state.stat(parent).unwrap().pzxid.0, direct.zxid);
     // A restart in between: the tree that is loaded knows the nodes as well.
-    let mut restarted = crate::freeze::load(&before, &plain());
+    let mut restarted = crate::frozen_views::load(&before, &plain());
     let left: Vec<Vec<u8>> = vec![record];
     left.iter().for_each(|bytes| _ = restarted.replay(&Record::decode(bytes).unwrap()));
     assert_eq!(restarted.ephemeral_count(), 0);

@@ -1,7 +1,7 @@
 //! The tree without the model, for what the model does not know: counters at their end, hostile records, size.
 
 use crate::request::{Op, create};
-use crate::world::plain;
+use crate::harness::plain;
 use ox_proto::stat::StatPersisted;
 use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{Jute, OpCode, SessionId, Zxid};

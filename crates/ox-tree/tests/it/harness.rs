@@ -1,7 +1,7 @@
 //! The real tree and the model side by side. Writes are prepared at once and applied later, in order; the model
 //! executes each one when its turn comes, so whatever the pipeline does must not be visible.
 
-use crate::fuzzy::{encoded, persisted};
+use crate::fuzzy_snapshots::{encoded, persisted};
 use crate::image::Image;
 use crate::model::reads::Ask;
 use crate::model::{Answer, Model, NEVER_USED_MS, Node, Settings, Stored, Who};

@@ -3,7 +3,7 @@
 //! Those that belong to one operation stand with it (`ops`), those about frozen views with these (`freeze`).
 
 mod apply;
-mod hostile;
+mod malformed_input;
 mod security;
 mod sessions;
 mod watches;

@@ -5,11 +5,11 @@
 //! Only a session that closes without a list of its nodes is beyond repair (a parent's pzxid may stay behind): the
 //! nodes are neither in the snapshot nor in the log. Our own snapshots are not fuzzy and need no list.
 
-use crate::generate::{Step, check, setups, steps};
+use crate::generators::{Step, check, setups, steps};
 use crate::image::Image;
 use crate::model::{Node, Stored};
 use crate::request::{Bytes, Entry, Op};
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 use ox_proto::stat::StatPersisted;
 use ox_proto::txn::{Record, Txn};
 use ox_proto::{RawAcls, SessionId, Zxid};

@@ -1,8 +1,8 @@
 //! A frozen view is the state at that moment, whatever happens to the state.
 
-use crate::generate::{Step, check, setups, steps};
+use crate::generators::{Step, check, setups, steps};
 use crate::image::Image;
-use crate::world::{Setup, World};
+use crate::harness::{Setup, World};
 use ox_proto::RawAcls;
 use ox_proto::acl::put_acls;
 use ox_proto::txn::Record;
@@ -70,7 +70,7 @@ fn check_loaded(world: &World, kept: &Kept, setup: &Setup) {
 /// Writers copy what they change, not what a view holds.
 #[test]
 fn k68_k78_views_outlive_the_nodes_they_show() {
-    let mut world = World::new(crate::world::plain());
+    let mut world = World::new(crate::harness::plain());
     for at in 0..200 {
         world.step(&Step::Write(0, crate::request::create(&format!("/n{at}"), 0)));
     }

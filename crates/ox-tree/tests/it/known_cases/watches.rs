@@ -3,7 +3,7 @@
 use crate::model::reads::Ask;
 use crate::ops::{ANYONE, BOB, SUPER};
 use crate::request::{Op, create, delete, set_acl, set_data};
-use crate::world::{Seen, World, plain};
+use crate::harness::{Seen, World, plain};
 
 fn add(path: &str, mode: i32) -> Ask {
     Ask::AddWatch { path: Some(path.into()), mode }
