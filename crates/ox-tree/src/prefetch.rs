@@ -1,37 +1,37 @@
-//! Looking at nodes before they are asked for.
+//! Touching the nodes of a batch of requests in advance.
 //!
-//! In a tree larger than the processor's caches, finding a node waits for memory several times, each time to learn where
-//! to look next. But requests come in groups, and the waits of one have nothing to do with those of another: going
-//! through all of them step by step lets them overlap.
+//! In a tree larger than the processor's caches, finding a node is a chain of cache misses, each of which yields the
+//! next address. Requests arrive in batches, and the chains of different requests are independent: executing them step
+//! by step for the whole batch lets the misses overlap.
 
 use crate::State;
 use crate::node::NodeId;
 use crate::tree::Tree;
 use std::hint::black_box;
 
-/// Requests that are looked at together.
-pub const GROUP: usize = 32;
+/// The number of requests whose nodes are prefetched together.
+pub const BATCH: usize = 32;
 
-/// Longer paths are not worth the detour.
-const PATH_BYTES_SHORT: usize = 256;
+/// Longer paths are not worth hashing twice.
+const PATH_BYTES_MAX: usize = 256;
 
-/// Nodes that the caches hold anyway.
-const SMALL_TREE: usize = 30_000;
+/// A tree with fewer nodes fits into the caches.
+const NODES_MIN: usize = 30_000;
 
 impl State {
-    /// Brings the nodes of the first [`GROUP`] paths near, as far as they are there. Changes nothing.
-    pub fn look_ahead<'a>(&self, paths: impl Iterator<Item = &'a [u8]>) {
-        if SMALL_TREE < self.tree.len() {
-            self.tree.look_ahead(paths.filter(|path| path.len() <= PATH_BYTES_SHORT));
+    /// Loads the nodes of the first [`BATCH`] paths, as far as they exist, into the caches.
+    pub fn prefetch<'a>(&self, paths: impl Iterator<Item = &'a [u8]>) {
+        if NODES_MIN < self.tree.len() {
+            self.tree.prefetch(paths.filter(|path| path.len() <= PATH_BYTES_MAX));
         }
     }
 }
 
 impl Tree {
-    fn look_ahead<'a>(&self, paths: impl Iterator<Item = &'a [u8]>) {
-        let mut ids = [NodeId::NONE; GROUP];
+    fn prefetch<'a>(&self, paths: impl Iterator<Item = &'a [u8]>) {
+        let mut ids = [NodeId::NONE; BATCH];
         for (id, path) in ids.iter_mut().zip(paths) {
-            *id = self.guess(path);
+            *id = self.find_by_hash(path);
         }
         let nodes = || ids.iter().filter(|id| **id != NodeId::NONE).filter_map(|id| self.find_at(*id));
         nodes().for_each(|node| _ = black_box(node.parent));
@@ -39,8 +39,8 @@ impl Tree {
     }
 }
 
-/// The path that the body of most requests begins with.
-pub fn path_in(body: &[u8]) -> Option<&[u8]> {
+/// The path at the beginning of the body, where most requests have it.
+pub fn request_path(body: &[u8]) -> Option<&[u8]> {
     let (length, rest) = body.split_first_chunk::<4>()?;
     rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?)
 }

@@ -1,16 +1,16 @@
-//! How many watches the clients of one address have.
+//! The number of watches of each client address, and its limit.
 //!
-//! Watches come and go with every read and write, so that counting one costs two indexings and no search. The places are
-//! those of the I/O threads: at most one connection has one at a time.
+//! Reads and writes add and remove watches constantly, so counting must be cheap: it indexes by I/O thread and slot of
+//! the connection, without a search. A slot has at most one connection at a time.
 
 use crate::conn::ConnId;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ConnSlot {
     conn: ConnId,
-    /// Index of its address.
+    /// The index of its address in `addresses`.
     address: u32,
 }
 
@@ -21,13 +21,13 @@ struct Address {
     watches: usize,
 }
 
-/// Watches by address. While there is no bound, nothing is counted.
+/// Watches by address. Without a limit, nothing is counted.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
-    /// Watches an address may have; 0 is any number.
+pub(super) struct AddressLimits {
+    /// The maximum number of watches of an address; 0 for no limit.
     max: usize,
-    /// By thread and slot.
-    places: Vec<Vec<Option<Place>>>,
+    /// By I/O thread and slot.
+    conns: Vec<Vec<Option<ConnSlot>>>,
     addresses: Vec<Address>,
     free: Vec<u32>,
     index: BTreeMap<IpAddr, u32>,
@@ -35,13 +35,13 @@ pub(super) struct Owners {
     refused_address: Option<IpAddr>,
 }
 
-impl Owners {
+impl AddressLimits {
     pub(super) fn new(max: usize) -> Self {
         Self { max, ..Self::default() }
     }
 
-    /// The connection's watches count for this address.
-    pub(super) fn join(&mut self, conn: ConnId, ip: IpAddr) {
+    /// Counts the connection's watches for this address.
+    pub(super) fn add_conn(&mut self, conn: ConnId, ip: IpAddr) {
         if self.max == 0 {
             return;
         }
@@ -60,38 +60,38 @@ impl Owners {
         });
         self.addresses[address as usize].conns += 1;
         let (thread, slot) = (conn.thread(), conn.slot());
-        if self.places.len() <= thread {
-            self.places.resize_with(thread + 1, Vec::new);
+        if self.conns.len() <= thread {
+            self.conns.resize_with(thread + 1, Vec::new);
         }
-        let places = &mut self.places[thread];
-        if places.len() <= slot {
-            places.resize(slot + 1, None);
+        let conns = &mut self.conns[thread];
+        if conns.len() <= slot {
+            conns.resize(slot + 1, None);
         }
-        places[slot] = Some(Place { conn, address });
+        conns[slot] = Some(ConnSlot { conn, address });
     }
 
-    /// The connection is gone, and so are its watches.
-    pub(super) fn leave(&mut self, conn: ConnId) {
-        let Some(place) = self.places.get_mut(conn.thread()).and_then(|places| places.get_mut(conn.slot())) else {
+    /// Removes a closed connection, whose watches must be released already.
+    pub(super) fn remove_conn(&mut self, conn: ConnId) {
+        let Some(conn_slot) = self.conns.get_mut(conn.thread()).and_then(|conns| conns.get_mut(conn.slot())) else {
             return;
         };
-        let Some(Place { address, .. }) = place.take_if(|place| place.conn == conn) else { return };
-        let left = &mut self.addresses[address as usize];
-        left.conns -= 1;
-        if left.conns == 0 {
-            debug_assert_eq!(left.watches, 0, "watches go before their connection");
-            self.index.remove(&left.ip);
+        let Some(ConnSlot { address, .. }) = conn_slot.take_if(|conn_slot| conn_slot.conn == conn) else { return };
+        let entry = &mut self.addresses[address as usize];
+        entry.conns -= 1;
+        if entry.conns == 0 {
+            debug_assert_eq!(entry.watches, 0, "watches go before their connection");
+            self.index.remove(&entry.ip);
             self.free.push(address);
         }
     }
 
     fn address(&mut self, conn: ConnId) -> Option<&mut Address> {
-        let place = (*self.places.get(conn.thread())?.get(conn.slot())?)?;
-        if place.conn == conn { self.addresses.get_mut(place.address as usize) } else { None }
+        let conn_slot = (*self.conns.get(conn.thread())?.get(conn.slot())?)?;
+        if conn_slot.conn == conn { self.addresses.get_mut(conn_slot.address as usize) } else { None }
     }
 
-    /// Counts new watches; false when that would be too many.
-    pub(super) fn take(&mut self, conn: ConnId, count: usize) -> bool {
+    /// Counts new watches. Returns false if they would exceed the limit.
+    pub(super) fn acquire(&mut self, conn: ConnId, count: usize) -> bool {
         let max = self.max;
         let Some(address) = self.address(conn) else { return true };
         if address.watches + count <= max {
@@ -103,29 +103,28 @@ impl Owners {
         false
     }
 
-    /// Watches are gone.
-    pub(super) fn give_back(&mut self, conn: ConnId, count: usize) {
+    pub(super) fn release(&mut self, conn: ConnId, count: usize) {
         if let Some(address) = self.address(conn) {
             address.watches -= count;
         }
     }
 
-    /// How often watches were refused, and to whom last.
+    /// How often watches were refused, and the last refused address.
     pub(super) fn refused(&self) -> (u64, Option<IpAddr>) {
         (self.refused, self.refused_address)
     }
 
-    /// Watches of all addresses.
+    /// The watches of all addresses.
     #[cfg(test)]
     pub(super) fn total(&self) -> usize {
         self.addresses.iter().map(|address| address.watches).sum()
     }
 
-    /// Whether every address is forgotten that has no connection.
+    /// Whether every address without a connection was removed.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.index.is_empty()
             && self.free.len() == self.addresses.len()
-            && self.places.iter().flatten().all(Option::is_none)
+            && self.conns.iter().flatten().all(Option::is_none)
     }
 }

@@ -1,6 +1,6 @@
-//! Cases known from ZooKeeper, etcd and ClickHouse Keeper, by the numbers of the reliability specification.
+//! Known cases of ZooKeeper, etcd and ClickHouse Keeper, by number (`docs/requirements.md`).
 //!
-//! Those that belong to one operation stand with it (`ops`), those about frozen views with these (`freeze`).
+//! Cases that concern one operation are in `ops`, those about frozen views in `frozen_views`.
 
 mod apply;
 mod malformed_input;
