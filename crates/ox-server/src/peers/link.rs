@@ -23,7 +23,7 @@ use ox_proto::quorum::packet::PacketReader;
 use ox_proto::{ServerId, Zxid};
 use ox_store::Logged;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
-use ox_tree::{Frozen, Options, State};
+use ox_tree::{FrozenView, State, TreeOptions};
 use ox_zab::{LinkId, Message, Moved, Side};
 use queue::{Batch, Queue};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -68,7 +68,7 @@ pub(super) struct Link {
     /// Who speaks at the other end.
     side: Side,
     /// For states that come in.
-    options: Option<Options>,
+    options: Option<TreeOptions>,
     reader: PacketReader,
     packet_bytes_max: usize,
     /// The first packet has come.
@@ -117,7 +117,7 @@ pub(super) enum End {
     /// A learner, which has dialled.
     Learner,
     /// The leader; its state would be loaded with these options.
-    Leader(Options),
+    Leader(TreeOptions),
 }
 
 impl Link {
@@ -318,7 +318,7 @@ impl Links {
     }
 
     /// Says SNAP and sends the state.
-    pub(super) fn send_state(&mut self, id: LinkId, frozen: Frozen) {
+    pub(super) fn send_state(&mut self, id: LinkId, frozen: FrozenView) {
         let sender = SnapshotSender::new(frozen);
         let head = Packets::from(&Message::Snap(sender.last_zxid()));
         self.send(id, Packets { flow_bytes: 0, ..head });

@@ -43,7 +43,7 @@ impl Side {
 
 /// A state of so many nodes of a hundred kilobytes.
 fn state(nodes: i64) -> State {
-    let mut state = State::new(Options::default());
+    let mut state = State::new(TreeOptions::default());
     let data = vec![7; 100_000];
     for number in 1..=nodes {
         let path = format!("/n{number}").into();
@@ -63,7 +63,7 @@ fn linked() -> (Side, Side, [LinkId; 2], [LinkId; 2]) {
     let mut pair = |token| {
         let dialled = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let near = leader.add(listener.accept().unwrap().0, token, End::Learner);
-        (near, learner.add(dialled, token, End::Leader(Options::default())))
+        (near, learner.add(dialled, token, End::Leader(TreeOptions::default())))
     };
     let ((first, far_first), (second, far_second)) = (pair(1), pair(2));
     (leader, learner, [first, second], [far_first, far_second])
