@@ -118,8 +118,8 @@ pub(crate) const REDIAL_FIRST: Duration = Duration::from_millis(100);
 pub(crate) const REDIAL_LONGEST: Duration = CONNECT_AGAIN;
 /// A hello from an address that is not known as the server's has it dialled back at most so often.
 pub(crate) const DIAL_BACK_AGAIN: Duration = REDIAL_LONGEST;
-/// A server is dialled so often during an election while a connection from an unknown address names it. It calls back, and
-/// what it has called back may seem to come from an unknown address again.
+/// A server is dialled so often during an election while a connection from an unknown address names it. Its reply
+/// is a connection that may come from an unknown address, too; it is not doubted for so long.
 pub(crate) const DOUBT_AGAIN: Duration = Duration::from_secs(1);
 /// An election connection that another host competes with is probed when it was silent for so long. It ends if there is no
 /// reply within [`ELECTION_UNACKED_MAX`].

@@ -351,15 +351,15 @@ impl Elections {
 
     /// There are not too many servers that are in no configuration: the one that was not heard for longest goes, first of
     /// those without a connection.
-    fn make_room(&mut self, newcomer: ServerId, events: &mut Vec<Event>) {
-        if self.configured.contains_key(&newcomer) || self.others.contains_key(&newcomer) {
+    fn make_room(&mut self, new: ServerId, events: &mut Vec<Event>) {
+        if self.configured.contains_key(&new) || self.others.contains_key(&new) {
             return;
         }
-        let strangers = self.others.iter().filter(|(server, _)| !self.configured.contains_key(server));
+        let unknown = self.others.iter().filter(|(server, _)| !self.configured.contains_key(server));
         let age = |(server, other): (&ServerId, &Other)| (other.token.is_some(), other.heard, *server, other.token);
-        let strangers: Vec<_> = strangers.map(age).collect();
+        let unknown: Vec<_> = unknown.map(age).collect();
         if let Some((.., server, token)) =
-            strangers.iter().min().filter(|_| UNKNOWN_SERVERS_MAX <= strangers.len()).copied()
+            unknown.iter().min().filter(|_| UNKNOWN_SERVERS_MAX <= unknown.len()).copied()
         {
             token.into_iter().for_each(|token| self.drop_conn(token, events));
             self.others.remove(&server);

@@ -209,7 +209,7 @@ fn impostors(ports: &[SocketAddr], epoch: i64) -> Vec<Flood> {
     floods.collect()
 }
 
-/// The followers' links and election connections stay, nobody runs an election, and a follower that restarts is let in.
+/// The followers' links and election connections stay, there is no election, and a follower that restarts is let in.
 #[test]
 fn hellos_that_name_members_from_elsewhere_do_not_keep_them_out() {
     let home = tempfile::tempdir().unwrap();
@@ -260,4 +260,21 @@ fn hellos_that_name_members_from_elsewhere_do_not_keep_them_out() {
     }
     assert_eq!((ensemble.mode(leader).as_deref(), epoch(&ensemble)), (Some("leader"), epoch_before));
     eprintln!("{:?} connections", floods.iter().map(Flood::opened).collect::<Vec<_>>());
+}
+
+/// As behind translated addresses: every member dials from an address that is in no configuration.
+#[test]
+fn members_that_dial_from_unknown_addresses_restart_and_elect() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start_at(home.path(), (3, 0), "", &[], |_, to, port| (to + 2, port));
+    for round in 0..3 {
+        let leader = ensemble.leader_but(&[]);
+        ensemble.kill((leader + 1) % 3);
+        ensemble.restart((leader + 1) % 3);
+        ensemble.kill(leader);
+        ensemble.client().create(&format!("/without-{round}"), 0);
+        ensemble.restart(leader);
+        ensemble.client_of(leader).create(&format!("/with-{round}"), 0);
+    }
+    ensemble.check_equal();
 }
