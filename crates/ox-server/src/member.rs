@@ -8,7 +8,7 @@ use ox_config::{Config, MemberConfig};
 use ox_proto::Zxid;
 use ox_proto::ensemble::{Addresses, Ensemble};
 use ox_store::disk::Disk;
-use ox_store::{ConfigFiles, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Standing, Store};
+use ox_store::{ConfigFiles, Loaded, MemberLog, MemberOptions, OnDamage, OpenOutcome, OpenedMember, Store};
 use ox_tree::State;
 use ox_zab::{
     Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerOptions, PeerSettings, Recovered, Timing, Txn,
@@ -29,24 +29,28 @@ pub(crate) struct Member {
 }
 
 /// Opens the files of a member.
-pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) -> Result<Member, ox_store::Error> {
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    config: &Config,
+    member: &MemberConfig,
+) -> Result<Member, ox_store::StoreError> {
     let (hash_seed, log_seed) = (rand::random(), rand::random());
     let tree_options = tree_options(config, hash_seed);
     let options = member_options(config, member);
     let opened = Store::open_member(disk, &store_options(config), &options, &tree_options, log_seed)?;
-    let OpenedMember { store, log, standing, session_clock_ms } = opened;
-    let (loaded, standing) = match standing {
-        Standing::Loaded(loaded) if loaded.state.last_zxid() < loaded.reach => {
+    let OpenedMember { store, log, outcome, session_clock_ms } = opened;
+    let (loaded, standing) = match outcome {
+        OpenOutcome::Loaded(loaded) if loaded.state.last_zxid() < loaded.reach => {
             let (last, reach) = (loaded.state.last_zxid(), loaded.reach);
             tracing::error!(%last, %reach, "the log ends before the snapshot does; a leader's history is waited for");
             (None, ox_zab::Standing::Quarantined)
         }
-        Standing::Loaded(loaded) => (Some(*loaded), ox_zab::Standing::History),
-        Standing::Empty => {
+        OpenOutcome::Loaded(loaded) => (Some(*loaded), ox_zab::Standing::History),
+        OpenOutcome::Empty => {
             tracing::info!("nothing is stored; waiting for other servers that have nothing, or a leader");
             (None, ox_zab::Standing::Empty)
         }
-        Standing::Quarantined(quarantine) => {
+        OpenOutcome::Quarantined(quarantine) => {
             tracing::error!(
                 reason = quarantine.reason,
                 "local data quarantined; waiting for a leader's snapshot. If the data of all members are copies that were \
