@@ -24,7 +24,7 @@ pub enum Damage {
         intact_after: usize,
     },
     /// The frame would count as torn, but the marker shows that it was synced.
-    #[error("no intact record, although the log had been synced up to byte {synced}")]
+    #[error("no intact record, although the log was synced up to byte {synced}")]
     SyncedBytes {
         /// The synced position in the marker.
         synced: u64,
@@ -112,7 +112,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Records up to the synced position in the marker are missing.
-    #[error("{} had been synced up to zxid {synced}, as oxk.synced beside it notes, but the history ends at {last}",
+    #[error("{} was synced up to zxid {synced}, according to oxk.synced beside it, but the history ends at {last}",
             path.display())]
     SyncedLost {
         /// The log that the marker names.
@@ -230,46 +230,47 @@ fn list_reasons(rejected: &[RejectedSnapshot]) -> String {
     reasons.join("; ")
 }
 
-const PUT_BACK: &str = "put back what is missing from a copy; or start once with oxkeeper.recovery.allowGaps=true, in the \
-                        configuration file or as -D, to go on without it";
-const PUT_BACK_OR_RESET: &str = "put back what is missing from a copy; or, if an older copy was put back on purpose, \
-                                 delete oxk.synced, or start once with oxkeeper.recovery.allowGaps=true, in the \
-                                 configuration file or as -D, to go on without what is lost";
-const PUT_BACK_FILE: &str = "put back an intact copy of the file; or move it away and start once with \
-                             oxkeeper.recovery.allowGaps=true, in the configuration file or as -D, to go on without \
-                             what it holds";
-const VOUCH_FOR_COPY: &str = "a leader's history replaces it; if all members are copies, start a quorum of them once with \
-                              oxkeeper.recovery.onDamage=accept, in the configuration file or as -D, to go on from the \
-                              copy that reaches furthest";
+const RESTORE: &str = "restore the missing files from a backup; or start once with oxkeeper.recovery.allowGaps=true, in the \
+                       configuration file or as -D, to continue without them";
+const RESTORE_OR_RESET: &str = "restore the missing files from a backup; or, if an older backup was restored on purpose, \
+                                delete oxk.synced; or start once with oxkeeper.recovery.allowGaps=true, in the \
+                                configuration file or as -D, to continue without the lost transactions";
+const RESTORE_FILE: &str = "restore an intact copy of the file; or move it away and start once with \
+                            oxkeeper.recovery.allowGaps=true, in the configuration file or as -D, to continue without \
+                            its contents";
+const ACCEPT_COPY: &str = "a leader's snapshot replaces it; if all members are copies, start a quorum of them once with \
+                           oxkeeper.recovery.onDamage=accept, in the configuration file or as -D, to continue with the \
+                           copy that has the highest zxid";
 const COPY_AGAIN: &str = "copy the directory again";
-const PUT_BACK_SNAPSHOT: &str = "put back an intact snapshot from a copy; or, if the logs reach back to the beginning, \
-                                 move the snapshots away and start once with zookeeper.snapshot.trust.empty=true";
-const PUT_BACK_EPOCHS: &str = "put back acceptedEpoch and currentEpoch; or, if this is data for a new ensemble, remove both \
-                               and create a file named initialize in dataDir";
-const PUT_BACK_HISTORY: &str = "put back the snapshots and logs; or, if this is to be an empty member of a new ensemble, \
-                                remove acceptedEpoch and currentEpoch too";
-const PUT_BACK_INSTALL: &str = "put back an intact copy of it; or of all snapshots and logs as they were before, and remove \
-                                oxk.install";
+const RESTORE_SNAPSHOT: &str = "restore an intact snapshot from a backup; or, if the logs are complete from the first \
+                                transaction, move the snapshots away and start once with \
+                                zookeeper.snapshot.trust.empty=true";
+const RESTORE_EPOCHS: &str = "restore acceptedEpoch and currentEpoch; or, if this is data for a new ensemble, remove both \
+                              and create a file named initialize in dataDir";
+const RESTORE_HISTORY: &str = "restore the snapshots and logs; or, if this is to be an empty member of a new ensemble, \
+                               remove acceptedEpoch and currentEpoch too";
+const RESTORE_INSTALL: &str = "restore an intact copy of it; or restore all earlier snapshots and logs, and remove \
+                               oxk.install";
 
 impl StoreError {
     /// What an operator can do about an incomplete history.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Corrupt { damage: Damage::BadMagic | Damage::BadRecord(_) | Damage::Repeated(_), .. } => {
-                Some(PUT_BACK_FILE)
+                Some(RESTORE_FILE)
             }
-            Self::SyncedLost { .. } => Some(PUT_BACK_OR_RESET),
+            Self::SyncedLost { .. } => Some(RESTORE_OR_RESET),
             Self::Corrupt { .. }
             | Self::Gap { .. }
             | Self::EpochGap { .. }
             | Self::SnapshotLost { .. }
-            | Self::Unproven { .. } => Some(PUT_BACK),
-            Self::Copied { .. } => Some(VOUCH_FOR_COPY),
+            | Self::Unproven { .. } => Some(RESTORE),
+            Self::Copied { .. } => Some(ACCEPT_COPY),
             Self::CopyBroken { .. } | Self::InstallCopied(_) => Some(COPY_AGAIN),
-            Self::Snapshot { .. } => Some(PUT_BACK_SNAPSHOT),
-            Self::Epochs { .. } => Some(PUT_BACK_EPOCHS),
-            Self::HistoryLost(_) => Some(PUT_BACK_HISTORY),
-            Self::InstallUnreadable(_) | Self::InstallLost(_) => Some(PUT_BACK_INSTALL),
+            Self::Snapshot { .. } => Some(RESTORE_SNAPSHOT),
+            Self::Epochs { .. } => Some(RESTORE_EPOCHS),
+            Self::HistoryLost(_) => Some(RESTORE_HISTORY),
+            Self::InstallUnreadable(_) | Self::InstallLost(_) => Some(RESTORE_INSTALL),
             Self::NoUsableSnapshot(rejected) => {
                 // If a snapshot could be read, the problem is in the logs.
                 let is_read = |one: &&RejectedSnapshot| !matches!(*one.reason, Self::Snapshot { .. });

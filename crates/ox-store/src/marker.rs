@@ -37,7 +37,7 @@
 //! | marker | the directory is | its end |
 //! |---|---|---|
 //! | is its own, or of version 1 | the original | must reach the marker |
-//! | of another file, closed, and the fingerprint fits | the original, moved after a clean stop | must reach the marker |
+//! | of another file, closed, and the fingerprint matches | the original, moved after a clean stop | must reach the marker |
 //! | of another file otherwise | a copy made while the server ran | may be missing |
 //!
 //! The position in the marker of a copy proves nothing, because the log may have been copied before the marker. A start

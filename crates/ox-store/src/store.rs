@@ -449,7 +449,7 @@ pub(crate) fn report(
     );
     warnings.extend(raised_to.map(|zxid| {
         format!(
-            "the logs end at {}, but the snapshot contains parts of later transactions; going on after {zxid}",
+            "the logs end at {}, but the snapshot contains parts of later transactions; continuing after {zxid}",
             replay.last
         )
     }));

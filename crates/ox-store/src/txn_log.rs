@@ -165,7 +165,7 @@ impl TxnLog {
             if log.current.is_none() {
                 log.begin_file(frames, first)?;
             }
-            let current = log.current.as_mut().expect("there is one now");
+            let current = log.current.as_mut().expect("a file was started above");
             current.append(frames, log.options.preallocate_bytes, &log.reserve)?;
             log.reserved.set(current.reserved.saturating_sub(current.position));
             log.last = last;

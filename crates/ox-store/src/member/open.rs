@@ -2,11 +2,9 @@
 //!
 //! Everything is read and classified before anything is changed, except that a started installation is completed first:
 //!
-//!
-//!
 //! ```text
 //! identity ──> quarantine note? ──> snapshots and logs ──> epochs ──> repair, sync, note epochs ──> Loaded
-//!    │ other       │ yes                │ damaged ──────────┤ do not fit
+//!    │ other       │ yes                │ damaged ──────────┤ inconsistent
 //!    └ refused     └──────────────> Quarantined <───────────┘             nothing stored at all ──> Empty
 //! ```
 

@@ -257,7 +257,7 @@ fn refusals_name_a_remedy() {
     let last_lost = disk.fork();
     remove(&last_lost, &newest_log(&disk).unwrap());
     let (text, remedy) = refused(&last_lost);
-    assert_eq!(text.matches("had been synced up to").count(), 1, "{text}");
+    assert_eq!(text.matches("was synced up to").count(), 1, "{text}");
     assert!(text.contains("oxk.synced") && remedy.contains("delete oxk.synced"), "{text}; {remedy}");
     assert!(open_with(&last_lost.fork(), &lax).is_ok());
     remove(&last_lost, "oxk.synced");
@@ -283,5 +283,5 @@ fn refusals_name_a_remedy() {
         damage(&snapshots, &name, |bytes| bytes[0] ^= 1);
     }
     let (_, remedy) = refused(&snapshots);
-    assert!(remedy.contains("put back an intact snapshot"), "{remedy}");
+    assert!(remedy.contains("restore an intact snapshot"), "{remedy}");
 }

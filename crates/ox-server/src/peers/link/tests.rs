@@ -275,13 +275,13 @@ struct Disk {
 }
 
 impl Iterator for Disk {
-    type Item = Result<Logged, ox_store::StoreError>;
+    type Item = Result<LoggedRecord, ox_store::StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1).filter(|left| 0 <= *left)?;
         self.words.recv_timeout(PATIENCE).expect("somebody says so");
         let zxid = Zxid(1_000_000 - self.left);
-        Some(Ok(Logged { zxid, record: vec![0; LINK_PIECE_BYTES] }))
+        Some(Ok(LoggedRecord { zxid, record: vec![0; LINK_PIECE_BYTES] }))
     }
 }
 
