@@ -60,15 +60,15 @@ pub(crate) fn open(
             (None, ox_zab::Standing::Quarantined)
         }
     };
-    let (state, window, report) = match loaded {
-        Some(Loaded { state, window, report, .. }) => (state, window, Some(report)),
+    let (state, recent_txns, report) = match loaded {
+        Some(Loaded { state, recent_txns, report, .. }) => (state, recent_txns, Some(report)),
         None => (State::new(tree_options), Vec::new(), None),
     };
     let last = state.last_zxid();
-    let before = window.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
+    let before = recent_txns.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
     let mut history = History::new(Zxid::ZERO, member.commit_log_count, HISTORY_BYTES_MAX);
     history.restart(before);
-    for logged in window {
+    for logged in recent_txns {
         history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
     }
     let stored = log.epochs();
@@ -85,7 +85,7 @@ fn member_options(config: &Config, member: &MemberConfig) -> MemberOptions {
         ox_config::OnDamageSetting::Accept => OnDamage::Accept,
     };
     let config = Some((member.ensemble.to_string(), member.ensemble.version()));
-    MemberOptions { server: member.server.0, on_damage, window: member.commit_log_count, config }
+    MemberOptions { server: member.server.0, on_damage, recent_max: member.commit_log_count, config }
 }
 
 /// Puts the configuration where clients can read it.

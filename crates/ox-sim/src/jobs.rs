@@ -65,7 +65,7 @@ pub(crate) fn tree_options(plan: &Plan) -> TreeOptions {
 }
 
 pub(crate) fn member_options(plan: &Plan, number: usize) -> MemberOptions {
-    MemberOptions { window: plan.commit_log, ..MemberOptions::new(server_id(number).0) }
+    MemberOptions { recent_max: plan.commit_log, ..MemberOptions::new(server_id(number).0) }
 }
 
 /// What a start came to.

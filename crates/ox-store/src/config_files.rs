@@ -50,7 +50,7 @@ impl ConfigFiles {
     }
 
     /// Removes the proposed configuration, which will not be committed.
-    pub fn forget_proposed(&self) -> Result<(), StoreError> {
+    pub fn remove_proposed(&self) -> Result<(), StoreError> {
         atomic_file::remove(&*self.disk, &self.dir, &self.next_name())
     }
 
@@ -63,7 +63,7 @@ impl ConfigFiles {
         self.replace(&self.name, &edited)?;
         match proposed {
             Some(proposed) => self.save_proposed(proposed),
-            None => self.forget_proposed(),
+            None => self.remove_proposed(),
         }
     }
 

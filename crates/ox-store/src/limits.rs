@@ -61,7 +61,7 @@ pub(crate) const SMALL_FILE_BYTES_MAX: usize = 4 << 10;
 
 /// The maximum size of the recent transactions that a member keeps from its replay for learners: enough for 500 of any
 /// usual size, and no second copy of a database of large nodes.
-pub(crate) const WINDOW_BYTES_MAX: usize = 64 << 20;
+pub(crate) const RECENT_TXNS_BYTES_MAX: usize = 64 << 20;
 
 /// The maximum size of a configuration file that a reconfiguration can edit.
 pub(crate) const CONFIG_FILE_BYTES_MAX: u64 = 1 << 20;

@@ -14,7 +14,7 @@
 use crate::disk::Disk;
 use crate::error::{IoContext, StoreError};
 use crate::log_reader::{LogHeader, LogReader};
-use crate::log_tail::{Stop, examine};
+use crate::log_tail::{TailState, examine};
 use crate::names::{self, LogFile, SnapshotFile};
 use crate::recent_txns::LoggedRecord;
 use crate::store::{Shared, Store};
@@ -111,7 +111,7 @@ fn bytes_max(disk: &dyn Disk, newest: Option<&SnapshotFile>, size_factor: f64) -
 }
 
 fn ends_cleanly(reader: &LogReader) -> Result<bool, StoreError> {
-    Ok(examine(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)? == Stop::Clean)
+    Ok(examine(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)? == TailState::Clean)
 }
 
 /// The log records of a checked range, oldest first.

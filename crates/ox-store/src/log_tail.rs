@@ -33,15 +33,15 @@ const SECTOR_BYTES: u64 = 512;
 
 /// The state of a log after its last intact frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum TailState {
     /// Only zeros follow, or nothing.
     Clean,
-    Damaged(Damaged),
+    Damaged(DamagedTail),
 }
 
 /// What is known about a damaged part of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Damaged {
+pub(crate) struct DamagedTail {
     /// The first offset without an intact frame.
     pub(crate) offset: u64,
     /// Offset and zxid of the next intact frame.
@@ -78,15 +78,15 @@ pub(crate) fn examine(
     offset: u64,
     last_good: Zxid,
     batch_max: usize,
-) -> Result<Stop, StoreError> {
+) -> Result<TailState, StoreError> {
     let length = file.len().context("stat", path)?;
     if is_zero(file, offset, length).context("read", path)? {
-        return Ok(Stop::Clean);
+        return Ok(TailState::Clean);
     }
     let mut rest = vec![0; usize::try_from(length - offset).unwrap_or(usize::MAX)];
     let count = read_full(file, &mut rest, offset).context("read", path)?;
     rest.truncate(count);
-    Ok(Stop::Damaged(examine_bytes(&rest, offset, last_good, batch_max)))
+    Ok(TailState::Damaged(examine_bytes(&rest, offset, last_good, batch_max)))
 }
 
 fn is_zero(file: &dyn DiskFile, mut offset: u64, length: u64) -> std::io::Result<bool> {
@@ -106,7 +106,7 @@ fn is_zero(file: &dyn DiskFile, mut offset: u64, length: u64) -> std::io::Result
     Ok(true)
 }
 
-fn examine_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) -> Damaged {
+fn examine_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) -> DamagedTail {
     let used = rest.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
     let mut search = Search { bytes: &rest[..used], last: last_good, effort: SEARCH_EFFORT * (used as u64 + 4096) };
     let first = search.next_from(1);
@@ -126,7 +126,7 @@ fn examine_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) ->
     };
     let unfinished = first.is_none() && (used <= HEAD_BYTES || announced.is_some_and(|end| used < end));
     let looks_torn = (has_missing_sector(&rest[..end], offset) || unfinished) && !is_whole(&rest[..used]);
-    Damaged {
+    DamagedTail {
         offset,
         next: first.map(|(start, _, zxid)| (offset + start as u64, zxid)),
         intact_after,
@@ -214,7 +214,7 @@ impl Search<'_> {
     }
 }
 
-impl Damaged {
+impl DamagedTail {
     /// The description of the damage in error messages.
     pub(crate) fn damage(&self, synced: Option<u64>) -> Damage {
         match (&self.undecodable, synced) {

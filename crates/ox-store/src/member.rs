@@ -50,7 +50,7 @@ pub struct MemberOptions {
     pub server: i64,
     pub on_damage: OnDamage,
     /// `commitLogCount`: how many of the newest records are kept for learners.
-    pub window: usize,
+    pub recent_max: usize,
     /// Text and version of `/zookeeper/config` in the snapshot without transactions. As in Apache, a server that loads
     /// the snapshot shows this configuration.
     pub config: Option<(String, i64)>,
@@ -59,7 +59,7 @@ pub struct MemberOptions {
 impl MemberOptions {
     /// Apache's defaults for a server.
     pub fn new(server: i64) -> Self {
-        Self { server, on_damage: OnDamage::Quarantine, window: 500, config: None }
+        Self { server, on_damage: OnDamage::Quarantine, recent_max: 500, config: None }
     }
 }
 
@@ -83,7 +83,7 @@ pub struct Loaded {
     /// a different history, and only its snapshot helps.
     pub reach: Zxid,
     /// The newest records without gaps, up to the end of the history.
-    pub window: Vec<LoggedRecord>,
+    pub recent_txns: Vec<LoggedRecord>,
     /// For the operator's log.
     pub report: RecoveryReport,
 }

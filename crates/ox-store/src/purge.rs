@@ -9,7 +9,7 @@
 use crate::disk::Disk;
 use crate::error::{IoContext, StoreError};
 use crate::log_reader::{LogHeader, LogReader};
-use crate::log_tail::{Stop, TailVerdict, examine};
+use crate::log_tail::{TailState, TailVerdict, examine};
 use crate::names::{self, DirListing, Dirs, LogFile};
 use crate::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
 use crate::snapshot::write::Structure;
@@ -45,7 +45,7 @@ pub(crate) fn purge(
     let mut purged = Purged::default();
     let old_snapshots = listing.snapshots.iter().rev().filter(|file| file.last < oldest).map(|file| &*file.path);
     remove_all(disk, &dirs.snapshots, old_snapshots, &mut purged)?;
-    valid_range.lock().begins_at(oldest);
+    valid_range.lock().raise_floor(oldest);
     let first_kept = listing.logs.iter().rposition(|log| log.first <= oldest).unwrap_or(0);
     remove_all(disk, &dirs.logs, listing.logs[..first_kept].iter().map(|log| &*log.path), &mut purged)?;
     Ok(purged)
@@ -147,7 +147,7 @@ fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn(
 /// An unreadable end of a log must not hide acknowledged records, because the first record of the next epoch appears to
 /// follow any record.
 fn check_end(reader: &LogReader, last: Zxid) -> Result<(), StoreError> {
-    let Stop::Damaged(damaged) = examine(reader.file(), reader.path(), reader.offset(), last, 0)? else {
+    let TailState::Damaged(damaged) = examine(reader.file(), reader.path(), reader.offset(), last, 0)? else {
         return Ok(());
     };
     if damaged.verdict(None, 0) == TailVerdict::Torn {

@@ -1,6 +1,6 @@
 //! The newest transactions of a history, with which a leader synchronises learners that are slightly behind.
 
-use crate::limits::WINDOW_BYTES_MAX;
+use crate::limits::RECENT_TXNS_BYTES_MAX;
 use ox_proto::Zxid;
 use std::collections::VecDeque;
 
@@ -33,7 +33,9 @@ impl RecentTxns {
             (self.records, self.bytes) = (VecDeque::new(), 0);
         }
         let mut spare = Vec::new();
-        let is_full = |window: &Self| window.records_max <= window.records.len() || WINDOW_BYTES_MAX < window.bytes;
+        let is_full = |recent_txns: &Self| {
+            recent_txns.records_max <= recent_txns.records.len() || RECENT_TXNS_BYTES_MAX < recent_txns.bytes
+        };
         self.bytes += record.len();
         while !self.records.is_empty() && is_full(self) {
             spare = self.records.pop_front().map(|oldest| oldest.record).unwrap_or_default();
@@ -53,14 +55,14 @@ impl RecentTxns {
 mod tests {
     use super::*;
 
-    fn zxids(window: RecentTxns) -> Vec<i64> {
-        window.into_records().into_iter().map(|logged| logged.zxid.0).collect()
+    fn zxids(recent_txns: RecentTxns) -> Vec<i64> {
+        recent_txns.into_records().into_iter().map(|logged| logged.zxid.0).collect()
     }
 
     fn filled(records_max: usize, records: &[(i64, usize)]) -> Vec<i64> {
-        let mut window = RecentTxns::new(records_max);
-        records.iter().for_each(|(zxid, length)| window.push(Zxid(*zxid), &vec![1; *length]));
-        zxids(window)
+        let mut recent_txns = RecentTxns::new(records_max);
+        records.iter().for_each(|(zxid, length)| recent_txns.push(Zxid(*zxid), &vec![1; *length]));
+        zxids(recent_txns)
     }
 
     #[test]
@@ -68,7 +70,7 @@ mod tests {
         assert_eq!(filled(0, &[(1, 1), (2, 1)]), [0; 0]);
         assert_eq!(filled(2, &[(1, 1), (2, 1), (3, 1)]), [2, 3]);
         assert_eq!(filled(9, &[(1, 1), (2, 1), (4, 1), (5, 1)]), [4, 5], "nothing before a gap");
-        let large = WINDOW_BYTES_MAX / 2;
+        let large = RECENT_TXNS_BYTES_MAX / 2;
         assert_eq!(filled(9, &[(1, large), (2, large), (3, 1)]), [2, 3], "bounded in bytes");
         assert_eq!(filled(9, &[(1, 1), (2, 3 * large)]), [2], "always at least one");
     }

@@ -56,7 +56,7 @@ pub(crate) struct MemberRules {
     /// Truncate a tail that may have been acknowledged.
     pub(crate) accept_doubt: bool,
     /// The number of newest records to keep.
-    pub(crate) window: usize,
+    pub(crate) recent_max: usize,
     /// Stop at this zxid, for a truncation.
     pub(crate) limit: Option<Zxid>,
 }
@@ -163,11 +163,11 @@ fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &TreeOpt
         return Ok(Recovered { rejected, ..found });
     }
     if chain.logs.is_empty() && snapshots.is_empty() {
-        return from_nothing(files, chain, options)?.complete(files, rules, &[], snapshots);
+        return replay_from_start(files, chain, options)?.complete(files, rules, &[], snapshots);
     }
     if rules.trust_empty {
-        let found =
-            from_nothing(files, chain, options).and_then(|found| found.complete(files, rules, &rejected, snapshots));
+        let found = replay_from_start(files, chain, options)
+            .and_then(|found| found.complete(files, rules, &rejected, snapshots));
         return found.map(|found| Recovered { rejected, ..found });
     }
     match chain.logs.first() {
@@ -229,7 +229,7 @@ fn attempt(
     Ok(Recovered { took, unresolved, ..Recovered::new(state, Some((snapshot.clone(), trailer)), replay) })
 }
 
-fn from_nothing(files: &Files<'_>, chain: &Chain<'_>, options: &TreeOptions) -> Result<Recovered, StoreError> {
+fn replay_from_start(files: &Files<'_>, chain: &Chain<'_>, options: &TreeOptions) -> Result<Recovered, StoreError> {
     let mut state = State::new(options.clone());
     let base = Base {
         last: Zxid::ZERO,
@@ -292,8 +292,8 @@ impl Recovered {
         if let Some(file) = lost {
             return Err(StoreError::SnapshotLost { path: file.path.clone(), last });
         }
-        let met = self.replay.met();
-        if let Some(marker) = files.marker.filter(|marker| met < marker.last && !self.replay.marker_is_foreign) {
+        let last_read = self.replay.last_read();
+        if let Some(marker) = files.marker.filter(|marker| last_read < marker.last && !self.replay.marker_is_foreign) {
             let path: PathBuf = files.dirs.logs.join(crate::names::log_name(marker.log));
             return Err(StoreError::SyncedLost { path, synced: marker.last, last });
         }

@@ -16,7 +16,7 @@ use crate::limits::STOP_NOTICED;
 use crate::member::install;
 use crate::names::{self, Compression, DirListing, Dirs, LogFile, SnapshotFile};
 use crate::purge::{self, Purged};
-use crate::recovery::repair::{DroppedTail, move_aside, repair, secure};
+use crate::recovery::repair::{DroppedTail, move_aside, repair, sync_history};
 use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
 use crate::session_clock;
 use crate::snapshot::SnapshotTrailer;
@@ -181,12 +181,12 @@ impl Store {
         let files = Files::new(disk, dirs, &listing)?;
         let mut recovered = recover(&files, &options.rules(), tree_options)?;
         let dropped = repair(&files, &recovered, options.now_ms)?;
-        secure(&files, &recovered)?;
+        sync_history(&files, &recovered)?;
         let removed_ephemerals = recovered.state.remove_dead_sessions_nodes();
 
         let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
         tidy(&files, options)?;
-        let session_clock_ms = store.get_ready(options)?;
+        let session_clock_ms = store.prepare_to_serve(options)?;
         let log = store.log(options, recovered.state.last_zxid(), seed)?;
         let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
         Ok(Opened { store, state, log, session_clock_ms, report })
@@ -230,7 +230,7 @@ impl Store {
     }
 
     /// Prepares what a server needs before it serves; returns the time for its session ids.
-    pub(crate) fn get_ready(&self, options: &StoreOptions) -> Result<i64, StoreError> {
+    pub(crate) fn prepare_to_serve(&self, options: &StoreOptions) -> Result<i64, StoreError> {
         let session_clock_ms = session_clock::advance(&*self.0.disk, &self.0.dirs.logs, options.now_ms)?;
         self.0.reserve.create()?;
         Ok(session_clock_ms)
@@ -246,11 +246,11 @@ impl Store {
     /// Writes a snapshot of `frozen`, unless an intact one of that zxid exists. Fails if the snapshot would use space
     /// that the log needs. The store remains usable after an error.
     pub fn write_snapshot(&self, frozen: &FrozenView) -> Result<SnapshotTaken, StoreError> {
-        self.write_snapshot_gently(frozen, &|| ())
+        self.write_snapshot_throttled(frozen, &|| ())
     }
 
     /// As [`Self::write_snapshot`], calling `pause` after each chunk to limit the load.
-    pub fn write_snapshot_gently(&self, frozen: &FrozenView, pause: &dyn Fn()) -> Result<SnapshotTaken, StoreError> {
+    pub fn write_snapshot_throttled(&self, frozen: &FrozenView, pause: &dyn Fn()) -> Result<SnapshotTaken, StoreError> {
         let shared = &*self.0;
         let _files = shared.files.lock();
         let last = frozen.last_zxid();

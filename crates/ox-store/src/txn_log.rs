@@ -77,7 +77,7 @@ pub struct TxnLog {
     random: Random,
     /// The last zxid appended, or recovered.
     last: Zxid,
-    current: Option<Current>,
+    current: Option<CurrentFile>,
     trigger: Trigger,
     marker: MarkerFile,
     roll: bool,
@@ -96,7 +96,7 @@ struct Trigger {
 }
 
 /// The file being written.
-struct Current {
+struct CurrentFile {
     file: Box<dyn DiskFile>,
     path: PathBuf,
     first: Zxid,
@@ -257,7 +257,7 @@ impl TxnLog {
             self.reserve.retry_when_full(|| self.disk.open(&path, OpenMode::CreateNew)).context("create", &path)?;
         let identity = frames.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
         let (position, allocated, reserved, filled, unsynced) = (0, 0, 0, 0, true);
-        let current = Current { file, path, first, identity, position, allocated, reserved, filled, unsynced };
+        let current = CurrentFile { file, path, first, identity, position, allocated, reserved, filled, unsynced };
         let current = self.current.insert(current);
         current.append(&log_header(self.last), self.options.preallocate_bytes, &self.reserve)?;
         current.make_durable()?;
@@ -285,7 +285,7 @@ impl TxnLog {
     }
 
     fn mark(&self) -> Result<(), StoreError> {
-        let Some(Current { first, position, identity, .. }) = self.current else { return Ok(()) };
+        let Some(CurrentFile { first, position, identity, .. }) = self.current else { return Ok(()) };
         self.marker.write(&Marker { log: first, position, identity, last: self.last, ..Marker::default() })
     }
 }
@@ -302,7 +302,7 @@ impl Trigger {
     }
 }
 
-impl Current {
+impl CurrentFile {
     fn append(&mut self, bytes: &[u8], preallocate_bytes: u64, reserve: &Reserve) -> Result<(), StoreError> {
         let end = self.position + bytes.len() as u64;
         self.reserve(end, preallocate_bytes)?;

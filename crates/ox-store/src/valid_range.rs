@@ -34,7 +34,7 @@ pub(crate) struct MemberRange {
 impl ValidRange {
     /// Raises the floor before the logs below a snapshot are purged, because a gap between two epochs would not be
     /// noticed.
-    pub(crate) fn begins_at(&mut self, snapshot: Zxid) {
+    pub(crate) fn raise_floor(&mut self, snapshot: Zxid) {
         if let Self::Member(history) = self {
             history.floor = history.floor.max(snapshot);
         }

@@ -204,7 +204,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-store/src/store.rs",
         guard: "a start makes durable what it serves",
         breaks: "what was served after a crash is gone after a power cut",
-        with: "        secure(&files, &recovered)?;\n",
+        with: "        sync_history(&files, &recovered)?;\n",
         without: "",
     },
     Guard {

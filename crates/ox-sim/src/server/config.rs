@@ -69,7 +69,7 @@ impl ConfigChange {
         let files = ConfigFiles::new(disk, Path::new(FILE), server_id(number)).expect("the file has a name");
         match self {
             Self::Proposed(ensemble) => files.save_proposed(ensemble),
-            Self::Kept => files.forget_proposed(),
+            Self::Kept => files.remove_proposed(),
             Self::Committed(ensemble, proposed) => files.save_committed(ensemble, proposed.as_deref()),
         }
     }

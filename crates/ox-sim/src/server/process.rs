@@ -121,9 +121,9 @@ impl Process {
         let (state, history, standing) = match opened.outcome {
             OpenOutcome::Loaded(loaded) => {
                 let last = loaded.state.last_zxid();
-                let before = loaded.window.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
+                let before = loaded.recent_txns.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
                 let mut history = History::new(before, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
-                for logged in loaded.window {
+                for logged in loaded.recent_txns {
                     history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
                 }
                 history.trim(last, Zxid(i64::MAX));

@@ -140,7 +140,7 @@ impl FoundEpochs {
     }
 
     /// Whether both files are missing.
-    pub(crate) fn is_nothing(&self) -> bool {
+    pub(crate) fn are_missing(&self) -> bool {
         (self.accepted, self.current) == (StoredEpoch::Missing, StoredEpoch::Missing)
     }
 

@@ -14,7 +14,7 @@ use super::{Loaded, MemberLog, MemberOptions, OnDamage, OpenOutcome, OpenedMembe
 use crate::disk::Disk;
 use crate::error::{IoContext, StoreError};
 use crate::names::{DirListing, Dirs};
-use crate::recovery::repair::{move_aside, repair, retire, secure};
+use crate::recovery::repair::{move_aside, repair, retire, sync_history};
 use crate::recovery::{Files, MemberRules, Recovered, Rules, recover};
 use crate::snapshot::write::WriteLimits;
 use crate::store::{StartSnapshot, Store, StoreOptions, report, tidy};
@@ -44,25 +44,25 @@ impl Store {
         };
         let note = Quarantine::read(&**disk, &dirs.snapshots)?;
         let was_quarantined = note.is_some();
-        let judged = match note {
-            Some(quarantine) if member.on_damage != OnDamage::Accept => Judged::Quarantined(quarantine),
-            note => match (resolve(&store, options, member, tree_options, &found)?, note) {
-                (Judged::Empty { .. }, Some(quarantine)) => Judged::Quarantined(quarantine),
-                (judged, _) => judged,
+        let classified = match note {
+            Some(quarantine) if member.on_damage != OnDamage::Accept => Classified::Quarantined(quarantine),
+            note => match (classify(&store, options, member, tree_options, &found)?, note) {
+                (Classified::Empty { .. }, Some(quarantine)) => Classified::Quarantined(quarantine),
+                (classified, _) => classified,
             },
         };
         identity::claim(&**disk, dirs, member.server)?;
-        let session_clock_ms = store.get_ready(options)?;
+        let session_clock_ms = store.prepare_to_serve(options)?;
         store.0.epochs_reserve.create()?;
-        let (epochs, are_stored) = match &judged {
-            Judged::Good { epochs, .. } => {
+        let (epochs, are_stored) = match &classified {
+            Classified::Good { epochs, .. } => {
                 let stored = (StoredEpoch::Epoch(epochs.accepted), StoredEpoch::Epoch(epochs.current));
                 (*epochs, (found.accepted, found.current) == stored)
             }
-            Judged::Quarantined(_) => {
+            Classified::Quarantined(_) => {
                 (StoredEpochs { accepted: found.accepted.epoch().unwrap_or(0), current: 0 }, false)
             }
-            Judged::Empty { .. } => (StoredEpochs::default(), false),
+            Classified::Empty { .. } => (StoredEpochs::default(), false),
         };
         let log = MemberLog {
             log: store.log(options, Zxid::ZERO, seed)?,
@@ -81,11 +81,11 @@ impl Store {
             has_history: false,
         };
         let mut opened = OpenedMember { store, log, outcome: OpenOutcome::Empty, session_clock_ms };
-        opened.outcome = match judged {
-            Judged::Quarantined(quarantine) => OpenOutcome::Quarantined(quarantine),
-            Judged::Empty { initialize: false } => OpenOutcome::Empty,
-            Judged::Empty { initialize: true } => OpenOutcome::Loaded(Box::new(opened.log.initialize()?)),
-            Judged::Good { recovered, listing, .. } => {
+        opened.outcome = match classified {
+            Classified::Quarantined(quarantine) => OpenOutcome::Quarantined(quarantine),
+            Classified::Empty { initialize: false } => OpenOutcome::Empty,
+            Classified::Empty { initialize: true } => OpenOutcome::Loaded(Box::new(opened.log.initialize()?)),
+            Classified::Good { recovered, listing, .. } => {
                 let loaded = opened.log.make_durable(*recovered, &listing)?;
                 if was_quarantined {
                     opened.log.end_quarantine()?; // the operator has accepted it
@@ -98,20 +98,20 @@ impl Store {
 }
 
 /// The result of reading the files.
-enum Judged {
+enum Classified {
     Good { recovered: Box<Recovered>, listing: DirListing, epochs: StoredEpochs },
     Empty { initialize: bool },
     Quarantined(Quarantine),
 }
 
 /// Reads snapshots and logs, compares them with the epochs, and records a quarantine.
-fn resolve(
+fn classify(
     store: &Store,
     options: &StoreOptions,
     member: &MemberOptions,
     tree_options: &TreeOptions,
     found: &FoundEpochs,
-) -> Result<Judged, StoreError> {
+) -> Result<Classified, StoreError> {
     let shared = &*store.0;
     let initialize = has_initialize(&*shared.disk, options)?;
     let outcome = recover_and_compare(store, options, member, tree_options, (found, initialize));
@@ -121,7 +121,7 @@ fn resolve(
     };
     let quarantine = Quarantine { reason: error.to_string(), since_ms: options.now_ms };
     quarantine.write(&*shared.disk, &shared.epochs_reserve, &shared.dirs.snapshots)?;
-    Ok(Judged::Quarantined(quarantine))
+    Ok(Classified::Quarantined(quarantine))
 }
 
 fn recover_and_compare(
@@ -130,14 +130,14 @@ fn recover_and_compare(
     member: &MemberOptions,
     tree_options: &TreeOptions,
     (found, initialize): (&FoundEpochs, bool),
-) -> Result<Judged, StoreError> {
+) -> Result<Classified, StoreError> {
     let (disk, dirs) = (&*store.0.disk, &store.0.dirs);
     install::resume(disk, dirs)?;
     let listing = store.listing()?;
     let trust = TrustHints { initialize, accept_doubt: member.on_damage == OnDamage::Accept, is_copy: false };
     match read_history((disk, dirs, &listing), &member.rules(options), tree_options, (found, trust))? {
-        Some((recovered, epochs)) => Ok(Judged::Good { recovered: Box::new(recovered), listing, epochs }),
-        None => Ok(Judged::Empty { initialize }),
+        Some((recovered, epochs)) => Ok(Classified::Good { recovered: Box::new(recovered), listing, epochs }),
+        None => Ok(Classified::Empty { initialize }),
     }
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn read_history(
     }
     // The name of a log that was created and lost contains an epoch, too.
     let begun = files.marker.map_or(0, |marker| marker.log.epoch());
-    if found.is_nothing() && recovered.replay.last.epoch() < begun && !trust.initialize && !trust.accept_doubt {
+    if found.are_missing() && recovered.replay.last.epoch() < begun && !trust.initialize && !trust.accept_doubt {
         let source = EpochError::BothMissing { history: begun };
         return Err(StoreError::Epochs { path: dirs.snapshots.clone(), source });
     }
@@ -185,7 +185,10 @@ fn exists(disk: &dyn Disk, path: &Path) -> Result<bool, StoreError> {
 impl MemberOptions {
     pub(crate) fn rules(&self, options: &StoreOptions) -> Rules {
         let accept_doubt = self.on_damage == OnDamage::Accept;
-        Rules { member: Some(MemberRules { accept_doubt, window: self.window, limit: None }), ..options.rules() }
+        Rules {
+            member: Some(MemberRules { accept_doubt, recent_max: self.recent_max, limit: None }),
+            ..options.rules()
+        }
     }
 }
 
@@ -229,7 +232,7 @@ impl MemberLog {
         let files = Files::new(&*shared.disk, &shared.dirs, listing)?;
         retire(&files, &mut recovered)?;
         let dropped = repair(&files, &recovered, self.options.now_ms)?;
-        secure(&files, &recovered)?;
+        sync_history(&files, &recovered)?;
         for log in recovered.unused_and_damaged() {
             move_aside(&*shared.disk, &log.path, self.options.now_ms)?;
         }
@@ -249,8 +252,8 @@ impl MemberLog {
         let base = recovered.snapshot.as_ref().map(|(file, _)| file.last);
         self.log.continue_after(last);
         self.begin_history(base.unwrap_or(Zxid::ZERO), last, reach);
-        let window = std::mem::take(&mut recovered.replay.window).into_records();
+        let recent_txns = std::mem::take(&mut recovered.replay.recent_txns).into_records();
         let (state, report) = report(&self.store, listing, recovered, (dropped, 0, start_snapshot));
-        Ok(Loaded { state, reach, window, report })
+        Ok(Loaded { state, reach, recent_txns, report })
     }
 }

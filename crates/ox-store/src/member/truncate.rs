@@ -19,7 +19,7 @@ use crate::log_reader::LOG_HEADER_BYTES;
 use crate::marker::{Marker, write_durably};
 use crate::names::{LogFile, SnapshotFile};
 use crate::recovery::repair::sync_file;
-use crate::recovery::replay::Beyond;
+use crate::recovery::replay::AboveLimit;
 use crate::recovery::{Files, MemberRules, Recovered, Rules, recover};
 use crate::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
 use crate::snapshot::write::Structure;
@@ -51,7 +51,7 @@ impl MemberLog {
                 return Ok(Truncated::NotPossible(format!("the history ends at {}", log.last())));
             }
             match log.plan(&shared, to) {
-                Ok(plan) => log.carry_out(&shared, &plan, to),
+                Ok(plan) => log.execute(&shared, &plan, to),
                 Err(error) if error.is_damage() => Ok(Truncated::NotPossible(error.to_string())),
                 Err(error) => Err(error),
             }
@@ -64,7 +64,7 @@ impl MemberLog {
         let disk = &*shared.disk;
         let files = Files::new(disk, &shared.dirs, &listing)?;
         let rules = self.member.rules(&self.options);
-        let member = rules.member.map(|member| MemberRules { limit: Some(to), window: 0, ..member });
+        let member = rules.member.map(|member| MemberRules { limit: Some(to), recent_max: 0, ..member });
         let Recovered { replay, snapshot, .. } = recover(&files, &Rules { member, ..rules }, &self.tree_options)?;
         if let Some(torn) = replay.torn {
             let damage = Damage::BadFrame { intact_after: 0 };
@@ -87,7 +87,7 @@ impl MemberLog {
         Ok(Plan { last: replay.last, snapshots, logs, cut })
     }
 
-    fn carry_out(&mut self, shared: &Shared, plan: &Plan, to: Zxid) -> Result<Truncated, StoreError> {
+    fn execute(&mut self, shared: &Shared, plan: &Plan, to: Zxid) -> Result<Truncated, StoreError> {
         *shared.valid_range.lock() = ValidRange::Unusable;
         plan.remove(shared)?;
         let listing = self.store.listing()?;
@@ -124,14 +124,14 @@ struct Plan {
     last: Zxid,
     snapshots: Vec<SnapshotFile>,
     logs: Vec<LogFile>,
-    cut: Option<Beyond>,
+    cut: Option<AboveLimit>,
 }
 
 impl Plan {
     fn remove(&self, shared: &Shared) -> Result<(), StoreError> {
         let (disk, dirs) = (&*shared.disk, &shared.dirs);
         let marker = match &self.cut {
-            Some(Beyond { log, offset, identity, .. }) => {
+            Some(AboveLimit { log, offset, identity, .. }) => {
                 Marker { log: log.first, position: *offset, identity: *identity, last: self.last, ..Marker::default() }
             }
             None => Marker { last: self.last, ..Marker::default() },
@@ -145,7 +145,7 @@ impl Plan {
             disk.remove(&log.path).context("remove", &log.path)?;
             disk.sync_dir(&dirs.logs).context("fsync directory", &dirs.logs)?;
         }
-        if let Some(Beyond { log, offset, .. }) = &self.cut {
+        if let Some(AboveLimit { log, offset, .. }) = &self.cut {
             let file = disk.open(&log.path, OpenMode::Write).context("open", &log.path)?;
             file.set_len(*offset).context("truncate", &log.path)?;
             file.sync_all().context("fsync", &log.path)?;

@@ -58,7 +58,7 @@ pub(crate) fn repair(files: &Files<'_>, recovered: &Recovered, now_ms: i64) -> R
 }
 
 /// Makes all files of the history durable.
-pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), StoreError> {
+pub(crate) fn sync_history(files: &Files<'_>, recovered: &Recovered) -> Result<(), StoreError> {
     let (disk, replay) = (files.disk, &recovered.replay);
     let last_log = replay.last_log.as_ref().filter(|last| replay.used.contains(&last.log.path));
     for path in &replay.used {

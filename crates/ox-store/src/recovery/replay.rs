@@ -22,7 +22,7 @@ use crate::disk::Disk;
 use crate::error::{Damage, StoreError};
 use crate::limits::LOOKBACK_STARTS_MAX;
 use crate::log_reader::{LOG_HEADER_BYTES, LOG_VERSION, LogHeader, LogReader};
-use crate::log_tail::{Damaged, Stop, TailVerdict, examine};
+use crate::log_tail::{DamagedTail, TailState, TailVerdict, examine};
 use crate::marker::Marker;
 use crate::names::LogFile;
 use crate::recent_txns::RecentTxns;
@@ -62,7 +62,7 @@ pub(crate) struct TornLog {
 
 /// The first record above the limit.
 #[derive(Clone, Debug)]
-pub(crate) struct Beyond {
+pub(crate) struct AboveLimit {
     pub(crate) log: LogFile,
     /// The offset of the record.
     pub(crate) offset: u64,
@@ -97,12 +97,12 @@ pub(crate) struct Replay {
     /// The logs with applied records.
     pub(crate) used: Vec<PathBuf>,
     /// The newest applied records.
-    pub(crate) window: RecentTxns,
+    pub(crate) recent_txns: RecentTxns,
     /// Newer snapshots that belong to this history: their zxid is that of a record, or the digest of the first record
     /// after them matches.
     pub(crate) passed: Vec<Zxid>,
     /// The records above the limit.
-    pub(crate) beyond: Option<Beyond>,
+    pub(crate) beyond: Option<AboveLimit>,
     pub(crate) torn: Option<TornLog>,
     pub(crate) last_log: Option<LastLog>,
     /// Logs with damage in covered records, which Apache would refuse.
@@ -116,7 +116,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// The last record that was read, applied or not.
-    pub(crate) fn met(&self) -> Zxid {
+    pub(crate) fn last_read(&self) -> Zxid {
         self.beyond.as_ref().map_or(self.last, |beyond| beyond.last)
     }
 }
@@ -157,10 +157,11 @@ impl<'a> Chain<'a> {
         let next = Zxid(base.last.0.saturating_add(1));
         let start = self.logs.iter().rposition(|log| log.first <= next).unwrap_or(0);
         let digests = Digests::new(state, base.last, base.reach, base.digest);
-        let window = RecentTxns::new(self.rules.member.map_or(0, |member| member.window));
+        let recent_txns = RecentTxns::new(self.rules.member.map_or(0, |member| member.recent_max));
         let covered_to = self.logs.get(start).map_or(Zxid::ZERO, |log| Zxid(log.first.0.min(next.0) - 1));
-        let found = Replay { last: base.last, reach: base.reach, covered_to, digests, window, ..Replay::default() };
-        let mut run = Run {
+        let found =
+            Replay { last: base.last, reach: base.reach, covered_to, digests, recent_txns, ..Replay::default() };
+        let mut run = ReplayRun {
             chain: self,
             base,
             state,
@@ -206,7 +207,7 @@ impl<'a> Lookback<'a> {
     /// Whether the first record of `zxid` in the logs has these bytes.
     fn has(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<bool, StoreError> {
         while 0 < self.starts_left {
-            if let Some(found) = self.search_on(zxid, bytes)? {
+            if let Some(found) = self.continue_search(zxid, bytes)? {
                 return Ok(found);
             }
             (self.index, self.reader) = (0, None);
@@ -216,7 +217,7 @@ impl<'a> Lookback<'a> {
     }
 
     /// Searches up to the end of the logs.
-    fn search_on(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<Option<bool>, StoreError> {
+    fn continue_search(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<Option<bool>, StoreError> {
         while let Some(log) = self.chain.logs.get(self.index) {
             let mut reader = match self.reader.take() {
                 Some(reader) => reader,
@@ -245,9 +246,9 @@ pub(crate) fn is_empty(disk: &dyn Disk, log: &LogFile) -> Result<bool, StoreErro
     }
     let stop = examine(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)?;
     Ok(match (reader.header(), stop) {
-        (_, Stop::Clean) => true,
+        (_, TailState::Clean) => true,
         // Without a header, a torn first record counts as nothing; an intact one means that the header was lost.
-        (LogHeader::Missing, Stop::Damaged(damaged)) => damaged.next.is_none(),
+        (LogHeader::Missing, TailState::Damaged(damaged)) => damaged.next.is_none(),
         _ => false,
     })
 }
@@ -260,7 +261,7 @@ struct Pending {
 }
 
 /// A replay in progress.
-struct Run<'a> {
+struct ReplayRun<'a> {
     chain: &'a Chain<'a>,
     base: &'a Base,
     state: &'a mut State,
@@ -276,7 +277,7 @@ struct Run<'a> {
     lookback: Lookback<'a>,
 }
 
-impl Run<'_> {
+impl ReplayRun<'_> {
     fn log(&mut self, log: &LogFile, is_last: bool) -> Result<(), StoreError> {
         let mut reader = LogReader::open(self.chain.disk, &log.path)?;
         let mut synced = self.chain.marker.filter(|marker| marker.log == log.first);
@@ -313,7 +314,7 @@ impl Run<'_> {
             if is_last {
                 self.found.last_log = Some(LastLog { log: log.clone(), end: offset, identity, synced: position });
             }
-            let Stop::Damaged(damaged) = stop else { return Ok(()) };
+            let TailState::Damaged(damaged) = stop else { return Ok(()) };
             match self.covered(&damaged) {
                 Some(resume) => {
                     if !self.found.damaged_but_covered.contains(log) {
@@ -328,7 +329,7 @@ impl Run<'_> {
 
     /// Where to continue if the snapshot covers everything in the damaged part. The first record of an epoch appears to
     /// follow any record, so it does not prove that.
-    fn covered(&self, damaged: &Damaged) -> Option<u64> {
+    fn covered(&self, damaged: &DamagedTail) -> Option<u64> {
         let (offset, zxid) = damaged.next?;
         (zxid <= self.base.last || zxid.0 == self.base.last.0 + 1).then_some(offset)
     }
@@ -336,7 +337,7 @@ impl Run<'_> {
     fn damage(
         &mut self,
         log: &LogFile,
-        damaged: &Damaged,
+        damaged: &DamagedTail,
         synced: Option<u64>,
         is_last: bool,
     ) -> Result<(), StoreError> {
@@ -396,7 +397,7 @@ impl Run<'_> {
         let starts_epoch = before.epoch() < zxid.epoch() && fits && self.state.options().digest_enabled;
         let passes = |newer: &&Zxid| **newer == zxid || (starts_epoch && **newer == Zxid::new(zxid.epoch(), 0));
         self.found.passed.extend(self.base.newer.iter().filter(passes));
-        self.found.window.push(zxid, bytes);
+        self.found.recent_txns.push(zxid, bytes);
         if outcome.conflict && self.base.reach_is_recorded && self.base.reach < zxid {
             self.found.conflicts += 1;
         }
@@ -417,14 +418,14 @@ impl Run<'_> {
 
     /// A record above the limit, which must follow its predecessor as well.
     fn beyond(&mut self, log: &LogFile, (offset, identity): (u64, i64), zxid: Zxid) -> Result<(), StoreError> {
-        let met = self.found.met();
-        if zxid <= met {
+        let last_read = self.found.last_read();
+        if zxid <= last_read {
             return Ok(()); // a repeated record; it was checked at its first occurrence
         }
         self.check_order(log, zxid)?;
         match &mut self.found.beyond {
             Some(beyond) => beyond.last = zxid,
-            none => *none = Some(Beyond { log: log.clone(), offset, identity, last: zxid }),
+            none => *none = Some(AboveLimit { log: log.clone(), offset, identity, last: zxid }),
         }
         self.found.passed.extend(self.base.newer.iter().filter(|newer| **newer == zxid));
         self.seen = zxid;
@@ -432,7 +433,7 @@ impl Run<'_> {
     }
 
     fn check_order(&mut self, log: &LogFile, zxid: Zxid) -> Result<(), StoreError> {
-        let after = self.found.met();
+        let after = self.found.last_read();
         let (pending, predecessor) = (self.pending.take(), self.predecessor.take());
         let is_next = zxid.0 == after.0.wrapping_add(1);
         let may_begin_epoch =

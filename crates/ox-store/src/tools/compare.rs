@@ -37,7 +37,7 @@ pub struct NodeDifference<'a> {
     /// The fields of the Stat that differ.
     pub stat: Vec<StatDifference>,
     /// The node was deleted and created again between the two trees.
-    pub is_another: bool,
+    pub was_recreated: bool,
 }
 
 /// A field of the Stat that differs.
@@ -142,9 +142,9 @@ fn change<'a>(
     let (left_list, right_list) = (list(0, left.acl), list(1, right.acl));
     let acl = (left_list != right_list).then_some((left_list, right_list));
     let stat = if with_stat { fields(&left.stat, &right.stat) } else { Vec::new() };
-    let is_another = left.stat.czxid != right.stat.czxid;
+    let was_recreated = left.stat.czxid != right.stat.czxid;
     let differs = data.is_some() || acl.is_some() || !stat.is_empty();
-    differs.then_some(NodeDifference { path: left.path, data, acl, stat, is_another })
+    differs.then_some(NodeDifference { path: left.path, data, acl, stat, was_recreated })
 }
 
 fn fields(left: &StatPersisted, right: &StatPersisted) -> Vec<StatDifference> {

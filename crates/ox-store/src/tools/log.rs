@@ -7,7 +7,7 @@ use super::BATCH_MAX;
 use crate::disk::{Disk, read_full};
 use crate::error::{Damage, IoContext, StoreError};
 use crate::log_reader::{LogFrame, LogHeader, LogReader};
-use crate::log_tail::{Damaged, Stop, TailVerdict, examine};
+use crate::log_tail::{DamagedTail, TailState, TailVerdict, examine};
 use crate::marker::Marker;
 use crate::names::{FileName, LogFile, parse_name};
 use crate::recovery::replay::{Chain, Lookback, is_empty};
@@ -40,7 +40,7 @@ pub struct LogCheck {
     /// The log was created but has no records.
     pub is_empty: bool,
     /// There are more faults than were analysed.
-    pub gave_up: bool,
+    pub is_incomplete: bool,
 }
 
 /// A part of a log.
@@ -176,7 +176,7 @@ pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, StoreError> {
     let found = found.filter(|found| !found.is_copied || found.marker.closed.is_some());
     let marker = found.map(|found| found.marker).filter(|marker| Some(marker.log) == named);
     let mut scan = Scan { last: None, run: None, pieces: Vec::new(), times_ms: None, lookback: Lookback::new(&chain) };
-    let (mut synced, mut padding, mut gave_up) = (None, 0, false);
+    let (mut synced, mut padding, mut is_incomplete) = (None, 0, false);
     loop {
         while !scan.has_enough()
             && let Some(frame) = reader.next_frame()?
@@ -187,17 +187,17 @@ pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, StoreError> {
             scan.record(&frame)?;
         }
         if scan.has_enough() {
-            gave_up = true;
+            is_incomplete = true;
             break;
         }
         let offset = reader.offset();
         let seen = scan.last.unwrap_or(Zxid(named.map_or(i64::MIN, |first| first.0.saturating_sub(1))));
         match examine(reader.file(), path, offset, seen, BATCH_MAX)? {
-            Stop::Clean => {
+            TailState::Clean => {
                 padding = reader.length().saturating_sub(offset);
                 break;
             }
-            Stop::Damaged(damaged) => {
+            TailState::Damaged(damaged) => {
                 let loose = loose_record(&reader, &damaged, scan.last)?;
                 padding = reader.length().saturating_sub(damaged.used_end);
                 scan.damage(&damaged, synced, loose);
@@ -210,7 +210,7 @@ pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, StoreError> {
     let (pieces, times_ms) = (scan.pieces, scan.times_ms);
     let (header, length, path) = (reader.header(), reader.length(), path.to_owned());
     let is_empty = is_empty(disk, &log)?;
-    Ok(LogCheck { path, length, header, named, pieces, times_ms, padding, synced, is_empty, gave_up })
+    Ok(LogCheck { path, length, header, named, pieces, times_ms, padding, synced, is_empty, is_incomplete })
 }
 
 struct Scan<'a> {
@@ -277,7 +277,7 @@ impl Scan<'_> {
         }
     }
 
-    fn damage(&mut self, damaged: &Damaged, synced: Option<u64>, loose: Option<(u64, Zxid)>) {
+    fn damage(&mut self, damaged: &DamagedTail, synced: Option<u64>, loose: Option<(u64, Zxid)>) {
         let end = damaged.next.map_or(damaged.used_end, |(next, _)| next);
         let (damage, verdict) = (damaged.damage(synced), damaged.verdict(synced, BATCH_MAX));
         let ends_for_apache = damaged.ends_for_apache;
@@ -297,7 +297,11 @@ impl Scan<'_> {
 }
 
 /// The record in a damaged part, if only its checksum is wrong: complete, decodable, and newer than its predecessor.
-fn loose_record(reader: &LogReader, damaged: &Damaged, last: Option<Zxid>) -> Result<Option<(u64, Zxid)>, StoreError> {
+fn loose_record(
+    reader: &LogReader,
+    damaged: &DamagedTail,
+    last: Option<Zxid>,
+) -> Result<Option<(u64, Zxid)>, StoreError> {
     let (file, path, offset) = (reader.file(), reader.path(), damaged.offset);
     let mut head = [0; HEAD_BYTES];
     read_full(file, &mut head, offset).context("read", path)?;

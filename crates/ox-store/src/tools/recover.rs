@@ -85,7 +85,7 @@ impl RecoveryPlan {
                 }
             }
         }
-        if check.gave_up {
+        if check.is_incomplete {
             let start = steps.last().map_or(LOG_HEADER_BYTES, |step| step.bytes.end);
             let bytes = start..check.length;
             steps.push(PlanStep { bytes, records: None, fault: None, fate: Fate::Dropped });
@@ -95,7 +95,7 @@ impl RecoveryPlan {
     }
 
     /// Whether the log needs no recovery.
-    pub fn is_needless(&self) -> bool {
+    pub fn is_unnecessary(&self) -> bool {
         !self.new_header && self.steps.iter().all(|step| step.fault.is_none() && step.fate == Fate::Kept)
     }
 
@@ -129,16 +129,16 @@ impl RecoveryPlan {
     }
 
     /// The new log, as a virtual file.
-    fn view(&self, disk: &dyn Disk) -> Result<View, StoreError> {
+    fn view(&self, disk: &dyn Disk) -> Result<VirtualLog, StoreError> {
         let path = &self.check.path;
         let source = disk.open(path, OpenMode::Read).context("open", path)?;
-        let mut view = View { source, parts: Vec::new(), length: 0 };
+        let mut view = VirtualLog { source, parts: Vec::new(), length: 0 };
         let before = if let LogHeader::Log { dbid, .. } = self.check.header { Zxid(dbid) } else { Zxid::ZERO };
-        view.push(Part::Bytes(log_header(before).to_vec()));
+        view.push(VirtualPart::Bytes(log_header(before).to_vec()));
         for step in &self.steps {
             match step.fate {
                 Fate::Dropped => (),
-                Fate::Kept => view.push(Part::Range(step.bytes.clone())),
+                Fate::Kept => view.push(VirtualPart::Range(step.bytes.clone())),
                 Fate::Fixed => {
                     let Range { start, end } = step.bytes;
                     let mut frame = vec![0; usize::try_from(end - start).unwrap_or(usize::MAX)];
@@ -147,7 +147,7 @@ impl RecoveryPlan {
                     let mark = begin_log_frame(&mut fixed);
                     fixed.extend_from_slice(&frame[HEAD_BYTES..frame.len() - 1]);
                     end_log_frame(&mut fixed, mark);
-                    view.push(Part::Bytes(fixed));
+                    view.push(VirtualPart::Bytes(fixed));
                 }
             }
         }
@@ -161,7 +161,7 @@ impl RecoveryPlan {
         let dir = disk.canonical(dir).context("open", dir)?;
         let hidden = dir.join(self.check.path.file_name().unwrap_or_default());
         let deleted = (note == MarkerChoice::Deleted).then(|| dirs.logs.join(MARKER_NAME));
-        preview_start(&Swapped { disk, hidden, deleted, plan: self }, dirs)
+        preview_start(&RecoveredDisk { disk, hidden, deleted, plan: self }, dirs)
     }
 }
 
@@ -170,30 +170,30 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// A virtual file composed of parts of another.
-struct View {
+struct VirtualLog {
     source: Box<dyn DiskFile>,
     /// With their offsets in the virtual file.
-    parts: Vec<(u64, Part)>,
+    parts: Vec<(u64, VirtualPart)>,
     length: u64,
 }
 
-enum Part {
+enum VirtualPart {
     Bytes(Vec<u8>),
     Range(Range<u64>),
 }
 
-impl View {
-    fn push(&mut self, part: Part) {
+impl VirtualLog {
+    fn push(&mut self, part: VirtualPart) {
         let size = match &part {
-            Part::Bytes(bytes) => bytes.len() as u64,
-            Part::Range(range) => range.end - range.start,
+            VirtualPart::Bytes(bytes) => bytes.len() as u64,
+            VirtualPart::Range(range) => range.end - range.start,
         };
         self.parts.push((self.length, part));
         self.length += size;
     }
 }
 
-impl DiskFile for View {
+impl DiskFile for VirtualLog {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let index = self.parts.partition_point(|(start, _)| *start <= offset);
         let Some((start, part)) = self.parts.get(index.wrapping_sub(1)).filter(|_| offset < self.length) else {
@@ -201,13 +201,13 @@ impl DiskFile for View {
         };
         let skip = offset - start;
         match part {
-            Part::Bytes(bytes) => {
+            VirtualPart::Bytes(bytes) => {
                 let rest = &bytes[usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len())..];
                 let count = rest.len().min(buffer.len());
                 buffer[..count].copy_from_slice(&rest[..count]);
                 Ok(count)
             }
-            Part::Range(range) => {
+            VirtualPart::Range(range) => {
                 let left = usize::try_from(range.end - range.start - skip).unwrap_or(usize::MAX);
                 let count = left.min(buffer.len());
                 self.source.read_at(&mut buffer[..count], range.start + skip)
@@ -268,7 +268,7 @@ fn fault_steps(fault: &LogFault, mode: RecoverMode, is_over: bool) -> Vec<PlanSt
 }
 
 /// A read-only view of a disk on which the log is recovered.
-struct Swapped<'a> {
+struct RecoveredDisk<'a> {
     disk: &'a dyn Disk,
     /// The damaged log, which the recovered one replaces.
     hidden: PathBuf,
@@ -276,7 +276,7 @@ struct Swapped<'a> {
     plan: &'a RecoveryPlan,
 }
 
-impl Disk for Swapped<'_> {
+impl Disk for RecoveredDisk<'_> {
     fn open(&self, path: &Path, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         match how {
             OpenMode::Read if path == self.hidden => Ok(Box::new(self.plan.view(self.disk).map_err(io::Error::other)?)),

@@ -44,7 +44,7 @@ pub struct StartPreview {
 pub fn preview_start(disk: &dyn Disk, dirs: &Dirs) -> Result<StartPreview, StoreError> {
     let listing = names::list(disk, dirs)?;
     let epochs = FoundEpochs::read(disk, &dirs.snapshots)?;
-    let is_member = !epochs.is_nothing();
+    let is_member = !epochs.are_missing();
     let quarantine = Quarantine::read(disk, &dirs.snapshots)?.filter(|_| is_member).map(|note| note.reason);
     let history = read((disk, dirs, &listing), is_member.then_some(&epochs));
     Ok(StartPreview { listing, is_member, quarantine, history })
@@ -63,7 +63,7 @@ fn read(files: (&dyn Disk, &Dirs, &DirListing), epochs: Option<&FoundEpochs>) ->
     let (options, tree_options) = (StoreOptions::new(""), TreeOptions::default());
     let recovered = match epochs {
         Some(found) => {
-            let rules = MemberOptions { window: 0, ..MemberOptions::new(0) }.rules(&options);
+            let rules = MemberOptions { recent_max: 0, ..MemberOptions::new(0) }.rules(&options);
             let read = read_history(files, &rules, &tree_options, (found, TrustHints::default()))?;
             read.ok_or_else(|| StoreError::HistoryLost(dirs.snapshots.clone()))?.0
         }

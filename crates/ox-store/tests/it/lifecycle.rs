@@ -83,9 +83,9 @@ impl Allowed {
         };
         let found = self.histories.iter().find_map(|(history, least)| fits(history, *least));
         let found = found.unwrap_or_else(|| panic!("{what}: another history, up to {last}"));
-        let in_window: Vec<Zxid> = loaded.window.iter().map(|logged| logged.zxid).collect();
+        let recent: Vec<Zxid> = loaded.recent_txns.iter().map(|logged| logged.zxid).collect();
         let tail: Vec<Zxid> = found.iter().map(|(zxid, _)| *zxid).collect();
-        assert!(tail.ends_with(&in_window), "{what}: {in_window:?} in the window of {tail:?}");
+        assert!(tail.ends_with(&recent), "{what}: {recent:?} in the recent transactions of {tail:?}");
         found
     }
 }

@@ -79,7 +79,7 @@ fn member_starts_with_files_of_apache() {
         assert_eq!((found.accepted, found.current), epochs);
         let loaded = loaded(opened.outcome);
         crate::expected::check_state(&loaded.state, &expected, &format!("member {number}"));
-        assert_eq!(loaded.window.last().map(|logged| logged.zxid), Some(loaded.state.last_zxid()));
+        assert_eq!(loaded.recent_txns.last().map(|logged| logged.zxid), Some(loaded.state.last_zxid()));
         assert!(loaded.report.dropped.is_none());
         // The start has written only our own marker files; the last log lost its zeros.
         for (content, name) in before {
@@ -92,16 +92,16 @@ fn member_starts_with_files_of_apache() {
 #[test]
 fn recent_txns_equal_the_proposals() {
     let (disk, txns) = worked();
-    for (window, found) in [(500, 6), (4, 4)] {
-        let member = MemberOptions { window, ..MemberOptions::new(1) };
+    for (recent_max, found) in [(500, 6), (4, 4)] {
+        let member = MemberOptions { recent_max, ..MemberOptions::new(1) };
         let loaded = loaded(open_with(&disk.fork(), &options(), &member).unwrap().outcome);
-        assert_eq!(loaded.window.len(), found, "a snapshot covers the rest");
-        check_window(&loaded, &txns);
+        assert_eq!(loaded.recent_txns.len(), found, "a snapshot covers the rest");
+        check_recent_txns(&loaded, &txns);
     }
 }
 
-fn check_window(loaded: &Loaded, txns: &[(Zxid, u8)]) {
-    for (logged, (zxid, salt)) in loaded.window.iter().rev().zip(txns.iter().rev()) {
+fn check_recent_txns(loaded: &Loaded, txns: &[(Zxid, u8)]) {
+    for (logged, (zxid, salt)) in loaded.recent_txns.iter().rev().zip(txns.iter().rev()) {
         let before: Txns = txns.iter().filter(|(other, _)| other < zxid).copied().collect();
         let mut frame = Vec::new();
         make(&mut state_of(&before), *zxid, *salt, &mut frame);

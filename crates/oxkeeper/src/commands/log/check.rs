@@ -111,7 +111,7 @@ fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
     if let Some(fault) = check.faults().next() {
         writeln!(out, "  {}", words::consequence(fault))?;
     }
-    if check.gave_up {
+    if check.is_incomplete {
         writeln!(out, "  there is more, which was not looked at")?;
     }
     if verdict == LogVerdict::Damaged {
@@ -237,7 +237,7 @@ fn in_json(check: &LogCheck) -> Value {
         "synced": check.synced,
         "header": words::header(check),
         "faults": check.faults().map(fault_json).collect::<Vec<_>>(),
-        "gaveUp": check.gave_up,
+        "gaveUp": check.is_incomplete,
     })
 }
 

@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         } else {
             tell(&plan, out)?;
         }
-        if plan.is_needless() || plan.check.is_empty {
+        if plan.is_unnecessary() || plan.check.is_empty {
             return Ok(GOOD);
         }
         let note = if args.json { MarkerChoice::Kept } else { foresee(&disk, args, &plan, out)? };
@@ -123,7 +123,7 @@ fn mode_flag(mode: RecoverMode) -> &'static str {
 fn tell(plan: &RecoveryPlan, out: &mut dyn Write) -> Result<()> {
     let check = &plan.check;
     writeln!(out, "{}: {}", check.path.display(), words::verdict(check.verdict()))?;
-    if plan.is_needless() || check.is_empty {
+    if plan.is_unnecessary() || check.is_empty {
         writeln!(out, "  there is nothing to recover")?;
         return Ok(());
     }

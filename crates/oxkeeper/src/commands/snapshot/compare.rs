@@ -128,7 +128,7 @@ fn size(data: Option<&[u8]>) -> String {
 
 fn changes(change: &NodeDifference<'_>) -> Vec<String> {
     let mut texts = Vec::new();
-    if change.is_another {
+    if change.was_recreated {
         texts.push("created anew".to_owned());
     }
     if let Some((left, right)) = change.data {
@@ -183,7 +183,7 @@ fn in_json(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Wri
 }
 
 fn change_json(change: &NodeDifference<'_>) -> Value {
-    let mut value = json!({ "path": name(change.path), "createdAnew": change.is_another });
+    let mut value = json!({ "path": name(change.path), "createdAnew": change.was_recreated });
     if let Some((left, right)) = change.data {
         value["dataBytes"] = json!([left.map(<[u8]>::len), right.map(<[u8]>::len)]);
     }
