@@ -1,9 +1,9 @@
 //! The files of an ensemble member.
 //!
 //! ```text
-//! Store::open_member ──> OpenOutcome   what this server may claim: loaded, empty or quarantined
-//!                     ├──> MemberLog     log and epochs, for the log thread, which executes its jobs in order
-//!                     └──> Store         snapshots, purging, log diffs for learners; from any thread
+//! Store::open_member ──> OpenOutcome   what the files contain: a history, nothing, or a quarantined history
+//!                   ├──> MemberLog     log and epochs, for the log thread, which executes its jobs in order
+//!                   └──> Store         snapshots, purging, log diffs for learners; from any thread
 //! ```
 //! The jobs of the log thread, each durable when it returns: append and sync; store an accepted epoch; store a current
 //! epoch; truncate the log; install a leader's snapshot. They reach the disk in the order in which they were queued,

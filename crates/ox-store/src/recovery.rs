@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! snapshots, newest first:  load ──> replay the logs after it ──> complete? ── yes ──> repair, fsync, serve
-//!                             │ broken        │ gap, corrupt           │ older history only
-//!                             └──── next ─────┴──────── next ──────────┘
+//!                            │ broken        │ gap, corrupt          │ older history only
+//!                            └──── next ─────┴───────── next ────────┘
 //! ```
 //! An incomplete history is never served. Each snapshot is loaded into a separate state, so that nothing of a rejected
 //! one remains; every transaction must follow its predecessor; and the history must reach every zxid that a rejected

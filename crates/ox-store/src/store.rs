@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! Store::open ──> State            (for the server)
-//!              ├──> TxnLog           (for the log thread)
-//!              ├──> Store            snapshots and purging, one at a time, from any thread
-//!              └──> RecoveryReport   (for the operator's log)
+//!            ├──> TxnLog           (for the log thread)
+//!            ├──> Store            snapshots and purging, one at a time, from any thread
+//!            └──> RecoveryReport   (for the operator's log)
 //! ```
 
 use crate::atomic_file;

@@ -11,15 +11,12 @@
 //! | found | result |
 //! |---|---|
 //! | both missing | both are `e` if `e` is 0 or the operator has created the `initialize` marker; else in doubt |
-//! | `currentEpoch` missing | 0 if everything else is 0; `e` with the `initialize` marker if `acceptedEpoch` is `e`, as
-//! after a crash in the row above; else refused |
+//! | `currentEpoch` missing | 0 if everything else is 0; `e` with the `initialize` marker if `acceptedEpoch` is `e`, as after a crash in the row above; else refused |
 //! | `acceptedEpoch` missing | 0 if everything else is 0; else refused, because an accepted epoch may be lost |
 //! | one is empty or not a number | the value of its `.tmp` if that is a number; else refused |
-//! | `e` above `currentEpoch` | the server crashed between history and epoch. `currentEpoch.tmp` if it is between `e`
-//! and `acceptedEpoch`; else `e` if it was accepted; else refused |
+//! | `e` above `currentEpoch` | the server crashed between history and epoch. `currentEpoch.tmp` if it is between `e` and `acceptedEpoch`; else `e` if it was accepted; else refused |
 //! | `acceptedEpoch` below `currentEpoch` | refused |
-//! | either of the last two, in a copy that the operator has accepted | `acceptedEpoch` is raised: the files were
-//! copied one after another |
+//! | either of the last two, in a copy that the operator has accepted | `acceptedEpoch` is raised: the files were copied one after another |
 
 use crate::atomic_file;
 use crate::disk::Disk;

@@ -5,9 +5,8 @@
 //! atomic:
 //!
 //! ```text
-//! ```text
-//! snapshot written, synced, read back ──> note ──> snapshot gets its name ──> note: moving ──> all else moved aside ──> no note
-//!          (the old history is valid)         └──────────── (the new history is valid) ────────────┘
+//! snapshot written, synced, read back ──> note ──> snapshot renamed ──> note: moving ──> others moved aside ──> no note
+//!             (the old history is valid)  └────────────────── (the new history is valid) ─────────────────┘
 //! ```
 //! If a start finds a note and the snapshot that it describes, it completes the move before it reads anything; if the
 //! snapshot is missing and nothing was moved, it removes the note. Moved files (`old.<zxid>.<name>`) are removed when

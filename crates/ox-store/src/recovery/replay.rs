@@ -11,8 +11,7 @@
 //! | in an earlier log, torn, and the next one starts an epoch | the same, unless a digest differs |
 //! | in an earlier log otherwise | refused |
 //! | a log is missing, and the next one starts an epoch | refused if the next one names its predecessor |
-//! | in the last log | torn: truncated; in doubt: truncated, or refused by a member; corrupt: refused
-//! ([`crate::log_tail`]) |
+//! | in the last log | torn: truncated; in doubt: truncated, or refused by a member; corrupt: refused ([`crate::log_tail`]) |
 //!
 //! For a truncation, replay stops at a limit; records after it are only checked to be one chain.
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! chunk:  [ space for the rest of the previous chunk | content ]
-//!                                                     ^ `before` is the checksum up to here
+//!                                                      ^ `before` is the checksum up to here
 //! ```
 
 use crate::limits::{READ_CHUNK_BYTES, READ_THREAD_FROM_BYTES, TRAILER_BYTES_MAX};
