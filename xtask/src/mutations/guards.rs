@@ -127,29 +127,33 @@ pub(super) const TESTED: &[(&str, &str, &str)] = &[
         "ox-replica",
         "relay::a_session_that_comes_from_an_observer_is_written_for_by_its_new_connection_only",
     ),
-    ("a failed job is followed by none", "ox-store", "member::a_failed_job_is_followed_by_none"),
+    ("a failed job is followed by none", "ox-store", "member::jobs_after_a_failed_job_are_refused"),
     (
         "an epoch that does not continue the one before is damage",
         "ox-store",
-        "member_cases::the_end_of_an_epoch_that_is_lost",
+        "member_cases::missing_end_of_an_epoch_is_noticed",
     ),
-    ("damage before an epoch is damage", "ox-store", "member_cases::damage_before_an_epoch_that_nothing_else_tells_of"),
+    ("damage before an epoch is damage", "ox-store", "member_cases::damage_before_an_epoch_is_noticed_in_apache_logs"),
     (
         "a log comes behind the record that it names",
         "ox-store",
-        "member_cases::the_end_of_an_epoch_that_no_digest_tells_of",
+        "member_cases::missing_end_of_an_epoch_is_noticed_without_digests",
     ),
     (
         "nothing is left that leads past a hole",
         "ox-store",
-        "member_cases::damage_to_a_covered_log_takes_older_snapshots_along",
+        "member_cases::damage_to_a_covered_log_retires_older_snapshots",
     ),
     (
         "no snapshot is ahead of the log",
         "ox-store",
-        "member_cases::k024_a_start_makes_nothing_permanent_that_may_have_to_go",
+        "member_cases::k024_start_writes_no_snapshot_of_uncommitted_transactions",
     ),
-    ("what cannot be unpacked is damage", "ox-store", "snapshot::compress::tests::damage_is_told_from_trouble"),
+    (
+        "what cannot be unpacked is damage",
+        "ox-store",
+        "snapshot::compress::tests::damage_is_distinguished_from_system_failures",
+    ),
 ];
 
 pub(super) const GUARDS: &[Guard] = &[
@@ -186,7 +190,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-store/src/txn_log.rs",
         guard: "the name of a new log is durable before its first record",
         breaks: "a whole log is lost with the power",
-        with: "        self.disk.sync_dir(&self.dirs.logs).context(\"sync directory\", &self.dirs.logs)?;\n        self.mark()?;\n",
+        with: "        self.disk.sync_dir(&self.dirs.logs).context(\"fsync directory\", &self.dirs.logs)?;\n        self.mark()?;\n",
         without: "        self.mark()?;\n",
     },
     Guard {
@@ -200,7 +204,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-store/src/store.rs",
         guard: "a start makes durable what it serves",
         breaks: "what was served after a crash is gone after a power cut",
-        with: "        secure(&files, &recovered)?;\n",
+        with: "        sync_history(&files, &recovered)?;\n",
         without: "",
     },
     Guard {
@@ -214,7 +218,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-store/src/snapshot/write.rs",
         guard: "a snapshot is synced before it has its name",
         breaks: "a snapshot that let logs go is lost with the power",
-        with: "    file.sync_all().context(\"sync\", path)?;\n    let stored",
+        with: "    file.sync_all().context(\"fsync\", path)?;\n    let stored",
         without: "    let stored",
     },
     Guard {
@@ -732,10 +736,10 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "",
     },
     Guard {
-        file: "crates/ox-store/src/lineage.rs",
+        file: "crates/ox-store/src/valid_range.rs",
         guard: "no snapshot is ahead of the log",
         breaks: "a snapshot holds what was cut",
-        with: "                Err(Error::SnapshotAhead { last, synced: history.synced })\n",
+        with: "                Err(StoreError::SnapshotAhead { last, synced: history.synced })\n",
         without: "                Ok(())\n",
     },
     Guard {
