@@ -40,19 +40,8 @@ const UNWRITTEN: &[&str] = &[
 const BANNED_WORDS: &str = "xtask/src/language/rules.rs";
 
 /// Names that several public types still share. A new collision must not be added here: rename the less central type.
-const SHARED_TYPE_NAMES: &[&str] = &[
-    "Change",
-    "Epochs",
-    "Error",
-    "Fault",
-    "History",
-    "Notification",
-    "Plan",
-    "Side",
-    "Standing",
-    "Txn",
-    "Verdict",
-];
+const SHARED_TYPE_NAMES: &[&str] =
+    &["Change", "Epochs", "Error", "Fault", "History", "Notification", "Plan", "Side", "Standing", "Txn", "Verdict"];
 
 struct File<'a> {
     /// Relative to the root of the workspace.
