@@ -25,6 +25,8 @@ pub(crate) struct Copying {
     shown: Zxid,
     todo: Vec<PathBuf>,
     taken: Vec<(PathBuf, Vec<u8>)>,
+    /// The run that follows the clean stop after which the marker was taken.
+    next_boot: Option<u64>,
 }
 
 /// Where session ids go on is kept: clocks may be wrong at the same time, and then nothing else keeps the ids apart.
@@ -55,7 +57,7 @@ pub(super) fn begin(world: &mut World) {
     }
     env.note(format_args!("copying {} files of {number}", todo.len()));
     let (boot, shown) = (server.boot, env.journal.shown);
-    world.copying = Some(Copying { server: number, boot, shown, todo, taken: Vec::new() });
+    world.copying = Some(Copying { server: number, boot, shown, todo, taken: Vec::new(), next_boot: None });
     go_on_later(world);
 }
 
@@ -69,8 +71,11 @@ pub(super) fn go_on(world: &mut World) {
     let (env, server) = (&mut world.env, &world.servers[copying.server]);
     for _ in 0..env.dice.between(1, 4) {
         let Some(path) = copying.todo.pop() else { break };
-        // What was removed meanwhile is left out.
-        copying.taken.extend(server.disk.content(&path).map(|bytes| (path, bytes)));
+        let Some(bytes) = server.disk.content(&path) else { continue }; // it was removed meanwhile
+        if path.ends_with(MARKER_NAME) && Marker::decode(&bytes).is_some_and(|marker| marker.closed.is_some()) {
+            copying.next_boot = Some(server.boot);
+        }
+        copying.taken.push((path, bytes));
     }
     let waits = !copying.todo.is_empty() || server.is_starting; // nothing is replaced while it is read
     if waits && !env.is_healed {
@@ -92,7 +97,10 @@ pub(super) fn end_copy(world: &mut World, server: usize) {
 /// Ends the member and puts the copy where its files were.
 fn replace(world: &mut World, copying: &Copying) {
     let number = copying.server;
-    if world.env.is_healed || source(world) != Some(number) {
+    // A copy that is complete after a clean stop looks like a moved directory, also if its server has run since.
+    let server = &world.servers[number];
+    let is_outdated = copying.next_boot.is_some_and(|next| server.process.is_some() || next < server.boot);
+    if world.env.is_healed || is_outdated || source(world) != Some(number) {
         return;
     }
     let end = *world.env.dice.pick(&[End::Killed, End::PowerCut]);
