@@ -6,7 +6,7 @@ import sys
 import node_cases
 import recipe_cases
 import session_cases
-from stage import Stage
+from fixture import Stage
 from suite import run_cases
 
 if __name__ == "__main__":

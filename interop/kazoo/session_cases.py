@@ -3,7 +3,7 @@
 from kazoo.client import KazooClient
 from kazoo.exceptions import SessionExpiredError
 from kazoo.protocol.states import KazooState
-from stage import NotOurs
+from fixture import NotOurs
 from suite import Events, Skip, equal, eventually, raises
 
 SHORT_TIMEOUT_S = 2.0

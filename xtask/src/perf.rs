@@ -1,7 +1,7 @@
 //! `cargo xtask perf`: every workload of the goals on Oxkeeper and Apache in turn; writes the tables in
 //! `docs/performance.md` and all figures to `docs/performance.json`.
 
-use crate::interop::peers::{Software, apache, free_port};
+use crate::interop::servers::{Software, apache, free_port};
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result};
 use ox_bench::perf::server::ServerCommand;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::peers::{SUPER_DIGEST, ServerSpec, Software};
+use super::fixture::Stage;
 use super::report::Report;
-use super::stage::Stage;
+use super::servers::{SUPER_DIGEST, ServerSpec, Software};
 use super::suites::{self, Suite};
 use super::workspace::Workspace;
 use super::{Args, Target};

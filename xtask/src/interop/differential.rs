@@ -1,7 +1,7 @@
 //! The differential test: the same requests to Oxkeeper and to Apache, under each profile of settings; and what must
 //! never reach Apache, to Oxkeeper alone.
 
-use super::peers::{ServerSpec, ServerUnderTest, Software};
+use super::servers::{ServerSpec, ServerUnderTest, Software};
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use ox_diff::profile::{PROFILES, Profile, SettingPlace};

@@ -5,21 +5,21 @@
 //! same tree.
 
 mod cases;
-mod client;
+mod failover_client;
 mod faults;
+mod lifecycle;
 mod load;
-mod mixed;
-mod plays;
+mod mixed_ensemble;
+mod network;
 mod reconfig;
 mod roles;
 mod small_disk;
-mod ways;
 
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use super::peers::Software;
+use super::servers::Software;
 use super::workspace::Workspace;
 use cases::Case;
 

@@ -6,13 +6,13 @@
 //! writer opens it     -> session resumed -> same walk -> session closed: its ephemerals go
 //! ```
 //!
-//! A log that was damaged and recovered is opened, too (`recovered.rs`).
+//! A log that was damaged and recovered is opened, too (`log_recovery.rs`).
 //!
 //! Data, ACLs and every field of every stat must be equal, so a zxid or time lost on the way shows.
 
 mod content;
-mod directory;
-mod recovered;
+mod data_directory;
+mod log_recovery;
 
 use std::path::Path;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use ox_proto::Zxid;
 
-use super::peers::{SUPER_DIGEST, ServerSpec, ServerUnderTest, Software};
+use super::servers::{SUPER_DIGEST, ServerSpec, ServerUnderTest, Software};
 use super::tree_walk::{Tree, differences, walk};
 use super::wire::{Ticket, WireClient};
 use super::workspace::Workspace;
@@ -60,8 +60,8 @@ impl Variant {
         (self.stop)(server)?;
         match self.snapshots {
             Snapshots::None => Ok(()),
-            Snapshots::Often("") => directory::keep_newest_snapshot(&server.data_dir(), ""),
-            Snapshots::Often(method) => directory::keep_newest_snapshot(&server.data_dir(), &format!(".{method}")),
+            Snapshots::Often("") => data_directory::keep_newest_snapshot(&server.data_dir(), ""),
+            Snapshots::Often(method) => data_directory::keep_newest_snapshot(&server.data_dir(), &format!(".{method}")),
         }
     }
 }
@@ -107,7 +107,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if matches!(args.server, Target::Start(Software::Oxkeeper)) {
         for (writer, reader) in pairs {
             let start = Instant::now();
-            match recovered::recover(workspace, *writer, *reader) {
+            match log_recovery::recover(workspace, *writer, *reader) {
                 Ok(nodes) => {
                     let seconds = start.elapsed().as_secs_f64();
                     println!("ok   {writer} -> log recover -> {reader}: {nodes} nodes, {seconds:.1} s");

@@ -1,6 +1,6 @@
 //! Interoperability: real clients on our server, and our files under Apache's server.
 //!
-//! [`peers`] fetches and runs servers, [`clients`] runs the client programs of `interop/<language>` on one,
+//! [`servers`] fetches and runs servers, [`clients`] runs the client programs of `interop/<language>` on one,
 //! [`files`] lets one software open what the other has written, [`ensembles`] lets both serve together, [`recipes`] lets our recipes and
 //! Curator's work together.
 
@@ -8,12 +8,12 @@ mod clients;
 mod differential;
 mod ensembles;
 mod files;
-pub(crate) mod peers;
+mod fixture;
 mod proxy;
 mod recipes;
 mod report;
+pub(crate) mod servers;
 mod shells;
-mod stage;
 mod suites;
 pub(crate) mod tool;
 pub(crate) mod tree_walk;
@@ -25,7 +25,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use peers::Software;
+use servers::Software;
 use workspace::Workspace;
 
 /// Flags of `cargo xtask interop`.

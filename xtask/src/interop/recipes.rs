@@ -1,15 +1,15 @@
 //! Our client and recipes with a server and with partners that are not ours.
 //!
 //! The test programs of `ox-client` and `ox-recipes` run on Apache's server. Then, on either server, Rust tasks and a Java program with Curator
-//! ([`partner`]) use the same locks, elections, counters, barriers and queues. What is promised is checked from what the server
-//! itself saw ([`book`]): never two owners, no addition lost, no item lost or taken twice.
+//! ([`curator_worker`]) use the same locks, elections, counters, barriers and queues. What is promised is checked from what the server
+//! itself saw ([`critical_section`]): never two owners, no addition lost, no item lost or taken twice.
 
-mod book;
 mod case;
+mod coordination;
+mod crate_tests;
+mod critical_section;
+mod curator_worker;
 mod locks;
-mod meetings;
-mod own_tests;
-mod partner;
 mod queues;
 
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 
 use super::clients::standard_spec;
-use super::peers::Software;
+use super::servers::Software;
 use super::workspace::Workspace;
 use super::{Args, Target, suites};
 use case::Stage;
@@ -55,13 +55,13 @@ fn run_on(workspace: &Workspace, args: &Args, name: &str, server: SocketAddr) ->
     let mut failed = 0;
     // They have run on ours without any help.
     if name != Software::Oxkeeper.to_string() && only.is_none_or(|only| OWN_TESTS.contains(only)) {
-        failed += usize::from(!told(OWN_TESTS, name, own_tests::run(workspace, server)));
+        failed += usize::from(!told(OWN_TESTS, name, crate_tests::run(workspace, server)));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     failed += runtime.block_on(async {
         let mut stage = Stage::start(workspace, name, server, ROUNDS[usize::from(args.full)], only)?;
         locks::run(&mut stage).await;
-        meetings::run(&mut stage).await;
+        coordination::run(&mut stage).await;
         queues::run(&mut stage).await;
         locks::run_last(&mut stage).await;
         anyhow::Ok(stage.failed())

@@ -1,7 +1,7 @@
 //! The same commands to Apache's `zkCli` and to `oxkeeper cli`, each with a fresh server of the same kind: what both write must be
 //! the same, line by line, but for what differs by nature.
 
-use super::peers::{ServerSpec, Software, apache};
+use super::servers::{ServerSpec, Software, apache};
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;

@@ -1,9 +1,10 @@
 //! The client suites: how each is prepared and started.
 //!
-//! A suite is a program under `interop/<name>` that takes three addresses (see [`super::stage`]) and prints the lines
+//! A suite is a program under `interop/<name>` that takes three addresses (see [`super::fixture`]) and prints the lines
 //! of [`super::report`].
 
 mod c;
+mod c_packages;
 mod go;
 pub(crate) mod java;
 mod kazoo;

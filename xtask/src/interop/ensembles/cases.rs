@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::plays::{
+use super::lifecycle::{
     Catch, goes_on_without_trust_empty, joins, joins_from_the_log, kills, migrates, rolls_over, serves,
 };
 use crate::interop::workspace::Workspace;

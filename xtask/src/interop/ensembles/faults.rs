@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::cases::Case;
+use super::lifecycle::finish;
 use super::load::Load;
-use super::mixed::Mixed;
-use super::plays::finish;
-use super::ways::Ways;
+use super::mixed_ensemble::Mixed;
+use super::network::Ways;
 use crate::interop::workspace::Workspace;
 
 /// Longer than any election takes.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ox_proto::SessionId;
 
-use super::client::Roamer;
+use super::failover_client::Roamer;
 use crate::interop::tree_walk::Tree;
 
 const WRITERS: usize = 3;

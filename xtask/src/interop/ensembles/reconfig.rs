@@ -9,9 +9,9 @@ use ox_proto::OpCode;
 use ox_proto::request::{PathWatch, ReconfigRequest};
 
 use super::cases::Case;
-use super::client::{CONFIG, Roamer};
-use super::mixed::Mixed;
-use crate::interop::peers::apache;
+use super::failover_client::{CONFIG, Roamer};
+use super::mixed_ensemble::Mixed;
+use crate::interop::servers::apache;
 use crate::interop::wire::WireClient;
 use crate::interop::workspace::Workspace;
 

@@ -8,9 +8,9 @@ use ox_proto::request::{CreateRequest, PathRequest, PathWatch};
 use ox_proto::{DecodeError, ErrorCode, Jute, OpCode, RawAcls, Reader};
 
 use super::cases::Case;
-use super::client::Roamer;
-use super::mixed::Mixed;
-use crate::interop::peers::free_port;
+use super::failover_client::Roamer;
+use super::mixed_ensemble::Mixed;
+use crate::interop::servers::free_port;
 use crate::interop::wire::{SessionRefused, Ticket, WireClient};
 use crate::interop::workspace::Workspace;
 

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use ox_client::{Client, CreateMode};
 use tokio::time::{sleep, timeout};
 
-use super::book::Book;
-use super::partner::Partner;
+use super::critical_section::Book;
+use super::curator_worker::Partner;
 use super::told;
 use crate::interop::proxy::Proxy;
 use crate::interop::workspace::Workspace;

@@ -8,8 +8,8 @@ use ox_recipes::rw_lock::RwLock;
 use ox_recipes::semaphore::Semaphore;
 use tokio::time::sleep;
 
-use super::book::Book;
 use super::case::{Case, SHORT_SESSION, Stage};
+use super::critical_section::Book;
 
 /// Between two looks at a lock.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);

@@ -6,14 +6,14 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::Suite;
-use crate::interop::peers::packages;
+use crate::interop::suites::c_packages;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
 pub(super) const SUITE: Suite = Suite { name: "c", needs: &["gcc"], prepare, command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
-    packages::install_c_client()?;
+    c_packages::install_c_client()?;
     let source = workspace.source("c");
     let stamp = workspace.cache("c").join("stamp");
     std::fs::create_dir_all(workspace.cache("c"))?;
@@ -47,7 +47,7 @@ fn prepare(workspace: &Workspace) -> Result<()> {
 
 fn command(workspace: &Workspace) -> Command {
     let mut command = Command::new(program(workspace));
-    command.env("CLI_MT", packages::CLI_MT);
+    command.env("CLI_MT", c_packages::CLI_MT);
     command
 }
 

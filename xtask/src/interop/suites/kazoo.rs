@@ -31,7 +31,7 @@ fn command(workspace: &Workspace) -> Command {
 }
 
 fn own_command(workspace: &Workspace) -> Command {
-    program(workspace, "own_tests.py")
+    program(workspace, "bundled_tests.py")
 }
 
 fn program(workspace: &Workspace, file: &str) -> Command {

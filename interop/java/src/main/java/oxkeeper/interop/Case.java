@@ -18,13 +18,13 @@ final class Case implements AutoCloseable {
     /** Short enough to wait for its expiry, long enough for a busy machine. */
     static final int SHORT_TIMEOUT_MS = 2_000;
 
-    final Stage stage;
+    final Fixture stage;
     final String root;
     /** A client straight to the server, authenticated as super, for preparing and looking; shared by the cases. */
     final ZooKeeper zk;
     private final Deque<AutoCloseable> open = new ArrayDeque<>();
 
-    Case(Stage stage, ZooKeeper zk, String name) throws Exception {
+    Case(Fixture stage, ZooKeeper zk, String name) throws Exception {
         this.stage = stage;
         this.zk = zk;
         this.root = "/java-" + name.replace(' ', '-');

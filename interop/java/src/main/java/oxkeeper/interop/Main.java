@@ -9,7 +9,7 @@ public final class Main {
             System.err.println("usage: Main server proxy control [part of a case name]");
             System.exit(2);
         }
-        Stage stage = new Stage(args[0], args[1], args[2]);
+        Fixture stage = new Fixture(args[0], args[1], args[2]);
         Suite suite = new Suite(stage, 3 < args.length ? args[3] : "");
         NodeCases.addTo(suite);
         MultiCases.addTo(suite);

@@ -10,7 +10,7 @@ import org.apache.zookeeper.ZooKeeper;
 final class Suite {
     private static final int CASE_TIMEOUT_S = 30;
 
-    private final Stage stage;
+    private final Fixture stage;
     private final String filter;
     /** Shared by the cases, because closing a client takes 100 ms; a failed case leaves it to nobody. */
     private ZooKeeper looking;
@@ -18,7 +18,7 @@ final class Suite {
     private int failed;
     private int skipped;
 
-    Suite(Stage stage, String filter) {
+    Suite(Fixture stage, String filter) {
         this.stage = stage;
         this.filter = filter;
     }

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::interop::suites::{self, java};
 use crate::interop::workspace::Workspace;
 
-const MAIN: &str = "oxkeeper.partner.Partner";
+const MAIN: &str = "oxkeeper.curator.CuratorWorker";
 
 /// Those who wait for answers, by number.
 type Waiting = Arc<Mutex<HashMap<usize, oneshot::Sender<String>>>>;

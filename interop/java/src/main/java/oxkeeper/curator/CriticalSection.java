@@ -1,4 +1,4 @@
-package oxkeeper.partner;
+package oxkeeper.curator;
 
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -13,13 +13,13 @@ import org.apache.zookeeper.data.Stat;
  * Who is inside, as the server sees it: one ephemeral node below {@code inside} each, and a count that everybody adds to while inside,
  * without any protection but the lock that is tested. The other program keeps the same book.
  */
-final class Book {
+final class CriticalSection {
     private static final AtomicInteger NEXT = new AtomicInteger();
 
     private final CuratorFramework curator;
     private final String root;
 
-    Book(CuratorFramework curator, String root) {
+    CriticalSection(CuratorFramework curator, String root) {
         this.curator = curator;
         this.root = root;
     }

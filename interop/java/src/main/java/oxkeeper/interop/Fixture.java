@@ -7,7 +7,7 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 
 /** The server under test, a proxy before it, and the port that disturbs both. */
-record Stage(String server, String proxy, String control) {
+record Fixture(String server, String proxy, String control) {
 
     /** Sends a control command and waits until it has taken effect. */
     void command(String command) throws IOException {

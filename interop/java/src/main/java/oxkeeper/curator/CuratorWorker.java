@@ -1,4 +1,4 @@
-package oxkeeper.partner;
+package oxkeeper.curator;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -17,12 +17,12 @@ import org.apache.curator.retry.RetryNTimes;
  * <p>Reads lines {@code <number> <server> <session timeout> <task> <root> [argument ...]}, does each on a thread and with a client of its
  * own, and answers {@code <number> ok <result>} or {@code <number> fail <why>} when it is done.
  */
-public final class Partner {
+public final class CuratorWorker {
     private static final int CONNECT_TIMEOUT_MS = 20_000;
 
     private static final Map<String, Task> TASKS = new TreeMap<>();
 
-    private Partner() {}
+    private CuratorWorker() {}
 
     /** What a line asks for; the result goes into the answer. */
     interface Task {
@@ -31,7 +31,7 @@ public final class Partner {
 
     public static void main(String[] args) throws Exception {
         Locks.addTo(TASKS);
-        Meetings.addTo(TASKS);
+        Coordination.addTo(TASKS);
         Queues.addTo(TASKS);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {

@@ -1,4 +1,4 @@
-package oxkeeper.partner;
+package oxkeeper.curator;
 
 import java.util.Collection;
 import java.util.Map;
@@ -18,12 +18,12 @@ import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
 import org.apache.curator.x.discovery.ServiceInstance;
 
 /** Counters, barriers, groups and discovery. */
-final class Meetings {
-    private Meetings() {}
+final class Coordination {
+    private Coordination() {}
 
-    static void addTo(Map<String, Partner.Task> tasks) {
-        tasks.put("shared-count", Meetings::sharedCount);
-        tasks.put("atomic-long", Meetings::atomicLong);
+    static void addTo(Map<String, CuratorWorker.Task> tasks) {
+        tasks.put("shared-count", Coordination::sharedCount);
+        tasks.put("atomic-long", Coordination::atomicLong);
         tasks.put("barrier-close", (curator, root, none) -> {
             new DistributedBarrier(curator, root + "/gate").setBarrier();
             return "";
@@ -36,9 +36,9 @@ final class Meetings {
             new DistributedBarrier(curator, root + "/gate").waitOnBarrier();
             return "";
         });
-        tasks.put("double-barrier", Meetings::doubleBarrier);
-        tasks.put("group", Meetings::group);
-        tasks.put("discovery", Meetings::discovery);
+        tasks.put("double-barrier", Coordination::doubleBarrier);
+        tasks.put("group", Coordination::group);
+        tasks.put("discovery", Coordination::discovery);
     }
 
     private static String sharedCount(CuratorFramework curator, String root, String[] rounds) throws Exception {

@@ -18,8 +18,8 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 
-use super::peers::{ServerUnderTest, four_letter_word};
 use super::proxy::Proxy;
+use super::servers::{ServerUnderTest, four_letter_word};
 
 /// A server with proxy and control port. A server that xtask started ends with it.
 #[derive(Debug)]

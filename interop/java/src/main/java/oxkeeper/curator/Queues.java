@@ -1,4 +1,4 @@
-package oxkeeper.partner;
+package oxkeeper.curator;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -18,7 +18,7 @@ import org.apache.zookeeper.CreateMode;
 final class Queues {
     private Queues() {}
 
-    static void addTo(Map<String, Partner.Task> tasks) {
+    static void addTo(Map<String, CuratorWorker.Task> tasks) {
         tasks.put("put", Queues::put);
         tasks.put("put-by-priority", Queues::putByPriority);
         tasks.put("put-due", Queues::putDue);

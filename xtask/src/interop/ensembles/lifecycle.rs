@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail, ensure};
 use ox_proto::OpCode;
 use ox_proto::request::SetDataRequest;
 
-use super::client::Roamer;
+use super::failover_client::Roamer;
 use super::load::Load;
-use super::mixed::Mixed;
-use crate::interop::peers::Software;
+use super::mixed_ensemble::Mixed;
+use crate::interop::servers::Software;
 use crate::interop::wire::WireClient;
 use crate::interop::workspace::Workspace;
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use ox_proto::Zxid;
 
-use super::client::{CONFIG, Roamer};
+use super::failover_client::{CONFIG, Roamer};
+use super::network::{Place, Ways};
 use super::small_disk::SmallDisk;
-use super::ways::{Place, Ways};
-use crate::interop::peers::{ServerSpec, ServerUnderTest, Software, free_port};
+use crate::interop::servers::{ServerSpec, ServerUnderTest, Software, free_port};
 use crate::interop::tool;
 use crate::interop::tree_walk::{Tree, differences};
 use crate::interop::workspace::Workspace;

@@ -12,9 +12,8 @@
 //! Everything listens on 127.0.0.1. A [`ServerUnderTest`] that goes out of scope is killed.
 
 pub(crate) mod apache;
-mod debian;
+mod apache38;
 pub(crate) mod oxkeeper;
-pub(crate) mod packages;
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -51,7 +50,7 @@ const LOG_TAIL_LINES: usize = 40;
 pub(crate) enum Software {
     /// Apache ZooKeeper, as fetched by [`apache::fetch`].
     Apache,
-    /// Apache ZooKeeper 3.8, the oldest that is taken into an ensemble, as fetched by [`debian::fetch`].
+    /// Apache ZooKeeper 3.8, the oldest that is taken into an ensemble, as fetched by [`apache38::fetch`].
     Apache38,
     /// Our release binary, as built by [`oxkeeper::build`].
     Oxkeeper,
@@ -72,7 +71,7 @@ impl Software {
     pub(crate) fn provide(self, workspace: &Workspace) -> Result<()> {
         match self {
             Software::Apache => apache::fetch(workspace),
-            Software::Apache38 => debian::fetch(workspace),
+            Software::Apache38 => apache38::fetch(workspace),
             Software::Oxkeeper => oxkeeper::build(workspace),
         }
     }
@@ -145,7 +144,7 @@ impl ServerSpec {
         }
         let mut command = match self.software {
             Software::Apache => apache::command(&self.workspace, dir, &config, &self.properties)?,
-            Software::Apache38 => debian::command(&self.workspace, &config, &self.properties),
+            Software::Apache38 => apache38::command(&self.workspace, &config, &self.properties),
             Software::Oxkeeper => oxkeeper::command(&self.workspace, &config, &self.properties),
         };
         let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log"))?;

@@ -1,4 +1,4 @@
-package oxkeeper.partner;
+package oxkeeper.curator;
 
 import java.util.List;
 import java.util.Map;
@@ -20,11 +20,11 @@ import org.apache.curator.framework.recipes.locks.Revoker;
 final class Locks {
     private Locks() {}
 
-    static void addTo(Map<String, Partner.Task> tasks) {
+    static void addTo(Map<String, CuratorWorker.Task> tasks) {
         tasks.put("lock", (curator, root, rounds) ->
-                takeTurns(new InterProcessMutex(curator, root + "/lock"), new Book(curator, root), number(rounds[0])));
+                takeTurns(new InterProcessMutex(curator, root + "/lock"), new CriticalSection(curator, root), number(rounds[0])));
         tasks.put("multi-lock", (curator, root, rounds) -> takeTurns(
-                new InterProcessMultiLock(curator, List.of(root + "/a", root + "/b")), new Book(curator, root), number(rounds[0])));
+                new InterProcessMultiLock(curator, List.of(root + "/a", root + "/b")), new CriticalSection(curator, root), number(rounds[0])));
         tasks.put("rw-lock", Locks::readAndWrite);
         tasks.put("semaphore", Locks::share);
         tasks.put("latch", Locks::latch);
@@ -38,7 +38,7 @@ final class Locks {
         return Integer.parseInt(text);
     }
 
-    private static String takeTurns(InterProcessLock lock, Book book, int rounds) throws Exception {
+    private static String takeTurns(InterProcessLock lock, CriticalSection book, int rounds) throws Exception {
         for (int round = 0; round < rounds; round++) {
             lock.acquire();
             book.alone();
@@ -49,7 +49,7 @@ final class Locks {
 
     private static String readAndWrite(CuratorFramework curator, String root, String[] rounds) throws Exception {
         InterProcessReadWriteLock lock = new InterProcessReadWriteLock(curator, root + "/lock");
-        Book book = new Book(curator, root);
+        CriticalSection book = new CriticalSection(curator, root);
         for (int round = 0; round < number(rounds[0]); round++) {
             if (round % 3 == 0) {
                 lock.writeLock().acquire();
@@ -71,7 +71,7 @@ final class Locks {
     private static String share(CuratorFramework curator, String root, String[] arguments) throws Exception {
         int most = number(arguments[1]);
         InterProcessSemaphoreV2 pool = new InterProcessSemaphoreV2(curator, root + "/pool", most);
-        Book book = new Book(curator, root);
+        CriticalSection book = new CriticalSection(curator, root);
         for (int round = 0; round < number(arguments[0]); round++) {
             Lease lease = pool.acquire();
             book.among("r", names -> names.size() <= most);
@@ -81,7 +81,7 @@ final class Locks {
     }
 
     private static String latch(CuratorFramework curator, String root, String[] rounds) throws Exception {
-        Book book = new Book(curator, root);
+        CriticalSection book = new CriticalSection(curator, root);
         for (int round = 0; round < number(rounds[0]); round++) {
             try (LeaderLatch latch = new LeaderLatch(curator, root + "/latch", "curator")) {
                 latch.start();
@@ -95,7 +95,7 @@ final class Locks {
     private static String selector(CuratorFramework curator, String root, String[] rounds) throws Exception {
         CountDownLatch terms = new CountDownLatch(number(rounds[0]));
         AtomicReference<Throwable> failure = new AtomicReference<>();
-        Book book = new Book(curator, root);
+        CriticalSection book = new CriticalSection(curator, root);
         LeaderSelector selector = new LeaderSelector(curator, root + "/selector", new LeaderSelectorListenerAdapter() {
             @Override
             public void takeLeadership(CuratorFramework client) {

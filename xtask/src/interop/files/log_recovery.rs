@@ -11,12 +11,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::super::peers::Software;
+use super::super::servers::Software;
 use super::super::tool;
 use super::super::tree_walk::walk;
 use super::super::wire::WireClient;
 use super::super::workspace::Workspace;
-use super::{VARIANTS, check_digests, compare, content, directory, spec};
+use super::{VARIANTS, check_digests, compare, content, data_directory, spec};
 
 /// What Oxkeeper notes about the logs that it has synced; it goes with the records that are cut.
 const NOTE: &str = "oxk.synced";
@@ -37,7 +37,7 @@ fn damage_and_recover(workspace: &Workspace, writer: Software, reader: Software,
     let before = walk(&mut client)?;
     content::write_doomed(&mut client)?;
     log_only.leave(&mut server)?;
-    let log = directory::newest_log(&server.data_dir())?;
+    let log = data_directory::newest_log(&server.data_dir())?;
     damage(&log)?;
     repair(workspace, &log, home)?;
     let server = spec(workspace, reader, log_only).start_in(home).context("second server")?;

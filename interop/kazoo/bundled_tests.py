@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from stage import NotOurs, Stage
+from fixture import NotOurs, Stage
 
 # Importing kazoo's harness needs two libraries for certificates that these tests never make.
 for missing in ("OpenSSL", "jks"):
