@@ -37,7 +37,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let stage = match args.server {
         Target::Start(software) => {
             eprintln!("starting {software}");
-            software.provide(workspace)?;
+            software.prepare(workspace)?;
             Stage::own(standard_spec(workspace, software).start_in(home.path())?)?
         }
         Target::Running(address) => Stage::external(address)?,

@@ -80,8 +80,8 @@ fn run_alone(workspace: &Workspace, profile: &Profile, talk: &mut dyn FnMut(&str
 
 /// Compares under every profile. A difference that is not listed as intended is an error.
 pub(crate) fn run(workspace: &Workspace, amount: Amount) -> Result<()> {
-    Software::Oxkeeper.provide(workspace)?;
-    Software::Apache.provide(workspace)?;
+    Software::Oxkeeper.prepare(workspace)?;
+    Software::Apache.prepare(workspace)?;
     let mut talk = |text: &str| eprintln!("{text}");
     let mut differing = Vec::new();
     for profile in PROFILES.iter().filter(|profile| !NOT_BUILT.contains(&profile.name)) {

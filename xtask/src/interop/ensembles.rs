@@ -26,9 +26,9 @@ use cases::Case;
 /// Runs some of the cases, or all, or those with `only` in their names.
 pub(super) fn run(workspace: &Workspace, full: bool, only: Option<&str>) -> Result<()> {
     for software in [Software::Apache, Software::Apache38, Software::Oxkeeper] {
-        software.provide(workspace)?;
+        software.prepare(workspace)?;
     }
-    let (begun, mut failures, mut count) = (Instant::now(), 0, 0);
+    let (start, mut failures, mut count) = (Instant::now(), 0, 0);
     let wanted = |case: &Case| only.map_or(full || case.is_short, |only| case.name.contains(only));
     for Case { name, run, .. } in cases::all().into_iter().filter(wanted) {
         let home = tempfile::Builder::new().prefix("oxkeeper-ensemble-").tempdir()?;
@@ -37,14 +37,14 @@ pub(super) fn run(workspace: &Workspace, full: bool, only: Option<&str>) -> Resu
         let seconds = start.elapsed().as_secs_f64();
         count += 1;
         match done {
-            Ok(told) => println!("ok   {name}: {told}, {seconds:.1} s"),
+            Ok(result) => println!("ok   {name}: {result}, {seconds:.1} s"),
             Err(e) => {
                 failures += 1;
                 println!("fail {name}: {e:#}\nfiles kept in {}, {seconds:.1} s", home.keep().display());
             }
         }
     }
-    println!("ensembles: {} of {count} passed, {:.0} s", count - failures, begun.elapsed().as_secs_f64());
+    println!("ensembles: {} of {count} passed, {:.0} s", count - failures, start.elapsed().as_secs_f64());
     ensure!(0 < count, "no mixed ensemble is called so");
     ensure!(failures == 0, "{failures} of {count} mixed ensembles failed");
     Ok(())

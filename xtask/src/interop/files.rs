@@ -22,7 +22,7 @@ use ox_proto::Zxid;
 
 use super::servers::{SUPER_DIGEST, ServerSpec, ServerUnderTest, Software};
 use super::tree_walk::{Tree, differences, walk};
-use super::wire::{Ticket, WireClient};
+use super::wire::{SessionHandle, WireClient};
 use super::workspace::Workspace;
 use super::{Args, Target};
 
@@ -69,7 +69,7 @@ impl Variant {
 /// What must survive a change of server.
 struct Left {
     tree: Tree,
-    ticket: Ticket,
+    session_handle: SessionHandle,
 }
 
 /// Runs all variants between the servers that `args` names: Apache and itself, or Oxkeeper and Apache both ways.
@@ -85,7 +85,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     };
     for software in [Software::Apache, Software::Oxkeeper] {
         if pairs.iter().any(|(writer, reader)| [*writer, *reader].contains(&software)) {
-            software.provide(workspace)?;
+            software.prepare(workspace)?;
         }
     }
     let mut failures = 0;
@@ -151,7 +151,7 @@ fn write_first(spec: &ServerSpec, variant: &Variant, home: &Path) -> Result<Left
     let mut client = WireClient::connect(server.address())?;
     content::authenticate(&mut client)?;
     content::write(&mut client, server.address())?;
-    let left = Left { tree: walk(&mut client)?, ticket: client.ticket() };
+    let left = Left { tree: walk(&mut client)?, session_handle: client.session_handle() };
     variant.leave(&mut server)?;
     Ok(left)
 }
@@ -161,19 +161,19 @@ fn take_over(spec: &ServerSpec, variant: &Variant, home: &Path, before: &Left) -
     let mut client = resume(&server, before)?;
     content::write_more(&mut client)?;
     check_digests(&server)?;
-    let left = Left { tree: walk(&mut client)?, ticket: client.ticket() };
+    let left = Left { tree: walk(&mut client)?, session_handle: client.session_handle() };
     variant.leave(&mut server)?;
     Ok(left)
 }
 
 /// Resumes the session on a server that has opened the directory, and compares all there is.
 fn resume(server: &ServerUnderTest, before: &Left) -> Result<WireClient> {
-    let mut client = WireClient::resume(server.address(), &before.ticket).context("resume the session")?;
-    ensure!(client.ticket().session == before.ticket.session, "the session has another id");
+    let mut client = WireClient::resume(server.address(), &before.session_handle).context("resume the session")?;
+    ensure!(client.session_handle().session == before.session_handle.session, "the session has another id");
     content::authenticate(&mut client)?;
     let tree = walk(&mut client)?;
     compare(&before.tree, &tree)?;
-    let (was, is): (Zxid, Zxid) = (before.ticket.last_zxid, client.ticket().last_zxid);
+    let (was, is): (Zxid, Zxid) = (before.session_handle.last_zxid, client.session_handle().last_zxid);
     ensure!(was == is, "the last zxid was {was:?}, is {is:?}");
     Ok(client)
 }
@@ -189,7 +189,7 @@ fn compare(before: &Tree, after: &Tree) -> Result<()> {
 
 /// The server has compared its tree with the digests in the files and found no difference.
 fn check_digests(server: &ServerUnderTest) -> Result<()> {
-    let metrics = server.four_letter_word("mntr")?;
+    let metrics = server.four_letter_command("mntr")?;
     let mismatches = metrics.lines().find_map(|line| line.strip_prefix("zk_digest_mismatches_count\t"));
     ensure!(mismatches == Some("0"), "digest mismatches: {mismatches:?}");
     Ok(())

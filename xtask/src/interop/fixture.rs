@@ -19,7 +19,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 
 use super::proxy::Proxy;
-use super::servers::{ServerUnderTest, four_letter_word};
+use super::servers::{ServerUnderTest, four_letter_command};
 
 /// A server with proxy and control port. A server that xtask started ends with it.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Stage {
 
     /// Around a server that somebody else runs.
     pub(crate) fn external(server: SocketAddr) -> Result<Stage> {
-        four_letter_word(server, "srvr").with_context(|| format!("no ZooKeeper answers at {server}"))?;
+        four_letter_command(server, "srvr").with_context(|| format!("no ZooKeeper answers at {server}"))?;
         Stage::new(server, None)
     }
 
@@ -75,7 +75,7 @@ impl Stage {
         let Some(server) = own.as_mut() else {
             return Ok(());
         };
-        if server.is_running() && server.four_letter_word("srvr").is_ok() {
+        if server.is_running() && server.four_letter_command("srvr").is_ok() {
             return Ok(());
         }
         let log = server.log_tail();
@@ -111,7 +111,7 @@ impl Hands {
             "open" => self.proxy.open(),
             "restart" => self.with_server(ServerUnderTest::restart)?,
             "stop" => self.with_server(ServerUnderTest::kill)?,
-            "start" => self.with_server(ServerUnderTest::start_again)?,
+            "start" => self.with_server(ServerUnderTest::relaunch)?,
             unknown => bail!("unknown command `{unknown}`"),
         }
         Ok(())

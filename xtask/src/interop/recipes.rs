@@ -37,7 +37,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         Target::Start(_) => {
             let mut failed = 0;
             for software in [Software::Apache, Software::Oxkeeper] {
-                software.provide(workspace)?;
+                software.prepare(workspace)?;
                 let home = tempfile::Builder::new().prefix("oxkeeper-interop-").tempdir()?;
                 let server = standard_spec(workspace, software).start_in(home.path())?;
                 failed += run_on(workspace, args, &software.to_string(), server.address())?;

@@ -39,7 +39,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause between two looks at a starting or stopping server.
 const POLL: Duration = Duration::from_millis(20);
 /// How long one four-letter word may take.
-const WORD_TIMEOUT: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same while a server starts: Apache never closes a connection that comes before its data is loaded.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 /// The end of a log that goes into an error message.
@@ -68,7 +68,7 @@ impl std::fmt::Display for Software {
 
 impl Software {
     /// Downloads or builds what [`ServerSpec::start_in`] needs; cheap when it is there.
-    pub(crate) fn provide(self, workspace: &Workspace) -> Result<()> {
+    pub(crate) fn prepare(self, workspace: &Workspace) -> Result<()> {
         match self {
             Software::Apache => apache::fetch(workspace),
             Software::Apache38 => apache38::fetch(workspace),
@@ -225,7 +225,7 @@ impl ServerUnderTest {
     }
 
     /// Starts an ended server again: same folder, same port.
-    pub(crate) fn start_again(&mut self) -> Result<()> {
+    pub(crate) fn relaunch(&mut self) -> Result<()> {
         ensure!(!self.is_running(), "the server runs already");
         self.child = self.spec.spawn(&self.dir, self.port)?;
         self.wait_until_serving()
@@ -234,12 +234,12 @@ impl ServerUnderTest {
     /// A crash and a restart.
     pub(crate) fn restart(&mut self) -> Result<()> {
         self.kill()?;
-        self.start_again()
+        self.relaunch()
     }
 
     /// Sends a four-letter word and returns the answer.
-    pub(crate) fn four_letter_word(&self, word: &str) -> Result<String> {
-        four_letter_word(self.address(), word)
+    pub(crate) fn four_letter_command(&self, word: &str) -> Result<String> {
+        four_letter_command(self.address(), word)
     }
 
     /// The last lines that the server printed, without those about the status that was asked for while it started.
@@ -277,8 +277,8 @@ impl Drop for ServerUnderTest {
 }
 
 /// Sends a four-letter word to any server and returns the answer.
-pub(crate) fn four_letter_word(address: SocketAddr, word: &str) -> Result<String> {
-    ask(address, word, WORD_TIMEOUT)
+pub(crate) fn four_letter_command(address: SocketAddr, word: &str) -> Result<String> {
+    ask(address, word, COMMAND_TIMEOUT)
 }
 
 fn ask(address: SocketAddr, word: &str, timeout: Duration) -> Result<String> {

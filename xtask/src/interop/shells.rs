@@ -24,8 +24,8 @@ struct Written {
 
 /// Runs both on servers of both kinds. A line that differs is an error.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    Software::Oxkeeper.provide(workspace)?;
-    Software::Apache.provide(workspace)?;
+    Software::Oxkeeper.prepare(workspace)?;
+    Software::Apache.prepare(workspace)?;
     let commands = workspace.source("shell").join("commands.txt");
     let commands = std::fs::read_to_string(&commands).with_context(|| format!("read {}", commands.display()))?;
     for software in [Software::Oxkeeper, Software::Apache] {

@@ -21,7 +21,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What resumes a session on another connection or server.
 #[derive(Clone, Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct SessionHandle {
     /// The session.
     pub(crate) session: SessionId,
     password: Vec<u8>,
@@ -31,15 +31,15 @@ pub(crate) struct Ticket {
     read_only: bool,
 }
 
-impl Ticket {
+impl SessionHandle {
     /// The same for a client that could do with reads.
-    pub(crate) fn of_a_reader(self) -> Self {
-        Ticket { read_only: true, ..self }
+    pub(crate) fn allow_read_only(self) -> Self {
+        SessionHandle { read_only: true, ..self }
     }
 
     /// Asks for a new session.
     pub(crate) fn new(read_only: bool) -> Self {
-        Ticket { session: SessionId::NONE, password: vec![0; 16], last_zxid: Zxid::ZERO, read_only }
+        SessionHandle { session: SessionId::NONE, password: vec![0; 16], last_zxid: Zxid::ZERO, read_only }
     }
 }
 
@@ -75,7 +75,7 @@ impl std::error::Error for SessionRefused {}
 #[derive(Debug)]
 pub(crate) struct WireClient {
     stream: TcpStream,
-    ticket: Ticket,
+    session_handle: SessionHandle,
     /// Whether the server only lets it read.
     pub(crate) is_read_only: bool,
     next_xid: i32,
@@ -84,34 +84,34 @@ pub(crate) struct WireClient {
 impl WireClient {
     /// Opens a new session.
     pub(crate) fn connect(address: SocketAddr) -> Result<WireClient> {
-        WireClient::resume(address, &Ticket::new(false))
+        WireClient::resume(address, &SessionHandle::new(false))
     }
 
     /// Resumes a session; an error when the server refuses it.
-    pub(crate) fn resume(address: SocketAddr, ticket: &Ticket) -> Result<WireClient> {
+    pub(crate) fn resume(address: SocketAddr, session_handle: &SessionHandle) -> Result<WireClient> {
         let mut stream = TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         let mut frame = Vec::new();
         let request = ConnectRequest {
-            last_zxid_seen: ticket.last_zxid,
+            last_zxid_seen: session_handle.last_zxid,
             timeout_ms: SESSION_TIMEOUT_MS,
-            session: ticket.session,
-            password: Some(&ticket.password),
-            read_only: Some(ticket.read_only),
+            session: session_handle.session,
+            password: Some(&session_handle.password),
+            read_only: Some(session_handle.read_only),
         };
         request.put_frame(&mut frame);
         stream.write_all(&frame)?;
         let response = ConnectResponse::decode(&read_frame(&mut stream).context("handshake")?)?;
         ensure!(response.session != SessionId::NONE, SessionRefused);
         let password = response.password.to_vec();
-        let ticket = Ticket { session: response.session, password, ..*ticket };
-        Ok(WireClient { stream, ticket, is_read_only: response.read_only == Some(true), next_xid: 1 })
+        let session_handle = SessionHandle { session: response.session, password, ..*session_handle };
+        Ok(WireClient { stream, session_handle, is_read_only: response.read_only == Some(true), next_xid: 1 })
     }
 
     /// What resumes this session elsewhere.
-    pub(crate) fn ticket(&self) -> Ticket {
-        self.ticket.clone()
+    pub(crate) fn session_handle(&self) -> SessionHandle {
+        self.session_handle.clone()
     }
 
     /// Sends a request and reads its reply, which may be an error.
@@ -144,7 +144,7 @@ impl WireClient {
         let mut reader = Reader::new(&payload);
         let header: ReplyHeader = reader.get()?;
         ensure!(header.xid == xid, "reply to {} has xid {}, not {xid}", op.name(), header.xid);
-        self.ticket.last_zxid = self.ticket.last_zxid.max(header.zxid);
+        self.session_handle.last_zxid = self.session_handle.last_zxid.max(header.zxid);
         Ok(Reply { header, body: reader.rest().to_vec() })
     }
 }

@@ -78,28 +78,28 @@ pub(super) fn all() -> Vec<Case> {
     let mut add = |name: String, is_short, run: Run| {
         cases.push(Case { name, is_short, run });
     };
-    for (is_short, at) in [(true, 0), (false, 1)] {
-        for letters in SERVING[at] {
+    for (is_short, index) in [(true, 0), (false, 1)] {
+        for letters in SERVING[index] {
             let run = |workspace: &_, home: &_| serves(workspace, home, letters);
             add(format!("{letters} serves"), is_short, Box::new(run));
         }
-        for letters in KILLED[at] {
+        for letters in KILLED[index] {
             let run = |workspace: &_, home: &_| kills(workspace, home, letters);
             add(format!("{letters} is killed one by one"), is_short, Box::new(run));
         }
-        for (letters, catch) in JOINING[at] {
+        for (letters, catch) in JOINING[index] {
             let run = |workspace: &_, home: &_| joins(workspace, home, letters, *catch);
             add(format!("{letters}: joins by {catch:?}"), is_short, Box::new(run));
         }
-        for letters in READING[at] {
+        for letters in READING[index] {
             let run = |workspace: &_, home: &_| joins_from_the_log(workspace, home, letters);
             add(format!("{letters}: joins from the log"), is_short, Box::new(run));
         }
-        for letters in ROLLING[at] {
+        for letters in ROLLING[index] {
             let run = |workspace: &_, home: &_| rolls_over(workspace, home, letters);
             add(format!("{letters}: counters are used up"), is_short, Box::new(run));
         }
-        for (count, path) in MIGRATING[at] {
+        for (count, path) in MIGRATING[index] {
             let steps: Vec<String> = path.chars().map(String::from).collect();
             let run = |workspace: &_, home: &_| migrates(workspace, home, *count, path);
             add(format!("rolling migration {} of {count}", steps.join(" -> ")), is_short, Box::new(run));

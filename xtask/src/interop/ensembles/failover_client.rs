@@ -8,58 +8,58 @@ use ox_proto::request::{CreateRequest, PathRequest, SetDataRequest};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 
 use crate::interop::tree_walk::{Tree, walk};
-use crate::interop::wire::{Reply, SessionRefused, Ticket, WireClient};
+use crate::interop::wire::{Reply, SessionHandle, SessionRefused, WireClient};
 
 /// Longer than any election takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two attempts to connect.
-const PAUSE: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// What each server sets for itself.
 pub(super) const CONFIG: &str = "/zookeeper/config";
 
-pub(super) struct Roamer {
+pub(super) struct FailoverClient {
     addresses: Vec<SocketAddr>,
-    at: usize,
+    index: usize,
     client: Option<WireClient>,
-    ticket: Option<Ticket>,
+    session_handle: Option<SessionHandle>,
 }
 
-impl Roamer {
+impl FailoverClient {
     /// Opens a session with the first of these that takes it.
     pub(super) fn new(addresses: Vec<SocketAddr>) -> Result<Self> {
-        let mut roamer = Self { at: addresses.len() - 1, addresses, client: None, ticket: None };
-        roamer.connect()?;
-        Ok(roamer)
+        let mut client = Self { index: addresses.len() - 1, addresses, client: None, session_handle: None };
+        client.connect()?;
+        Ok(client)
     }
 
     pub(super) fn session(&self) -> SessionId {
-        self.ticket.as_ref().map_or(SessionId::NONE, |ticket| ticket.session)
+        self.session_handle.as_ref().map_or(SessionId::NONE, |session_handle| session_handle.session)
     }
 
     /// Takes the session to other servers.
-    pub(super) fn move_to(&mut self, addresses: Vec<SocketAddr>) -> Result<()> {
-        (self.at, self.addresses, self.client) = (addresses.len() - 1, addresses, None);
+    pub(super) fn move_session_to(&mut self, addresses: Vec<SocketAddr>) -> Result<()> {
+        (self.index, self.addresses, self.client) = (addresses.len() - 1, addresses, None);
         self.connect()
     }
 
     fn connect(&mut self) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
-            self.at = (self.at + 1) % self.addresses.len();
-            let address = self.addresses[self.at];
-            let opened = match &self.ticket {
-                Some(ticket) => WireClient::resume(address, ticket),
+            self.index = (self.index + 1) % self.addresses.len();
+            let address = self.addresses[self.index];
+            let opened = match &self.session_handle {
+                Some(session_handle) => WireClient::resume(address, session_handle),
                 None => WireClient::connect(address),
             };
             match opened {
                 Ok(client) => {
-                    self.ticket = Some(client.ticket());
+                    self.session_handle = Some(client.session_handle());
                     self.client = Some(client);
                     return Ok(());
                 }
                 Err(e) if e.is::<SessionRefused>() => bail!("{address} says that session {} is gone", self.session()),
                 Err(e) if until < Instant::now() => return Err(e.context("nobody takes the session")),
-                Err(_) => std::thread::sleep(PAUSE),
+                Err(_) => std::thread::sleep(POLL),
             }
         }
     }
@@ -69,7 +69,7 @@ impl Roamer {
         loop {
             if let Some(client) = &mut self.client {
                 if let Ok(reply) = client.call(op, body) {
-                    self.ticket = Some(client.ticket());
+                    self.session_handle = Some(client.session_handle());
                     return Ok(reply);
                 }
                 self.client = None;
@@ -85,12 +85,12 @@ impl Roamer {
 
     pub(super) fn create_with(&mut self, path: &str, data: &[u8], flags: i32) -> Result<()> {
         let body = CreateRequest { path: Some(path.into()), data: Some(data), acl: RawAcls::OPEN, flags };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match self.call(OpCode::Create, &body)?.header.err {
                 0 | -110 => return Ok(()),
                 // Whoever leads has no room, and others are about to.
-                -127 if Instant::now() < until => std::thread::sleep(PAUSE),
+                -127 if Instant::now() < until => std::thread::sleep(POLL),
                 err => bail!("create {path}: error {err}"),
             }
         }

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ox_proto::SessionId;
 
-use super::failover_client::Roamer;
+use super::failover_client::FailoverClient;
 use crate::interop::tree_walk::Tree;
 
 const WRITERS: usize = 3;
 /// Longer than any pause in the service.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a session says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// What a writer has to show for.
 struct Written {
     session: SessionId,
-    client: Roamer,
+    client: FailoverClient,
     paths: Vec<String>,
     longest_pause: Duration,
 }
@@ -37,11 +37,11 @@ pub(super) struct Load {
 impl Load {
     /// Starts writers, each with an ephemeral node `/e-<name>-<writer>`; they write below `/n`, as fast as they can.
     pub(super) fn start(addresses: &[SocketAddr], name: &str) -> Self {
-        Self::start_at_a_pace(addresses, name, Duration::ZERO)
+        Self::start_paced(addresses, name, Duration::ZERO)
     }
 
     /// The same with time between a writer's writes, where a play takes seconds and all that is written is read again.
-    pub(super) fn start_at_a_pace(addresses: &[SocketAddr], name: &str, pace: Duration) -> Self {
+    pub(super) fn start_paced(addresses: &[SocketAddr], name: &str, pace: Duration) -> Self {
         let (stop, acknowledged): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
         let writers = (0..WRITERS).map(|writer| {
             let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
@@ -56,9 +56,9 @@ impl Load {
 
     /// Waits until so many more writes are acknowledged.
     pub(super) fn wait_for_more(&self, count: usize) -> Result<()> {
-        let (goal, until) = (self.acknowledged.load(Ordering::Relaxed) + count, Instant::now() + PATIENCE);
+        let (goal, until) = (self.acknowledged.load(Ordering::Relaxed) + count, Instant::now() + TIMEOUT);
         while self.acknowledged.load(Ordering::Relaxed) < goal && !self.writers.iter().any(JoinHandle::is_finished) {
-            ensure!(Instant::now() < until, "no {count} writes within {PATIENCE:?}");
+            ensure!(Instant::now() < until, "no {count} writes within {TIMEOUT:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
@@ -111,7 +111,7 @@ fn write(
     stop: &AtomicBool,
     acknowledged: &AtomicUsize,
 ) -> Result<Written> {
-    let mut client = Roamer::new(addresses)?;
+    let mut client = FailoverClient::new(addresses)?;
     let session = client.session();
     client.create(&format!("/e-{name}"), 1)?;
     let (mut paths, mut longest_pause) = (Vec::new(), Duration::ZERO);

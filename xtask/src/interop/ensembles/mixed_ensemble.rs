@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use ox_proto::Zxid;
 
-use super::failover_client::{CONFIG, Roamer};
-use super::network::{Place, Ways};
+use super::failover_client::{CONFIG, FailoverClient};
+use super::network::{Network, PeerAddresses};
 use super::small_disk::SmallDisk;
 use crate::interop::servers::{ServerSpec, ServerUnderTest, Software, free_port};
 use crate::interop::tool;
@@ -18,8 +18,8 @@ use crate::interop::tree_walk::{Tree, differences};
 use crate::interop::workspace::Workspace;
 
 /// Longer than any election takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
 /// Transactions from one digest that `hash` tells to the next.
 const DIGEST_EVERY: i64 = 128;
 /// Differences that go into an error message.
@@ -36,14 +36,14 @@ struct Member {
     process: Option<ServerUnderTest>,
 }
 
-pub(super) struct Mixed {
+pub(super) struct MixedEnsemble {
     workspace: Workspace,
     lines: Vec<(String, String)>,
     properties: Vec<(String, String)>,
     members: Vec<Member>,
-    places: Vec<Place>,
+    peer_addresses: Vec<PeerAddresses>,
     /// The network between them, where it can fail.
-    ways: Option<Ways>,
+    network: Option<Network>,
     /// A disk for each, where it can be full; they are unmounted behind the processes.
     disks: Vec<SmallDisk>,
 }
@@ -56,7 +56,7 @@ fn software(letter: char) -> Software {
     }
 }
 
-impl Mixed {
+impl MixedEnsemble {
     /// Starts the members that `letters` names, numbered from 1. The last voter leads: it starts with
     /// as many as it needs, before the others.
     pub(super) fn start(workspace: &Workspace, home: &Path, letters: &str) -> Result<Self> {
@@ -71,31 +71,31 @@ impl Mixed {
         settings: &[(&str, &str)],
         properties: &[(&str, &str)],
     ) -> Result<Self> {
-        let mut mixed = Self::new(workspace, home, letters, settings, properties)?;
-        mixed.begin()?;
-        Ok(mixed)
+        let mut ensemble = Self::new(workspace, home, letters, settings, properties)?;
+        ensemble.begin()?;
+        Ok(ensemble)
     }
 
     /// The same, with a network that can fail.
-    pub(super) fn start_with_ways(workspace: &Workspace, home: &Path, letters: &str) -> Result<(Self, Ways)> {
-        let mut mixed = Self::new(workspace, home, letters, &[], &[])?;
-        let ways = Ways::between(&mixed.places)?;
-        mixed.ways = Some(ways.clone());
-        mixed.begin()?;
-        Ok((mixed, ways))
+    pub(super) fn start_with_network(workspace: &Workspace, home: &Path, letters: &str) -> Result<(Self, Network)> {
+        let mut ensemble = Self::new(workspace, home, letters, &[], &[])?;
+        let network = Network::between(&ensemble.peer_addresses)?;
+        ensemble.network = Some(network.clone());
+        ensemble.begin()?;
+        Ok((ensemble, network))
     }
 
     /// The same, with disks that can be full; none where mounting is not permitted.
     pub(super) fn start_on_small_disks(workspace: &Workspace, home: &Path, letters: &str) -> Result<Option<Self>> {
-        let mut mixed = Self::new(workspace, home, letters, &[], &[("zookeeper.preAllocSize", "1024")])?;
-        for (id, member) in (1..).zip(&mixed.members) {
+        let mut ensemble = Self::new(workspace, home, letters, &[], &[("zookeeper.preAllocSize", "1024")])?;
+        for (id, member) in (1..).zip(&ensemble.members) {
             let data = member.dir.join("data");
             let Some(disk) = SmallDisk::mount(&data)? else { return Ok(None) };
-            mixed.disks.push(disk);
+            ensemble.disks.push(disk);
             fs::write(data.join("myid"), format!("{id}\n"))?;
         }
-        mixed.begin()?;
-        Ok(Some(mixed))
+        ensemble.begin()?;
+        Ok(Some(ensemble))
     }
 
     fn new(
@@ -109,11 +109,11 @@ impl Mixed {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
         let (mut lines, properties, mut members) = (owned(settings), owned(properties), Vec::new());
-        let mut places = Vec::new();
+        let mut peer_addresses = Vec::new();
         for (id, letter) in (1..).zip(letters.chars()) {
             let ip = Ipv4Addr::new(127, 0, 0, id);
             let (quorum, election) = (free_port()?, free_port()?);
-            places.push(Place { quorum: (ip, quorum).into(), election: (ip, election).into() });
+            peer_addresses.push(PeerAddresses { quorum: (ip, quorum).into(), election: (ip, election).into() });
             let role = if letter.is_lowercase() { PARTICIPANT } else { OBSERVER };
             lines.push((format!("server.{id}"), format!("{ip}:{quorum}:{election}:{role}")));
             let dir = home.join(id.to_string());
@@ -121,41 +121,41 @@ impl Mixed {
             fs::write(dir.join("data/myid"), format!("{id}\n"))?;
             members.push(Member { software: software(letter), dir, port: free_port()?, process: None });
         }
-        let (ways, disks) = (None, Vec::new());
-        Ok(Self { workspace: workspace.clone(), lines, properties, members, places, ways, disks })
+        let (network, disks) = (None, Vec::new());
+        Ok(Self { workspace: workspace.clone(), lines, properties, members, peer_addresses, network, disks })
     }
 
     /// Starts everybody, those first with whom the last voter leads.
     fn begin(&mut self) -> Result<()> {
         let voters = self.lines.iter().filter(|(_, value)| value.ends_with(PARTICIPANT)).count();
         let first: Vec<usize> = (0..voters / 2).chain([voters - 1]).collect();
-        let others: Vec<usize> = (0..self.members.len()).filter(|at| !first.contains(at)).collect();
-        self.launch_all(&first)?;
-        self.launch_all(&others)?;
+        let others: Vec<usize> = (0..self.members.len()).filter(|index| !first.contains(index)).collect();
+        self.start_members(&first)?;
+        self.start_members(&others)?;
         ensure!(self.leader()? == voters - 1, "another one leads");
-        let mut client = Roamer::new(self.addresses())?;
+        let mut client = FailoverClient::new(self.addresses())?;
         client.create("/n", 0)?;
         client.close()
     }
 
     /// How a member's configuration describes another, or itself.
-    fn description(&self, at: usize, key: &str, value: &str) -> String {
+    fn description(&self, index: usize, key: &str, value: &str) -> String {
         let id: Option<usize> = key.strip_prefix("server.").and_then(|id| id.parse().ok());
-        let other = id.map(|id| id - 1).filter(|other| *other != at);
-        let (Some(ways), Some(other)) = (&self.ways, other) else { return value.to_owned() };
-        let (door, role) = (ways.door(at, other), if value.ends_with(OBSERVER) { OBSERVER } else { PARTICIPANT });
+        let other = id.map(|id| id - 1).filter(|other| *other != index);
+        let (Some(network), Some(other)) = (&self.network, other) else { return value.to_owned() };
+        let (door, role) = (network.door(index, other), if value.ends_with(OBSERVER) { OBSERVER } else { PARTICIPANT });
         format!("{}:{}:{role}", door.quorum, door.election.port())
     }
 
-    fn spec(&self, at: usize) -> ServerSpec {
-        let software = self.members[at].software;
+    fn spec(&self, index: usize) -> ServerSpec {
+        let software = self.members[index].software;
         let mut spec = ServerSpec::new(&self.workspace, software)
             .setting("tickTime", 500)
             .setting("initLimit", 20)
             .setting("syncLimit", 6)
             .setting("maxSessionTimeout", crate::interop::wire::SESSION_TIMEOUT_MS);
         for (key, value) in &self.lines {
-            spec = spec.setting(key, self.description(at, key, value));
+            spec = spec.setting(key, self.description(index, key, value));
         }
         for (name, value) in &self.properties {
             spec = spec.property(name, value);
@@ -166,223 +166,227 @@ impl Mixed {
     /// A server that is in nobody's configuration but its own, as participant. Returns where it is, and how others
     /// would describe it without a role.
     pub(super) fn join(&mut self, home: &Path, letter: char) -> Result<(usize, String)> {
-        let (at, id) = (self.len(), self.len() + 1);
+        let (index, id) = (self.len(), self.len() + 1);
         let address = format!("127.0.0.1:{}:{}", free_port()?, free_port()?);
         self.lines.push((format!("server.{id}"), format!("{address}:participant")));
         let dir = home.join(id.to_string());
         fs::create_dir_all(dir.join("data"))?;
         fs::write(dir.join("data/myid"), format!("{id}\n"))?;
         self.members.push(Member { software: software(letter), dir, port: free_port()?, process: None });
-        self.launch_all(&[at])?;
-        Ok((at, address))
+        self.start_members(&[index])?;
+        Ok((index, address))
     }
 
     /// A file of a member; none if there is no such file.
-    pub(super) fn file(&self, at: usize, name: &str) -> Option<String> {
-        fs::read_to_string(self.members[at].dir.join(name)).ok()
+    pub(super) fn file(&self, index: usize, name: &str) -> Option<String> {
+        fs::read_to_string(self.members[index].dir.join(name)).ok()
     }
 
     /// Starts members together and waits until they serve.
-    pub(super) fn launch_all(&mut self, all: &[usize]) -> Result<()> {
-        for at in all {
-            let spec = self.spec(*at);
-            let member = &mut self.members[*at];
+    pub(super) fn start_members(&mut self, all: &[usize]) -> Result<()> {
+        for index in all {
+            let spec = self.spec(*index);
+            let member = &mut self.members[*index];
             member.process = Some(spec.launch_in(&member.dir, member.port)?);
         }
-        let done = all.iter().try_for_each(|at| self.process(*at)?.wait_until_serving());
+        let done = all.iter().try_for_each(|index| self.process(*index)?.wait_until_serving());
         done.with_context(|| self.log_tails(all))
     }
 
     /// The ends of the logs of some members: one that does not serve may wait for another that has failed.
     fn log_tails(&mut self, all: &[usize]) -> String {
         let mut text = "servers were started together".to_owned();
-        for at in all {
-            let Some(process) = &mut self.members[*at].process else { continue };
+        for index in all {
+            let Some(process) = &mut self.members[*index].process else { continue };
             let state = if process.is_running() { "runs" } else { "has ended" };
-            text += &format!("\nserver {} {state}:\n{}", at + 1, process.log_tail());
+            text += &format!("\nserver {} {state}:\n{}", index + 1, process.log_tail());
         }
         text
     }
 
-    fn process(&mut self, at: usize) -> Result<&mut ServerUnderTest> {
-        self.members[at].process.as_mut().context("the member does not run")
+    fn process(&mut self, index: usize) -> Result<&mut ServerUnderTest> {
+        self.members[index].process.as_mut().context("the member does not run")
     }
 
-    pub(super) fn kill(&mut self, at: usize) -> Result<()> {
-        self.process(at)?.kill()?;
-        self.members[at].process = None;
+    pub(super) fn kill(&mut self, index: usize) -> Result<()> {
+        self.process(index)?.kill()?;
+        self.members[index].process = None;
         Ok(())
     }
 
     /// The disk of a member that has one of its own.
-    pub(super) fn disk(&self, at: usize) -> Result<&SmallDisk> {
-        self.disks.get(at).context("the member has no disk of its own")
+    pub(super) fn disk(&self, index: usize) -> Result<&SmallDisk> {
+        self.disks.get(index).context("the member has no disk of its own")
     }
 
     /// Waits until a member serves; one that has ended is started again.
-    pub(super) fn bring_back(&mut self, at: usize) -> Result<()> {
-        if self.process(at)?.is_running() { self.process(at)?.wait_until_serving() } else { self.launch_all(&[at]) }
+    pub(super) fn bring_back(&mut self, index: usize) -> Result<()> {
+        if self.process(index)?.is_running() {
+            self.process(index)?.wait_until_serving()
+        } else {
+            self.start_members(&[index])
+        }
     }
 
     /// Ends a member as an operator does, and starts other software on its files.
-    pub(super) fn replace(&mut self, at: usize, letter: char) -> Result<()> {
-        self.process(at)?.terminate().context("stop the old member")?;
-        self.members[at].process = None;
-        self.members[at].software = software(letter);
-        self.launch_all(&[at])
+    pub(super) fn replace(&mut self, index: usize, letter: char) -> Result<()> {
+        self.process(index)?.terminate().context("stop the old member")?;
+        self.members[index].process = None;
+        self.members[index].software = software(letter);
+        self.start_members(&[index])
     }
 
     /// Kills all members, and starts other software on their files, with other system properties.
     pub(super) fn restart_all_as(&mut self, letter: char, properties: &[(&str, &str)]) -> Result<()> {
         let all: Vec<usize> = (0..self.len()).collect();
-        for at in &all {
-            self.kill(*at)?;
-            self.members[*at].software = software(letter);
+        for index in &all {
+            self.kill(*index)?;
+            self.members[*index].software = software(letter);
         }
         self.properties = properties.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        self.launch_all(&all)
+        self.start_members(&all)
     }
 
     /// Removes what a stopped member has stored, and keeps its number.
-    pub(super) fn wipe(&self, at: usize) -> Result<()> {
-        fs::remove_dir_all(self.members[at].dir.join("data/version-2")).context("remove the member's data")
+    pub(super) fn wipe(&self, index: usize) -> Result<()> {
+        fs::remove_dir_all(self.members[index].dir.join("data/version-2")).context("remove the member's data")
     }
 
     /// Sends a signal by its name.
-    pub(super) fn signal(&mut self, at: usize, name: &str) -> Result<()> {
-        let pid = self.process(at)?.pid().to_string();
+    pub(super) fn signal(&mut self, index: usize, name: &str) -> Result<()> {
+        let pid = self.process(index)?.pid().to_string();
         tool::run(Command::new("kill").arg(format!("-{name}")).arg(pid))
     }
 
-    pub(super) fn software(&self, at: usize) -> Software {
-        self.members[at].software
+    pub(super) fn software(&self, index: usize) -> Software {
+        self.members[index].software
     }
 
     pub(super) fn len(&self) -> usize {
         self.members.len()
     }
 
-    pub(super) fn address(&self, at: usize) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.members[at].port).into()
+    pub(super) fn address(&self, index: usize) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.members[index].port).into()
     }
 
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
-        (0..self.len()).map(|at| self.address(at)).collect()
+        (0..self.len()).map(|index| self.address(index)).collect()
     }
 
     /// What `srvr` calls the mode of a running member that serves.
-    pub(super) fn mode(&self, at: usize) -> Option<String> {
-        self.srvr(at, "Mode: ")
+    pub(super) fn mode(&self, index: usize) -> Option<String> {
+        self.srvr(index, "Mode: ")
     }
 
     /// What a member answers to a four-letter word.
-    pub(super) fn word(&self, at: usize, word: &str) -> Result<String> {
-        self.members[at].process.as_ref().context("the member does not run")?.four_letter_word(word)
+    pub(super) fn word(&self, index: usize, word: &str) -> Result<String> {
+        self.members[index].process.as_ref().context("the member does not run")?.four_letter_command(word)
     }
 
     /// A figure of `mntr`.
-    pub(super) fn figure(&self, at: usize, name: &str) -> Result<String> {
-        let (text, prefix) = (self.word(at, "mntr")?, format!("zk_{name}\t"));
+    pub(super) fn metric(&self, index: usize, name: &str) -> Result<String> {
+        let (text, prefix) = (self.word(index, "mntr")?, format!("zk_{name}\t"));
         let found = text.lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned));
-        found.with_context(|| format!("server {} does not show {name}", at + 1))
+        found.with_context(|| format!("server {} does not show {name}", index + 1))
     }
 
     /// Waits for a figure of `mntr`.
-    pub(super) fn wait_for_figure(&self, at: usize, name: &str, expected: &str) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
+    pub(super) fn wait_for_metric(&self, index: usize, name: &str, expected: &str) -> Result<()> {
+        let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
-            if self.figure(at, name).is_ok_and(|figure| figure == expected) {
+            if self.metric(index, name).is_ok_and(|metric| metric == expected) {
                 return Ok(());
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL);
         }
-        bail!("{name} of server {} is {}, not {expected}", at + 1, self.figure(at, name)?)
+        bail!("{name} of server {} is {}, not {expected}", index + 1, self.metric(index, name)?)
     }
 
     /// Waits for the answer to a four-letter word.
-    pub(super) fn wait_for_word(&self, at: usize, word: &str, expected: &str) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
+    pub(super) fn wait_for_reply(&self, index: usize, word: &str, expected: &str) -> Result<()> {
+        let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
-            if self.word(at, word).is_ok_and(|answer| answer == expected) {
+            if self.word(index, word).is_ok_and(|answer| answer == expected) {
                 return Ok(());
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL);
         }
-        bail!("{word} of server {} is {}, not {expected}", at + 1, self.word(at, word)?)
+        bail!("{word} of server {} is {}, not {expected}", index + 1, self.word(index, word)?)
     }
 
-    fn srvr(&self, at: usize, line: &str) -> Option<String> {
-        let answer = self.members[at].process.as_ref()?.four_letter_word("srvr").ok()?;
-        answer.lines().find_map(|told| told.strip_prefix(line).map(str::to_owned))
+    fn srvr(&self, index: usize, line: &str) -> Option<String> {
+        let answer = self.members[index].process.as_ref()?.four_letter_command("srvr").ok()?;
+        answer.lines().find_map(|result| result.strip_prefix(line).map(str::to_owned))
     }
 
     /// Waits until all members have applied the same transactions, while nobody writes.
-    pub(super) fn wait_until_level(&self) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
+    pub(super) fn wait_until_in_sync(&self) -> Result<()> {
+        let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
-            let zxids: Option<Vec<String>> = (0..self.len()).map(|at| self.srvr(at, "Zxid: ")).collect();
+            let zxids: Option<Vec<String>> = (0..self.len()).map(|index| self.srvr(index, "Zxid: ")).collect();
             if zxids.is_some_and(|zxids| zxids.windows(2).all(|pair| pair[0] == pair[1])) {
                 return Ok(());
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL);
         }
         bail!("the members do not reach the same transaction")
     }
 
     /// Waits for a leader.
     pub(super) fn leader(&self) -> Result<usize> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
-            if let Some(at) = (0..self.len()).find(|at| self.mode(*at).as_deref() == Some("leader")) {
-                return Ok(at);
+            if let Some(index) = (0..self.len()).find(|index| self.mode(*index).as_deref() == Some("leader")) {
+                return Ok(index);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL);
         }
         bail!("nobody leads")
     }
 
     /// How long the log of a member is.
-    pub(super) fn log_mark(&self, at: usize) -> usize {
-        self.log(at).len()
+    pub(super) fn log_length(&self, index: usize) -> usize {
+        self.log(index).len()
     }
 
     /// What a member has logged since a mark.
-    pub(super) fn log_since(&self, at: usize, mark: usize) -> String {
-        self.log(at).split_off(mark)
+    pub(super) fn log_since(&self, index: usize, mark: usize) -> String {
+        self.log(index).split_off(mark)
     }
 
-    fn log(&self, at: usize) -> String {
-        let bytes = fs::read(self.members[at].dir.join("server.log")).unwrap_or_default();
+    fn log(&self, index: usize) -> String {
+        let bytes = fs::read(self.members[index].dir.join("server.log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Checks that no digest of a transaction was wrong, for members that have lost no leader under load: Apache then
     /// may count some that are its own fault. It applies what is in its log while it still applies what is committed,
     /// and 3.8 may log transactions twice.
-    pub(super) fn check_mismatches(&self, at: usize) -> Result<()> {
-        let process = self.members[at].process.as_ref().context("the member does not run")?;
-        let mntr = process.four_letter_word("mntr")?;
-        ensure!(mntr.contains("zk_digest_mismatches_count\t0\n"), "server {} finds wrong digests", at + 1);
+    pub(super) fn check_no_digest_mismatch(&self, index: usize) -> Result<()> {
+        let process = self.members[index].process.as_ref().context("the member does not run")?;
+        let mntr = process.four_letter_command("mntr")?;
+        ensure!(mntr.contains("zk_digest_mismatches_count\t0\n"), "server {} finds wrong digests", index + 1);
         Ok(())
     }
 
     /// Checks that all members show the same tree, and that ours found no digest wrong. Returns the tree.
-    pub(super) fn check_equal(&self) -> Result<Tree> {
+    pub(super) fn check_trees_equal(&self) -> Result<Tree> {
         let mut first: Option<Tree> = None;
-        for at in 0..self.len() {
-            let mut client = Roamer::new(vec![self.address(at)])?;
-            let mut tree = client.walk().with_context(|| format!("walk server {}", at + 1))?;
+        for index in 0..self.len() {
+            let mut client = FailoverClient::new(vec![self.address(index)])?;
+            let mut tree = client.walk().with_context(|| format!("walk server {}", index + 1))?;
             client.close()?;
-            if self.ways.is_some() {
+            if self.network.is_some() {
                 tree.remove(CONFIG); // each finds the others elsewhere
             }
-            if self.software(at) == Software::Oxkeeper {
-                self.check_mismatches(at)?;
+            if self.software(index) == Software::Oxkeeper {
+                self.check_no_digest_mismatch(index)?;
             }
             let different = first.as_ref().map_or_else(Vec::new, |first| differences(first, &tree));
             if !different.is_empty() {
                 let shown = different[..different.len().min(DIFFERENCES_SHOWN)].join("\n");
-                bail!("servers 1 and {} differ in {} nodes\n{shown}", at + 1, different.len());
+                bail!("servers 1 and {} differ in {} nodes\n{shown}", index + 1, different.len());
             }
             first = first.or(Some(tree));
         }
@@ -391,32 +395,32 @@ impl Mixed {
 
     /// Writes until the members note the digest of their whole state, and checks that it is the same.
     pub(super) fn check_digests(&self) -> Result<()> {
-        let mut client = Roamer::new(self.addresses())?;
+        let mut client = FailoverClient::new(self.addresses())?;
         let mut zxid = client.set("/n", b"digest")?;
         while zxid.0 % DIGEST_EVERY != 0 {
             zxid = client.set("/n", b"digest")?;
         }
         client.close()?;
         let first = self.digest(0, zxid)?;
-        for at in 1..self.len() {
-            let other = self.digest(at, zxid)?;
-            ensure!(first == other, "at {zxid}, server 1 has digest {first}, server {} {other}", at + 1);
+        for index in 1..self.len() {
+            let other = self.digest(index, zxid)?;
+            ensure!(first == other, "at {zxid}, server 1 has digest {first}, server {} {other}", index + 1);
         }
         Ok(())
     }
 
     /// The digest that a member has noted at a transaction, as soon as it has.
-    fn digest(&self, at: usize, zxid: Zxid) -> Result<i64> {
-        let until = Instant::now() + PATIENCE;
-        let process = self.members[at].process.as_ref().context("the member does not run")?;
+    fn digest(&self, index: usize, zxid: Zxid) -> Result<i64> {
+        let until = Instant::now() + TIMEOUT;
+        let process = self.members[index].process.as_ref().context("the member does not run")?;
         let beginning = format!("{:x}: ", zxid.0);
         while Instant::now() < until {
-            let noted = process.four_letter_word("hash")?;
+            let noted = process.four_letter_command("hash")?;
             if let Some(digest) = noted.lines().find_map(|line| line.strip_prefix(&beginning)) {
-                return digest.trim().parse().with_context(|| format!("digest `{digest}` of server {}", at + 1));
+                return digest.trim().parse().with_context(|| format!("digest `{digest}` of server {}", index + 1));
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL);
         }
-        bail!("server {} notes no digest at {zxid}", at + 1)
+        bail!("server {} notes no digest at {zxid}", index + 1)
     }
 }

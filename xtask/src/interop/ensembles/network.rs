@@ -25,38 +25,38 @@ const ADDRESS_BYTES_MAX: usize = 1024;
 
 /// Where a member is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct PeerAddresses {
     pub(super) quorum: SocketAddr,
     pub(super) election: SocketAddr,
 }
 
 /// All ways between members. Their threads live as long as the process.
 #[derive(Clone)]
-pub(super) struct Ways {
+pub(super) struct Network {
     members: usize,
     silent: Arc<Vec<AtomicBool>>,
     /// Where each member finds each other one, by the number of the way.
-    doors: Arc<Vec<Place>>,
+    doors: Arc<Vec<PeerAddresses>>,
 }
 
-impl Ways {
-    pub(super) fn between(places: &[Place]) -> Result<Self> {
-        let count = places.len();
+impl Network {
+    pub(super) fn between(peer_addresses: &[PeerAddresses]) -> Result<Self> {
+        let count = peer_addresses.len();
         let listen = || TcpListener::bind((DOORS, 0)).context("listen between members");
         let (mut listeners, mut doors) = (Vec::new(), Vec::new());
         for _ in 0..count * count {
             let (quorum, election) = (listen()?, listen()?);
-            doors.push(Place { quorum: quorum.local_addr()?, election: election.local_addr()? });
+            doors.push(PeerAddresses { quorum: quorum.local_addr()?, election: election.local_addr()? });
             listeners.push((quorum, election));
         }
         let silent = (0..count * count).map(|_| AtomicBool::new(false)).collect();
-        let ways = Self { members: count, silent: Arc::new(silent), doors: Arc::new(doors) };
+        let network = Self { members: count, silent: Arc::new(silent), doors: Arc::new(doors) };
         for (number, (quorum, election)) in listeners.into_iter().enumerate() {
             let (from, to) = (number / count, number % count);
-            ways.open(quorum, from, to, places[to].quorum, false);
-            ways.open(election, from, to, places[to].election, true);
+            network.open(quorum, from, to, peer_addresses[to].quorum, false);
+            network.open(election, from, to, peer_addresses[to].election, true);
         }
-        Ok(ways)
+        Ok(network)
     }
 
     fn number(&self, from: usize, to: usize) -> usize {
@@ -64,7 +64,7 @@ impl Ways {
     }
 
     /// Where a member finds another one.
-    pub(super) fn door(&self, from: usize, to: usize) -> Place {
+    pub(super) fn door(&self, from: usize, to: usize) -> PeerAddresses {
         self.doors[self.number(from, to)]
     }
 
@@ -74,19 +74,19 @@ impl Ways {
     }
 
     /// Nothing reaches this one from any other.
-    pub(super) fn deafen(&self, at: usize) {
-        (0..self.members).for_each(|other| self.silence(other, at));
+    pub(super) fn deafen(&self, index: usize) {
+        (0..self.members).for_each(|other| self.silence(other, index));
     }
 
     /// Nothing from this one reaches any other.
-    pub(super) fn mute(&self, at: usize) {
-        (0..self.members).for_each(|other| self.silence(at, other));
+    pub(super) fn mute(&self, index: usize) {
+        (0..self.members).for_each(|other| self.silence(index, other));
     }
 
     /// Cuts one off from all others.
-    pub(super) fn isolate(&self, at: usize) {
-        self.deafen(at);
-        self.mute(at);
+    pub(super) fn isolate(&self, index: usize) {
+        self.deafen(index);
+        self.mute(index);
     }
 
     pub(super) fn heal(&self) {
@@ -100,12 +100,12 @@ impl Ways {
     }
 
     fn open(&self, listener: TcpListener, from: usize, to: usize, target: SocketAddr, is_election: bool) {
-        let ways = self.clone();
+        let network = self.clone();
         std::thread::spawn(move || {
             for near in listener.incoming().flatten() {
-                let ways = ways.clone();
+                let network = network.clone();
                 // A connection that cannot be set up is one that ends, which is what its caller sees.
-                std::thread::spawn(move || ways.carry(&near, from, to, target, is_election).ok());
+                std::thread::spawn(move || network.carry(&near, from, to, target, is_election).ok());
             }
         });
     }
@@ -192,13 +192,13 @@ mod tests {
     fn callers_are_called_back_on_the_way_back() {
         let (election, address) = listener();
         let (_quorum, quorum) = listener();
-        let ways = Ways::between(&[Place { quorum, election: address }; 2]).unwrap();
-        let mut caller = TcpStream::connect(ways.door(0, 1).election).unwrap();
+        let network = Network::between(&[PeerAddresses { quorum, election: address }; 2]).unwrap();
+        let mut caller = TcpStream::connect(network.door(0, 1).election).unwrap();
         let own = b"127.0.0.1:1";
         let beginning = [&(-65536_i64).to_be_bytes()[..], &7_i64.to_be_bytes()].concat();
         caller.write_all(&[&beginning[..], &11_u32.to_be_bytes(), own, b"more"].concat()).unwrap();
         let (mut called, _) = election.accept().unwrap();
-        let back = ways.door(1, 0).election.to_string();
+        let back = network.door(1, 0).election.to_string();
         let length = u32::try_from(back.len()).unwrap().to_be_bytes();
         let expected = [&beginning[..], &length, back.as_bytes(), b"more"].concat();
         let mut got = vec![0; expected.len()];
@@ -209,10 +209,10 @@ mod tests {
     #[test]
     fn a_silent_way_keeps_what_is_sent_until_it_heals() {
         let (quorum, address) = listener();
-        let ways = Ways::between(&[Place { quorum: address, election: address }; 2]).unwrap();
-        let mut caller = TcpStream::connect(ways.door(0, 1).quorum).unwrap();
+        let network = Network::between(&[PeerAddresses { quorum: address, election: address }; 2]).unwrap();
+        let mut caller = TcpStream::connect(network.door(0, 1).quorum).unwrap();
         let (mut called, _) = quorum.accept().unwrap();
-        ways.silence(0, 1);
+        network.silence(0, 1);
         caller.write_all(b"x").unwrap();
         called.write_all(b"y").unwrap();
         let mut byte = [0];
@@ -221,7 +221,7 @@ mod tests {
         called.set_nonblocking(true).unwrap();
         assert!(called.read(&mut byte).is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock));
         called.set_nonblocking(false).unwrap();
-        ways.heal();
+        network.heal();
         called.read_exact(&mut byte).unwrap();
         assert_eq!(byte, *b"x");
     }

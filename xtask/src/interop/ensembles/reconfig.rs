@@ -9,14 +9,14 @@ use ox_proto::OpCode;
 use ox_proto::request::{PathWatch, ReconfigRequest};
 
 use super::cases::Case;
-use super::failover_client::{CONFIG, Roamer};
-use super::mixed_ensemble::Mixed;
+use super::failover_client::{CONFIG, FailoverClient};
+use super::mixed_ensemble::MixedEnsemble;
 use crate::interop::servers::apache;
 use crate::interop::wire::WireClient;
 use crate::interop::workspace::Workspace;
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
 /// Apache's shell.
 const SHELL: &str = "org.apache.zookeeper.ZooKeeperMain";
 /// What it says before the new members.
@@ -58,8 +58,8 @@ pub(super) fn add_all(cases: &mut Vec<Case>) {
     }
 }
 
-fn start(workspace: &Workspace, home: &Path, letters: &str) -> Result<Mixed> {
-    Mixed::start_with(workspace, home, letters, &[("reconfigEnabled", "true")], &[("zookeeper.skipACL", "yes")])
+fn start(workspace: &Workspace, home: &Path, letters: &str) -> Result<MixedEnsemble> {
+    MixedEnsemble::start_with(workspace, home, letters, &[("reconfigEnabled", "true")], &[("zookeeper.skipACL", "yes")])
 }
 
 /// What a client asks for.
@@ -73,26 +73,26 @@ struct Change<'a> {
 
 impl Change<'_> {
     /// Asks one server once. Returns the code, and the text of the new configuration.
-    fn ask(&self, mixed: &Mixed, at: usize) -> Result<(i32, String)> {
+    fn ask(&self, ensemble: &MixedEnsemble, index: usize) -> Result<(i32, String)> {
         let body = ReconfigRequest {
             joining: self.joining.map(Into::into),
             leaving: self.leaving.map(Into::into),
             members: self.members.map(Into::into),
             config: self.version.unwrap_or(-1),
         };
-        let mut client = WireClient::connect(mixed.address(at))?;
-        let reply = client.call(OpCode::Reconfig, &body).with_context(|| format!("asked of server {}", at + 1))?;
+        let mut client = WireClient::connect(ensemble.address(index))?;
+        let reply = client.call(OpCode::Reconfig, &body).with_context(|| format!("asked of server {}", index + 1))?;
         let text = if reply.header.err == 0 { reply.body()?.get::<Option<&[u8]>>()?.unwrap_or_default() } else { &[] };
         Ok((reply.header.err, String::from_utf8(text.to_vec())?))
     }
 
     /// The same; it has to succeed, at once or when everybody is synced.
-    fn make(&self, mixed: &Mixed, at: usize) -> Result<String> {
-        let until = Instant::now() + PATIENCE;
+    fn make(&self, ensemble: &MixedEnsemble, index: usize) -> Result<String> {
+        let until = Instant::now() + TIMEOUT;
         loop {
-            match self.ask(mixed, at)? {
+            match self.ask(ensemble, index)? {
                 (0, text) => return Ok(text),
-                (-13 | -14, _) if Instant::now() < until => std::thread::sleep(PAUSE),
+                (-13 | -14, _) if Instant::now() < until => std::thread::sleep(POLL),
                 (code, _) => bail!("error {code}"),
             }
         }
@@ -108,16 +108,16 @@ fn leaving(ids: &str) -> Change<'_> {
 }
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !is_so().unwrap_or(false) {
         ensure!(Instant::now() < until, "{what}: {:?}", is_so());
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL);
     }
     Ok(())
 }
 
-fn config_of(mixed: &Mixed, at: usize) -> Result<String> {
-    let mut client = WireClient::connect(mixed.address(at))?;
+fn config_of(ensemble: &MixedEnsemble, index: usize) -> Result<String> {
+    let mut client = WireClient::connect(ensemble.address(index))?;
     let reply = client.call(OpCode::GetData, &PathWatch { path: Some(CONFIG.into()), watch: false })?;
     let text = reply.body()?.get::<Option<&[u8]>>()?.unwrap_or_default().to_vec();
     client.close()?;
@@ -125,152 +125,165 @@ fn config_of(mixed: &Mixed, at: usize) -> Result<String> {
 }
 
 /// Everybody shows the same configuration, byte for byte, and has written it down.
-fn wait_for_config(mixed: &Mixed, text: &str) -> Result<()> {
-    for at in 0..mixed.len() {
-        wait_until(&format!("server {} does not know", at + 1), || Ok(config_of(mixed, at)? == text))?;
+fn wait_for_config(ensemble: &MixedEnsemble, text: &str) -> Result<()> {
+    for index in 0..ensemble.len() {
+        wait_until(&format!("server {} does not know", index + 1), || Ok(config_of(ensemble, index)? == text))?;
         let version = text.rsplit_once("version=").context("a version")?.1;
         let name = format!("zoo.cfg.dynamic.{version}");
-        wait_until(&format!("server {} has no {name}", at + 1), || {
-            let cfg = mixed.file(at, "zoo.cfg").context("a configuration")?;
-            Ok(cfg.ends_with(&format!("/{name}\n")) && mixed.file(at, &name).is_some())
+        wait_until(&format!("server {} has no {name}", index + 1), || {
+            let cfg = ensemble.file(index, "zoo.cfg").context("a configuration")?;
+            Ok(cfg.ends_with(&format!("/{name}\n")) && ensemble.file(index, &name).is_some())
         })?;
-        let first = mixed.file(0, &name);
-        ensure!(mixed.file(at, &name) == first, "servers 1 and {} have written different members", at + 1);
+        let first = ensemble.file(0, &name);
+        ensure!(ensemble.file(index, &name) == first, "servers 1 and {} have written different members", index + 1);
     }
     Ok(())
 }
 
-fn write_some(mixed: &Mixed) -> Result<()> {
-    let mut client = Roamer::new(mixed.addresses())?;
+fn write_some(ensemble: &MixedEnsemble) -> Result<()> {
+    let mut client = FailoverClient::new(ensemble.addresses())?;
     for number in 0..30 {
         client.create(&format!("/n/{}-{number}", client.session()), 0)?;
     }
     client.close()
 }
 
-fn wait_for_mode(mixed: &Mixed, at: usize, mode: &str) -> Result<()> {
-    wait_until(&format!("server {} is no {mode}", at + 1), || Ok(mixed.mode(at).as_deref() == Some(mode)))
+fn wait_for_mode(ensemble: &MixedEnsemble, index: usize, mode: &str) -> Result<()> {
+    wait_until(&format!("server {} is no {mode}", index + 1), || Ok(ensemble.mode(index).as_deref() == Some(mode)))
 }
 
 /// Every change is asked of another server.
 fn changes(workspace: &Workspace, home: &Path, letters: &str, joiner: char) -> Result<String> {
-    let mut mixed = start(workspace, home, letters)?;
-    let first = config_of(&mixed, 0)?;
+    let mut ensemble = start(workspace, home, letters)?;
+    let first = config_of(&ensemble, 0)?;
     ensure!(first.ends_with("version=100000000"), "{first}");
-    let (at, address) = mixed.join(home, joiner)?;
-    wait_for_mode(&mixed, at, "follower")?;
-    let client = mixed.address(at);
+    let (index, address) = ensemble.join(home, joiner)?;
+    wait_for_mode(&ensemble, index, "follower")?;
+    let client = ensemble.address(index);
     let member = format!("server.4={address}:participant;{client}");
-    wait_for_config(&mixed, &joining(&member).make(&mixed, 0)?)?;
-    write_some(&mixed)?;
+    wait_for_config(&ensemble, &joining(&member).make(&ensemble, 0)?)?;
+    write_some(&ensemble)?;
     let observer = format!("server.4={address}:observer;{client}");
-    wait_for_config(&mixed, &joining(&observer).make(&mixed, 2)?)?;
-    wait_for_mode(&mixed, at, "observer")?;
-    write_some(&mixed)?;
-    wait_for_config(&mixed, &joining(&member).make(&mixed, 1)?)?;
-    wait_for_mode(&mixed, at, "follower")?;
-    write_some(&mixed)?;
-    mixed.check_equal()?;
-    wait_for_config(&mixed, &leaving("4").make(&mixed, at)?)?;
-    write_some(&mixed)?;
-    let tree = mixed.check_equal()?;
+    wait_for_config(&ensemble, &joining(&observer).make(&ensemble, 2)?)?;
+    wait_for_mode(&ensemble, index, "observer")?;
+    write_some(&ensemble)?;
+    wait_for_config(&ensemble, &joining(&member).make(&ensemble, 1)?)?;
+    wait_for_mode(&ensemble, index, "follower")?;
+    write_some(&ensemble)?;
+    ensemble.check_trees_equal()?;
+    wait_for_config(&ensemble, &leaving("4").make(&ensemble, index)?)?;
+    write_some(&ensemble)?;
+    let tree = ensemble.check_trees_equal()?;
     Ok(format!("{} nodes", tree.len()))
 }
 
 fn removes_leader(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let mut mixed = start(workspace, home, letters)?;
-    let leader = mixed.leader()?;
-    let before = config_of(&mixed, leader)?;
+    let mut ensemble = start(workspace, home, letters)?;
+    let leader = ensemble.leader()?;
+    let before = config_of(&ensemble, leader)?;
     let line = before.lines().nth(leader).context("the leader")?.to_owned();
-    let begun = Instant::now();
-    let text = leaving(&(leader + 1).to_string()).make(&mixed, leader)?;
-    wait_for_mode(&mixed, leader, "follower")?;
-    let next = mixed.leader()?;
-    let took = begun.elapsed();
+    let start = Instant::now();
+    let text = leaving(&(leader + 1).to_string()).make(&ensemble, leader)?;
+    wait_for_mode(&ensemble, leader, "follower")?;
+    let next = ensemble.leader()?;
+    let took = start.elapsed();
     ensure!(next != leader, "it leads");
-    wait_for_config(&mixed, &text)?;
-    write_some(&mixed)?;
-    mixed.check_equal()?;
+    wait_for_config(&ensemble, &text)?;
+    write_some(&ensemble)?;
+    ensemble.check_trees_equal()?;
     // It comes back, and another one is replaced by everything anew.
-    let spec = format!("{line};{}", mixed.address(leader));
-    let text = joining(&spec).make(&mixed, next)?;
-    wait_for_config(&mixed, &text)?;
+    let spec = format!("{line};{}", ensemble.address(leader));
+    let text = joining(&spec).make(&ensemble, next)?;
+    wait_for_config(&ensemble, &text)?;
     let members = text.lines().filter(|line| !line.starts_with("version=")).collect::<Vec<_>>().join(",");
-    let text = Change { members: Some(&members), ..Change::default() }.make(&mixed, leader)?;
-    wait_for_config(&mixed, &text)?;
-    mixed.kill(next)?;
-    mixed.launch_all(&[next])?;
-    wait_for_config(&mixed, &text)?;
-    write_some(&mixed)?;
-    mixed.check_equal()?;
+    let text = Change { members: Some(&members), ..Change::default() }.make(&ensemble, leader)?;
+    wait_for_config(&ensemble, &text)?;
+    ensemble.kill(next)?;
+    ensemble.start_members(&[next])?;
+    wait_for_config(&ensemble, &text)?;
+    write_some(&ensemble)?;
+    ensemble.check_trees_equal()?;
     Ok(format!("server {} took over in {} ms", next + 1, took.as_millis()))
 }
 
 /// Runs a command of Apache's shell on one server. Returns what it prints.
-fn shell(workspace: &Workspace, home: &Path, mixed: &Mixed, at: usize, command: &[&str]) -> Result<String> {
+fn shell(
+    workspace: &Workspace,
+    home: &Path,
+    ensemble: &MixedEnsemble,
+    index: usize,
+    command: &[&str],
+) -> Result<String> {
     let output = Command::new("java")
         .args([apache::ENCODING, "-cp", &apache::class_path(workspace, &home.join("shell"))?, SHELL, "-server"])
-        .arg(mixed.address(at).to_string())
+        .arg(ensemble.address(index).to_string())
         .args(command)
         .output()
         .context("run zkCli")?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(output.status.success(), "{command:?}: {}\n{told}", String::from_utf8_lossy(&output.stderr));
-    Ok(told)
+    let result = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{command:?}: {}\n{result}", String::from_utf8_lossy(&output.stderr));
+    Ok(result)
 }
 
 /// Changes the members by Apache's shell. Returns the new configuration, when everybody has it.
-fn reconfigure(workspace: &Workspace, home: &Path, mixed: &Mixed, at: usize, options: &[&str]) -> Result<String> {
-    let before = config_of(mixed, at)?;
-    let text = match shell(workspace, home, mixed, at, &[&["reconfig"], options].concat()) {
-        Ok(told) => {
-            let told = told.split_once(COMMITTED).with_context(|| format!("{options:?}: {told}"))?.1;
+fn reconfigure(
+    workspace: &Workspace,
+    home: &Path,
+    ensemble: &MixedEnsemble,
+    index: usize,
+    options: &[&str],
+) -> Result<String> {
+    let before = config_of(ensemble, index)?;
+    let text = match shell(workspace, home, ensemble, index, &[&["reconfig"], options].concat()) {
+        Ok(result) => {
+            let result = result.split_once(COMMITTED).with_context(|| format!("{options:?}: {result}"))?.1;
             let is_member = |line: &&str| line.starts_with("server.") || line.starts_with("version=");
-            told.lines().filter(is_member).collect::<Vec<_>>().join("\n")
+            result.lines().filter(is_member).collect::<Vec<_>>().join("\n")
         }
         // Where the leader leaves, Apache's followers may close their connections before they answer.
         Err(e) if format!("{e:#}").contains("ConnectionLoss") => {
-            wait_until("the members are others", || Ok(config_of(mixed, at)? != before))?;
-            config_of(mixed, at)?
+            wait_until("the members are others", || Ok(config_of(ensemble, index)? != before))?;
+            config_of(ensemble, index)?
         }
         Err(e) => return Err(e),
     };
-    wait_for_config(mixed, &text).with_context(|| format!("{options:?}"))?;
+    wait_for_config(ensemble, &text).with_context(|| format!("{options:?}"))?;
     Ok(text)
 }
 
 /// Apache's shell changes the members, and is told the new ones, which everybody then has.
 fn obeys_shell(workspace: &Workspace, home: &Path, letters: &str, joiner: char) -> Result<String> {
-    let mut mixed = start(workspace, home, letters)?;
-    let (at, address) = mixed.join(home, joiner)?;
-    wait_for_mode(&mixed, at, "follower")?;
-    let leader = mixed.leader()?;
-    mixed.wait_for_figure(leader, "synced_non_voting_followers", "1")?;
-    let reconfigure = |mixed: &Mixed, at, options: &[&str]| reconfigure(workspace, home, mixed, at, options);
-    let member = format!("server.4={address}:participant;{}", mixed.address(at));
-    let text = reconfigure(&mixed, 0, &["-add", &member])?;
-    let shown = shell(workspace, home, &mixed, 1, &["config"])?;
+    let mut ensemble = start(workspace, home, letters)?;
+    let (index, address) = ensemble.join(home, joiner)?;
+    wait_for_mode(&ensemble, index, "follower")?;
+    let leader = ensemble.leader()?;
+    ensemble.wait_for_metric(leader, "synced_non_voting_followers", "1")?;
+    let reconfigure =
+        |ensemble: &MixedEnsemble, index, options: &[&str]| reconfigure(workspace, home, ensemble, index, options);
+    let member = format!("server.4={address}:participant;{}", ensemble.address(index));
+    let text = reconfigure(&ensemble, 0, &["-add", &member])?;
+    let shown = shell(workspace, home, &ensemble, 1, &["config"])?;
     ensure!(shown.contains(&text), "zkCli shows {shown}, not {text}");
-    write_some(&mixed)?;
+    write_some(&ensemble)?;
     // It goes by the hand of a follower; then all that are left are named at once.
-    let text = reconfigure(&mixed, 0, &["-remove", &(leader + 1).to_string()])?;
-    wait_for_mode(&mixed, leader, "follower")?;
-    ensure!(mixed.leader()? != leader, "it leads");
-    write_some(&mixed)?;
+    let text = reconfigure(&ensemble, 0, &["-remove", &(leader + 1).to_string()])?;
+    wait_for_mode(&ensemble, leader, "follower")?;
+    ensure!(ensemble.leader()? != leader, "it leads");
+    write_some(&ensemble)?;
     let (members, version) = text.rsplit_once("version=").context("a version")?;
     let file = home.join("members");
     std::fs::write(&file, members)?;
     let file = file.to_str().context("a path")?;
-    let refused = shell(workspace, home, &mixed, at, &["reconfig", "-file", file, "-v", "7"]);
+    let refused = shell(workspace, home, &ensemble, index, &["reconfig", "-file", file, "-v", "7"]);
     ensure!(refused.is_err(), "a change of another version is made: {refused:?}");
-    reconfigure(&mixed, at, &["-file", file, "-v", version])?;
-    write_some(&mixed)?;
-    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+    reconfigure(&ensemble, index, &["-file", file, "-v", version])?;
+    write_some(&ensemble)?;
+    Ok(format!("{} nodes", ensemble.check_trees_equal()?.len()))
 }
 
 /// Both kinds refuse alike.
 fn refuses(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let mixed = start(workspace, home, letters)?;
+    let ensemble = start(workspace, home, letters)?;
     let none = Change::default();
     let members = |members| Change { members: Some(members), ..none };
     let cases = [
@@ -290,11 +303,11 @@ fn refuses(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> 
         (members("tickTime=7"), -8),
         (none, 0),
     ];
-    for at in 0..3 {
+    for index in 0..3 {
         for (change, expected) in &cases {
-            let (code, _) = change.ask(&mixed, at)?;
+            let (code, _) = change.ask(&ensemble, index)?;
             let shown = (change.joining, change.leaving, change.members);
-            ensure!(code == *expected, "server {}: {shown:?}: {code}, not {expected}", at + 1);
+            ensure!(code == *expected, "server {}: {shown:?}: {code}, not {expected}", index + 1);
         }
     }
     Ok(format!("{} answers", cases.len() * 3))
@@ -302,18 +315,18 @@ fn refuses(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> 
 
 /// The files that one software has written, the other one starts with.
 fn migrates(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let mut mixed = start(workspace, home, letters)?;
-    let (at, address) = mixed.join(home, 'o')?;
-    let spec = format!("server.4={address}:participant;{}", mixed.address(at));
-    let text = joining(&spec).make(&mixed, 0)?;
-    wait_for_config(&mixed, &text)?;
-    for (at, letter) in letters.chars().chain(['o']).enumerate() {
-        mixed.replace(at, if letter == 'o' { 'a' } else { 'o' })?;
-        wait_for_config(&mixed, &text)?;
+    let mut ensemble = start(workspace, home, letters)?;
+    let (index, address) = ensemble.join(home, 'o')?;
+    let spec = format!("server.4={address}:participant;{}", ensemble.address(index));
+    let text = joining(&spec).make(&ensemble, 0)?;
+    wait_for_config(&ensemble, &text)?;
+    for (index, letter) in letters.chars().chain(['o']).enumerate() {
+        ensemble.replace(index, if letter == 'o' { 'a' } else { 'o' })?;
+        wait_for_config(&ensemble, &text)?;
     }
-    write_some(&mixed)?;
-    let text = leaving("4").make(&mixed, 0)?;
-    wait_for_config(&mixed, &text)?;
-    let tree = mixed.check_equal()?;
+    write_some(&ensemble)?;
+    let text = leaving("4").make(&ensemble, 0)?;
+    wait_for_config(&ensemble, &text)?;
+    let tree = ensemble.check_trees_equal()?;
     Ok(format!("{} nodes", tree.len()))
 }

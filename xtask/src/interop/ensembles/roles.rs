@@ -8,10 +8,10 @@ use ox_proto::request::{CreateRequest, PathRequest, PathWatch};
 use ox_proto::{DecodeError, ErrorCode, Jute, OpCode, RawAcls, Reader};
 
 use super::cases::Case;
-use super::failover_client::Roamer;
-use super::mixed_ensemble::Mixed;
+use super::failover_client::FailoverClient;
+use super::mixed_ensemble::MixedEnsemble;
 use crate::interop::servers::free_port;
-use crate::interop::wire::{SessionRefused, Ticket, WireClient};
+use crate::interop::wire::{SessionHandle, SessionRefused, WireClient};
 use crate::interop::workspace::Workspace;
 
 const EPHEMERAL: i32 = 1;
@@ -68,70 +68,72 @@ fn create_in_multi(client: &mut WireClient, path: &str) -> Result<i32> {
 /// Every server has sessions that nobody else knows, until they own something.
 fn becomes_global(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let settings = [("localSessionsEnabled", "true"), ("localSessionsUpgradingEnabled", "true")];
-    let mixed = Mixed::start_with(workspace, home, letters, &settings, &[])?;
-    for at in 0..mixed.len() {
-        let (here, next) = (mixed.address(at), mixed.address((at + 1) % mixed.len()));
-        let what = || format!("server {}", at + 1);
+    let ensemble = MixedEnsemble::start_with(workspace, home, letters, &settings, &[])?;
+    for index in 0..ensemble.len() {
+        let (here, next) = (ensemble.address(index), ensemble.address((index + 1) % ensemble.len()));
+        let what = || format!("server {}", index + 1);
         let mut client = WireClient::connect(here).with_context(what)?;
-        ensure!(create(&mut client, &format!("/n/{at}"), 0)? == 0, "{}: a plain node is refused", what());
-        mixed.wait_for_figure(at, "local_sessions", "1")?;
-        mixed.wait_for_figure(at, "global_sessions", "0")?;
-        mixed.wait_until_level()?; // who is behind closes without a word
-        let refused = WireClient::resume(next, &client.ticket()).is_err_and(|e| e.is::<SessionRefused>());
+        ensure!(create(&mut client, &format!("/n/{index}"), 0)? == 0, "{}: a plain node is refused", what());
+        ensemble.wait_for_metric(index, "local_sessions", "1")?;
+        ensemble.wait_for_metric(index, "global_sessions", "0")?;
+        ensemble.wait_until_in_sync()?; // who is behind closes without a word
+        let refused = WireClient::resume(next, &client.session_handle()).is_err_and(|e| e.is::<SessionRefused>());
         ensure!(refused, "{}: its session is known elsewhere", what());
-        let mut client = WireClient::resume(here, &client.ticket()).with_context(what)?;
-        let path = format!("/e-{at}");
+        let mut client = WireClient::resume(here, &client.session_handle()).with_context(what)?;
+        let path = format!("/e-{index}");
         let err =
-            if at % 2 == 0 { create(&mut client, &path, EPHEMERAL)? } else { create_in_multi(&mut client, &path)? };
+            if index % 2 == 0 { create(&mut client, &path, EPHEMERAL)? } else { create_in_multi(&mut client, &path)? };
         ensure!(err == 0, "{}: error {err}", what());
-        mixed.wait_for_figure(at, "local_sessions", "0")?;
-        (0..mixed.len()).try_for_each(|other| mixed.wait_for_figure(other, "global_sessions", "1"))?;
-        let mut moved = WireClient::resume(next, &client.ticket()).with_context(what)?;
+        ensemble.wait_for_metric(index, "local_sessions", "0")?;
+        (0..ensemble.len()).try_for_each(|other| ensemble.wait_for_metric(other, "global_sessions", "1"))?;
+        let mut moved = WireClient::resume(next, &client.session_handle()).with_context(what)?;
         moved.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body()?;
         moved.call(OpCode::Exists, &PathWatch { path: Some(path.into()), watch: false })?.body()?;
         moved.close()?;
-        (0..mixed.len()).try_for_each(|other| mixed.wait_for_figure(other, "ephemerals_count", "0"))?;
+        (0..ensemble.len()).try_for_each(|other| ensemble.wait_for_metric(other, "ephemerals_count", "0"))?;
     }
-    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+    Ok(format!("{} nodes", ensemble.check_trees_equal()?.len()))
 }
 
 /// Every server says the same about what such a session may not do.
 fn stays_local(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let mixed = Mixed::start_with(workspace, home, letters, &[("localSessionsEnabled", "true")], &[])?;
-    let leader = mixed.leader()?;
-    for at in 0..mixed.len() {
-        let mut client = WireClient::connect(mixed.address(at))?;
+    let ensemble = MixedEnsemble::start_with(workspace, home, letters, &[("localSessionsEnabled", "true")], &[])?;
+    let leader = ensemble.leader()?;
+    for index in 0..ensemble.len() {
+        let mut client = WireClient::connect(ensemble.address(index))?;
         let alone = create(&mut client, "/e", EPHEMERAL)?;
         let in_multi = create_in_multi(&mut client, "/e")?;
-        let expected = if at == leader { ErrorCode::EphemeralOnLocalSession } else { ErrorCode::SessionExpired };
-        let what = format!("server {} answers {alone} and {in_multi}", at + 1);
+        let expected = if index == leader { ErrorCode::EphemeralOnLocalSession } else { ErrorCode::SessionExpired };
+        let what = format!("server {} answers {alone} and {in_multi}", index + 1);
         ensure!((alone, in_multi) == (ErrorCode::EphemeralOnLocalSession.code(), expected.code()), what);
-        ensure!(create(&mut client, &format!("/n/{at}"), 0)? == 0, "a plain node is refused");
-        let ticket = client.ticket();
+        ensure!(create(&mut client, &format!("/n/{index}"), 0)? == 0, "a plain node is refused");
+        let session_handle = client.session_handle();
         client.close()?;
-        let is_over = WireClient::resume(mixed.address(at), &ticket).is_err_and(|e| e.is::<SessionRefused>());
-        ensure!(is_over, "server {} keeps a closed session", at + 1);
+        let is_over =
+            WireClient::resume(ensemble.address(index), &session_handle).is_err_and(|e| e.is::<SessionRefused>());
+        ensure!(is_over, "server {} keeps a closed session", index + 1);
     }
-    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+    Ok(format!("{} nodes", ensemble.check_trees_equal()?.len()))
 }
 
 /// One server is left alone: it shows what it has to those who ask for no more, until another one is back.
 fn reads_alone(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let settings = [("localSessionsEnabled", "true"), ("localSessionsUpgradingEnabled", "true")];
-    let mut mixed = Mixed::start_with(workspace, home, letters, &settings, &[("readonlymode.enabled", "true")])?;
-    let here = mixed.address(0);
+    let mut ensemble =
+        MixedEnsemble::start_with(workspace, home, letters, &settings, &[("readonlymode.enabled", "true")])?;
+    let here = ensemble.address(0);
     let mut owner = WireClient::connect(here)?;
     ensure!(create(&mut owner, "/e", EPHEMERAL)? == 0, "an ephemeral node is refused");
-    mixed.wait_until_level()?;
-    mixed.wait_for_word(0, "isro", "rw")?;
-    mixed.kill(1)?;
-    mixed.kill(2)?;
-    mixed.wait_for_word(0, "isro", "ro")?;
-    ensure!(mixed.mode(0).as_deref() == Some("read-only"), "its mode is {:?}", mixed.mode(0));
+    ensemble.wait_until_in_sync()?;
+    ensemble.wait_for_reply(0, "isro", "rw")?;
+    ensemble.kill(1)?;
+    ensemble.kill(2)?;
+    ensemble.wait_for_reply(0, "isro", "ro")?;
+    ensure!(ensemble.mode(0).as_deref() == Some("read-only"), "its mode is {:?}", ensemble.mode(0));
     ensure!(WireClient::connect(here).is_err_and(|e| !e.is::<SessionRefused>()), "a writer is let in");
-    let global = owner.ticket().of_a_reader();
+    let global = owner.session_handle().allow_read_only();
     ensure!(WireClient::resume(here, &global).is_err_and(|e| !e.is::<SessionRefused>()), "a global session is let in");
-    let mut reader = WireClient::resume(here, &Ticket::new(true)).context("a reader")?;
+    let mut reader = WireClient::resume(here, &SessionHandle::new(true)).context("a reader")?;
     ensure!(reader.is_read_only, "the reader is not told");
     let exists = |path: &'static str| PathWatch { path: Some(path.into()), watch: false };
     reader.call(OpCode::Exists, &exists("/e"))?.body()?;
@@ -139,14 +141,14 @@ fn reads_alone(workspace: &Workspace, home: &Path, letters: &str) -> Result<Stri
     ensure!(err == ErrorCode::NotReadOnly.code(), "a write is answered with {err}");
     let err = reader.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.header.err;
     ensure!(err == ErrorCode::NotReadOnly.code(), "sync is answered with {err}");
-    mixed.launch_all(&[1])?;
-    mixed.wait_for_word(0, "isro", "rw")?;
+    ensemble.start_members(&[1])?;
+    ensemble.wait_for_reply(0, "isro", "rw")?;
     ensure!(reader.call(OpCode::Exists, &exists("/e")).is_err(), "the reader's connection survives");
-    mixed.launch_all(&[2])?;
-    let mut owner = WireClient::resume(here, &owner.ticket()).context("the session that everybody knows")?;
+    ensemble.start_members(&[2])?;
+    let mut owner = WireClient::resume(here, &owner.session_handle()).context("the session that everybody knows")?;
     owner.call(OpCode::Exists, &exists("/e"))?.body()?;
     owner.close()?;
-    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+    Ok(format!("{} nodes", ensemble.check_trees_equal()?.len()))
 }
 
 /// Observers are served by followers, whoever leads: `letters` says who is who.
@@ -154,42 +156,42 @@ fn observes_followers(workspace: &Workspace, home: &Path, letters: &str) -> Resu
     let port = free_port()?;
     let text = port.to_string();
     let settings = [("observerMasterPort", text.as_str())];
-    let mut mixed = Mixed::start_with(workspace, home, letters, &settings, &[])?;
-    let (leader, observer) = (mixed.leader()?, mixed.len() - 1);
-    let master: usize = mixed.figure(observer, "observer_master_id")?.parse()?;
+    let mut ensemble = MixedEnsemble::start_with(workspace, home, letters, &settings, &[])?;
+    let (leader, observer) = (ensemble.leader()?, ensemble.len() - 1);
+    let master: usize = ensemble.metric(observer, "observer_master_id")?.parse()?;
     ensure!(master != leader + 1, "the leader serves the observer");
-    mixed.wait_for_figure(master - 1, "synced_observers", "1")?;
-    mixed.wait_for_figure(leader, "synced_observers", "0")?;
-    let mut client = WireClient::connect(mixed.address(observer))?;
+    ensemble.wait_for_metric(master - 1, "synced_observers", "1")?;
+    ensemble.wait_for_metric(leader, "synced_observers", "0")?;
+    let mut client = WireClient::connect(ensemble.address(observer))?;
     ensure!(create(&mut client, "/e", EPHEMERAL)? == 0, "an ephemeral node is refused");
     for number in 0..100 {
         ensure!(create(&mut client, &format!("/n/o{number}"), 0)? == 0, "a node is refused");
         client.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body()?;
     }
     // The session lives by what the follower tells of it, and moves there and back.
-    for at in [master - 1, observer, leader, observer] {
-        client =
-            WireClient::resume(mixed.address(at), &client.ticket()).with_context(|| format!("server {}", at + 1))?;
+    for index in [master - 1, observer, leader, observer] {
+        client = WireClient::resume(ensemble.address(index), &client.session_handle())
+            .with_context(|| format!("server {}", index + 1))?;
         client.call(OpCode::Exists, &PathWatch { path: Some("/e".into()), watch: false })?.body()?;
     }
     // It comes back, and gets what it has missed from a follower.
-    mixed.kill(observer)?;
-    let mut other = WireClient::connect(mixed.address(leader))?;
+    ensemble.kill(observer)?;
+    let mut other = WireClient::connect(ensemble.address(leader))?;
     for number in 0..50 {
         ensure!(create(&mut other, &format!("/n/l{number}"), 0)? == 0, "a node is refused");
     }
-    mixed.launch_all(&[observer])?;
-    mixed.check_equal()?;
-    mixed.kill(observer)?;
-    mixed.wipe(observer)?;
-    mixed.launch_all(&[observer])?;
-    mixed.check_equal()?;
+    ensemble.start_members(&[observer])?;
+    ensemble.check_trees_equal()?;
+    ensemble.kill(observer)?;
+    ensemble.wipe(observer)?;
+    ensemble.start_members(&[observer])?;
+    ensemble.check_trees_equal()?;
     // Its follower goes; another one takes over.
-    mixed.kill(master - 1)?;
-    let mut client = Roamer::new(vec![mixed.address(observer)])?;
+    ensemble.kill(master - 1)?;
+    let mut client = FailoverClient::new(vec![ensemble.address(observer)])?;
     client.create("/n/after", 0)?;
     client.close()?;
-    mixed.launch_all(&[master - 1])?;
-    let tree = mixed.check_equal()?;
-    Ok(format!("{} served, {} nodes", mixed.software(master - 1), tree.len()))
+    ensemble.start_members(&[master - 1])?;
+    let tree = ensemble.check_trees_equal()?;
+    Ok(format!("{} served, {} nodes", ensemble.software(master - 1), tree.len()))
 }

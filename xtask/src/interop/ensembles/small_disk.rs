@@ -18,9 +18,9 @@ pub(super) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     /// None where mounting is not permitted.
-    pub(super) fn mount(at: &Path) -> Result<Option<Self>> {
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", SIZE, "tmpfs"]).arg(at).output()?;
-        Ok(mounted.status.success().then(|| Self(at.to_path_buf())))
+    pub(super) fn mount(index: &Path) -> Result<Option<Self>> {
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", SIZE, "tmpfs"]).arg(index).output()?;
+        Ok(mounted.status.success().then(|| Self(index.to_path_buf())))
     }
 
     /// Takes everything that is left.

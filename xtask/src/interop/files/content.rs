@@ -64,7 +64,7 @@ pub(super) fn write_doomed(client: &mut WireClient) -> Result<()> {
 /// Checks that the session owns its ephemeral nodes and that they go with it.
 pub(super) fn check_ephemerals(mut client: WireClient, server: SocketAddr) -> Result<()> {
     let paths = ["/kinds/ephemeral", "/kinds/second-ephemeral"];
-    let session = client.ticket().session;
+    let session = client.session_handle().session;
     for path in paths {
         let stat: Stat = exists(&mut client, path)?.body().with_context(|| path.to_owned())?.get()?;
         ensure!(stat.ephemeral_owner == session.0, "{path} is not owned by its session");
