@@ -129,7 +129,7 @@ def main():
     arguments = ["-p", "no:terminal", "-p", "no:cacheprovider", "--timeout=60", "--rootdir", folder]
     arguments += sys.argv[4:] or [os.path.join(folder, name) for name in FILES]
     pytest.main(arguments, plugins=[reporter])
-    say("kazoo-own: %d passed, %d failed, %d skipped" % (reporter.passed, reporter.failed, reporter.skipped))
+    say("kazoo-bundled: %d passed, %d failed, %d skipped" % (reporter.passed, reporter.failed, reporter.skipped))
     return 1 if reporter.failed or not reporter.passed else 0
 
 

@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// Rounds per server and workload.
     #[arg(long, default_value_t = 4)]
     rounds: u32,
-    /// Seconds per round.
+    /// Length of a round in seconds.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// Number of nodes in the largest tree.

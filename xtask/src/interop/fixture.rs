@@ -1,15 +1,16 @@
-//! What a client suite runs on: a server, a proxy before it, and a control port to disturb both.
+//! The environment of a client suite: a server, a proxy in front of it, and a control port for faults.
 //!
-//! The control port takes one command per line and answers `ok` or `error: ...` when the command has taken effect:
+//! The control port reads one command per line. It replies `ok` or `error: ...` after the command has taken effect:
 //!
 //! | command | effect |
 //! |---|---|
-//! | `drop` | cuts the connections through the proxy |
-//! | `block`, `open` | cuts them and refuses new ones; lets them pass again |
+//! | `drop` | closes the connections through the proxy |
+//! | `block` | closes them and refuses new ones |
+//! | `open` | ends `block` |
 //! | `restart` | kills the server (SIGKILL) and starts it again on its data |
-//! | `stop`, `start` | the two halves of it |
+//! | `stop`, `start` | the two halves of `restart` |
 //!
-//! The last three need a server that xtask started.
+//! The last three commands need a server that xtask started.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -21,58 +22,59 @@ use anyhow::{Context, Result, bail};
 use super::proxy::Proxy;
 use super::servers::{ServerUnderTest, four_letter_command};
 
-/// A server with proxy and control port. A server that xtask started ends with it.
+/// A server with proxy and control port. Dropping the fixture kills a server that xtask started.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct ServerFixture {
     server: SocketAddr,
-    control: SocketAddr,
-    hands: Hands,
+    control_port: SocketAddr,
+    controls: Controls,
 }
 
-/// What control commands work on.
+/// The objects that control commands act on.
 #[derive(Clone, Debug)]
-struct Hands {
+struct Controls {
     proxy: Proxy,
-    own: Arc<Mutex<Option<ServerUnderTest>>>,
+    /// `None` for a server that xtask did not start.
+    server: Arc<Mutex<Option<ServerUnderTest>>>,
 }
 
-impl Stage {
-    /// Around a server that xtask started and may restart.
-    pub(crate) fn own(server: ServerUnderTest) -> Result<Stage> {
-        Stage::new(server.address(), Some(server))
+impl ServerFixture {
+    /// A fixture for a server that xtask started and may restart.
+    pub(crate) fn owned(server: ServerUnderTest) -> Result<Self> {
+        Self::new(server.address(), Some(server))
     }
 
-    /// Around a server that somebody else runs.
-    pub(crate) fn external(server: SocketAddr) -> Result<Stage> {
-        four_letter_command(server, "srvr").with_context(|| format!("no ZooKeeper answers at {server}"))?;
-        Stage::new(server, None)
+    /// A fixture for a running server that xtask did not start.
+    pub(crate) fn external(server: SocketAddr) -> Result<Self> {
+        four_letter_command(server, "srvr").with_context(|| format!("no ZooKeeper server replies at {server}"))?;
+        Self::new(server, None)
     }
 
-    fn new(server: SocketAddr, own: Option<ServerUnderTest>) -> Result<Stage> {
+    fn new(address: SocketAddr, server: Option<ServerUnderTest>) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for control commands")?;
-        let control = listener.local_addr()?;
-        let hands = Hands { proxy: Proxy::start(server)?, own: Arc::new(Mutex::new(own)) };
-        let serving = hands.clone();
+        let control_port = listener.local_addr()?;
+        let controls = Controls { proxy: Proxy::start(address)?, server: Arc::new(Mutex::new(server)) };
+        let shared = controls.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let hands = serving.clone();
-                // A client that goes away mid-command has no one left to answer to.
-                thread::spawn(move || hands.serve(stream).ok());
+                let controls = shared.clone();
+                // A client that disconnects during a command does not wait for the reply.
+                thread::spawn(move || controls.serve(stream).ok());
             }
         });
-        Ok(Stage { server, control, hands })
+        Ok(Self { server: address, control_port, controls })
     }
 
-    /// What a suite gets as its arguments: server, proxy, control port.
+    /// The command line arguments of a suite: server, proxy, control port.
     pub(crate) fn arguments(&self) -> [String; 3] {
-        [self.server, self.hands.proxy.address(), self.control].map(|address| address.to_string())
+        [self.server, self.controls.proxy.address(), self.control_port].map(|address| address.to_string())
     }
 
-    /// Undoes what a suite may have left behind. Says so when the server did not survive the suite.
+    /// Undoes the faults of the last suite. Restarts a server that no longer replies, and returns an error then.
     pub(crate) fn recover(&self) -> Result<()> {
-        self.hands.proxy.open();
-        let mut own = self.hands.lock();
-        let Some(server) = own.as_mut() else {
+        self.controls.proxy.open();
+        let mut server = self.controls.lock();
+        let Some(server) = server.as_mut() else {
             return Ok(());
         };
         if server.is_running() && server.four_letter_command("srvr").is_ok() {
@@ -80,26 +82,26 @@ impl Stage {
         }
         let log = server.log_tail();
         server.restart()?;
-        bail!("the server did not survive; it was started again\n{log}");
+        bail!("the server failed during the suite and was restarted\n{log}");
     }
 }
 
-impl Drop for Stage {
+impl Drop for ServerFixture {
     fn drop(&mut self) {
-        // The control threads live on and share the server, so it must be taken from them to end.
-        self.hands.lock().take();
+        // The control threads keep a reference to the server, so dropping the fixture alone would not kill it.
+        self.controls.lock().take();
     }
 }
 
-impl Hands {
+impl Controls {
     fn serve(&self, stream: TcpStream) -> Result<()> {
-        let mut answers = stream.try_clone()?;
+        let mut replies = stream.try_clone()?;
         for line in BufReader::new(stream).lines() {
-            let answer = match self.execute(line?.trim()) {
+            let reply = match self.execute(line?.trim()) {
                 Ok(()) => "ok\n".to_owned(),
                 Err(e) => format!("error: {}\n", format!("{e:#}").replace('\n', " ")),
             };
-            answers.write_all(answer.as_bytes())?;
+            replies.write_all(reply.as_bytes())?;
         }
         Ok(())
     }
@@ -117,20 +119,20 @@ impl Hands {
         Ok(())
     }
 
-    /// Does something to the server while no connection comes through the proxy: Apache never answers, nor closes, one
-    /// that reaches it between opening its port and loading its data.
+    /// Runs an action on the server while the proxy is blocked: Apache neither serves nor closes a connection that
+    /// arrives between the opening of its port and the loading of its data.
     fn with_server(&self, action: impl FnOnce(&mut ServerUnderTest) -> Result<()>) -> Result<()> {
-        let mut own = self.lock();
-        let Some(server) = own.as_mut() else {
+        let mut server = self.lock();
+        let Some(server) = server.as_mut() else {
             bail!("not our server");
         };
         self.proxy.block();
-        let done = action(server);
+        let result = action(server);
         self.proxy.open();
-        done
+        result
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<ServerUnderTest>> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

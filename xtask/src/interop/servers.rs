@@ -1,15 +1,15 @@
-//! Servers to test with: Apache ZooKeeper and Oxkeeper, started and stopped the same way.
+//! Starts and stops Apache ZooKeeper and Oxkeeper servers in the same way.
 //!
-//! A [`ServerSpec`] says what to run; [`ServerSpec::start_in`] runs it in a folder that the caller owns:
+//! A [`ServerSpec`] describes a server; [`ServerSpec::start_in`] runs it in a directory that the caller provides:
 //!
 //! ```text
 //! <dir>/zoo.cfg      written at every start
 //! <dir>/conf/        logback.xml for Apache
-//! <dir>/data/        dataDir; survives kill, terminate and restart, and may be opened by the other software
-//! <dir>/server.log   all the server printed, appended over restarts
+//! <dir>/data/        dataDir; stays after the server has ended, and another implementation may open it
+//! <dir>/server.log   standard output and standard error of all starts
 //! ```
 //!
-//! Everything listens on 127.0.0.1. A [`ServerUnderTest`] that goes out of scope is killed.
+//! Servers listen on 127.0.0.1. Dropping a [`ServerUnderTest`] kills it.
 
 pub(crate) mod apache;
 mod apache38;
@@ -28,31 +28,32 @@ pub(crate) use ox_bench::ports::free_port;
 
 use super::workspace::Workspace;
 
-/// The super user of test servers, password `test`, which kazoo's own tests expect too: a value of the property
+/// The super user with password `test`, which kazoo's bundled tests need, too: a value of the property
 /// `zookeeper.DigestAuthenticationProvider.superDigest`.
 pub(crate) const SUPER_DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
 
-/// A JVM on a busy machine takes seconds; a server that is not there after this long will not come.
+/// A JVM on a busy machine needs some seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a server may take to end after SIGTERM.
+/// Time for a server to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
-/// Pause between two looks at a starting or stopping server.
+/// Interval between checks of a starting or stopping server.
 const POLL: Duration = Duration::from_millis(20);
-/// How long one four-letter word may take.
+/// Time for the reply to a four-letter command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same while a server starts: Apache never closes a connection that comes before its data is loaded.
+/// The same while a server starts. Short, because Apache never closes a connection that arrives before its data is
+/// loaded.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
-/// The end of a log that goes into an error message.
+/// Log lines to quote in an error message.
 const LOG_TAIL_LINES: usize = 40;
 
-/// Which server software to run.
+/// An implementation and version of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Software {
-    /// Apache ZooKeeper, as fetched by [`apache::fetch`].
+    /// Apache ZooKeeper 3.9, which [`apache::fetch`] downloads.
     Apache,
-    /// Apache ZooKeeper 3.8, the oldest that is taken into an ensemble, as fetched by [`apache38::fetch`].
+    /// Apache ZooKeeper 3.8, the oldest version for mixed ensembles, which [`apache38::fetch`] downloads.
     Apache38,
-    /// Our release binary, as built by [`oxkeeper::build`].
+    /// Our release binary, which [`oxkeeper::build`] builds.
     Oxkeeper,
 }
 
@@ -67,7 +68,7 @@ impl std::fmt::Display for Software {
 }
 
 impl Software {
-    /// Downloads or builds what [`ServerSpec::start_in`] needs; cheap when it is there.
+    /// Downloads or builds the server. Returns soon if it is up to date.
     pub(crate) fn prepare(self, workspace: &Workspace) -> Result<()> {
         match self {
             Software::Apache => apache::fetch(workspace),
@@ -77,17 +78,17 @@ impl Software {
     }
 }
 
-/// A standalone server to start: software, `zoo.cfg` lines and Java system properties.
+/// A server to start: implementation, `zoo.cfg` lines and Java system properties.
 ///
-/// The base configuration opens all four-letter words, lifts the connection limit and turns the AdminServer off; a
-/// setting given here comes after it and wins.
+/// The base configuration enables all four-letter commands, removes the connection limit and disables the AdminServer.
+/// Settings of the caller follow and override it.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerSpec {
     workspace: Workspace,
     software: Software,
     settings: Vec<(String, String)>,
     properties: Vec<(String, String)>,
-    /// A configuration file that is there stays as it is.
+    /// Whether an existing `zoo.cfg` stays as it is.
     keeps_config: bool,
 }
 
@@ -109,28 +110,27 @@ impl ServerSpec {
         self
     }
 
-    /// Leaves a configuration file alone that is there: servers write it too.
+    /// Does not overwrite an existing `zoo.cfg`, because a reconfiguration makes servers rewrite it.
     pub(crate) fn keeping_config(mut self) -> Self {
         self.keeps_config = true;
         self
     }
 
-    /// Adds a Java system property, given to both softwares as `-Dname=value`.
+    /// Adds a Java system property. Both implementations take it as `-Dname=value`.
     pub(crate) fn property(mut self, name: &str, value: impl ToString) -> Self {
         self.properties.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// Starts the server on a free port, with its files in `dir`, and waits until it serves.
-    ///
-    /// A `data` folder already in `dir` is used as it is, whoever wrote it.
+    /// Starts the server on a free port, with its files in `dir`, and waits until it serves. The server opens existing
+    /// data in `dir`, including data of another implementation.
     pub(crate) fn start_in(&self, dir: &Path) -> Result<ServerUnderTest> {
         let mut server = self.launch_in(dir, free_port()?)?;
         server.wait_until_serving()?;
         Ok(server)
     }
 
-    /// Starts the server on a port and does not wait: a member of an ensemble serves when others are there.
+    /// Starts the server on the given port without waiting: a member of an ensemble serves only with a quorum.
     pub(crate) fn launch_in(&self, dir: &Path, port: u16) -> Result<ServerUnderTest> {
         let child = self.spawn(dir, port)?;
         Ok(ServerUnderTest { spec: self.clone(), port, dir: dir.to_path_buf(), child })
@@ -170,7 +170,7 @@ impl ServerSpec {
     }
 }
 
-/// A running server, or one that has been killed and can be started again on its folder and port.
+/// A running server, or a killed one that can be started again with the same directory and port.
 #[derive(Debug)]
 pub(crate) struct ServerUnderTest {
     spec: ServerSpec,
@@ -180,27 +180,24 @@ pub(crate) struct ServerUnderTest {
 }
 
 impl ServerUnderTest {
-    /// The client port.
+    /// The address that clients connect to.
     pub(crate) fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Its dataDir.
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.dir.join("data")
     }
 
-    /// Process id, for CPU and memory figures.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether the process still runs.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends the process as a crash does (SIGKILL).
+    /// Kills the process (SIGKILL), as in a crash.
     pub(crate) fn kill(&mut self) -> Result<()> {
         if self.is_running() {
             self.child.kill().context("kill the server")?;
@@ -209,9 +206,9 @@ impl ServerUnderTest {
         Ok(())
     }
 
-    /// Asks the process to end (SIGTERM) and waits for it.
+    /// Sends SIGTERM and waits until the process has ended.
     pub(crate) fn terminate(&mut self) -> Result<()> {
-        ensure!(self.is_running(), "the server has ended by itself\n{}", self.log_tail());
+        ensure!(self.is_running(), "the server had ended before SIGTERM\n{}", self.log_tail());
         super::tool::run(Command::new("kill").arg("-TERM").arg(self.pid().to_string()))?;
         let deadline = Instant::now() + STOP_TIMEOUT;
         while self.is_running() {
@@ -224,25 +221,25 @@ impl ServerUnderTest {
         Ok(())
     }
 
-    /// Starts an ended server again: same folder, same port.
+    /// Starts an ended server again, with the same directory and port.
     pub(crate) fn relaunch(&mut self) -> Result<()> {
-        ensure!(!self.is_running(), "the server runs already");
+        ensure!(!self.is_running(), "the server is running");
         self.child = self.spec.spawn(&self.dir, self.port)?;
         self.wait_until_serving()
     }
 
-    /// A crash and a restart.
+    /// Kills the server and starts it again.
     pub(crate) fn restart(&mut self) -> Result<()> {
         self.kill()?;
         self.relaunch()
     }
 
-    /// Sends a four-letter word and returns the answer.
-    pub(crate) fn four_letter_command(&self, word: &str) -> Result<String> {
-        four_letter_command(self.address(), word)
+    /// Sends a four-letter command and returns the reply.
+    pub(crate) fn four_letter_command(&self, command: &str) -> Result<String> {
+        four_letter_command(self.address(), command)
     }
 
-    /// The last lines that the server printed, without those about the status that was asked for while it started.
+    /// The last lines of the log, without those about the `srvr` commands of [`Self::wait_until_serving`].
     pub(crate) fn log_tail(&self) -> String {
         let bytes = std::fs::read(self.dir.join("server.log")).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
@@ -250,19 +247,19 @@ impl ServerUnderTest {
         lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
     }
 
-    /// Waits until clients are served.
+    /// Waits until `srvr` reports a mode, which it does as soon as clients are served.
     pub(crate) fn wait_until_serving(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            let answer = ask(self.address(), "srvr", PROBE_TIMEOUT);
-            if answer.is_ok_and(|text| text.contains("Mode:")) {
+            let reply = send_command(self.address(), "srvr", PROBE_TIMEOUT);
+            if reply.is_ok_and(|text| text.contains("Mode:")) {
                 return Ok(());
             }
             if !self.is_running() {
                 bail!("{} ended while starting\n{}", self.spec.software, self.log_tail());
             }
             if deadline < Instant::now() {
-                bail!("{} does not serve after {START_TIMEOUT:?}\n{}", self.spec.software, self.log_tail());
+                bail!("{} does not serve within {START_TIMEOUT:?}\n{}", self.spec.software, self.log_tail());
             }
             std::thread::sleep(POLL);
         }
@@ -271,21 +268,21 @@ impl ServerUnderTest {
 
 impl Drop for ServerUnderTest {
     fn drop(&mut self) {
-        // Nothing is left to tell if this fails: the process is gone, or it was never ours to end.
+        // An error means that the process has ended already.
         self.kill().ok();
     }
 }
 
-/// Sends a four-letter word to any server and returns the answer.
-pub(crate) fn four_letter_command(address: SocketAddr, word: &str) -> Result<String> {
-    ask(address, word, COMMAND_TIMEOUT)
+/// Sends a four-letter command to any server and returns the reply.
+pub(crate) fn four_letter_command(address: SocketAddr, command: &str) -> Result<String> {
+    send_command(address, command, COMMAND_TIMEOUT)
 }
 
-fn ask(address: SocketAddr, word: &str, timeout: Duration) -> Result<String> {
+fn send_command(address: SocketAddr, command: &str, timeout: Duration) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
-    stream.write_all(word.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).with_context(|| format!("read the answer to `{word}`"))?;
-    Ok(answer)
+    stream.write_all(command.as_bytes())?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).with_context(|| format!("read the reply to `{command}`"))?;
+    Ok(reply)
 }

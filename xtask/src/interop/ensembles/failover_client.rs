@@ -1,4 +1,4 @@
-//! A client that keeps its session wherever it goes.
+//! A client that reconnects to any of several servers and keeps its session.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use crate::interop::wire::{Reply, SessionHandle, SessionRefused, WireClient};
 
 /// Longer than any election takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two attempts to connect.
+/// Interval between attempts to connect.
 const POLL: Duration = Duration::from_millis(20);
-/// What each server sets for itself.
+/// The node whose Stat differs between servers.
 pub(super) const CONFIG: &str = "/zookeeper/config";
 
 pub(super) struct FailoverClient {
@@ -25,7 +25,7 @@ pub(super) struct FailoverClient {
 }
 
 impl FailoverClient {
-    /// Opens a session with the first of these that takes it.
+    /// Opens a session with the first server that accepts it.
     pub(super) fn new(addresses: Vec<SocketAddr>) -> Result<Self> {
         let mut client = Self { index: addresses.len() - 1, addresses, client: None, session_handle: None };
         client.connect()?;
@@ -36,7 +36,7 @@ impl FailoverClient {
         self.session_handle.as_ref().map_or(SessionId::NONE, |session_handle| session_handle.session)
     }
 
-    /// Takes the session to other servers.
+    /// Closes the connection and resumes the session on other servers.
     pub(super) fn move_session_to(&mut self, addresses: Vec<SocketAddr>) -> Result<()> {
         (self.index, self.addresses, self.client) = (addresses.len() - 1, addresses, None);
         self.connect()
@@ -57,14 +57,16 @@ impl FailoverClient {
                     self.client = Some(client);
                     return Ok(());
                 }
-                Err(e) if e.is::<SessionRefused>() => bail!("{address} says that session {} is gone", self.session()),
-                Err(e) if until < Instant::now() => return Err(e.context("nobody takes the session")),
+                Err(e) if e.is::<SessionRefused>() => {
+                    bail!("{address} reports that session {} has expired", self.session())
+                }
+                Err(e) if until < Instant::now() => return Err(e.context("no server accepts the session")),
                 Err(_) => std::thread::sleep(POLL),
             }
         }
     }
 
-    /// Asks until somebody answers.
+    /// Sends a request, again after each lost connection, until a reply arrives.
     pub(super) fn call<'a>(&mut self, op: OpCode, body: &impl Jute<'a>) -> Result<Reply> {
         loop {
             if let Some(client) = &mut self.client {
@@ -78,7 +80,7 @@ impl FailoverClient {
         }
     }
 
-    /// Creates a node; it may be there because an earlier attempt was not answered.
+    /// Creates a node. It may exist already, if the reply to an earlier attempt was lost.
     pub(super) fn create(&mut self, path: &str, flags: i32) -> Result<()> {
         self.create_with(path, b"data", flags)
     }
@@ -89,14 +91,14 @@ impl FailoverClient {
         loop {
             match self.call(OpCode::Create, &body)?.header.err {
                 0 | -110 => return Ok(()),
-                // Whoever leads has no room, and others are about to.
+                // The leader's disk is low (throttled op); another server is about to become the leader.
                 -127 if Instant::now() < until => std::thread::sleep(POLL),
                 err => bail!("create {path}: error {err}"),
             }
         }
     }
 
-    /// Returns the transaction that it became.
+    /// Sets data of any version. Returns the zxid of the write.
     pub(super) fn set(&mut self, path: &str, data: &[u8]) -> Result<Zxid> {
         let body = SetDataRequest { path: Some(path.into()), data: Some(data), version: -1 };
         let reply = self.call(OpCode::SetData, &body)?;
@@ -104,12 +106,12 @@ impl FailoverClient {
         Ok(reply.header.zxid)
     }
 
-    /// Says that it is there.
+    /// Keeps the session alive with a sync.
     pub(super) fn touch(&mut self) -> Result<()> {
         self.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body().map(drop)
     }
 
-    /// Everything that was acknowledged anywhere, as this server shows it.
+    /// The tree of the connected server, after a sync.
     pub(super) fn walk(&mut self) -> Result<Tree> {
         self.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body()?;
         let Some(client) = &mut self.client else { bail!("no connection") };

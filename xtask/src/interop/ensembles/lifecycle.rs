@@ -1,4 +1,4 @@
-//! What mixed ensembles go through.
+//! Mixed ensembles that serve, lose members, synchronise learners, migrate and roll over their zxid.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,24 +14,34 @@ use crate::interop::servers::Software;
 use crate::interop::wire::WireClient;
 use crate::interop::workspace::Workspace;
 
-/// How often chance may have its way before it is no chance.
-const TAILS_MAX: usize = 4;
+/// Attempts to get a leader of the required implementation.
+const ATTEMPTS_MAX: usize = 4;
 
-/// How a learner catches up.
+/// How the leader synchronises a learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Catch {
+pub(super) enum SyncMode {
     Diff,
     Trunc,
     Snap,
 }
 
-/// Writes through every server; sessions move from each to the next with their nodes.
+impl std::fmt::Display for SyncMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            SyncMode::Diff => "DIFF",
+            SyncMode::Trunc => "TRUNC",
+            SyncMode::Snap => "SNAP",
+        })
+    }
+}
+
+/// Writes through every server, and moves each session with its ephemeral node to the next server.
 pub(super) fn serves(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let ensemble = MixedEnsemble::start(workspace, home, letters)?;
     for (index, letter) in letters.chars().enumerate() {
         let mode = ensemble.mode(index).unwrap_or_default();
         let fits = if letter.is_uppercase() { mode == "observer" } else { mode == "follower" || mode == "leader" };
-        ensure!(fits, "server {} is {mode}", index + 1);
+        ensure!(fits, "server {} is a {mode}", index + 1);
     }
     let mut clients = Vec::new();
     for index in 0..ensemble.len() {
@@ -62,7 +72,8 @@ pub(super) fn serves(workspace: &Workspace, home: &Path, letters: &str) -> Resul
     Ok(format!("{} nodes", tree.len()))
 }
 
-/// Kills and restarts every server in turn under load, the leader last; of five, then the leader with another one.
+/// Kills and restarts each server under load, the leader last. With five voters, then kills the leader and another
+/// voter together.
 pub(super) fn kills(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let mut ensemble = MixedEnsemble::start(workspace, home, letters)?;
     let load = Load::start(&ensemble.addresses(), "kills");
@@ -84,7 +95,7 @@ pub(super) fn kills(workspace: &Workspace, home: &Path, letters: &str) -> Result
     finish(&ensemble, load)
 }
 
-/// Nothing is lost, and everybody has the same.
+/// Checks that no write and no session is lost, and that all servers have the same tree.
 pub(super) fn finish(ensemble: &MixedEnsemble, load: Load) -> Result<String> {
     let (writes, pause) = load.check(|| ensemble.check_trees_equal())?;
     ensemble.check_trees_equal()?;
@@ -92,35 +103,35 @@ pub(super) fn finish(ensemble: &MixedEnsemble, load: Load) -> Result<String> {
     Ok(format!("{writes} writes, longest pause {} ms", pause.as_millis()))
 }
 
-/// A learner is away and comes back to a leader of the other software.
-pub(super) fn joins(workspace: &Workspace, home: &Path, letters: &str, catch: Catch) -> Result<String> {
-    let (mut ensemble, learner) = match catch {
-        Catch::Trunc => start_with_a_tail(workspace, home, letters)?,
-        Catch::Diff | Catch::Snap => (MixedEnsemble::start(workspace, home, letters)?, 0),
+/// Restarts a learner whose leader runs the other implementation, and checks how it was synchronised.
+pub(super) fn synchronises(workspace: &Workspace, home: &Path, letters: &str, sync_mode: SyncMode) -> Result<String> {
+    let (mut ensemble, learner) = match sync_mode {
+        SyncMode::Trunc => start_with_uncommitted_write(workspace, home, letters)?,
+        SyncMode::Diff | SyncMode::Snap => (MixedEnsemble::start(workspace, home, letters)?, 0),
     };
-    if catch != Catch::Trunc {
+    if sync_mode != SyncMode::Trunc {
         ensemble.kill(learner)?;
         write_some(&ensemble)?;
-        if catch == Catch::Snap {
+        if sync_mode == SyncMode::Snap {
             ensemble.wipe(learner)?;
         }
     }
     let leader = ensemble.leader()?;
     let ours = [learner, leader].into_iter().find(|index| ensemble.software(*index) == Software::Oxkeeper);
-    let ours = ours.context("nobody tells how it went")?;
+    let ours = ours.context("neither leader nor learner is Oxkeeper, whose log shows the mode")?;
     let mark = ensemble.log_length(ours);
     ensemble.start_members(&[learner])?;
     ensemble.check_trees_equal()?;
-    let said = ensemble.log_since(ours, mark);
-    let words = match (catch, ours == leader) {
-        (Catch::Diff, true) => "Sending DIFF",
-        (Catch::Diff, false) => "Getting a diff",
-        (Catch::Snap, true) => "Sending snapshot",
-        (Catch::Snap, false) => "Getting a snapshot",
-        (Catch::Trunc, true) => "Sending TRUNC",
-        (Catch::Trunc, false) => "Truncating log",
+    let log = ensemble.log_since(ours, mark);
+    let message = match (sync_mode, ours == leader) {
+        (SyncMode::Diff, true) => "Sending DIFF",
+        (SyncMode::Diff, false) => "Getting a diff",
+        (SyncMode::Snap, true) => "Sending snapshot",
+        (SyncMode::Snap, false) => "Getting a snapshot",
+        (SyncMode::Trunc, true) => "Sending TRUNC",
+        (SyncMode::Trunc, false) => "Truncating log",
     };
-    ensure!(said.contains(words), "`{words}` is not in the log of server {}\n{said}", ours + 1);
+    ensure!(log.contains(message), "`{message}` is not in the log of server {}\n{log}", ours + 1);
     write_some(&ensemble)?;
     ensemble.check_digests()?;
     (0..ensemble.len()).try_for_each(|index| ensemble.check_no_digest_mismatch(index))?;
@@ -136,26 +147,26 @@ fn write_some(ensemble: &MixedEnsemble) -> Result<()> {
     client.close()
 }
 
-/// So much in each node that a snapshot is larger than the log of what a learner misses.
+/// Large nodes make a snapshot larger than the log of the transactions that the learner misses.
 const LARGE_BYTES: usize = 4 << 10;
 const LARGE_COUNT: usize = 900;
-/// More than servers keep in memory for learners.
+/// More transactions than servers keep in memory for learners.
 const MISSED_COUNT: usize = 600;
 
-/// A learner has missed more than its leader keeps in memory, which has all of it in its log, and reads that; one that
-/// has nothing at all gets the state.
-// Compat: Apache takes 1 for the largest factor, and anything above it for its default.
-pub(super) fn joins_from_the_log(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+/// A learner that has missed more than the leader keeps in memory receives a DIFF from the on-disk log; a learner
+/// without data receives a snapshot.
+// Compat: Apache's largest valid factor is 1; it replaces a larger one by its default.
+pub(super) fn synchronises_from_log(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let properties =
         [("zookeeper.snapshotSizeFactor", "1.0"), ("zookeeper.snapCount", "300"), ("zookeeper.preAllocSize", "64")];
     let mut ensemble = MixedEnsemble::start_with(workspace, home, letters, &[], &properties)?;
     let (learner, leader) = (0, ensemble.leader()?);
     let ours = [learner, leader].into_iter().find(|index| ensemble.software(*index) == Software::Oxkeeper);
-    let ours = ours.context("nobody tells how it went")?;
+    let ours = ours.context("neither leader nor learner is Oxkeeper, whose log shows the mode")?;
     let large = vec![b'x'; LARGE_BYTES];
     let mut client = FailoverClient::new(ensemble.addresses())?;
     (0..LARGE_COUNT).try_for_each(|index| client.create_with(&format!("/n/large-{index}"), &large, 0))?;
-    let mut result = Vec::new();
+    let mut messages = Vec::new();
     for is_empty in [false, true] {
         ensemble.wait_until_in_sync()?;
         ensemble.kill(learner)?;
@@ -166,63 +177,64 @@ pub(super) fn joins_from_the_log(workspace: &Workspace, home: &Path, letters: &s
         let mark = ensemble.log_length(ours);
         ensemble.start_members(&[learner])?;
         ensemble.check_trees_equal()?;
-        let said = ensemble.log_since(ours, mark);
-        let words = match (is_empty, ours == leader) {
+        let log = ensemble.log_since(ours, mark);
+        let message = match (is_empty, ours == leader) {
             (false, true) => "Sending DIFF",
             (false, false) => "Getting a diff",
             (true, true) => "Sending snapshot",
             (true, false) => "Getting a snapshot",
         };
-        ensure!(said.contains(words), "`{words}` is not in the log of server {}\n{said}", ours + 1);
-        result.push(words);
+        ensure!(log.contains(message), "`{message}` is not in the log of server {}\n{log}", ours + 1);
+        messages.push(message);
     }
     client.close()?;
     ensemble.check_digests()?;
     (0..ensemble.len()).try_for_each(|index| ensemble.check_no_digest_mismatch(index))?;
-    Ok(format!("{} led, {}", ensemble.software(leader), result.join(", then ")))
+    Ok(format!("{} led, {}", ensemble.software(leader), messages.join(", then ")))
 }
 
-/// Starts servers of which one has a write that no other has. Returns it.
-fn start_with_a_tail(workspace: &Workspace, home: &Path, letters: &str) -> Result<(MixedEnsemble, usize)> {
-    for attempt in 0..TAILS_MAX {
+/// Starts an ensemble in which one server has logged a write that no other server has. Returns that server.
+fn start_with_uncommitted_write(workspace: &Workspace, home: &Path, letters: &str) -> Result<(MixedEnsemble, usize)> {
+    for attempt in 0..ATTEMPTS_MAX {
         let home = home.join(attempt.to_string());
         std::fs::create_dir_all(&home)?;
         let mut ensemble = MixedEnsemble::start(workspace, &home, letters)?;
-        if let Some(learner) = leave_a_tail(&mut ensemble)? {
+        if let Some(learner) = leave_uncommitted_write(&mut ensemble)? {
             return Ok((ensemble, learner));
         }
     }
-    bail!("the new leader is of the same software, each time")
+    bail!("the new leader had the implementation of the old one in {ATTEMPTS_MAX} attempts")
 }
 
-/// A leader logs a write that nobody else gets, and is stopped; the others elect one of the other software, which writes
-/// nothing: behind a transaction of its epoch, only a snapshot would do. Returns the one that was stopped; none if the
-/// others elected one of its own software, because Apache shows what has not got to its disk.
-fn leave_a_tail(ensemble: &mut MixedEnsemble) -> Result<Option<usize>> {
+/// The leader logs a write that no other server receives, and is killed. The others elect a leader of the other
+/// implementation, which writes nothing: after a transaction of its epoch, only a snapshot could synchronise the old
+/// leader. Returns the old leader; `None` if the new leader has the same implementation, which happens because Apache
+/// reports a zxid that is not durable yet.
+fn leave_uncommitted_write(ensemble: &mut MixedEnsemble) -> Result<Option<usize>> {
     let leader = ensemble.leader()?;
     let others: Vec<usize> = (0..ensemble.len()).filter(|index| *index != leader).collect();
     let mut client = WireClient::connect(ensemble.address(leader))?;
-    // Whoever of the others had logged more would be elected, whatever its number.
+    // Otherwise the server with the higher zxid would be elected, regardless of its id.
     ensemble.wait_until_in_sync()?;
     others.iter().try_for_each(|index| ensemble.signal(*index, "STOP"))?;
     let zxid = client.session_handle().last_zxid;
     let body = SetDataRequest { path: Some("/n".into()), data: Some(b"lost"), version: -1 };
-    let asked = std::thread::spawn(move || client.call(OpCode::SetData, &body).map(drop).is_ok());
-    // The leader cannot be asked what it has logged; its disk is given time, less than it takes to give up.
+    let acknowledged = std::thread::spawn(move || client.call(OpCode::SetData, &body).map(drop).is_ok());
+    // Time for the leader to log the write; no command reports that. Shorter than syncLimit, so that it still leads.
     std::thread::sleep(Duration::from_millis(700));
     ensemble.kill(leader)?;
-    ensure!(!asked.join().unwrap_or(true), "a write that one server has is acknowledged, after {zxid}");
+    ensure!(!acknowledged.join().unwrap_or(true), "a write that only one server has was acknowledged, after {zxid}");
     others.iter().try_for_each(|index| ensemble.kill(*index))?;
     ensemble.start_members(&others)?;
     let new = ensemble.leader()?;
     Ok((ensemble.software(new) != ensemble.software(leader)).then_some(leader))
 }
 
-/// Replaces every member, one by one, by the next software on the way, while clients write.
+/// Replaces each member by the next implementation of `path`, one member at a time, while clients write.
 pub(super) fn migrates(workspace: &Workspace, home: &Path, count: usize, path: &str) -> Result<String> {
     let start = Instant::now();
     let mut letters = path.chars();
-    let first = letters.next().context("a way begins somewhere")?;
+    let first = letters.next().context("the path is empty")?;
     let mut ensemble = MixedEnsemble::start(workspace, home, &first.to_string().repeat(count))?;
     let load = Load::start(&ensemble.addresses(), "migrates");
     let mut steps = 0;
@@ -234,30 +246,31 @@ pub(super) fn migrates(workspace: &Workspace, home: &Path, count: usize, path: &
         }
         load.wait_for_more(100)?;
     }
-    let result = finish(&ensemble, load)?;
-    Ok(format!("{result}, {steps} steps in {} s", start.elapsed().as_secs()))
+    let figures = finish(&ensemble, load)?;
+    Ok(format!("{figures}, {steps} steps in {} s", start.elapsed().as_secs()))
 }
 
-/// Members that were started with `snapshot.trust.empty` are stopped, and the other software starts on their directories
-/// without that setting: it refuses a directory that has a log and no snapshot.
-pub(super) fn goes_on_without_trust_empty(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+/// Starts members with `snapshot.trust.empty`, then Apache on their directories without that setting. Apache refuses a
+/// directory that has a log but no snapshot.
+pub(super) fn restarts_without_trust_empty(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let mut ensemble =
         MixedEnsemble::start_with(workspace, home, letters, &[], &[("zookeeper.snapshot.trust.empty", "true")])?;
     write_some(&ensemble)?;
     let before = ensemble.check_trees_equal()?;
     ensemble.restart_all_as('a', &[])?;
     let after = ensemble.check_trees_equal()?;
-    ensure!(after.keys().eq(before.keys()), "Apache shows {} nodes, there were {}", after.len(), before.len());
+    ensure!(after.keys().eq(before.keys()), "Apache shows {} nodes instead of {}", after.len(), before.len());
     Ok(format!("{} nodes", after.len()))
 }
 
-/// Transactions of an epoch whose counter is used up: so many that all that is checked in the end fits into one.
+/// Transactions of an epoch until its counter rolls over. Enough for all writes of the final checks.
 const EPOCH_TXNS: u32 = 1000;
-/// How many epochs end.
+/// Number of rollovers to wait for.
 const EPOCHS: u32 = 3;
 
-/// Leaders use up their counters under load, and everybody goes on in the next epoch. Apache's leaders begin with a
-/// hole, behind which ours ask for the whole state: a majority of the others has to be Apache's.
+/// Leaders exhaust their zxid counters under load, and the ensemble continues in the next epoch. With this property,
+/// Apache's leaders begin an epoch with a gap, after which our learners request a snapshot. Therefore most followers of
+/// an Apache leader have to be Apache servers.
 pub(super) fn rolls_over(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let initial = (u32::MAX - 1 - EPOCH_TXNS).to_string();
     let properties = [("zookeeper.testingonly.initialZxid", &*initial)];
@@ -275,6 +288,6 @@ pub(super) fn rolls_over(workspace: &Workspace, home: &Path, letters: &str) -> R
         }
     }
     client.close()?;
-    let result = finish(&ensemble, load)?;
-    Ok(format!("{result}; led by {}", leaders.join(", ")))
+    let figures = finish(&ensemble, load)?;
+    Ok(format!("{figures}; led by {}", leaders.join(", ")))
 }

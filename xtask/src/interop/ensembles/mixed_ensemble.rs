@@ -1,4 +1,4 @@
-//! Members of either software in one ensemble.
+//! Starts, stops and inspects the members of a mixed ensemble.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,12 +20,12 @@ use crate::interop::workspace::Workspace;
 /// Longer than any election takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
-/// Transactions from one digest that `hash` tells to the next.
+/// Transactions between the digests that `hash` reports.
 const DIGEST_EVERY: i64 = 128;
-/// Differences that go into an error message.
+/// Differences to quote in an error message.
 const DIFFERENCES_SHOWN: usize = 5;
 
-/// Roles, as configurations call them.
+/// Roles in `server.N` lines.
 const PARTICIPANT: &str = "participant";
 const OBSERVER: &str = "observer";
 
@@ -42,9 +42,9 @@ pub(super) struct MixedEnsemble {
     properties: Vec<(String, String)>,
     members: Vec<Member>,
     peer_addresses: Vec<PeerAddresses>,
-    /// The network between them, where it can fail.
+    /// Present if the network between the members can fail.
     network: Option<Network>,
-    /// A disk for each, where it can be full; they are unmounted behind the processes.
+    /// One disk per member if disks can be full. Declared after the members, so that it is unmounted after they ended.
     disks: Vec<SmallDisk>,
 }
 
@@ -57,13 +57,13 @@ fn software(letter: char) -> Software {
 }
 
 impl MixedEnsemble {
-    /// Starts the members that `letters` names, numbered from 1. The last voter leads: it starts with
-    /// as many as it needs, before the others.
+    /// Starts the members that `letters` describes, numbered from 1. The last voter leads, because it starts together
+    /// with a bare quorum before the others.
     pub(super) fn start(workspace: &Workspace, home: &Path, letters: &str) -> Result<Self> {
         Self::start_with(workspace, home, letters, &[], &[])
     }
 
-    /// The same, with lines of `zoo.cfg` and system properties.
+    /// The same, with additional `zoo.cfg` lines and system properties.
     pub(super) fn start_with(
         workspace: &Workspace,
         home: &Path,
@@ -72,7 +72,7 @@ impl MixedEnsemble {
         properties: &[(&str, &str)],
     ) -> Result<Self> {
         let mut ensemble = Self::new(workspace, home, letters, settings, properties)?;
-        ensemble.begin()?;
+        ensemble.start_all()?;
         Ok(ensemble)
     }
 
@@ -81,11 +81,11 @@ impl MixedEnsemble {
         let mut ensemble = Self::new(workspace, home, letters, &[], &[])?;
         let network = Network::between(&ensemble.peer_addresses)?;
         ensemble.network = Some(network.clone());
-        ensemble.begin()?;
+        ensemble.start_all()?;
         Ok((ensemble, network))
     }
 
-    /// The same, with disks that can be full; none where mounting is not permitted.
+    /// The same, with disks that can be full. `None` if mounting is not permitted.
     pub(super) fn start_on_small_disks(workspace: &Workspace, home: &Path, letters: &str) -> Result<Option<Self>> {
         let mut ensemble = Self::new(workspace, home, letters, &[], &[("zookeeper.preAllocSize", "1024")])?;
         for (id, member) in (1..).zip(&ensemble.members) {
@@ -94,7 +94,7 @@ impl MixedEnsemble {
             ensemble.disks.push(disk);
             fs::write(data.join("myid"), format!("{id}\n"))?;
         }
-        ensemble.begin()?;
+        ensemble.start_all()?;
         Ok(Some(ensemble))
     }
 
@@ -125,26 +125,27 @@ impl MixedEnsemble {
         Ok(Self { workspace: workspace.clone(), lines, properties, members, peer_addresses, network, disks })
     }
 
-    /// Starts everybody, those first with whom the last voter leads.
-    fn begin(&mut self) -> Result<()> {
+    /// Starts all members, first the quorum that elects the last voter.
+    fn start_all(&mut self) -> Result<()> {
         let voters = self.lines.iter().filter(|(_, value)| value.ends_with(PARTICIPANT)).count();
         let first: Vec<usize> = (0..voters / 2).chain([voters - 1]).collect();
         let others: Vec<usize> = (0..self.members.len()).filter(|index| !first.contains(index)).collect();
         self.start_members(&first)?;
         self.start_members(&others)?;
-        ensure!(self.leader()? == voters - 1, "another one leads");
+        ensure!(self.leader()? == voters - 1, "the last voter does not lead");
         let mut client = FailoverClient::new(self.addresses())?;
         client.create("/n", 0)?;
         client.close()
     }
 
-    /// How a member's configuration describes another, or itself.
-    fn description(&self, index: usize, key: &str, value: &str) -> String {
+    /// The value of a `zoo.cfg` line of a member. With a network that can fail, other members have proxy addresses.
+    fn server_line(&self, index: usize, key: &str, value: &str) -> String {
         let id: Option<usize> = key.strip_prefix("server.").and_then(|id| id.parse().ok());
         let other = id.map(|id| id - 1).filter(|other| *other != index);
         let (Some(network), Some(other)) = (&self.network, other) else { return value.to_owned() };
-        let (door, role) = (network.door(index, other), if value.ends_with(OBSERVER) { OBSERVER } else { PARTICIPANT });
-        format!("{}:{}:{role}", door.quorum, door.election.port())
+        let (address, role) =
+            (network.address(index, other), if value.ends_with(OBSERVER) { OBSERVER } else { PARTICIPANT });
+        format!("{}:{}:{role}", address.quorum, address.election.port())
     }
 
     fn spec(&self, index: usize) -> ServerSpec {
@@ -155,7 +156,7 @@ impl MixedEnsemble {
             .setting("syncLimit", 6)
             .setting("maxSessionTimeout", crate::interop::wire::SESSION_TIMEOUT_MS);
         for (key, value) in &self.lines {
-            spec = spec.setting(key, self.description(index, key, value));
+            spec = spec.setting(key, self.server_line(index, key, value));
         }
         for (name, value) in &self.properties {
             spec = spec.property(name, value);
@@ -163,9 +164,9 @@ impl MixedEnsemble {
         spec.keeping_config()
     }
 
-    /// A server that is in nobody's configuration but its own, as participant. Returns where it is, and how others
-    /// would describe it without a role.
-    pub(super) fn join(&mut self, home: &Path, letter: char) -> Result<(usize, String)> {
+    /// Starts another server, which is a participant in its own configuration only. Returns its index, and its
+    /// addresses for a `server.N` line without a role.
+    pub(super) fn add_server(&mut self, home: &Path, letter: char) -> Result<(usize, String)> {
         let (index, id) = (self.len(), self.len() + 1);
         let address = format!("127.0.0.1:{}:{}", free_port()?, free_port()?);
         self.lines.push((format!("server.{id}"), format!("{address}:participant")));
@@ -177,7 +178,7 @@ impl MixedEnsemble {
         Ok((index, address))
     }
 
-    /// A file of a member; none if there is no such file.
+    /// The content of a file of a member. `None` if it cannot be read.
     pub(super) fn file(&self, index: usize, name: &str) -> Option<String> {
         fs::read_to_string(self.members[index].dir.join(name)).ok()
     }
@@ -193,12 +194,12 @@ impl MixedEnsemble {
         done.with_context(|| self.log_tails(all))
     }
 
-    /// The ends of the logs of some members: one that does not serve may wait for another that has failed.
+    /// The last log lines of several members: a member that does not serve may wait for one that has failed.
     fn log_tails(&mut self, all: &[usize]) -> String {
-        let mut text = "servers were started together".to_owned();
+        let mut text = "servers that were started together".to_owned();
         for index in all {
             let Some(process) = &mut self.members[*index].process else { continue };
-            let state = if process.is_running() { "runs" } else { "has ended" };
+            let state = if process.is_running() { "is running" } else { "has ended" };
             text += &format!("\nserver {} {state}:\n{}", index + 1, process.log_tail());
         }
         text
@@ -214,13 +215,13 @@ impl MixedEnsemble {
         Ok(())
     }
 
-    /// The disk of a member that has one of its own.
+    /// The disk of a member in an ensemble with small disks.
     pub(super) fn disk(&self, index: usize) -> Result<&SmallDisk> {
-        self.disks.get(index).context("the member has no disk of its own")
+        self.disks.get(index).context("the ensemble has no small disks")
     }
 
-    /// Waits until a member serves; one that has ended is started again.
-    pub(super) fn bring_back(&mut self, index: usize) -> Result<()> {
+    /// Waits until a member serves. Starts it again if it has ended.
+    pub(super) fn wait_until_back(&mut self, index: usize) -> Result<()> {
         if self.process(index)?.is_running() {
             self.process(index)?.wait_until_serving()
         } else {
@@ -228,7 +229,7 @@ impl MixedEnsemble {
         }
     }
 
-    /// Ends a member as an operator does, and starts other software on its files.
+    /// Stops a member with SIGTERM and starts another implementation on its files.
     pub(super) fn replace(&mut self, index: usize, letter: char) -> Result<()> {
         self.process(index)?.terminate().context("stop the old member")?;
         self.members[index].process = None;
@@ -236,7 +237,7 @@ impl MixedEnsemble {
         self.start_members(&[index])
     }
 
-    /// Kills all members, and starts other software on their files, with other system properties.
+    /// Kills all members and starts another implementation on their files, with other system properties.
     pub(super) fn restart_all_as(&mut self, letter: char, properties: &[(&str, &str)]) -> Result<()> {
         let all: Vec<usize> = (0..self.len()).collect();
         for index in &all {
@@ -247,12 +248,12 @@ impl MixedEnsemble {
         self.start_members(&all)
     }
 
-    /// Removes what a stopped member has stored, and keeps its number.
+    /// Deletes the data of a stopped member, except for `myid`.
     pub(super) fn wipe(&self, index: usize) -> Result<()> {
         fs::remove_dir_all(self.members[index].dir.join("data/version-2")).context("remove the member's data")
     }
 
-    /// Sends a signal by its name.
+    /// Sends the signal of this name to a member.
     pub(super) fn signal(&mut self, index: usize, name: &str) -> Result<()> {
         let pid = self.process(index)?.pid().to_string();
         tool::run(Command::new("kill").arg(format!("-{name}")).arg(pid))
@@ -274,24 +275,24 @@ impl MixedEnsemble {
         (0..self.len()).map(|index| self.address(index)).collect()
     }
 
-    /// What `srvr` calls the mode of a running member that serves.
+    /// The mode that `srvr` reports. `None` if the member does not serve.
     pub(super) fn mode(&self, index: usize) -> Option<String> {
         self.srvr(index, "Mode: ")
     }
 
-    /// What a member answers to a four-letter word.
-    pub(super) fn word(&self, index: usize, word: &str) -> Result<String> {
-        self.members[index].process.as_ref().context("the member does not run")?.four_letter_command(word)
+    /// The reply of a member to a four-letter command.
+    pub(super) fn four_letter_command(&self, index: usize, command: &str) -> Result<String> {
+        self.members[index].process.as_ref().context("the member does not run")?.four_letter_command(command)
     }
 
-    /// A figure of `mntr`.
+    /// A metric of `mntr`, named without its prefix `zk_`.
     pub(super) fn metric(&self, index: usize, name: &str) -> Result<String> {
-        let (text, prefix) = (self.word(index, "mntr")?, format!("zk_{name}\t"));
+        let (text, prefix) = (self.four_letter_command(index, "mntr")?, format!("zk_{name}\t"));
         let found = text.lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned));
-        found.with_context(|| format!("server {} does not show {name}", index + 1))
+        found.with_context(|| format!("server {} does not report {name}", index + 1))
     }
 
-    /// Waits for a figure of `mntr`.
+    /// Waits until a metric of `mntr` has a value.
     pub(super) fn wait_for_metric(&self, index: usize, name: &str, expected: &str) -> Result<()> {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -300,27 +301,31 @@ impl MixedEnsemble {
             }
             std::thread::sleep(POLL);
         }
-        bail!("{name} of server {} is {}, not {expected}", index + 1, self.metric(index, name)?)
+        bail!("{name} of server {} is {} instead of {expected}", index + 1, self.metric(index, name)?)
     }
 
-    /// Waits for the answer to a four-letter word.
-    pub(super) fn wait_for_reply(&self, index: usize, word: &str, expected: &str) -> Result<()> {
+    /// Waits until the reply to a four-letter command has a value.
+    pub(super) fn wait_for_reply(&self, index: usize, command: &str, expected: &str) -> Result<()> {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
-            if self.word(index, word).is_ok_and(|answer| answer == expected) {
+            if self.four_letter_command(index, command).is_ok_and(|reply| reply == expected) {
                 return Ok(());
             }
             std::thread::sleep(POLL);
         }
-        bail!("{word} of server {} is {}, not {expected}", index + 1, self.word(index, word)?)
+        bail!(
+            "the reply to {command} of server {} is {} instead of {expected}",
+            index + 1,
+            self.four_letter_command(index, command)?
+        )
     }
 
     fn srvr(&self, index: usize, line: &str) -> Option<String> {
-        let answer = self.members[index].process.as_ref()?.four_letter_command("srvr").ok()?;
-        answer.lines().find_map(|result| result.strip_prefix(line).map(str::to_owned))
+        let reply = self.members[index].process.as_ref()?.four_letter_command("srvr").ok()?;
+        reply.lines().find_map(|result| result.strip_prefix(line).map(str::to_owned))
     }
 
-    /// Waits until all members have applied the same transactions, while nobody writes.
+    /// Waits until all members report the same zxid. No client may write meanwhile.
     pub(super) fn wait_until_in_sync(&self) -> Result<()> {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -330,10 +335,10 @@ impl MixedEnsemble {
             }
             std::thread::sleep(POLL);
         }
-        bail!("the members do not reach the same transaction")
+        bail!("the members do not reach the same zxid")
     }
 
-    /// Waits for a leader.
+    /// Waits until a member leads. Returns its index.
     pub(super) fn leader(&self) -> Result<usize> {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -342,17 +347,17 @@ impl MixedEnsemble {
             }
             std::thread::sleep(POLL);
         }
-        bail!("nobody leads")
+        bail!("no member leads")
     }
 
-    /// How long the log of a member is.
+    /// Length of a member's server log in bytes, for [`Self::log_since`].
     pub(super) fn log_length(&self, index: usize) -> usize {
         self.log(index).len()
     }
 
-    /// What a member has logged since a mark.
-    pub(super) fn log_since(&self, index: usize, mark: usize) -> String {
-        self.log(index).split_off(mark)
+    /// The part of a member's server log after its first `length` bytes.
+    pub(super) fn log_since(&self, index: usize, length: usize) -> String {
+        self.log(index).split_off(length)
     }
 
     fn log(&self, index: usize) -> String {
@@ -360,17 +365,17 @@ impl MixedEnsemble {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Checks that no digest of a transaction was wrong, for members that have lost no leader under load: Apache then
-    /// may count some that are its own fault. It applies what is in its log while it still applies what is committed,
-    /// and 3.8 may log transactions twice.
+    /// Checks that a member has counted no digest mismatch. Not for an Apache member that has lost its leader under
+    /// load, because it may count mismatches of its own making: it replays its log while it still applies commits, and
+    /// 3.8 may log transactions twice.
     pub(super) fn check_no_digest_mismatch(&self, index: usize) -> Result<()> {
         let process = self.members[index].process.as_ref().context("the member does not run")?;
         let mntr = process.four_letter_command("mntr")?;
-        ensure!(mntr.contains("zk_digest_mismatches_count\t0\n"), "server {} finds wrong digests", index + 1);
+        ensure!(mntr.contains("zk_digest_mismatches_count\t0\n"), "server {} reports digest mismatches", index + 1);
         Ok(())
     }
 
-    /// Checks that all members show the same tree, and that ours found no digest wrong. Returns the tree.
+    /// Checks that all members show the same tree, and that our members have no digest mismatch. Returns the tree.
     pub(super) fn check_trees_equal(&self) -> Result<Tree> {
         let mut first: Option<Tree> = None;
         for index in 0..self.len() {
@@ -378,7 +383,7 @@ impl MixedEnsemble {
             let mut tree = client.walk().with_context(|| format!("walk server {}", index + 1))?;
             client.close()?;
             if self.network.is_some() {
-                tree.remove(CONFIG); // each finds the others elsewhere
+                tree.remove(CONFIG); // contains proxy addresses, which differ
             }
             if self.software(index) == Software::Oxkeeper {
                 self.check_no_digest_mismatch(index)?;
@@ -390,10 +395,10 @@ impl MixedEnsemble {
             }
             first = first.or(Some(tree));
         }
-        first.context("there are members")
+        first.context("the ensemble has no members")
     }
 
-    /// Writes until the members note the digest of their whole state, and checks that it is the same.
+    /// Writes until the members record a digest of their tree, and compares these digests.
     pub(super) fn check_digests(&self) -> Result<()> {
         let mut client = FailoverClient::new(self.addresses())?;
         let mut zxid = client.set("/n", b"digest")?;
@@ -401,26 +406,26 @@ impl MixedEnsemble {
             zxid = client.set("/n", b"digest")?;
         }
         client.close()?;
-        let first = self.digest(0, zxid)?;
+        let first = self.digest_at(0, zxid)?;
         for index in 1..self.len() {
-            let other = self.digest(index, zxid)?;
+            let other = self.digest_at(index, zxid)?;
             ensure!(first == other, "at {zxid}, server 1 has digest {first}, server {} {other}", index + 1);
         }
         Ok(())
     }
 
-    /// The digest that a member has noted at a transaction, as soon as it has.
-    fn digest(&self, index: usize, zxid: Zxid) -> Result<i64> {
+    /// Waits until a member has recorded its digest at a zxid, and returns it.
+    fn digest_at(&self, index: usize, zxid: Zxid) -> Result<i64> {
         let until = Instant::now() + TIMEOUT;
         let process = self.members[index].process.as_ref().context("the member does not run")?;
-        let beginning = format!("{:x}: ", zxid.0);
+        let prefix = format!("{:x}: ", zxid.0);
         while Instant::now() < until {
-            let noted = process.four_letter_command("hash")?;
-            if let Some(digest) = noted.lines().find_map(|line| line.strip_prefix(&beginning)) {
+            let hashes = process.four_letter_command("hash")?;
+            if let Some(digest) = hashes.lines().find_map(|line| line.strip_prefix(&prefix)) {
                 return digest.trim().parse().with_context(|| format!("digest `{digest}` of server {}", index + 1));
             }
             std::thread::sleep(POLL);
         }
-        bail!("server {} notes no digest at {zxid}", index + 1)
+        bail!("server {} records no digest at {zxid}", index + 1)
     }
 }

@@ -1,26 +1,25 @@
-//! The files of a stopped server: are they what the variant asked for, and is the newest snapshot enough?
+//! Lists and deletes snapshots and logs in the directory of a stopped server.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// A snapshot or log, and the zxid in its name: last for a snapshot, first for a log.
+/// A snapshot with its last zxid, or a log with its first zxid, from the file name.
 struct Numbered {
     zxid: u64,
     path: PathBuf,
 }
 
-/// Deletes all that a server does not need beside its newest snapshot, so that whoever opens the folder must read it.
-///
-/// `suffix` is the end of snapshot names, empty for plain ones. Nothing is deleted where no snapshot but that of the empty
-/// tree is expected.
+/// Deletes older snapshots and the logs that the newest snapshot makes unnecessary, so that the next server must load
+/// that snapshot. `suffix` is the extension of compressed snapshots, or empty. An error if there is no snapshot except
+/// that of the empty tree.
 pub(super) fn keep_newest_snapshot(data: &Path, suffix: &str) -> Result<()> {
-    let folder = data.join("version-2");
-    let mut snapshots = numbered(&folder, "snapshot.", suffix)?;
-    let newest = snapshots.pop().with_context(|| format!("no snapshot*{suffix} in {}", folder.display()))?;
-    ensure!(0 < newest.zxid, "the only snapshot is that of the empty tree");
-    // The log in use when the snapshot was taken begins before it and is needed.
-    let logs = numbered(&folder, "log.", "")?;
+    let directory = data.join("version-2");
+    let mut snapshots = numbered(&directory, "snapshot.", suffix)?;
+    let newest = snapshots.pop().with_context(|| format!("no snapshot*{suffix} in {}", directory.display()))?;
+    ensure!(0 < newest.zxid, "the only snapshot is of the empty tree");
+    // The last log that begins before the snapshot also contains transactions after it.
+    let logs = numbered(&directory, "log.", "")?;
     let first_needed = logs.iter().rposition(|log| log.zxid <= newest.zxid).unwrap_or(0);
     for old in snapshots.iter().chain(&logs[..first_needed]) {
         std::fs::remove_file(&old.path).with_context(|| format!("delete {}", old.path.display()))?;
@@ -28,17 +27,18 @@ pub(super) fn keep_newest_snapshot(data: &Path, suffix: &str) -> Result<()> {
     Ok(())
 }
 
-/// The log that was written last.
+/// The log with the highest zxid in its name.
 pub(super) fn newest_log(data: &Path) -> Result<PathBuf> {
-    let folder = data.join("version-2");
-    let newest = numbered(&folder, "log.", "")?.pop().with_context(|| format!("no log in {}", folder.display()))?;
+    let directory = data.join("version-2");
+    let newest = numbered(&directory, "log.", "")?.pop();
+    let newest = newest.with_context(|| format!("no log in {}", directory.display()))?;
     Ok(newest.path)
 }
 
-/// The files of one kind, oldest first.
-fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Result<Vec<Numbered>> {
+/// The files with this prefix and suffix, sorted by zxid.
+fn numbered(directory: &Path, prefix: &str, suffix: &str) -> Result<Vec<Numbered>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+    for entry in std::fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let digits = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
@@ -55,15 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_newest_snapshot_and_the_logs_it_needs() {
+    fn newest_snapshot_and_its_logs_are_kept() {
         let data = tempfile::tempdir().unwrap();
-        let folder = data.path().join("version-2");
-        std::fs::create_dir(&folder).unwrap();
+        let directory = data.path().join("version-2");
+        std::fs::create_dir(&directory).unwrap();
         for name in ["snapshot.0.gz", "snapshot.2a.gz", "log.1", "log.10", "log.2b"] {
-            std::fs::write(folder.join(name), "").unwrap();
+            std::fs::write(directory.join(name), "").unwrap();
         }
         keep_newest_snapshot(data.path(), ".gz").unwrap();
-        let mut left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let mut left: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|e| e.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["log.10", "log.2b", "snapshot.2a.gz"]);
         assert!(keep_newest_snapshot(data.path(), "").is_err());

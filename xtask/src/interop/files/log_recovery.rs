@@ -1,9 +1,9 @@
-//! A damaged log, recovered by `oxkeeper log recover`: servers start on it and show exactly what was kept.
+//! Damages a log, repairs it with `oxkeeper log recover`, and starts a server on it.
 //!
 //! ```text
-//! writer starts empty -> all kinds of transactions -> walk -> some more -> killed
-//! a bit of the first of those turns -> recovered: everything from there on is cut
-//! reader opens it     -> same walk, and it takes writes
+//! writer starts empty -> all kinds of transactions -> read the tree -> some more transactions -> kill
+//! flip a bit in the first of these -> `log recover` truncates the log before the damaged record
+//! reader opens the data -> same tree, and it accepts writes
 //! ```
 
 use std::path::Path;
@@ -18,14 +18,14 @@ use super::super::wire::WireClient;
 use super::super::workspace::Workspace;
 use super::{VARIANTS, check_digests, compare, content, data_directory, spec};
 
-/// What Oxkeeper notes about the logs that it has synced; it goes with the records that are cut.
-const NOTE: &str = "oxk.synced";
+/// Records the synced position. It must be deleted, because the truncated log ends before that position.
+const SYNCED_POSITION: &str = "oxk.synced";
 
-/// Returns the number of nodes that were kept.
+/// Returns the number of nodes in the recovered tree.
 pub(super) fn recover(workspace: &Workspace, writer: Software, reader: Software) -> Result<usize> {
     let home = tempfile::Builder::new().prefix("oxkeeper-recovered-").tempdir()?;
-    let done = damage_and_recover(workspace, writer, reader, home.path());
-    done.map_err(|e| e.context(format!("files kept in {}", home.keep().display())))
+    let result = damage_and_recover(workspace, writer, reader, home.path());
+    result.map_err(|e| e.context(format!("files kept in {}", home.keep().display())))
 }
 
 fn damage_and_recover(workspace: &Workspace, writer: Software, reader: Software, home: &Path) -> Result<usize> {
@@ -35,8 +35,8 @@ fn damage_and_recover(workspace: &Workspace, writer: Software, reader: Software,
     content::authenticate(&mut client)?;
     content::write(&mut client, server.address())?;
     let before = walk(&mut client)?;
-    content::write_doomed(&mut client)?;
-    log_only.leave(&mut server)?;
+    content::write_lost(&mut client)?;
+    log_only.stop(&mut server)?;
     let log = data_directory::newest_log(&server.data_dir())?;
     damage(&log)?;
     repair(workspace, &log, home)?;
@@ -45,20 +45,20 @@ fn damage_and_recover(workspace: &Workspace, writer: Software, reader: Software,
     content::authenticate(&mut client)?;
     compare(&before, &walk(&mut client)?)?;
     check_digests(&server)?;
-    content::write_doomed(&mut client).context("write behind what was kept")?;
+    content::write_lost(&mut client).context("write after the recovered records")?;
     Ok(before.len())
 }
 
-/// Turns a bit of the first record that shall be lost.
+/// Flips a bit in the first record of the nodes to lose.
 fn damage(log: &Path) -> Result<()> {
     let mut bytes = std::fs::read(log)?;
-    let name = content::DOOMED.as_bytes();
-    let at = bytes.windows(name.len()).position(|some| some == name).context("no record to damage")?;
-    bytes[at] ^= 1;
+    let name = content::LOST.as_bytes();
+    let offset = bytes.windows(name.len()).position(|window| window == name).context("no record to damage")?;
+    bytes[offset] ^= 1;
     Ok(std::fs::write(log, bytes)?)
 }
 
-/// As the documentation says: the damaged log goes out of the way, the new one takes its name.
+/// Follows the documentation of the tool: moves the damaged log away and gives the repaired one its name.
 fn repair(workspace: &Workspace, log: &Path, home: &Path) -> Result<()> {
     let oxkeeper = workspace.target().join("release/oxkeeper");
     tool::run(Command::new(oxkeeper).args(["log", "recover", "-r", "--yes"]).arg(log))?;
@@ -66,9 +66,9 @@ fn repair(workspace: &Workspace, log: &Path, home: &Path) -> Result<()> {
     fixed.push(".fixed");
     std::fs::rename(log, home.join("damaged"))?;
     std::fs::rename(fixed, log)?;
-    let folder = log.parent().context("a log is in a folder")?;
-    if folder.join(NOTE).exists() {
-        std::fs::remove_file(folder.join(NOTE))?;
+    let marker = log.with_file_name(SYNCED_POSITION);
+    if marker.exists() {
+        std::fs::remove_file(marker)?;
     }
     Ok(())
 }

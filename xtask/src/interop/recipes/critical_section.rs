@@ -1,14 +1,14 @@
-//! Who is inside, as the server sees it, kept by both programs in the same way.
+//! The critical section that a lock protects, as nodes that our clients and Curator's write in the same way.
 //!
 //! ```text
 //! /case
 //!  ├─ inside
-//!  │   └─ w-ours-7       ephemeral: one who is inside, or has just left
-//!  └─ count              "17 w-ours-7": how many have been inside, and the last one
+//!  │   └─ w-ours-7       ephemeral: a client in the section
+//!  └─ count              "17 w-ours-7": the number of entries so far, and the last client
 //! ```
 //!
-//! Whoever is inside makes a node and then lists all: of two at the same time, the second sees the first. The count is read, and written
-//! with the version that was read; nobody else can have written between, unless the lock has failed.
+//! A client that enters creates its node and then lists all of them: of two clients inside, the second sees the first.
+//! Then it increments the count with the version that it has read, which fails only if another client is inside.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,51 +18,49 @@ use ox_client::{Client, CreateMode, ErrorCode, Version, Zxid};
 
 use super::case::Case;
 
-/// The book of one case.
-pub(super) struct Book {
+pub(super) struct CriticalSection {
     root: String,
     client: Client,
-    next: AtomicUsize,
-    /// The count when one of ours was inside, and the token it had.
+    next_id: AtomicUsize,
+    /// Count and fencing token of each exclusive entry of our clients.
     tokens: Mutex<Vec<(usize, Zxid)>>,
 }
 
-impl Book {
+impl CriticalSection {
     pub(super) async fn open(case: &Case<'_>) -> Result<Self> {
         case.node("inside", "").await?;
-        case.node("count", "0 nobody").await?;
+        case.node("count", "0 none").await?;
         let client = case.client.clone();
-        Ok(Self { root: case.root.clone(), client, next: AtomicUsize::new(0), tokens: Mutex::default() })
+        Ok(Self { root: case.root.clone(), client, next_id: AtomicUsize::new(0), tokens: Mutex::default() })
     }
 
-    /// Goes in alone, adds one to the count, and goes out.
-    pub(super) async fn alone(&self, client: &Client, token: Zxid) -> Result<()> {
+    /// Enters, checks that no other client is inside, increments the count and leaves.
+    pub(super) async fn enter_exclusively(&self, client: &Client, token: Zxid) -> Result<()> {
         let name = self.enter(client, "w", |names| names.len() == 1).await?;
         let count = self.count(client, &name).await?;
-        self.tokens.lock().expect("nobody panics with it").push((count, token));
+        self.tokens.lock().expect("no panic under the lock").push((count, token));
         self.leave(client, &name).await
     }
 
-    /// Goes in with others of whom all must be as told, and out.
-    pub(super) async fn among(&self, client: &Client, may: impl Fn(&[String]) -> bool) -> Result<()> {
-        let name = self.enter(client, "r", may).await?;
+    /// Enters together with others and leaves. `is_allowed` checks the names of all clients inside.
+    pub(super) async fn enter_shared(&self, client: &Client, is_allowed: impl Fn(&[String]) -> bool) -> Result<()> {
+        let name = self.enter(client, "r", is_allowed).await?;
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         self.leave(client, &name).await
     }
 
-    async fn enter(&self, client: &Client, kind: &str, may: impl Fn(&[String]) -> bool) -> Result<String> {
-        let name = format!("{kind}-ours-{}", self.next.fetch_add(1, Ordering::Relaxed));
+    async fn enter(&self, client: &Client, kind: &str, is_allowed: impl Fn(&[String]) -> bool) -> Result<String> {
+        let name = format!("{kind}-ours-{}", self.next_id.fetch_add(1, Ordering::Relaxed));
         let path = format!("{}/inside/{name}", self.root);
-        until_certain(async || client.create(&path, b"", CreateMode::Ephemeral).await.map(drop), ErrorCode::NodeExists)
-            .await?;
+        retry(async || client.create(&path, b"", CreateMode::Ephemeral).await.map(drop), ErrorCode::NodeExists).await?;
         let names = client.children(&format!("{}/inside", self.root)).await?;
-        ensure!(names.contains(&name) && may(&names), "{names:?} at the same time");
+        ensure!(names.contains(&name) && is_allowed(&names), "{names:?} are in the critical section");
         Ok(name)
     }
 
     async fn leave(&self, client: &Client, name: &str) -> Result<()> {
         let path = format!("{}/inside/{name}", self.root);
-        until_certain(async || client.delete(&path, Version::Any).await, ErrorCode::NoNode).await
+        retry(async || client.delete(&path, Version::Any).await, ErrorCode::NoNode).await
     }
 
     async fn count(&self, client: &Client, name: &str) -> Result<usize> {
@@ -79,33 +77,33 @@ impl Book {
                     if found == after.as_bytes() {
                         return Ok(count);
                     }
-                    bail!("{} instead of {after}", String::from_utf8_lossy(&found));
+                    bail!("the count is {} instead of {after}", String::from_utf8_lossy(&found));
                 }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Checks that so many have been inside, and that tokens grow with the count.
+    /// Checks the number of exclusive entries, and that later entries have larger tokens.
     pub(super) async fn check(&self, expected: usize) -> Result<()> {
         let count = number(&self.client.get(&format!("{}/count", self.root)).await?.data)?;
-        ensure!(count == expected, "{count} were counted, not {expected}");
-        let mut tokens = self.tokens.lock().expect("nobody panics with it").clone();
+        ensure!(count == expected, "the count is {count} instead of {expected}");
+        let mut tokens = self.tokens.lock().expect("no panic under the lock").clone();
         tokens.sort_by_key(|(count, _)| *count);
-        ensure!(tokens.is_sorted_by_key(|(_, token)| *token), "tokens do not grow: {tokens:?}");
+        ensure!(tokens.is_sorted_by_key(|(_, token)| *token), "tokens do not increase: {tokens:?}");
         Ok(())
     }
 }
 
 fn number(data: &[u8]) -> Result<usize> {
     let text = std::str::from_utf8(data)?;
-    Ok(text.split(' ').next().context("a number")?.parse()?)
+    Ok(text.split(' ').next().context("the count is empty")?.parse()?)
 }
 
-/// Does something until it has certainly happened; `done` says that it had before.
-async fn until_certain(work: impl AsyncFn() -> Result<(), ox_client::Error>, done: ErrorCode) -> Result<()> {
+/// Repeats an operation after lost connections. The error `done` means that an earlier attempt has succeeded.
+async fn retry(operation: impl AsyncFn() -> Result<(), ox_client::Error>, done: ErrorCode) -> Result<()> {
     loop {
-        match work().await {
+        match operation().await {
             Ok(()) => return Ok(()),
             Err(error) if error.code() == Some(done) => return Ok(()),
             Err(error) if error.is_retriable() => (),

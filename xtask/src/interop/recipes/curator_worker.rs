@@ -1,4 +1,4 @@
-//! The Java program with Curator that takes part: one process, told by lines what to do.
+//! The Java process that runs Curator's recipes. It reads one task per line and replies with one line per task.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,65 +16,66 @@ use crate::interop::workspace::Workspace;
 
 const MAIN: &str = "oxkeeper.curator.CuratorWorker";
 
-/// Those who wait for answers, by number.
-type Waiting = Arc<Mutex<HashMap<usize, oneshot::Sender<String>>>>;
+/// Receivers of the replies that have not arrived yet, by task id.
+type PendingTasks = Arc<Mutex<HashMap<usize, oneshot::Sender<String>>>>;
 
-/// A running partner. It is killed with this.
-pub(super) struct Partner {
+/// A running process, which is killed on drop.
+pub(super) struct CuratorWorker {
     child: Child,
     input: Mutex<ChildStdin>,
-    waiting: Waiting,
-    next: AtomicUsize,
+    pending: PendingTasks,
+    next_id: AtomicUsize,
 }
 
-impl Partner {
+impl CuratorWorker {
     pub(super) fn start(workspace: &Workspace) -> Result<Self> {
-        let log_path = workspace.suite_log("partner");
-        std::fs::create_dir_all(log_path.parent().context("the log lies in a folder")?)?;
+        let log_path = workspace.suite_log("curator");
+        std::fs::create_dir_all(log_path.parent().context("the log has no parent directory")?)?;
         let log = File::options().create(true).append(true).open(log_path)?;
-        let mut command = java::command_of(workspace, MAIN);
+        let mut command = java::java_command(workspace, MAIN);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().with_context(|| {
-                format!("start the partner of the recipes\nhint: the {} suite needs the same", suites::JAVA.name)
+                format!("start the Curator worker\nhint: it needs the same programs as the {} suite", suites::JAVA.name)
             })?;
-        let (input, output) = (child.stdin.take().context("piped")?, child.stdout.take().context("piped")?);
-        let waiting = Waiting::default();
-        let told = Arc::clone(&waiting);
+        let input = child.stdin.take().context("standard input is not piped")?;
+        let output = child.stdout.take().context("standard output is not piped")?;
+        let pending = PendingTasks::default();
+        let replied = Arc::clone(&pending);
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let Some((number, answer)) = line.split_once(' ') else { continue };
-                let Ok(number) = number.parse::<usize>() else { continue };
-                let waiter = told.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
-                // Nobody waits for the answer of a case that has failed.
-                waiter.map(|waiter| waiter.send(answer.to_owned()));
+                let Some((id, reply)) = line.split_once(' ') else { continue };
+                let Ok(id) = id.parse::<usize>() else { continue };
+                let sender = replied.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                // The receiver is gone if the case has failed meanwhile.
+                sender.map(|sender| sender.send(reply.to_owned()));
             }
-            told.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            replied.lock().unwrap_or_else(PoisonError::into_inner).clear();
         });
-        Ok(Self { child, input: Mutex::new(input), waiting, next: AtomicUsize::new(0) })
+        Ok(Self { child, input: Mutex::new(input), pending, next_id: AtomicUsize::new(0) })
     }
 
-    /// Has something done, and gives the result.
-    pub(super) async fn ask(&self, server: &str, session: Duration, task: &str) -> Result<String> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let (waiter, answer) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, waiter);
-        let line = format!("{number} {server} {} {task}\n", session.as_millis());
-        let told = {
+    /// Runs a task with a new Curator client and returns its result.
+    pub(super) async fn run(&self, server: &str, session_timeout: Duration, task: &str) -> Result<String> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (sender, reply) = oneshot::channel();
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
+        let line = format!("{id} {server} {} {task}\n", session_timeout.as_millis());
+        let written = {
             let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
             input.write_all(line.as_bytes()).and_then(|()| input.flush())
         };
-        told.context("tell the partner")?;
-        let answer = answer.await.with_context(|| format!("the partner has ended before `{task}`"))?;
-        match answer.split_once(' ') {
+        written.context("write to the Curator worker")?;
+        let reply = reply.await.with_context(|| format!("the Curator worker ended without a reply to `{task}`"))?;
+        match reply.split_once(' ') {
             Some(("ok", result)) => Ok(result.to_owned()),
-            _ => bail!("Curator, {task}: {answer}"),
+            _ => bail!("Curator task `{task}`: {reply}"),
         }
     }
 }
 
-impl Drop for Partner {
+impl Drop for CuratorWorker {
     fn drop(&mut self) {
-        // It may have ended already.
+        // An error means that the process has ended already.
         self.child.kill().ok();
         self.child.wait().ok();
     }

@@ -1,4 +1,4 @@
-//! Apache ZooKeeper from Maven, the version of `interop/apache/pom.xml`: one folder of jars under `interop/cache`.
+//! Apache ZooKeeper from Maven, in the version of `interop/apache/pom.xml`. The jars are stored under `interop/cache`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,13 +16,13 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// Runs a server of either kind.
+/// The main class of standalone servers and of members.
 pub(crate) const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// Apache takes the bytes of paths for its digests in the platform's encoding, which is ASCII where no locale is set.
+/// Apache computes digests from paths in the platform's encoding, which is ASCII without a locale.
 pub(crate) const ENCODING: &str = "-Dfile.encoding=UTF-8";
 
-/// Plenty for tests; the JVM would take a quarter of the machine.
+/// Sufficient for tests. By default the JVM may use a quarter of the machine's memory.
 const HEAP: &str = "-Xmx512m";
 
 /// Downloads the jars unless they are in the cache.
@@ -45,12 +45,11 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<()> {
     })
 }
 
-/// The folder of jars.
 fn lib(workspace: &Workspace) -> PathBuf {
     workspace.cache("apache").join("lib")
 }
 
-/// The class path of a server whose files are in `dir`: logging that says little, then the jars.
+/// The class path of a server whose files are in `dir`: first a log configuration for warnings, then the jars.
 pub(crate) fn class_path(workspace: &Workspace, dir: &Path) -> Result<String> {
     let conf = dir.join("conf");
     std::fs::create_dir_all(&conf)?;
@@ -58,7 +57,7 @@ pub(crate) fn class_path(workspace: &Workspace, dir: &Path) -> Result<String> {
     Ok(format!("{}:{}/*", conf.display(), lib(workspace).display()))
 }
 
-/// The command that runs a server in the foreground; warnings go to its standard output.
+/// The command that runs a server in the foreground. Warnings are written to standard output.
 pub(super) fn command(
     workspace: &Workspace,
     dir: &Path,
@@ -71,7 +70,7 @@ pub(super) fn command(
     Ok(command)
 }
 
-/// Java with what every server is started with.
+/// Java with the options that all Apache servers share.
 pub(super) fn java(properties: &[(String, String)]) -> Command {
     let mut command = Command::new("java");
     let properties = properties.iter().map(|(name, value)| format!("-D{name}={value}"));

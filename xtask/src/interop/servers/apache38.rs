@@ -1,4 +1,4 @@
-//! Apache ZooKeeper 3.8 from Debian's packages: downloaded, unpacked into `interop/cache` and not installed.
+//! Apache ZooKeeper 3.8 from Debian's packages, which are unpacked into `interop/cache` and not installed.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::apache;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-/// The packages, and the jars of each that a server without TLS and AdminServer loads.
+/// The packages, and the jars of each that a server without TLS and AdminServer needs.
 const JARS: [(&str, &[&str]); 10] = [
     ("libzookeeper-java", &["zookeeper", "zookeeper-jute"]),
     ("libslf4j-java", &["slf4j-api", "slf4j-simple"]),
@@ -27,17 +27,16 @@ const JARS: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// Named in a jar's file name while this is what Debian has.
+/// The expected version, compared with the file name of the jar.
 const VERSION: &str = "3.8";
 
-/// Of what the server says.
 const LOG_LEVEL: &str = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn";
 const LOG_TIME: &str = "-Dorg.slf4j.simpleLogger.showDateTime=true";
 
 /// Downloads the jars unless they are in the cache.
 pub(super) fn fetch(workspace: &Workspace) -> Result<()> {
     let cache = workspace.cache("debian");
-    // A cache made of another list is made again.
+    // A cache that was made from a different list is made again.
     let list = cache.join("list");
     fs::create_dir_all(&cache)?;
     fs::write(&list, format!("{JARS:?}"))?;
@@ -59,7 +58,7 @@ fn fill(cache: &Path) -> Result<()> {
     let names = JARS.map(|(package, _)| package);
     let download = || tool::run(Command::new("apt-get").arg("download").args(names).current_dir(&packages));
     if download().is_err() {
-        // The lists of packages may be old, or missing.
+        // The package lists may be outdated or missing.
         tool::run(Command::new("apt-get").arg("update"))?;
         download()?;
     }
@@ -70,20 +69,19 @@ fn fill(cache: &Path) -> Result<()> {
     let java = packages.join("root/usr/share/java");
     for jar in JARS.iter().flat_map(|(_, jars)| *jars) {
         let name = format!("{jar}.jar");
-        fs::copy(java.join(&name), lib.join(&name)).with_context(|| format!("take {name}"))?;
+        fs::copy(java.join(&name), lib.join(&name)).with_context(|| format!("copy {name}"))?;
     }
-    let version = name_like(&java, "zookeeper-3")?;
-    ensure!(version.starts_with(&format!("zookeeper-{VERSION}.")), "Debian has {version}");
-    fs::remove_dir_all(&packages).context("remove what was unpacked")
+    let version = file_with_prefix(&java, "zookeeper-3")?;
+    ensure!(version.starts_with(&format!("zookeeper-{VERSION}.")), "Debian has {version} instead of {VERSION}");
+    fs::remove_dir_all(&packages).context("remove the unpacked packages")
 }
 
-/// The file whose name begins so.
-fn name_like(dir: &Path, beginning: &str) -> Result<String> {
+fn file_with_prefix(dir: &Path, prefix: &str) -> Result<String> {
     let mut names = fs::read_dir(dir)?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.find(|name| name.starts_with(beginning)).context("no jar tells its version")
+    names.find(|name| name.starts_with(prefix)).with_context(|| format!("no file {prefix}* in {}", dir.display()))
 }
 
-/// The command that runs a server in the foreground; warnings go to its standard error.
+/// The command that runs a server in the foreground. Warnings are written to standard error.
 pub(super) fn command(workspace: &Workspace, config: &Path, properties: &[(String, String)]) -> Command {
     let mut command = apache::java(properties);
     let classes = format!("{}/*", workspace.cache("debian").join("lib").display());

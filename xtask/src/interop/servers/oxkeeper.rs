@@ -1,4 +1,4 @@
-//! Our own server: the release binary of this workspace.
+//! Oxkeeper: the release binary of this workspace.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-/// Builds the release binary; cargo knows when there is nothing to do.
+/// Builds the release binary if the sources have changed.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     tool::run(
         Command::new("cargo").args(["build", "--quiet", "--release", "-p", "oxkeeper"]).current_dir(workspace.root()),

@@ -1,4 +1,4 @@
-//! The C client library of the system's packages, and its shell.
+//! Apache's C client library and its shell, from Debian's packages.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn prepare(workspace: &Workspace) -> Result<()> {
                 .arg(program(workspace))
                 .args(&files)
                 .args(["-lzookeeper_mt", "-lpthread"])
-                // Short names in failure messages.
+                // Failure messages then contain the file names without directories.
                 .current_dir(&source),
         )
         .context("build the C suite")

@@ -17,7 +17,7 @@ import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
 import org.apache.curator.x.discovery.ServiceInstance;
 
-/** Counters, barriers, groups and discovery. */
+/** Tasks with Curator's counters, barriers, groups and service discovery. */
 final class Coordination {
     private Coordination() {}
 
@@ -25,15 +25,15 @@ final class Coordination {
         tasks.put("shared-count", Coordination::sharedCount);
         tasks.put("atomic-long", Coordination::atomicLong);
         tasks.put("barrier-close", (curator, root, none) -> {
-            new DistributedBarrier(curator, root + "/gate").setBarrier();
+            new DistributedBarrier(curator, root + "/barrier").setBarrier();
             return "";
         });
         tasks.put("barrier-open", (curator, root, none) -> {
-            new DistributedBarrier(curator, root + "/gate").removeBarrier();
+            new DistributedBarrier(curator, root + "/barrier").removeBarrier();
             return "";
         });
         tasks.put("barrier-wait", (curator, root, none) -> {
-            new DistributedBarrier(curator, root + "/gate").waitOnBarrier();
+            new DistributedBarrier(curator, root + "/barrier").waitOnBarrier();
             return "";
         });
         tasks.put("double-barrier", Coordination::doubleBarrier);
@@ -54,7 +54,7 @@ final class Coordination {
         return "";
     }
 
-    /** Adds one again and again; the sums must be its own. */
+    /** Increments the counter repeatedly and returns the sums, which must be unique over all clients. */
     private static String atomicLong(CuratorFramework curator, String root, String[] rounds) throws Exception {
         DistributedAtomicLong total = new DistributedAtomicLong(curator, root + "/total", new RetryNTimes(0, 0));
         StringBuilder sums = new StringBuilder();
@@ -69,29 +69,29 @@ final class Coordination {
     }
 
     private static String doubleBarrier(CuratorFramework curator, String root, String[] count) throws Exception {
-        int crew = Locks.number(count[0]);
-        DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(curator, root + "/crew", crew);
-        sign(curator, root + "/come");
+        int clients = Locks.number(count[0]);
+        DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(curator, root + "/barrier", clients);
+        register(curator, root + "/entering");
         barrier.enter();
-        all(curator, root + "/come", crew);
-        sign(curator, root + "/done");
+        checkAll(curator, root + "/entering", clients);
+        register(curator, root + "/leaving");
         barrier.leave();
-        all(curator, root + "/done", crew);
+        checkAll(curator, root + "/leaving", clients);
         return "";
     }
 
-    private static void sign(CuratorFramework curator, String list) throws Exception {
+    private static void register(CuratorFramework curator, String list) throws Exception {
         curator.create().forPath(list + "/curator-" + System.nanoTime());
     }
 
-    private static void all(CuratorFramework curator, String list, int count) throws Exception {
+    private static void checkAll(CuratorFramework curator, String list, int count) throws Exception {
         int found = curator.getChildren().forPath(list).size();
         if (found != count) {
-            throw new AssertionError(found + " of " + count + " in " + list);
+            throw new AssertionError(found + " of " + count + " clients in " + list);
         }
     }
 
-    /** Is a member until the node {@code bye} appears; tells what the other one shows. */
+    /** Is a member until the node {@code stop} exists. Returns the data of the other member. */
     private static String group(CuratorFramework curator, String root, String[] names) throws Exception {
         try (GroupMember member = new GroupMember(curator, root + "/group", names[0], "from curator".getBytes())) {
             member.start();
@@ -99,12 +99,12 @@ final class Coordination {
                 byte[] data = member.getCurrentMembers().get(names[1]);
                 return data == null ? null : new String(data);
             });
-            eventually(() -> curator.checkExists().forPath(root + "/bye"));
+            eventually(() -> curator.checkExists().forPath(root + "/stop"));
             return other;
         }
     }
 
-    /** Offers a service until the node {@code bye} appears; tells which instances it sees. */
+    /** Registers an instance until the node {@code stop} exists. Returns the instances that it sees. */
     private static String discovery(CuratorFramework curator, String root, String[] none) throws Exception {
         ServiceInstance<String> own = ServiceInstance.<String>builder()
                 .name("mail").address("10.0.0.2").port(25).payload("curator").build();
@@ -115,17 +115,17 @@ final class Coordination {
                 Collection<ServiceInstance<String>> found = discovery.queryForInstances("mail");
                 return found.size() < 2 ? null : found;
             });
-            TreeSet<String> told = new TreeSet<>();
+            TreeSet<String> instances = new TreeSet<>();
             both.forEach(instance ->
-                    told.add(instance.getAddress() + ":" + instance.getPort() + "=" + instance.getPayload() + "," + instance.isEnabled()));
-            eventually(() -> curator.checkExists().forPath(root + "/bye"));
-            return String.join(" ", told);
+                    instances.add(instance.getAddress() + ":" + instance.getPort() + "=" + instance.getPayload() + "," + instance.isEnabled()));
+            eventually(() -> curator.checkExists().forPath(root + "/stop"));
+            return String.join(" ", instances);
         }
     }
 
-    /** Waits until there is something. */
-    private static <T> T eventually(Callable<T> look) throws Exception {
-        for (T found = look.call(); ; found = look.call()) {
+    /** Waits until the call returns a value other than null. */
+    private static <T> T eventually(Callable<T> call) throws Exception {
+        for (T found = call.call(); ; found = call.call()) {
             if (found != null) {
                 return found;
             }

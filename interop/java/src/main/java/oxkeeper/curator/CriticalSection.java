@@ -10,11 +10,11 @@ import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Who is inside, as the server sees it: one ephemeral node below {@code inside} each, and a count that everybody adds to while inside,
- * without any protection but the lock that is tested. The other program keeps the same book.
+ * The critical section that a lock protects: one ephemeral node below {@code inside} for each client inside, and a
+ * count of entries that only the tested lock protects. The Rust side ({@code critical_section.rs}) writes the same nodes.
  */
 final class CriticalSection {
-    private static final AtomicInteger NEXT = new AtomicInteger();
+    private static final AtomicInteger NEXT_ID = new AtomicInteger();
 
     private final CuratorFramework curator;
     private final String root;
@@ -24,39 +24,39 @@ final class CriticalSection {
         this.root = root;
     }
 
-    /** Goes in alone, adds one to the count, and goes out. */
-    void alone() throws Exception {
+    /** Enters, checks that no other client is inside, increments the count and leaves. */
+    void enterExclusively() throws Exception {
         String name = enter("w", names -> names.size() == 1);
         count(name);
         leave(name);
     }
 
-    /** Goes in with others of whom all must be as told, and out. */
-    void among(String kind, Predicate<List<String>> may) throws Exception {
-        String name = enter(kind, may);
+    /** Enters together with others and leaves. {@code isAllowed} checks the names of all clients inside. */
+    void enterShared(Predicate<List<String>> isAllowed) throws Exception {
+        String name = enter("r", isAllowed);
         Thread.sleep(2);
         leave(name);
     }
 
-    String enter(String kind, Predicate<List<String>> may) throws Exception {
-        String name = kind + "-curator-" + NEXT.getAndIncrement();
+    private String enter(String kind, Predicate<List<String>> isAllowed) throws Exception {
+        String name = kind + "-curator-" + NEXT_ID.getAndIncrement();
         try {
             curator.create().withMode(CreateMode.EPHEMERAL).forPath(inside(name), new byte[0]);
         } catch (KeeperException.NodeExistsException e) {
-            // The answer to an earlier try was lost.
+            // An earlier attempt succeeded, but its reply was lost.
         }
         List<String> names = curator.getChildren().forPath(root + "/inside");
-        if (!names.contains(name) || !may.test(names)) {
-            throw new AssertionError(names + " at the same time");
+        if (!names.contains(name) || !isAllowed.test(names)) {
+            throw new AssertionError(names + " are in the critical section");
         }
         return name;
     }
 
-    void leave(String name) throws Exception {
+    private void leave(String name) throws Exception {
         try {
             curator.delete().forPath(inside(name));
         } catch (KeeperException.NoNodeException e) {
-            // The answer to an earlier try was lost.
+            // An earlier attempt succeeded, but its reply was lost.
         }
     }
 
@@ -69,7 +69,7 @@ final class CriticalSection {
         } catch (KeeperException.BadVersionException e) {
             String found = text(curator.getData().forPath(root + "/count"));
             if (!found.equals(after)) {
-                throw new AssertionError(found + " instead of " + after);
+                throw new AssertionError("the count is " + found + " instead of " + after);
             }
         }
     }

@@ -12,10 +12,10 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.RetryNTimes;
 
 /**
- * Curator as somebody else sees it: takes part in what another program does on the same server.
+ * Runs Curator's recipes for tests in which Rust clients use the same nodes ({@code cargo xtask interop recipes}).
  *
- * <p>Reads lines {@code <number> <server> <session timeout> <task> <root> [argument ...]}, does each on a thread and with a client of its
- * own, and answers {@code <number> ok <result>} or {@code <number> fail <why>} when it is done.
+ * <p>Reads lines {@code <id> <server> <session timeout in ms> <task> <root> [argument ...]}. Runs each task in a separate
+ * thread with a separate client, and replies {@code <id> ok <result>} or {@code <id> fail <reason>}.
  */
 public final class CuratorWorker {
     private static final int CONNECT_TIMEOUT_MS = 20_000;
@@ -24,7 +24,7 @@ public final class CuratorWorker {
 
     private CuratorWorker() {}
 
-    /** What a line asks for; the result goes into the answer. */
+    /** A task; its result becomes a part of the reply. */
     interface Task {
         String run(CuratorFramework curator, String root, String[] arguments) throws Exception;
     }
@@ -36,26 +36,26 @@ public final class CuratorWorker {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.trim().split(" ");
-            Thread thread = new Thread(() -> answer(words), line);
+            Thread thread = new Thread(() -> run(words), line);
             thread.setDaemon(true);
             thread.start();
         }
         System.exit(0);
     }
 
-    private static void answer(String[] words) {
-        String answer;
+    private static void run(String[] words) {
+        String reply;
         try (CuratorFramework curator = connect(words[1], Integer.parseInt(words[2]))) {
             String[] arguments = Arrays.copyOfRange(words, 5, words.length);
-            answer = "ok " + TASKS.get(words[3]).run(curator, words[4], arguments);
+            reply = "ok " + TASKS.get(words[3]).run(curator, words[4], arguments);
         } catch (Throwable e) {
             e.printStackTrace();
-            answer = "fail " + String.valueOf(e).replace('\n', ' ');
+            reply = "fail " + String.valueOf(e).replace('\n', ' ');
         }
-        say(words[0] + " " + answer);
+        print(words[0] + " " + reply);
     }
 
-    static synchronized void say(String line) {
+    private static synchronized void print(String line) {
         System.out.println(line);
         System.out.flush();
     }

@@ -16,20 +16,20 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 
-/** Locks and elections. */
+/** Tasks with Curator's locks and elections. */
 final class Locks {
     private Locks() {}
 
     static void addTo(Map<String, CuratorWorker.Task> tasks) {
         tasks.put("lock", (curator, root, rounds) ->
-                takeTurns(new InterProcessMutex(curator, root + "/lock"), new CriticalSection(curator, root), number(rounds[0])));
-        tasks.put("multi-lock", (curator, root, rounds) -> takeTurns(
+                acquireRepeatedly(new InterProcessMutex(curator, root + "/lock"), new CriticalSection(curator, root), number(rounds[0])));
+        tasks.put("multi-lock", (curator, root, rounds) -> acquireRepeatedly(
                 new InterProcessMultiLock(curator, List.of(root + "/a", root + "/b")), new CriticalSection(curator, root), number(rounds[0])));
         tasks.put("rw-lock", Locks::readAndWrite);
         tasks.put("semaphore", Locks::share);
         tasks.put("latch", Locks::latch);
         tasks.put("selector", Locks::selector);
-        tasks.put("hold", Locks::holdUntilAsked);
+        tasks.put("hold", Locks::holdUntilRevoked);
         tasks.put("revoke", Locks::revoke);
         tasks.put("die", Locks::die);
     }
@@ -38,10 +38,10 @@ final class Locks {
         return Integer.parseInt(text);
     }
 
-    private static String takeTurns(InterProcessLock lock, CriticalSection book, int rounds) throws Exception {
+    private static String acquireRepeatedly(InterProcessLock lock, CriticalSection section, int rounds) throws Exception {
         for (int round = 0; round < rounds; round++) {
             lock.acquire();
-            book.alone();
+            section.enterExclusively();
             lock.release();
         }
         return "";
@@ -49,44 +49,44 @@ final class Locks {
 
     private static String readAndWrite(CuratorFramework curator, String root, String[] rounds) throws Exception {
         InterProcessReadWriteLock lock = new InterProcessReadWriteLock(curator, root + "/lock");
-        CriticalSection book = new CriticalSection(curator, root);
+        CriticalSection section = new CriticalSection(curator, root);
         for (int round = 0; round < number(rounds[0]); round++) {
             if (round % 3 == 0) {
                 lock.writeLock().acquire();
-                book.alone();
+                section.enterExclusively();
                 if (round % 2 == 0) {
-                    lock.readLock().acquire(); // as a writer that becomes a reader
+                    lock.readLock().acquire(); // downgrade
                 }
                 lock.writeLock().release();
             }
             if (round % 3 != 0 || round % 2 != 0) {
                 lock.readLock().acquire();
             }
-            book.among("r", names -> names.stream().allMatch(name -> name.startsWith("r")));
+            section.enterShared(names -> names.stream().allMatch(name -> name.startsWith("r")));
             lock.readLock().release();
         }
         return "";
     }
 
     private static String share(CuratorFramework curator, String root, String[] arguments) throws Exception {
-        int most = number(arguments[1]);
-        InterProcessSemaphoreV2 pool = new InterProcessSemaphoreV2(curator, root + "/pool", most);
-        CriticalSection book = new CriticalSection(curator, root);
+        int limit = number(arguments[1]);
+        InterProcessSemaphoreV2 pool = new InterProcessSemaphoreV2(curator, root + "/pool", limit);
+        CriticalSection section = new CriticalSection(curator, root);
         for (int round = 0; round < number(arguments[0]); round++) {
             Lease lease = pool.acquire();
-            book.among("r", names -> names.size() <= most);
+            section.enterShared(names -> names.size() <= limit);
             pool.returnLease(lease);
         }
         return "";
     }
 
     private static String latch(CuratorFramework curator, String root, String[] rounds) throws Exception {
-        CriticalSection book = new CriticalSection(curator, root);
+        CriticalSection section = new CriticalSection(curator, root);
         for (int round = 0; round < number(rounds[0]); round++) {
             try (LeaderLatch latch = new LeaderLatch(curator, root + "/latch", "curator")) {
                 latch.start();
                 latch.await();
-                book.alone();
+                section.enterExclusively();
             }
         }
         return "";
@@ -95,7 +95,7 @@ final class Locks {
     private static String selector(CuratorFramework curator, String root, String[] rounds) throws Exception {
         CountDownLatch terms = new CountDownLatch(number(rounds[0]));
         AtomicReference<Throwable> failure = new AtomicReference<>();
-        CriticalSection book = new CriticalSection(curator, root);
+        CriticalSection section = new CriticalSection(curator, root);
         LeaderSelector selector = new LeaderSelector(curator, root + "/selector", new LeaderSelectorListenerAdapter() {
             @Override
             public void takeLeadership(CuratorFramework client) {
@@ -103,7 +103,7 @@ final class Locks {
                     return;
                 }
                 try {
-                    book.alone();
+                    section.enterExclusively();
                 } catch (Throwable e) {
                     failure.set(e);
                 }
@@ -121,15 +121,15 @@ final class Locks {
         return "";
     }
 
-    /** Holds the lock until somebody asks for it. */
-    private static String holdUntilAsked(CuratorFramework curator, String root, String[] none) throws Exception {
-        CountDownLatch asked = new CountDownLatch(1);
+    /** Holds the lock until another client requests its revocation. */
+    private static String holdUntilRevoked(CuratorFramework curator, String root, String[] none) throws Exception {
+        CountDownLatch revoked = new CountDownLatch(1);
         InterProcessMutex lock = new InterProcessMutex(curator, root + "/lock");
-        lock.makeRevocable(held -> asked.countDown());
+        lock.makeRevocable(held -> revoked.countDown());
         lock.acquire();
-        asked.await();
+        revoked.await();
         lock.release();
-        return "asked";
+        return "revoked";
     }
 
     private static String revoke(CuratorFramework curator, String root, String[] none) throws Exception {
@@ -138,7 +138,7 @@ final class Locks {
         return "";
     }
 
-    /** Takes the lock and ends as a killed program does. */
+    /** Acquires the lock and ends the process without closing the session. */
     private static String die(CuratorFramework curator, String root, String[] none) throws Exception {
         new InterProcessMutex(curator, root + "/lock").acquire();
         Runtime.getRuntime().halt(0);

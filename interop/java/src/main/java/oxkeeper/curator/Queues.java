@@ -14,7 +14,7 @@ import org.apache.curator.framework.recipes.queue.QueueSerializer;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.zookeeper.CreateMode;
 
-/** Queues whose items are locked while somebody works on them. */
+/** Tasks with Curator's queues, whose items are locked while a consumer processes them. */
 final class Queues {
     private Queues() {}
 
@@ -22,20 +22,20 @@ final class Queues {
         tasks.put("put", Queues::put);
         tasks.put("put-by-priority", Queues::putByPriority);
         tasks.put("put-due", Queues::putDue);
-        tasks.put("take", (curator, root, most) ->
-                take(curator, root, most, builder(curator, root, new Seen(curator, root)).buildQueue()));
-        tasks.put("take-by-priority", (curator, root, most) ->
-                take(curator, root, most, builder(curator, root, new Seen(curator, root)).buildPriorityQueue(0)));
-        tasks.put("take-due", (curator, root, most) ->
-                take(curator, root, most, builder(curator, root, new Seen(curator, root)).buildDelayQueue()));
+        tasks.put("take", (curator, root, total) ->
+                take(curator, root, total, builder(curator, root, new TakenItems(curator, root)).buildQueue()));
+        tasks.put("take-by-priority", (curator, root, total) ->
+                take(curator, root, total, builder(curator, root, new TakenItems(curator, root)).buildPriorityQueue(0)));
+        tasks.put("take-due", (curator, root, total) ->
+                take(curator, root, total, builder(curator, root, new TakenItems(curator, root)).buildDelayQueue()));
     }
 
-    /** Notes what was taken, in order, in the node {@code seen}. */
-    private record Seen(CuratorFramework curator, String root) implements QueueConsumer<String> {
+    /** A consumer that appends each item to the sequential nodes below {@code taken}. */
+    private record TakenItems(CuratorFramework curator, String root) implements QueueConsumer<String> {
         @Override
         public void consumeMessage(String message) throws Exception {
             curator.create().withMode(CreateMode.PERSISTENT_SEQUENTIAL)
-                    .forPath(root + "/seen/n-", message.getBytes(StandardCharsets.UTF_8));
+                    .forPath(root + "/taken/n-", message.getBytes(StandardCharsets.UTF_8));
         }
 
         @Override
@@ -68,7 +68,7 @@ final class Queues {
         }
     }
 
-    /** Items are {@code text=priority}. */
+    /** The form of an item is {@code text=priority}. */
     private static String putByPriority(CuratorFramework curator, String root, String[] items) throws Exception {
         try (DistributedPriorityQueue<String> queue = builder(curator, root, null).buildPriorityQueue(0)) {
             queue.start();
@@ -79,7 +79,7 @@ final class Queues {
         }
     }
 
-    /** Items are {@code text=milliseconds since 1970}. */
+    /** The form of an item is {@code text=milliseconds since 1970}. */
     private static String putDue(CuratorFramework curator, String root, String[] items) throws Exception {
         try (DistributedDelayQueue<String> queue = builder(curator, root, null).buildDelayQueue()) {
             queue.start();
@@ -92,16 +92,16 @@ final class Queues {
 
     private static String flushed(QueueBase<String> queue) throws InterruptedException {
         if (!queue.flushPuts(30, TimeUnit.SECONDS)) {
-            throw new AssertionError("not all is put");
+            throw new AssertionError("items are not put within 30 s");
         }
         return "";
     }
 
-    /** Takes items until so many were seen by everybody together. */
-    private static String take(CuratorFramework curator, String root, String[] most, QueueBase<String> queue) throws Exception {
+    /** Takes items until all clients together have taken the given number. */
+    private static String take(CuratorFramework curator, String root, String[] total, QueueBase<String> queue) throws Exception {
         try (queue) {
             queue.start();
-            while (curator.getChildren().forPath(root + "/seen").size() < Locks.number(most[0])
+            while (curator.getChildren().forPath(root + "/taken").size() < Locks.number(total[0])
                     || !curator.getChildren().forPath(root + "/queue").isEmpty()) {
                 Thread.sleep(20);
             }
