@@ -1,8 +1,8 @@
-"""Runs the tests that kazoo installs with itself on one running server.
+"""Runs the tests that are bundled with kazoo on one running server.
 
-kazoo's harness starts an ensemble of Apache servers. Here its cluster is replaced by one of a single server that
-somebody else runs; stopping and starting it goes through the control port. What needs three servers, TLS, SASL or
-read-only mode is left out, and so is what never talks to a server.
+kazoo's harness starts an ensemble of Apache servers. Here its cluster is replaced by the server under test, which the
+control port stops and starts. Tests that need three servers, TLS, SASL or read-only mode are left out, and so are tests
+without a server.
 """
 
 import os
@@ -11,9 +11,9 @@ import types
 
 import pytest
 
-from fixture import NotOurs, Stage
+from fixture import ExternalServer, Fixture
 
-# Importing kazoo's harness needs two libraries for certificates that these tests never make.
+# kazoo's harness imports two libraries for certificates, which these tests do not use.
 for missing in ("OpenSSL", "jks"):
     sys.modules.setdefault(missing, types.ModuleType(missing))
 os.environ.setdefault("ZOOKEEPER_VERSION", "3.9.3")
@@ -37,58 +37,58 @@ FILES = [
     "test_watchers.py",
 ]
 
-# Part of a test's id, and why it cannot run here.
+# Part of the id of a test, and the reason for leaving it out.
 LEFT_OUT = {
     "TestReadOnlyMode": "needs an ensemble",
     "TestReconfig": "needs an ensemble",
     "TestSSL": "needs TLS",
     "test_update_host_list": "needs an ensemble",
-    # Together they take 27 s, nearly all of it asleep.
+    # These two take 27 s, nearly all of it in sleeps.
     "test_child_watcher_remove_session_watcher": "waits for the client's own timers",
     "test_race_condition_new_partitioner": "waits for the client's own timers",
 }
 
 
 class OneServer:
-    """Looks like kazoo's ManagedZooKeeper."""
+    """Has the interface of kazoo's ManagedZooKeeper."""
 
-    def __init__(self, stage):
-        self.stage = stage
-        # Through the proxy, which lets nobody in before a started server is ready: Apache leaves such connections open
-        # and silent, and these tests are short of patience.
-        self.address = stage.proxy
+    def __init__(self, fixture):
+        self.fixture = fixture
+        # The proxy refuses connections until a started server is ready. Apache would accept them and never reply, which
+        # takes longer than the timeouts of these tests.
+        self.address = fixture.proxy
         self.running = True
 
     def run(self):
         if not self.running:
-            self.stage.command("start")
+            self.fixture.command("start")
             self.running = True
 
     def stop(self):
         if self.running:
             try:
-                self.stage.command("stop")
-            except NotOurs:
-                pytest.skip("the server is not ours to restart")
+                self.fixture.command("stop")
+            except ExternalServer:
+                pytest.skip("xtask did not start the server")
             self.running = False
 
 
 class OneServerCluster(list):
-    """Looks like kazoo's ZookeeperCluster."""
+    """Has the interface of kazoo's ZookeeperCluster."""
 
     def start(self):
         for server in self:
             server.run()
 
     def terminate(self):
-        """The server belongs to xtask and outlives each test class."""
+        """Does nothing: the server runs until the end of the suite."""
 
     def get_logs(self):
         return []
 
 
 class Reporter:
-    """Prints one line per test."""
+    """A pytest plugin that prints one line per test."""
 
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
@@ -104,32 +104,32 @@ class Reporter:
         if report.skipped:
             self.skipped += 1
             why = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else "expected to fail"
-            say("skip %s %s" % (name, why))
+            print_line("skip %s %s" % (name, why))
         elif report.failed:
             self.failed += 1
             print(report.longreprtext, file=sys.stderr)
             crash = getattr(report.longrepr, "reprcrash", None)
             message = crash.message if crash else report.longreprtext
-            say("fail %s %s: %s" % (name, report.when, message.replace("\n", " ")[:300]))
+            print_line("fail %s %s: %s" % (name, report.when, message.replace("\n", " ")[:300]))
         elif report.when == "call":
             self.passed += 1
-            say("ok   %s %d" % (name, report.duration * 1000))
+            print_line("ok   %s %d" % (name, report.duration * 1000))
 
 
-def say(line):
+def print_line(line):
     print(line, file=sys.__stdout__, flush=True)
 
 
 def main():
-    stage = Stage(sys.argv[1:])
-    cluster = OneServerCluster([OneServer(stage)])
+    fixture = Fixture(sys.argv[1:])
+    cluster = OneServerCluster([OneServer(fixture)])
     kazoo.testing.harness.get_global_cluster = lambda: cluster
     folder = os.path.dirname(kazoo.tests.__file__)
     reporter = Reporter()
     arguments = ["-p", "no:terminal", "-p", "no:cacheprovider", "--timeout=60", "--rootdir", folder]
     arguments += sys.argv[4:] or [os.path.join(folder, name) for name in FILES]
     pytest.main(arguments, plugins=[reporter])
-    say("kazoo-bundled: %d passed, %d failed, %d skipped" % (reporter.passed, reporter.failed, reporter.skipped))
+    print_line("kazoo-bundled: %d passed, %d failed, %d skipped" % (reporter.passed, reporter.failed, reporter.skipped))
     return 1 if reporter.failed or not reporter.passed else 0
 
 

@@ -6,30 +6,30 @@ import java.io.InputStreamReader;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 
-/** The server under test, a proxy before it, and the port that disturbs both. */
+/** The server under test, a proxy in front of it, and the control port that injects faults. */
 record Fixture(String server, String proxy, String control) {
 
-    /** Sends a control command and waits until it has taken effect. */
+    /** Sends a control command and waits for its reply, which follows its effect. */
     void command(String command) throws IOException {
-        String answer = ask(command);
-        if (!answer.equals("ok")) {
-            throw new IOException(command + ": " + answer);
+        String reply = send(command);
+        if (!reply.equals("ok")) {
+            throw new IOException(command + ": " + reply);
         }
     }
 
-    /** Kills and restarts the server; false where the server is not ours to restart. */
+    /** Kills and restarts the server. Returns false if xtask did not start it. */
     boolean restart() throws IOException {
-        String answer = ask("restart");
-        if (answer.equals("error: not our server")) {
+        String reply = send("restart");
+        if (reply.equals("error: not our server")) {
             return false;
         }
-        if (!answer.equals("ok")) {
-            throw new IOException("restart: " + answer);
+        if (!reply.equals("ok")) {
+            throw new IOException("restart: " + reply);
         }
         return true;
     }
 
-    private String ask(String command) throws IOException {
+    private String send(String command) throws IOException {
         int colon = control.lastIndexOf(':');
         try (Socket socket = new Socket(control.substring(0, colon), Integer.parseInt(control.substring(colon + 1)))) {
             socket.getOutputStream().write((command + "\n").getBytes(StandardCharsets.US_ASCII));
