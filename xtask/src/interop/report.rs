@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! ok   <case> <milliseconds>
-//! fail <case> <why, on one line>
-//! skip <case> <why>
+//! fail <case> <reason, on one line>
+//! skip <case> <reason>
 //! <suite>: <n> passed, <n> failed, <n> skipped
 //! ```
 //!
