@@ -124,10 +124,10 @@ def main():
     fixture = Fixture(sys.argv[1:])
     cluster = OneServerCluster([OneServer(fixture)])
     kazoo.testing.harness.get_global_cluster = lambda: cluster
-    folder = os.path.dirname(kazoo.tests.__file__)
+    directory = os.path.dirname(kazoo.tests.__file__)
     reporter = Reporter()
-    arguments = ["-p", "no:terminal", "-p", "no:cacheprovider", "--timeout=60", "--rootdir", folder]
-    arguments += sys.argv[4:] or [os.path.join(folder, name) for name in FILES]
+    arguments = ["-p", "no:terminal", "-p", "no:cacheprovider", "--timeout=60", "--rootdir", directory]
+    arguments += sys.argv[4:] or [os.path.join(directory, name) for name in FILES]
     pytest.main(arguments, plugins=[reporter])
     print_line("kazoo-bundled: %d passed, %d failed, %d skipped" % (reporter.passed, reporter.failed, reporter.skipped))
     return 1 if reporter.failed or not reporter.passed else 0

@@ -141,13 +141,13 @@ impl MutationBuild {
     /// Removes a guard, runs the test or the simulator, and restores the file. Returns `None` if nothing failed.
     fn run_without(&self, guard: &Guard, args: &Args) -> Result<Option<Detection>> {
         let path = self.source.join(guard.file);
-        let whole = fs::read_to_string(&path)?;
-        fs::write(&path, mutate(&whole, guard)?)?;
+        let source = fs::read_to_string(&path)?;
+        fs::write(&path, mutate(&source, guard)?)?;
         let detection = match args.test(guard) {
             Some((package, test)) => self.test(package, test),
             None => self.simulate(args.seeds),
         };
-        fs::write(&path, whole)?;
+        fs::write(&path, source)?;
         detection
     }
 
@@ -198,10 +198,10 @@ impl MutationBuild {
 }
 
 /// The text of a file without the guard.
-fn mutate(whole: &str, guard: &Guard) -> Result<String> {
-    let count = whole.matches(guard.with).count();
+fn mutate(source: &str, guard: &Guard) -> Result<String> {
+    let count = source.matches(guard.with).count();
     ensure!(count == 1, "the code of the guard occurs {count} times instead of once:\n{}", guard.with);
-    Ok(whole.replacen(guard.with, guard.without, 1))
+    Ok(source.replacen(guard.with, guard.without, 1))
 }
 
 /// The violated property of the history, or else the kind of failure.
@@ -232,8 +232,8 @@ mod tests {
         let root = Workspace::find().root();
         let mut missing = String::new();
         for guard in GUARDS {
-            let whole = fs::read_to_string(root.join(guard.file)).unwrap();
-            if let Err(error) = mutate(&whole, guard) {
+            let source = fs::read_to_string(root.join(guard.file)).unwrap();
+            if let Err(error) = mutate(&source, guard) {
                 missing += &format!("{}, {}: {error}\n", guard.file, guard.guard);
             }
         }

@@ -233,13 +233,13 @@ fn references(file: &File<'_>, violations: &mut Vec<Violation>) {
 }
 
 fn links(file: &File<'_>, exists: &dyn Fn(&Path) -> bool, violations: &mut Vec<Violation>) {
-    let folder = Path::new(file.path).parent().unwrap_or(Path::new(""));
+    let directory = Path::new(file.path).parent().unwrap_or(Path::new(""));
     for (number, line) in file.lines() {
         for rest in line.split("](").skip(1) {
             let Some((target, _)) = rest.split_once(')') else { continue };
             let path = target.split('#').next().unwrap_or_default();
             let is_external = path.is_empty() || path.contains("://") || path.starts_with("mailto:");
-            if !is_external && !exists(&folder.join(path)) {
+            if !is_external && !exists(&directory.join(path)) {
                 violations.push((number, format!("broken link to {target}")));
             }
         }
