@@ -63,6 +63,10 @@ pub const ENDED_SESSIONS_MAX: usize = 1 << 16;
 /// Nodes that are removed by themselves in one step, for the same reason.
 pub const SWEPT_AT_ONCE_MAX: usize = 256;
 
+/// Sessions that a learner asks its leader for at a time. The replies are far less than a leader lets a learner leave unread
+/// (1 MiB at least).
+pub const REVALIDATIONS_IN_FLIGHT_MAX: usize = 1 << 10;
+
 /// Questions of observers that may wait for the leader's answer. There are as many as clients that come at once.
 pub const RELAYED_MAX: usize = 256 << 10;
 

@@ -17,6 +17,7 @@ mod proposals;
 mod read_only;
 mod reconfig;
 mod relay;
+mod revalidations;
 mod sweep;
 mod syncs;
 
@@ -41,7 +42,7 @@ pub use local::LocalSessions;
 use local::{Local, LocalWrite, Newcomer};
 use log_room::LogRoom;
 pub use log_room::Writes;
-use member::{AskedBy, NO_IDS, Revalidating, Todo};
+use member::{NO_IDS, Todo};
 use own::{Origin, Own, OwnWrites, Waiting, What};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::ensemble::ChangeRules;
@@ -59,6 +60,7 @@ use proposals::{Maker, Proposal, Proposals};
 use read_only::ReadOnly;
 use reconfig::{Changes, ConfigReply};
 use relay::Relayed;
+use revalidations::{AskedBy, Revalidating, Revalidations};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use sweep::Sweep;
@@ -150,8 +152,7 @@ pub struct Replica {
     /// Whom learners have forwarded for.
     forwarded: Forwarded,
     syncs: Syncs,
-    /// Sessions that have come to this learner, for which the leader is being asked.
-    revalidating: VecDeque<Revalidating>,
+    revalidations: Revalidations,
     relayed: Relayed,
     todo: VecDeque<Todo>,
     pinged_ms: i64,
@@ -223,7 +224,7 @@ impl Replica {
             bodies: BytesMut::new(),
             forwarded: Forwarded::default(),
             syncs: Syncs::default(),
-            revalidating: VecDeque::new(),
+            revalidations: Revalidations::default(),
             relayed: Relayed::default(),
             todo: VecDeque::new(),
             pinged_ms: now.mono_ms,
@@ -520,8 +521,7 @@ impl Replica {
         if let Role::Learner(link) = self.role
             && *proven
         {
-            let (address, read_only, touch) = (*address, *read_only, touch.clone());
-            let by = AskedBy::Conn { conn, address, read_only, touch };
+            let by = AskedBy::Conn { conn, address: *address, read_only: *read_only, touch: touch.clone() };
             return self.revalidate(link, Revalidating { session: *session, timeout_ms: *timeout_ms, by }, out);
         }
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {

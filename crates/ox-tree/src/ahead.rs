@@ -15,8 +15,8 @@ pub const GROUP: usize = 32;
 /// Longer paths are not worth the detour.
 const PATH_BYTES_SHORT: usize = 256;
 
-/// Nodes that the caches hold anyway.
-const SMALL_TREE: usize = 30_000;
+/// Nodes that a core's own cache holds, and its page tables: about 1 MB.
+const SMALL_TREE: usize = 3_000;
 
 impl State {
     /// Brings the nodes of the first [`GROUP`] paths near, as far as they are there. Changes nothing.

@@ -13,6 +13,7 @@
 mod left_out;
 mod link;
 
+pub(crate) use left_out::Absence;
 pub use link::Link;
 
 use crate::quorum::Quorums;
@@ -27,13 +28,6 @@ use std::collections::BTreeMap;
 /// How long a LOOKING server waits before it stands for election although others should lead, in first waits. The waits double,
 /// so this is the third time that it repeats its vote.
 const STAND_AFTER: i64 = 7;
-
-/// The same before candidates that were left out count again, the fifth time: by default 31 x 200 ms = 6.2 s. Voters that
-/// disagree about who is left out elect no leader until then. A quarter of `syncLimit` was waited for the candidate before
-/// (`peer/reach.rs`), so that both together end within one `syncLimit` of 10 s, the default, and the outage within two: the
-/// first one ends with the leader that could not be reached. With a shorter `syncLimit` a candidate is left out for less
-/// than 6.2 s anyway. Sooner would let a deaf leader in again while the others could still settle on another.
-const READMIT_AFTER: i64 = 31;
 
 /// The round of those who lead without an election.
 const APPOINTED: i64 = -1;
@@ -85,6 +79,8 @@ pub struct Election {
     earlier: Option<i64>,
     links: Links,
     left_out: LeftOut,
+    /// When this election began.
+    began_ms: i64,
     wait_ms: i64,
     /// The sum of the waits of this election that have ended.
     waited_ms: i64,
@@ -110,6 +106,7 @@ impl Election {
             earlier: None,
             links: Links::default(),
             left_out: LeftOut::default(),
+            began_ms: 0,
             wait_ms: settings.first_wait_ms,
             waited_ms: 0,
             tell_at_ms: i64::MAX,
@@ -153,7 +150,7 @@ impl Election {
         self.heard.clear();
         self.established.clear();
         self.earlier = None;
-        (self.wait_ms, self.waited_ms) = (self.settings.first_wait_ms, 0);
+        (self.began_ms, self.wait_ms, self.waited_ms) = (now_ms, self.settings.first_wait_ms, 0);
         self.propose(now_ms, own, quorums, out);
         self.count(now_ms, quorums)
     }
@@ -161,7 +158,7 @@ impl Election {
     /// When [`Self::on_time`] wants to be called.
     pub fn deadline(&self) -> Option<i64> {
         let looks = self.state == PeerState::Looking;
-        let others = self.settled_at_ms.into_iter().chain(self.left_out.next_end_ms());
+        let others = self.settled_at_ms.into_iter().chain(self.left_out.next_end_ms(self.began_ms));
         looks.then(|| others.fold(self.tell_at_ms, i64::min))
     }
 
@@ -173,19 +170,16 @@ impl Election {
         if self.settled_at_ms.is_some_and(|settled| settled <= now_ms) {
             return Some(self.decide(self.proposal));
         }
-        if self.left_out.end(now_ms) {
+        if self.left_out.end(now_ms, self.began_ms) {
             self.reconsider(now_ms, quorums, out);
+            if let Some(elected) = self.count(now_ms, quorums) {
+                return Some(elected);
+            }
         }
         if self.tell_at_ms <= now_ms {
             self.join_earlier(now_ms, quorums, out);
             self.waited_ms = self.waited_ms.saturating_add(self.wait_ms);
-            let waits = self.waited_ms / self.settings.first_wait_ms.max(1);
-            if READMIT_AFTER <= waits {
-                // Voters may disagree about who is left out, so that no candidate gets a quorum.
-                self.left_out.clear();
-                self.reconsider(now_ms, quorums, out);
-            }
-            if STAND_AFTER <= waits {
+            if STAND_AFTER <= self.waited_ms / self.settings.first_wait_ms.max(1) {
                 self.stand(now_ms, quorums, out);
             }
             self.tell_all(now_ms, quorums, out);

@@ -21,7 +21,7 @@ use crate::learner_stream::{Committed, Pumped};
 use crate::message::{LearnerKind, Message, Txn};
 use crate::options::PeerOptions;
 use crate::progress::Moved;
-use crate::timing::Timing;
+use crate::timing::{Timing, Wait};
 use bytes::Bytes;
 use link::{Awaited, Link, Stage};
 use ox_proto::ServerId;
@@ -87,8 +87,8 @@ pub struct Leader {
     syncs: Syncs,
     ping_at_ms: i64,
     began_ms: i64,
-    /// When a step towards being established was last taken. That learners come and go is none.
-    progress_ms: i64,
+    /// For the next step towards being established. That learners come and go is none.
+    progress: Wait,
     own_awaited: Awaited,
     /// Since when voters have been coming that have accepted a higher epoch.
     knocked_ms: Option<i64>,
@@ -120,7 +120,7 @@ impl Leader {
             syncs: Syncs::default(),
             ping_at_ms: cx.now_ms + timing.ping_ms(),
             began_ms: cx.now_ms,
-            progress_ms: cx.now_ms,
+            progress: Wait::new(cx.now_ms),
             own_awaited: None,
             knocked_ms: None,
             highest: me.known,
@@ -252,9 +252,9 @@ impl Leader {
         if let Some(link) = self.links.get_mut(&id) {
             let is_given_history = link.is_given_history();
             if moved.is_sign_of_life(is_given_history) {
-                link.heard_ms = now_ms;
+                link.silence = Wait::new(now_ms);
                 if is_given_history {
-                    self.progress_ms = now_ms;
+                    self.progress = Wait::new(now_ms);
                 }
             }
         }
@@ -308,7 +308,7 @@ impl Leader {
 
     /// The disk has finished a job.
     pub fn on_done(&mut self, cx: &mut Context<'_>, done: DiskDone) {
-        self.progress_ms = cx.now_ms;
+        self.progress = Wait::new(cx.now_ms);
         match (self.phase, done) {
             (Phase::Promising, DiskDone::AcceptedEpoch(epoch)) if epoch == self.epoch => {
                 self.phase = Phase::Acking;
@@ -337,7 +337,7 @@ impl Leader {
         for txn in txns {
             self.note_proposal(cx, &txn);
             self.order.propose(txn.zxid);
-            self.own_awaited = self.own_awaited.or(Some(cx.now_ms));
+            self.own_awaited = self.own_awaited.or(Some(Wait::new(cx.now_ms)));
             cx.history.push(txn);
         }
         self.pump_all(cx);
@@ -347,7 +347,7 @@ impl Leader {
     pub fn on_durable(&mut self, cx: &mut Context<'_>, durable: Zxid) {
         if self.phase == Phase::Established && self.epoch.start() < durable {
             if self.order.acked(self.me.server) < Some(durable) {
-                self.own_awaited = (durable < self.order.last_proposed()).then_some(cx.now_ms);
+                self.own_awaited = (durable < self.order.last_proposed()).then_some(Wait::new(cx.now_ms));
             }
             self.order.on_ack(self.me.server, durable);
             self.tell_commits(cx);
@@ -386,8 +386,8 @@ impl Leader {
         }
         let timing = self.timing;
         let is_late = |link: &Link| {
-            let is_stuck = link.awaited.is_some_and(|since| timing.sync_ms() < cx.now_ms - since);
-            link.patience_ms(&timing) < cx.now_ms - link.heard_ms || (is_stuck && link.has_begun)
+            let is_stuck = link.awaited.is_some_and(|wait| timing.sync_ms() < wait.lasted_ms(cx.now_ms));
+            link.patience_ms(&timing) < link.silence.lasted_ms(cx.now_ms) || (is_stuck && link.has_begun)
         };
         let late = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id);
         for id in late.collect::<Vec<_>>() {
@@ -402,20 +402,20 @@ impl Leader {
     pub(crate) fn on_pause(&mut self, now_ms: i64) {
         let timing = self.timing;
         self.links.values_mut().for_each(|link| link.on_pause(now_ms, &timing));
-        self.own_awaited = self.own_awaited.map(|since_ms| timing.read_first(now_ms, since_ms, timing.sync_ms()));
-        self.progress_ms = timing.read_first(now_ms, self.progress_ms, timing.init_ms());
+        self.own_awaited.iter_mut().for_each(|wait| wait.on_pause(now_ms, timing.sync_ms(), &timing));
+        self.progress.on_pause(now_ms, timing.init_ms(), &timing);
     }
 
     fn reason_to_leave(&self, now_ms: i64) -> Option<Reason> {
         let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
         if self.phase != Phase::Established {
-            return (init_ms < now_ms - self.progress_ms).then_some(Reason::NoQuorum);
+            return (init_ms < self.progress.lasted_ms(now_ms)).then_some(Reason::NoQuorum);
         }
         // Who observes cannot acknowledge, whatever it is to be.
         if !self.configs.quorums().are_reached(|server| self.follows(server)) {
             return Some(Reason::NoQuorum);
         }
-        if self.own_awaited.is_some_and(|since| sync_ms < now_ms - since) {
+        if self.own_awaited.is_some_and(|wait| sync_ms < wait.lasted_ms(now_ms)) {
             return Some(Reason::DiskStalled);
         }
         self.knocked_ms.filter(|since| init_ms < now_ms - since).map(|_| Reason::HigherPromise)
@@ -442,13 +442,16 @@ impl Leader {
         if self.phase == Phase::Gathering {
             self.epoch = self.epoch.max(accepted.next());
             if self.introduced.insert(server) {
-                self.progress_ms = cx.now_ms;
+                self.progress = Wait::new(cx.now_ms);
             }
             return self.count_introduced(cx);
         }
         if self.epoch < accepted && self.configs.quorums().is_voter(server) {
-            // Any host may claim to be a voter: it cannot use up the epochs of a leader that a quorum has accepted.
-            if STRANGERS_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0) {
+            // Any host may claim to be a voter: it cannot use up the epochs of a leader that has a quorum. A voter that is needed for
+            // one is heard: a leader that loses its quorum steps down, and one that is not established takes any epoch. Until then
+            // a voter that is really so far ahead cannot join.
+            let is_far = STRANGERS_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0);
+            if is_far && self.phase == Phase::Established {
                 return self.close(cx, id);
             }
             self.knocked_ms = self.knocked_ms.or(Some(cx.now_ms));
@@ -485,7 +488,7 @@ impl Leader {
                 return self.close(cx, id); // it would lose history
             }
             if last != Zxid(-1) && self.promised.insert(link.server) {
-                self.progress_ms = cx.now_ms;
+                self.progress = Wait::new(cx.now_ms);
             }
             self.count_promised(cx);
         } else if Phase::Presenting <= self.phase && !self.is_reconfiguring() {
@@ -573,12 +576,8 @@ impl Leader {
                     let config = Bytes::from(self.configs.latest().to_string());
                     link.stream.complete(cx.out, id, Message::NewLeader { epoch: self.epoch, config });
                 }
-                // After NEWLEADER, what the disk holds could not be told from proposals, nor bring a configuration.
-                Pumped::Trimmed => match cx.history.first().filter(|_| !link.stream.is_complete()) {
-                    Some(below) => {
-                        let search = Search { after: link.stream.look_up(), below, continues: true };
-                        break cx.out.push(Effect::LookUp(id, search));
-                    }
+                Pumped::Trimmed => match link.stream.look_up(cx.history) {
+                    Some(search) => break cx.out.push(Effect::LookUp(id, search)),
                     None => return self.close(cx, id),
                 },
             }
@@ -601,7 +600,7 @@ impl Leader {
             let (server, has) = (link.server, link.synced_to.max(link.early_ack));
             link.has_acked(has, cx.now_ms);
             if self.synced.insert(server) {
-                self.progress_ms = cx.now_ms;
+                self.progress = Wait::new(cx.now_ms);
             }
             if link.is_follower() {
                 self.order.on_ack(server, has);

@@ -17,7 +17,7 @@ use crate::learner_stream::RequestStream;
 use crate::message::{LearnerKind, Message, Run, Txn};
 use crate::peer::Standing;
 use crate::progress::Moved;
-use crate::timing::Timing;
+use crate::timing::{Timing, Wait};
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
@@ -105,7 +105,7 @@ pub struct Learner {
     proposed: Option<(Zxid, Arc<Ensemble>)>,
     /// The one that the leader begins with.
     named: Option<Arc<Ensemble>>,
-    heard_ms: i64,
+    silence: Wait,
 }
 
 impl Learner {
@@ -130,7 +130,7 @@ impl Learner {
             uncommitted: VecDeque::new(),
             proposed: None,
             named: None,
-            heard_ms: cx.now_ms,
+            silence: Wait::new(cx.now_ms),
         }
     }
 
@@ -177,13 +177,13 @@ impl Learner {
     /// Bytes have come from the leader, if only a part of a packet, or gone to it.
     pub fn on_progress(&mut self, now_ms: i64, moved: Moved) {
         if moved.is_sign_of_life(false) {
-            self.heard_ms = now_ms;
+            self.silence = Wait::new(now_ms);
         }
     }
 
     /// When the leader has been silent for too long.
     pub fn deadline(&self) -> Option<i64> {
-        self.patience_ms().map(|patience_ms| self.heard_ms + patience_ms)
+        self.patience_ms().map(|patience_ms| self.silence.deadline(patience_ms))
     }
 
     /// How long the leader may be silent; none while the disk is waited for.
@@ -198,7 +198,7 @@ impl Learner {
     /// The process did not run for a while: what the leader has sent meanwhile is read before it is judged.
     pub(crate) fn on_pause(&mut self, now_ms: i64) {
         if let Some(patience_ms) = self.patience_ms() {
-            self.heard_ms = self.timing.read_first(now_ms, self.heard_ms, patience_ms);
+            self.silence.on_pause(now_ms, patience_ms, &self.timing);
         }
     }
 
@@ -215,7 +215,7 @@ impl Learner {
     /// While packets are not taken.
     pub fn on_message(&mut self, message: Message, cx: &mut Context<'_>) {
         assert!(self.takes_packets(), "a packet while the disk decides");
-        self.heard_ms = cx.now_ms;
+        self.silence = Wait::new(cx.now_ms);
         match (self.phase, message) {
             (Phase::Hello, Message::LeaderInfo(epoch)) => self.on_leader_info(epoch, cx),
             (Phase::Waiting, Message::Diff(_)) => self.on_diff(cx),
@@ -258,7 +258,7 @@ impl Learner {
 
     /// The disk has finished a job.
     pub fn on_done(&mut self, done: DiskDone, cx: &mut Context<'_>) {
-        self.heard_ms = cx.now_ms; // nobody could be heard while the disk was waited for
+        self.silence = Wait::new(cx.now_ms); // nobody could be heard while the disk was waited for
         match (self.phase, done) {
             (Phase::Promising, DiskDone::AcceptedEpoch(epoch)) if epoch == self.epoch => {
                 self.claim.epochs.accepted = epoch;
@@ -277,7 +277,7 @@ impl Learner {
     /// The leader's whole state has come in.
     pub fn on_loaded(&mut self, now_ms: i64) {
         if let Phase::Loading(zxid) = self.phase {
-            self.heard_ms = now_ms;
+            self.silence = Wait::new(now_ms);
             (self.last, self.may_overlap, self.staged) = (zxid, true, Some(zxid));
             self.phase = Phase::Syncing;
         }

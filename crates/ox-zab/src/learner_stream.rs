@@ -12,7 +12,7 @@
 //! leaves too many replies unread, or when committed transactions that it lacks are no longer held; before it has its whole
 //! history, those are read from the on-disk log instead.
 
-use crate::effect::{Effect, Effects, LinkId};
+use crate::effect::{Effect, Effects, LinkId, Search};
 use crate::history::History;
 use crate::message::{Message, Txn};
 use ox_proto::{ServerId, Zxid};
@@ -151,10 +151,12 @@ impl LearnerStream {
         self.source == Source::Disk
     }
 
-    /// Searches the on-disk log. Returns the transaction that it continues after.
-    pub(crate) fn look_up(&mut self) -> Zxid {
+    /// Continues with the on-disk log where memory no longer holds what the learner lacks. None after NEWLEADER: what the disk
+    /// holds could not be told from proposals then, nor bring a configuration.
+    pub(crate) fn look_up(&mut self, history: &History) -> Option<Search> {
+        let below = history.first().filter(|_| !self.is_complete)?;
         self.source = Source::Disk;
-        self.sent
+        Some(Search { after: self.sent, below, continues: true })
     }
 
     /// Everything up to `sent` was found in the on-disk log, and is sent from there.
@@ -206,11 +208,6 @@ impl LearnerStream {
     pub(crate) fn is_overfull(&self) -> bool {
         let max = self.window.bytes_max.saturating_mul(REPLIES_MAX_WINDOWS).max(REPLIES_BYTES_MIN);
         max < self.waiting_bytes.saturating_add(self.unread_bytes)
-    }
-
-    /// NEWLEADER was handed over: the learner has its whole history.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.is_complete
     }
 
     /// Ends the history that the learner is to have before it takes part.

@@ -11,7 +11,7 @@ use crate::learner_stream::{Committed, LearnerStream, Pumped};
 use crate::message::{LearnerKind, Message};
 use crate::options::PeerOptions;
 use crate::progress::Moved;
-use crate::timing::Timing;
+use crate::timing::{Timing, Wait};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
@@ -40,7 +40,7 @@ struct Link {
     last: Zxid,
     /// Whether it gets the state, while it gets the history.
     gets_state: bool,
-    heard_ms: i64,
+    silence: Wait,
     stream: LearnerStream,
 }
 
@@ -127,7 +127,7 @@ impl Master {
     pub fn on_link(&mut self, now_ms: i64, id: LinkId) {
         let (server, stage, last) = (ServerId(i64::MIN), Stage::Unknown, Zxid::ZERO);
         let stream = LearnerStream::new(self.options.learner_window_bytes);
-        self.links.insert(id, Link { server, stage, last, gets_state: false, heard_ms: now_ms, stream });
+        self.links.insert(id, Link { server, stage, last, gets_state: false, silence: Wait::new(now_ms), stream });
     }
 
     /// The socket has taken bytes that were sent to an observer: there is room for more.
@@ -164,7 +164,7 @@ impl Master {
         if let Some(link) = self.links.get_mut(&id)
             && moved.is_sign_of_life(link.is_given_history())
         {
-            link.heard_ms = now_ms;
+            link.silence = Wait::new(now_ms);
         }
     }
 
@@ -176,7 +176,7 @@ impl Master {
     /// A packet of an observer.
     pub fn on_message(&mut self, cx: &mut Context<'_>, id: LinkId, message: Message) {
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.heard_ms = cx.now_ms;
+        link.silence = Wait::new(cx.now_ms);
         match (link.stage, message) {
             (Stage::Unknown, Message::Hello { server, kind: LearnerKind::Observer, config_version, .. })
                 if config_version <= self.config_version =>
@@ -240,7 +240,7 @@ impl Master {
             return;
         }
         self.ping_at_ms = cx.now_ms + self.timing.ping_ms();
-        let is_late = |link: &Link| link.patience_ms(&self.timing) < cx.now_ms - link.heard_ms;
+        let is_late = |link: &Link| link.patience_ms(&self.timing) < link.silence.lasted_ms(cx.now_ms);
         let late: Vec<LinkId> = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id).collect();
         late.into_iter().for_each(|id| self.close(cx, id));
         for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_told()) {
@@ -251,7 +251,7 @@ impl Master {
     /// The process did not run for a while: what observers have sent meanwhile is read before they are judged.
     pub(crate) fn on_pause(&mut self, now_ms: i64) {
         for link in self.links.values_mut() {
-            link.heard_ms = self.timing.read_first(now_ms, link.heard_ms, link.patience_ms(&self.timing));
+            link.silence.on_pause(now_ms, link.patience_ms(&self.timing), &self.timing);
         }
     }
 
@@ -312,12 +312,8 @@ impl Master {
                     let new_leader = Message::NewLeader { epoch: self.epoch, config: self.config.clone() };
                     link.stream.complete(cx.out, id, new_leader);
                 }
-                // After NEWLEADER, what the disk holds could not be told from proposals, nor bring a configuration.
-                Pumped::Trimmed => match cx.history.first().filter(|_| !link.stream.is_complete()) {
-                    Some(below) => {
-                        let search = Search { after: link.stream.look_up(), below, continues: true };
-                        return cx.out.push(Effect::LookUp(id, search));
-                    }
+                Pumped::Trimmed => match link.stream.look_up(cx.history) {
+                    Some(search) => return cx.out.push(Effect::LookUp(id, search)),
                     None => return self.close(cx, id),
                 },
             }

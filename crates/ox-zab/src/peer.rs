@@ -372,7 +372,7 @@ impl Peer {
     /// A connection is gone.
     pub fn on_link_gone(&mut self, now_ms: i64, link: LinkId, out: &mut Effects) {
         match &mut self.role {
-            Role::Leading(leader) => leader.on_link_gone(link),
+            Role::Leading(_) => self.lead(now_ms, out, |leader, _| leader.on_link_gone(link)),
             Role::Learning(learner) if learner.link() == link => {
                 // Whoever stands before a leader may take connections that the leader does not take yet.
                 let leader = self.election.vote().leader;
@@ -434,13 +434,7 @@ impl Peer {
     /// A packet.
     pub fn on_message(&mut self, now_ms: i64, link: LinkId, message: Message, out: &mut Effects) {
         match &self.role {
-            Role::Leading(_) => {
-                let is_hello = matches!(message, Message::Hello { .. });
-                self.lead(now_ms, out, |leader, cx| leader.on_message(cx, link, message));
-                if is_hello {
-                    self.yield_to_higher_epoch(now_ms, out);
-                }
-            }
+            Role::Leading(_) => self.lead(now_ms, out, |leader, cx| leader.on_message(cx, link, message)),
             Role::Learning(learner) if learner.link() == link => {
                 self.learn(now_ms, out, |learner, cx| learner.on_message(message, cx));
             }
@@ -557,6 +551,7 @@ impl Peer {
             step(leader, &mut Context { now_ms, history: &mut self.history, out });
         }
         self.after_step(now_ms, from, out);
+        self.yield_to_higher_epoch(now_ms, out);
     }
 
     fn learn(&mut self, now_ms: i64, out: &mut Effects, step: impl FnOnce(&mut Learner, &mut Context<'_>)) {

@@ -595,8 +595,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-zab/src/leader.rs",
         guard: "a leader whose disk hangs steps down",
         breaks: "nothing is committed while a disk hangs",
-        with: "        if self.own_awaited.is_some_and(|since| sync_ms < now_ms - since) {\n",
-        without: "        if false && self.own_awaited.is_some_and(|since| sync_ms < now_ms - since) {\n",
+        with: "        if self.own_awaited.is_some_and(|wait| sync_ms < wait.lasted_ms(now_ms)) {\n",
+        without: "        if false && self.own_awaited.is_some_and(|wait| sync_ms < wait.lasted_ms(now_ms)) {\n",
     },
     Guard {
         file: "crates/ox-zab/src/giving.rs",
@@ -651,8 +651,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-zab/src/peer/reach.rs",
         guard: "a candidate that does not reply is left out",
         breaks: "a deaf leader is elected as long as it is deaf",
-        with: "            self.election.leave_out(leader, now_ms + LEFT_OUT_FACTOR * patience_ms);\n",
-        without: "            let _ = (leader, now_ms + LEFT_OUT_FACTOR * patience_ms);\n",
+        with: "            self.election.leave_out(leader, Absence {",
+        without: "            let _ = (leader, Absence {",
     },
     Guard {
         file: "crates/ox-zab/src/peer/contention.rs",
@@ -712,7 +712,7 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        } else if false {\n",
     },
     Guard {
-        file: "crates/ox-replica/src/replica/member.rs",
+        file: "crates/ox-replica/src/replica/revalidations.rs",
         guard: "resuming a session at a follower takes it immediately",
         breaks: "two connections write for one session",
         with: "        self.take_away(asked.session, out);\n",

@@ -3,9 +3,9 @@
 use crate::fake_server::{Behaviour, job, server, start};
 use ox_bench::job::MeasuredServer;
 use ox_bench::perf::server::{Running, ServerCommand, StartData};
+use ox_bench::ports::free_port;
 use ox_bench::progress::ProgressLine;
 use ox_bench::stop_flag::StopFlag;
-use std::net::TcpListener;
 
 fn check(server: MeasuredServer, workload: &str, expected: &str) {
     let error = job(workload, 3).measure(&[server], 0, &StopFlag::default(), &ProgressLine::hidden()).unwrap_err();
@@ -15,7 +15,7 @@ fn check(server: MeasuredServer, workload: &str, expected: &str) {
 
 #[test]
 fn refused_connection_is_reported() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = ([127, 0, 0, 1], free_port().unwrap()).into();
     for workload in ["get", "session", "notify"] {
         check(server(address), workload, &format!("cannot connect to {address}"));
     }
@@ -68,7 +68,7 @@ fn port_in_use_is_refused() {
 #[test]
 fn server_that_exits_early_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port().unwrap();
     let command = ServerCommand::new("x", vec!["true".into()], dir.path().into(), port);
     let error = format!("{:#}", Running::start(&command, StartData::Fresh).unwrap_err());
     assert!(error.contains("ended while starting"), "{error}");

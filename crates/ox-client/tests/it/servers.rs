@@ -56,7 +56,9 @@ async fn unresponsive_servers_are_skipped() {
     let server = server();
     // A server that accepts and stays silent, a closed port, and an unresolvable name.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let bound = tokio::net::TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = bound.local_addr().unwrap(); // bound and not listening: no other test gets the port
     let servers = format!("{},{closed},unknown.invalid:1,{}", silent.local_addr().unwrap(), server.address());
     let client = Client::builder().servers(&servers).unwrap().shuffle(false);
     let client = with_timeout(client.session_timeout(Duration::from_secs(2)).connect()).await.unwrap();

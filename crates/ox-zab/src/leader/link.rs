@@ -2,7 +2,7 @@
 
 use crate::learner_stream::LearnerStream;
 use crate::message::LearnerKind;
-use crate::timing::Timing;
+use crate::timing::{Timing, Wait};
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use std::collections::VecDeque;
@@ -28,8 +28,8 @@ pub(super) enum Stage {
     Active,
 }
 
-/// Since when a disk has acknowledged nothing, while something is outstanding.
-pub(super) type Awaited = Option<i64>;
+/// For a disk to acknowledge something, while something is outstanding.
+pub(super) type Awaited = Option<Wait>;
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -46,7 +46,7 @@ pub(super) struct Link {
     pub(super) early_ack: Zxid,
     /// The last proposal that it has acknowledged.
     pub(super) acked: Zxid,
-    pub(super) heard_ms: i64,
+    pub(super) silence: Wait,
     pub(super) awaited: Awaited,
     /// It has sent a packet since UPTODATE left, and has received that. Until then it replies to nothing.
     pub(super) has_begun: bool,
@@ -68,7 +68,7 @@ impl Link {
             synced_to: Zxid::ZERO,
             early_ack: Zxid::ZERO,
             acked: Zxid::ZERO,
-            heard_ms: now_ms,
+            silence: Wait::new(now_ms),
             awaited: None,
             has_begun: false,
             stream: LearnerStream::new(window_bytes),
@@ -94,15 +94,15 @@ impl Link {
 
     /// The process did not run: what it has sent meanwhile is read before it is judged.
     pub(super) fn on_pause(&mut self, now_ms: i64, timing: &Timing) {
-        self.heard_ms = timing.read_first(now_ms, self.heard_ms, self.patience_ms(timing));
-        self.awaited = self.awaited.map(|since_ms| timing.read_first(now_ms, since_ms, timing.sync_ms()));
+        self.silence.on_pause(now_ms, self.patience_ms(timing), timing);
+        self.awaited.iter_mut().for_each(|wait| wait.on_pause(now_ms, timing.sync_ms(), timing));
     }
 
     /// The first packet of a learner that takes part: everything outstanding counts from now on.
     pub(super) fn has_sent(&mut self, now_ms: i64) {
-        self.heard_ms = now_ms;
+        self.silence = Wait::new(now_ms);
         if self.stream.is_up_to_date() && !std::mem::replace(&mut self.has_begun, true) {
-            self.awaited = self.awaited.map(|_| now_ms);
+            self.awaited = self.awaited.map(|_| Wait::new(now_ms));
         }
     }
 
@@ -110,14 +110,14 @@ impl Link {
     pub(super) fn has_acked(&mut self, zxid: Zxid, now_ms: i64) {
         if self.acked < zxid {
             self.acked = zxid;
-            self.awaited = (zxid < self.stream.proposed()).then_some(now_ms);
+            self.awaited = (zxid < self.stream.proposed()).then_some(Wait::new(now_ms));
         }
     }
 
     /// Proposals may have been handed over.
     pub(super) fn has_pumped(&mut self, now_ms: i64) {
         if self.awaited.is_none() && self.acked < self.stream.proposed() {
-            self.awaited = Some(now_ms);
+            self.awaited = Some(Wait::new(now_ms));
         }
     }
 

@@ -137,8 +137,12 @@ fn learner_that_lags_behind_what_is_kept_is_noticed_when_it_takes_more() {
     assert_eq!(script.history.start(), zxid(3), "three are too many");
     assert_eq!(script.pump().0, Pumped::Done, "it has enough to do");
     assert_eq!(script.sent(2).0, Pumped::Trimmed);
-    assert_eq!((script.stream.look_up(), script.stream.pinned()), (zxid(2), None));
+    assert_eq!(script.stream.look_up(&script.history), None, "it has NEWLEADER");
+    script.stream.is_complete = false;
+    let search = Search { after: zxid(2), below: zxid(4), continues: true };
+    assert_eq!((script.stream.look_up(&script.history), script.stream.pinned()), (Some(search), None));
     script.stream.found(zxid(5));
+    script.stream.is_complete = true;
     assert_eq!(script.pump().1, "p6 p7");
 }
 

@@ -5,10 +5,12 @@
 //! receive. It is left out of the next rounds then, and the patience with the next leader doubles, up to `initLimit`,
 //! so that a slow ensemble still ends with a leader. A leader that cannot be replaced gets `initLimit` at once.
 
-use super::{Peer, Role};
+use super::{Peer, PeerSettings, Role};
 use crate::effect::{Effects, Reason};
+use crate::election::Absence;
 use crate::message::LearnerKind;
 use crate::options::PeerOptions;
+use crate::timing::Wait;
 use crate::vote::Notification;
 use ox_proto::ServerId;
 use ox_proto::quorum::notification::PeerState;
@@ -29,11 +31,11 @@ const DOUBLINGS_MAX: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reach {
     dials: u32,
-    since_ms: i64,
+    silence: Wait,
     /// How long the leader's LEADERINFO is awaited, if others could lead in its place.
     patience_ms: Option<i64>,
-    /// The leader still sent its vote as LOOKING when it should have had those of a quorum.
-    lacks_votes: bool,
+    /// The leader still sent its vote as LOOKING when it should have had those of a quorum, and a link to this server.
+    still_asks: bool,
     /// Leaders that did not answer since the last one that was established.
     failures: u32,
     /// The last of them.
@@ -52,11 +54,23 @@ impl Peer {
     pub(super) fn begin_to_reach(&mut self, now_ms: i64, leader: ServerId) {
         let (timing, quorums) = (self.settings.timing, self.settings.configs.quorums());
         let is_spare = self.kind == LearnerKind::Follower && self.election.can_spare(leader, quorums);
-        // The leader may wait for votes as long as this server did, and the dial has to meet the end of that.
-        let first_ms = (timing.sync_ms() / 4).max(timing.ping_ms()) + 2 * self.settings.election.settle_ms;
-        let doubled_ms = first_ms.saturating_mul(1 << self.reach.failures.min(DOUBLINGS_MAX));
+        let doubled_ms = self.first_patience_ms().saturating_mul(1 << self.reach.failures.min(DOUBLINGS_MAX));
         let patience_ms = is_spare.then_some(doubled_ms.min(timing.init_ms()));
-        self.reach = Reach { dials: 0, since_ms: now_ms, patience_ms, lacks_votes: false, ..self.reach };
+        self.reach = Reach { dials: 0, silence: Wait::new(now_ms), patience_ms, still_asks: false, ..self.reach };
+    }
+
+    /// How long the answer of the first leader is awaited.
+    fn first_patience_ms(&self) -> i64 {
+        let PeerSettings { timing, election, .. } = &self.settings;
+        // The leader may wait for votes as long as this server did, and the dial has to meet the end of that.
+        (timing.sync_ms() / 4).max(timing.ping_ms()) + 2 * election.settle_ms
+    }
+
+    /// How long an election may leave a candidate out. A voter that does not leave it out elects it once more, and is back after
+    /// the doubled patience and the wait for better votes: to readmit the candidate sooner would elect it in turns.
+    /// With the patience before, that is 3/4 of `syncLimit` and 1.6 s: at most one `syncLimit`, if that is 6.4 s or more.
+    fn left_out_election_ms(&self) -> i64 {
+        2 * self.first_patience_ms() + 2 * self.settings.election.settle_ms
     }
 
     /// The process did not run for a while: what other servers have sent meanwhile is read before they are judged.
@@ -68,7 +82,7 @@ impl Peer {
         }
         self.master.iter_mut().for_each(|master| master.on_pause(now_ms));
         if let Some(patience_ms) = self.reach.patience_ms {
-            self.reach.since_ms = self.settings.timing.read_first(now_ms, self.reach.since_ms, patience_ms);
+            self.reach.silence.on_pause(now_ms, patience_ms, &self.settings.timing);
         }
     }
 
@@ -84,18 +98,20 @@ impl Peer {
     /// When the leader is given up for not having answered.
     pub(super) fn reach_deadline(&self) -> Option<i64> {
         self.unreached()?;
-        self.reach.patience_ms.map(|patience_ms| self.reach.since_ms + patience_ms)
+        self.reach.patience_ms.map(|patience_ms| self.reach.silence.deadline(patience_ms))
     }
 
     /// A vote has come. A leader that is deaf to the others, and not to this server, refuses connections and keeps asking for
     /// the votes that have elected it. It has had time to receive them: as long as voters wait for a better vote, twice.
+    /// A leader that knows it is elected sends the same to voters without a link (`contention.rs`). Where this server cannot
+    /// connect to it, it is no better a candidate; and where a quorum can, it is joined although it is left out.
     pub(super) fn note_vote_of_leader(&mut self, now_ms: i64, from: ServerId, note: &Notification) {
-        let is_late = 2 * self.settings.election.settle_ms <= now_ms - self.reach.since_ms;
+        let is_late = 2 * self.settings.election.settle_ms <= self.reach.silence.lasted_ms(now_ms);
         let is_looking = note.state == PeerState::Looking && self.election.is_of_outcome(note);
-        self.reach.lacks_votes |= is_late && is_looking && self.unreached() == Some(from);
+        self.reach.still_asks |= is_late && is_looking && self.unreached() == Some(from);
     }
 
-    /// The role ends. A leader that has not answered in time, or lacks the votes of others, is left out of the next rounds.
+    /// The role ends. A leader that has not answered in time, or still asked for votes, is left out of the next rounds.
     /// One that has only refused connections receives packets, and may have stepped down just then: it is left out the
     /// second time.
     pub(super) fn note_unreached(&mut self, now_ms: i64) {
@@ -103,9 +119,10 @@ impl Peer {
         self.reach.failures += 1;
         let is_silent = self.reach_deadline().is_some_and(|at_ms| at_ms <= now_ms);
         let has_failed_before = self.reach.failed.replace(leader) == Some(leader);
-        let is_unfit = is_silent || has_failed_before || self.reach.lacks_votes;
+        let is_unfit = is_silent || has_failed_before || self.reach.still_asks;
         if let Some(patience_ms) = self.reach.patience_ms.filter(|_| is_unfit) {
-            self.election.leave_out(leader, now_ms + LEFT_OUT_FACTOR * patience_ms);
+            let election_ms = self.left_out_election_ms();
+            self.election.leave_out(leader, Absence { until_ms: now_ms + LEFT_OUT_FACTOR * patience_ms, election_ms });
         }
     }
 
@@ -113,7 +130,7 @@ impl Peer {
     pub(super) fn dial_again(&mut self, now_ms: i64, leader: ServerId, out: &mut Effects) {
         self.reach.dials += 1;
         let PeerOptions { dial_ms, dial_pause_ms, .. } = self.settings.options;
-        let is_long = dial_ms <= now_ms - self.reach.since_ms;
+        let is_long = dial_ms <= self.reach.silence.lasted_ms(now_ms);
         let pause_ms = dial_pause_ms.min(DIAL_PAUSE_FIRST_MS << (self.reach.dials - 1).min(DIALS_MAX));
         self.role = Role::Dialing { leader, again_at_ms: Some(now_ms + pause_ms) };
         if DIALS_MAX <= self.reach.dials || is_long || self.election.knows_gone(leader) {

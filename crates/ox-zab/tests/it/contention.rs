@@ -3,9 +3,10 @@
 use crate::member::{TIMING, member, settings, three};
 use crate::realm::Realm;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    DiskDone, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerState, Reason, ServerId,
-    Standing, Vote,
+    Configs, DiskDone, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerState, Reason,
+    ServerId, Standing, Vote,
 };
 
 const ME: ServerId = ServerId(3);
@@ -77,6 +78,34 @@ fn unestablished_leader_ignores_old_reply_of_its_follower() {
     peer.on_message(now_ms, LinkId(1), hello, &mut out);
     assert_eq!(hears(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2)), []);
     assert_eq!(peer.state(), PeerState::Leading);
+}
+
+/// Of voters 1 to 5, server 1 has connected without having elected server 3; server 2 has accepted a higher epoch.
+#[test]
+fn unestablished_leader_below_an_accepted_epoch_gives_up_when_a_needed_follower_disconnects() {
+    let five = Configs::fixed(Ensemble::of_numbers(0, [1, 2, 3, 4, 5].map(ServerId), []).unwrap());
+    let mut peer = member(settings(ME.0, five), Zxid::ZERO, Standing::History);
+    let mut out = Effects::new();
+    peer.start(0, &mut out);
+    for from in [4, 5] {
+        peer.on_notification(0, ServerId(from), note(PeerState::Looking, ME.0, 0, 1), &mut out);
+    }
+    peer.on_time(1_000, &mut out);
+    let mut comes = |peer: &mut Peer, server: u64, accepted| {
+        let (id, kind) = (ServerId(server.cast_signed()), LearnerKind::Follower);
+        peer.on_link(1_000, LinkId(server), &mut out);
+        let hello = Message::Hello { server: id, kind, accepted: Epoch(accepted), config_version: 0 };
+        peer.on_message(1_000, LinkId(server), hello, &mut out);
+    };
+    comes(&mut peer, 1, 0);
+    comes(&mut peer, 4, 0);
+    comes(&mut peer, 2, 9);
+    assert_eq!(peer.state(), PeerState::Leading);
+    hears(&mut peer, 1_000, 5, note(PeerState::Looking, 2, 0, 2));
+    assert_eq!(peer.state(), PeerState::Leading, "servers 1 and 4 may still accept its epoch");
+    let mut out = Effects::new();
+    peer.on_link_gone(1_000, LinkId(1), &mut out);
+    assert!(out.contains(&Effect::Leave(Reason::HigherPromise)), "{out:?}");
 }
 
 /// `initLimit` of the realm's members is 2 s.

@@ -4,7 +4,8 @@ use crate::member::{member, settings, three};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    Configs, Effect, Effects, Epoch, Link, LinkId, Message, Notification, Peer, PeerSettings, PeerState, ServerId,
+    Configs, Effect, Effects, ElectionSettings, Epoch, Link, LinkId, Message, Notification, Peer, PeerSettings,
+    PeerState, ServerId,
 };
 use ox_zab::{Standing, Timing, Vote};
 
@@ -103,5 +104,48 @@ fn leader_that_still_asks_for_votes_and_refuses_connections_is_left_out() {
         peer.on_notification(now_ms, leader, note(2), &mut out);
         let votes_for_it = |effect: &Effect| matches!(effect, Effect::Notify(_, note) if note.vote == vote);
         assert_eq!(out.iter().any(votes_for_it), !is_deaf, "{out:?}");
+    }
+}
+
+/// Server 3 is elected and does not answer, server 2 votes for it again. Returns how long server 1 has waited for its answer,
+/// and how long the next election leaves it out.
+fn waits_ms(timing: Timing, settle_ms: i64, first_wait_ms: i64) -> (i64, i64) {
+    let election = ElectionSettings { settle_ms, first_wait_ms, ..ElectionSettings::default() };
+    let mut peer =
+        member(PeerSettings { timing, election, ..settings(1, three()) }, Zxid::new(1, 9), Standing::History);
+    let vote = Vote { leader: LEADER, zxid: Zxid::new(1, 9), epoch: 1 };
+    let note = |round| Notification { state: PeerState::Looking, vote, round, has_version: true };
+    let mut out = Effects::new();
+    peer.start(0, &mut out);
+    [2, 3].into_iter().for_each(|from| peer.on_notification(0, ServerId(from), note(1), &mut out));
+    peer.on_dialed(0, LEADER, Some(LinkId(1)), &mut out);
+    out.clear();
+    let patience_ms = peer.deadline().expect("the answer of the leader is awaited");
+    peer.on_time(patience_ms, &mut out);
+    assert!(out.contains(&Effect::Looking), "{out:?}");
+    [2, 3].into_iter().for_each(|from| peer.on_notification(patience_ms, ServerId(from), note(2), &mut out));
+    let (mut now_ms, votes_for_it) =
+        (patience_ms, |effect: &Effect| matches!(effect, Effect::Notify(_, note) if note.vote == vote));
+    while !out.iter().any(votes_for_it) {
+        now_ms = peer.deadline().expect("the election goes on");
+        peer.on_time(now_ms, &mut out);
+        assert!(now_ms < 1_000_000);
+    }
+    assert!(out.contains(&Effect::Dial(LEADER)), "it has the votes of all: {out:?}");
+    (patience_ms, now_ms - patience_ms)
+}
+
+/// A voter that elects the candidate again is back after twice the patience. Writes are to go on within two `syncLimit`, of
+/// which the first ends with the leader that is not reached; with a short one, the waits for votes have to be added.
+#[test]
+fn left_out_candidate_counts_again_within_a_sync_limit_and_not_before_other_voters_are_back() {
+    for (tick_ms, sync_ticks) in [(100, 5), (1_000, 5), (2_000, 5), (2_000, 30), (10_000, 6)] {
+        let (timing, settle_ms) = (Timing { tick_ms, init_ticks: 100, sync_ticks }, 200);
+        for first_wait_ms in [20, 200, 3_000] {
+            let (patience_ms, left_out_ms) = waits_ms(timing, settle_ms, first_wait_ms);
+            assert!(2 * patience_ms + settle_ms <= left_out_ms, "{timing:?}: {patience_ms} {left_out_ms}");
+            let bound_ms = (sync_ticks * tick_ms).max(3 * sync_ticks * tick_ms / 4 + 8 * settle_ms);
+            assert!(patience_ms + left_out_ms <= bound_ms, "{timing:?}: {patience_ms} {left_out_ms}");
+        }
     }
 }

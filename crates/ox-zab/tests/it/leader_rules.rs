@@ -347,6 +347,8 @@ fn voter_that_claims_a_far_higher_epoch_is_closed_and_the_leader_stays() {
         left.extend(script.passes(50));
     }
     assert!(!left.contains(&Effect::Leave(Reason::HigherPromise)), "{left:?}");
+    let accepted = Effect::Disk(DiskJob::AcceptedEpoch(Epoch((1 << 20) + 1)));
+    assert_eq!(Script::new().comes(3, 1 << 20), [accepted], "a leader without a quorum needs it");
 }
 
 /// A follower that does not acknowledge is let go of, although it answers pings.

@@ -47,6 +47,30 @@ impl Script {
         self.step(|peer, now, out| peer.on_done(now, done, out))
     }
 
+    /// Elected by servers 2 and 3, which have not connected.
+    fn elected() -> Self {
+        let (mut script, _) = Self::new(Standing::History);
+        for from in [2, 3] {
+            script.told(from, PeerState::Looking, 1, Zxid::new(1, 1), 1);
+        }
+        assert!(script.peer.leader().is_some());
+        script
+    }
+
+    /// Leads server 2 in epoch 1.
+    fn leading() -> Self {
+        let mut script = Self::elected();
+        let hello =
+            Message::Hello { server: ServerId(2), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
+        script.step(|peer, now, out| peer.on_link(now, LINK, out));
+        script.hears(hello);
+        script.done(DiskDone::AcceptedEpoch(Epoch(1)));
+        script.hears(Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) });
+        script.done(DiskDone::CurrentEpoch(Epoch(1)));
+        assert!(script.hears(Message::Ack(zxid(1, 0))).contains(&Effect::Established(Epoch(1))));
+        script
+    }
+
     /// Follows server 3 in epoch 1.
     fn following() -> Self {
         let (mut script, _) = Self::new(Standing::History);
@@ -169,24 +193,39 @@ fn paused_follower_reads_before_it_judges_its_leader() {
 
 #[test]
 fn paused_leader_reads_before_it_judges_its_followers() {
-    let leading = || {
-        let (mut script, _) = Script::new(Standing::History);
-        for from in [2, 3] {
-            script.told(from, PeerState::Looking, 1, Zxid::new(1, 1), 1);
-        }
-        script.now_ms += 1_000;
-        script.step(|peer, now, out| peer.on_time(now, out));
-        let hello =
-            Message::Hello { server: ServerId(2), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
-        script.step(|peer, now, out| peer.on_link(now, LINK, out));
-        script.hears(hello);
-        script.done(DiskDone::AcceptedEpoch(Epoch(1)));
-        script.hears(Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) });
-        script.done(DiskDone::CurrentEpoch(Epoch(1)));
-        assert!(script.hears(Message::Ack(zxid(1, 0))).contains(&Effect::Established(Epoch(1))));
-        script
-    };
     let left = [Effect::Close(LINK), Effect::Leave(Reason::NoQuorum)];
-    assert_eq!(judged(leading(), false), [left.to_vec(), Vec::new()]);
-    assert_eq!(judged(leading(), true), [Vec::new(), left.to_vec()]);
+    assert_eq!(judged(Script::leading(), false), [left.to_vec(), Vec::new()]);
+    assert_eq!(judged(Script::leading(), true), [Vec::new(), left.to_vec()]);
+}
+
+/// Pauses of two ticks with a quarter of a tick between them. Returns after how many a member leaves its role, and why.
+fn left_by_pauses(mut script: Script, mut between: impl FnMut(&mut Script)) -> Option<(usize, Reason)> {
+    (1..20).find_map(|pauses| {
+        between(&mut script);
+        script.now_ms += 2 * TIMING.tick_ms;
+        script.peer.on_pause(script.now_ms);
+        let out = script.step(|peer, now, out| peer.on_time(now, out));
+        script.now_ms += TIMING.tick_ms / 4;
+        out.into_iter().find_map(|effect| match effect {
+            Effect::Leave(reason) => Some((pauses, reason)),
+            _ => None,
+        })
+    })
+}
+
+#[test]
+fn member_that_is_paused_again_and_again_waits_for_others_only_once_more() {
+    assert_eq!(left_by_pauses(Script::following(), |_| ()), Some((4, Reason::Silence)));
+    assert_eq!(left_by_pauses(Script::leading(), |_| ()), Some((4, Reason::NoQuorum)));
+    assert_eq!(left_by_pauses(Script::elected(), |_| ()), Some((6, Reason::NoQuorum)));
+}
+
+#[test]
+fn leader_that_is_paused_again_and_again_steps_down_for_a_stalled_disk_and_stays_for_live_followers() {
+    let pong = |script: &mut Script| drop(script.hears(Message::Pong(Zxid::ZERO, Bytes::new())));
+    assert_eq!(left_by_pauses(Script::leading(), pong), None);
+    let mut script = Script::leading();
+    script.step(|peer, now, out| peer.propose(now, [Txn { zxid: zxid(1, 1), record: Bytes::new() }], out));
+    script.hears(Message::Ack(zxid(1, 1)));
+    assert_eq!(left_by_pauses(script, pong), Some((4, Reason::DiskStalled)));
 }

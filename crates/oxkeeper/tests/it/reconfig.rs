@@ -1,6 +1,6 @@
 //! Ensembles whose members change while they run.
 
-use crate::members::{Ensemble, Roamer};
+use crate::members::{Ensemble, Roamer, free_port};
 use crate::raw::{Client, Hello, Packet};
 use ox_proto::OpCode;
 use ox_proto::request::ReconfigRequest;
@@ -264,7 +264,7 @@ fn a_client_port_moves() {
     let line = text.lines().find(|line| line.starts_with(&format!("server.{}=", follower + 1))).unwrap().to_owned();
     let mut stays = ensemble.client_of(follower);
     let mut moved = ensemble.addresses[follower];
-    moved.set_port(std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+    moved.set_port(free_port());
     let text = joining(&format!("{line};{moved}")).make(&ensemble);
     let old = std::mem::replace(&mut ensemble.addresses[follower], moved);
     wait_for_mode(&ensemble, follower, "follower");

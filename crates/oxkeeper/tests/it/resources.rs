@@ -136,7 +136,7 @@ fn a_log_that_cannot_be_written_stops_nothing() {
     let (_, closed) = std::io::pipe().unwrap();
     for stderr in [Stdio::from(full), Stdio::from(closed)] {
         let directory = tempfile::tempdir().unwrap();
-        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], crate::members::free_port()));
         Site::new(directory.path(), &format!("4lw.commands.whitelist=*\nclientPort={}\n", address.port()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
         command.args(["server", "--log", "trace", "zoo.cfg"]).current_dir(directory.path());

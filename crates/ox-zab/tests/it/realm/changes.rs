@@ -46,9 +46,9 @@ impl Realm {
     }
 
     /// While a server is down, it gets an accepted epoch that leaders have not reached.
-    pub(crate) fn accept_later_epoch(&mut self, id: i64) {
+    pub(crate) fn accept_later_epoch(&mut self, id: i64, jump: i64) {
         let epochs = &mut self.servers.get_mut(&ServerId(id)).unwrap().disk.epochs;
-        epochs.accepted = Epoch(epochs.accepted.0 + 5);
+        epochs.accepted = Epoch(epochs.accepted.0 + jump);
     }
 
     /// A version is one configuration.
