@@ -1,5 +1,5 @@
 //! `cargo xtask perf`: benchmarks Oxkeeper and Apache alternately, with every workload that has a goal. Writes the
-//! tables in `docs/performance.md` and all measurements to `docs/performance.json`.
+//! tables in `docs/operate/performance.md` and all measurements to `docs/operate/performance.json`.
 
 use crate::interop::servers::{Software, apache, free_port};
 use crate::interop::workspace::Workspace;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ServerCommand::new("Oxkeeper", ours, dir.path().join("oxkeeper"), free_port()?),
         ServerCommand::java("Apache 3.9.3", java.map(str::to_owned).to_vec(), dir.path().join("apache"), free_port()?),
     ];
-    let docs = workspace.root().join("docs");
+    let docs = workspace.root().join("docs/operate");
     let mut config = PerfConfig::new(servers, docs.join("performance.md"), docs.join("performance.json"));
     config.rounds = args.rounds;
     config.round = Duration::from_secs(args.seconds);
