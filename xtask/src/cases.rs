@@ -297,7 +297,8 @@ fn write_page() -> Result<()> {
 
 /// The page with the list of cases between its two markers.
 fn with_table(page: &str) -> Result<String> {
-    let (before, rest) = page.split_once(BEGIN).context("docs/reference/requirements.md has no place for the list of cases")?;
+    let (before, rest) =
+        page.split_once(BEGIN).context("docs/reference/requirements.md has no place for the list of cases")?;
     let (_, after) = rest.split_once(END).context("the list of cases in docs/reference/requirements.md has no end")?;
     let mut table = "| number | due | what must hold |\n|---|---|---|\n".to_owned();
     for Case(number, due, statement) in CASES {
