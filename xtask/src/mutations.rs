@@ -2,7 +2,7 @@
 //! simulator notices, or that the test in [`guards::TESTED`] does. A guard whose removal goes unnoticed means that the
 //! simulation is too coarse, or a test is missing.
 //!
-//! The work is done on a copy of the sources; `--write` puts the outcome into `docs/testing.md`.
+//! The work is done on a copy of the sources; `--write` puts the outcome into `docs/internals/testing.md`.
 
 mod guards;
 
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Ask the simulator about guards that have a test, too.
     #[arg(long)]
     sim: bool,
-    /// Put the outcome into the table in `docs/testing.md`; rows of guards that were not tried stay as they are.
+    /// Put the outcome into the table in `docs/internals/testing.md`; rows of guards that were not tried stay as they are.
     #[arg(long)]
     write: bool,
 }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let row = row(guard, verdict.as_ref());
         println!("{row}");
         if args.write {
-            write_row(&workspace.root().join("docs/testing.md"), &row)?;
+            write_row(&workspace.root().join("docs/internals/testing.md"), &row)?;
         }
         unnoticed += usize::from(verdict.is_none() && excuse(guard).is_none());
     }
@@ -100,8 +100,8 @@ const END: &str = "<!-- end of mutations -->\n";
 
 fn write_row(page: &Path, row: &str) -> Result<()> {
     let text = fs::read_to_string(page)?;
-    let (before, rest) = text.split_once(BEGIN).context("docs/testing.md has no place for the table")?;
-    let (old, after) = rest.split_once(END).context("the table in docs/testing.md has no end")?;
+    let (before, rest) = text.split_once(BEGIN).context("docs/internals/testing.md has no place for the table")?;
+    let (old, after) = rest.split_once(END).context("the table in docs/internals/testing.md has no end")?;
     fs::write(page, format!("{before}{BEGIN}{}{END}{after}", with_row(old, row)))?;
     Ok(())
 }
