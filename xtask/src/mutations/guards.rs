@@ -321,7 +321,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-tree/src/pending/view.rs",
         guard: "the end of a session takes nodes along that are on their way",
         breaks: "an ephemeral node outlives its session",
-        with: "        paths.extend(on_their_way.map(|(_, _, path)| path.clone()));\n",
+        with: "        paths.extend(in_flight.map(|(_, _, path)| path.clone()));\n",
         without: "",
     },
     Guard {
@@ -399,7 +399,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-tree/src/watch.rs",
         guard: "a one-shot watch is used up",
         breaks: "it fires twice",
-        with: "            watcher.remove(Mode::Standard);\n",
+        with: "            watcher.remove(WatchMode::Standard);\n",
         without: "",
     },
     Guard {
@@ -413,7 +413,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-tree/src/apply.rs",
         guard: "who watches a node and its children hears of its end once",
         breaks: "events come twice",
-        with: "        also.retain(|conn| told.binary_search(conn).is_err()); // both are sorted\n",
+        with: "        also.retain(|conn| notified.binary_search(conn).is_err()); // both are sorted\n",
         without: "",
     },
     Guard {
@@ -434,15 +434,15 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-tree/src/read/watches.rs",
         guard: "re-arming tells nothing of nodes that may not be read",
         breaks: "outsiders learn what exists",
-        with: "    if found.is_some() && readable(state, asker, Some(client_path)).is_err() {\n",
+        with: "    if found.is_some() && readable(state, requester, Some(client_path)).is_err() {\n",
         without: "    if false {\n",
     },
     Guard {
         file: "crates/ox-sim/src/server/io_thread/deliver.rs",
         guard: "events go only to who may read the node",
         breaks: "outsiders learn what happens",
-        with: "                Note::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => {\n",
-        without: "                Note::Event(Some(readers)) if false && !connection.core.ids().may(readers, perms::READ) => {\n",
+        with: "                PartKind::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => {\n",
+        without: "                PartKind::Event(Some(readers)) if false && !connection.core.ids().may(readers, perms::READ) => {\n",
     },
     Guard {
         file: "crates/ox-sim/src/server/replica_thread.rs",
