@@ -23,7 +23,6 @@ const UNWRITTEN: &[&str] = &[
     "crates/ox-server/",
     "crates/ox-sim/",
     "crates/ox-store/",
-    "crates/ox-tree/",
     "crates/ox-zab/",
     "crates/oxkeeper/",
     "docs/",

@@ -23,7 +23,7 @@ use ox_proto::reply::{ReplyHeader, put_bare_reply, put_reply};
 use ox_proto::request::{AuthPacket, RequestHeader, SaslToken};
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
 use ox_tree::auth::{Identities, Identity, authenticate};
-use ox_tree::read::{self, Asker, Question, Then};
+use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use ox_tree::{ConnId, State};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -266,10 +266,10 @@ impl Conn {
         match known {
             Some(op) if read::is_read(op) => {
                 if self.in_flight == 0 && !(op == OpCode::Sync && service.settings.syncs_travel) {
-                    let asker = Asker { conn: self.id, session, ids: &self.ids };
+                    let asker = Requester { conn: self.id, session, ids: &self.ids };
                     let before = service.out.len();
-                    let then = read::answer(service.state, asker, Question { xid, op, body }, service.out);
-                    if then == Then::Close {
+                    let then = read::put_reply(service.state, asker, ReadRequest { xid, op, body }, service.out);
+                    if then == AfterReply::Close {
                         return Verdict::Close;
                     }
                     self.expect_answers_of(service.out.len() - before);

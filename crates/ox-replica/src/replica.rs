@@ -49,12 +49,12 @@ use ox_proto::ensemble::ChangeRules;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
-use ox_tree::ahead::GROUP;
 use ox_tree::auth::Identities;
-use ox_tree::ops::{self, Verdict};
-use ox_tree::outbox::{Note, Outboxes};
-use ox_tree::read::{self, Asker, Question, Then};
-use ox_tree::{ConnId, Pending, Stamp, State, View, put_write_reply};
+use ox_tree::ops::{self, Prepared};
+use ox_tree::outbox::{Outboxes, PartKind};
+use ox_tree::prefetch::BATCH;
+use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
+use ox_tree::{ConnId, PendingChanges, PendingView, State, WriteStamp, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
 use read_only::ReadOnly;
@@ -156,7 +156,7 @@ pub struct Replica {
     relayed: Relayed,
     todo: VecDeque<Todo>,
     pinged_ms: i64,
-    pending: Pending,
+    pending: PendingChanges,
     sessions: Sessions,
     local: Local,
     read_only: ReadOnly,
@@ -228,7 +228,7 @@ impl Replica {
             relayed: Relayed::default(),
             todo: VecDeque::new(),
             pinged_ms: now.mono_ms,
-            pending: Pending::default(),
+            pending: PendingChanges::default(),
             sessions: Sessions::new(settings.tick_ms),
             local: Local::new(settings.local_sessions, settings.tick_ms),
             read_only: ReadOnly::new(settings.read_only_after_ms),
@@ -283,8 +283,8 @@ impl Replica {
         let submission = Arc::new(submission);
         self.replies_left = self.replies_max;
         for at in 0..submission.items.len() {
-            if at.is_multiple_of(GROUP) {
-                state.look_ahead(submission.paths_from(at));
+            if at.is_multiple_of(BATCH) {
+                state.prefetch(submission.paths_from(at));
             }
             self.take(now, &submission, at, state, out);
         }
@@ -543,13 +543,13 @@ impl Replica {
     fn refuse(&mut self, conn: ConnId, read_only: Option<bool>, out: &mut Outboxes) {
         let read_only = self.told_read_only(read_only);
         self.conns.deactivate(conn);
-        out.of(conn).push(conn, Note::Close, |bytes| ConnectResponse::refused(read_only).put_frame(bytes));
+        out.of(conn).push(conn, PartKind::Close, |bytes| ConnectResponse::refused(read_only).put_frame(bytes));
     }
 
     /// Ends a connection without another word; its session lives on.
     fn give_up(&mut self, conn: ConnId, out: &mut Outboxes) {
         self.conns.deactivate(conn);
-        out.of(conn).push(conn, Note::Close, |_| ());
+        out.of(conn).push(conn, PartKind::Close, |_| ());
     }
 
     fn on_gone(&mut self, conn: ConnId, state: &State) {
@@ -602,22 +602,22 @@ impl Replica {
         let (mut refused, mut made) = (None, op);
         let Some(stamp) = self.stamp(now, session) else { return };
         let digest_enabled = state.options().digest_enabled;
-        let mut view = View::new(state, &mut self.pending, &ids, stamp);
+        let mut view = PendingView::new(state, &mut self.pending, &ids, stamp);
         own.no_ephemerals.into_iter().for_each(|code| view.fail_ephemerals(code));
         let header = header(stamp, xid);
         let change = Changes { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
         let span = self.proposals.log_mut().record(header, |out| match change.prepare(&mut view, op, body, out) {
-            Verdict::Txn(kind) => {
+            Prepared::Txn(kind) => {
                 made = kind;
                 let digest = (digest_enabled && kind != OpCode::Error).then(|| digest(view.digest()));
                 Some((kind.code(), digest))
             }
-            Verdict::Refused(code) => {
+            Prepared::Refused(code) => {
                 refused = Some(code);
                 None
             }
         });
-        if let Some(over) = view.take_over_quota() {
+        if let Some(over) = view.take_quota_exceeded() {
             self.tallies.over_quota(over);
         }
         match (span, refused) {
@@ -632,14 +632,14 @@ impl Replica {
     }
 
     /// What the next transaction is made with; none if there can be no more, and the leader leaves.
-    fn stamp(&mut self, now: Now, session: SessionId) -> Option<Stamp> {
+    fn stamp(&mut self, now: Now, session: SessionId) -> Option<WriteStamp> {
         let zxid = Zxid(self.last_made.0 + 1);
         let next = Epoch::next_zxid(self.last_made).filter(|next| next.counter() <= self.counter_max);
         if self.is_member() && next != Some(zxid) {
             self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::EpochUsedUp, out));
             return None;
         }
-        Some(Stamp { zxid, time_ms: now.wall_ms, session })
+        Some(WriteStamp { zxid, time_ms: now.wall_ms, session })
     }
 
     /// Proposes a transaction of the server's own making. False if there is none to propose.
@@ -650,10 +650,10 @@ impl Replica {
         cxid: i32,
         maker: Maker,
         state: &State,
-        put_body: impl FnOnce(&mut View<'_>, &mut Vec<u8>) -> Option<(OpCode, Option<i64>)>,
+        put_body: impl FnOnce(&mut PendingView<'_>, &mut Vec<u8>) -> Option<(OpCode, Option<i64>)>,
     ) -> bool {
         let Some(stamp) = self.stamp(now, session) else { return false };
-        let mut view = View::new(state, &mut self.pending, &self.server_ids, stamp);
+        let mut view = PendingView::new(state, &mut self.pending, &self.server_ids, stamp);
         let with_digest = state.options().digest_enabled;
         let span = self.proposals.log_mut().record(header(stamp, cxid), |out| {
             let (kind, tree_digest) = put_body(&mut view, out)?;
@@ -711,37 +711,37 @@ impl Replica {
         let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
         let outbox = out.of(conn);
         match what {
-            What::Refused(xid, code) => outbox.answer(conn, |bytes| {
+            What::Refused(xid, code) => outbox.reply(conn, |bytes| {
                 put_bare_reply(bytes, ReplyHeader { xid, zxid: state.last_zxid(), err: code.code() });
             }),
             What::Resumed(_) => (),
             What::Closed(xid) => {
                 asker.active = false;
                 let header = ReplyHeader { xid, zxid: state.last_zxid(), err: 0 };
-                outbox.push(conn, Note::Close, |bytes| put_bare_reply(bytes, header));
+                outbox.push(conn, PartKind::Close, |bytes| put_bare_reply(bytes, header));
             }
             What::Item(submission, at) => {
                 let item = &submission.items[at];
                 let body = &submission.bytes[item.span.clone()];
                 match item.ask {
                     Ask::Request { xid, op } => {
-                        let mut then = Then::GoOn;
-                        outbox.answer(conn, |bytes| {
-                            let (asker, start) = (Asker { conn, session: asker.session, ids: &ids }, bytes.len());
-                            then = read::answer(state, asker, Question { xid, op, body }, bytes);
+                        let mut then = AfterReply::Continue;
+                        outbox.reply(conn, |bytes| {
+                            let (asker, start) = (Requester { conn, session: asker.session, ids: &ids }, bytes.len());
+                            then = read::put_reply(state, asker, ReadRequest { xid, op, body }, bytes);
                             self.tallies.reads.note_read(op, body, &bytes[start..]);
                             self.replies_left = self.replies_left.saturating_sub(bytes.len() - start);
                         });
-                        if then == Then::Close {
+                        if then == AfterReply::Close {
                             self.give_up(conn, out);
                         }
                     }
                     Ask::AnsweredAndClose => {
                         asker.active = false;
-                        outbox.push(conn, Note::Close, |bytes| bytes.extend_from_slice(body));
+                        outbox.push(conn, PartKind::Close, |bytes| bytes.extend_from_slice(body));
                     }
                     Ask::Answered | Ask::Throttled { .. } | Ask::Connect { .. } | Ask::Identified(_) | Ask::Gone => {
-                        outbox.answer(conn, |bytes| bytes.extend_from_slice(body));
+                        outbox.reply(conn, |bytes| bytes.extend_from_slice(body));
                     }
                 }
             }
@@ -778,7 +778,7 @@ impl Replica {
                 }
                 if let Some(asker) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
                     asker.answered_ms = Some(now.mono_ms);
-                    out.of(*conn).answer(*conn, |bytes| match local_error {
+                    out.of(*conn).reply(*conn, |bytes| match local_error {
                         Some(code) => {
                             let TxnHeader { cxid: xid, zxid, .. } = record.header;
                             put_bare_reply(bytes, ReplyHeader { xid, zxid, err: code.code() });
@@ -791,7 +791,7 @@ impl Replica {
     }
 }
 
-fn header(stamp: Stamp, cxid: i32) -> TxnHeader {
+fn header(stamp: WriteStamp, cxid: i32) -> TxnHeader {
     TxnHeader { session: stamp.session, cxid, zxid: stamp.zxid, time_ms: stamp.time_ms, kind: 0 }
 }
 

@@ -3,8 +3,8 @@
 use crate::limits::{ITEM_BYTES, LIKELY_BYTES_MAX, LIKELY_ITEMS_MAX};
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_tree::ConnId;
-use ox_tree::ahead::path_in;
 use ox_tree::auth::Identities;
+use ox_tree::prefetch::request_path;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Submission {
     /// The paths in the requests from one item on.
     pub(crate) fn paths_from(&self, at: usize) -> impl Iterator<Item = &[u8]> {
         let requests = self.items[at..].iter().filter(|item| matches!(item.ask, Ask::Request { .. }));
-        requests.filter_map(|item| path_in(&self.bytes[item.span.clone()]))
+        requests.filter_map(|item| request_path(&self.bytes[item.span.clone()]))
     }
 
     /// An empty one with room for as much: the next turn usually brings about the same.

@@ -3,7 +3,7 @@
 use crate::limits::TALLIED_MAX;
 use crate::traffic::Traffic;
 use ox_proto::SessionId;
-use ox_tree::OverQuota;
+use ox_tree::QuotaExceeded;
 use std::net::IpAddr;
 
 /// Counts since they were last emptied.
@@ -28,7 +28,7 @@ pub struct Tallies {
     /// Writes refused by a quota.
     pub refused_by_quota: Traffic,
     /// The last write that passed a limit of a quota, hard or soft.
-    pub over_quota: Option<OverQuota>,
+    pub over_quota: Option<QuotaExceeded>,
     /// How many did.
     pub over_quota_count: u64,
 }
@@ -45,7 +45,7 @@ impl Tallies {
         self.refused_address = Some(address);
     }
 
-    pub(crate) fn over_quota(&mut self, over: OverQuota) {
+    pub(crate) fn over_quota(&mut self, over: QuotaExceeded) {
         if over.is_hard {
             self.refused_by_quota.note_event(&over.path);
         }

@@ -5,8 +5,8 @@
 use crate::limits::{NAMESPACE_BYTES_MAX, NAMESPACES_MAX};
 use ox_proto::OpCode;
 use ox_proto::txn::Txn;
-use ox_tree::Tally;
-use ox_tree::ahead::path_in;
+use ox_tree::MetricSummary;
+use ox_tree::prefetch::request_path;
 use std::collections::BTreeMap;
 
 /// What a stat counts for in every read.
@@ -17,7 +17,7 @@ const REPLY_HEAD_BYTES: usize = 4 + 16;
 /// Bytes by the first name.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    spaces: Vec<(Box<str>, Tally)>,
+    spaces: Vec<(Box<str>, MetricSummary)>,
     index: BTreeMap<Box<str>, usize>,
     last: usize,
     /// Those that have been counted since the last look.
@@ -37,7 +37,7 @@ impl Traffic {
             OpCode::GetChildren2 => names_bytes(answer).saturating_sub(STAT_BYTES),
             _ => return,
         };
-        let Some(path) = path_in(body) else { return };
+        let Some(path) = request_path(body) else { return };
         self.note(path, path.len() + returned + STAT_BYTES);
     }
 
@@ -66,7 +66,7 @@ impl Traffic {
     }
 
     /// Hands out what was counted since the last call.
-    pub fn drain(&mut self, mut take: impl FnMut(&str, Tally)) {
+    pub fn drain(&mut self, mut take: impl FnMut(&str, MetricSummary)) {
         for at in self.touched.drain(..) {
             let (name, tally) = &mut self.spaces[at];
             take(name, std::mem::take(tally));
@@ -88,7 +88,7 @@ impl Traffic {
         if tally.count == 0 {
             self.touched.push(self.last);
         }
-        tally.note(i64::try_from(bytes).unwrap_or(i64::MAX));
+        tally.record(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     fn find(&mut self, name: &[u8]) -> Option<usize> {
@@ -99,7 +99,7 @@ impl Traffic {
         if NAMESPACES_MAX <= self.spaces.len() {
             return None;
         }
-        self.spaces.push((name.into(), Tally::default()));
+        self.spaces.push((name.into(), MetricSummary::default()));
         self.index.insert(name.into(), self.spaces.len() - 1);
         Some(self.spaces.len() - 1)
     }

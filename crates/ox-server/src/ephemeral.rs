@@ -12,7 +12,7 @@ use ox_proto::reply::ReplyHeader;
 use ox_proto::request::put_bare_request;
 use ox_proto::{OpCode, Reader, SessionId, Zxid};
 use ox_tree::ConnId;
-use ox_tree::outbox::{Note, Outbox};
+use ox_tree::outbox::{Outbox, PartKind};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ impl Ephemeral {
     fn close(&self, conn: ConnId) {
         let Some(server) = &self.server else { return };
         let mut outbox = Outbox::default();
-        outbox.push(conn, Note::Close, |_| ());
+        outbox.push(conn, PartKind::Close, |_| ());
         server.shared().post(conn.thread(), outbox);
     }
 

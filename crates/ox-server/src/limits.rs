@@ -116,6 +116,14 @@ pub(crate) const ELECTION_PIECE_BYTES: usize = 16 << 10;
 pub(crate) const REDIAL_FIRST: Duration = Duration::from_millis(100);
 /// The longest wait: a member has to be back within a second of the network's return.
 pub(crate) const REDIAL_LONGEST: Duration = CONNECT_AGAIN;
+/// A hello from an address that is not known as the server's has it dialled back at most so often.
+pub(crate) const DIAL_BACK_AGAIN: Duration = REDIAL_LONGEST;
+/// A server is dialled so often during an election while a connection from an unknown address names it. Its reply
+/// is a connection that may come from an unknown address, too; it is not doubted for so long.
+pub(crate) const DOUBT_AGAIN: Duration = Duration::from_secs(1);
+/// An election connection that another host competes with is probed when it was silent for so long. It ends if there is no
+/// reply within [`ELECTION_UNACKED_MAX`].
+pub(crate) const PROBE_AFTER: Duration = Duration::from_secs(1);
 /// A connect that is unanswered for so long is followed by another one.
 pub(crate) const CONNECT_AGAIN: Duration = Duration::from_millis(250);
 /// Connects to one address at the same time; the oldest is abandoned for a new one.

@@ -7,7 +7,7 @@ use crate::watchdog::{LOOK, Turns};
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
 use ox_store::{Appended, MemberLog, Synced, Truncated, TxnLog};
-use ox_tree::{Frozen, State};
+use ox_tree::{FrozenView, State};
 use ox_zab::{DiskDone, Epoch};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ pub(crate) enum Job {
     /// Forget what is behind this transaction.
     Truncate(Zxid),
     /// This state replaces the history.
-    Install(Frozen),
+    Install(FrozenView),
     /// Begin an empty history.
     Found,
 }

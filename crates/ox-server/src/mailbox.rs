@@ -3,7 +3,7 @@
 use mio::Waker;
 use mio::net::TcpStream;
 use ox_tree::ConnId;
-use ox_tree::outbox::{Outbox, Part};
+use ox_tree::outbox::{Outbox, OutboxPart};
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct Mail {
 
 /// Bytes that an outbox takes up.
 pub(crate) fn memory_of(outbox: &Outbox) -> usize {
-    outbox.bytes.len() + outbox.parts.len() * size_of::<Part>()
+    outbox.bytes.len() + outbox.parts.len() * size_of::<OutboxPart>()
 }
 
 /// A piece of the answer to a four-letter word.

@@ -14,7 +14,7 @@ mod idle;
 pub use docs::metrics_page;
 pub(crate) use figures::{ByServer, Counter, Namespaces, Number, Percentiles, Summary};
 pub(crate) use idle::IDLE;
-use ox_tree::Tally;
+use ox_tree::MetricSummary;
 
 /// What a metric is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +51,9 @@ pub(crate) struct Metric {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Reading {
     Number(Number),
-    Summary(Tally),
+    Summary(MetricSummary),
     /// With the values below which 50, 95, 99 and 99.9 % lie.
-    Percentiles(Tally, [i64; 4]),
+    Percentiles(MetricSummary, [i64; 4]),
 }
 
 /// Takes a metric's name, which of a set it is, and its value.
@@ -438,8 +438,8 @@ mod tests {
             assert!(key.is_none() || of_several.contains(&name));
             let zero = [
                 Reading::Number(Number::Int(0)),
-                Reading::Summary(Tally::default()),
-                Reading::Percentiles(Tally::default(), [0; 4]),
+                Reading::Summary(MetricSummary::default()),
+                Reading::Percentiles(MetricSummary::default(), [0; 4]),
             ];
             assert!(zero.contains(&reading), "{name} {reading:?}");
         });

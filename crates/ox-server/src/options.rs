@@ -4,7 +4,7 @@ use ox_config::{Config, MemberConfig};
 use ox_proto::ensemble::ChangeRules;
 use ox_replica::{LocalSessions, ReplicaSettings};
 use ox_store::StoreOptions;
-use ox_tree::Options;
+use ox_tree::TreeOptions;
 
 /// More records than a log file can hold.
 const UNLIMITED: usize = 1 << 30;
@@ -35,9 +35,9 @@ fn local_sessions(member: &MemberConfig) -> LocalSessions {
     }
 }
 
-pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> Options {
+pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
     let limits = &config.limits;
-    Options {
+    TreeOptions {
         digest_enabled: config.storage.digest_enabled,
         extended_types: config.extended_types,
         emulate_353_ttl: config.emulate_353_ttl,

@@ -8,11 +8,13 @@
 //! Accepted connections are identified first ([`handshakes`]). Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
 //! sometimes a whole state ([`link`]). What has been read and not yet been dealt with is bounded per link.
 
+mod address_match;
 mod command;
 mod dial;
 mod doors;
 mod election;
 mod handshakes;
+mod line_limit;
 mod link;
 mod masters;
 mod names;
@@ -32,6 +34,7 @@ use dial::{Dialed, Dialer, Target};
 use doors::{Doors, Port};
 use election::Elections;
 use handshakes::{Handshakes, Identified, Peer};
+use line_limit::LineLimit;
 use link::{Arrived, End, Links};
 use masters::{Choice, Masters};
 use mio::{Events, Poll, Token};
@@ -42,6 +45,7 @@ use ox_proto::ensemble::{Address, Ensemble};
 use ox_zab::{LeaderSilence, LinkVerdict, Origin};
 use places::Places;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -65,6 +69,7 @@ pub(crate) struct Peers {
     leader_silence: Duration,
     tokens: Tokens,
     events: Vec<Event>,
+    refusals: LineLimit,
 }
 
 impl Peers {
@@ -103,6 +108,7 @@ impl Peers {
             doors,
             tokens: Tokens(0),
             events: Vec::new(),
+            refusals: LineLimit::new(),
         })
     }
 
@@ -157,15 +163,43 @@ impl Peers {
     /// Hands connections with a valid hello over to the elections and links.
     fn take_identified(&mut self) {
         self.handshakes.turn();
-        for Identified { peer, stream, token, input } in self.handshakes.take() {
-            let conn = (stream, token, input);
+        for Identified { peer, conn } in self.handshakes.take() {
+            if self.is_refused(&peer, conn.address) {
+                continue;
+            }
             match peer {
-                Peer::Election(hello) => self.elections.on_hello(hello, conn, &mut self.dialer, &mut self.events),
+                Peer::Election(hello) => {
+                    self.elections.on_hello(hello, conn, Instant::now(), &mut self.dialer, &mut self.events);
+                }
                 Peer::Learner(server) => {
                     self.links.adopt(conn, server, |server| self.places.is_member(server), &mut self.events);
                 }
             }
         }
+    }
+
+    /// Whether the server that a hello names is connected from an address that fits it better.
+    fn is_refused(&mut self, peer: &Peer, address: IpAddr) -> bool {
+        let (server, resolver) = (peer.server(), &self.dialer.resolver);
+        let open: Vec<IpAddr> = match peer {
+            Peer::Election(_) => self.elections.address_of(server).into_iter().collect(),
+            Peer::Learner(_) => self.links.addresses_of(server).collect(),
+        };
+        let of = |address: IpAddr| resolver.address_match(server, address);
+        if of(address).may_replace(open.iter().copied().map(of)) {
+            return false;
+        }
+        if matches!(peer, Peer::Election(_)) {
+            self.elections.probe(server);
+        }
+        if let Some(suppressed) = self.refusals.may_log() {
+            tracing::warn!(
+                %server, %address, ?open, suppressed,
+                "refused a connection: the server that it names is connected from an address that fits its configuration \
+                 better; look for a wrong myid or a missing address"
+            );
+        }
+        true
     }
 
     fn on_ready(&mut self, token: Token) {

@@ -6,7 +6,7 @@
 
 use crate::shared::{Essential, Shared};
 use ox_store::SnapshotTaken;
-use ox_tree::Frozen;
+use ox_tree::FrozenView;
 use std::error::Error;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -59,7 +59,7 @@ impl Snapshotter {
     }
 
     /// Writes `frozen`. A failure is reported and does not stop the server: the log still holds everything.
-    pub(crate) fn start(&mut self, frozen: Frozen) {
+    pub(crate) fn start(&mut self, frozen: FrozenView) {
         self.wait();
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
@@ -112,7 +112,7 @@ fn cause(mut error: &(dyn Error + 'static)) -> String {
     error.to_string()
 }
 
-fn write(shared: &Shared, frozen: &Frozen) -> Outcome {
+fn write(shared: &Shared, frozen: &FrozenView) -> Outcome {
     let started = Instant::now();
     let (zxid, nodes) = (frozen.last_zxid(), frozen.node_count());
     let dir = shared.store.dirs().snapshots.display();

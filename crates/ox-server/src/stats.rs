@@ -1,7 +1,7 @@
 //! Figures of the whole server that `srvr`, `stat` and the gauges of `mntr` show.
 
 use crate::metrics::{Counter, Summary};
-use ox_tree::Tally;
+use ox_tree::MetricSummary;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// Threads add once per batch, not per request.
@@ -40,7 +40,7 @@ impl Sizes {
         self.all.note(size, 1);
     }
 
-    pub(crate) fn note(&self, last: i64, all: &Tally) {
+    pub(crate) fn note(&self, last: i64, all: &MetricSummary) {
         if all.count != 0 {
             self.last.store(last, Relaxed);
             self.all.merge(all);

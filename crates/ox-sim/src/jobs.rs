@@ -23,7 +23,7 @@ use ox_store::{
     StoreOptions,
 };
 use ox_tree::auth::digest_id;
-use ox_tree::{Frozen, Options};
+use ox_tree::{FrozenView, TreeOptions};
 use ox_zab::{DiskDone, DiskJob, Epoch, LinkId, Message, Search, Txn};
 use std::sync::Arc;
 
@@ -53,14 +53,14 @@ pub(crate) fn store_options(plan: &Plan, now_ms: i64) -> StoreOptions {
     options
 }
 
-pub(crate) fn tree_options(plan: &Plan) -> Options {
-    Options {
+pub(crate) fn tree_options(plan: &Plan) -> TreeOptions {
+    TreeOptions {
         extended_types: plan.extended_types,
         close_session_txn: plan.close_session_txn,
         hash_seed: 7,
         reconfig_enabled: plan.is_dynamic(),
         super_digest: plan.is_dynamic().then(|| digest_id(SUPER)),
-        ..Options::default()
+        ..TreeOptions::default()
     }
 }
 
@@ -300,7 +300,13 @@ fn next_batch(world: &SharedWorld, who: Who) -> Option<Arc<LogBatch>> {
 }
 
 /// Does what a member's disk was asked for, and reports it.
-fn do_job(world: &SharedWorld, who: Who, log: &mut Log, job: DiskJob, frozen: Option<&Frozen>) -> Result<(), Error> {
+fn do_job(
+    world: &SharedWorld,
+    who: Who,
+    log: &mut Log,
+    job: DiskJob,
+    frozen: Option<&FrozenView>,
+) -> Result<(), Error> {
     let Log::Member(log) = log else { unreachable!("only members have jobs") };
     let (done, left) = match job {
         DiskJob::Truncate(zxid) => truncated(log.truncate(zxid)?),
@@ -318,7 +324,7 @@ fn do_job(world: &SharedWorld, who: Who, log: &mut Log, job: DiskJob, frozen: Op
     Ok(())
 }
 
-fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&Frozen>) -> Result<DiskDone, Error> {
+fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&FrozenView>) -> Result<DiskDone, Error> {
     let number = |epoch: Epoch| u32::try_from(epoch.0).expect("epochs are not negative");
     match job {
         DiskJob::AcceptedEpoch(epoch) => log.set_accepted(number(epoch))?,

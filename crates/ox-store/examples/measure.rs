@@ -9,7 +9,7 @@ use ox_proto::txn::{CreateKind, CreateTxn, DIGEST_VERSION, Record, Txn, TxnDiges
 use ox_proto::{RawAcls, SessionId, Zxid};
 use ox_store::disk::RealDisk;
 use ox_store::{Error, Opened, Store, StoreOptions};
-use ox_tree::{Options, State};
+use ox_tree::{State, TreeOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn main() -> Result<(), Error> {
 }
 
 fn open(dir: &Path) -> Result<Opened, Error> {
-    Store::open(Arc::new(RealDisk), &StoreOptions::new(dir), &Options::default(), 1)
+    Store::open(Arc::new(RealDisk), &StoreOptions::new(dir), &TreeOptions::default(), 1)
 }
 
 /// Appends the create of node `number` and applies it.

@@ -31,7 +31,7 @@ use crate::txn_log::{Appended, Synced, TxnLog};
 use crate::window::Logged;
 use epochs::EpochFiles;
 use ox_proto::Zxid;
-use ox_tree::{Options, State};
+use ox_tree::{State, TreeOptions};
 
 /// What to do about a history that is damaged or in doubt (`oxkeeper.recovery.onDamage`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub struct MemberLog {
     store: Store,
     options: StoreOptions,
     member: MemberOptions,
-    tree_options: Options,
+    tree_options: TreeOptions,
     /// How many histories the files have held.
     histories: u64,
     /// They hold one that counts.

@@ -24,7 +24,7 @@ use crate::names::{Dirs, Listing, LogFile, SnapshotFile};
 use crate::snapshot::read::{Sink, StoredNode, read_snapshot};
 use crate::snapshot::{Contents, Trailer};
 use ox_proto::{RawAcls, SessionId, Zxid};
-use ox_tree::{Loader, Options, State};
+use ox_tree::{Loader, State, TreeOptions};
 pub use repair::Dropped;
 use replay::{Base, Chain, Replay};
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ impl<'a> Files<'a> {
 }
 
 /// Builds the state.
-pub(crate) fn recover(files: &Files<'_>, rules: &Rules, options: &Options) -> Result<Recovered, Error> {
+pub(crate) fn recover(files: &Files<'_>, rules: &Rules, options: &TreeOptions) -> Result<Recovered, Error> {
     let chain = Chain::open(files, *rules)?;
     let chosen = choose(files, &chain, rules, options);
     let mut recovered = match &files.copied_from {
@@ -142,7 +142,7 @@ fn check_copy(
     Ok(recovered)
 }
 
-fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &Options) -> Result<Recovered, Error> {
+fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &TreeOptions) -> Result<Recovered, Error> {
     let snapshots = &files.listing.snapshots;
     let mut rejected: Vec<Rejected> = Vec::new();
     let mut ahead: Vec<SnapshotFile> = Vec::new();
@@ -188,7 +188,7 @@ pub(crate) struct LoadedSnapshot {
 }
 
 /// Reads a snapshot into a fresh state.
-pub(crate) fn load(disk: &dyn Disk, snapshot: &SnapshotFile, options: &Options) -> Result<LoadedSnapshot, Error> {
+pub(crate) fn load(disk: &dyn Disk, snapshot: &SnapshotFile, options: &TreeOptions) -> Result<LoadedSnapshot, Error> {
     let mut sink = LoaderSink(Loader::new(options.clone()));
     let contents = read_snapshot(disk, snapshot, &mut sink)?;
     let unresolved = sink.0.take_unresolved();
@@ -206,7 +206,7 @@ fn attempt(
     files: &Files<'_>,
     chain: &Chain<'_>,
     snapshot: &SnapshotFile,
-    options: &Options,
+    options: &TreeOptions,
 ) -> Result<Recovered, Error> {
     let started = Instant::now();
     let LoadedSnapshot { mut state, contents, mut unresolved, reach } = load(files.disk, snapshot, options)?;
@@ -226,7 +226,7 @@ fn attempt(
     Ok(Recovered { took, unresolved, ..Recovered::new(state, Some((snapshot.clone(), trailer)), replay) })
 }
 
-fn from_nothing(files: &Files<'_>, chain: &Chain<'_>, options: &Options) -> Result<Recovered, Error> {
+fn from_nothing(files: &Files<'_>, chain: &Chain<'_>, options: &TreeOptions) -> Result<Recovered, Error> {
     let mut state = State::new(options.clone());
     let base = Base {
         last: Zxid::ZERO,

@@ -26,7 +26,7 @@ use crate::space::{Reserve, Reserved, Space, room};
 use crate::txn_log::{LogOptions, TxnLog};
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
-use ox_tree::{Frozen, Options, State};
+use ox_tree::{FrozenView, State, TreeOptions};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl Store {
     pub fn open(
         disk: Arc<dyn Disk>,
         options: &StoreOptions,
-        tree_options: &Options,
+        tree_options: &TreeOptions,
         seed: u64,
     ) -> Result<Opened, Error> {
         let store = Self::lock(disk, options, tree_options, Lineage::Standalone)?;
@@ -210,7 +210,7 @@ impl Store {
     pub(crate) fn lock(
         disk: Arc<dyn Disk>,
         options: &StoreOptions,
-        tree_options: &Options,
+        tree_options: &TreeOptions,
         lineage: Lineage,
     ) -> Result<Self, Error> {
         let log_dir = options.log_dir.as_deref().unwrap_or(&options.data_dir);
@@ -259,12 +259,12 @@ impl Store {
 
     /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable; there
     /// is one when the snapshot would use up the space that the log needs.
-    pub fn write_snapshot(&self, frozen: &Frozen) -> Result<SnapshotTaken, Error> {
+    pub fn write_snapshot(&self, frozen: &FrozenView) -> Result<SnapshotTaken, Error> {
         self.write_snapshot_gently(frozen, &|| ())
     }
 
     /// The same, with a pause after each chunk, so that nobody notices.
-    pub fn write_snapshot_gently(&self, frozen: &Frozen, pause: &dyn Fn()) -> Result<SnapshotTaken, Error> {
+    pub fn write_snapshot_gently(&self, frozen: &FrozenView, pause: &dyn Fn()) -> Result<SnapshotTaken, Error> {
         let shared = &*self.0;
         let _files = shared.files.lock();
         let last = frozen.last_zxid();
@@ -335,7 +335,7 @@ impl Store {
         &self.0.dirs
     }
 
-    fn trailer(&self, frozen: &Frozen) -> Trailer {
+    fn trailer(&self, frozen: &FrozenView) -> Trailer {
         let last = frozen.last_zxid();
         // Compat: before its first transaction Apache writes a digest of 0 at zxid 0, which readers do not compare.
         let tree_digest = if last == Zxid::ZERO { 0 } else { frozen.digest() };
@@ -367,7 +367,7 @@ impl Store {
     /// Writes a snapshot in place of the one that was loaded, should that have the same zxid.
     fn replace_snapshot(
         &self,
-        frozen: &Frozen,
+        frozen: &FrozenView,
         loaded: Option<&(SnapshotFile, Trailer)>,
         now_ms: i64,
     ) -> Result<(), Error> {
@@ -383,12 +383,12 @@ impl Store {
         }
     }
 
-    pub(crate) fn write_into(&self, frozen: &Frozen, terms: Terms<'_>) -> Result<SnapshotFile, Error> {
+    pub(crate) fn write_into(&self, frozen: &FrozenView, terms: Terms<'_>) -> Result<SnapshotFile, Error> {
         self.prepare(frozen, terms).and_then(|prepared| publish(&*self.0.disk, prepared))
     }
 
     /// Writes a snapshot that has no name yet.
-    pub(crate) fn prepare(&self, frozen: &Frozen, terms: Terms<'_>) -> Result<Prepared, Error> {
+    pub(crate) fn prepare(&self, frozen: &FrozenView, terms: Terms<'_>) -> Result<Prepared, Error> {
         let (shared, trailer) = (&*self.0, self.trailer(frozen));
         let (dir, last) = (&shared.dirs.snapshots, frozen.last_zxid());
         prepare(&*shared.disk, dir, last, shared.compression, terms, |writer| writer.write(frozen, &trailer))

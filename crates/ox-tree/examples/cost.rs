@@ -1,7 +1,7 @@
-//! What the operations of the tree cost: nanoseconds, allocations, and bytes of memory per node.
+//! The cost of tree operations: nanoseconds, allocations, and memory per node.
 //!
-//! `cargo run --release -p ox-tree --example cost [nodes [steps [name]]]`. Each write is prepared, decoded and applied, and its
-//! reply encoded; "busy" keeps a thousand writes on their way. "Near" are a thousand nodes, "far" are all.
+//! `cargo run --release -p ox-tree --example cost [nodes [steps [name]]]`. Each write is prepared, decoded and applied,
+//! and its reply is encoded; "busy" keeps a thousand writes in flight. "Near" uses a thousand nodes, "far" all of them.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -12,10 +12,10 @@ use ox_proto::request::{CreateRequest, PathVersion, PathWatch, SetDataRequest};
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
-use ox_tree::ops::{self, Verdict};
+use ox_tree::ops::{self, Prepared};
 use ox_tree::outbox::Outboxes;
-use ox_tree::read::{Asker, Question, answer};
-use ox_tree::{ConnId, Options, Pending, Stamp, State, View, put_write_reply};
+use ox_tree::read::{ReadRequest, Requester, put_reply};
+use ox_tree::{ConnId, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::collections::VecDeque;
@@ -28,10 +28,10 @@ const SESSION: SessionId = SessionId(1);
 const PARENTS: usize = 1000;
 const DATA: [u8; 100] = [b'x'; 100];
 
-/// A server without sockets and disks: what it prepares is applied some writes later.
+/// A server without sockets and disk. A prepared write is applied after `depth` further writes.
 struct Bench {
     state: State,
-    pending: Pending,
+    pending: PendingChanges,
     outboxes: Outboxes,
     ids: Identities,
     zxid: i64,
@@ -45,8 +45,8 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         Self {
-            state: State::new(Options { hash_seed: 42, ..Options::default() }),
-            pending: Pending::default(),
+            state: State::new(TreeOptions { hash_seed: 42, ..TreeOptions::default() }),
+            pending: PendingChanges::default(),
             outboxes: Outboxes::new(1),
             ids: Identities::of_address([127, 0, 0, 1].into()),
             zxid: 0,
@@ -66,15 +66,15 @@ impl Bench {
 
     fn prepare(&mut self, op: OpCode) {
         self.zxid += 1;
-        let stamp = Stamp { zxid: Zxid(self.zxid), time_ms: self.zxid, session: SESSION };
+        let stamp = WriteStamp { zxid: Zxid(self.zxid), time_ms: self.zxid, session: SESSION };
         let mut record = self.spare.pop().unwrap_or_default();
         record.clear();
         let header = |kind| TxnHeader { session: SESSION, cxid: 1, zxid: Zxid(self.zxid), time_ms: self.zxid, kind };
         header(0).put(&mut record);
-        let mut view = View::new(&self.state, &mut self.pending, &self.ids, stamp);
-        let verdict = ops::prepare(&mut view, op, &self.body, &mut record);
+        let mut view = PendingView::new(&self.state, &mut self.pending, &self.ids, stamp);
+        let prepared = ops::prepare(&mut view, op, &self.body, &mut record);
         TxnDigest { version: DIGEST_VERSION, tree_digest: view.digest() }.put(&mut record);
-        let Verdict::Txn(kind) = verdict else { panic!("refused") };
+        let Prepared::Txn(kind) = prepared else { panic!("refused") };
         assert_ne!(kind, OpCode::Error, "{op:?}");
         record[28..32].copy_from_slice(&kind.code().to_be_bytes());
         self.in_flight.push_back(record);
@@ -113,15 +113,15 @@ impl Bench {
         self.body.clear();
         PathWatch { path: Some(path.into()), watch: false }.put(&mut self.body);
         self.reply.clear();
-        let asker = Asker { conn: ConnId::new(0, 0, 0), session: SESSION, ids: &self.ids };
-        let _ = answer(&self.state, asker, Question { xid: 1, op, body: &self.body }, &mut self.reply);
+        let requester = Requester { conn: ConnId::new(0, 0, 0), session: SESSION, ids: &self.ids };
+        let _ = put_reply(&self.state, requester, ReadRequest { xid: 1, op, body: &self.body }, &mut self.reply);
     }
 }
 
-/// Steps per look at the clock: short enough that some batches meet no interruption.
+/// Steps per clock reading: few enough that some batches are not interrupted.
 const BATCH: usize = 200;
 
-/// The quickest of many batches, in nanoseconds per step, and the allocations per step over all of them.
+/// Time per step of the fastest batch, and allocations per step over all batches.
 struct Cost {
     nanos: f64,
     allocations: f64,
@@ -144,7 +144,7 @@ fn print(name: &str, cost: &Cost) {
     println!("{name:<24} {:>8.0} ns {:>8.2} allocations", cost.nanos, cost.allocations);
 }
 
-/// With a third argument only what starts with it is run.
+/// Whether the third argument, if given, is a prefix of the name.
 fn is_wanted(name: &str) -> bool {
     std::env::args().nth(3).is_none_or(|wanted| name.starts_with(&wanted))
 }
@@ -158,7 +158,7 @@ fn read(name: &str, bench: &mut Bench, op: OpCode, steps: usize, paths: &[&str])
     print(name, &time(steps, step));
 }
 
-/// Times writes with nothing and with a thousand others on their way.
+/// Measures writes with no and with a thousand others in flight.
 fn write(name: &str, bench: &mut Bench, steps: usize, mut step: impl FnMut(&mut Bench, usize)) {
     for (depth, how) in [(0, "alone"), (1000, "busy")].into_iter().filter(|_| is_wanted(name)) {
         bench.set_depth(depth);
@@ -233,7 +233,7 @@ fn main() {
     freeze(&mut bench, &near);
 }
 
-/// What a snapshot costs the writers: taking it, and the first change of each chunk.
+/// The cost of a frozen view for writers: creating it, and the first change of each chunk.
 fn freeze(bench: &mut Bench, near: &[&str]) {
     let start = Instant::now();
     let frozen = bench.state.freeze();

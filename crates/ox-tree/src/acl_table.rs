@@ -1,7 +1,7 @@
-//! Access control lists, each stored once.
+//! Access control lists, each stored once (Apache's `ReferenceCountedACLCache`).
 //!
-//! Lists are found by their encoding, which is what transactions carry, so applying a create with a known list
-//! looks into no entry. Counts are exact: a list goes with the last node that uses it.
+//! Lists are looked up by their encoding, which is what transactions carry, so applying a create with a known list
+//! decodes no entry. Reference counts are exact: a list is dropped with the last node that uses it.
 
 use crate::hash::PathHasher;
 use crate::node::AclId;
@@ -10,29 +10,27 @@ use ox_proto::acl::{perms, put_acls};
 use ox_proto::{Acl, RawAcls};
 use std::sync::Arc;
 
-/// A list and what is asked of it most often.
+/// A list together with its encoding and the permissions that need no identity.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AclList {
-    /// The entries in their order.
     pub entries: Vec<Acl>,
     encoded: Box<[u8]>,
-    /// Permissions of `world:anyone`, which no identity is needed for.
-    pub world: i32,
+    /// The permissions of `world:anyone`.
+    pub world_perms: i32,
 }
 
 impl AclList {
-    /// A list from its entries.
     pub fn new(entries: Vec<Acl>) -> Self {
         let mut encoded = Vec::new();
         put_acls(&mut encoded, &entries);
         let is_world = |acl: &&Acl| &*acl.scheme == "world" && &*acl.id == "anyone";
-        let world = entries.iter().filter(is_world).fold(0, |all, acl| all | acl.perms);
-        // An empty list has always meant "open" to Apache's check.
-        let world = if entries.is_empty() { perms::ALL } else { world };
-        Self { entries, encoded: encoded.into(), world }
+        let world_perms = entries.iter().filter(is_world).fold(0, |all, acl| all | acl.perms);
+        // Apache's check treats an empty list as open.
+        let world_perms = if entries.is_empty() { perms::ALL } else { world_perms };
+        Self { entries, encoded: encoded.into(), world_perms }
     }
 
-    /// The encoding, count included.
+    /// The jute vector, count included.
     pub fn encoded(&self) -> &[u8] {
         &self.encoded
     }
@@ -44,7 +42,7 @@ struct Entry {
     nodes: usize,
 }
 
-/// All lists in use.
+/// All lists in use, indexed by encoding.
 #[derive(Debug)]
 pub(crate) struct AclTable {
     entries: Vec<Option<Entry>>,
@@ -54,7 +52,7 @@ pub(crate) struct AclTable {
 }
 
 impl AclTable {
-    /// The null list of the built-in nodes: open, and -1 on disk.
+    /// The null list of the built-in nodes: open, and stored as -1 on disk.
     pub(crate) const NULL: AclId = AclId(0);
 
     pub(crate) fn new(seed: u64) -> Self {
@@ -71,14 +69,14 @@ impl AclTable {
         self.by_encoding.find(self.hasher.hash(encoded), |id| self.get(*id).encoded() == encoded).copied()
     }
 
-    /// The id of a list, for one more node.
-    pub(crate) fn take(&mut self, acls: RawAcls<'_>) -> AclId {
+    /// Returns the id of a list and counts one more node for it.
+    pub(crate) fn intern(&mut self, acls: RawAcls<'_>) -> AclId {
         if let Some(id) = self.find_id(acls.bytes()) {
             self.retain(id);
             return id;
         }
         let list = AclList::new(acls.to_stored());
-        // Bytes that Apache wrote may say the same in another way (surrogate pairs).
+        // Apache may have encoded the same text differently (surrogate pairs).
         if let Some(id) = self.find_id(list.encoded()) {
             self.retain(id);
             return id;
@@ -86,7 +84,7 @@ impl AclTable {
         self.insert(list)
     }
 
-    /// A list that some node uses already.
+    /// Finds a list that some node already uses.
     pub(crate) fn find(&self, acls: RawAcls<'_>) -> Option<&Arc<AclList>> {
         self.find_id(acls.bytes()).map(|id| self.get(id))
     }
@@ -110,12 +108,11 @@ impl AclTable {
         id
     }
 
-    /// Counts one more node for `id`.
     pub(crate) fn retain(&mut self, id: AclId) {
         self.entries[id.0 as usize].as_mut().expect("ids in use stay").nodes += 1;
     }
 
-    /// Counts one node less for `id`.
+    /// Counts one node less for `id`, and drops the list with the last one.
     pub(crate) fn release(&mut self, id: AclId) {
         if id == Self::NULL {
             return;
@@ -124,7 +121,7 @@ impl AclTable {
         let entry = slot.as_mut().expect("ids in use stay");
         entry.nodes -= 1;
         if entry.nodes == 0 {
-            let list = slot.take().expect("just looked at").list;
+            let list = slot.take().expect("checked above").list;
             let hash = self.hasher.hash(list.encoded());
             self.by_encoding.find_entry(hash, |candidate| *candidate == id).expect("lists in use are indexed").remove();
             self.free.push(id);
@@ -135,8 +132,8 @@ impl AclTable {
         &self.entries[id.0 as usize].as_ref().expect("ids in use stay").list
     }
 
-    /// Every list with the id it has on disk, without the null list.
-    pub(crate) fn stored(&self) -> Vec<(i64, Arc<AclList>)> {
+    /// All lists except the null list, with their ids on disk.
+    pub(crate) fn lists(&self) -> Vec<(i64, Arc<AclList>)> {
         let numbered = self.entries.iter().enumerate().skip(1);
         numbered.filter_map(|(id, entry)| Some((id as i64, Arc::clone(&entry.as_ref()?.list)))).collect()
     }
@@ -146,7 +143,7 @@ impl AclTable {
     }
 }
 
-/// The id of a list on disk: -1 for the null list.
+/// The id under which a snapshot stores a list: -1 for the null list.
 pub(crate) fn disk_id(id: AclId) -> i64 {
     if id == AclTable::NULL { -1 } else { i64::from(id.0) }
 }
@@ -162,24 +159,24 @@ mod tests {
     }
 
     #[test]
-    fn equal_lists_share_an_id_until_the_last_goes() {
+    fn equal_lists_share_one_id_until_the_last_release() {
         let mut table = AclTable::new(0);
         let bytes = encoded(&[Acl::new(1, "digest", "a:b")]);
         let raw = RawAcls::from_encoded(&bytes).unwrap();
-        let (first, second) = (table.take(raw), table.take(raw));
+        let (first, second) = (table.intern(raw), table.intern(raw));
         assert_eq!(first, second);
         table.release(first);
         assert_eq!(table.len(), 1);
         table.release(second);
         assert_eq!(table.len(), 0);
-        assert_eq!(table.take(raw), first, "the slot is used again");
+        assert_eq!(table.intern(raw), first, "the slot is reused");
     }
 
     #[test]
-    fn world_permissions_are_read_off() {
-        assert_eq!(AclTable::new(0).get(AclTable::NULL).world, perms::ALL);
+    fn world_permissions_are_collected_from_the_entries() {
+        assert_eq!(AclTable::new(0).get(AclTable::NULL).world_perms, perms::ALL);
         let list = AclList::new(vec![Acl::new(1, "world", "anyone"), Acl::new(16, "digest", "a:b")]);
-        assert_eq!(list.world, 1);
-        assert_eq!(AclList::new(vec![]).world, perms::ALL);
+        assert_eq!(list.world_perms, 1);
+        assert_eq!(AclList::new(vec![]).world_perms, perms::ALL);
     }
 }

@@ -1,8 +1,8 @@
-//! The one function that changes the state: a transaction in, counters, sets, digest and events out.
+//! Applying transactions: the only code that changes the state.
 //!
-//! It is total. A record re-executes a write that succeeded when it was logged, perhaps over a tree that already
-//! contains part of the future (a fuzzy snapshot); the rules here make the outcome the same as without. What does
-//! not fit the tree is skipped or overrules it, and reported as a conflict.
+//! Applying never fails. A record repeats a write that succeeded when it was logged, perhaps over a tree that already
+//! contains later changes (a fuzzy snapshot); the rules in this module make the result the same as without them. A
+//! change that does not fit the tree is skipped or overrides the tree, and is reported as a conflict.
 
 use crate::State;
 use crate::index::PathHash;
@@ -10,40 +10,39 @@ use crate::node::{CONTAINER_OWNER, Node, NodeId, ttl_owner};
 use crate::ops::signed;
 use crate::outbox::{Event, Outboxes};
 use crate::path;
-use crate::pending::Hints;
-use crate::quota::{self, Figures};
+use crate::pending::NodeHints;
+use crate::quota::{self, StatsTrack};
 use crate::tree::{NewNode, fresh_stat};
-use crate::watch::Table;
+use crate::watch::WatchKind;
 use ox_proto::event::EventType;
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
 use ox_proto::{OpCode, RawAcls, Stat, Zxid};
 
-/// What a transaction did, as far as its answer needs it.
+/// The result of a transaction, as far as the reply needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// Nothing to show, or nothing was done.
+    /// The reply has no body, or the transaction changed nothing.
     Nothing,
-    /// The node as it is right after.
+    /// The node's Stat after the change.
     Stat(Stat),
-    /// Each element of a multi.
+    /// The results of the elements of a multi.
     Multi(Vec<Applied>),
 }
 
-/// How a transaction met the tree.
+/// The result of a transaction, and how well it matched the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// For the answer.
+pub struct ApplyOutcome {
     pub applied: Applied,
-    /// The tree was not what the transaction had been made for; expected only over a fuzzy snapshot.
+    /// The tree was not in the state that the transaction was prepared for. Expected over a fuzzy snapshot only.
     pub conflict: bool,
-    /// The transaction carries another digest than the tree has now.
+    /// The transaction carries a digest that differs from the tree's.
     pub digest_differs: bool,
 }
 
-/// One application in progress.
-struct Applying<'s> {
+/// The application of one transaction.
+struct Applier<'s> {
     state: &'s mut State,
-    hints: &'s mut Hints,
+    hints: &'s mut NodeHints,
     outboxes: Option<&'s mut Outboxes>,
     zxid: Zxid,
     time_ms: i64,
@@ -51,32 +50,37 @@ struct Applying<'s> {
 }
 
 impl State {
-    /// Applies a committed transaction and leaves events in the outboxes.
-    pub fn apply(&mut self, record: &Record<'_>, hints: &mut Hints, outboxes: &mut Outboxes) -> Outcome {
+    /// Applies a committed transaction and puts the watch events into the outboxes.
+    pub fn apply(&mut self, record: &Record<'_>, hints: &mut NodeHints, outboxes: &mut Outboxes) -> ApplyOutcome {
         self.apply_to(record, hints, Some(outboxes))
     }
 
-    /// Applies a transaction from the log, when nobody is watching.
-    pub fn replay(&mut self, record: &Record<'_>) -> Outcome {
-        self.apply_to(record, &mut Hints::default(), None)
+    /// Applies a transaction from the log, without watches.
+    pub fn replay(&mut self, record: &Record<'_>) -> ApplyOutcome {
+        self.apply_to(record, &mut NodeHints::default(), None)
     }
 
-    fn apply_to(&mut self, record: &Record<'_>, hints: &mut Hints, outboxes: Option<&mut Outboxes>) -> Outcome {
+    fn apply_to(
+        &mut self,
+        record: &Record<'_>,
+        hints: &mut NodeHints,
+        outboxes: Option<&mut Outboxes>,
+    ) -> ApplyOutcome {
         let header = &record.header;
         let (zxid, time_ms) = (header.zxid, header.time_ms);
-        let mut applying = Applying { state: self, hints, outboxes, zxid, time_ms, conflict: false };
-        let applied = applying.txn(header, &record.txn);
-        let conflict = applying.conflict;
+        let mut applier = Applier { state: self, hints, outboxes, zxid, time_ms, conflict: false };
+        let applied = applier.txn(header, &record.txn);
+        let conflict = applier.conflict;
         self.last_zxid = self.last_zxid.max(zxid);
         self.note_digest();
         let comparable = |digest: &ox_proto::txn::TxnDigest| digest.version == ox_proto::txn::DIGEST_VERSION;
         let digest_differs = self.tree.digest_enabled()
             && record.digest.filter(comparable).is_some_and(|digest| digest.tree_digest != self.digest());
-        Outcome { applied, conflict, digest_differs }
+        ApplyOutcome { applied, conflict, digest_differs }
     }
 
-    /// Removes the ephemeral nodes of sessions that do not exist, as a standalone server does when it starts.
-    /// Returns how many there were.
+    /// Removes the ephemeral nodes of sessions that do not exist, as a standalone server does at start. Returns the
+    /// number of removed nodes.
     pub fn remove_dead_sessions_nodes(&mut self) -> usize {
         let dead: Vec<_> = self.dead_owners().collect();
         let zxid = self.last_zxid;
@@ -84,18 +88,18 @@ impl State {
         for session in dead {
             let paths: Vec<String> = self.ephemerals_of(session).collect();
             removed += paths.len();
-            let hints = &mut Hints::default();
-            let mut applying = Applying { state: self, hints, outboxes: None, zxid, time_ms: 0, conflict: false };
-            paths.iter().for_each(|path| applying.delete(path));
+            let hints = &mut NodeHints::default();
+            let mut applier = Applier { state: self, hints, outboxes: None, zxid, time_ms: 0, conflict: false };
+            paths.iter().for_each(|path| applier.delete(path));
         }
         removed
     }
 }
 
-impl Applying<'_> {
-    /// Finds the node that is changed next, first where it was when the transaction was prepared.
+impl Applier<'_> {
+    /// Finds the next node to change, first at the position where prepare found it.
     fn find(&mut self, hash: PathHash, node_path: &str) -> Option<NodeId> {
-        let hint = self.hints.next(hash).filter(|id| self.state.tree.is_still(*id, node_path));
+        let hint = self.hints.next(hash).filter(|id| self.state.tree.is_node_at(*id, node_path));
         hint.or_else(|| self.state.tree.find_hashed(hash, node_path))
     }
 
@@ -114,7 +118,7 @@ impl Applying<'_> {
                     self.delete(path::internal(path));
                 }
                 let mut left: Vec<String> = self.state.ephemerals_of(header.session).collect();
-                left.sort_unstable(); // ids differ between servers; events and quotas must not
+                left.sort_unstable(); // node ids differ between servers, but the order of events and quota updates must not
                 left.iter().for_each(|path| self.delete(path));
                 self.state.sessions.remove(&header.session);
                 Applied::Nothing
@@ -157,15 +161,15 @@ impl Applying<'_> {
                 }
             }
             CreateKind::Container => CONTAINER_OWNER,
-            // What Apache dies on: a TTL that is none makes a plain node.
+            // A negative TTL, which Apache cannot apply, makes a persistent node.
             CreateKind::Ttl { ttl_ms } if ttl_ms < 0 => 0,
             CreateKind::Ttl { ttl_ms } => ttl_owner(ttl_ms),
         };
-        let acl = self.state.acls.take(txn.acl);
+        let acl = self.state.acls.intern(txn.acl);
         let node = Node::new(name, txn.data, acl, &fresh_stat(self.zxid, self.time_ms, owner));
         let zxid = self.zxid;
         let raise = |parent: &mut Node| {
-            // Compat: records of 3.3 and older do not carry the counter.
+            // Compat: records of 3.3 and older do not carry the parent's cversion.
             let cversion =
                 if txn.parent_cversion == -1 { parent.cversion.wrapping_add(1) } else { txn.parent_cversion };
             if parent.cversion < cversion {
@@ -175,23 +179,23 @@ impl Applying<'_> {
         };
         let id = self.state.tree.link(parent, NewNode { path: node_path, hash, node }, Some(raise));
         self.state.register(id, owner);
-        self.count_in_quota(parent_path, name, node_path, txn.data.map_or(0, <[u8]>::len));
+        self.update_quota(parent_path, name, node_path, txn.data.map_or(0, <[u8]>::len));
         self.fire_created(id, parent, node_path, parent_path);
         Applied::Stat(self.state.stat_of(id))
     }
 
-    fn count_in_quota(&mut self, parent_path: &str, name: &str, node_path: &str, bytes: usize) {
-        if let Some(subject) = quota::subject(parent_path) {
+    fn update_quota(&mut self, parent_path: &str, name: &str, node_path: &str, bytes: usize) {
+        if let Some(quota_path) = quota::quota_path(parent_path) {
             match name {
-                quota::LIMITS => self.state.quotas.add(subject),
-                quota::STATS => self.state.recount_quota(subject),
+                quota::LIMITS => self.state.quotas.add(quota_path),
+                quota::STATS => self.state.recount_quota(quota_path),
                 _ => (),
             }
         }
         self.state.adjust_quota(node_path, 1, signed(bytes));
     }
 
-    /// Deletes a node and, where the tree is ahead of the log, what came below it since.
+    /// Deletes a node. If the tree is ahead of the log, children that were created later are deleted with it.
     fn delete(&mut self, node_path: &str) {
         let Some((parent_path, _)) = path::split(node_path) else {
             self.conflict = true;
@@ -214,7 +218,7 @@ impl Applying<'_> {
         self.fire_deleted(readers, parent, node_path, parent_path);
     }
 
-    /// Removes a node and everything below it, children first, and raises its parent's pzxid.
+    /// Removes a subtree, children first, and raises the parent's pzxid.
     fn remove(&mut self, top: NodeId, top_path: &str, hash: PathHash, pzxid: Zxid) {
         if self.state.tree.get(top).children != 0 {
             for id in self.state.tree.subtree(top).into_iter().skip(1).rev() {
@@ -230,9 +234,9 @@ impl Applying<'_> {
         self.state.unregister(id, node.owner);
         self.state.acls.release(node.acl);
         if let Some((parent_path, quota::LIMITS)) = path::split(node_path)
-            && let Some(subject) = quota::subject(parent_path)
+            && let Some(quota_path) = quota::quota_path(parent_path)
         {
-            self.state.quotas.remove(subject);
+            self.state.quotas.remove(quota_path);
         }
         self.state.adjust_quota(node_path, -1, -signed(node.data_length()));
     }
@@ -250,7 +254,7 @@ impl Applying<'_> {
             node.mtime = time_ms;
         });
         self.state.adjust_quota(node_path, 0, signed(data.map_or(0, <[u8]>::len)) - signed(before));
-        self.fire(Table::Data, EventType::NodeDataChanged, id, path::external(node_path));
+        self.fire(WatchKind::Data, EventType::NodeDataChanged, id, path::external(node_path));
         Applied::Stat(self.state.stat_of(id))
     }
 
@@ -259,17 +263,17 @@ impl Applying<'_> {
             self.conflict = true;
             return Applied::Nothing;
         };
-        let new = self.state.acls.take(acl);
+        let new = self.state.acls.intern(acl);
         let old = self.state.tree.set_acl(id, new);
         self.state.acls.release(old);
         self.state.tree.update(id, |node| node.aversion = version);
         Applied::Stat(self.state.stat_of(id))
     }
 
-    fn fire(&mut self, table: Table, kind: EventType, id: NodeId, client_path: &str) {
+    fn fire(&mut self, watch_kind: WatchKind, kind: EventType, id: NodeId, client_path: &str) {
         if self.outboxes.is_some() && !self.state.watches_mut().is_empty() {
-            let mut found = Vec::new(); // allocates only when somebody is found
-            self.state.watches_mut().collect(table, client_path, &mut found);
+            let mut found = Vec::new(); // allocates only if there is a watcher
+            self.state.watches_mut().collect(watch_kind, client_path, &mut found);
             if !found.is_empty() {
                 let readers = self.state.readers(self.state.tree.get(id).acl);
                 self.send(&found, kind, client_path, readers);
@@ -285,17 +289,17 @@ impl Applying<'_> {
         readers: Option<std::sync::Arc<crate::AclList>>,
     ) {
         if let (Some(outboxes), false) = (&mut self.outboxes, to.is_empty()) {
-            self.state.fired.note(kind, to.len());
+            self.state.fired.record(kind, to.len());
             outboxes.event(to, Event { zxid: self.zxid, kind, path, readers });
         }
     }
 
     fn fire_created(&mut self, id: NodeId, parent: NodeId, node_path: &str, parent_path: &str) {
-        self.fire(Table::Data, EventType::NodeCreated, id, node_path);
-        self.fire(Table::Child, EventType::NodeChildrenChanged, parent, path::external(parent_path));
+        self.fire(WatchKind::Data, EventType::NodeCreated, id, node_path);
+        self.fire(WatchKind::Child, EventType::NodeChildrenChanged, parent, path::external(parent_path));
     }
 
-    /// The node's own watchers hear of it once, whichever table they are in.
+    /// A connection that watches the node in both tables receives one event.
     fn fire_deleted(
         &mut self,
         readers: Option<std::sync::Arc<crate::AclList>>,
@@ -306,51 +310,55 @@ impl Applying<'_> {
         if self.outboxes.is_none() || self.state.watches_mut().is_empty() {
             return;
         }
-        let (mut told, mut also) = (Vec::new(), Vec::new());
-        self.state.watches_mut().collect(Table::Data, node_path, &mut told);
-        self.state.watches_mut().collect(Table::Child, node_path, &mut also);
-        also.retain(|conn| told.binary_search(conn).is_err()); // both are sorted
-        self.send(&told, EventType::NodeDeleted, node_path, readers.clone());
+        let (mut notified, mut also) = (Vec::new(), Vec::new());
+        self.state.watches_mut().collect(WatchKind::Data, node_path, &mut notified);
+        self.state.watches_mut().collect(WatchKind::Child, node_path, &mut also);
+        also.retain(|conn| notified.binary_search(conn).is_err()); // both are sorted
+        self.send(&notified, EventType::NodeDeleted, node_path, readers.clone());
         self.send(&also, EventType::NodeDeleted, node_path, readers);
-        self.fire(Table::Child, EventType::NodeChildrenChanged, parent, path::external(parent_path));
+        self.fire(WatchKind::Child, EventType::NodeChildrenChanged, parent, path::external(parent_path));
     }
 }
 
 impl State {
-    /// Counts the subtree of `subject` anew and writes the result into its stats node.
-    pub(crate) fn recount_quota(&mut self, subject: &str) {
+    /// Recounts the subtree of a quota and writes the result into its stats node.
+    pub(crate) fn recount_quota(&mut self, quota_path: &str) {
         let (mut count, mut bytes) = (0, 0);
-        if let Some(top) = self.tree.find(subject) {
+        if let Some(top) = self.tree.find(quota_path) {
             for id in self.tree.subtree(top) {
                 count += 1;
                 bytes += signed(self.tree.get(id).data_length());
             }
         }
-        self.write_quota(subject, &Figures::usage(count, bytes));
+        self.write_quota(quota_path, &StatsTrack::usage(count, bytes));
     }
 
-    fn write_quota(&mut self, subject: &str, usage: &Figures) {
-        let stats_path = format!("{}{subject}/{}", path::QUOTA, quota::STATS);
+    fn write_quota(&mut self, quota_path: &str, usage: &StatsTrack) {
+        let stats_path = format!("{}{quota_path}/{}", path::QUOTA, quota::STATS);
         if let Some(id) = self.tree.find(&stats_path) {
             self.tree.set_data(id, &stats_path, Some(usage.to_text().as_bytes()), |_| ());
         }
     }
 
     fn adjust_quota(&mut self, node_path: &str, count: i64, bytes: i64) {
-        let Some(subject) = self.quotas.over(node_path) else { return };
-        match self.quota_figures(subject, quota::STATS) {
+        let Some(quota_path) = self.quotas.find_covering(node_path) else { return };
+        match self.quota_track(quota_path, quota::STATS) {
             Some(Ok(mut usage)) => {
                 usage.add(count, bytes);
-                self.write_quota(subject, &usage);
+                self.write_quota(quota_path, &usage);
             }
-            Some(Err(_)) => self.recount_quota(subject),
+            Some(Err(_)) => self.recount_quota(quota_path),
             None => (),
         }
     }
 
-    /// The figures of a quota's limits or stats node; `None` when there is no such node.
-    pub(crate) fn quota_figures(&self, subject: &str, name: &str) -> Option<Result<Figures, quota::Unparsable>> {
-        let id = self.tree.find(&format!("{}{subject}/{name}", path::QUOTA))?;
-        Some(Figures::parse(self.tree.get(id).data()))
+    /// The parsed limits or stats node of a quota; `None` if the node does not exist.
+    pub(crate) fn quota_track(
+        &self,
+        quota_path: &str,
+        name: &str,
+    ) -> Option<Result<StatsTrack, quota::MalformedQuota>> {
+        let id = self.tree.find(&format!("{}{quota_path}/{name}", path::QUOTA))?;
+        Some(StatsTrack::parse(self.tree.get(id).data()))
     }
 }

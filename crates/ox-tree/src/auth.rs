@@ -1,34 +1,33 @@
-//! Who a connection is, and what that allows.
+//! Identities of connections, and the permissions that ACLs grant them.
 //!
-//! Schemes are rows of one table ([`Schemes`]); TLS and SASL join by adding rows. A connection's identities only
-//! grow, belong to the connection and are judged per request.
+//! The schemes are rows of one table ([`Schemes`]); TLS and SASL will be further rows. Identities belong to a
+//! connection, are only ever added, and are checked for each request.
 
 mod digest;
-mod fix_up;
+mod fixup_acl;
 mod ip;
 mod key;
 
 pub use digest::digest_id;
-pub use fix_up::fix_up;
+pub use fixup_acl::fixup_acl;
 pub use ip::java_address;
 
 use crate::acl_table::AclList;
 use crate::limits::{IDENTITIES_BYTES_MAX, IDENTITY_OVERHEAD_BYTES};
-use crate::{Options, State};
+use crate::{State, TreeOptions};
 use ox_proto::quorum::identities::{RawId, RawIds};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// One proven identity.
+/// An identity that a connection has proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The scheme that proved it.
     pub scheme: Cow<'static, str>,
-    /// The id within the scheme.
+    /// In the form of the scheme, e.g. `user:hash` for digest.
     pub id: String,
 }
 
-/// Everything a connection has proven so far.
+/// All identities of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identities {
     list: Vec<Identity>,
@@ -36,22 +35,22 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// A fresh connection: known by its address only.
+    /// The identity of a new connection: its address.
     pub fn of_address(address: IpAddr) -> Self {
         Self { list: vec![Identity { scheme: "ip".into(), id: java_address(address) }], is_super: false }
     }
 
-    /// The server itself, which may do everything.
+    /// The server itself, which passes every ACL check.
     pub fn server() -> Self {
         Self { list: Vec::new(), is_super: true }
     }
 
-    /// Nothing.
+    /// No identities, not even an address.
     pub fn none() -> Self {
         Self { list: Vec::new(), is_super: false }
     }
 
-    /// What a learner says that its client has proven.
+    /// The identities that a learner forwards with a request of its client.
     pub fn forwarded(ids: RawIds<'_>) -> Self {
         let list = ids.iter().filter_map(|RawId { scheme, id }| {
             Some(Identity { scheme: scheme?.into_owned().into(), id: id?.into_owned() })
@@ -60,13 +59,13 @@ impl Identities {
         Self { is_super: list.iter().any(|identity| identity.scheme == "super"), list }
     }
 
-    /// All of them, in the order they were proven.
+    /// In the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Identity> {
         self.list.iter()
     }
 
-    /// Adds what was proven; twice the same counts once. False when there is no room for more, which counts as
-    /// failed authentication.
+    /// Adds identities, ignoring duplicates. Returns false if the connection's limit is reached, which counts as failed
+    /// authentication.
     pub fn add(&mut self, proven: Vec<Identity>) -> bool {
         for identity in proven {
             if self.list.contains(&identity) {
@@ -84,7 +83,7 @@ impl Identities {
 
     /// Whether a list grants any bit of `perm`.
     pub fn may(&self, acl: &AclList, perm: i32) -> bool {
-        acl.world & perm != 0 || self.is_super || self.may_by_identity(acl, perm)
+        acl.world_perms & perm != 0 || self.is_super || self.may_by_identity(acl, perm)
     }
 
     fn may_by_identity(&self, acl: &AclList, perm: i32) -> bool {
@@ -99,25 +98,25 @@ impl Identities {
 
 type Authenticate = fn(&State, Option<&[u8]>) -> Option<Vec<Identity>>;
 
-/// What a scheme can do.
+/// An authentication scheme (Apache's `AuthenticationProvider`).
 struct Scheme {
     name: &'static str,
-    /// Turns the bytes of an auth packet into identities; `None` refuses them.
+    /// Turns the bytes of an auth packet into identities; `None` if it rejects them.
     authenticate: Authenticate,
-    /// Whether an ACL may name this id.
+    /// Whether the id is well-formed in an ACL entry.
     is_valid: fn(&str) -> bool,
-    /// Whether a proven id is meant by the id of an ACL entry.
+    /// Whether a proven id (first) matches the id of an ACL entry (second).
     matches: fn(&str, &str) -> bool,
-    /// Whether ids of this scheme stand in for `auth` entries.
+    /// Whether identities of this scheme replace `auth` entries.
     is_authenticated: bool,
-    /// Whether the configuration has it.
-    is_enabled: fn(&Options) -> bool,
+    /// Whether the configuration enables the scheme.
+    is_enabled: fn(&TreeOptions) -> bool,
 }
 
 const SCHEMES: &[Scheme] = &[
     Scheme {
         name: "ip",
-        authenticate: |_, _| Some(Vec::new()), // every connection already has its address
+        authenticate: |_, _| Some(Vec::new()), // every connection has its address already
         is_valid: ip::is_valid,
         matches: ip::matches,
         is_authenticated: false,
@@ -141,7 +140,7 @@ const SCHEMES: &[Scheme] = &[
     },
 ];
 
-/// The schemes of this server.
+/// Lookup in the table of schemes.
 struct Schemes;
 
 impl Schemes {
@@ -149,17 +148,17 @@ impl Schemes {
         SCHEMES.iter().find(|scheme| scheme.name == name)
     }
 
-    fn find_enabled(name: &str, options: &Options) -> Option<&'static Scheme> {
+    fn find_enabled(name: &str, options: &TreeOptions) -> Option<&'static Scheme> {
         Self::find(name).filter(|scheme| (scheme.is_enabled)(options))
     }
 }
 
-/// Judges an auth packet. `None` means that authentication failed, which ends the connection.
+/// Checks an auth packet. `None` means that authentication failed and the connection must be closed.
 pub fn authenticate(state: &State, scheme: Option<&str>, auth: Option<&[u8]>) -> Option<Vec<Identity>> {
     (Schemes::find_enabled(scheme?, state.options())?.authenticate)(state, auth)
 }
 
-/// The name that whoAmI shows for an identity.
+/// The name that whoAmI reports for an identity.
 pub fn user_name(identity: &Identity) -> &str {
     match &*identity.scheme {
         "digest" => identity.id.split(':').next().unwrap_or_default(),
@@ -172,7 +171,7 @@ mod tests {
     use super::*;
     use ox_proto::Acl;
 
-    fn identities(users: &[&[u8]], options: &Options) -> Identities {
+    fn identities(users: &[&[u8]], options: &TreeOptions) -> Identities {
         let state = State::new(options.clone());
         let mut identities = Identities::of_address("127.0.0.1".parse().unwrap());
         for user in users {
@@ -183,7 +182,7 @@ mod tests {
 
     #[test]
     fn entries_grant_by_scheme_and_bit() {
-        let options = Options::default();
+        let options = TreeOptions::default();
         let bob = identities(&[b"bob:pw"], &options);
         let list = AclList::new(vec![Acl::new(1, "digest", &digest_id(b"bob:pw")), Acl::new(2, "ip", "127.0.0.0/8")]);
         assert!(bob.may(&list, 1) && bob.may(&list, 2) && !bob.may(&list, 4));
@@ -191,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn super_may_everything() {
-        let options = Options { super_digest: Some(digest_id(b"super:secret")), ..Options::default() };
+    fn super_passes_every_check() {
+        let options = TreeOptions { super_digest: Some(digest_id(b"super:secret")), ..TreeOptions::default() };
         let nothing = AclList::new(vec![Acl::new(0, "world", "anyone")]);
         assert!(identities(&[b"super:secret"], &options).may(&nothing, 31));
         assert!(!identities(&[b"super:wrong"], &options).may(&nothing, 31));
@@ -200,8 +199,8 @@ mod tests {
 
     #[test]
     fn unknown_and_disabled_schemes_fail() {
-        let off = State::new(Options { digest_scheme: false, ..Options::default() });
-        let default = State::new(Options::default());
+        let off = State::new(TreeOptions { digest_scheme: false, ..TreeOptions::default() });
+        let default = State::new(TreeOptions::default());
         assert_eq!(authenticate(&off, Some("digest"), Some(b"a:b")), None);
         assert_eq!(authenticate(&default, Some("sasl"), Some(b"")), None);
         assert_eq!(authenticate(&default, Some("key"), Some(b"")), None);

@@ -1,7 +1,7 @@
-//! Hashes, of paths above all, that nobody outside can aim for.
+//! A seeded hash for paths, so that clients cannot construct collisions.
 //!
-//! The constants of the hash are derived from the seed as well. With the well-known ones a path that contains them
-//! makes whole blocks of text vanish from the hash, whatever the seed is.
+//! The constants of the hash function are derived from the seed as well. With its published constants, a path that
+//! contains them would cancel whole blocks of text out of the hash, for any seed.
 
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
@@ -27,7 +27,7 @@ impl PathHasher {
 
 impl fmt::Debug for PathHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PathHasher(..)") // the seed is a secret
+        f.write_str("PathHasher(..)") // the seed is secret
     }
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_change_every_hash() {
+    fn different_seeds_give_different_hashes() {
         let (a, b) = (PathHasher::new(1), PathHasher::new(2));
         for path in ["", "/a", "/a/path/of/more/than/sixteen/bytes"] {
             assert_ne!(a.hash(path), b.hash(path), "{path}");

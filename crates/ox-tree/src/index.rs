@@ -1,7 +1,7 @@
-//! From a path to its node: one hash of the full path, verified by walking up.
+//! Index from path to node. It stores half of the path's hash with each node id; the caller verifies the path.
 //!
-//! Paths are not stored here. The table is split into shards so that growing it never stalls a write for long:
-//! each step rehashes one shard only, from the hashes kept beside the ids.
+//! The table is split into shards, so that growth never delays a write for long: each growth rehashes one shard, from
+//! the stored hashes.
 
 use crate::hash::PathHasher;
 use crate::node::NodeId;
@@ -9,12 +9,12 @@ use hashbrown::{HashTable, hash_table};
 
 const SHARDS: usize = 256;
 
-/// The hash of a path in the tree's form.
+/// The hash of a path in the tree's form (see [`crate::path`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PathHash(u64);
 
 impl PathHash {
-    /// The whole hash, for tables of other modules.
+    /// The whole hash, as a key for other tables.
     pub(crate) fn bits(self) -> u64 {
         self.0
     }
@@ -36,7 +36,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Spreads the kept half over the bits that the table looks at.
+    /// Distributes the stored half over the bits that the hash table uses.
     fn spread(hash: u32) -> u64 {
         u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
@@ -69,14 +69,14 @@ impl Index {
         self.shards[hash.shard()].insert_unique(Entry::spread(entry.hash), entry, |entry| Entry::spread(entry.hash));
     }
 
-    /// Inserts many, shard by shard, each made large enough at once: its part of the memory stays in the processor's
-    /// cache. `is_same` tells nodes of one path; the first that is there already ends it.
+    /// Inserts a batch, shard by shard, so that each shard is resized once and stays in the processor's cache.
+    /// `is_same` compares the paths of two nodes; the first duplicate is returned as an error.
     pub(crate) fn insert_all(
         &mut self,
-        crowd: &mut Crowd,
+        unindexed: &mut Unindexed,
         is_same: impl Fn(NodeId, NodeId) -> bool,
     ) -> Result<(), NodeId> {
-        for (shard, entries) in self.shards.iter_mut().zip(&mut crowd.0) {
+        for (shard, entries) in self.shards.iter_mut().zip(&mut unindexed.0) {
             shard.reserve(entries.len(), |entry| Entry::spread(entry.hash));
             for new in entries.drain(..) {
                 let is_there = |entry: &Entry| entry.hash == new.hash && is_same(entry.id, new.id);
@@ -95,11 +95,11 @@ impl Index {
     }
 }
 
-/// Nodes that are not in the index yet, by shard.
+/// Nodes that are linked into the tree but not indexed yet, by shard.
 #[derive(Debug)]
-pub(crate) struct Crowd(Box<[Vec<Entry>]>);
+pub(crate) struct Unindexed(Box<[Vec<Entry>]>);
 
-impl Crowd {
+impl Unindexed {
     pub(crate) fn new() -> Self {
         Self((0..SHARDS).map(|_| Vec::new()).collect())
     }

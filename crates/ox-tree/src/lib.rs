@@ -1,44 +1,44 @@
-//! The data: znodes, sessions, access control, quotas, watches; how writes become transactions and how
+//! The replicated state: znodes, sessions, ACLs, quotas and watches; how writes become transactions, and how
 //! transactions change the state.
 //!
-//! Pure: no clock, no thread, no I/O. [`State`] is what a server answers from and changes only through
-//! [`State::apply`]; [`ops`] turns requests into transactions against the state plus what is on its way
-//! ([`Pending`]); [`read`] answers the rest.
+//! The crate is deterministic: no clock, no threads, no I/O. A server replies to reads from [`State`] ([`read`]) and
+//! changes it only through [`State::apply`]. [`ops`] checks write requests against the state and the changes in flight
+//! ([`PendingChanges`]) and turns them into transactions.
 
 mod acl_table;
-pub mod ahead;
-mod answer;
 mod apply;
 pub mod auth;
+mod children_cache;
 mod conn;
-mod frozen;
+mod frozen_view;
 mod hash;
 mod index;
 mod limits;
-mod listing;
 mod loader;
+mod metric_summary;
 mod node;
 pub mod ops;
 mod options;
 pub mod outbox;
 pub mod path;
 mod pending;
+pub mod prefetch;
 mod quota;
 pub mod read;
 mod slab;
 mod state;
-mod tally;
 mod tree;
 pub mod watch;
+mod write_reply;
 
 pub use acl_table::AclList;
-pub use answer::put_write_reply;
-pub use apply::{Applied, Outcome};
+pub use apply::{Applied, ApplyOutcome};
 pub use conn::ConnId;
-pub use frozen::{Frozen, FrozenNode, SortedWalk, Walk};
+pub use frozen_view::{FrozenNode, FrozenView, SortedWalk, Walk};
 pub use loader::{LoadError, Loader};
-pub use options::Options;
-pub use pending::{Hints, Pending, Stamp, View};
-pub use quota::{OverQuota, QuotaUse};
-pub use state::{EphemeralPlace, State};
-pub use tally::Tally;
+pub use metric_summary::MetricSummary;
+pub use options::TreeOptions;
+pub use pending::{NodeHints, PendingChanges, PendingView, WriteStamp};
+pub use quota::{QuotaExceeded, QuotaStatus};
+pub use state::{EphemeralCursor, State};
+pub use write_reply::put_write_reply;

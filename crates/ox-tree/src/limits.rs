@@ -1,27 +1,26 @@
-//! Bounds of this crate, each with its reason.
+//! Limits of this crate, each with its reason.
 
-/// Bytes of a reply frame. Its length is a signed 32-bit number; what does not fit is refused, because a server
-/// must not die of a listing.
+/// The maximum size of a reply frame, whose length is a signed 32-bit number. A larger reply is refused with an error.
 pub(crate) const REPLY_BYTES_MAX: usize = i32::MAX as usize - 1024;
 
-/// Bytes that one multiRead may answer with: a request of a megabyte can name fifty thousand large listings.
+/// The maximum size of the reply to a multiRead. A request of 1 MB can name fifty thousand nodes with many children.
 pub(crate) const MULTI_READ_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of a multiRead or setWatches up to which its reply is measured before it is made. Clients send their watches in pieces of
-/// half this size.
+/// Up to this size of a multiRead or setWatches request, the size of its reply is computed before the reply is built.
+/// Clients send their watches in requests of half this size.
 pub(crate) const MEASURED_BODY_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes of all identities of a connection, [`IDENTITY_OVERHEAD_BYTES`] for each included. Auth packets add to
-/// them without end, before anybody is known to be anybody.
+/// The maximum size of all identities of a connection, including [`IDENTITY_OVERHEAD_BYTES`] for each. Auth packets are
+/// accepted before a client is authenticated, in any number.
 pub(crate) const IDENTITIES_BYTES_MAX: usize = 1 << 20;
-/// What an identity costs beside its text.
+/// Memory per identity in addition to its text.
 pub(crate) const IDENTITY_OVERHEAD_BYTES: usize = 64;
 
-/// Bytes of a record beside its body: header and digest.
+/// The size of a record's header and digest.
 pub(crate) const RECORD_OVERHEAD_BYTES: usize = 32 + 12;
 
-/// Bytes that an outbox is given room for because the one before had them.
+/// The maximum capacity that a new outbox takes over from its predecessor, in bytes.
 pub(crate) const LIKELY_BYTES_MAX: usize = 64 << 10;
 
-/// The same in parts.
+/// As [`LIKELY_BYTES_MAX`], in parts.
 pub(crate) const LIKELY_PARTS_MAX: usize = 1024;

@@ -1,99 +1,97 @@
-//! Builds a state from a snapshot.
+//! Building a state from a snapshot.
 //!
-//! Nothing of a snapshot is believed: parents must come first, paths and lists must be there. A node whose list is
-//! missing from the table (fuzzy snapshots of Apache) is closed to everybody but super until the log says better.
+//! The contents of a snapshot are validated: parents must precede their children, paths must be well-formed and unique.
+//! A node whose ACL is missing from the table, which happens in fuzzy snapshots of Apache, is accessible to super only
+//! until the log sets its ACL.
 
 use crate::acl_table::AclTable;
-use crate::index::Crowd;
+use crate::index::Unindexed;
 use crate::node::{AclId, Node, NodeId};
 use crate::quota;
 use crate::tree::NewNode;
-use crate::{Options, State, path};
+use crate::{State, TreeOptions, path};
 use ox_proto::acl::put_acls;
 use ox_proto::stat::StatPersisted;
 use ox_proto::{Acl, RawAcls, SessionId, Zxid};
 use std::collections::BTreeMap;
 
-/// Why a snapshot is not one.
+/// Why a snapshot was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A node stands before its parent, or its path has none.
-    #[error("node {0:?} comes without its parent")]
+    /// A node precedes its parent, or its path contains no slash.
+    #[error("node {0:?} has no parent")]
     NoParent(String),
-    /// A path occurs twice.
     #[error("node {0:?} occurs twice")]
-    Twice(String),
-    /// A name is empty or longer than any path can be.
+    Duplicate(String),
+    /// The name is empty or longer than any path can be.
     #[error("node name of {0} bytes")]
     BadName(usize),
-    /// The list of an id is null.
     #[error("access control list {0} is null")]
     NullAcl(i64),
-    /// The first node is not the root, or there is none.
+    /// The first node is not the root, or the snapshot has no nodes.
     #[error("the root is missing")]
     NoRoot,
 }
 
-/// A state in the making.
+/// A partially loaded state.
 #[derive(Debug)]
 pub struct Loader {
     state: State,
-    /// Ids of the file; each entry holds one use, so that lists stay while nodes are still coming.
+    /// By the ids of the snapshot. Each entry holds one reference, so that lists stay until all nodes are loaded.
     acls: BTreeMap<i64, AclId>,
     closed: AclId,
-    /// Nodes whose list was not in the table.
+    /// Paths of nodes whose ACL was not in the table.
     unresolved: Vec<String>,
     has_root: bool,
-    /// The last node and those above it, with the lengths of their paths: the next node's parent is among them.
-    line: Vec<(NodeId, usize)>,
+    /// The last node and its ancestors, with the lengths of their paths. The parent of the next node is usually among
+    /// them.
+    ancestry: Vec<(NodeId, usize)>,
     last_path: String,
-    /// Nodes to be indexed together.
-    unseen: Crowd,
-    unseen_count: usize,
+    /// Nodes to be indexed in one batch.
+    unindexed: Unindexed,
+    unindexed_count: usize,
 }
 
-/// Nodes indexed together: enough that each shard of the index gets many.
-const UNSEEN_MAX: usize = 1 << 18;
+/// The number of nodes indexed in one batch: large enough that each shard of the index receives many.
+const INDEX_BATCH: usize = 1 << 18;
 
 impl Loader {
-    /// An empty loader.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: TreeOptions) -> Self {
         let mut state = State::with_root(options);
         let mut bytes = Vec::new();
         put_acls(&mut bytes, &[Acl::new(0, "world", "anyone")]);
-        let closed = state.acls.take(RawAcls::from_encoded(&bytes).expect("just encoded"));
+        let closed = state.acls.intern(RawAcls::from_encoded(&bytes).expect("just encoded"));
         Self {
             state,
             acls: BTreeMap::new(),
             closed,
             unresolved: Vec::new(),
             has_root: false,
-            line: vec![(NodeId::ROOT, 0)],
+            ancestry: vec![(NodeId::ROOT, 0)],
             last_path: String::new(),
-            unseen: Crowd::new(),
-            unseen_count: 0,
+            unindexed: Unindexed::new(),
+            unindexed_count: 0,
         }
     }
 
-    /// Adds a session.
     pub fn session(&mut self, id: SessionId, timeout_ms: i32) {
         self.state.open_session(id, timeout_ms);
     }
 
-    /// Adds a list under the id the file gives it.
+    /// Adds a list under its id in the snapshot.
     pub fn acl(&mut self, id: i64, acls: RawAcls<'_>) -> Result<(), LoadError> {
         if acls.is_null() {
             return Err(LoadError::NullAcl(id));
         }
-        let taken = self.state.acls.take(acls);
+        let taken = self.state.acls.intern(acls);
         if let Some(old) = self.acls.insert(id, taken) {
             self.state.acls.release(old);
         }
         Ok(())
     }
 
-    /// Adds a node; its parent must have come before, the root first of all.
+    /// Adds a node. The root must be first, and a parent must precede its children.
     pub fn node(
         &mut self,
         node_path: &str,
@@ -116,20 +114,20 @@ impl Loader {
         let parent = self.parent(parent_path)?.ok_or_else(no_parent)?;
         let new =
             NewNode { path: node_path, hash: self.state.tree.hash(node_path), node: Node::new(name, data, acl, &stat) };
-        let id = self.state.tree.link_unseen(parent, new, &mut self.unseen);
-        self.unseen_count += 1;
-        if UNSEEN_MAX <= self.unseen_count {
+        let id = self.state.tree.link_unindexed(parent, new, &mut self.unindexed);
+        self.unindexed_count += 1;
+        if INDEX_BATCH <= self.unindexed_count {
             self.index()?;
         }
         self.state.register(id, stat.ephemeral_owner);
-        self.line.push((id, node_path.len()));
+        self.ancestry.push((id, node_path.len()));
         node_path.clone_into(&mut self.last_path);
         Ok(())
     }
 
     fn root(&mut self, data: Option<&[u8]>, acl: AclId, stat: StatPersisted) -> Result<(), LoadError> {
         if std::mem::replace(&mut self.has_root, true) {
-            return Err(LoadError::Twice(String::new()));
+            return Err(LoadError::Duplicate(String::new()));
         }
         self.state.tree.set_acl(NodeId::ROOT, acl);
         self.state.tree.set_data(NodeId::ROOT, "", data, |root| root.set_persisted(&stat));
@@ -149,35 +147,35 @@ impl Loader {
         id
     }
 
-    /// Pre-order means that the parent is the last node or one above it.
+    // In pre-order, the parent is the last node or one of its ancestors.
     fn parent(&mut self, parent_path: &str) -> Result<Option<NodeId>, LoadError> {
-        while let Some(&(id, length)) = self.line.last() {
+        while let Some(&(id, length)) = self.ancestry.last() {
             if length == parent_path.len() && self.last_path.get(..length) == Some(parent_path) {
                 return Ok(Some(id));
             }
-            if self.line.len() == 1 {
+            if self.ancestry.len() == 1 {
                 break;
             }
-            self.line.pop();
+            self.ancestry.pop();
         }
         self.index()?;
         Ok(self.state.tree.find(parent_path))
     }
 
-    /// Lets all nodes be found that have come so far.
+    // Indexes all nodes added so far.
     fn index(&mut self) -> Result<(), LoadError> {
-        self.unseen_count = 0;
-        let indexed = self.state.tree.index(&mut self.unseen);
-        indexed.map_err(|id| LoadError::Twice(self.state.tree.path_of(id)))
+        self.unindexed_count = 0;
+        let indexed = self.state.tree.index(&mut self.unindexed);
+        indexed.map_err(|id| LoadError::Duplicate(self.state.tree.path_of(id)))
     }
 
-    /// Takes the paths of the nodes whose list was not in the table. They are closed until the log says more; see
+    /// Returns the paths of nodes whose ACL was not in the table. They are closed until the log sets their ACL; see
     /// [`State::is_closed`].
     pub fn take_unresolved(&mut self) -> Vec<String> {
         std::mem::take(&mut self.unresolved)
     }
 
-    /// The loaded state, with its quotas counted anew.
+    /// Completes the state and recounts its quotas.
     pub fn finish(mut self, last_zxid: Zxid) -> Result<State, LoadError> {
         if !self.has_root {
             return Err(LoadError::NoRoot);
@@ -204,10 +202,10 @@ impl State {
             .map(|id| self.tree.path_of(id))
             .collect();
         for limit in limits {
-            let subject = path::split(&limit).and_then(|(parent, _)| quota::subject(parent)).unwrap_or_default();
-            if !subject.is_empty() {
-                self.quotas.add(subject);
-                self.recount_quota(subject);
+            let quota_path = path::split(&limit).and_then(|(parent, _)| quota::quota_path(parent)).unwrap_or_default();
+            if !quota_path.is_empty() {
+                self.quotas.add(quota_path);
+                self.recount_quota(quota_path);
             }
         }
     }

@@ -1,40 +1,38 @@
-//! One znode in memory, and what its owner field says about it.
+//! A znode in memory, and the meaning of its owner field.
 
 use ox_proto::stat::StatPersisted;
 use ox_proto::{SessionId, Stat, Zxid};
 use std::sync::Arc;
 
-/// A node's place in the slab. Zero is the root.
+/// The position of a node in the slab. Zero is the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub(crate) u32);
 
 impl NodeId {
-    /// The root of every tree.
     pub(crate) const ROOT: Self = Self(0);
-    /// No node: ends a list of children.
+    /// Marks the end of a list of children.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
-/// An interned access control list.
+/// The index of a list in the ACL table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AclId(pub(crate) u32);
 
-/// What the stored owner makes of a node.
+/// The kind of a node, as encoded in its stored owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Stays until it is deleted.
     Persistent,
-    /// Goes with its session.
+    /// Deleted when its session closes.
     Ephemeral(SessionId),
-    /// Goes some time after its last child.
+    /// Deleted by the server some time after its last child.
     Container,
-    /// Goes when it has no children and was not changed for so many milliseconds.
+    /// Deleted by the server when it has no children and was not changed for this many milliseconds.
     Ttl(i64),
 }
 
-/// Owner of containers.
+/// The stored owner of containers.
 pub(crate) const CONTAINER_OWNER: i64 = i64::MIN;
-/// Largest time to live: 40 bits.
+/// The maximum TTL: 40 bits.
 pub(crate) const TTL_MS_MAX: i64 = (1 << 40) - 1;
 const TTL_MASK: i64 = 0xff << 56;
 
@@ -44,7 +42,7 @@ pub(crate) fn ttl_owner(ttl_ms: i64) -> i64 {
 }
 
 impl Kind {
-    /// Reads a stored owner.
+    /// Decodes a stored owner.
     pub(crate) fn of(owner: i64, reads_353_ttl: bool) -> Self {
         match owner {
             0 => Self::Persistent,
@@ -56,14 +54,14 @@ impl Kind {
     }
 }
 
-/// A znode. Small on purpose: there are millions of them. What finding a node looks at stands together.
+/// A znode. There are millions of them, so the struct is small, and the fields that lookups read are adjacent.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Node {
-    /// The text, then the data. The text is the name, and the whole path from the first child on: so that finding a
-    /// node looks at two of them, however deep it is.
+    /// The text, followed by the data. The text is the name until the first child is linked, and the whole path from
+    /// then on. So a lookup compares at most two texts at any depth.
     payload: Arc<[u8]>,
-    /// Length of the text in the low bits, flags in the top three.
+    /// The length of the text in the low bits, flags in the top three.
     text_length: u32,
     pub(crate) parent: NodeId,
     pub(crate) acl: AclId,
@@ -80,9 +78,9 @@ pub(crate) struct Node {
     pub(crate) first_child: NodeId,
     pub(crate) next: NodeId,
     pub(crate) previous: NodeId,
-    /// CRC-32 of path and data, from which the node's digest continues over the stat.
+    /// CRC-32 of path and data. The node's digest continues it over the Stat.
     pub(crate) prefix_crc: u32,
-    /// The node's digest, 0 where it does not count.
+    /// The node's digest; 0 for nodes outside the tree's digest.
     pub(crate) digest: u32,
 }
 
@@ -116,7 +114,7 @@ impl Node {
         }
     }
 
-    /// Replaces the data, in its place when it has the same length and no frozen view shows it.
+    /// Replaces the data: in place if the length is unchanged and no frozen view shares the node.
     pub(crate) fn set_data(&mut self, data: Option<&[u8]>) {
         let (text_bytes, bytes) = (self.text_bytes(), data.unwrap_or_default());
         match Arc::get_mut(&mut self.payload) {
@@ -130,7 +128,7 @@ impl Node {
         (self.text_length & !FLAGS) as usize
     }
 
-    /// The path if the node holds it, and the name otherwise.
+    /// The path if the node stores it, otherwise the name.
     pub(crate) fn text(&self) -> &[u8] {
         &self.payload[..self.text_bytes()]
     }
@@ -139,14 +137,14 @@ impl Node {
         self.text_length & TEXT_IS_PATH != 0
     }
 
-    /// Makes the node hold its path.
+    /// Replaces the stored name by the whole path.
     pub(crate) fn hold_path(&mut self, path: &str) {
         let new = payload(path.as_bytes(), self.data());
         self.text_length = text_field(path.len(), self.data()) | (self.text_length & OUTSIDE_DIGEST) | TEXT_IS_PATH;
         self.payload = new;
     }
 
-    /// The last element of the path, as bytes; it was valid UTF-8 when it came.
+    /// The last element of the path. The bytes are valid UTF-8.
     pub(crate) fn name(&self) -> &[u8] {
         let text = self.text();
         let start =
@@ -162,8 +160,8 @@ impl Node {
         (self.text_length & DATA_IS_NULL == 0).then(|| &self.payload[self.text_bytes()..])
     }
 
-    /// Marks a node of the reserved subtree, whose digest does not count.
-    pub(crate) fn leave_digest(&mut self) {
+    /// Marks a node inside the reserved subtree, which the tree's digest does not cover.
+    pub(crate) fn exclude_from_digest(&mut self) {
         self.text_length |= OUTSIDE_DIGEST;
     }
 
@@ -201,7 +199,7 @@ impl Node {
         self.pzxid = stat.pzxid;
     }
 
-    /// What a client sees.
+    /// The Stat as clients see it.
     pub(crate) fn stat(&self, kind: Kind) -> Stat {
         let children = self.children.cast_signed();
         Stat {
@@ -227,7 +225,7 @@ impl Node {
 fn payload(text: &[u8], data: Option<&[u8]>) -> Arc<[u8]> {
     let data = data.unwrap_or_default();
     let mut payload: Arc<[u8]> = std::iter::repeat_n(0, text.len() + data.len()).collect();
-    let bytes = Arc::get_mut(&mut payload).expect("nobody else has it yet");
+    let bytes = Arc::get_mut(&mut payload).expect("not shared yet");
     bytes[..text.len()].copy_from_slice(text);
     bytes[text.len()..].copy_from_slice(data);
     payload
@@ -235,17 +233,17 @@ fn payload(text: &[u8], data: Option<&[u8]>) -> Arc<[u8]> {
 
 fn text_field(length: usize, data: Option<&[u8]>) -> u32 {
     let length = u32::try_from(length).ok().filter(|length| length & FLAGS == 0);
-    length.expect("names are checked when they come in") | if data.is_none() { DATA_IS_NULL } else { 0 }
+    length.expect("names are validated on input") | if data.is_none() { DATA_IS_NULL } else { 0 }
 }
 
-/// The digest of a node: CRC-32 over path, data and stat. Nodes outside the digest have 0.
+/// The digest of a node: CRC-32 over path, data and Stat.
 pub(crate) fn node_digest(prefix_crc: u32, stat: &StatPersisted) -> u32 {
     let mut crc = crc32fast::Hasher::new_with_initial(prefix_crc);
     crc.update(&stat.digest_bytes());
     crc.finalize()
 }
 
-/// The part of a node's digest that changes with its data only.
+/// The part of the digest that depends on path and data only.
 pub(crate) fn prefix_crc(path: &str, data: Option<&[u8]>) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(path.as_bytes());
@@ -258,12 +256,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_stays_small() {
+    fn node_size_is_bounded() {
         assert!(size_of::<Node>() <= 112, "{}", size_of::<Node>());
     }
 
     #[test]
-    fn owners_tell_the_kind() {
+    fn owner_encodes_the_kind() {
         assert_eq!(Kind::of(0, false), Kind::Persistent);
         assert_eq!(Kind::of(i64::MIN, false), Kind::Container);
         assert_eq!(Kind::of(ttl_owner(7), false), Kind::Ttl(7));
@@ -275,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_empty_data_are_kept_apart() {
+    fn null_and_empty_data_are_distinct() {
         let stat = StatPersisted::default();
         let mut node = Node::new("name", None, AclId(0), &stat);
         assert_eq!((node.name_text(), node.data()), ("name", None));
@@ -286,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_holds_its_path_still_has_its_name() {
+    fn node_with_stored_path_keeps_its_name() {
         for data in [None, Some(&b""[..]), Some(b"data")] {
             let mut node = Node::new("name", data, AclId(0), &StatPersisted::default());
             node.hold_path("/a/name");

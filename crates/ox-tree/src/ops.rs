@@ -1,7 +1,8 @@
-//! Writes before they are agreed on: a request and the projected state make a transaction body or a refusal.
+//! Preparing writes: a request is checked against the state and its pending changes, and becomes a transaction body or
+//! a refusal (Apache's `PrepRequestProcessor`).
 //!
-//! The order of checks is visible to clients; it is Apache's, operation by operation (tests in `ox-diff`). A
-//! refused write becomes a transaction too, because it takes a zxid; only requests that cannot be decoded do not.
+//! Clients can observe the order of the checks; it is Apache's for each operation (tests in `ox-diff`). A refused write
+//! becomes an error transaction, because it uses a zxid; only a request that cannot be decoded does not.
 
 mod check;
 mod close_session;
@@ -13,39 +14,45 @@ mod set_acl;
 mod set_data;
 
 use crate::limits::RECORD_OVERHEAD_BYTES;
-use crate::pending::View;
+use crate::pending::PendingView;
 use ox_proto::txn::Txn;
 use ox_proto::{DecodeError, ErrorCode, OpCode, Reader};
-pub use reconfig::Judge;
+pub use reconfig::ReconfigFn;
 
-/// What became of a write.
+/// The result of preparing a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// A transaction of this type; its body stands at the end of the buffer.
+pub enum Prepared {
+    /// A transaction of this type; its body is at the end of the buffer.
     Txn(OpCode),
-    /// Answered without a transaction.
+    /// The reply has this code, and no transaction is logged.
     Refused(ErrorCode),
 }
 
-/// Prepares the write `op` with request body `body` and appends the transaction's body to `out`.
-pub fn prepare(view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Verdict {
+/// Prepares the write `op` with request body `body` and appends the transaction body to `out`.
+pub fn prepare(view: &mut PendingView<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Prepared {
     prepare_with(view, out, |view, out| prepare_op(view, op, body, out))
 }
 
-/// Prepares a change of the ensemble; `judge` says what it would be.
-pub fn prepare_reconfig(view: &mut View<'_>, body: &[u8], judge: &Judge<'_>, out: &mut Vec<u8>) -> Verdict {
-    prepare_with(view, out, |view, out| Ok(reconfig::prepare(view, &Reader::new(body).get()?, Some(judge), out)?))
+/// Prepares a reconfig; `new_config` computes the resulting configuration.
+pub fn prepare_reconfig(
+    view: &mut PendingView<'_>,
+    body: &[u8],
+    new_config: &ReconfigFn<'_>,
+    out: &mut Vec<u8>,
+) -> Prepared {
+    prepare_with(view, out, |view, out| Ok(reconfig::prepare(view, &Reader::new(body).get()?, Some(new_config), out)?))
 }
 
 fn prepare_with(
-    view: &mut View<'_>,
+    view: &mut PendingView<'_>,
     out: &mut Vec<u8>,
-    prepare: impl FnOnce(&mut View<'_>, &mut Vec<u8>) -> Result<OpCode, Failure>,
-) -> Verdict {
+    prepare: impl FnOnce(&mut PendingView<'_>, &mut Vec<u8>) -> Result<OpCode, Failure>,
+) -> Prepared {
     let (mark, digest) = (out.len(), view.mark());
     let mut result = prepare(view, out);
-    // R25: what was accepted can be read. Lists that name `auth` can grow far beyond their request.
-    if result.is_ok() && !fits_a_record(view, out.len() - mark) {
+    // An `auth` entry can expand far beyond the size of its request: refuse a transaction that no reader would accept
+    // (R25).
+    if result.is_ok() && !fits_record(view, out.len() - mark) {
         view.roll_back(digest);
         result = Err(ErrorCode::MarshallingError.into());
     }
@@ -53,20 +60,21 @@ fn prepare_with(
         out.truncate(mark);
     }
     match result {
-        Ok(kind) => Verdict::Txn(kind),
-        Err(Failure::Undecodable(_)) => Verdict::Refused(ErrorCode::MarshallingError),
+        Ok(kind) => Prepared::Txn(kind),
+        Err(Failure::Undecodable(_)) => Prepared::Refused(ErrorCode::MarshallingError),
         Err(Failure::Code(code)) => {
             Txn::Error { err: code.code() }.put(out);
-            Verdict::Txn(OpCode::Error)
+            Prepared::Txn(OpCode::Error)
         }
     }
 }
 
-/// Whether a write is for the leader to judge. One that cannot be decoded takes no zxid, so it is refused where it is.
+/// Refuses a request that cannot be decoded. It uses no zxid, so the server that received it refuses it without the
+/// leader.
 pub fn check_body(op: OpCode, body: &[u8]) -> Result<(), ErrorCode> {
     use ox_proto::request as r;
     let mut from = Reader::new(body);
-    #[expect(clippy::wildcard_enum_match_arm, reason = "everything else has no body that matters")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other bodies need no check")]
     let decoded = match op {
         OpCode::Create | OpCode::Create2 | OpCode::CreateContainer => from.get::<r::CreateRequest<'_>>().map(drop),
         OpCode::CreateTtl => from.get::<r::CreateTtlRequest<'_>>().map(drop),
@@ -83,28 +91,29 @@ pub fn check_body(op: OpCode, body: &[u8]) -> Result<(), ErrorCode> {
     decoded.map_err(|_| ErrorCode::MarshallingError)
 }
 
-/// Whether a write asks for an ephemeral node: its session must be global. What cannot be decoded asks for nothing.
-pub fn makes_ephemeral(op: OpCode, body: &[u8]) -> bool {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else makes one")]
+/// Whether a write creates an ephemeral node, for which its session must be global. False if the request cannot be
+/// decoded.
+pub fn creates_ephemeral(op: OpCode, body: &[u8]) -> bool {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other operation creates one")]
     match op {
         OpCode::Create | OpCode::Create2 => {
-            Reader::new(body).get().is_ok_and(|request| create::makes_ephemeral(op, &request))
+            Reader::new(body).get().is_ok_and(|request| create::creates_ephemeral(op, &request))
         }
-        OpCode::Multi => multi::makes_ephemeral(body),
+        OpCode::Multi => multi::creates_ephemeral(body),
         _ => false,
     }
 }
 
-/// Whether everybody with the same settings can read a transaction with a body of so many bytes.
-fn fits_a_record(view: &View<'_>, body_bytes: usize) -> bool {
+/// Whether every server with the same settings can read a transaction with a body of this size.
+fn fits_record(view: &PendingView<'_>, body_bytes: usize) -> bool {
     body_bytes + RECORD_OVERHEAD_BYTES <= view.state.options.record_bytes_max
 }
 
-/// Why a write is not carried out.
+/// Why a write was refused.
 enum Failure {
-    /// The body is not a request: answered without a zxid.
+    /// The body cannot be decoded: refused without a zxid.
     Undecodable(#[expect(dead_code, reason = "kept for debugging")] DecodeError),
-    /// Refused: takes a zxid.
+    /// Refused by an error transaction, which uses a zxid.
     Code(ErrorCode),
 }
 
@@ -120,9 +129,9 @@ impl From<ErrorCode> for Failure {
     }
 }
 
-fn prepare_op(view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Result<OpCode, Failure> {
+fn prepare_op(view: &mut PendingView<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Result<OpCode, Failure> {
     let mut from = Reader::new(body);
-    #[expect(clippy::wildcard_enum_match_arm, reason = "everything else is no write")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other operations are not writes")]
     match op {
         OpCode::Create | OpCode::Create2 | OpCode::CreateContainer => Ok(create::prepare(view, op, &from.get()?, out)?),
         OpCode::CreateTtl => Ok(create::prepare_ttl(view, &from.get()?, out)?),
@@ -131,35 +140,40 @@ fn prepare_op(view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -
         OpCode::SetAcl => Ok(set_acl::prepare(view, &from.get()?, out)?),
         OpCode::Multi => multi::prepare(view, body, out),
         OpCode::Reconfig => Ok(reconfig::prepare(view, &from.get()?, None, out)?),
-        // Only the server itself removes containers; a peer must not do it for a client, who has no right to it.
+        // Only the server itself deletes containers. The request must not be accepted from a client.
         OpCode::DeleteContainer => Err(ErrorCode::NoAuth.into()),
         _ => Err(ErrorCode::Unimplemented.into()),
     }
 }
 
-/// Prepares the beginning of the view's session: its ephemeral creates may follow at once.
-pub fn prepare_create_session(view: &mut View<'_>, timeout_ms: i32, out: &mut Vec<u8>) {
+/// Prepares the createSession of the view's session. Its ephemeral creates may follow immediately.
+pub fn prepare_create_session(view: &mut PendingView<'_>, timeout_ms: i32, out: &mut Vec<u8>) {
     view.open_session();
     Txn::CreateSession { timeout_ms }.put(out);
 }
 
-/// Prepares the end of the view's session: its ephemeral nodes go with it. Returns whether the transaction may
-/// carry a digest.
-pub fn prepare_close_session(view: &mut View<'_>, out: &mut Vec<u8>) -> bool {
+/// Prepares the closeSession of the view's session, which deletes its ephemeral nodes. Returns whether the transaction
+/// may carry a digest.
+pub fn prepare_close_session(view: &mut PendingView<'_>, out: &mut Vec<u8>) -> bool {
     close_session::prepare(view, out)
 }
 
-/// Prepares the removal of a container or TTL node that nobody needs any more. `never_used_ms` is how long a
-/// container that never had a child is kept, 0 for ever.
-pub fn prepare_delete_container(view: &mut View<'_>, path: &str, never_used_ms: i64, out: &mut Vec<u8>) -> Verdict {
+/// Prepares the deletion of an expired container or TTL node. `never_used_ms` is the time for which a container that
+/// never had a child is kept, 0 for no limit.
+pub fn prepare_delete_container(
+    view: &mut PendingView<'_>,
+    path: &str,
+    never_used_ms: i64,
+    out: &mut Vec<u8>,
+) -> Prepared {
     match delete::prepare_container(view, path, never_used_ms, out) {
-        Ok(kind) => Verdict::Txn(kind),
-        Err(code) => Verdict::Refused(code),
+        Ok(kind) => Prepared::Txn(kind),
+        Err(code) => Prepared::Refused(code),
     }
 }
 
-/// The version after one more change.
-// Compat: 3.10's rule (and K73): -1 means "any version" to clients, so counting leaves it out.
+/// The version after the next change.
+// Compat: the rule of 3.10. Clients pass -1 for "any version", so counting skips it (K73).
 fn next_version(version: i32) -> i32 {
     match version.wrapping_add(1) {
         -1 => 0,

@@ -1,45 +1,45 @@
-//! What a server's configuration says about the data.
+//! The server's settings that concern the tree.
 
-/// Settings that change what the tree accepts or stores.
+/// Settings that determine what the tree accepts and stores. Java property names are in brackets.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Keep a digest of the tree and put it into transactions (`digest.enabled`).
+pub struct TreeOptions {
+    /// Maintain a digest of the tree and put it into transactions (`digest.enabled`).
     pub digest_enabled: bool,
-    /// Allow TTL nodes to be created (`extendedTypesEnabled`); existing ones are always understood.
+    /// Allow clients to create TTL nodes (`extendedTypesEnabled`). Existing TTL nodes always work.
     pub extended_types: bool,
-    /// Read owners as 3.5.3 wrote them for TTL nodes (`emulate353TTLNodes`); only with `extended_types`.
+    /// Decode the owners of TTL nodes as 3.5.3 encoded them (`emulate353TTLNodes`); only with `extended_types`.
     pub emulate_353_ttl: bool,
-    /// Refuse writes beyond hard quotas (`enforceQuota`).
+    /// Refuse writes that exceed a hard quota (`enforceQuota`).
     pub enforce_quota: bool,
-    /// Allow everything to everybody (`skipACL=yes`).
+    /// Skip all ACL checks (`skipACL=yes`).
     pub skip_acl: bool,
-    /// List the ephemeral nodes in closeSession transactions (`closeSessionTxn.enabled`).
+    /// List the deleted ephemeral nodes in closeSession transactions (`closeSessionTxn.enabled`).
     pub close_session_txn: bool,
-    /// The digest identity that is super (`DigestAuthenticationProvider.superDigest`).
+    /// The digest identity that has super permissions (`DigestAuthenticationProvider.superDigest`).
     pub super_digest: Option<String>,
-    /// Whether the digest scheme exists (`DigestAuthenticationProvider.enabled`).
+    /// Enable the digest scheme (`DigestAuthenticationProvider.enabled`).
     pub digest_scheme: bool,
-    /// Whether the key scheme exists (`authProvider.*` names `KeyAuthenticationProvider`).
+    /// Enable the key scheme (`authProvider.*` names `KeyAuthenticationProvider`).
     pub key_scheme: bool,
-    /// Answer reconfig with "standalone" rather than "disabled" (`reconfigEnabled`).
+    /// Refuse reconfig with "standalone" rather than "disabled" (`reconfigEnabled`).
     pub reconfig_enabled: bool,
-    /// Largest record that readers with default settings accept (`jute.maxbuffer` plus its extra size).
+    /// The largest record that readers with default settings accept (`jute.maxbuffer` plus its extra size).
     pub record_bytes_max: usize,
-    /// Watches that the clients of one address may have together; 0 is any number.
+    /// The maximum number of watches of all clients with one address; 0 for no limit.
     pub watches_per_address_max: usize,
-    /// Seed of the path hashes, so that nobody can aim for collisions.
+    /// A secret seed of the path hashes, so that clients cannot construct collisions.
     pub hash_seed: u64,
 }
 
-impl Options {
-    /// Whether owners of 3.5.3 are read as TTLs. They look like the session ids of servers above 127, so both
-    /// settings must ask for it.
+impl TreeOptions {
+    /// Whether owners are decoded as 3.5.3 did. The encoding overlaps with session ids of servers above 127, so both
+    /// settings are required.
     pub(crate) fn reads_353_ttl(&self) -> bool {
         self.emulate_353_ttl && self.extended_types
     }
 }
 
-impl Default for Options {
+impl Default for TreeOptions {
     fn default() -> Self {
         Self {
             digest_enabled: true,

@@ -1,106 +1,104 @@
-//! What the applier has for connections: events and replies, in the order they must leave.
+//! Outboxes: replies and watch events for connections, in sending order.
 //!
-//! One outbox per I/O thread. The applier fills them while it holds the state, and hands them over before it lets
-//! go, so that no connection can show a state whose events it has not got yet.
+//! There is one outbox per I/O thread. The applier fills them under the write lock of the state and hands them over
+//! before it releases the lock, so that no connection can read a state whose events it has not received yet.
 
 use crate::acl_table::AclList;
 use crate::conn::ConnId;
 use crate::limits::{LIKELY_BYTES_MAX, LIKELY_PARTS_MAX};
-use crate::tally::Tally;
+use crate::metric_summary::MetricSummary;
 use ox_proto::event::{EventType, put_event};
 use ox_proto::{SessionId, Zxid};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a part of an outbox is to its connection.
+/// The kind of a part of an outbox.
 #[derive(Debug)]
-pub enum Note {
-    /// A watch event; with a list, only for those who may read by it.
+pub enum PartKind {
+    /// A watch event. If a list is given, only connections that may read by it receive the event.
     Event(Option<Arc<AclList>>),
-    /// Answers to this many of the connection's requests.
-    Answers(u32),
-    /// The handshake's answer: the session is the connection's from now on.
+    /// Replies to this number of requests of the connection.
+    Replies(u32),
+    /// The reply to the handshake: the connection now serves this session, with its timeout in ms.
     Attached(SessionId, i32),
-    /// Nothing more will follow: flush, then close.
+    /// The last part of the connection: flush, then close.
     Close,
 }
 
 /// Bytes for one connection.
 #[derive(Debug)]
-pub struct Part {
-    /// Whose bytes.
+pub struct OutboxPart {
     pub conn: ConnId,
-    /// Where they are in [`Outbox::bytes`]; events share theirs.
+    /// The range in [`Outbox::bytes`]. Parts of one event share their range.
     pub span: Range<usize>,
-    /// What they are.
-    pub note: Note,
+    pub kind: PartKind,
 }
 
-/// Everything for the connections of one I/O thread.
+/// Replies and events for the connections of one I/O thread.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// Encoded frames.
     pub bytes: Vec<u8>,
-    /// Whose they are, in order.
-    pub parts: Vec<Part>,
+    /// In the order in which they must be sent.
+    pub parts: Vec<OutboxPart>,
 }
 
 impl Outbox {
-    /// Appends answers that `encode` writes. Neighbouring answers to one connection become one part.
-    pub fn answer(&mut self, conn: ConnId, encode: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends a reply that `encode` writes. Consecutive replies to one connection are merged into one part.
+    pub fn reply(&mut self, conn: ConnId, encode: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         encode(&mut self.bytes);
         let end = self.bytes.len();
         match self.parts.last_mut() {
-            Some(Part { conn: last, span, note: Note::Answers(count) }) if *last == conn && span.end == start => {
+            Some(OutboxPart { conn: last, span, kind: PartKind::Replies(count) })
+                if *last == conn && span.end == start =>
+            {
                 span.end = end;
                 *count += 1;
             }
-            _ => self.parts.push(Part { conn, span: start..end, note: Note::Answers(1) }),
+            _ => self.parts.push(OutboxPart { conn, span: start..end, kind: PartKind::Replies(1) }),
         }
     }
 
-    /// Appends a part of another kind.
-    pub fn push(&mut self, conn: ConnId, note: Note, encode: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends a part of any other kind.
+    pub fn push(&mut self, conn: ConnId, kind: PartKind, encode: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         encode(&mut self.bytes);
-        self.parts.push(Part { conn, span: start..self.bytes.len(), note });
+        self.parts.push(OutboxPart { conn, span: start..self.bytes.len(), kind });
     }
 
-    /// Hands out everything, and makes room for as much: the next time usually brings about the same.
+    /// Takes the contents, and reserves the same capacity, which the next batch will probably need.
     pub fn take(&mut self) -> Self {
         let bytes = Vec::with_capacity(self.bytes.len().min(LIKELY_BYTES_MAX));
         let parts = Vec::with_capacity(self.parts.len().min(LIKELY_PARTS_MAX));
         std::mem::replace(self, Self { bytes, parts })
     }
 
-    /// True when there is nothing to hand over.
+    /// Whether there are no parts.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 }
 
-/// One outbox per I/O thread.
+/// The outboxes of all I/O threads, by thread.
 #[derive(Debug)]
 pub struct Outboxes(pub Vec<Outbox>);
 
 impl Outboxes {
-    /// Empty outboxes for so many threads.
     pub fn new(threads: usize) -> Self {
         Self((0..threads).map(|_| Outbox::default()).collect())
     }
 
-    /// Bytes in all of them.
+    /// The total size of all frames.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|outbox| outbox.bytes.len()).sum()
     }
 
-    /// The outbox that serves `conn`.
+    /// The outbox of the connection's I/O thread.
     pub fn of(&mut self, conn: ConnId) -> &mut Outbox {
         &mut self.0[conn.thread()]
     }
 
-    /// Appends one event for each of `conns`; it is encoded once per thread.
+    /// Appends an event for each of `conns`. It is encoded once per thread.
     pub(crate) fn event(&mut self, conns: &[ConnId], event: Event<'_>) {
         for (thread, outbox) in self.0.iter_mut().enumerate() {
             let start = outbox.bytes.len();
@@ -109,42 +107,38 @@ impl Outboxes {
                     put_event(&mut outbox.bytes, event.zxid, event.kind, event.path);
                 }
                 let span = start..outbox.bytes.len();
-                outbox.parts.push(Part { conn, span, note: Note::Event(event.readers.clone()) });
+                outbox.parts.push(OutboxPart { conn, span, kind: PartKind::Event(event.readers.clone()) });
             }
         }
     }
 }
 
-/// How many connections events went to, by kind.
+/// How many connections received an event, by type of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fired {
-    /// Of created nodes.
-    pub created: Tally,
-    /// Of deleted nodes.
-    pub deleted: Tally,
-    /// Of changed data.
-    pub changed: Tally,
-    /// Of changed lists of children.
-    pub children: Tally,
+pub struct FiredCounts {
+    pub created: MetricSummary,
+    pub deleted: MetricSummary,
+    pub changed: MetricSummary,
+    pub children: MetricSummary,
 }
 
-impl Fired {
-    pub(crate) fn note(&mut self, kind: EventType, connections: usize) {
-        let tally = match kind {
+impl FiredCounts {
+    pub(crate) fn record(&mut self, kind: EventType, connections: usize) {
+        let summary = match kind {
             EventType::NodeCreated => &mut self.created,
             EventType::NodeDeleted => &mut self.deleted,
             EventType::NodeDataChanged => &mut self.changed,
             EventType::NodeChildrenChanged => &mut self.children,
         };
-        tally.note(i64::try_from(connections).unwrap_or(i64::MAX));
+        summary.record(i64::try_from(connections).unwrap_or(i64::MAX));
     }
 }
 
-/// An event before it is encoded.
+/// A watch event that is not encoded yet.
 pub(crate) struct Event<'a> {
     pub(crate) zxid: Zxid,
     pub(crate) kind: EventType,
     pub(crate) path: &'a str,
-    /// Who may see it; `None` for everybody.
+    /// The list that readers must pass; `None` if every connection may receive the event.
     pub(crate) readers: Option<Arc<AclList>>,
 }

@@ -1,37 +1,37 @@
-//! Path rules, character by character as Apache has them.
+//! Path rules, identical to Apache's.
 //!
-//! Inside the tree the root's path is `""`, so that `parent + "/" + name` holds for every node; clients call it
-//! `"/"`.
+//! In the tree's form of a path the root is `""`, so that `parent + "/" + name` holds for every node; in the client's
+//! form it is `"/"`.
 
 use ox_proto::ErrorCode;
 use ox_proto::limits::PATH_BYTES_MAX;
 
-/// The root as clients write it.
+/// The root in the client's form.
 pub const ROOT: &str = "/";
-/// The reserved subtree. Its inner nodes are outside the digest.
+/// The reserved subtree. Nodes below it are not part of the digest.
 pub const SYSTEM: &str = "/zookeeper";
-/// Holds the ensemble's configuration.
+/// The node with the ensemble's configuration.
 pub const CONFIG: &str = "/zookeeper/config";
-/// Holds limits and usage of quotas.
+/// The subtree with the limits and usage of quotas.
 pub const QUOTA: &str = "/zookeeper/quota";
 
-/// The tree's form of a client's path: the root is empty.
+/// Converts from the client's form to the tree's form.
 pub fn internal(path: &str) -> &str {
     if path == ROOT { "" } else { path }
 }
 
-/// The client's form of a tree path: the root is `/`.
+/// Converts from the tree's form to the client's form.
 pub fn external(path: &str) -> &str {
     if path.is_empty() { ROOT } else { path }
 }
 
-/// Splits at the last slash into parent (`""` for the root) and name. `None` without a slash.
+/// Splits at the last slash into parent (`""` for the root) and name; `None` without a slash.
 pub fn split(path: &str) -> Option<(&str, &str)> {
-    let slash = path.bytes().rposition(|byte| byte == b'/')?; // names are short: quicker than a search by words
+    let slash = path.bytes().rposition(|byte| byte == b'/')?; // names are short, so a byte loop beats memrchr
     Some((&path[..slash], &path[slash + 1..]))
 }
 
-/// What create and delete demand of a path before anything is looked up.
+/// Splits a path as create and delete do, before any other check: it must contain a slash and no NUL.
 pub fn check_splittable(path: &str) -> Result<(&str, &str), ErrorCode> {
     match split(path) {
         Some(parts) if !path.contains('\0') => Ok(parts),
@@ -39,12 +39,12 @@ pub fn check_splittable(path: &str) -> Result<(&str, &str), ErrorCode> {
     }
 }
 
-/// Whether the tree can hold a node of this name. What clients may call a node is much less.
+/// Whether the tree can store a node of this name. Names that clients may use are restricted further by [`validate`].
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=PATH_BYTES_MAX).contains(&name.len())
 }
 
-/// Full validation, for writes.
+/// The complete validation, for writes.
 pub fn validate(path: &str) -> Result<(), ErrorCode> {
     let Some(elements) = path.strip_prefix('/').filter(|rest| rest.len() < PATH_BYTES_MAX) else {
         return Err(ErrorCode::BadArguments);
@@ -56,8 +56,8 @@ pub fn validate(path: &str) -> Result<(), ErrorCode> {
     if good { Ok(()) } else { Err(ErrorCode::BadArguments) }
 }
 
-/// True for most good paths and no bad one: printable ASCII where no element is empty or begins with a dot. Without
-/// branches, so that a few wide instructions can tell.
+/// A fast check that accepts most valid paths and no invalid one: printable ASCII, no element empty or with a leading
+/// dot. Free of branches, so that the compiler vectorises it.
 fn is_plain(path: &str) -> bool {
     let bytes = path.as_bytes();
     let is_printable = bytes.iter().fold(true, |all, byte| all & (b' '..=b'~').contains(byte));
@@ -66,12 +66,12 @@ fn is_plain(path: &str) -> bool {
     is_printable && !has_bad_start && bytes.last() != Some(&b'/')
 }
 
-// Compat: Java tests UTF-16 units, so everything above U+FFFF is two forbidden surrogates.
+// Compat: Java checks UTF-16 units, so every character above U+FFFF is two forbidden surrogates.
 fn is_forbidden(c: char) -> bool {
     matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
-/// True when the node's digest counts: everything but what lies inside the reserved subtree.
+/// Whether the tree's digest covers the node: all nodes except those below the reserved node.
 pub fn in_digest(path: &str) -> bool {
     !path.strip_prefix(SYSTEM).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_character_by_character() {
+    fn validation_matches_apache_character_by_character() {
         for path in ["/", "/a", "/a/b", "/...", "/b..", "/.b", "/a b", "/\u{a0}", "/\u{d7ff}", "/\u{f900}", "/\u{ffef}"]
         {
             check(path, true);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_leaves_out_the_inside_of_the_reserved_subtree() {
+    fn digest_excludes_nodes_below_the_reserved_node() {
         assert!(in_digest("") && in_digest("/zookeeper") && in_digest("/zookeeperX/a"));
         assert!(!in_digest("/zookeeper/quota"));
     }

@@ -1,8 +1,8 @@
-//! What writes will find that are prepared before earlier ones are applied.
+//! Pending changes: nodes and sessions as the transactions in flight will leave them (Apache's `outstandingChanges`).
 //!
-//! The proposer validates against the tree plus this overlay. It holds every node that a transaction on its way changes:
-//! counters, list and digest, never data. Entries go when their transaction is applied; while nothing is on its way
-//! the overlay costs one branch.
+//! The leader checks a request against the tree plus these changes. They contain every node that a transaction in
+//! flight changes, with counters, ACL and digest, but without data. An entry is removed when its transaction is
+//! applied. With nothing in flight, a lookup costs one branch.
 
 mod changes;
 mod view;
@@ -10,22 +10,22 @@ mod view;
 use crate::acl_table::AclList;
 use crate::index::PathHash;
 use crate::node::NodeId;
-use changes::Changes;
-pub use changes::Hints;
+use changes::ChangeQueue;
+pub use changes::NodeHints;
 use ox_proto::stat::StatPersisted;
 use ox_proto::{SessionId, Zxid};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-pub(crate) use view::NewProjected;
-pub use view::{Stamp, View};
+pub(crate) use view::NewPendingNode;
+pub use view::{PendingView, WriteStamp};
 
-/// A node as a write finds it.
+/// A node as the next write finds it.
 #[derive(Clone, Debug)]
-pub(crate) struct Projected {
+pub(crate) struct PendingNode {
     hash: PathHash,
     id: NodeId,
     pub(crate) stat: StatPersisted,
-    /// The parent counter that names sequential children. It wraps where the stored cversion sticks.
+    /// The counter that names sequential children. It wraps, whereas the stored cversion stops at its maximum.
     pub(crate) sequence: i32,
     pub(crate) children: i64,
     pub(crate) data_length: usize,
@@ -37,28 +37,28 @@ pub(crate) struct Projected {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionChange {
-    Begins,
-    Ends,
+    Opens,
+    Closes,
 }
 
-/// The overlay.
+/// All changes of the transactions in flight.
 #[derive(Debug, Default)]
-pub struct Pending {
-    changes: Changes,
-    /// Ephemeral nodes on their way, which a close of their session must not miss.
+pub struct PendingChanges {
+    changes: ChangeQueue,
+    /// Ephemeral nodes created in flight, which closeSession must delete too.
     ephemerals: VecDeque<(Zxid, SessionId, String)>,
-    /// Sessions whose beginning or end is on its way.
+    /// Sessions that a transaction in flight opens or closes.
     sessions: BTreeMap<SessionId, (Zxid, SessionChange)>,
     session_changes: VecDeque<(Zxid, SessionId)>,
-    /// The tree's digest after all of them.
+    /// The tree's digest after all transactions in flight.
     digest: u64,
-    hints: Hints,
+    hints: NodeHints,
 }
 
-impl Pending {
-    /// Forgets what transactions up to `zxid` change, which are part of the state now or at once. Tells where the nodes
-    /// are.
-    pub fn applied(&mut self, zxid: Zxid) -> &mut Hints {
+impl PendingChanges {
+    /// Removes the changes of transactions up to `zxid`, which the caller has applied or is about to apply. Returns the
+    /// positions of the nodes that the last one changes.
+    pub fn applied(&mut self, zxid: Zxid) -> &mut NodeHints {
         self.changes.applied(zxid, &mut self.hints);
         while self.ephemerals.pop_front_if(|(changed, ..)| *changed <= zxid).is_some() {}
         while let Some((_, session)) = self.session_changes.pop_front_if(|(changed, _)| *changed <= zxid) {
@@ -69,14 +69,14 @@ impl Pending {
         &mut self.hints
     }
 
-    /// True when no write on its way changes a node.
+    /// Whether no transaction in flight changes a node.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Whether a close of the session is on its way.
+    /// Whether a closeSession for the session is in flight.
     pub fn is_closing(&self, session: SessionId) -> bool {
-        self.session_change(session) == Some(SessionChange::Ends)
+        self.session_change(session) == Some(SessionChange::Closes)
     }
 
     fn session_change(&self, session: SessionId) -> Option<SessionChange> {

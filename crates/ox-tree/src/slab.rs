@@ -1,7 +1,7 @@
-//! Nodes in chunks behind `Arc`s, chunks in pages behind `Arc`s, addressed by small ids.
+//! Storage of nodes: pages of chunks of nodes, both behind `Arc`s, addressed by 32-bit ids.
 //!
-//! Freezing clones the pointers to the pages; a later change copies the page and the chunk it touches, once. So a
-//! snapshot has a consistent view without anybody waiting for it, and taking it costs microseconds.
+//! Freezing clones the pointers to the pages. The first change afterwards copies the affected page and chunk. So a
+//! snapshot has a consistent view without blocking writers, and creating it takes microseconds.
 //!
 //! ```text
 //! id bits 31..12 page | 11..3 chunk within the page | 2..0 node within the chunk
@@ -10,10 +10,11 @@
 use crate::node::{Node, NodeId};
 use std::sync::Arc;
 
-/// Nodes per chunk. While a snapshot is written, a change copies its chunk and touches the payload counter of each node in
-/// it, which lie anywhere in memory: so few. But each chunk costs a pointer and an allocation: not too few.
+/// Nodes per chunk. While a frozen view exists, a change copies its chunk and increments the payload reference count of
+/// each node in it, at random addresses: this favours small chunks. Each chunk costs a pointer and an allocation: this
+/// favours large ones.
 const CHUNK: usize = 8;
-/// Chunks per page: 4096 nodes. A copy touches the counter of each chunk.
+/// Chunks per page: 4096 nodes. Copying a page increments the reference count of each chunk.
 const PAGE: usize = 512;
 
 type Chunk = [Option<Node>; CHUNK];
@@ -27,17 +28,17 @@ pub(crate) struct Slab {
     used: usize,
 }
 
-/// The nodes as they were at one moment.
+/// All nodes as of one point in time.
 #[derive(Clone, Debug)]
 pub(crate) struct FrozenSlab(Vec<Arc<Page>>);
 
-fn place(id: NodeId) -> (usize, usize, usize) {
+fn locate(id: NodeId) -> (usize, usize, usize) {
     let id = id.0 as usize;
     (id / (PAGE * CHUNK), id / CHUNK % PAGE, id % CHUNK)
 }
 
 fn find(pages: &[Arc<Page>], id: NodeId) -> Option<&Node> {
-    let (page, chunk, slot) = place(id);
+    let (page, chunk, slot) = locate(id);
     pages[page][chunk].as_ref()?[slot].as_ref()
 }
 
@@ -49,14 +50,14 @@ impl Slab {
         id
     }
 
-    /// Adds a chunk and gives its first id away.
+    /// Adds a chunk and returns its first id.
     fn grow(&mut self) -> NodeId {
         let first = self.chunks * CHUNK;
         let end = u32::try_from(first + CHUNK).expect("ids are 32 bits: memory ends before four billion nodes");
         if self.chunks.is_multiple_of(PAGE) {
             self.pages.push(Arc::new([const { None }; PAGE]));
         }
-        let page = self.pages.last_mut().expect("there is a page for the chunk");
+        let page = self.pages.last_mut().expect("a page was added if needed");
         Arc::make_mut(page)[self.chunks % PAGE] = Some(Arc::new([const { None }; CHUNK]));
         self.chunks += 1;
         let start = end - u32::try_from(CHUNK).expect("a small constant");
@@ -84,8 +85,8 @@ impl Slab {
     }
 
     fn slot(&mut self, id: NodeId) -> &mut Option<Node> {
-        let (page, chunk, slot) = place(id);
-        let chunk = Arc::make_mut(&mut self.pages[page])[chunk].as_mut().expect("ids name places that are there");
+        let (page, chunk, slot) = locate(id);
+        let chunk = Arc::make_mut(&mut self.pages[page])[chunk].as_mut().expect("ids name existing chunks");
         &mut Arc::make_mut(chunk)[slot]
     }
 
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_count_up_and_are_used_again() {
+    fn ids_are_sequential_and_reused() {
         let mut slab = Slab::default();
         let count = 2 * PAGE * CHUNK + 1;
         for at in 0..count {
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_slab_stays_and_shares_what_nobody_changes() {
+    fn frozen_slab_is_immutable_and_shares_unchanged_chunks() {
         let mut slab = Slab::default();
         (0..2 * PAGE * CHUNK).for_each(|at| _ = slab.insert(node(at)));
         let frozen = slab.freeze();

@@ -1,15 +1,15 @@
-//! The whole replicated state: tree, sessions, lists, quotas, and the watches that hang on it.
+//! The replicated state: tree, sessions, ACLs and quotas; and the watches of this server's clients.
 //!
-//! It changes only through [`State::apply`]: in service, in recovery and on every server alike. Tree, sessions and
-//! the last zxid advance together, so that any moment between two calls is a consistent one.
+//! It changes only through [`State::apply`], in service and in recovery. Tree, sessions and last zxid change together,
+//! so that the state is consistent between any two calls.
 
-use crate::Options;
+use crate::TreeOptions;
 use crate::acl_table::{AclList, AclTable};
-use crate::frozen::Frozen;
+use crate::frozen_view::FrozenView;
 use crate::node::{AclId, Kind, Node, NodeId};
-use crate::outbox::Fired;
+use crate::outbox::FiredCounts;
 use crate::path;
-use crate::quota::{self, QuotaUse, Quotas};
+use crate::quota::{self, QuotaStatus, Quotas};
 use crate::tree::{NewNode, Tree};
 use crate::watch::WatchTable;
 use ox_proto::acl::perms;
@@ -20,20 +20,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Every so many transactions the digest is noted for the `hash` command.
+/// Interval, in transactions, of the digests that the `hash` command reports.
 const DIGEST_LOG_EVERY: i64 = 128;
-/// Notes kept.
+/// The number of digests kept for the `hash` command.
 const DIGEST_LOG_MAX: usize = 1024;
 
-/// Everything a server answers from.
+/// Everything that a server needs to reply to reads.
 #[derive(Debug)]
 pub struct State {
-    pub(crate) options: Options,
+    pub(crate) options: TreeOptions,
     pub(crate) tree: Tree,
     pub(crate) acls: AclTable,
     pub(crate) sessions: BTreeMap<SessionId, i32>,
     pub(crate) ephemerals: BTreeMap<SessionId, BTreeSet<NodeId>>,
-    /// Nodes in `ephemerals`.
+    /// The number of nodes in `ephemerals`.
     ephemeral_count: usize,
     pub(crate) containers: BTreeSet<NodeId>,
     pub(crate) ttls: BTreeSet<NodeId>,
@@ -41,20 +41,20 @@ pub struct State {
     pub(crate) last_zxid: Zxid,
     digest_log: VecDeque<(Zxid, i64)>,
     watches: Mutex<WatchTable>,
-    pub(crate) fired: Fired,
+    pub(crate) fired: FiredCounts,
 }
 
-/// Where a listing of ephemeral nodes stands.
+/// A position in a paged listing of ephemeral nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EphemeralPlace {
-    /// The owner.
+pub struct EphemeralCursor {
+    /// The owner of the last listed node.
     pub session: SessionId,
     node: NodeId,
 }
 
 impl State {
-    /// The state of an empty server: the built-in nodes, no transaction.
-    pub fn new(options: Options) -> Self {
+    /// The state of a server without data: the built-in nodes, no transaction.
+    pub fn new(options: TreeOptions) -> Self {
         let mut state = Self::with_root(options);
         let stat = StatPersisted::default();
         for node_path in [path::SYSTEM, path::QUOTA] {
@@ -62,13 +62,13 @@ impl State {
         }
         let mut config_acl = Vec::new();
         ox_proto::acl::put_acls(&mut config_acl, &[Acl::new(perms::READ, "world", "anyone")]);
-        let acl = state.acls.take(RawAcls::from_encoded(&config_acl).expect("just encoded"));
+        let acl = state.acls.intern(RawAcls::from_encoded(&config_acl).expect("just encoded"));
         state.link_built_in(path::CONFIG, acl, StatPersisted { aversion: -1, ..stat });
         state
     }
 
-    /// Nothing but a root, to load a snapshot into.
-    pub(crate) fn with_root(options: Options) -> Self {
+    /// A tree with only the root, for loading a snapshot.
+    pub(crate) fn with_root(options: TreeOptions) -> Self {
         let root = Node::new("", Some(b""), AclTable::NULL, &StatPersisted::default());
         Self {
             tree: Tree::new(options.hash_seed, options.digest_enabled, root),
@@ -82,7 +82,7 @@ impl State {
             last_zxid: Zxid::ZERO,
             digest_log: VecDeque::new(),
             watches: Mutex::new(WatchTable::new(options.hash_seed, options.watches_per_address_max)),
-            fired: Fired::default(),
+            fired: FiredCounts::default(),
             options,
         }
     }
@@ -94,22 +94,21 @@ impl State {
         self.tree.link(parent, NewNode { path: node_path, hash, node }, None::<fn(&mut Node)>);
     }
 
-    /// Settings the state was made with.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &TreeOptions {
         &self.options
     }
 
-    /// The last transaction that is part of the state.
+    /// The last transaction that was applied.
     pub fn last_zxid(&self) -> Zxid {
         self.last_zxid
     }
 
-    /// Moves the position without a transaction: recovery knows of later ones that left no record.
+    /// Sets the last zxid without a transaction. Recovery uses this for transactions that left no record.
     pub fn set_last_zxid(&mut self, zxid: Zxid) {
         self.last_zxid = zxid;
     }
 
-    /// The tree's digest.
+    /// The sum of all node digests.
     pub fn digest(&self) -> i64 {
         self.tree.digest().cast_signed()
     }
@@ -123,95 +122,92 @@ impl State {
         }
     }
 
-    /// The digests noted on the way, oldest first.
+    /// Digests at every [`DIGEST_LOG_EVERY`]th zxid, oldest first.
     pub fn digest_log(&self) -> impl Iterator<Item = (Zxid, i64)> {
         self.digest_log.iter().copied()
     }
 
-    /// Nodes there are, counted as Apache does: it keeps the root under two names.
+    /// The number of nodes as Apache counts them: the root counts twice.
     pub fn node_count(&self) -> usize {
         self.tree.len() + 1
     }
 
-    /// Bytes of all paths and data, counted as Apache does: the second name of the root is `/`.
+    /// The size of all paths and data as Apache counts it: the root counts a second time as `/`.
     pub fn data_bytes(&self) -> u64 {
         self.tree.bytes() + 1
     }
 
-    /// Ephemeral nodes there are.
     pub fn ephemeral_count(&self) -> usize {
         self.ephemeral_count
     }
 
-    /// Distinct lists in use.
+    /// The number of distinct ACLs.
     pub fn acl_count(&self) -> usize {
         self.acls.len()
     }
 
-    /// Live sessions with the timeout they were created with, in the order of their ids.
+    /// Live sessions by id, with the timeouts, in ms, with which they were created.
     pub fn sessions(&self) -> impl Iterator<Item = (SessionId, i32)> {
         self.sessions.iter().map(|(id, timeout)| (*id, *timeout))
     }
 
-    /// Whether a session is alive in the replicated state.
+    /// Whether a global session is alive.
     pub fn has_session(&self, session: SessionId) -> bool {
         self.sessions.contains_key(&session)
     }
 
-    /// Sessions that own nodes, with the paths.
+    /// Sessions that own ephemeral nodes, with the paths.
     pub fn ephemerals(&self) -> impl Iterator<Item = (SessionId, Vec<String>)> {
         self.ephemerals
             .iter()
             .map(|(session, nodes)| (*session, nodes.iter().map(|id| self.tree.path_of(*id)).collect()))
     }
 
-    /// Sessions that own nodes and do not exist.
+    /// Sessions that own ephemeral nodes but do not exist.
     pub fn dead_owners(&self) -> impl Iterator<Item = SessionId> {
         self.ephemerals.keys().filter(|session| !self.sessions.contains_key(session)).copied()
     }
 
-    /// Live sessions there are.
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Sessions that own nodes.
+    /// The number of sessions that own ephemeral nodes.
     pub fn ephemeral_owner_count(&self) -> usize {
         self.ephemerals.len()
     }
 
-    /// The ephemeral nodes behind `after` with their sessions, session by session, at most `max` of them: in
-    /// pieces, because there may be a million. Nodes that come or go between two pieces may be missed.
-    pub fn ephemerals_after(&self, after: Option<EphemeralPlace>, max: usize) -> Vec<(EphemeralPlace, String)> {
+    /// At most `max` ephemeral nodes after `after`, ordered by session. A listing is paged because there may be a
+    /// million nodes. It may miss nodes that are created or deleted between two pages.
+    pub fn ephemerals_after(&self, after: Option<EphemeralCursor>, max: usize) -> Vec<(EphemeralCursor, String)> {
         let first_session = after.map_or(SessionId(i64::MIN), |place| place.session);
         let nodes = self.ephemerals.range(first_session..).flat_map(|(session, nodes)| {
             let behind = after.filter(|place| place.session == *session).map(|place| place.node);
             let nodes = nodes.range((behind.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
-            nodes.map(|node| EphemeralPlace { session: *session, node: *node })
+            nodes.map(|node| EphemeralCursor { session: *session, node: *node })
         });
         nodes.take(max).map(|place| (place, self.tree.path_of(place.node))).collect()
     }
 
-    /// The ephemeral nodes of one session.
     pub fn ephemerals_of(&self, session: SessionId) -> impl Iterator<Item = String> {
         self.ephemerals.get(&session).into_iter().flatten().map(|id| self.tree.path_of(*id))
     }
 
-    /// The watch table. Taken after the state itself, never the other way round.
+    /// The watch table. Lock order: the state's lock first, then this one.
     pub fn watches(&self) -> &Mutex<WatchTable> {
         &self.watches
     }
 
-    /// How many watches each event fired since the last call.
-    pub fn take_fired(&mut self) -> Fired {
+    /// Returns and resets the counters of fired watches.
+    pub fn take_fired(&mut self) -> FiredCounts {
         std::mem::take(&mut self.fired)
     }
 
-    /// The quotas there are, with their usage.
-    pub fn quotas(&self) -> impl Iterator<Item = QuotaUse> {
+    /// All quotas with limits and usage.
+    pub fn quotas(&self) -> impl Iterator<Item = QuotaStatus> {
         self.quotas.paths().map(|path| {
-            let figures = |name| self.quota_figures(path, name).and_then(Result::ok).unwrap_or_default();
-            QuotaUse::new(path, &figures(quota::LIMITS), &figures(quota::STATS))
+            let track = |name| self.quota_track(path, name).and_then(Result::ok).unwrap_or_default();
+            QuotaStatus::new(path, &track(quota::LIMITS), &track(quota::STATS))
         })
     }
 
@@ -219,7 +215,7 @@ impl State {
         self.watches.get_mut()
     }
 
-    /// What a client sees of a node.
+    /// The Stat as clients see it.
     pub fn stat(&self, client_path: &str) -> Option<Stat> {
         let id = self.tree.find(path::internal(client_path))?;
         Some(self.stat_of(id))
@@ -230,15 +226,15 @@ impl State {
         node.stat(self.kind(node.owner))
     }
 
-    /// What an owner makes of a node. Server id 255 hands out session ids that look like TTL owners (and with
-    /// the emulation of 3.5.3 so do all above 127); a live session decides.
+    /// The kind that a stored owner denotes. Servers with id 255 assign session ids that look like TTL owners (with the
+    /// emulation of 3.5.3, all servers above 127 do). If such a session is alive, the node is ephemeral.
     pub(crate) fn kind(&self, owner: i64) -> Kind {
         let (kind, session) = (Kind::of(owner, self.options.reads_353_ttl()), SessionId(owner));
         let is_session = matches!(kind, Kind::Ttl(_)) && self.has_session(session);
         if is_session { Kind::Ephemeral(session) } else { kind }
     }
 
-    /// Enters a session. Nodes that it owns, and that were taken for TTL nodes without it, are its own again.
+    /// Adds a session. Nodes with its id as owner that were taken for TTL nodes become ephemeral nodes.
     pub(crate) fn open_session(&mut self, session: SessionId, timeout_ms: i32) {
         let is_new = self.sessions.insert(session, timeout_ms).is_none();
         if is_new && matches!(Kind::of(session.0, self.options.reads_353_ttl()), Kind::Ttl(_)) {
@@ -256,25 +252,25 @@ impl State {
         matches!(self.kind(owner), Kind::Ephemeral(_))
     }
 
-    /// The list that decides who sees an event, `None` when everybody may.
+    /// The list that restricts the receivers of an event; `None` if every connection may receive it.
     pub(crate) fn readers(&self, acl: AclId) -> Option<Arc<AclList>> {
         let list = self.acls.get(acl);
-        (!self.options.skip_acl && list.world & perms::READ == 0).then(|| Arc::clone(list))
+        (!self.options.skip_acl && list.world_perms & perms::READ == 0).then(|| Arc::clone(list))
     }
 
-    /// Whether a node is there that nobody but the super user may do anything with.
+    /// Whether the node exists and its ACL grants access to super only.
     pub fn is_closed(&self, path: &str) -> bool {
         let Some(node) = self.tree.find(path) else { return false };
         let list = self.acls.get(self.tree.get(node).acl);
         !list.entries.is_empty() && list.entries.iter().all(|entry| entry.perms == 0)
     }
 
-    /// A consistent view that stays as it is while the state goes on.
-    pub fn freeze(&self) -> Frozen {
-        Frozen::new(self)
+    /// An immutable view of the present state.
+    pub fn freeze(&self) -> FrozenView {
+        FrozenView::new(self)
     }
 
-    /// Puts the configuration of an ensemble into its node, which every server does for itself.
+    /// Writes the ensemble's configuration into its node. Each server does this by itself, without a transaction.
     pub fn set_config(&mut self, text: &str, version: i64, now_ms: i64) {
         let Some(config) = self.tree.find(path::CONFIG) else { return };
         self.tree.set_data(config, path::CONFIG, Some(text.as_bytes()), |node| {
@@ -282,20 +278,20 @@ impl State {
         });
     }
 
-    /// The text in the node of the configuration.
+    /// The data of the configuration node.
     pub fn config(&self) -> Option<&[u8]> {
         self.tree.get(self.tree.find(path::CONFIG)?).data()
     }
 
-    /// The highest zxid that any node shows; the configuration node does not count, its stat is local.
+    /// The highest zxid in any node's Stat, except for the configuration node, whose Stat is local.
     pub fn max_node_zxid(&self) -> Zxid {
         let config = self.tree.find(path::CONFIG);
         let others = self.tree.iter().filter(|(id, _)| Some(*id) != config);
         others.map(|(_, node)| node.czxid.max(node.mzxid).max(node.pzxid)).max().unwrap_or_default()
     }
 
-    /// Nodes that may go by themselves: containers and TTL nodes without children, as of wall clock `now_ms`.
-    /// `never_used_ms` is how long a container that never had a child is kept, 0 for ever.
+    /// Containers and TTL nodes that the server should delete at wall clock `now_ms`. `never_used_ms` is the time for
+    /// which a container that never had a child is kept, 0 for no limit.
     pub fn expired_nodes(&self, now_ms: i64, never_used_ms: i64) -> Vec<String> {
         let idle_for = |node: &Node| now_ms.saturating_sub(node.mtime);
         let containers = self.containers.iter().filter(|id| {
@@ -310,7 +306,7 @@ impl State {
         containers.chain(ttls).map(|id| self.tree.path_of(*id)).collect()
     }
 
-    /// Enters a node into the sets that its kind asks for.
+    /// Adds a node to the set of its kind.
     pub(crate) fn register(&mut self, id: NodeId, owner: i64) {
         match self.kind(owner) {
             Kind::Persistent => (),
@@ -323,7 +319,7 @@ impl State {
         }
     }
 
-    /// Takes a node out of those sets.
+    /// Removes a node from the set of its kind.
     pub(crate) fn unregister(&mut self, id: NodeId, owner: i64) {
         match self.kind(owner) {
             Kind::Persistent => (),

@@ -1,11 +1,11 @@
-//! The nodes and how they hang together.
+//! The tree of nodes.
 //!
-//! Children are an intrusive list through the slab (first child, next, previous), so that listing a parent and
-//! deleting a million children one by one stay linear. Invariants: every node but the root is in the index, in its
-//! parent's list and in its parent's count; every node that has a child holds its whole path.
+//! The children of a node are an intrusive doubly linked list through the slab, so that listing a parent and deleting a
+//! million children are linear. Invariants: every node but the root is in the index, in its parent's list and in its
+//! parent's count; every node with a child stores its whole path.
 
-use crate::index::{Crowd, Index, PathHash};
-use crate::listing::ListingCache;
+use crate::children_cache::ChildrenCache;
+use crate::index::{Index, PathHash, Unindexed};
 use crate::node::{AclId, Node, NodeId, node_digest, prefix_crc};
 use crate::path;
 use crate::slab::{FrozenSlab, Slab};
@@ -16,15 +16,14 @@ use ox_proto::stat::StatPersisted;
 pub(crate) struct Tree {
     slab: Slab,
     index: Index,
-    listings: ListingCache,
+    children_cache: ChildrenCache,
     digest_enabled: bool,
-    /// Sum of all node digests.
     digest: u64,
-    /// Sum of all data lengths, and of all paths, for the size estimate in the metrics.
+    /// The size of all paths and data, for the metrics.
     bytes: u64,
 }
 
-/// A node on its way into the tree, with its path in the tree's form.
+/// A node to be linked, with its path in the tree's form.
 pub(crate) struct NewNode<'a> {
     pub(crate) path: &'a str,
     pub(crate) hash: PathHash,
@@ -32,12 +31,12 @@ pub(crate) struct NewNode<'a> {
 }
 
 impl Tree {
-    /// A tree with nothing but a root.
+    /// A tree with only a root.
     pub(crate) fn new(seed: u64, digest_enabled: bool, root: Node) -> Self {
         let mut tree = Self {
             slab: Slab::default(),
             index: Index::new(seed),
-            listings: ListingCache::default(),
+            children_cache: ChildrenCache::default(),
             digest_enabled,
             digest: 0,
             bytes: 0,
@@ -64,8 +63,8 @@ impl Tree {
         self.index.find(hash, |id| self.has_path(id, path.as_bytes()))
     }
 
-    /// A node that may have this path, without a look at it.
-    pub(crate) fn guess(&self, path: &[u8]) -> NodeId {
+    /// A node whose path has the same hash; the path is not compared.
+    pub(crate) fn find_by_hash(&self, path: &[u8]) -> NodeId {
         self.index.find(self.index.hash(path), |_| true).unwrap_or(NodeId::NONE)
     }
 
@@ -73,8 +72,8 @@ impl Tree {
         self.slab.find(id)
     }
 
-    /// Whether the node that was there is still there and has this path.
-    pub(crate) fn is_still(&self, id: NodeId, path: &str) -> bool {
+    /// Whether `id` is in use and its node has this path.
+    pub(crate) fn is_node_at(&self, id: NodeId, path: &str) -> bool {
         self.find_at(id).is_some() && self.has_path(id, path.as_bytes())
     }
 
@@ -105,7 +104,7 @@ impl Tree {
         path
     }
 
-    /// All nodes but in no order that means anything.
+    /// All nodes, in arbitrary order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.slab.iter()
     }
@@ -132,7 +131,7 @@ impl Tree {
         std::iter::successors(Some(first).filter(|id| *id != NodeId::NONE), next)
     }
 
-    /// The node and everything below it, parents first.
+    /// The node and all its descendants, parents first.
     pub(crate) fn subtree(&self, top: NodeId) -> Vec<NodeId> {
         let mut found = vec![top];
         let mut at = 0;
@@ -144,7 +143,7 @@ impl Tree {
         found
     }
 
-    /// Number of nodes below `top`, not counting it.
+    /// The number of descendants, without `top` itself.
     pub(crate) fn count_below(&self, top: NodeId) -> usize {
         if top == NodeId::ROOT {
             return self.len() - 1;
@@ -173,7 +172,7 @@ impl Tree {
     /// Appends the encoded list of child names, count included.
     pub(crate) fn put_children(&self, parent: NodeId, out: &mut Vec<u8>) {
         let count = self.get(parent).children as usize;
-        self.listings.put(parent, count, out, |out| {
+        self.children_cache.put(parent, count, out, |out| {
             ox_proto::jute::put_count(out, count);
             for child in self.children(parent) {
                 ox_proto::jute::put_buffer(out, Some(self.get(child).name()));
@@ -181,32 +180,32 @@ impl Tree {
         });
     }
 
-    /// Adds a node below `parent`, whose counters `change` may raise. Its path must not exist.
+    /// Adds a node below `parent` and applies `change` to the parent. The path must not exist.
     pub(crate) fn link(&mut self, parent: NodeId, new: NewNode<'_>, change: Option<impl FnOnce(&mut Node)>) -> NodeId {
         let hash = new.hash;
-        let id = self.hang(parent, new, change);
+        let id = self.attach(parent, new, change);
         self.index.insert(hash, id);
         id
     }
 
-    /// Adds a node below `parent`; nobody finds it before [`Self::index`] is called.
-    pub(crate) fn link_unseen(&mut self, parent: NodeId, new: NewNode<'_>, unseen: &mut Crowd) -> NodeId {
+    /// Adds a node below `parent`. Lookups do not find it until [`Self::index`] is called.
+    pub(crate) fn link_unindexed(&mut self, parent: NodeId, new: NewNode<'_>, unindexed: &mut Unindexed) -> NodeId {
         let hash = new.hash;
-        let id = self.hang(parent, new, None::<fn(&mut Node)>);
-        unseen.push(hash, id);
+        let id = self.attach(parent, new, None::<fn(&mut Node)>);
+        unindexed.push(hash, id);
         id
     }
 
-    /// Lets nodes be found. The first one whose path is there already is an error.
-    pub(crate) fn index(&mut self, unseen: &mut Crowd) -> Result<(), NodeId> {
+    /// Adds nodes to the index. A node whose path exists already is returned as an error.
+    pub(crate) fn index(&mut self, unindexed: &mut Unindexed) -> Result<(), NodeId> {
         let slab = &self.slab;
-        self.index.insert_all(unseen, |one, other| {
+        self.index.insert_all(unindexed, |one, other| {
             let (one, other) = (slab.get(one), slab.get(other));
             one.parent == other.parent && one.name() == other.name()
         })
     }
 
-    fn hang(&mut self, parent: NodeId, new: NewNode<'_>, change: Option<impl FnOnce(&mut Node)>) -> NodeId {
+    fn attach(&mut self, parent: NodeId, new: NewNode<'_>, change: Option<impl FnOnce(&mut Node)>) -> NodeId {
         let NewNode { path, hash: _, node } = new;
         self.bytes += (path.len() + node.data_length()) as u64;
         let mut node = self.digested(path, node);
@@ -218,21 +217,21 @@ impl Tree {
         if first != NodeId::NONE {
             self.slab.get_mut(first).previous = id;
         }
-        let above = self.slab.get_mut(parent);
-        above.first_child = id;
-        above.children += 1;
-        if !above.holds_path() {
-            above.hold_path(path::split(path).map_or("", |(parent, _)| parent));
+        let parent_node = self.slab.get_mut(parent);
+        parent_node.first_child = id;
+        parent_node.children += 1;
+        if !parent_node.holds_path() {
+            parent_node.hold_path(path::split(path).map_or("", |(parent, _)| parent));
         }
         if let Some(change) = change {
-            change(above);
-            refresh_digest(above, &mut self.digest, self.digest_enabled);
+            change(parent_node);
+            refresh_digest(parent_node, &mut self.digest, self.digest_enabled);
         }
-        self.listings.forget(parent);
+        self.children_cache.invalidate(parent);
         id
     }
 
-    /// Removes a childless node from its parent's list, the index and the digest. The parent's pzxid is raised to
+    /// Removes a node without children from its parent's list, the index and the digest. Raises the parent's pzxid to
     /// `pzxid`.
     pub(crate) fn unlink(&mut self, id: NodeId, node_path: &str, hash: PathHash, pzxid: Zxid) -> Node {
         self.index.remove(hash, id);
@@ -246,21 +245,21 @@ impl Tree {
         if node.next != NodeId::NONE {
             self.slab.get_mut(node.next).previous = node.previous;
         }
-        let above = self.slab.get_mut(node.parent);
+        let parent_node = self.slab.get_mut(node.parent);
         if node.previous == NodeId::NONE {
-            above.first_child = node.next;
+            parent_node.first_child = node.next;
         }
-        above.children -= 1;
-        if above.pzxid < pzxid {
-            above.pzxid = pzxid;
-            refresh_digest(above, &mut self.digest, self.digest_enabled);
+        parent_node.children -= 1;
+        if parent_node.pzxid < pzxid {
+            parent_node.pzxid = pzxid;
+            refresh_digest(parent_node, &mut self.digest, self.digest_enabled);
         }
-        self.listings.forget(node.parent);
-        self.listings.forget(id);
+        self.children_cache.invalidate(node.parent);
+        self.children_cache.invalidate(id);
         node
     }
 
-    /// Replaces a node's data and changes the counters that go with it.
+    /// Replaces a node's data and applies `change` to its counters.
     pub(crate) fn set_data(
         &mut self,
         id: NodeId,
@@ -279,7 +278,7 @@ impl Tree {
         refresh_digest(node, &mut self.digest, self.digest_enabled);
     }
 
-    /// Changes the counters of a node; its digest follows.
+    /// Applies `change` to the counters of a node and updates the digest.
     pub(crate) fn update(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         let node = self.slab.get_mut(id);
         change(node);
@@ -290,13 +289,13 @@ impl Tree {
         std::mem::replace(&mut self.slab.get_mut(id).acl, acl)
     }
 
-    /// A node that is not in the tree yet, with its digest, which is counted from now on.
+    /// Computes the digest of a node before it is linked, and adds it to the tree's digest.
     fn digested(&mut self, node_path: &str, mut node: Node) -> Node {
         if self.digest_enabled {
             if path::in_digest(node_path) {
                 node.prefix_crc = prefix_crc(node_path, node.data());
             } else {
-                node.leave_digest();
+                node.exclude_from_digest();
             }
             refresh_digest(&mut node, &mut self.digest, true);
         }
@@ -308,7 +307,7 @@ impl Tree {
     }
 }
 
-/// Brings a node's digest up to its stat, and the tree's up to the node's.
+/// Recomputes a node's digest, and updates the sum by the difference.
 fn refresh_digest(node: &mut Node, sum: &mut u64, enabled: bool) {
     if enabled && node.in_digest() {
         let new = node_digest(node.prefix_crc, &node.persisted());
@@ -321,7 +320,7 @@ fn text(node: &Node) -> &str {
     std::str::from_utf8(node.text()).expect("texts are stored from strings")
 }
 
-/// A new node's stat.
+/// The Stat of a new node.
 pub(crate) fn fresh_stat(zxid: Zxid, time_ms: i64, owner: i64) -> StatPersisted {
     StatPersisted {
         czxid: zxid,

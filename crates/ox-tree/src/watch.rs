@@ -1,44 +1,44 @@
-//! The watch table: who wants to hear of which path.
+//! The watch table (Apache's `WatchManager`).
 //!
-//! Watches hang on paths, not on nodes: a node may not exist, or come back, while it is watched. The key is the
-//! text the client sent. Each path has two lists of watchers (data and child), each watcher a connection and a set
-//! of modes in eight bytes. A connection's own list of paths is cleaned up lazily; it may name paths where the
-//! watch has fired since.
+//! Watches belong to paths, not to nodes: a watched node may not exist, or may be deleted and created again. The key is
+//! the path as the client sent it. Each path has two lists of watchers, for data and child watches; a watcher is a
+//! connection with a set of modes, in eight bytes. The list of paths of a connection is cleaned up lazily, so it may
+//! contain paths whose watch has fired.
 
-mod listing;
-mod owners;
+mod address_limits;
+mod scan;
 mod watchers;
 
 use crate::conn::ConnId;
 use crate::hash::PathHasher;
 use crate::path;
+use address_limits::AddressLimits;
 use hashbrown::HashTable;
-use owners::Owners;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use watchers::{Watcher, Watchers};
 
-/// Tables with fewer places are not worth shrinking.
+/// Smaller tables are never shrunk.
 const SHRINK_MIN: usize = 1024;
 
-/// Which of the two tables a watch is in.
+/// Data watches and child watches are registered separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    /// Fires for the node itself.
+pub enum WatchKind {
+    /// Fires for changes of the node itself.
     Data,
-    /// Fires for its list of children.
+    /// Fires for changes of the list of children.
     Child,
 }
 
-/// How long a watch lives and how far it sees.
+/// Whether a watch fires once, and whether it covers descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum Mode {
-    /// Fires once.
+pub enum WatchMode {
+    /// Is removed when it fires.
     Standard = 1 << 61,
-    /// Fires until removed.
+    /// Fires until it is removed.
     Persistent = 1 << 62,
-    /// Fires until removed, for all descendants too.
+    /// Fires until it is removed, for all descendants too.
     Recursive = 1 << 63,
 }
 
@@ -50,10 +50,10 @@ struct WatchedPath {
 }
 
 impl WatchedPath {
-    fn table(&mut self, table: Table) -> &mut Watchers {
-        match table {
-            Table::Data => &mut self.data,
-            Table::Child => &mut self.child,
+    fn watchers_mut(&mut self, watch_kind: WatchKind) -> &mut Watchers {
+        match watch_kind {
+            WatchKind::Data => &mut self.data,
+            WatchKind::Child => &mut self.child,
         }
     }
 
@@ -70,31 +70,31 @@ impl WatchedPath {
     }
 }
 
-/// The paths a connection has watched, perhaps more than it still does.
+/// The paths that a connection watches. May contain paths whose watch has fired.
 #[derive(Debug, Default)]
 struct ConnWatches {
     slots: Vec<u32>,
-    /// Length at which the list is checked for leftovers again.
+    /// The length at which stale entries are removed next.
     check_at: usize,
 }
 
-/// All watches of a server.
+/// All watches of a server, by path and by connection.
 #[derive(Debug)]
 pub struct WatchTable {
     index: HashTable<u32>,
     paths: Vec<Option<WatchedPath>>,
     free: Vec<u32>,
     conns: BTreeMap<ConnId, ConnWatches>,
-    /// Recursive registrations; while there are none, ancestors need not be looked up.
+    /// The number of recursive registrations. If it is 0, ancestors need not be looked up.
     recursive: usize,
-    /// Registrations in both tables.
+    /// The number of registrations of both kinds.
     total: usize,
-    owners: Owners,
+    limits: AddressLimits,
     hasher: PathHasher,
 }
 
 impl WatchTable {
-    /// An empty table, in which the clients of one address may have so many registrations; 0 is any number.
+    /// An empty table. `per_address_max` limits the registrations of all clients with one address; 0 for no limit.
     pub fn new(seed: u64, per_address_max: usize) -> Self {
         Self {
             index: HashTable::new(),
@@ -103,17 +103,16 @@ impl WatchTable {
             conns: BTreeMap::new(),
             recursive: 0,
             total: 0,
-            owners: Owners::new(per_address_max),
+            limits: AddressLimits::new(per_address_max),
             hasher: PathHasher::new(seed),
         }
     }
 
-    /// True when nobody watches anything.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// Registrations in both tables, a connection's modes on a path counting as one.
+    /// Registrations of both kinds. All modes of a connection on a path count as one.
     pub fn total(&self) -> usize {
         self.total
     }
@@ -127,32 +126,32 @@ impl WatchTable {
         self.index.find(self.hash(path), is_it).copied()
     }
 
-    /// A connection that may register watches, and where it comes from.
+    /// Adds a connection that may register watches, with its client's address.
     pub fn add_conn(&mut self, conn: ConnId, address: IpAddr) {
-        self.owners.join(conn, address);
+        self.limits.add_conn(conn, address);
     }
 
-    /// How often watches were refused because their address has enough, and the last such address.
+    /// How often a watch was refused because of the limit per address, and the last refused address.
     pub fn refused(&self) -> (u64, Option<IpAddr>) {
-        self.owners.refused()
+        self.limits.refused()
     }
 
-    /// Registers a watch in each of `tables`; repeating one has no effect. False when its client's address has
-    /// enough: then nothing is registered.
+    /// Registers a watch of each of `watch_kinds`; repeating a registration has no effect. Returns false, without
+    /// registering anything, if the limit of the client's address is reached.
     #[must_use]
-    pub fn add(&mut self, conn: ConnId, path: &str, tables: &[Table], mode: Mode) -> bool {
+    pub fn add(&mut self, conn: ConnId, path: &str, watch_kinds: &[WatchKind], mode: WatchMode) -> bool {
         let slot = self.find(path).unwrap_or_else(|| self.insert_path(path));
         let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
         let (in_data, in_child) = (watched.data.find(conn).is_some(), watched.child.find(conn).is_some());
-        let is_new = |table: &&Table| !if **table == Table::Data { in_data } else { in_child };
-        let new = tables.iter().filter(is_new).count();
-        if new != 0 && !self.owners.take(conn, new) {
+        let is_new = |watch_kind: &&WatchKind| !if **watch_kind == WatchKind::Data { in_data } else { in_child };
+        let new = watch_kinds.iter().filter(is_new).count();
+        if new != 0 && !self.limits.acquire(conn, new) {
             self.drop_if_idle(slot);
             return false;
         }
         self.total += new;
-        for table in tables {
-            let watchers = watched.table(*table);
+        for watch_kind in watch_kinds {
+            let watchers = watched.watchers_mut(*watch_kind);
             let is_new_mode = match watchers.find_mut(conn) {
                 Some(watcher) => {
                     let is_new = !watcher.has(mode);
@@ -164,19 +163,19 @@ impl WatchTable {
                     true
                 }
             };
-            self.recursive += usize::from(is_new_mode && mode == Mode::Recursive);
+            self.recursive += usize::from(is_new_mode && mode == WatchMode::Recursive);
         }
         if !in_data && !in_child {
-            self.remember(conn, slot);
+            self.note_conn_path(conn, slot);
         }
         true
     }
 
     fn insert_path(&mut self, path: &str) -> u32 {
-        self.place(WatchedPath { path: path.into(), data: Watchers::None, child: Watchers::None })
+        self.insert(WatchedPath { path: path.into(), data: Watchers::None, child: Watchers::None })
     }
 
-    fn place(&mut self, watched: WatchedPath) -> u32 {
+    fn insert(&mut self, watched: WatchedPath) -> u32 {
         let hash = self.hash(&watched.path);
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -194,8 +193,8 @@ impl WatchTable {
         slot
     }
 
-    /// Notes that `conn` watches the path in `slot`, and drops leftovers when the list has doubled.
-    fn remember(&mut self, conn: ConnId, slot: u32) {
+    /// Records that `conn` watches the path in `slot`, and removes stale entries whenever the list has doubled.
+    fn note_conn_path(&mut self, conn: ConnId, slot: u32) {
         let watches = self.conns.entry(conn).or_default();
         watches.slots.push(slot);
         if watches.check_at <= watches.slots.len() {
@@ -212,38 +211,37 @@ impl WatchTable {
         if !entry.as_ref().is_some_and(WatchedPath::is_idle) {
             return;
         }
-        let watched = entry.take().expect("just looked at");
+        let watched = entry.take().expect("checked above");
         let hash = self.hash(&watched.path);
         let found = self.index.find_entry(hash, |candidate| *candidate == slot);
         found.expect("slots in use are indexed").remove();
         self.free.push(slot);
     }
 
-    /// Everybody who hears of a change at `path`, each connection once and in their order; one-shot watches are
-    /// used up.
-    pub(crate) fn collect(&mut self, table: Table, path: &str, found: &mut Vec<ConnId>) {
+    /// Appends the connections that watch a change at `path`, each once and sorted. One-shot watches are removed.
+    pub(crate) fn collect(&mut self, watch_kind: WatchKind, path: &str, found: &mut Vec<ConnId>) {
         found.clear();
         if self.is_empty() {
             return;
         }
         if let Some(slot) = self.find(path) {
-            self.collect_at(slot, table, found);
+            self.collect_at(slot, watch_kind, found);
             self.shrink();
         }
-        if self.recursive != 0 && table == Table::Data {
+        if self.recursive != 0 && watch_kind == WatchKind::Data {
             self.collect_above(path, found);
         }
     }
 
-    fn collect_at(&mut self, slot: u32, table: Table, found: &mut Vec<ConnId>) {
+    fn collect_at(&mut self, slot: u32, watch_kind: WatchKind, found: &mut Vec<ConnId>) {
         let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
-        let (mut spent, owners) = (0, &mut self.owners);
-        watched.table(table).retain(|watcher| {
+        let (mut spent, limits) = (0, &mut self.limits);
+        watched.watchers_mut(watch_kind).retain(|watcher| {
             found.push(watcher.conn());
-            watcher.remove(Mode::Standard);
+            watcher.remove(WatchMode::Standard);
             if watcher.is_spent() {
                 spent += 1;
-                owners.give_back(watcher.conn(), 1);
+                limits.release(watcher.conn(), 1);
             }
             !watcher.is_spent()
         });
@@ -259,7 +257,9 @@ impl WatchTable {
         for ancestor in path::ancestors(at) {
             let Some(slot) = self.find(path::external(ancestor)) else { continue };
             let watchers = self.paths[slot as usize].as_ref().map_or(&[][..], |watched| watched.data.as_slice());
-            found.extend(watchers.iter().filter(|watcher| watcher.has(Mode::Recursive)).map(|watcher| watcher.conn()));
+            found.extend(
+                watchers.iter().filter(|watcher| watcher.has(WatchMode::Recursive)).map(|watcher| watcher.conn()),
+            );
         }
         if direct < found.len() {
             found.sort_unstable();
@@ -267,53 +267,54 @@ impl WatchTable {
         }
     }
 
-    /// Whether the connection has any of `modes` in `table` at `path`.
-    pub fn has(&mut self, conn: ConnId, path: &str, table: Table, modes: &[Mode]) -> bool {
+    /// Whether the connection has a watch with any of `modes` at `path`.
+    pub fn has(&mut self, conn: ConnId, path: &str, watch_kind: WatchKind, modes: &[WatchMode]) -> bool {
         let Some(slot) = self.find(path) else { return false };
         let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
-        let watcher = watched.table(table).find(conn);
+        let watcher = watched.watchers_mut(watch_kind).find(conn);
         watcher.is_some_and(|watcher| modes.iter().any(|mode| watcher.has(*mode)))
     }
 
-    /// Removes modes; true when there were any.
-    pub fn remove(&mut self, conn: ConnId, path: &str, table: Table, modes: &[Mode]) -> bool {
-        if !self.has(conn, path, table, modes) {
+    /// Removes modes of a watch. Returns whether the connection had any of them.
+    pub fn remove(&mut self, conn: ConnId, path: &str, watch_kind: WatchKind, modes: &[WatchMode]) -> bool {
+        if !self.has(conn, path, watch_kind, modes) {
             return false;
         }
         let slot = self.find(path).expect("just found");
-        let watchers = self.paths[slot as usize].as_mut().expect("slots in the index are taken").table(table);
+        let watchers =
+            self.paths[slot as usize].as_mut().expect("slots in the index are taken").watchers_mut(watch_kind);
         let watcher = watchers.find_mut(conn).expect("just found");
-        let was_recursive = watcher.has(Mode::Recursive);
+        let was_recursive = watcher.has(WatchMode::Recursive);
         modes.iter().for_each(|mode| watcher.remove(*mode));
-        self.recursive -= usize::from(was_recursive && !watcher.has(Mode::Recursive));
+        self.recursive -= usize::from(was_recursive && !watcher.has(WatchMode::Recursive));
         if watcher.is_spent() {
             watchers.remove(conn);
             self.total -= 1;
-            self.owners.give_back(conn, 1);
+            self.limits.release(conn, 1);
         }
         self.drop_if_idle(slot);
         self.shrink();
         true
     }
 
-    /// Removes everything a connection has; it is closed.
+    /// Removes all watches of a closed connection.
     pub fn drop_conn(&mut self, conn: ConnId) {
         for slot in self.conns.remove(&conn).unwrap_or_default().slots {
             let Some(watched) = self.paths[slot as usize].as_mut() else { continue };
-            for table in [Table::Data, Table::Child] {
-                if let Some(watcher) = watched.table(table).remove(conn) {
+            for watch_kind in [WatchKind::Data, WatchKind::Child] {
+                if let Some(watcher) = watched.watchers_mut(watch_kind).remove(conn) {
                     self.total -= 1;
-                    self.owners.give_back(conn, 1);
-                    self.recursive -= usize::from(watcher.has(Mode::Recursive));
+                    self.limits.release(conn, 1);
+                    self.recursive -= usize::from(watcher.has(WatchMode::Recursive));
                 }
             }
             self.drop_if_idle(slot);
         }
-        self.owners.leave(conn);
+        self.limits.remove_conn(conn);
         self.shrink();
     }
 
-    /// Gives memory back after most watches have gone: paths move together and everybody's list is made anew.
+    /// Releases memory after most watches are gone: compacts the paths and rebuilds the lists of all connections.
     fn shrink(&mut self) {
         if self.paths.len() < SHRINK_MIN || self.paths.len() / 4 < self.index.len() {
             return;
@@ -330,7 +331,7 @@ impl WatchTable {
                 watches.slots.push(slot);
                 watches.check_at = (2 * watches.slots.len()).max(16);
             }
-            self.place(watched);
+            self.insert(watched);
         }
     }
 }

@@ -341,7 +341,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-tree/src/pending/view.rs",
         guard: "closing a session deletes its pending ephemeral nodes",
         breaks: "an ephemeral node outlives its session",
-        with: "        paths.extend(on_their_way.map(|(_, _, path)| path.clone()));\n",
+        with: "        paths.extend(in_flight.map(|(_, _, path)| path.clone()));\n",
         without: "",
     },
     Guard {
@@ -419,7 +419,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-tree/src/watch.rs",
         guard: "a one-shot watch is removed when it fires",
         breaks: "a one-shot watch fires twice",
-        with: "            watcher.remove(Mode::Standard);\n",
+        with: "            watcher.remove(WatchMode::Standard);\n",
         without: "",
     },
     Guard {
@@ -433,7 +433,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-tree/src/apply.rs",
         guard: "data and child watches on a deleted node send one event",
         breaks: "a client receives an event twice",
-        with: "        also.retain(|conn| told.binary_search(conn).is_err()); // both are sorted\n",
+        with: "        also.retain(|conn| notified.binary_search(conn).is_err()); // both are sorted\n",
         without: "",
     },
     Guard {
@@ -454,15 +454,15 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-tree/src/read/watches.rs",
         guard: "re-arming reports nothing about unreadable nodes",
         breaks: "clients without permission learn which nodes exist",
-        with: "    if found.is_some() && readable(state, asker, Some(client_path)).is_err() {\n",
+        with: "    if found.is_some() && readable(state, requester, Some(client_path)).is_err() {\n",
         without: "    if false {\n",
     },
     Guard {
         file: "crates/ox-sim/src/server/io_thread/deliver.rs",
         guard: "only clients that may read a node receive its events",
         breaks: "clients without permission learn about changes",
-        with: "                Note::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => {\n",
-        without: "                Note::Event(Some(readers)) if false && !connection.core.ids().may(readers, perms::READ) => {\n",
+        with: "                PartKind::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => {\n",
+        without: "                PartKind::Event(Some(readers)) if false && !connection.core.ids().may(readers, perms::READ) => {\n",
     },
     Guard {
         file: "crates/ox-sim/src/server/replica_thread.rs",

@@ -8,8 +8,8 @@ use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
 use ox_replica::{
     Conn, ConnSettings, LocalSessions, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
 };
-use ox_tree::outbox::{Note, Outboxes};
-use ox_tree::{ConnId, Options, State};
+use ox_tree::outbox::{Outboxes, PartKind};
+use ox_tree::{ConnId, State, TreeOptions};
 
 pub(super) fn corpus() -> Vec<Vec<u8>> {
     let mut out = Vec::new();
@@ -53,7 +53,7 @@ struct Harness {
 
 impl Harness {
     fn new() -> Self {
-        let state = State::new(Options::default());
+        let state = State::new(TreeOptions::default());
         let settings = ReplicaSettings {
             tick_ms: 2000,
             server: 1,
@@ -107,11 +107,11 @@ impl Harness {
         }
         let outbox = std::mem::take(&mut self.outboxes.0[0]);
         for part in outbox.parts {
-            match part.note {
-                Note::Attached(session, timeout_ms) => self.conn.on_attached(session, timeout_ms),
-                Note::Answers(count) => self.conn.on_answers(count, part.span.len()),
-                Note::Close => return false,
-                Note::Event(_) => (),
+            match part.kind {
+                PartKind::Attached(session, timeout_ms) => self.conn.on_attached(session, timeout_ms),
+                PartKind::Replies(count) => self.conn.on_answers(count, part.span.len()),
+                PartKind::Close => return false,
+                PartKind::Event(_) => (),
             }
         }
         assert_eq!(self.conn.in_flight(), 0, "every request has a reply");

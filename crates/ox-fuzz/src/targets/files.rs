@@ -3,7 +3,7 @@
 use ox_store::disk::SimDisk;
 use ox_store::tools::recover::{Mode, Plan};
 use ox_store::{Store, StoreOptions};
-use ox_tree::Options;
+use ox_tree::TreeOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,9 +72,10 @@ fn open(files: &[(&str, &[u8])]) {
         disk.install(&PathBuf::from("/data/version-2").join(name), bytes);
     }
     let options = StoreOptions::new("/data");
-    let Ok(opened) = Store::open(Arc::new(disk.clone()), &options, &Options::default(), 1) else { return };
+    let Ok(opened) = Store::open(Arc::new(disk.clone()), &options, &TreeOptions::default(), 1) else { return };
     let (last, digest) = (opened.state.last_zxid(), opened.state.digest());
     drop(opened);
-    let again = Store::open(Arc::new(disk), &options, &Options::default(), 1).expect("what opened once opens again");
+    let again =
+        Store::open(Arc::new(disk), &options, &TreeOptions::default(), 1).expect("what opened once opens again");
     assert_eq!((again.state.last_zxid(), again.state.digest()), (last, digest));
 }

@@ -8,10 +8,10 @@ use ox_proto::request::{
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_tree::auth::Identities;
-use ox_tree::ops::{self, Verdict};
+use ox_tree::ops::{self, Prepared};
 use ox_tree::outbox::Outboxes;
-use ox_tree::read::{self, Asker, Question};
-use ox_tree::{ConnId, Options, Pending, Stamp, State, View, put_write_reply};
+use ox_tree::read::{self, ReadRequest, Requester};
+use ox_tree::{ConnId, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
 
 /// The first byte of an input selects the operation.
 const OPS: &[OpCode] = OpCode::ALL;
@@ -60,14 +60,14 @@ pub(super) fn corpus() -> Vec<Vec<u8>> {
 pub(super) fn run(input: &[u8]) {
     let Some((first, body)) = input.split_first() else { return };
     let op = OPS[usize::from(*first) % OPS.len()];
-    let options = Options { extended_types: true, enforce_quota: true, ..Options::default() };
+    let options = TreeOptions { extended_types: true, enforce_quota: true, ..TreeOptions::default() };
     let mut state = State::new(options);
     let ids = Identities::of_address([127, 0, 0, 1].into());
     let mut out = Vec::new();
     write(&mut state, &ids, OpCode::Create, &corpus_parent());
     if read::is_read(op) {
-        let asker = Asker { conn: ConnId::new(0, 1, 1), session: SessionId(7), ids: &ids };
-        let _ = read::answer(&state, asker, Question { xid: 3, op, body }, &mut out);
+        let asker = Requester { conn: ConnId::new(0, 1, 1), session: SessionId(7), ids: &ids };
+        let _ = read::put_reply(&state, asker, ReadRequest { xid: 3, op, body }, &mut out);
         assert!(4 <= out.len(), "every read has a reply");
     } else {
         write(&mut state, &ids, op, body);
@@ -82,14 +82,14 @@ fn corpus_parent() -> Vec<u8> {
 
 /// Prepares a write and applies the resulting transaction; the predicted digest must equal the actual one.
 fn write(state: &mut State, ids: &Identities, op: OpCode, body: &[u8]) {
-    let mut pending = Pending::default();
+    let mut pending = PendingChanges::default();
     let zxid = Zxid(state.last_zxid().0 + 1);
-    let stamp = Stamp { zxid, time_ms: 1, session: SessionId(7) };
-    let mut view = View::new(state, &mut pending, ids, stamp);
+    let stamp = WriteStamp { zxid, time_ms: 1, session: SessionId(7) };
+    let mut view = PendingView::new(state, &mut pending, ids, stamp);
     let mut record = Vec::new();
     let mut header = TxnHeader { session: stamp.session, cxid: 3, zxid, time_ms: 1, kind: 0 };
     let mut encoded = Vec::new();
-    let Verdict::Txn(kind) = ops::prepare(&mut view, op, body, &mut encoded) else { return };
+    let Prepared::Txn(kind) = ops::prepare(&mut view, op, body, &mut encoded) else { return };
     header.kind = kind.code();
     header.put(&mut record);
     record.extend_from_slice(&encoded);

@@ -47,7 +47,7 @@ impl AuthIds {
     }
 
     /// The ACL that a write stores for the requested one.
-    pub(crate) fn fix_up(&self, requested: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
+    pub(crate) fn fixup_acl(&self, requested: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
         let mut seen = BTreeSet::new();
         let mut stored = Vec::new();
         for entry in requested {
@@ -132,8 +132,8 @@ mod tests {
         let bob = Acl::new(1, "digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=");
         assert!(ids.may(std::slice::from_ref(&bob), 1) && !ids.may(std::slice::from_ref(&bob), 2));
         assert!(ids.may(&[Acl::new(2, "ip", "10.0.0.0/8")], 2) && !ids.may(&[Acl::new(2, "ip", "10.0.1.0/24")], 2));
-        assert_eq!(ids.fix_up(&[Acl::new(1, "auth", "")]), Ok(vec![bob]));
-        assert_eq!(ids.fix_up(&[]), Err(ErrorCode::InvalidAcl));
+        assert_eq!(ids.fixup_acl(&[Acl::new(1, "auth", "")]), Ok(vec![bob]));
+        assert_eq!(ids.fixup_acl(&[]), Err(ErrorCode::InvalidAcl));
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Model {
         self.check_session(caller.session)?;
         let requested = make.from.path.as_str();
         let (parent_path, _) = path::split(requested).ok_or(ErrorCode::BadArguments)?;
-        let acl = caller.ids.fix_up(&make.from.acl)?;
+        let acl = caller.ids.fixup_acl(&make.from.acl)?;
         let parent = self.existing(parent_path)?;
         may(caller, &parent.acl, perms::CREATE)?;
         let path = if make.sequential { format!("{requested}{:010}", parent.created) } else { requested.to_owned() };
@@ -278,7 +278,7 @@ impl Model {
         if !path::is_valid(path) {
             return Err(ErrorCode::BadArguments);
         }
-        let acl = caller.ids.fix_up(acl)?;
+        let acl = caller.ids.fixup_acl(acl)?;
         let node = self.existing(path)?;
         may(caller, &node.acl, perms::ADMIN)?;
         check_version(version, node.aversion)?;

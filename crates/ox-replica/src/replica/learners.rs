@@ -11,8 +11,8 @@ use ox_proto::quorum::payload::Touches;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId};
 use ox_tree::auth::Identities;
-use ox_tree::ops::Verdict;
-use ox_tree::{State, View};
+use ox_tree::ops::Prepared;
+use ox_tree::{PendingView, State};
 use ox_zab::{LinkId, Request};
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Replica {
     ) {
         let Some(stamp) = self.stamp(now, session) else { return };
         let with_digest = state.options().digest_enabled;
-        let mut view = View::new(state, &mut self.pending, ids, stamp);
+        let mut view = PendingView::new(state, &mut self.pending, ids, stamp);
         if let Err(code) = owner {
             view.fail_session(code);
         }
@@ -106,8 +106,8 @@ impl Replica {
         let mut made = op;
         let span = self.proposals.log_mut().record(header(stamp, cxid), |out| {
             let kind = match change.prepare(&mut view, op, body, out) {
-                Verdict::Txn(kind) => kind,
-                Verdict::Refused(code) => {
+                Prepared::Txn(kind) => kind,
+                Prepared::Refused(code) => {
                     Body::Error { err: code.code() }.put(out);
                     OpCode::Error
                 }

@@ -8,7 +8,7 @@ use ox_proto::connect::ConnectResponse;
 use ox_proto::password::session_password;
 use ox_proto::txn::Record;
 use ox_proto::{OpCode, SessionId};
-use ox_tree::outbox::{Note, Outboxes};
+use ox_tree::outbox::{Outboxes, PartKind};
 use ox_tree::{Applied, ConnId, State, ops, put_write_reply};
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Replica {
             (state.session, state.handshake) = (session, None);
             let password = session_password(session);
             let response = ConnectResponse { timeout_ms, session, password, read_only };
-            out.of(conn).push(conn, Note::Attached(session, timeout_ms), |bytes| response.put_frame(bytes));
+            out.of(conn).push(conn, PartKind::Attached(session, timeout_ms), |bytes| response.put_frame(bytes));
         }
     }
 
@@ -105,7 +105,7 @@ impl Replica {
         self.addresses.end(session);
         for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {
             if self.conns.get(conn).is_some_and(|conn| conn.active) {
-                out.of(conn).push(conn, Note::Close, |bytes| {
+                out.of(conn).push(conn, PartKind::Close, |bytes| {
                     if Some(conn) == asked {
                         put_write_reply(bytes, record, applied);
                     }

@@ -128,7 +128,7 @@ impl Replica {
         (op, body): (OpCode, &[u8]),
         state: &State,
     ) -> LocalWrite {
-        if !ops::makes_ephemeral(op, body) {
+        if !ops::creates_ephemeral(op, body) {
             LocalWrite::GoOn
         } else if self.local.kind == LocalSessions::Stay {
             LocalWrite::Without(ErrorCode::EphemeralOnLocalSession)

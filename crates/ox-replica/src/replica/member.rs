@@ -19,7 +19,7 @@ use ox_proto::quorum::identities::RawIds;
 use ox_proto::txn::Record;
 use ox_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
 use ox_tree::outbox::Outboxes;
-use ox_tree::{ConnId, Pending, State};
+use ox_tree::{ConnId, PendingChanges, State};
 use ox_zab::{
     DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason, Request,
     ServerId, Txn,
@@ -342,7 +342,7 @@ impl Replica {
         }
         self.end_read_only();
         self.role = Role::None;
-        self.pending = Pending::default();
+        self.pending = PendingChanges::default();
         self.sessions = Sessions::new(self.tick_ms);
         self.own.clear();
         self.syncs.clear();

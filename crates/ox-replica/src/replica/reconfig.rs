@@ -7,9 +7,9 @@ use crate::clock::Now;
 use ox_proto::ensemble::{Change, ChangeRules};
 use ox_proto::txn::Record;
 use ox_proto::{ErrorCode, OpCode, Zxid};
-use ox_tree::ops::{self, Verdict};
+use ox_tree::ops::{self, Prepared};
 use ox_tree::outbox::Outboxes;
-use ox_tree::{Applied, ConnId, State, View, put_write_reply};
+use ox_tree::{Applied, ConnId, PendingView, State, put_write_reply};
 
 /// The reply to a change, which waits until this server has stored the configuration. The watch event does not wait:
 /// Apache notifies watchers when a configuration becomes active, and replies when it has written its files and restarted
@@ -63,7 +63,7 @@ pub(super) struct Changes<'a> {
 
 impl Changes<'_> {
     /// Prepares a write of any kind.
-    pub(super) fn prepare(&self, view: &mut View<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Verdict {
+    pub(super) fn prepare(&self, view: &mut PendingView<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Prepared {
         let Zab::Member(peer) = self.zab else { return ops::prepare(view, op, body, out) };
         let Some(leader) = peer.leader().filter(|_| op == OpCode::Reconfig) else {
             return ops::prepare(view, op, body, out);
@@ -108,7 +108,7 @@ impl Replica {
         let Some(Held { conn, frame, waiting }) = self.config_reply.held.take() else { return };
         if let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) {
             asker.answered_ms = Some(now.mono_ms);
-            out.of(conn).answer(conn, |bytes| bytes.extend_from_slice(&frame));
+            out.of(conn).reply(conn, |bytes| bytes.extend_from_slice(&frame));
         }
         self.answer_all(waiting, state, out);
     }

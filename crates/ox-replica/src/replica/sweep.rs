@@ -5,7 +5,7 @@ use super::{Replica, ReplicaSettings};
 use crate::clock::Now;
 use ox_proto::SessionId;
 use ox_tree::State;
-use ox_tree::ops::{self, Verdict};
+use ox_tree::ops::{self, Prepared};
 use std::collections::VecDeque;
 
 /// Looks for candidates at a fixed rate and hands them out one by one, not too many in a minute.
@@ -61,8 +61,8 @@ impl Replica {
         let never_used_ms = self.sweep.never_used_ms();
         self.propose(now, SessionId::NONE, 0, Maker::Server, state, |view, out| {
             match ops::prepare_delete_container(view, path, never_used_ms, out) {
-                Verdict::Txn(kind) => Some((kind, Some(view.digest()))),
-                Verdict::Refused(_) => None,
+                Prepared::Txn(kind) => Some((kind, Some(view.digest()))),
+                Prepared::Refused(_) => None,
             }
         });
     }

@@ -27,7 +27,7 @@ fn syncing() -> Replica {
     };
     let history = History::new(Zxid::ZERO, 500, 1 << 20);
     let peer = Peer::new(peer_settings, Recovered { epochs, history, standing: Standing::History });
-    let mut replica = Replica::member(replica_settings(1, 5), peer, &State::new(ox_tree::Options::default()), NOW);
+    let mut replica = Replica::member(replica_settings(1, 5), peer, &State::new(ox_tree::TreeOptions::default()), NOW);
     replica.start(NOW);
     let vote = Vote { leader: ServerId(2), zxid: Zxid::ZERO, epoch: 0 };
     let note = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
@@ -68,7 +68,7 @@ fn transactions_that_cannot_be_read_are_not_taken() {
 #[test]
 fn paused_member_does_not_judge_its_leader_before_it_reads() {
     for is_pause in [true, false] {
-        let (mut replica, state) = (syncing(), State::new(ox_tree::Options::default()));
+        let (mut replica, state) = (syncing(), State::new(ox_tree::TreeOptions::default()));
         let now = Now { mono_ms: NOW.mono_ms + 60_000, ..NOW };
         let meant_ms = if is_pause { replica.rest_ms(NOW).expect("a pause could hide") } else { 60_000 };
         assert_eq!(replica.on_turn(now, meant_ms, || 0).is_some(), is_pause);

@@ -11,8 +11,8 @@ use ox_proto::{OpCode, RawAcls, Reader, SessionId, Zxid};
 use ox_replica::{
     Ask, Conn, ConnSettings, LocalSessions, LogBatch, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
 };
-use ox_tree::outbox::{Note, Outbox, Outboxes};
-use ox_tree::{ConnId, Options, State};
+use ox_tree::outbox::{Outbox, Outboxes, PartKind};
+use ox_tree::{ConnId, State, TreeOptions};
 use ox_zab::{Effect, LinkId, Message};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -82,7 +82,7 @@ impl World {
     }
 
     pub(crate) fn of_server(server: u8, wall_ms: i64) -> Self {
-        let options = Options { extended_types: true, ..Options::default() };
+        let options = TreeOptions { extended_types: true, ..TreeOptions::default() };
         let now = Now { mono_ms: 0, wall_ms };
         let state = State::new(options);
         Self {
@@ -246,11 +246,11 @@ impl World {
                 }
                 let bytes = &outbox.bytes[part.span.clone()];
                 side.output.extend_from_slice(bytes);
-                match part.note {
-                    Note::Event(_) => (),
-                    Note::Answers(count) => side.conn.on_answers(count, bytes.len()),
-                    Note::Attached(session, timeout_ms) => side.conn.on_attached(session, timeout_ms),
-                    Note::Close => {
+                match part.kind {
+                    PartKind::Event(_) => (),
+                    PartKind::Replies(count) => side.conn.on_answers(count, bytes.len()),
+                    PartKind::Attached(session, timeout_ms) => side.conn.on_attached(session, timeout_ms),
+                    PartKind::Close => {
                         side.conn.start_closing();
                         side.is_closed = true;
                         side.input.clear();

@@ -5,7 +5,7 @@ use crate::limits::{UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, UNSENT_EVENT_BYTES_MAX
 use crate::mailbox::{Mail, Text, memory_of};
 use ox_proto::acl::perms;
 use ox_replica::{Now, Pressure, SMALL_BYTES};
-use ox_tree::outbox::{Note, Outbox};
+use ox_tree::outbox::{Outbox, PartKind};
 
 impl IoThread {
     /// Moves everything the replica has sent into the connections' buffers.
@@ -49,15 +49,15 @@ impl IoThread {
             let bytes = &outbox.bytes[part.span.clone()];
             self.pool.lend(&mut conn.output);
             let mut keeps_up = true;
-            match &part.note {
-                Note::Event(Some(readers)) if !conn.core.ids().may(readers, perms::READ) => continue,
-                Note::Event(_) => {
+            match &part.kind {
+                PartKind::Event(Some(readers)) if !conn.core.ids().may(readers, perms::READ) => continue,
+                PartKind::Event(_) => {
                     conn.put_event(bytes);
                     self.delivered_bytes += bytes.len();
                     self.figures.on_event(conn, bytes);
                     keeps_up = conn.unsent_events() <= SMALL_BYTES || self.may_wait(slot, now);
                 }
-                Note::Answers(count) => {
+                PartKind::Replies(count) => {
                     conn.core.on_answers(*count, bytes.len());
                     self.figures.on_answers(conn, bytes, *count, now.mono_ms);
                     if !conn.large.is_empty() {
@@ -66,12 +66,12 @@ impl IoThread {
                     keeps_up = conn.unsent() <= UNSENT_BYTES_MAX.min(self.shared.totals.budget().unsent / 2);
                     conn.output.extend_from_slice(bytes);
                 }
-                Note::Attached(session, timeout_ms) => {
+                PartKind::Attached(session, timeout_ms) => {
                     conn.core.on_attached(*session, *timeout_ms);
                     self.figures.on_attached(conn, *session, *timeout_ms, now.mono_ms);
                     conn.output.extend_from_slice(bytes);
                 }
-                Note::Close => {
+                PartKind::Close => {
                     self.figures.on_last(conn, bytes, now.mono_ms);
                     conn.core.start_closing();
                     conn.closing = true;

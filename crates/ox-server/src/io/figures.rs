@@ -11,7 +11,7 @@ use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid::{AUTH, NOTIFICATION, PING};
 use ox_proto::{OpCode, Reader, SessionId, Zxid};
 use ox_replica::{Now, Runs, Traffic};
-use ox_tree::Tally;
+use ox_tree::MetricSummary;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of a frame's length, and of a four-letter word.
@@ -35,7 +35,7 @@ pub(super) struct TurnFigures {
     outstanding: i64,
     reads: Runs,
     updates: Runs,
-    sizes: Tally,
+    sizes: MetricSummary,
     last_size: i64,
     traffic: Traffic,
     /// Of the connection being served.
@@ -202,7 +202,7 @@ impl TurnFigures {
             rest = behind;
             found.count += 1;
             self.last_size = i64::try_from(length).unwrap_or(i64::MAX);
-            self.sizes.note(self.last_size);
+            self.sizes.record(self.last_size);
             let mut header = Reader::new(frame);
             let Ok(ReplyHeader { xid, zxid, err }) = header.get() else { break };
             match xid {

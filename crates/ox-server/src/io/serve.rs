@@ -11,7 +11,7 @@ use crate::words::{self, Heard, WordQueue};
 use ox_proto::frame::{Split, split_frame};
 use ox_replica::{Conn, ConnSettings, Load, Now, Pressure, Room, SMALL_BYTES, Service, Shortage, Submission, Verdict};
 use ox_tree::State;
-use ox_tree::ahead::{GROUP, path_in};
+use ox_tree::prefetch::{BATCH, request_path};
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 
@@ -190,8 +190,8 @@ impl IoThread {
                 CommandBytes::Incomplete => break Served::Done,
                 CommandBytes::None => (),
             }
-            if requests.is_multiple_of(GROUP) {
-                state.look_ahead(paths(rest));
+            if requests.is_multiple_of(BATCH) {
+                state.prefetch(paths(rest));
             }
             let (payload, behind) = match next_frame(conn, &self.shared, rest, self.frame_bytes_max) {
                 Ok(Some(frame)) => frame,
@@ -294,7 +294,7 @@ fn paths(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         bytes = behind;
         Some(payload)
     });
-    frames.filter_map(|payload| path_in(payload.get(REQUEST_HEAD_BYTES..)?))
+    frames.filter_map(|payload| request_path(payload.get(REQUEST_HEAD_BYTES..)?))
 }
 
 /// Serves one frame.

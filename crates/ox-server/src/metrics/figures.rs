@@ -5,7 +5,7 @@ use crate::limits::SERVERS_MEASURED_MAX;
 use ox_proto::ServerId;
 use ox_replica::Traffic;
 use ox_replica::limits::NAMESPACES_MAX;
-use ox_tree::Tally;
+use ox_tree::MetricSummary;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,11 +82,11 @@ impl Summary {
     /// Adds `count` times the same value.
     pub(crate) fn note(&self, value: i64, count: u64) {
         let sum = value.saturating_mul(count.cast_signed());
-        self.merge(&Tally { count, sum, min: value, max: value });
+        self.merge(&MetricSummary { count, sum, min: value, max: value });
     }
 
     /// Adds a thread's own tally.
-    pub(crate) fn merge(&self, tally: &Tally) {
+    pub(crate) fn merge(&self, tally: &MetricSummary) {
         if tally.count == 0 {
             return;
         }
@@ -100,10 +100,15 @@ impl Summary {
         }
     }
 
-    pub(crate) fn tally(&self) -> Tally {
+    pub(crate) fn tally(&self) -> MetricSummary {
         let (min, max) = (self.min.load(Relaxed), self.max.load(Relaxed));
         let (count, sum) = (self.count.load(Relaxed), self.sum.load(Relaxed));
-        Tally { count, sum, min: if min == i64::MAX { 0 } else { min }, max: if max == i64::MIN { 0 } else { max } }
+        MetricSummary {
+            count,
+            sum,
+            min: if min == i64::MAX { 0 } else { min },
+            max: if max == i64::MIN { 0 } else { max },
+        }
     }
 
     pub(crate) fn reset(&self) {
@@ -199,7 +204,7 @@ fn percentile(counts: &[u64], quantile: f64, max: i64) -> i64 {
 
 /// A summary for each first name of a path; no more than a thread can collect.
 #[derive(Debug, Default)]
-pub(crate) struct Namespaces(Mutex<BTreeMap<Box<str>, Tally>>);
+pub(crate) struct Namespaces(Mutex<BTreeMap<Box<str>, MetricSummary>>);
 
 impl Namespaces {
     /// Takes over what a thread has counted.
@@ -217,14 +222,14 @@ impl Namespaces {
         });
     }
 
-    pub(crate) fn show(&self, show: &mut dyn FnMut(&str, Tally)) {
+    pub(crate) fn show(&self, show: &mut dyn FnMut(&str, MetricSummary)) {
         let spaces = self.0.lock().clone();
         spaces.iter().for_each(|(name, tally)| show(name, *tally));
     }
 
     /// Sets all to 0; the names stay.
     pub(crate) fn reset(&self) {
-        self.0.lock().values_mut().for_each(|tally| *tally = Tally::default());
+        self.0.lock().values_mut().for_each(|tally| *tally = MetricSummary::default());
     }
 }
 
@@ -305,11 +310,11 @@ mod tests {
     #[test]
     fn summaries_start_anew() {
         let summary = Summary::default();
-        assert_eq!(summary.tally(), Tally::default());
+        assert_eq!(summary.tally(), MetricSummary::default());
         summary.note(-3, 1);
         summary.note(4, 2);
-        assert_eq!(summary.tally(), Tally { count: 3, sum: 5, min: -3, max: 4 });
+        assert_eq!(summary.tally(), MetricSummary { count: 3, sum: 5, min: -3, max: 4 });
         summary.reset();
-        assert_eq!(summary.tally(), Tally::default());
+        assert_eq!(summary.tally(), MetricSummary::default());
     }
 }

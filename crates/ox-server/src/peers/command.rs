@@ -4,7 +4,7 @@ use mio::Waker;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_store::StoredHistory;
-use ox_tree::{Frozen, State};
+use ox_tree::{FrozenView, State};
 use ox_zab::{LinkId, Message, Moved, Notification};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) enum Command {
     /// Send packets.
     Send(LinkId, Packets),
     /// Send a state, and say where it is.
-    Snapshot(LinkId, Frozen),
+    Snapshot(LinkId, FrozenView),
     /// Send stored transactions, with their commits.
     Stored(LinkId, Box<StoredHistory>),
     /// Hang up, when everything is sent or not.

@@ -76,7 +76,7 @@ impl Dialer {
         Self::with(resolver, election_timeout, leader_timeout)
     }
 
-    fn with(resolver: Resolver, election_timeout: Duration, leader_timeout: Duration) -> Self {
+    pub(super) fn with(resolver: Resolver, election_timeout: Duration, leader_timeout: Duration) -> Self {
         let (dials, connects, done) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         Self { resolver, election_timeout, leader_timeout, dials, connects, done }
     }

@@ -8,12 +8,13 @@
 
 use super::command::Event;
 use super::dial::{Dialer, Target};
+use super::handshakes::Accepted;
+use super::line_limit::LineLimit;
 use super::places::Places;
 use super::socket::Socket;
+use crate::limits::{DIAL_BACK_AGAIN, PROBE_AFTER, REDIAL_FIRST, REDIAL_LONGEST};
 use crate::limits::{ELECTION_INPUT_BYTES_MAX, ELECTION_PIECE_BYTES, ELECTION_UNACKED_MAX};
-use crate::limits::{PROVOKED_LINES_AT_ONCE, REDIAL_FIRST, REDIAL_LONGEST};
 use crate::limits::{UNKNOWN_ADDRESSES_MAX, UNKNOWN_SERVERS_MAX};
-use crate::seldom::Seldom;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
@@ -32,6 +33,8 @@ struct Conn {
     socket: Socket,
     input: Vec<u8>,
     server: ServerId,
+    /// The other end, if that has dialled.
+    from: Option<IpAddr>,
     since: Instant,
     /// When its first notification came. A proxy may accept connections for a server that is not there.
     spoke: Option<Instant>,
@@ -49,6 +52,10 @@ struct Other {
     looking: Option<Vec<u8>>,
     redial_at: Option<Instant>,
     redial_after: Duration,
+    /// When it was last dialled.
+    dialed: Option<Instant>,
+    /// When it was last dialled because of a hello from an address that is not known as its own.
+    dialed_back: Option<Instant>,
     /// It does not answer, and that has been said.
     is_missed: bool,
     /// Where it said that it is, if it is in no configuration.
@@ -89,8 +96,7 @@ pub(super) struct Elections {
     conns: BTreeMap<Token, Conn>,
     ready: BTreeSet<Token>,
     heard: BTreeMap<ServerId, Heard>,
-    malformed: Seldom,
-    began: Instant,
+    malformed: LineLimit,
 }
 
 impl Elections {
@@ -112,8 +118,7 @@ impl Elections {
             conns: BTreeMap::new(),
             ready: BTreeSet::new(),
             heard: BTreeMap::new(),
-            malformed: Seldom::new(PROVOKED_LINES_AT_ONCE),
-            began: Instant::now(),
+            malformed: LineLimit::new(),
         })
     }
 
@@ -134,7 +139,7 @@ impl Elections {
         }
     }
 
-    fn insert(&mut self, stream: TcpStream, token: Token, server: ServerId, input: Vec<u8>) {
+    fn insert(&mut self, stream: TcpStream, token: Token, server: ServerId, from: Option<IpAddr>, input: Vec<u8>) {
         let _ = stream.set_nodelay(true);
         if self.keep_alive {
             let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
@@ -142,7 +147,7 @@ impl Elections {
         // Otherwise votes would wait, after a long partition, until the system repeats them.
         #[cfg(target_os = "linux")]
         let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(self.unacked_max));
-        let conn = Conn { socket: Socket::new(stream), input, server, since: Instant::now(), spoke: None };
+        let conn = Conn { socket: Socket::new(stream), input, server, from, since: Instant::now(), spoke: None };
         self.conns.insert(token, conn);
         self.ready.insert(token);
     }
@@ -162,18 +167,19 @@ impl Elections {
             None => {
                 let is_due = other.redial_at.is_none_or(|at| at <= Instant::now());
                 if is_due {
-                    self.dial(to, dialer, events);
+                    self.dial(to, Instant::now(), dialer, events);
                 }
             }
         }
     }
 
-    fn dial(&mut self, to: ServerId, dialer: &mut Dialer, events: &mut Vec<Event>) {
+    fn dial(&mut self, to: ServerId, now: Instant, dialer: &mut Dialer, events: &mut Vec<Event>) {
         let target = self.target(to);
         let learned = self.others.get(&to).map(|other| other.addresses.clone()).unwrap_or_default();
         let addresses = self.configured.get(&to).cloned().unwrap_or(learned);
         if !addresses.is_empty() && !dialer.is_dialing(target) {
-            dialer.dial(target, addresses, Duration::ZERO, Instant::now());
+            dialer.dial(target, addresses, Duration::ZERO, now);
+            self.others.entry(to).or_default().dialed = Some(now);
             self.tell(to, Link::Trying, events);
         }
     }
@@ -186,7 +192,7 @@ impl Elections {
     pub(super) fn renew(&mut self, server: ServerId, now: Instant, dialer: &mut Dialer, events: &mut Vec<Event>) {
         let is_due = self.others.get(&server).is_none_or(|other| other.redial_at.is_none_or(|at| at <= now));
         if is_due && self.configured.contains_key(&server) {
-            self.dial(server, dialer, events);
+            self.dial(server, now, dialer, events);
         }
     }
 
@@ -222,7 +228,7 @@ impl Elections {
         if registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_err() {
             return;
         }
-        self.insert(stream, token, server, Vec::new());
+        self.insert(stream, token, server, None, Vec::new());
         let sent = match (self.conns.get_mut(&token), hello_of(self.me, &self.mine, local)) {
             (Some(conn), Ok(hello)) => {
                 conn.socket.push(hello);
@@ -299,40 +305,61 @@ impl Elections {
         }
     }
 
+    /// Where the connection with a server comes from, if that has dialled.
+    pub(super) fn address_of(&self, server: ServerId) -> Option<IpAddr> {
+        self.conns.get(&self.others.get(&server)?.token?)?.from
+    }
+
+    /// Ends the connection with a server if that is gone: another connection, which was refused, names it, too.
+    pub(super) fn probe(&self, server: ServerId) {
+        let token = self.others.get(&server).and_then(|other| other.token);
+        if let Some(conn) = token.and_then(|token| self.conns.get(&token)) {
+            conn.socket.probe_after(PROBE_AFTER);
+        }
+    }
+
     /// Takes an accepted connection over whose hello is complete. A server with a smaller number is dialled back instead.
     pub(super) fn on_hello(
         &mut self,
         hello: Hello,
-        (stream, token, input): (TcpStream, Token, Vec<u8>),
+        Accepted { stream, token, address, input }: Accepted,
+        now: Instant,
         dialer: &mut Dialer,
         events: &mut Vec<Event>,
     ) {
         let server = hello.server;
+        let is_configured = self.configured.contains_key(&server);
         self.make_room(server, events);
         let other = self.others.entry(server).or_default();
-        other.heard = Some(Instant::now());
+        other.heard = Some(now);
         let addresses = dialable(hello.addresses);
         if !addresses.is_empty() {
             other.addresses = addresses;
         }
         if self.me < server {
-            self.insert(stream, token, server, input);
+            self.insert(stream, token, server, Some(address), input);
             self.keep(server, token, events);
         } else if server < self.me {
-            self.dial(server, dialer, events);
-            dialer.hurry(self.target(server), Instant::now());
+            let last = other.dialed_back.map(|at| now.saturating_duration_since(at));
+            if dialer.resolver.address_match(server, address).may_dial_back(is_configured, last) {
+                other.dialed_back = Some(now);
+                self.dial(server, now, dialer, events);
+                dialer.hurry(self.target(server), now);
+            }
         }
     }
 
-    /// There are not too many servers that are in no configuration: the one that was not heard for longest goes.
-    fn make_room(&mut self, newcomer: ServerId, events: &mut Vec<Event>) {
-        if self.configured.contains_key(&newcomer) || self.others.contains_key(&newcomer) {
+    /// There are not too many servers that are in no configuration: the one that was not heard for longest goes, first of
+    /// those without a connection.
+    fn make_room(&mut self, new: ServerId, events: &mut Vec<Event>) {
+        if self.configured.contains_key(&new) || self.others.contains_key(&new) {
             return;
         }
-        let strangers = self.others.iter().filter(|(server, _)| !self.configured.contains_key(server));
-        let strangers: Vec<_> = strangers.map(|(server, other)| (other.heard, *server, other.token)).collect();
-        if let Some((_, server, token)) =
-            strangers.iter().min().filter(|_| UNKNOWN_SERVERS_MAX <= strangers.len()).copied()
+        let unknown = self.others.iter().filter(|(server, _)| !self.configured.contains_key(server));
+        let age = |(server, other): (&ServerId, &Other)| (other.token.is_some(), other.heard, *server, other.token);
+        let unknown: Vec<_> = unknown.map(age).collect();
+        if let Some((.., server, token)) =
+            unknown.iter().min().filter(|_| UNKNOWN_SERVERS_MAX <= unknown.len()).copied()
         {
             token.into_iter().for_each(|token| self.drop_conn(token, events));
             self.others.remove(&server);
@@ -362,9 +389,8 @@ impl Elections {
                 }
             }
         };
-        let now_ms = i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX);
         if (broken.is_some() || unreadable.is_some())
-            && let Some(suppressed) = self.malformed.may_say(now_ms)
+            && let Some(suppressed) = self.malformed.may_log()
         {
             tracing::warn!(%server, ?broken, ?unreadable, suppressed, "malformed election notification");
         }
@@ -425,13 +451,22 @@ impl Elections {
     pub(super) fn on_time(&mut self, now: Instant, dialer: &mut Dialer) {
         let is_vain = |other: &Other| other.slot.is_none() || REDIAL_LONGEST <= other.redial_after;
         self.others.retain(|server, other| {
-            let is_wanted = other.token.is_some() || dialer.is_dialing(Target::Unknown(*server));
+            let is_limited = other.dialed_back.is_some_and(|at| now.saturating_duration_since(at) < DIAL_BACK_AGAIN);
+            let is_wanted = other.token.is_some() || is_limited || dialer.is_dialing(Target::Unknown(*server));
             self.configured.contains_key(server) || is_wanted || !is_vain(other)
         });
         let waits = |other: &Other| other.token.is_none() && other.slot.is_some();
-        let due = self.others.iter().filter(|(_, other)| waits(other) && other.redial_at.is_some_and(|at| at <= now));
-        for server in due.map(|(server, _)| *server).collect::<Vec<_>>() {
-            self.dial(server, dialer, &mut Vec::new());
+        let is_due = |other: &Other| other.redial_at.is_some_and(|at| at <= now);
+        let is_doubted = |server: ServerId, other: &Other| {
+            let from = other.looking.as_ref().and_then(|_| self.conns.get(&other.token?)?.from);
+            let last = other.dialed.map(|at| now.saturating_duration_since(at));
+            from.is_some_and(|from| dialer.resolver.address_match(server, from).is_doubted(last))
+        };
+        let is_dialed = |(server, other): &(&ServerId, &Other)| {
+            (waits(other) && is_due(other)) || (self.configured.contains_key(server) && is_doubted(**server, other))
+        };
+        for server in self.others.iter().filter(is_dialed).map(|(server, _)| *server).collect::<Vec<_>>() {
+            self.dial(server, now, dialer, &mut Vec::new());
         }
     }
 }
@@ -468,79 +503,4 @@ fn news(text: &str, own: Option<(&str, i64)>) -> Option<Arc<Ensemble>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ox_proto::quorum::hello;
-
-    fn told(mine: &[Address], local: &str) -> Hello {
-        let bytes = hello_of(ServerId(3), mine, Some(local.parse().unwrap())).unwrap();
-        hello::next(&bytes).unwrap().unwrap().0
-    }
-
-    /// Servers before 3.6 know one address only, so one is told as they tell it.
-    #[test]
-    fn k090_one_address_is_told_in_the_old_form() {
-        let (one, other) = (Address::new("one", 5), Address::new("other", 6));
-        assert_eq!(told(std::slice::from_ref(&one), "10.0.0.1").version, HelloVersion::V1);
-        assert_eq!(told(&[one, other], "10.0.0.1").version, HelloVersion::V2);
-    }
-
-    #[test]
-    fn k089_everywhere_is_told_as_here() {
-        let mine = [Address::new("0.0.0.0", 5), Address::new("::", 5), Address::new("one", 6)];
-        let expected = [Address::new("10.0.0.1", 5), Address::new("one", 6)];
-        assert_eq!(told(&mine, "10.0.0.1").addresses, expected);
-        assert_eq!(
-            told(&mine[1..2], "fe80::1").addresses,
-            [Address::new("fe80:0:0:0:0:0:0:1", 5)],
-            "as Java writes it"
-        );
-    }
-
-    #[test]
-    fn hello_with_many_addresses_leaves_a_few_to_dial() {
-        let named: Vec<Address> = (1..200).map(|port| Address::new("one", port)).collect();
-        let sent = std::iter::once(Address::new("0.0.0.0", 5)).chain(named.clone()).collect();
-        assert_eq!(dialable(sent), named[..UNKNOWN_ADDRESSES_MAX]);
-    }
-
-    /// Whoever comes, and whoever is called.
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn what_is_not_answered_for_long_ends_a_connection() {
-        let patience = Duration::from_millis(4_321);
-        let mut elections = Elections {
-            me: ServerId(3),
-            mine: vec![Address::new("127.0.0.1", 1)],
-            config: String::new(),
-            version: 0,
-            is_dynamic: false,
-            configured: BTreeMap::new(),
-            voters: BTreeSet::new(),
-            keep_alive: true,
-            unacked_max: patience,
-            others: BTreeMap::new(),
-            conns: BTreeMap::new(),
-            ready: BTreeSet::new(),
-            heard: BTreeMap::new(),
-            malformed: Seldom::new(1),
-            began: Instant::now(),
-        };
-        let poll = mio::Poll::new().unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let called = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (came, _) = listener.accept().unwrap();
-        let sockets = [&called, &came].map(|stream| stream.try_clone().unwrap());
-        let [called, came] = [called, came].map(|stream| {
-            stream.set_nonblocking(true).unwrap();
-            TcpStream::from_std(stream)
-        });
-        elections.insert(came, Token(1), ServerId(9), Vec::new());
-        elections.on_dialed(ServerId(1), Some(called), Token(2), poll.registry(), &mut Vec::new());
-        for socket in &sockets {
-            let socket = SockRef::from(socket);
-            assert_eq!(socket.tcp_user_timeout().unwrap(), Some(patience));
-            assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());
-        }
-    }
-}
+mod tests;

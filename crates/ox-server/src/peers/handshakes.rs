@@ -16,7 +16,7 @@ use ox_proto::quorum::packet::PacketReader;
 use ox_zab::{Message, Origin, Side, Unidentified, UnidentifiedLimits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 /// The kind of server that a first message names.
@@ -27,12 +27,27 @@ pub(super) enum Peer {
     Learner(ServerId),
 }
 
+impl Peer {
+    pub(super) fn server(&self) -> ServerId {
+        match self {
+            Self::Election(hello) => hello.server,
+            Self::Learner(server) => *server,
+        }
+    }
+}
+
 /// A connection with a valid first message.
 pub(super) struct Identified {
     pub(super) peer: Peer,
-    /// Registered under `token`.
+    pub(super) conn: Accepted,
+}
+
+/// An accepted connection, registered under `token`.
+pub(super) struct Accepted {
     pub(super) stream: TcpStream,
     pub(super) token: Token,
+    /// Of the other end.
+    pub(super) address: IpAddr,
     /// What was read and not used: behind an election hello, and from a learner's hello on.
     pub(super) input: Vec<u8>,
 }
@@ -42,6 +57,12 @@ struct Conn {
     stream: TcpStream,
     address: SocketAddr,
     input: Vec<u8>,
+}
+
+impl Conn {
+    fn identified(self, peer: Peer, token: Token, input: Vec<u8>) -> Identified {
+        Identified { peer, conn: Accepted { stream: self.stream, token, address: self.address.ip(), input } }
+    }
 }
 
 /// The result of reading from an unidentified connection.
@@ -103,7 +124,7 @@ impl Handshakes {
             Outcome::Rejected(reason) => self.reject(&conn, &reason),
             Outcome::Identified(peer, input) => {
                 if is_registered(&mut conn) {
-                    self.identified.push(Identified { peer, stream: conn.stream, token, input });
+                    self.identified.push(conn.identified(peer, token, input));
                 }
             }
             Outcome::Incomplete(has_sent) => {
@@ -170,8 +191,8 @@ impl Handshakes {
                 return true;
             }
             Outcome::Identified(peer, input) => {
-                if let Some(Conn { stream, .. }) = self.conns.remove(&token) {
-                    self.identified.push(Identified { peer, stream, token, input });
+                if let Some(conn) = self.conns.remove(&token) {
+                    self.identified.push(conn.identified(peer, token, input));
                 }
             }
             Outcome::Rejected(reason) => {

@@ -11,6 +11,8 @@
 mod queue;
 
 use super::command::{Event, Orders, Packets};
+use super::handshakes::Accepted;
+use super::line_limit::LineLimit;
 use super::socket::Socket;
 use super::stored::{Piece, Pieces};
 use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_PIECE_BYTES, LINK_SENT_BYTES};
@@ -23,10 +25,11 @@ use ox_proto::quorum::packet::PacketReader;
 use ox_proto::{ServerId, Zxid};
 use ox_store::Logged;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
-use ox_tree::{Frozen, Options, State};
+use ox_tree::{FrozenView, State, TreeOptions};
 use ox_zab::{LinkId, Message, Moved, Side};
 use queue::{Batch, Queue};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,13 +71,14 @@ pub(super) struct Link {
     /// Who speaks at the other end.
     side: Side,
     /// For states that come in.
-    options: Option<Options>,
+    options: Option<TreeOptions>,
     reader: PacketReader,
     packet_bytes_max: usize,
     /// The first packet has come.
     has_spoken: bool,
-    /// The learner that its hello names.
+    /// The learner that its hello names, and the address that it dialled from.
     server: Option<ServerId>,
+    address: Option<IpAddr>,
     /// That is in no configuration.
     is_unknown: bool,
     /// The core has sent something: the leader takes this learner.
@@ -117,7 +121,7 @@ pub(super) enum End {
     /// A learner, which has dialled.
     Learner,
     /// The leader; its state would be loaded with these options.
-    Leader(Options),
+    Leader(TreeOptions),
 }
 
 impl Link {
@@ -135,6 +139,7 @@ impl Link {
             packet_bytes_max,
             has_spoken: false,
             server: None,
+            address: None,
             is_unknown: false,
             is_accepted: false,
             is_active: false,
@@ -182,6 +187,8 @@ pub(super) struct Links {
     states: Vec<Arrived>,
     /// Where bytes come in.
     desk: Box<[u8]>,
+    /// Links of unknown servers that were closed for what they hold.
+    closed_unknown: LineLimit,
 }
 
 impl Links {
@@ -206,6 +213,7 @@ impl Links {
             reading: BTreeSet::new(),
             states: Vec::new(),
             desk: vec![0; DESK_BYTES].into(),
+            closed_unknown: LineLimit::new(),
         }
     }
 
@@ -230,7 +238,7 @@ impl Links {
     /// Takes a registered connection over whose input begins with the hello of `server`.
     pub(super) fn adopt(
         &mut self,
-        (stream, token, input): (TcpStream, Token, Vec<u8>),
+        Accepted { stream, token, address, input }: Accepted,
         server: ServerId,
         is_member: impl Fn(ServerId) -> bool,
         events: &mut Vec<Event>,
@@ -241,10 +249,16 @@ impl Links {
         }
         let id = self.insert(stream, token, End::Learner);
         if let Some(link) = self.links.get_mut(&token) {
-            (link.server, link.is_unknown, link.input) = (Some(server), is_unknown, input);
+            (link.server, link.address) = (Some(server), Some(address));
+            (link.is_unknown, link.input) = (is_unknown, input);
         }
         events.push(Event::Linked(id));
         self.on_ready(token);
+    }
+
+    /// Where the links of a learner come from.
+    pub(super) fn addresses_of(&self, server: ServerId) -> impl Iterator<Item = IpAddr> {
+        self.links.values().filter(move |link| link.server == Some(server)).filter_map(|link| link.address)
     }
 
     /// Other servers are members.
@@ -262,7 +276,10 @@ impl Links {
             let held: Vec<(usize, Token)> = unknown.map(|(token, link)| (link.unread_bytes(), *token)).collect();
             let total: usize = held.iter().map(|(bytes, _)| bytes).sum();
             let Some((bytes, token)) = held.into_iter().max().filter(|_| self.packet_bytes_max < total) else { return };
-            tracing::warn!(bytes, total, "closed a link of an unknown server: such servers send too much together");
+            if let Some(suppressed) = self.closed_unknown.may_log() {
+                let line = "closed a link of an unknown server: such servers send too much together";
+                tracing::warn!(bytes, total, suppressed, "{line}");
+            }
             self.fail(token, events);
         }
     }
@@ -318,7 +335,7 @@ impl Links {
     }
 
     /// Says SNAP and sends the state.
-    pub(super) fn send_state(&mut self, id: LinkId, frozen: Frozen) {
+    pub(super) fn send_state(&mut self, id: LinkId, frozen: FrozenView) {
         let sender = SnapshotSender::new(frozen);
         let head = Packets::from(&Message::Snap(sender.last_zxid()));
         self.send(id, Packets { flow_bytes: 0, ..head });

@@ -1,8 +1,10 @@
 //! Names of servers. A look-up may take long, so it runs on a thread of its own, and the peers thread uses the last result
 //! until the next one is there.
 
+use super::address_match::AddressMatch;
 use super::command::Orders;
 use crate::limits::{LOOK_UP_AGAIN, LOOK_UP_FAILED_AGAIN, UNKNOWN_HOSTS_MAX};
+use ox_proto::ServerId;
 use ox_proto::ensemble::Address;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,33 +76,51 @@ pub(super) struct Resolver {
     hosts: BTreeMap<String, Host>,
     /// Hosts of configured members; results for others are forgotten.
     members: BTreeSet<String>,
+    hosts_by_member: BTreeMap<ServerId, BTreeSet<String>>,
     done: Arc<Mutex<Vec<Found>>>,
 }
 
 impl Resolver {
     pub(super) fn new(orders: Arc<Orders>, names: Names) -> Self {
-        Self { orders, names, hosts: BTreeMap::new(), members: BTreeSet::new(), done: Arc::default() }
+        let (hosts, members, hosts_by_member) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        Self { orders, names, hosts, members, hosts_by_member, done: Arc::default() }
     }
 
     /// Looks up the hosts of configured members.
-    pub(super) fn set_members(&mut self, hosts: BTreeSet<String>, now: Instant) {
-        self.members = hosts;
+    pub(super) fn set_members(&mut self, hosts: BTreeMap<ServerId, BTreeSet<String>>, now: Instant) {
+        self.members = hosts.values().flatten().cloned().collect();
+        self.hosts_by_member = hosts;
         self.refresh_members(now);
     }
 
     /// Whether a configured member has this address. Where the answer is no, names that may have moved are looked up again.
     pub(super) fn is_member(&mut self, address: IpAddr, now: Instant) -> bool {
+        let is_member = self.is_one_of(&self.members, address);
+        if !is_member {
+            self.refresh_members(now);
+        }
+        is_member
+    }
+
+    /// How well an address fits a server, as far as names are known.
+    pub(super) fn address_match(&self, server: ServerId, address: IpAddr) -> AddressMatch {
+        if self.hosts_by_member.get(&server).is_some_and(|hosts| self.is_one_of(hosts, address)) {
+            AddressMatch::Server
+        } else if self.is_one_of(&self.members, address) {
+            AddressMatch::OtherServer
+        } else {
+            AddressMatch::None
+        }
+    }
+
+    fn is_one_of(&self, hosts: &BTreeSet<String>, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let has = |host: &String| {
             let literal = host.parse().ok().filter(|ip: &IpAddr| ip.to_canonical() == address);
             literal.is_some()
                 || self.hosts.get(host).is_some_and(|known| known.addresses.iter().any(|at| at.ip() == address))
         };
-        let is_member = self.members.iter().any(has);
-        if !is_member {
-            self.refresh_members(now);
-        }
-        is_member
+        hosts.iter().any(has)
     }
 
     fn refresh_members(&mut self, now: Instant) {
@@ -177,6 +197,11 @@ mod tests {
         Resolver::new(Arc::new(Orders::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap())), names)
     }
 
+    fn members<const N: usize>(hosts: [(i64, &[&str]); N]) -> BTreeMap<ServerId, BTreeSet<String>> {
+        let owned = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect();
+        hosts.into_iter().map(|(server, hosts)| (ServerId(server), owned(hosts))).collect()
+    }
+
     fn wait(resolver: &mut Resolver, now: Instant) {
         let until = Instant::now() + Duration::from_secs(60);
         while resolver.hosts.values().any(|known| known.is_pending) {
@@ -190,13 +215,38 @@ mod tests {
     fn member_addresses_are_literals_and_the_results_of_look_ups() {
         let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
         let (mut resolver, now) = (resolver(names), Instant::now());
-        resolver.set_members(["slow", "10.0.0.2", "::1"].map(str::to_owned).into(), now);
+        resolver.set_members(members([(1, &["slow", "10.0.0.2"]), (2, &["::1"])]), now);
         let is = |resolver: &mut Resolver, ip: &str| resolver.is_member(ip.parse().unwrap(), now);
         assert!(is(&mut resolver, "10.0.0.2") && is(&mut resolver, "::1") && is(&mut resolver, "::ffff:10.0.0.2"));
         assert!(!is(&mut resolver, "10.0.0.1") && !is(&mut resolver, "10.0.0.3"));
         tell.send(()).unwrap();
         wait(&mut resolver, now);
         assert!(is(&mut resolver, "10.0.0.1") && !is(&mut resolver, "10.0.0.3"));
+    }
+
+    #[test]
+    fn address_match_follows_the_configuration_and_the_look_ups() {
+        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, now) = (resolver(names), Instant::now());
+        resolver.set_members(members([(1, &["slow"]), (2, &["10.0.0.2", "::1"]), (3, &["10.0.0.1"])]), now);
+        let of = |resolver: &Resolver, server, ip: &str| resolver.address_match(ServerId(server), ip.parse().unwrap());
+        for (server, ip, expected) in [
+            (2, "10.0.0.2", AddressMatch::Server),
+            (2, "::ffff:10.0.0.2", AddressMatch::Server),
+            (2, "::1", AddressMatch::Server),
+            (3, "10.0.0.2", AddressMatch::OtherServer),
+            (9, "10.0.0.2", AddressMatch::OtherServer),
+            (2, "10.0.0.9", AddressMatch::None),
+            (1, "10.0.0.1", AddressMatch::OtherServer),
+        ] {
+            assert_eq!(of(&resolver, server, ip), expected, "{server} at {ip}");
+        }
+        tell.send(()).unwrap();
+        wait(&mut resolver, now);
+        assert_eq!(of(&resolver, 1, "10.0.0.1"), AddressMatch::Server, "its name is known now");
+        assert_eq!(of(&resolver, 3, "10.0.0.1"), AddressMatch::Server, "both share a host");
+        resolver.set_members(members([(1, &["10.0.0.5"]), (2, &["10.0.0.2"])]), now);
+        assert_eq!(of(&resolver, 1, "10.0.0.1"), AddressMatch::None, "it has moved");
     }
 
     #[test]
@@ -245,7 +295,7 @@ mod tests {
         wait(&mut resolver, now);
         assert_eq!(resolver.look_up("unknown", now + LOOK_UP_FAILED_AGAIN), Some(Vec::new()));
         assert!(!resolver.hosts["unknown"].is_pending, "any host can name it");
-        resolver.set_members(["host".to_owned()].into(), now);
+        resolver.set_members(members([(1, &["host"])]), now);
         assert_eq!(resolver.look_up("host", now), None);
         now += LOOK_UP_AGAIN; // the look-up itself takes long
         wait(&mut resolver, now);

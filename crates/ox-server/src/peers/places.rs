@@ -62,12 +62,15 @@ impl Places {
         proposed || self.committed.members().contains_key(&server)
     }
 
-    /// The hosts of all of them.
-    pub(super) fn hosts(&self) -> BTreeSet<String> {
+    /// The hosts of each of them.
+    pub(super) fn hosts(&self) -> BTreeMap<ServerId, BTreeSet<String>> {
+        let mut hosts = BTreeMap::<_, BTreeSet<String>>::new();
         let ensembles = std::iter::once(&self.committed).chain(&self.proposed);
-        let members = ensembles.flat_map(|ensemble| ensemble.members().values());
-        let addresses = members.flat_map(|member| member.quorum.iter().chain(&member.election));
-        addresses.map(|address| address.host.clone()).collect()
+        for (id, member) in ensembles.flat_map(|ensemble| ensemble.members()) {
+            let addresses = member.quorum.iter().chain(&member.election);
+            hosts.entry(*id).or_default().extend(addresses.map(|address| address.host.clone()));
+        }
+        hosts
     }
 
     /// Who votes, or is about to.

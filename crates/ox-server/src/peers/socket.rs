@@ -1,7 +1,7 @@
 //! A socket that is read and written as far as it goes.
 
 use mio::net::TcpStream;
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::time::Duration;
@@ -26,6 +26,12 @@ impl Socket {
     /// Makes the end of this socket a reset: what is unsent is dropped, and the other end learns of it with one packet.
     pub(super) fn reset_on_close(&self) {
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+    }
+
+    /// Has the system ask the other end for a sign of life when it was silent for so long, and as often.
+    pub(super) fn probe_after(&self, silence: Duration) {
+        let probes = TcpKeepalive::new().with_time(silence).with_interval(silence);
+        let _ = SockRef::from(&self.stream).set_tcp_keepalive(&probes);
     }
 
     pub(super) fn unsent_bytes(&self) -> usize {

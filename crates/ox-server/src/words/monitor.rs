@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use crate::standing::{Following, Standing};
 use crate::system;
 use crate::version::version;
-use ox_tree::{QuotaUse, Tally};
+use ox_tree::{MetricSummary, QuotaStatus};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,8 +20,8 @@ pub(super) fn mntr(shared: &Shared, standing: Standing) -> String {
     for metric in IDLE {
         let reading = match metric.kind {
             Kind::Gauge | Kind::GaugeSet | Kind::Counter | Kind::CounterSet => Reading::Number(Number::Int(0)),
-            Kind::Summary | Kind::SummarySet | Kind::ServerSummary => Reading::Summary(Tally::default()),
-            Kind::Percentiles | Kind::ServerPercentiles => Reading::Percentiles(Tally::default(), [0; 4]),
+            Kind::Summary | Kind::SummarySet | Kind::ServerSummary => Reading::Summary(MetricSummary::default()),
+            Kind::Percentiles | Kind::ServerPercentiles => Reading::Percentiles(MetricSummary::default(), [0; 4]),
         };
         show(metric.name, None, reading);
     }
@@ -120,7 +120,7 @@ fn gauges(shared: &Shared) -> Gauges {
         min_client_response_size: min_size,
         ..Gauges::default()
     };
-    let quotas: Vec<QuotaUse> = {
+    let quotas: Vec<QuotaStatus> = {
         let state = shared.state.read();
         gauges.znode_count = count(state.node_count());
         {
@@ -142,7 +142,7 @@ fn gauges(shared: &Shared) -> Gauges {
 }
 
 /// Sums by the first name of the path.
-fn by_namespace(quotas: &[QuotaUse], value: impl Fn(&QuotaUse) -> i64) -> Vec<(String, i64)> {
+fn by_namespace(quotas: &[QuotaStatus], value: impl Fn(&QuotaStatus) -> i64) -> Vec<(String, i64)> {
     let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
     for quota in quotas {
         if let Some(name) = quota.path.split('/').nth(1) {
@@ -170,7 +170,7 @@ mod tests {
     fn quotas_add_up_by_the_first_name() {
         let quota = |path: &str, count| {
             let path = path.to_owned();
-            QuotaUse { path, count_limit: -1, bytes_limit: -1, count, bytes: 0 }
+            QuotaStatus { path, count_limit: -1, bytes_limit: -1, count, bytes: 0 }
         };
         let quotas = [quota("/a", 1), quota("/a/b", 2), quota("/c", 4)];
         assert_eq!(by_namespace(&quotas, |quota| quota.count), [("a".to_owned(), 3), ("c".to_owned(), 4)]);

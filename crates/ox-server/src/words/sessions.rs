@@ -10,7 +10,7 @@ use crate::shared::Shared;
 use crate::standing::Standing;
 use ox_proto::SessionId;
 use ox_replica::{Replica, SessionInfo};
-use ox_tree::EphemeralPlace;
+use ox_tree::EphemeralCursor;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::mpsc::sync_channel;
@@ -22,7 +22,7 @@ const REPLICA_PATIENCE: Duration = Duration::from_secs(5);
 /// What comes next.
 enum Part {
     Sessions,
-    Ephemerals(Option<EphemeralPlace>),
+    Ephemerals(Option<EphemeralCursor>),
     Connections,
 }
 
@@ -107,7 +107,7 @@ fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
 }
 
 /// Appends some nodes, each session's name before its first; returns the last, `None` when there were none left.
-fn put_ephemerals(shared: &Shared, after: Option<EphemeralPlace>, text: &mut String) -> Option<EphemeralPlace> {
+fn put_ephemerals(shared: &Shared, after: Option<EphemeralCursor>, text: &mut String) -> Option<EphemeralCursor> {
     let nodes = shared.state.read().ephemerals_after(after, LISTED_AT_ONCE_MAX);
     let mut named = after.map(|place| place.session);
     for (place, path) in &nodes {

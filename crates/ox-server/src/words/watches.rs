@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 pub(super) fn wchs(_: Standing) -> Listing {
     let (mut from, mut conns, mut paths, mut watches) = (0, HashSet::new(), 0, 0);
     Box::new(move |shared, text| {
-        let next = shared.state.read().watches().lock().show_data_watches(from, LISTED_AT_ONCE_MAX, |_, watchers| {
+        let next = shared.state.read().watches().lock().scan_data_watches(from, LISTED_AT_ONCE_MAX, |_, watchers| {
             paths += 1;
             watches += watchers.len();
             conns.extend(watchers);
@@ -34,7 +34,7 @@ pub(super) fn wchp(_: Standing) -> Listing {
     Box::new(move |shared, text| {
         let mut found: Vec<(String, Vec<ConnId>)> = Vec::new();
         let next =
-            shared.state.read().watches().lock().show_data_watches(from, LISTED_AT_ONCE_MAX, |path, watchers| {
+            shared.state.read().watches().lock().scan_data_watches(from, LISTED_AT_ONCE_MAX, |path, watchers| {
                 found.push((path.to_owned(), watchers.collect()));
             });
         for (path, conns) in found {

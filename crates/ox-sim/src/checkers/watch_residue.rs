@@ -18,7 +18,7 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
         return Ok(());
     }
     let mut residue = None;
-    watches.show_data_watches(0, usize::MAX, |path, watchers| {
+    watches.scan_data_watches(0, usize::MAX, |path, watchers| {
         for dead in watchers.filter(|conn| !live.contains(conn)).take(1) {
             residue = Some(format!("{dead:?} still watches {path}"));
         }

@@ -4,7 +4,7 @@ use super::config::ConfigChange;
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
 use ox_store::{Appended, Error, MemberLog, Synced, TxnLog};
-use ox_tree::{Frozen, State};
+use ox_tree::{FrozenView, State};
 use ox_zab::{DiskDone, DiskJob};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(crate) enum Work {
     Batch(Arc<LogBatch>),
     /// The state is what an installation makes durable.
-    Job(DiskJob, Option<Frozen>),
+    Job(DiskJob, Option<FrozenView>),
     /// Files of the configuration.
     Config(ConfigChange),
 }

@@ -23,7 +23,7 @@ use ox_proto::ensemble::Ensemble;
 use ox_replica::{LocalSessions, Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
 use ox_store::{Opened, OpenedMember, Space, Standing, StartSnapshot, Store};
 use ox_tree::outbox::Outboxes;
-use ox_tree::{Frozen, State};
+use ox_tree::{FrozenView, State};
 use ox_zab::{
     Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerOptions, PeerSettings, Recovered, Timing, Txn,
 };
@@ -71,7 +71,7 @@ pub(crate) struct Process {
     pub(crate) timer: Option<Time>,
     pub(crate) snapshot_due: Option<Zxid>,
     /// Waiting for the snapshot job.
-    pub(crate) frozen: Option<Frozen>,
+    pub(crate) frozen: Option<FrozenView>,
     pub(crate) is_snapshotting: bool,
     pub(crate) io: Vec<IoThread>,
     pub(crate) next_thread: usize,

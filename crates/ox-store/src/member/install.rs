@@ -36,7 +36,7 @@ use crate::small_file;
 use crate::snapshot::write::{Terms, publish};
 use crate::space::Reserve;
 use ox_proto::Zxid;
-use ox_tree::Frozen;
+use ox_tree::FrozenView;
 use simd_adler32::Adler32;
 use std::io;
 use std::path::Path;
@@ -50,7 +50,7 @@ const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Gz, Comp
 impl MemberLog {
     /// Makes `frozen` the history, in place of everything that is stored. Nothing appended may be waiting for its sync
     /// any more. An error means that the process has to end; the next start finds the old history or the new one.
-    pub fn install(&mut self, frozen: &Frozen) -> Result<SnapshotFile, Error> {
+    pub fn install(&mut self, frozen: &FrozenView) -> Result<SnapshotFile, Error> {
         self.job(|log| {
             log.log.finish()?;
             let shared = Arc::clone(&log.store.0);

@@ -21,7 +21,7 @@ use crate::recovery::{Files, MemberRules, Recovered, Rules, recover};
 use crate::snapshot::write::Terms;
 use crate::store::{StartSnapshot, Store, StoreOptions, report, tidy};
 use ox_proto::Zxid;
-use ox_tree::{Options, State};
+use ox_tree::{State, TreeOptions};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Store {
         disk: Arc<dyn Disk>,
         options: &StoreOptions,
         member: &MemberOptions,
-        tree_options: &Options,
+        tree_options: &TreeOptions,
         seed: u64,
     ) -> Result<OpenedMember, Error> {
         let store = Self::lock(disk, options, tree_options, Lineage::Unusable)?;
@@ -108,7 +108,7 @@ fn judge(
     store: &Store,
     options: &StoreOptions,
     member: &MemberOptions,
-    tree_options: &Options,
+    tree_options: &TreeOptions,
     found: &Found,
 ) -> Result<Judged, Error> {
     let shared = &*store.0;
@@ -127,7 +127,7 @@ fn recover_and_compare(
     store: &Store,
     options: &StoreOptions,
     member: &MemberOptions,
-    tree_options: &Options,
+    tree_options: &TreeOptions,
     (found, initialize): (&Found, bool),
 ) -> Result<Judged, Error> {
     let (disk, dirs) = (&*store.0.disk, &store.0.dirs);
@@ -144,7 +144,7 @@ fn recover_and_compare(
 pub(crate) fn read_history(
     (disk, dirs, listing): (&dyn Disk, &Dirs, &Listing),
     rules: &Rules,
-    tree_options: &Options,
+    tree_options: &TreeOptions,
     (found, vouched): (&Found, Vouched),
 ) -> Result<Option<(Recovered, Epochs)>, Error> {
     let files = Files::new(disk, dirs, listing)?;

@@ -8,7 +8,7 @@ use super::read::{Sink, StoredNode};
 use ox_proto::acl::put_acls;
 use ox_proto::jute::{Jute, put_buffer, put_count, put_text};
 use ox_proto::{DecodeError, RawAcls, Reader};
-use ox_tree::{Frozen, FrozenNode, Walk};
+use ox_tree::{FrozenNode, FrozenView, Walk};
 
 /// The content being encoded.
 pub(crate) struct BodyEncoder {
@@ -33,7 +33,7 @@ impl BodyEncoder {
 
     /// Appends more of `frozen`, always the same one, until `out` has `bytes` or a little more; false once all of it was
     /// appended.
-    pub(crate) fn fill(&mut self, frozen: &Frozen, out: &mut Vec<u8>, bytes: usize) -> bool {
+    pub(crate) fn fill(&mut self, frozen: &FrozenView, out: &mut Vec<u8>, bytes: usize) -> bool {
         while out.len() < bytes {
             match &mut self.at {
                 Encode::SessionCount => {

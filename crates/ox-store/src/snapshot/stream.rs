@@ -9,7 +9,7 @@ use crate::limits::WRITE_CHUNK_BYTES;
 use crate::recovery::LoaderSink;
 use ox_proto::jute::put_text;
 use ox_proto::{DecodeError, Reader, Zxid};
-use ox_tree::{Frozen, Loader, Options, State};
+use ox_tree::{FrozenView, Loader, State, TreeOptions};
 
 /// Ends the stream.
 const SIGNATURE: &str = "BenWasHere";
@@ -18,14 +18,14 @@ const SIGNATURE_BYTES: &[u8; 14] = b"\0\0\0\x0aBenWasHere";
 
 /// The stream of a state, chunk by chunk, at the receiver's pace.
 pub struct SnapshotSender {
-    frozen: Frozen,
+    frozen: FrozenView,
     body: BodyEncoder,
     done: bool,
 }
 
 impl SnapshotSender {
     /// From the beginning.
-    pub fn new(frozen: Frozen) -> Self {
+    pub fn new(frozen: FrozenView) -> Self {
         Self { frozen, body: BodyEncoder::new(), done: false }
     }
 
@@ -73,7 +73,7 @@ pub struct Received {
 
 impl SnapshotReceiver {
     /// Waits for the first byte.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: TreeOptions) -> Self {
         let sink = LoaderSink(Loader::new(options));
         Self { body: BodyDecoder::default(), sink, begun: Vec::new(), taken: 0, done: false }
     }

@@ -16,7 +16,7 @@ use crate::limits::{SNAPSHOT_LOOK_BYTES, SNAPSHOT_SYNC_BYTES, WRITE_CHUNK_BYTES}
 use crate::names::{Compression, SnapshotFile, snapshot_name, unfinished_name};
 use ox_proto::jute::{Jute, put_text};
 use ox_proto::{RawAcls, SessionId, Zxid};
-use ox_tree::Frozen;
+use ox_tree::FrozenView;
 use simd_adler32::Adler32;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl<'a> SnapshotWriter<'a> {
     }
 
     /// Writes all of `frozen`.
-    pub(crate) fn write(mut self, frozen: &Frozen, trailer: &Trailer) -> io::Result<Contents> {
+    pub(crate) fn write(mut self, frozen: &FrozenView, trailer: &Trailer) -> io::Result<Contents> {
         let mut body = BodyEncoder::new();
         while body.fill(frozen, &mut self.buffer, WRITE_CHUNK_BYTES) {
             self.flush()?;

@@ -2,7 +2,7 @@
 
 use ox_proto::stat::StatPersisted;
 use ox_proto::{Acl, SessionId, Zxid};
-use ox_tree::{Frozen, FrozenNode, SortedWalk};
+use ox_tree::{FrozenNode, FrozenView, SortedWalk};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -77,8 +77,8 @@ impl Tally {
 
 /// Hands every difference to `tell`, in the order of the paths. With `with_stat` false only data and lists count.
 pub fn differences<E>(
-    left: &Frozen,
-    right: &Frozen,
+    left: &FrozenView,
+    right: &FrozenView,
     with_stat: bool,
     mut tell: impl FnMut(&Difference<'_>) -> Result<(), E>,
 ) -> Result<Tally, E> {
@@ -123,7 +123,7 @@ pub fn differences<E>(
 }
 
 /// Sessions of the one tree that the other has not.
-pub fn other_sessions<'a>(of: &'a Frozen, not_of: &Frozen) -> impl Iterator<Item = SessionId> + 'a {
+pub fn other_sessions<'a>(of: &'a FrozenView, not_of: &FrozenView) -> impl Iterator<Item = SessionId> + 'a {
     let known: std::collections::BTreeSet<SessionId> = not_of.sessions().iter().map(|(id, _)| *id).collect();
     of.sessions().iter().map(|(id, _)| *id).filter(move |id| !known.contains(id))
 }
@@ -133,7 +133,7 @@ fn by_names(a: &str, b: &str) -> Ordering {
     a.split('/').cmp(b.split('/'))
 }
 
-fn lists(frozen: &Frozen) -> BTreeMap<i64, &[Acl]> {
+fn lists(frozen: &FrozenView) -> BTreeMap<i64, &[Acl]> {
     frozen.acls().collect()
 }
 
@@ -186,7 +186,7 @@ pub struct Layers(pub Vec<Vec<Sized>>);
 
 impl Layers {
     /// Of a tree.
-    pub fn new(frozen: &Frozen) -> Self {
+    pub fn new(frozen: &FrozenView) -> Self {
         let mut layers = Self::default();
         let mut walk = SortedWalk::default();
         // Each level's newest node is the one above what comes.

@@ -9,7 +9,7 @@ use crate::names::{self, Dirs, Listing};
 use crate::recovery::{Files, recover};
 use crate::store::StoreOptions;
 use ox_proto::Zxid;
-use ox_tree::{Options, State};
+use ox_tree::{State, TreeOptions};
 use std::path::PathBuf;
 
 /// What a start would find.
@@ -64,7 +64,7 @@ fn read(files: (&dyn Disk, &Dirs, &Listing), epochs: Option<&Found>) -> Result<H
     if let Some(path) = listing.misplaced.first() {
         return Err(Error::Misplaced(path.clone()));
     }
-    let (options, tree_options) = (StoreOptions::new(""), Options::default());
+    let (options, tree_options) = (StoreOptions::new(""), TreeOptions::default());
     let recovered = match epochs {
         Some(found) => {
             let rules = MemberOptions { window: 0, ..MemberOptions::new(0) }.rules(&options);

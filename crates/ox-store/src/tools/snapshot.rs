@@ -7,7 +7,7 @@ use crate::recovery::load;
 use crate::snapshot::Contents;
 use ox_proto::Zxid;
 use ox_proto::txn::DIGEST_VERSION;
-use ox_tree::{Frozen, Options};
+use ox_tree::{FrozenView, TreeOptions};
 use std::convert::Infallible;
 
 /// What a good snapshot holds.
@@ -49,7 +49,7 @@ pub enum StoredDigest {
 
 /// Reads a snapshot with every check of a start.
 pub fn check_snapshot(disk: &dyn Disk, file: &SnapshotFile) -> Result<SnapshotCheck, Error> {
-    let loaded = load(disk, file, &Options::default())?;
+    let loaded = load(disk, file, &TreeOptions::default())?;
     let state = &loaded.state;
     let digest = state.digest();
     let stored_digest = match loaded.contents.trailer.digest.filter(|(_, digest)| digest.version == DIGEST_VERSION) {
@@ -79,6 +79,6 @@ pub fn check_snapshot(disk: &dyn Disk, file: &SnapshotFile) -> Result<SnapshotCh
 }
 
 /// The tree of a snapshot, read as a start reads it.
-pub fn load_tree(disk: &dyn Disk, file: &SnapshotFile) -> Result<Frozen, Error> {
-    Ok(load(disk, file, &Options::default())?.state.freeze())
+pub fn load_tree(disk: &dyn Disk, file: &SnapshotFile) -> Result<FrozenView, Error> {
+    Ok(load(disk, file, &TreeOptions::default())?.state.freeze())
 }

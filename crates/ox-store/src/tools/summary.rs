@@ -1,6 +1,6 @@
 //! Nodes and bytes by subtree.
 
-use ox_tree::{Frozen, SortedWalk};
+use ox_tree::{FrozenView, SortedWalk};
 
 /// What a subtree holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Subtree {
 
 /// Every node below `start` (and itself) that has children, in the order of the paths; at most `depth` levels down, all
 /// where there is none. `None` if there is no such node. The start is there also if it has no children.
-pub fn summarize(frozen: &Frozen, start: &str, depth: Option<usize>) -> Option<Vec<Subtree>> {
+pub fn summarize(frozen: &FrozenView, start: &str, depth: Option<usize>) -> Option<Vec<Subtree>> {
     let start = start.strip_suffix('/').unwrap_or(start);
     let mut sums = Sums { depth, found: Vec::new(), open: Vec::new() };
     let mut walk = SortedWalk::default();

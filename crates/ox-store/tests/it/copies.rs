@@ -7,7 +7,7 @@ use ox_proto::Zxid;
 use ox_store::disk::{Disk, Fault, FileIdentity, Open, RealDisk, SimDisk};
 use ox_store::marker::{MARKER_NAME, Marker};
 use ox_store::{Error, MemberOptions, OnDamage, Opened, Standing, Store, StoreOptions};
-use ox_tree::Options;
+use ox_tree::TreeOptions;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -326,7 +326,7 @@ fn original_on_a_real_disk_keeps_its_protection_when_renamed() {
     let dir = tempfile::tempdir().unwrap();
     let open = |name: &str| {
         let options = StoreOptions { data_dir: dir.path().join(name), ..options() };
-        Store::open(Arc::new(RealDisk), &options, &Options::default(), 3)
+        Store::open(Arc::new(RealDisk), &options, &TreeOptions::default(), 3)
     };
     let mut opened = open("first").unwrap();
     run(&mut opened, &[4, 3], &mut History::default()).unwrap();

@@ -3,7 +3,7 @@
 use crate::expected::{IndexEntry, check_state, expected, index, testdata};
 use ox_store::disk::RealDisk;
 use ox_store::{Error, Opened, Store, StoreOptions};
-use ox_tree::Options;
+use ox_tree::TreeOptions;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) fn options(entry: &IndexEntry, root: &Path) -> StoreOptions {
 }
 
 fn open(options: &StoreOptions) -> Result<Opened, Error> {
-    Store::open(Arc::new(RealDisk), options, &Options::default(), 1)
+    Store::open(Arc::new(RealDisk), options, &TreeOptions::default(), 1)
 }
 
 #[test]

@@ -206,6 +206,6 @@ fn a_history_that_is_replaced_is_not_read_on() {
 fn a_standalone_server_serves_nobody() {
     let disk = SimDisk::new();
     let options = StoreOptions { reserve_bytes: 0, ..StoreOptions::new("/srv/zk") };
-    let opened = Store::open(std::sync::Arc::new(disk), &options, &ox_tree::Options::default(), 1).unwrap();
+    let opened = Store::open(std::sync::Arc::new(disk), &options, &ox_tree::TreeOptions::default(), 1).unwrap();
     assert!(opened.store.history(Zxid(1), Zxid(5), NO_LIMIT).unwrap().is_none());
 }

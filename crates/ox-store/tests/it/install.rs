@@ -8,7 +8,7 @@ use crate::sim::{damage, file, names, options};
 use ox_store::disk::{Fault, Keep};
 use ox_store::names::Compression;
 use ox_store::{Epochs, Error, MemberOptions, OpenedMember, Standing, Store};
-use ox_tree::Options;
+use ox_tree::TreeOptions;
 use std::sync::Arc;
 
 /// K12, K13: the old history or the new one, never a mix, and never the old one after the new.
@@ -64,7 +64,7 @@ fn an_installation_that_cannot_be_finished() {
         damage(&disk, "snapshot.200000003", |bytes| bytes[50] ^= 1);
         let reason = quarantined(&disk, &MemberOptions::new(1), "a lost snapshot");
         assert!(reason.contains("snapshot.200000003"), "{reason}");
-        let standalone = Store::open(Arc::new(disk.clone()), &options(), &Options::default(), 3);
+        let standalone = Store::open(Arc::new(disk.clone()), &options(), &TreeOptions::default(), 3);
         assert!(standalone.is_err_and(|error| error.is_damage()));
     }
     assert!(5 < lost, "only {lost}");

@@ -5,13 +5,13 @@ use crate::workload::make;
 use ox_proto::Zxid;
 use ox_store::disk::{Fault, Keep, SimDisk};
 use ox_store::{Epochs, Error, Loaded, MemberOptions, OpenedMember, Standing, Store, StoreOptions, Truncated};
-use ox_tree::{Options, State};
+use ox_tree::{State, TreeOptions};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) fn open_with(disk: &SimDisk, options: &StoreOptions, member: &MemberOptions) -> Result<OpenedMember, Error> {
-    Store::open_member(Arc::new(disk.clone()), options, member, &Options::default(), 3)
+    Store::open_member(Arc::new(disk.clone()), options, member, &TreeOptions::default(), 3)
 }
 
 pub(crate) fn open(disk: &SimDisk) -> Result<OpenedMember, Error> {
@@ -47,7 +47,7 @@ pub(crate) fn txns(epoch: u32, counters: std::ops::RangeInclusive<u32>, salt: u8
 }
 
 pub(crate) fn state_of(txns: &[(Zxid, u8)]) -> State {
-    let mut state = State::new(Options::default());
+    let mut state = State::new(TreeOptions::default());
     txns.iter().for_each(|(zxid, salt)| make(&mut state, *zxid, *salt, &mut Vec::new()));
     state
 }

@@ -5,7 +5,7 @@ use crate::workload::{History, model, run};
 use ox_proto::Zxid;
 use ox_store::disk::RealDisk;
 use ox_store::{Opened, StartSnapshot, Store, StoreOptions};
-use ox_tree::Options;
+use ox_tree::TreeOptions;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn options(dir: &Path) -> StoreOptions {
 }
 
 fn open(dir: &Path) -> Opened {
-    Store::open(Arc::new(RealDisk), &options(dir), &Options::default(), 7).unwrap()
+    Store::open(Arc::new(RealDisk), &options(dir), &TreeOptions::default(), 7).unwrap()
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_hole_is_not_written() {
 fn one_process_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let opened = open(dir.path());
-    let second = Store::open(Arc::new(RealDisk), &options(dir.path()), &Options::default(), 7);
+    let second = Store::open(Arc::new(RealDisk), &options(dir.path()), &TreeOptions::default(), 7);
     assert_eq!(second.err().map(|error| error.exit_code()), Some(3));
     drop(opened);
     open(dir.path());

@@ -10,7 +10,7 @@ use ox_proto::Zxid;
 use ox_store::disk::{Fault, Keep, SimDisk};
 use ox_store::marker::Marker;
 use ox_store::{Epochs, Error, Loaded, MemberLog, MemberOptions, OnDamage, Standing, Store};
-use ox_tree::Options;
+use ox_tree::TreeOptions;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -252,7 +252,7 @@ fn damage_is_a_value_for_a_member() {
     drop(opened);
     damaged.power_on(Keep::Nothing);
     assert_eq!(names(&damaged, "oxk.quarantine"), [""; 0]);
-    let standalone = Store::open(Arc::new(damaged.clone()), &options(), &Options::default(), 3);
+    let standalone = Store::open(Arc::new(damaged.clone()), &options(), &TreeOptions::default(), 3);
     assert!(standalone.is_err_and(|error| error.is_damage()));
 }
 
@@ -266,7 +266,7 @@ fn a_doubtful_tail_is_not_cut() {
     for block in 0..disk.content(&file(&log)).unwrap().len() / 512 {
         let disk = disk.fork();
         damage(&disk, &log, |bytes| bytes[block * 512..][..512].fill(0));
-        let standalone = Store::open(Arc::new(disk.fork()), &options(), &Options::default(), 3);
+        let standalone = Store::open(Arc::new(disk.fork()), &options(), &TreeOptions::default(), 3);
         let Ok(standalone) = standalone else { continue };
         let Some(dropped) = standalone.report.dropped else { continue };
         let accept = MemberOptions { on_damage: OnDamage::Accept, ..MemberOptions::new(1) };

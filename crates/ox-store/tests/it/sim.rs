@@ -4,7 +4,7 @@ use crate::expected::{Expected, IndexEntry, expected, index, testdata};
 use crate::workload::{History, run};
 use ox_store::disk::SimDisk;
 use ox_store::{Error, Opened, Store, StoreOptions};
-use ox_tree::Options;
+use ox_tree::TreeOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) fn open(disk: &SimDisk) -> Result<Opened, Error> {
 }
 
 pub(crate) fn open_with(disk: &SimDisk, options: &StoreOptions) -> Result<Opened, Error> {
-    Store::open(Arc::new(disk.clone()), options, &Options::default(), 3)
+    Store::open(Arc::new(disk.clone()), options, &TreeOptions::default(), 3)
 }
 
 /// The path of a file in the store.

@@ -6,7 +6,7 @@ use crate::sim::{golden, open, startable_sets};
 use ox_proto::Zxid;
 use ox_store::snapshot::SnapshotError;
 use ox_store::snapshot::stream::{Received, SnapshotReceiver, SnapshotSender};
-use ox_tree::{Options, State};
+use ox_tree::{State, TreeOptions};
 
 fn send(state: &State) -> Vec<u8> {
     SnapshotSender::new(state.freeze()).flatten().collect()
@@ -14,7 +14,7 @@ fn send(state: &State) -> Vec<u8> {
 
 /// Receives `bytes` in pieces; returns how many belonged to the stream.
 fn receive(bytes: &[u8], piece: usize, last: Zxid) -> Result<(Received, usize), SnapshotError> {
-    let mut receiver = SnapshotReceiver::new(Options::default());
+    let mut receiver = SnapshotReceiver::new(TreeOptions::default());
     for (index, bytes) in bytes.chunks(piece).enumerate() {
         if let Some(used) = receiver.feed(bytes)? {
             return receiver.finish(last).map(|received| (received, index * piece + used));
@@ -81,7 +81,7 @@ fn a_wrong_signature_is_noticed_at_once() {
     for at in bytes.len() - 14..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
-        let mut receiver = SnapshotReceiver::new(Options::default());
+        let mut receiver = SnapshotReceiver::new(TreeOptions::default());
         let error = receiver.feed(&damaged[..=at]).unwrap_err();
         assert!(matches!(error, SnapshotError::BadSignature), "byte {at}: {error}");
     }

@@ -6,7 +6,7 @@ use ox_proto::txn::{CreateKind, CreateTxn, DIGEST_VERSION, Record, Txn, TxnDiges
 use ox_proto::{RawAcls, SessionId, Zxid};
 use ox_store::disk::SimDisk;
 use ox_store::{Appended, Error, Opened};
-use ox_tree::{Options, State};
+use ox_tree::{State, TreeOptions};
 
 /// The history a store should hold: for each zxid from 1 on, the salt that its content was made with, so that a
 /// zxid given out a second time is told from the first.
@@ -33,7 +33,7 @@ impl History {
 
     fn start(&self) -> State {
         match &self.base {
-            None => State::new(Options::default()),
+            None => State::new(TreeOptions::default()),
             Some(disk) => {
                 let disk = disk.fork();
                 disk.restart_process();
@@ -138,7 +138,7 @@ pub(crate) fn run(opened: &mut Opened, batches: &[usize], history: &mut History)
 
 /// The state after transactions 1 to `last`, computed without any file.
 pub(crate) fn model(last: Zxid) -> State {
-    let mut state = State::new(Options::default());
+    let mut state = State::new(TreeOptions::default());
     for number in 1..=last.0 {
         make(&mut state, Zxid(number), 0, &mut Vec::new());
     }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 use subtle::ConstantTimeEq as _;
 
-/// The id that a `user:password` proves. Any bytes will do; without a colon all of them are the user.
+/// The id that `user:password` proves. Any bytes are accepted; without a colon all of them are the user.
 pub fn digest_id(credentials: &[u8]) -> String {
     let text = ox_proto::jute::decode_text(credentials);
     let user = text.split(':').next().unwrap_or_default();
@@ -26,12 +26,12 @@ pub(super) fn authenticate(state: &State, auth: Option<&[u8]>) -> Option<Vec<Ide
     Some(proven)
 }
 
-/// Equal to the byte, in a time that does not tell how nearly.
+/// Compares in constant time.
 pub(super) fn matches(proven: &str, entry: &str) -> bool {
     proven.as_bytes().ct_eq(entry.as_bytes()).into()
 }
 
-/// Exactly two parts; trailing empty parts do not count, as in Java's split.
+// Two parts; like Java's split, trailing empty parts do not count.
 pub(super) fn is_valid(id: &str) -> bool {
     let parts: Vec<&str> = id.split(':').collect();
     let trailing = parts.iter().rev().take_while(|part| part.is_empty()).count();
@@ -43,13 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_equal_apaches() {
+    fn digest_ids_match_apache() {
         assert_eq!(digest_id(b"bob:pw"), "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=");
         assert_eq!(digest_id(b"super:secret"), "super:lK75jTNcA+U9vtVEw5vB51mj/w4=");
     }
 
     #[test]
-    fn ids_have_two_parts() {
+    fn valid_ids_have_two_parts() {
         for id in ["a:b", ":b", "a:b:"] {
             assert!(is_valid(id), "{id}");
         }

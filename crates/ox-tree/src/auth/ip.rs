@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// An address as Java prints it: IPv6 in eight groups without compression, mapped IPv4 as IPv4.
+/// An address as Java prints it: IPv6 as eight groups without compression, mapped IPv4 as IPv4.
 pub fn java_address(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.to_string(),
@@ -36,14 +36,14 @@ fn parse_network(id: &str) -> Option<(IpAddr, u32)> {
 
 fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
-        // No embedded IPv4: Apache knows groups only.
+        // Apache does not accept embedded IPv4.
         return if text.contains('.') { None } else { text.parse().ok().map(IpAddr::V6) };
     }
     let parts: Vec<u8> = text.split('.').map(|part| java_number(part)?.try_into().ok()).collect::<Option<_>>()?;
     <[u8; 4]>::try_from(parts).ok().map(IpAddr::from)
 }
 
-// Compat: Java's integer parser takes a plus sign and leading zeros.
+// Compat: Java's parser accepts a plus sign and leading zeros.
 fn java_number(text: &str) -> Option<u32> {
     let digits = text.strip_prefix('+').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_addresses_or_networks() {
+    fn valid_ids_are_addresses_or_networks() {
         for id in ["1.2.3.4", "1.2.3.4/0", "1.2.3.4/32", "01.+2.3.4", "::1", "1:2:3:4:5:6:7:8/128", "fe80::/10"] {
             assert!(is_valid(id), "{id}");
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn java_prints_eight_groups() {
+    fn java_address_has_eight_groups() {
         assert_eq!(java_address("::1".parse().unwrap()), "0:0:0:0:0:0:0:1");
         assert_eq!(java_address("::ffff:1.2.3.4".parse().unwrap()), "1.2.3.4");
     }

@@ -1,12 +1,12 @@
-//! The key scheme, Apache's sample of a provider that reads the data: a client proves `key:` by a multiple of the number in
-//! the node `/key`.
+//! The key scheme, Apache's example of a provider that reads the tree: a client proves the identity `key:` by sending a
+//! multiple of the number in the node `/key`.
 
 use super::Identity;
 use crate::State;
 
 const NODE: &str = "/key";
 
-/// Without the node, or with null data in it, every client is accepted, so that the key can be written.
+/// If the node is missing or its data is null, every client is accepted, so that the key can be set.
 pub(super) fn authenticate(state: &State, auth: Option<&[u8]>) -> Option<Vec<Identity>> {
     let (auth, key) = (auth?, state.tree.find(NODE).and_then(|id| state.tree.get(id).data()));
     // Compat: the id is empty, whatever the number.

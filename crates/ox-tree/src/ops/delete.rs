@@ -1,9 +1,9 @@
-//! delete, and the removal of containers and TTL nodes by the server itself.
+//! delete, and the deletion of containers and TTL nodes by the server.
 
 use super::{ErrorCode, check_version};
 use crate::node::Kind;
 use crate::path;
-use crate::pending::{Projected, View};
+use crate::pending::{PendingNode, PendingView};
 use crate::quota;
 use ox_proto::OpCode;
 use ox_proto::acl::perms;
@@ -11,7 +11,11 @@ use ox_proto::request::PathVersion;
 use ox_proto::txn::Txn;
 use std::borrow::Cow;
 
-pub(super) fn prepare(view: &mut View<'_>, request: &PathVersion<'_>, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
+pub(super) fn prepare(
+    view: &mut PendingView<'_>,
+    request: &PathVersion<'_>,
+    out: &mut Vec<u8>,
+) -> Result<OpCode, ErrorCode> {
     view.check_session()?;
     let path = request.path.as_deref().ok_or(ErrorCode::MarshallingError)?;
     let parent_path = check_path(path)?;
@@ -22,8 +26,8 @@ pub(super) fn prepare(view: &mut View<'_>, request: &PathVersion<'_>, out: &mut 
     if 0 < node.children {
         return Err(ErrorCode::NotEmpty);
     }
-    // K72
-    if quota::is_deadly_to_remove(path) {
+    // Apache crashes when it applies the deletion of such a limits node (K72).
+    if quota::removal_crashes_apache(path) {
         return Err(ErrorCode::BadArguments);
     }
     remove(view, &node, Some(parent));
@@ -32,9 +36,9 @@ pub(super) fn prepare(view: &mut View<'_>, request: &PathVersion<'_>, out: &mut 
     Ok(txn.kind())
 }
 
-/// `never_used_ms` is how long a container that never had a child is kept, 0 for ever.
+/// `never_used_ms` is the time for which a container that never had a child is kept, 0 for no limit.
 pub(super) fn prepare_container(
-    view: &mut View<'_>,
+    view: &mut PendingView<'_>,
     path: &str,
     never_used_ms: i64,
     out: &mut Vec<u8>,
@@ -47,7 +51,7 @@ pub(super) fn prepare_container(
     if node.stat.ephemeral_owner == 0 || view.state.is_ephemeral(node.stat.ephemeral_owner) {
         return Err(ErrorCode::BadVersion);
     }
-    // A node that was changed, or made anew, since it was found expired gets its whole time again. Apache deletes it.
+    // A node that was changed or recreated after it was found expired has its full time again. Apache deletes it.
     let idle_ms = view.time_ms.saturating_sub(node.stat.mtime);
     let is_fresh = match view.state.kind(node.stat.ephemeral_owner) {
         Kind::Ttl(ttl_ms) => idle_ms <= ttl_ms,
@@ -64,7 +68,7 @@ pub(super) fn prepare_container(
     Ok(txn.kind())
 }
 
-/// The parent of a path that may be deleted at all.
+/// The parent of a path that clients may delete.
 fn check_path(path: &str) -> Result<&str, ErrorCode> {
     let (parent, _) = path::check_splittable(path)?;
     let parent = path::internal(parent);
@@ -74,8 +78,8 @@ fn check_path(path: &str) -> Result<&str, ErrorCode> {
     }
 }
 
-/// Projects the node away and its parent's counters on.
-pub(super) fn remove(view: &mut View<'_>, node: &Projected, parent: Option<Projected>) {
+/// Records the deletion of the node and the change of its parent's counters.
+pub(super) fn remove(view: &mut PendingView<'_>, node: &PendingNode, parent: Option<PendingNode>) {
     view.delete(node);
     if let Some(mut parent) = parent {
         parent.children -= 1;

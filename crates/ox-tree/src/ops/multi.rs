@@ -1,11 +1,11 @@
-//! multi: several writes that succeed together or not at all.
+//! multi: several writes that take effect together or not at all.
 //!
-//! A failed multi is a transaction of type multi all the same: what came before the failure as it would have been,
-//! then errors. Whoever applies it sees the errors and does nothing.
+//! A failed multi is still a transaction of type multi: the elements before the failure as prepared, then errors.
+//! Servers that apply it find the errors and change nothing.
 
-use super::create::{Mode, New};
-use super::{ErrorCode, Failure, check, create, delete, fits_a_record, set_data};
-use crate::pending::View;
+use super::create::{CreateMode, CreateParams};
+use super::{ErrorCode, Failure, check, create, delete, fits_record, set_data};
+use crate::pending::PendingView;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::{Jute, put_count};
 use ox_proto::multi::MultiOp;
@@ -13,22 +13,21 @@ use ox_proto::request::CreateRequest;
 use ox_proto::txn::CreateKind;
 use ox_proto::{DecodeError, OpCode, Reader};
 
-/// About what a small element takes; only how much room is made at first depends on it.
+/// The approximate size of a small element, for the initial capacity.
 const ELEMENT_BYTES_GUESS: usize = 64;
 
-/// Whether a body can be decoded.
 pub(super) fn check_body(body: &[u8]) -> Result<(), Failure> {
     decode(body).map(drop)
 }
 
-/// Whether one of the elements asks for an ephemeral node.
-// Compat: only create and create2 are looked at; others fail where they are prepared.
-pub(super) fn makes_ephemeral(body: &[u8]) -> bool {
-    let is_one = |element: &MultiOp<'_>| matches!(element, MultiOp::Create(op, request) if create::makes_ephemeral(*op, request));
-    decode(body).is_ok_and(|elements| elements.iter().any(is_one))
+/// Whether an element creates an ephemeral node.
+// Compat: only create and create2 are checked; other elements fail when they are prepared.
+pub(super) fn creates_ephemeral(body: &[u8]) -> bool {
+    let is_ephemeral = |element: &MultiOp<'_>| matches!(element, MultiOp::Create(op, request) if create::creates_ephemeral(*op, request));
+    decode(body).is_ok_and(|elements| elements.iter().any(is_ephemeral))
 }
 
-pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<OpCode, Failure> {
+pub(super) fn prepare(view: &mut PendingView<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<OpCode, Failure> {
     let elements = decode(body)?;
     let (begin, digest) = (out.len(), view.mark());
     put_count(out, elements.len());
@@ -41,7 +40,8 @@ pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Re
             Some(_) => Err(ErrorCode::RuntimeInconsistency),
             None => prepare_element(view, element, out),
         };
-        // Compat: what Apache stumbles over (a null id in a list, a limit that is no number) spoils the whole request.
+        // Compat: an error that Apache reports by an exception (a null id in a list, a malformed limit) fails the whole
+        // request.
         if result == Err(ErrorCode::MarshallingError) {
             view.roll_back(digest);
             return Err(ErrorCode::MarshallingError.into());
@@ -54,8 +54,8 @@ pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Re
         });
         end_frame(out, mark);
         out[start..start + 4].copy_from_slice(&kind.code().to_be_bytes());
-        // K151: what cannot be stored is not built to its end. A list that names `auth` grows a thousandfold.
-        if !fits_a_record(view, out.len() - begin) {
+        // An `auth` entry can expand a thousandfold: stop as soon as the transaction is too large to be stored (K151).
+        if !fits_record(view, out.len() - begin) {
             view.roll_back(digest);
             return Err(ErrorCode::MarshallingError.into());
         }
@@ -66,8 +66,8 @@ pub(super) fn prepare(view: &mut View<'_>, body: &[u8], out: &mut Vec<u8>) -> Re
     Ok(OpCode::Multi)
 }
 
-/// Decodes the list, or says how the whole request fails.
-// Compat: what cannot be decoded takes a zxid here, except for a null list in a create.
+/// Decodes the elements, or returns how the whole request fails.
+// Compat: a multi that cannot be decoded uses a zxid, except for a null ACL in a create.
 fn decode(body: &[u8]) -> Result<Vec<MultiOp<'_>>, Failure> {
     let mut from = Reader::new(body);
     let mut elements = Vec::with_capacity(body.len() / ELEMENT_BYTES_GUESS);
@@ -81,29 +81,29 @@ fn decode(body: &[u8]) -> Result<Vec<MultiOp<'_>>, Failure> {
             Err(_) => return Err(ErrorCode::MarshallingError.into()),
         }
     }
-    // Compat: null paths and reads are seen when the whole list is decoded, null lists before.
+    // Compat: null paths and reads are detected after the whole list is decoded, null ACLs before.
     if elements.iter().any(|element| element.is_read() || element.path().is_none()) {
         return Err(ErrorCode::MarshallingError.into());
     }
     Ok(elements)
 }
 
-/// Checks what is seen while the list is decoded.
+/// The checks that Apache makes while it decodes the list.
 fn check_shape(element: &MultiOp<'_>) -> Result<(), Failure> {
     let MultiOp::Create(_, request) = element else { return Ok(()) };
-    // Compat: flags that are none, or TTL modes without a ttl, spoil the whole request. Of the two only the first is
-    // seen before a null list.
-    let mode = Mode::from_flags(request.flags).ok_or(ErrorCode::MarshallingError)?;
+    // Compat: invalid flags, and TTL modes without a ttl, fail the whole request. Only invalid flags are detected
+    // before a null ACL.
+    let mode = CreateMode::from_flags(request.flags).ok_or(ErrorCode::MarshallingError)?;
     if request.acl.is_null() {
         return Err(DecodeError::Null.into());
     }
     if mode.ttl { Err(ErrorCode::MarshallingError.into()) } else { Ok(()) }
 }
 
-fn prepare_element(view: &mut View<'_>, element: &MultiOp<'_>, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
+fn prepare_element(view: &mut PendingView<'_>, element: &MultiOp<'_>, out: &mut Vec<u8>) -> Result<OpCode, ErrorCode> {
     match element {
         MultiOp::Create(op, request) => prepare_create(view, *op, request, out),
-        MultiOp::CreateTtl(request) => match Mode::from_flags(request.flags) {
+        MultiOp::CreateTtl(request) => match CreateMode::from_flags(request.flags) {
             Some(mode) if !mode.ttl => {
                 let plain = CreateRequest {
                     path: request.path.clone(),
@@ -122,17 +122,17 @@ fn prepare_element(view: &mut View<'_>, element: &MultiOp<'_>, out: &mut Vec<u8>
     }
 }
 
-// Compat: inside a multi the flags decide what the element is, not its type: a `create` with the flags
-// of a container makes one.
+// Compat: inside a multi the flags determine the kind of node, not the type: a `create` with the container flag makes a
+// container.
 fn prepare_create(
-    view: &mut View<'_>,
+    view: &mut PendingView<'_>,
     op: OpCode,
     request: &CreateRequest<'_>,
     out: &mut Vec<u8>,
 ) -> Result<OpCode, ErrorCode> {
-    let mode = Mode::from_flags(request.flags).ok_or(ErrorCode::BadArguments)?;
+    let mode = CreateMode::from_flags(request.flags).ok_or(ErrorCode::BadArguments)?;
     let kind = if mode.container { CreateKind::Container } else { mode.kind(op) };
     let (path, data, acl) = (request.path.as_deref(), request.data, request.acl);
-    let Mode { sequential, ephemeral, .. } = mode;
-    create::create(view, &New { path, data, acl, sequential, ephemeral, kind }, out)
+    let CreateMode { sequential, ephemeral, .. } = mode;
+    create::create(view, &CreateParams { path, data, acl, sequential, ephemeral, kind }, out)
 }

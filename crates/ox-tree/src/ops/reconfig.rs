@@ -1,30 +1,30 @@
-//! reconfig.
+//! reconfig: a change of the ensemble's configuration.
 
 use super::ErrorCode;
 use crate::path;
-use crate::pending::View;
+use crate::pending::PendingView;
 use ox_proto::acl::perms;
 use ox_proto::request::ReconfigRequest;
 use ox_proto::txn::Txn;
 use ox_proto::{OpCode, Zxid};
 use std::borrow::Cow;
 
-/// The text of the configuration that a change would lead to, as the transaction of this zxid.
-pub type Judge<'a> = dyn Fn(&ReconfigRequest<'_>, Zxid) -> Result<String, ErrorCode> + 'a;
+/// Computes the text of the configuration that a request leads to, with the zxid of its transaction as version.
+pub type ReconfigFn<'a> = dyn Fn(&ReconfigRequest<'_>, Zxid) -> Result<String, ErrorCode> + 'a;
 
-/// Without a judge the server is alone, and stays so.
+/// A standalone server has no `new_config` and refuses every request.
 pub(super) fn prepare(
-    view: &mut View<'_>,
+    view: &mut PendingView<'_>,
     request: &ReconfigRequest<'_>,
-    judge: Option<&Judge<'_>>,
+    new_config: Option<&ReconfigFn<'_>>,
     out: &mut Vec<u8>,
 ) -> Result<OpCode, ErrorCode> {
     if !view.state.options.reconfig_enabled {
         return Err(ErrorCode::ReconfigDisabled);
     }
     view.check_session()?;
-    let text = judge.ok_or(ErrorCode::Unimplemented)?(request, view.zxid)?;
-    // Compat: the right to do it is looked at last.
+    let text = new_config.ok_or(ErrorCode::Unimplemented)?(request, view.zxid)?;
+    // Compat: the permission is checked last.
     let mut node = view.existing(path::CONFIG)?;
     view.check_acl(&node, perms::WRITE)?;
     node.stat.version = -1;

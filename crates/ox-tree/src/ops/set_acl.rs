@@ -1,10 +1,10 @@
-//! setACL.
+//! setACL: a new ACL for a node.
 
 use super::{ErrorCode, check_version, next_version};
 use crate::acl_table::AclList;
-use crate::auth::fix_up;
+use crate::auth::fixup_acl;
 use crate::path;
-use crate::pending::View;
+use crate::pending::PendingView;
 use ox_proto::acl::perms;
 use ox_proto::request::SetAclRequest;
 use ox_proto::txn::Txn;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub(super) fn prepare(
-    view: &mut View<'_>,
+    view: &mut PendingView<'_>,
     request: &SetAclRequest<'_>,
     out: &mut Vec<u8>,
 ) -> Result<OpCode, ErrorCode> {
@@ -21,7 +21,7 @@ pub(super) fn prepare(
     let path = request.path.as_deref().ok_or(ErrorCode::BadArguments)?;
     path::validate(path)?;
     let node_path = path::internal(path);
-    let acl = fix_up(view.state.options(), view.ids, request.acl)?;
+    let acl = fixup_acl(view.state.options(), view.ids, request.acl)?;
     let acl = RawAcls::from_encoded(&acl).map_err(|_| ErrorCode::MarshallingError)?;
     let mut node = view.existing(node_path)?;
     view.check_acl(&node, perms::ADMIN)?;

@@ -1,9 +1,9 @@
-//! setData.
+//! setData: new data for a node.
 
 use super::create::check_quota;
 use super::{ErrorCode, check_version, next_version, signed};
 use crate::path;
-use crate::pending::View;
+use crate::pending::PendingView;
 use crate::quota;
 use ox_proto::OpCode;
 use ox_proto::acl::perms;
@@ -12,7 +12,7 @@ use ox_proto::txn::Txn;
 use std::borrow::Cow;
 
 pub(super) fn prepare(
-    view: &mut View<'_>,
+    view: &mut PendingView<'_>,
     request: &SetDataRequest<'_>,
     out: &mut Vec<u8>,
 ) -> Result<OpCode, ErrorCode> {
@@ -25,8 +25,8 @@ pub(super) fn prepare(
     let growth = signed(request.data.map_or(0, <[u8]>::len)) - signed(node.data_length);
     check_quota(view, node_path, 0, growth)?;
     check_version(request.version, node.stat.version)?;
-    // K72
-    if quota::is_deadly_usage(node_path, request.data) {
+    // Apache crashes on malformed usage in a stats node (K72).
+    if quota::usage_crashes_apache(node_path, request.data) {
         return Err(ErrorCode::BadArguments);
     }
     node.stat.version = next_version(node.stat.version);

@@ -1,4 +1,4 @@
-//! What one write is prepared against: the state, what is on its way, and who asks.
+//! The view that a write is prepared against: the state, its pending changes, and the requester.
 
 use crate::State;
 use crate::acl_table::AclList;
@@ -6,121 +6,119 @@ use crate::auth::Identities;
 use crate::index::PathHash;
 use crate::node::{NodeId, node_digest, prefix_crc};
 use crate::path;
-use crate::pending::{Pending, Projected, SessionChange};
-use crate::quota::OverQuota;
+use crate::pending::{PendingChanges, PendingNode, SessionChange};
+use crate::quota::QuotaExceeded;
 use ox_proto::stat::StatPersisted;
 use ox_proto::{ErrorCode, RawAcls, SessionId, Zxid};
 use std::sync::Arc;
 
-/// A new node before it is projected.
-pub(crate) struct NewProjected<'a> {
-    /// Path in the tree's form.
+/// A node that the write creates.
+pub(crate) struct NewPendingNode<'a> {
+    /// In the tree's form.
     pub(crate) path: &'a str,
     pub(crate) hash: PathHash,
     pub(crate) data: Option<&'a [u8]>,
     pub(crate) acl: RawAcls<'a>,
 }
 
-/// What a write is prepared against: state, overlay, and who asks for it.
-pub struct View<'a> {
+/// The state with its pending changes, for preparing one write.
+pub struct PendingView<'a> {
     pub(crate) state: &'a State,
-    pending: &'a mut Pending,
+    pending: &'a mut PendingChanges,
     pub(crate) ids: &'a Identities,
-    /// The transaction in the making.
+    /// The zxid of the transaction that is prepared.
     pub(crate) zxid: Zxid,
     pub(crate) time_ms: i64,
     pub(crate) session: SessionId,
     session_ok: Result<(), ErrorCode>,
     ephemerals_ok: Result<(), ErrorCode>,
-    over_quota: Option<OverQuota>,
+    quota_exceeded: Option<QuotaExceeded>,
 }
 
-/// The stamp of a transaction in the making.
+/// The header fields of the transaction that is prepared.
 #[derive(Clone, Copy, Debug)]
-pub struct Stamp {
-    /// Its place in the order.
+pub struct WriteStamp {
     pub zxid: Zxid,
-    /// Wall clock.
+    /// The leader's wall clock.
     pub time_ms: i64,
-    /// Who writes.
     pub session: SessionId,
 }
 
-impl<'a> View<'a> {
-    /// A view for one write.
-    pub fn new(state: &'a State, pending: &'a mut Pending, ids: &'a Identities, stamp: Stamp) -> Self {
+impl<'a> PendingView<'a> {
+    pub fn new(state: &'a State, pending: &'a mut PendingChanges, ids: &'a Identities, stamp: WriteStamp) -> Self {
         if pending.changes.is_empty() {
             pending.digest = state.tree.digest();
         }
         let alive = stamp.session == SessionId::NONE || !pending.is_closing(stamp.session);
         let session_ok = if alive { Ok(()) } else { Err(ErrorCode::SessionExpired) };
-        let Stamp { zxid, time_ms, session } = stamp;
-        Self { state, pending, ids, zxid, time_ms, session, session_ok, ephemerals_ok: Ok(()), over_quota: None }
+        let WriteStamp { zxid, time_ms, session } = stamp;
+        Self { state, pending, ids, zxid, time_ms, session, session_ok, ephemerals_ok: Ok(()), quota_exceeded: None }
     }
 
-    /// Makes every check of the session fail with `code`, at the place in the order of checks where it belongs:
-    /// the caller knows of sessions that have moved.
+    /// Makes the session check fail with `code`, at its place in the order of checks. The caller uses this for sessions
+    /// that have moved.
     pub fn fail_session(&mut self, code: ErrorCode) {
         self.session_ok = Err(code);
     }
 
-    /// Makes every ephemeral node fail with `code`, before anything else is looked at: the caller knows that the session
-    /// may not have any.
+    /// Makes every create of an ephemeral node fail with `code`, before all other checks. The caller uses this for
+    /// sessions that must not own nodes.
     pub fn fail_ephemerals(&mut self, code: ErrorCode) {
         self.ephemerals_ok = Err(code);
     }
 
-    pub(crate) fn note_over_quota(&mut self, over: OverQuota) {
-        self.over_quota = Some(over);
+    pub(crate) fn note_quota_exceeded(&mut self, over: QuotaExceeded) {
+        self.quota_exceeded = Some(over);
     }
 
-    /// The limit that the write passed, if it did: the one it was refused for, or else the last one.
-    pub fn take_over_quota(&mut self) -> Option<OverQuota> {
-        self.over_quota.take()
+    /// The limit that the write exceeded, if any: the one that refused it, otherwise the last one.
+    pub fn take_quota_exceeded(&mut self) -> Option<QuotaExceeded> {
+        self.quota_exceeded.take()
     }
 
-    /// Refuses a write of a session that is being closed.
+    /// Refuses a write if a closeSession for its session is in flight.
     pub(crate) fn check_session(&self) -> Result<(), ErrorCode> {
         self.session_ok
     }
 
-    /// Refuses an ephemeral node where the session may not have any.
+    /// Refuses an ephemeral node if the session must not own any.
     pub(crate) fn check_ephemerals(&self) -> Result<(), ErrorCode> {
         self.ephemerals_ok
     }
 
-    /// Refuses an ephemeral node of a session that is not part of the replicated state: nobody would remove it.
+    /// Refuses an ephemeral node of a session that is not part of the replicated state, because no closeSession would
+    /// delete it.
     pub(crate) fn check_global_session(&self) -> Result<(), ErrorCode> {
         let is_known = match self.pending.session_change(self.session) {
-            Some(change) => change == SessionChange::Begins,
+            Some(change) => change == SessionChange::Opens,
             None => self.state.has_session(self.session),
         };
         if is_known { Ok(()) } else { Err(ErrorCode::SessionExpired) }
     }
 
-    /// Refuses what the list does not grant.
-    pub(crate) fn check_acl(&self, node: &Projected, perm: i32) -> Result<(), ErrorCode> {
+    /// Refuses a write for which the node's ACL does not grant `perm`.
+    pub(crate) fn check_acl(&self, node: &PendingNode, perm: i32) -> Result<(), ErrorCode> {
         let allowed = self.state.options.skip_acl || self.ids.may(&node.acl, perm);
         if allowed { Ok(()) } else { Err(ErrorCode::NoAuth) }
     }
 
-    /// The tree's digest after everything prepared so far.
+    /// The tree's digest after all transactions prepared so far.
     pub fn digest(&self) -> i64 {
         self.pending.digest.cast_signed()
     }
 
     /// Finds a node by its path in the tree's form.
-    pub(crate) fn node(&self, node_path: &str) -> Option<Projected> {
+    pub(crate) fn node(&self, node_path: &str) -> Option<PendingNode> {
         self.node_at(self.state.tree.hash(node_path), node_path)
     }
 
-    fn node_at(&self, hash: PathHash, node_path: &str) -> Option<Projected> {
+    fn node_at(&self, hash: PathHash, node_path: &str) -> Option<PendingNode> {
         if let Some(changed) = self.pending.changes.find(hash) {
             return changed.cloned();
         }
         let id = self.state.tree.find_hashed(hash, node_path)?;
         let node = self.state.tree.get(id);
-        Some(Projected {
+        Some(PendingNode {
             hash,
             id,
             stat: node.persisted(),
@@ -134,12 +132,12 @@ impl<'a> View<'a> {
         })
     }
 
-    /// A node that must exist.
-    pub(crate) fn existing(&self, node_path: &str) -> Result<Projected, ErrorCode> {
+    /// Finds a node, or refuses with NoNode.
+    pub(crate) fn existing(&self, node_path: &str) -> Result<PendingNode, ErrorCode> {
         self.node(node_path).ok_or(ErrorCode::NoNode)
     }
 
-    /// The place of a node that must not exist.
+    /// The hash of a path without a node; refuses with NodeExists.
     pub(crate) fn vacant(&self, node_path: &str) -> Result<PathHash, ErrorCode> {
         let hash = self.state.tree.hash(node_path);
         let exists = match self.pending.changes.find(hash) {
@@ -149,9 +147,9 @@ impl<'a> View<'a> {
         if exists { Err(ErrorCode::NodeExists) } else { Ok(hash) }
     }
 
-    /// Projects a new node.
-    pub(crate) fn create(&mut self, new: &NewProjected<'_>, stat: StatPersisted) {
-        let &NewProjected { path, hash, data, acl } = new;
+    /// Records a new node.
+    pub(crate) fn create(&mut self, new: &NewPendingNode<'_>, stat: StatPersisted) {
+        let &NewPendingNode { path, hash, data, acl } = new;
         let acl = match self.state.acls.find(acl) {
             Some(list) => Arc::clone(list),
             None => Arc::new(AclList::new(acl.to_stored())),
@@ -160,7 +158,7 @@ impl<'a> View<'a> {
             self.pending.ephemerals.push_back((self.zxid, self.session, path.to_owned()));
         }
         let in_digest = path::in_digest(path);
-        let node = Projected {
+        let node = PendingNode {
             hash,
             id: NodeId::NONE,
             stat,
@@ -175,8 +173,8 @@ impl<'a> View<'a> {
         self.set_data(path, node, data);
     }
 
-    /// Projects new data of a node.
-    pub(crate) fn set_data(&mut self, node_path: &str, mut node: Projected, data: Option<&[u8]>) {
+    /// Records new data of a node.
+    pub(crate) fn set_data(&mut self, node_path: &str, mut node: PendingNode, data: Option<&[u8]>) {
         node.data_length = data.map_or(0, <[u8]>::len);
         if self.state.options.digest_enabled && node.in_digest {
             node.prefix_crc = prefix_crc(node_path, data);
@@ -184,8 +182,8 @@ impl<'a> View<'a> {
         self.change(node);
     }
 
-    /// Projects changed counters of a node; its digest follows.
-    pub(crate) fn change(&mut self, mut node: Projected) {
+    /// Records changed counters of a node, and updates its digest.
+    pub(crate) fn change(&mut self, mut node: PendingNode) {
         if self.state.options.digest_enabled && node.in_digest {
             let new = node_digest(node.prefix_crc, &node.stat);
             let old = std::mem::replace(&mut node.digest, new);
@@ -194,20 +192,20 @@ impl<'a> View<'a> {
         self.pending.changes.push(self.zxid, node.hash, node.id, Some(node));
     }
 
-    /// Projects that a node is gone.
-    pub(crate) fn delete(&mut self, node: &Projected) {
+    /// Records the deletion of a node.
+    pub(crate) fn delete(&mut self, node: &PendingNode) {
         self.pending.digest = self.pending.digest.wrapping_sub(u64::from(node.digest));
         self.pending.changes.push(self.zxid, node.hash, node.id, None);
     }
 
-    /// Projects that the session is there.
+    /// Records a createSession of the view's session.
     pub(crate) fn open_session(&mut self) {
-        self.change_session(SessionChange::Begins);
+        self.change_session(SessionChange::Opens);
     }
 
-    /// Projects that the session is closed.
+    /// Records a closeSession of the view's session.
     pub(crate) fn close_session(&mut self) {
-        self.change_session(SessionChange::Ends);
+        self.change_session(SessionChange::Closes);
     }
 
     fn change_session(&mut self, change: SessionChange) {
@@ -215,27 +213,27 @@ impl<'a> View<'a> {
         self.pending.session_changes.push_back((self.zxid, self.session));
     }
 
-    /// The session's ephemeral nodes, those on their way included, sorted.
+    /// The paths of the session's ephemeral nodes, including those in flight, sorted.
     pub(crate) fn ephemerals(&self) -> Vec<String> {
         let owned = |path: &String| self.node(path).is_some_and(|node| node.stat.ephemeral_owner == self.session.0);
-        let on_their_way = self.pending.ephemerals.iter().filter(|(_, session, _)| *session == self.session);
+        let in_flight = self.pending.ephemerals.iter().filter(|(_, session, _)| *session == self.session);
         let mut paths: Vec<String> = self.state.ephemerals_of(self.session).collect();
-        paths.extend(on_their_way.map(|(_, _, path)| path.clone()));
+        paths.extend(in_flight.map(|(_, _, path)| path.clone()));
         paths.retain(owned);
         paths.sort_unstable();
         paths.dedup();
         paths
     }
 
-    /// A point to come back to when the transaction fails after all.
+    /// A mark for [`Self::roll_back`].
     pub(crate) fn mark(&self) -> u64 {
         self.pending.digest
     }
 
-    /// Takes back everything this transaction projected.
+    /// Removes all changes of this transaction.
     pub(crate) fn roll_back(&mut self, mark: u64) {
         let zxid = self.zxid;
-        self.pending.changes.take_back(zxid);
+        self.pending.changes.roll_back(zxid);
         while self.pending.ephemerals.pop_back_if(|(changed, ..)| *changed == zxid).is_some() {}
         self.pending.digest = mark;
     }

@@ -1,6 +1,6 @@
-//! multiRead: several reads of one moment.
+//! multiRead: several reads of one state.
 
-use super::{Asker, Refusal, node_bytes, put_children, readable};
+use super::{Refusal, Requester, node_bytes, put_children, readable};
 use crate::State;
 use crate::limits::MULTI_READ_BYTES_MAX;
 use ox_proto::jute::put_buffer;
@@ -8,7 +8,7 @@ use ox_proto::multi::{MultiHeader, MultiOp, put_error_result};
 use ox_proto::request::PathWatch;
 use ox_proto::{ErrorCode, Jute, OpCode, Reader};
 
-pub(super) fn put(state: &State, asker: Asker<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn put(state: &State, requester: Requester<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
     let mut from = Reader::new(body);
     let mut elements = Vec::new();
     while let Some(element) = MultiOp::next(&mut from)? {
@@ -16,7 +16,7 @@ pub(super) fn put(state: &State, asker: Asker<'_>, body: &[u8], out: &mut Vec<u8
     }
     let reads = elements.iter().filter(|element| element.is_read()).count();
     if reads != elements.len() {
-        // Compat: a list of nothing but writes is refused with an empty list of results.
+        // Compat: a list that contains only writes is refused with an empty list of results.
         MultiHeader::END.put(out);
         return Err(Refusal { code: ErrorCode::MarshallingError, keeps_body: reads == 0 });
     }
@@ -33,10 +33,10 @@ pub(super) fn put(state: &State, asker: Asker<'_>, body: &[u8], out: &mut Vec<u8
             | MultiOp::Delete(_)
             | MultiOp::SetData(_)
             | MultiOp::Check(_) => {
-                unreachable!("the list holds reads only")
+                unreachable!("writes were refused above")
             }
         };
-        match put_element(state, asker, op, request, out) {
+        match put_element(state, requester, op, request, out) {
             Err(ErrorCode::MarshallingError) => {
                 MultiHeader::END.put(out);
                 return Err(Refusal { code: ErrorCode::MarshallingError, keeps_body: true });
@@ -49,9 +49,9 @@ pub(super) fn put(state: &State, asker: Asker<'_>, body: &[u8], out: &mut Vec<u8
     Ok(())
 }
 
-/// About how many bytes the results will have.
+/// The approximate size of the results.
 pub(super) fn reply_bytes(state: &State, body: &[u8]) -> usize {
-    /// Of a result beside its data or names: a header and a stat.
+    /// The size of a result's header and Stat.
     const RESULT_BYTES: usize = 80;
     let (mut from, mut bytes) = (Reader::new(body), 0);
     while let Ok(Some(element)) = MultiOp::next(&mut from) {
@@ -62,21 +62,21 @@ pub(super) fn reply_bytes(state: &State, body: &[u8]) -> usize {
             | MultiOp::CreateTtl(_)
             | MultiOp::Delete(_)
             | MultiOp::SetData(_)
-            | MultiOp::Check(_) => 0, // the whole list is refused
+            | MultiOp::Check(_) => 0, // the whole request is refused
         };
     }
     bytes
 }
 
-// Compat: the watch flags of elements are ignored.
+// Compat: the watch flags of the elements are ignored.
 fn put_element(
     state: &State,
-    asker: Asker<'_>,
+    requester: Requester<'_>,
     op: OpCode,
     request: &PathWatch<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorCode> {
-    let id = readable(state, asker, request.path.as_deref())?;
+    let id = readable(state, requester, request.path.as_deref())?;
     MultiHeader { op: op.code(), done: false, err: 0 }.put(out);
     if op == OpCode::GetData {
         put_buffer(out, state.tree.get(id).data());

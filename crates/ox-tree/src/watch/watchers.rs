@@ -1,16 +1,16 @@
-//! Who watches one path in one table.
+//! The watchers of one path and kind.
 
-use super::Mode;
+use super::WatchMode;
 use crate::conn::ConnId;
 
-const MODES: u64 = Mode::Standard as u64 | Mode::Persistent as u64 | Mode::Recursive as u64;
+const MODES: u64 = WatchMode::Standard as u64 | WatchMode::Persistent as u64 | WatchMode::Recursive as u64;
 
-/// A connection and its modes, packed.
+/// A connection and its modes, packed into 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Watcher(u64);
 
 impl Watcher {
-    pub(super) fn new(conn: ConnId, mode: Mode) -> Self {
+    pub(super) fn new(conn: ConnId, mode: WatchMode) -> Self {
         Self(conn.bits() | mode as u64)
     }
 
@@ -18,15 +18,15 @@ impl Watcher {
         ConnId::from_bits(self.0 & !MODES)
     }
 
-    pub(super) fn has(self, mode: Mode) -> bool {
+    pub(super) fn has(self, mode: WatchMode) -> bool {
         self.0 & mode as u64 != 0
     }
 
-    pub(super) fn add(&mut self, mode: Mode) {
+    pub(super) fn add(&mut self, mode: WatchMode) {
         self.0 |= mode as u64;
     }
 
-    pub(super) fn remove(&mut self, mode: Mode) {
+    pub(super) fn remove(&mut self, mode: WatchMode) {
         self.0 &= !(mode as u64);
     }
 
@@ -35,13 +35,13 @@ impl Watcher {
     }
 }
 
-/// Usually nobody or one connection watches a path; then no list is allocated.
+/// Most paths have at most one watcher, for which no list is allocated.
 #[derive(Debug, Default)]
 pub(super) enum Watchers {
     #[default]
     None,
     One(Watcher),
-    /// Sorted by connection, so that a thousand watchers are searched, not walked.
+    /// Sorted by connection, for binary search.
     #[expect(clippy::box_collection, reason = "keeps the common cases at sixteen bytes")]
     Many(Box<Vec<Watcher>>),
 }
@@ -76,7 +76,7 @@ impl Watchers {
         Some(&mut self.as_mut_slice()[at])
     }
 
-    /// Adds a watcher whose connection has none here.
+    /// Adds a watcher whose connection is not in the list.
     pub(super) fn insert(&mut self, new: Watcher) {
         match self {
             Self::None => *self = Self::One(new),
@@ -92,7 +92,6 @@ impl Watchers {
         }
     }
 
-    /// Takes a connection out.
     pub(super) fn remove(&mut self, conn: ConnId) -> Option<Watcher> {
         let at = self.place(conn).ok()?;
         let removed = self.as_slice()[at];
@@ -103,7 +102,7 @@ impl Watchers {
         Some(removed)
     }
 
-    /// Keeps what `keep` says; it may change modes on the way.
+    /// Removes watchers for which `keep` returns false; `keep` may change modes.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Watcher) -> bool) {
         match self {
             Self::None => (),

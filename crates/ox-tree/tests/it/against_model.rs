@@ -1,19 +1,19 @@
-//! Whatever is sent, however much is on its way: the tree does what the model does.
+//! Random requests with writes in flight: the tree must behave like the model.
 
-use crate::generate::{check, setups, steps};
-use crate::world::World;
+use crate::generators::{check, setups, steps};
+use crate::harness::Harness;
 
 #[test]
-fn the_tree_does_what_the_model_does() {
+fn tree_matches_the_model() {
     check(1000, &(setups(), steps(120)), |(setup, steps)| {
-        let mut world = World::new(setup);
+        let mut harness = Harness::new(setup);
         for (at, step) in steps.iter().enumerate() {
-            world.step(step);
+            harness.step(step);
             if at % 16 == 0 {
-                world.compare_all();
+                harness.compare_all();
             }
         }
-        world.drain();
-        world.compare_all();
+        harness.drain();
+        harness.compare_all();
     });
 }

@@ -1,7 +1,7 @@
-//! Everything a state holds, in a form that can be compared and printed.
+//! The complete contents of a state, in a form that can be compared and printed.
 
 use crate::model::{Model, Node, Stored};
-use ox_tree::{Frozen, State};
+use ox_tree::{FrozenView, State};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ impl Image {
     pub(crate) fn of(state: &State) -> Self {
         let mut image = Self::of_frozen(&state.freeze());
         for (session, mut paths) in state.ephemerals() {
-            assert!(!paths.is_empty(), "a session without nodes is not in the list");
+            assert!(!paths.is_empty(), "sessions without nodes are not listed");
             paths.sort();
             image.ephemerals.insert(session.0, paths);
         }
@@ -24,8 +24,8 @@ impl Image {
         image
     }
 
-    /// Everything but the owners' lists, which a snapshot does not hold.
-    pub(crate) fn of_frozen(frozen: &Frozen) -> Self {
+    /// Everything except the lists of ephemeral nodes, which a snapshot does not contain.
+    pub(crate) fn of_frozen(frozen: &FrozenView) -> Self {
         let lists: BTreeMap<i64, Stored> = frozen
             .acls()
             .map(|(id, list)| {
@@ -66,7 +66,7 @@ impl Image {
         }
     }
 
-    /// Without the usage in quota nodes: it may drift, and is counted anew whenever a snapshot is loaded.
+    /// Without the usage in quota nodes, which may drift and is recounted whenever a snapshot is loaded.
     pub(crate) fn without_usage(mut self) -> Self {
         let is_usage = |path: &str| path.starts_with("/zookeeper/quota") && path.ends_with("/zookeeper_stats");
         self.nodes.iter_mut().filter(|(path, _)| is_usage(path)).for_each(|(_, node)| node.data = None);

@@ -1,16 +1,16 @@
-//! The tree against a naive model, over fuzzy snapshots, frozen, and in the cases known from elsewhere.
+//! Tests of the tree: against a naive model, over fuzzy snapshots, with frozen views, and the known cases.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "tests inspect a few of many variants")]
 
 mod against_model;
-mod direct;
-mod freeze;
-mod fuzzy;
-mod generate;
+mod bare_tree;
+mod frozen_views;
+mod fuzzy_snapshots;
+mod generators;
+mod harness;
 mod image;
-mod known;
+mod known_cases;
 mod model;
 mod ops;
 mod request;
-mod world;

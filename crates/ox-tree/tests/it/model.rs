@@ -1,5 +1,5 @@
-//! The simplest tree that does what the specification says: one map from path to node, one request after the
-//! other, everything derived anew each time. Independent of the server's code.
+//! The simplest tree with the specified behaviour: a map from path to node, one request after another, with everything
+//! derived from the map each time. Shares no code with the server.
 
 mod quota;
 pub(crate) mod reads;
@@ -9,10 +9,10 @@ use crate::request::{Bytes, Entry, Op};
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use watches::Watches;
 
-/// How long the server keeps a container that never had a child.
+/// The time for which the server keeps a container that never had a child.
 pub(crate) const NEVER_USED_MS: i64 = 50;
 
-/// A stored list: permissions, scheme, id.
+/// The entries of a stored ACL: permissions, scheme, id.
 pub(crate) type Stored = Vec<(i32, String, String)>;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,9 +31,9 @@ pub(crate) struct Node {
     pub(crate) owner: i64,
 }
 
-/// Who asks: session and what the connection has proven.
+/// The requesting client: its session and identities.
 #[derive(Clone, Debug)]
-pub(crate) struct Who {
+pub(crate) struct Client {
     pub(crate) session: i64,
     pub(crate) ids: Vec<(String, String)>,
 }
@@ -47,18 +47,18 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) settings: Settings,
-    /// By path; the root is `""`.
+    /// By path in the tree's form; the root is `""`.
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) sessions: BTreeMap<i64, i32>,
     pub(crate) zxid: i64,
     pub(crate) watches: Watches,
-    /// The nodes as they were applied when the present write was prepared: quotas are judged by them.
+    /// The applied nodes when the current write was prepared, against which quotas are checked.
     pub(crate) applied: BTreeMap<String, Node>,
 }
 
-/// What a write came to: a zxid or none, and the reply frame.
+/// The zxid of a write, if it used one, and the reply frame.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct WriteReply {
     pub(crate) zxid: Option<i64>,
     pub(crate) reply: Vec<u8>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Answer {
 /// The transaction that is being executed.
 #[derive(Clone, Copy)]
 struct Now<'a> {
-    who: &'a Who,
+    client: &'a Client,
     zxid: i64,
     time: i64,
 }
@@ -145,7 +145,7 @@ impl Model {
         self.nodes.iter().filter(|(_, node)| node.owner == session).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Containers and TTL nodes that may go.
+    /// Containers and TTL nodes that the server may delete.
     pub(crate) fn expired(&self, now: i64, never_used_ms: i64) -> BTreeSet<String> {
         let gone = |path: &str, node: &Node| {
             let idle = now - node.mtime;
@@ -156,7 +156,7 @@ impl Model {
         self.nodes.iter().filter(|(path, node)| gone(path, node)).map(|(path, _)| path.clone()).collect()
     }
 
-    /// The wire form of a node's metadata.
+    /// The encoded Stat of a node.
     pub(crate) fn stat(&self, path: &str) -> Vec<u8> {
         let node = &self.nodes[path];
         let children = self.child_count(path);
@@ -176,7 +176,7 @@ impl Model {
             .0
     }
 
-    /// The digest of the whole tree, from scratch.
+    /// The digest of the whole tree, computed from scratch.
     pub(crate) fn digest(&self) -> i64 {
         let counted = self.nodes.iter().filter(|(path, _)| !path.starts_with("/zookeeper/"));
         let digests = counted.map(|(path, node)| {
@@ -196,49 +196,49 @@ impl Model {
         digests.sum()
     }
 
-    pub(crate) fn allows(acl: &Option<Stored>, who: &Who, perm: i32) -> bool {
+    pub(crate) fn allows(acl: &Option<Stored>, client: &Client, perm: i32) -> bool {
         let Some(acl) = acl else { return true };
-        let is_super = who.ids.iter().any(|(scheme, _)| scheme == "super");
+        let is_super = client.ids.iter().any(|(scheme, _)| scheme == "super");
         acl.is_empty()
             || is_super
             || acl.iter().any(|(perms, scheme, id)| {
                 let is_meant = |(mine, proven): &(String, String)| {
                     mine == scheme && (if mine == "ip" { ip_matches(proven, id) } else { proven == id })
                 };
-                perms & perm != 0 && ((scheme == "world" && id == "anyone") || who.ids.iter().any(is_meant))
+                perms & perm != 0 && ((scheme == "world" && id == "anyone") || client.ids.iter().any(is_meant))
             })
     }
 
-    fn check_acl(&self, path: &str, who: &Who, perm: i32) -> Result<(), i32> {
-        if Self::allows(&self.nodes[path].acl, who, perm) { Ok(()) } else { Err(-102) }
+    fn check_acl(&self, path: &str, client: &Client, perm: i32) -> Result<(), i32> {
+        if Self::allows(&self.nodes[path].acl, client, perm) { Ok(()) } else { Err(-102) }
     }
 
     fn exists(&self, path: &str) -> Result<(), i32> {
         if self.nodes.contains_key(path) { Ok(()) } else { Err(-101) }
     }
 
-    fn check_session(&self, who: &Who) -> Result<(), i32> {
-        if self.sessions.contains_key(&who.session) { Ok(()) } else { Err(-112) }
+    fn check_session(&self, client: &Client) -> Result<(), i32> {
+        if self.sessions.contains_key(&client.session) { Ok(()) } else { Err(-112) }
     }
 
     /// Executes one write of a client.
-    pub(crate) fn write(&mut self, who: &Who, xid: i32, time: i64, op: &Op) -> Answer {
+    pub(crate) fn write(&mut self, client: &Client, xid: i32, time: i64, op: &Op) -> WriteReply {
         let zxid = self.zxid + 1;
-        let now = Now { who, zxid, time };
+        let now = Now { client, zxid, time };
         let before = self.clone();
         if let Op::Multi(elements) = op {
-            if let Some(answer) = self.refuse_multi(elements, xid) {
-                return answer;
+            if let Some(reply) = self.refuse_multi(elements, xid) {
+                return reply;
             }
             let mut results = Vec::new();
             for element in elements {
                 match self.execute(element, now, true) {
                     Ok(done) => results.push(self.put_done(&done, true)),
-                    // What Apache stumbles over spoils the whole request.
+                    // An error that Apache reports by an exception fails the whole request.
                     Err(MARSHALLING) => {
                         *self = before;
                         self.zxid = zxid;
-                        return Answer { zxid: Some(zxid), reply: reply(xid, zxid, MARSHALLING, &[]) };
+                        return WriteReply { zxid: Some(zxid), reply: reply(xid, zxid, MARSHALLING, &[]) };
                     }
                     Err(code) => {
                         *self = before;
@@ -249,10 +249,10 @@ impl Model {
             }
             self.zxid = zxid;
             let body = results.into_iter().fold(Bytes::default(), |out, result| out.raw(&result)).end();
-            return Answer { zxid: Some(zxid), reply: reply(xid, zxid, 0, &body.0) };
+            return WriteReply { zxid: Some(zxid), reply: reply(xid, zxid, 0, &body.0) };
         }
         if let Op::Garbage(_) = op {
-            return Answer { zxid: None, reply: reply(xid, self.zxid, MARSHALLING, &[]) };
+            return WriteReply { zxid: None, reply: reply(xid, self.zxid, MARSHALLING, &[]) };
         }
         let result = self.execute(op, now, false);
         if result.is_err() {
@@ -260,13 +260,13 @@ impl Model {
         }
         self.zxid = zxid;
         match result {
-            Ok(done) => Answer { zxid: Some(zxid), reply: reply(xid, zxid, 0, &self.put_done(&done, false)) },
-            Err(code) => Answer { zxid: Some(zxid), reply: reply(xid, zxid, code, &[]) },
+            Ok(done) => WriteReply { zxid: Some(zxid), reply: reply(xid, zxid, 0, &self.put_done(&done, false)) },
+            Err(code) => WriteReply { zxid: Some(zxid), reply: reply(xid, zxid, code, &[]) },
         }
     }
 
-    /// What spoils a multi as a whole: first what is seen element by element, then what is seen in all of them.
-    fn refuse_multi(&mut self, elements: &[Op], xid: i32) -> Option<Answer> {
+    /// Errors that fail the whole multi: first those found element by element, then those found in the complete list.
+    fn refuse_multi(&mut self, elements: &[Op], xid: i32) -> Option<WriteReply> {
         let takes_zxid = elements.iter().find_map(|element| match element {
             Op::Create { code: 21, .. } | Op::Delete { .. } | Op::SetData { .. } | Op::Check { .. } => None,
             Op::Create { flags, .. } if !(0..=6).contains(flags) => Some(true),
@@ -283,7 +283,7 @@ impl Model {
         let takes_zxid = takes_zxid.or(has_null_path.then_some(true))?;
         self.zxid += i64::from(takes_zxid);
         let zxid = takes_zxid.then_some(self.zxid);
-        Some(Answer { zxid, reply: reply(xid, self.zxid, MARSHALLING, &[]) })
+        Some(WriteReply { zxid, reply: reply(xid, self.zxid, MARSHALLING, &[]) })
     }
 
     fn put_done(&self, done: &Done, in_multi: bool) -> Vec<u8> {
@@ -304,11 +304,11 @@ impl Model {
         match op {
             Op::Create { .. } => self.create(op, now, in_multi),
             Op::Delete { path, version } => {
-                self.check_session(now.who)?;
+                self.check_session(now.client)?;
                 let path = path.as_deref().ok_or(MARSHALLING)?;
                 check_deletable(path)?;
                 self.exists(parent(path))?;
-                self.check_acl(parent(path), now.who, 8)?;
+                self.check_acl(parent(path), now.client, 8)?;
                 self.exists(path)?;
                 check_version(*version, self.nodes[path].version)?;
                 if self.child_count(path) > 0 {
@@ -321,12 +321,12 @@ impl Model {
                 Ok(Done::Deleted)
             }
             Op::SetData { path, data, version } => {
-                self.check_session(now.who)?;
+                self.check_session(now.client)?;
                 let path = path.as_deref().ok_or(-8)?;
                 check_path(path)?;
                 let path = internal(path);
                 self.exists(path)?;
-                self.check_acl(path, now.who, 2)?;
+                self.check_acl(path, now.client, 2)?;
                 let difference = length(data) - length(&self.nodes[path].data);
                 self.check_quota(path, 0, difference)?;
                 check_version(*version, self.nodes[path].version)?;
@@ -343,13 +343,13 @@ impl Model {
                 Ok(Done::DataSet { path: path.to_owned() })
             }
             Op::SetAcl { path, acl, version } => {
-                self.check_session(now.who)?;
+                self.check_session(now.client)?;
                 let path = path.as_deref().ok_or(-8)?;
                 check_path(path)?;
                 let path = internal(path);
-                let acl = fix_acl(acl, now.who)?;
+                let acl = fix_acl(acl, now.client)?;
                 self.exists(path)?;
-                self.check_acl(path, now.who, 16)?;
+                self.check_acl(path, now.client, 16)?;
                 check_version(*version, self.nodes[path].aversion)?;
                 let node = self.nodes.get_mut(path).unwrap();
                 node.acl = Some(acl);
@@ -357,12 +357,12 @@ impl Model {
                 Ok(Done::AclSet { path: path.to_owned() })
             }
             Op::Check { path, version } => {
-                self.check_session(now.who)?;
+                self.check_session(now.client)?;
                 let path = path.as_deref().ok_or(-8)?;
                 check_path(path)?;
                 let path = internal(path);
                 self.exists(path)?;
-                self.check_acl(path, now.who, 1)?;
+                self.check_acl(path, now.client, 1)?;
                 check_version(*version, self.nodes[path].version)?;
                 Ok(Done::Checked)
             }
@@ -373,15 +373,15 @@ impl Model {
     fn create(&mut self, op: &Op, now: Now<'_>, in_multi: bool) -> Result<Done, i32> {
         let Op::Create { code, path, data, acl, flags, ttl } = op else { unreachable!("called for creates") };
         let code = self.create_code(*code, *flags, *ttl, in_multi)?;
-        self.check_session(now.who)?;
+        self.check_session(now.client)?;
         let path = path.as_deref().ok_or(MARSHALLING)?;
         if !path.contains('/') || path.contains('\0') {
             return Err(-8);
         }
-        let acl = fix_acl(acl, now.who)?;
+        let acl = fix_acl(acl, now.client)?;
         let above = parent(path).to_owned();
         self.exists(&above)?;
-        self.check_acl(&above, now.who, 4)?;
+        self.check_acl(&above, now.client, 4)?;
         let is_sequential = matches!(flags, 2 | 3 | 6);
         let path =
             if is_sequential { format!("{path}{}", ten_digits(self.nodes[&above].cversion)) } else { path.into() };
@@ -401,7 +401,7 @@ impl Model {
         let owner = match (code, flags) {
             (19, _) => i64::MIN,
             (21, _) => (0xff << 56) | ttl,
-            (_, 1 | 3) => now.who.session,
+            (_, 1 | 3) => now.client.session,
             _ => 0,
         };
         let (zxid, time) = (now.zxid, now.time);
@@ -429,7 +429,7 @@ impl Model {
         Ok(Done::Created { code, path })
     }
 
-    /// Judges flags and ttl; gives the opcode that the create counts as.
+    /// Checks flags and ttl, and returns the opcode that determines the kind of node.
     fn create_code(&self, code: i32, flags: i32, ttl: i64, in_multi: bool) -> Result<i32, i32> {
         if !(0..=6).contains(&flags) {
             return Err(-8);
@@ -450,7 +450,7 @@ impl Model {
         }
     }
 
-    /// Deletes a node that is there, with everything that goes with it.
+    /// Deletes an existing node and updates everything that depends on it.
     fn remove(&mut self, path: &str, zxid: i64) {
         let node = self.nodes.remove(path).unwrap();
         let above = parent(path);
@@ -466,16 +466,16 @@ impl Model {
         self.sessions.insert(session, timeout_ms);
     }
 
-    pub(crate) fn close_session(&mut self, who: &Who, xid: i32) -> Answer {
+    pub(crate) fn close_session(&mut self, client: &Client, xid: i32) -> WriteReply {
         self.zxid += 1;
-        for path in self.ephemerals(who.session) {
+        for path in self.ephemerals(client.session) {
             self.remove(&path, self.zxid);
         }
-        self.sessions.remove(&who.session);
-        Answer { zxid: Some(self.zxid), reply: reply(xid, self.zxid, 0, &[]) }
+        self.sessions.remove(&client.session);
+        WriteReply { zxid: Some(self.zxid), reply: reply(xid, self.zxid, 0, &[]) }
     }
 
-    /// A new configuration, which stands in a node of its own.
+    /// Writes a new configuration into its node.
     pub(crate) fn reconfig(&mut self, text: &str, time: i64) {
         self.zxid += 1;
         let Some(node) = self.nodes.get_mut("/zookeeper/config") else { return };
@@ -483,7 +483,7 @@ impl Model {
         self.watches.trigger_data(3, "/zookeeper/config", self.zxid, &node.acl);
     }
 
-    /// The server removes a container or TTL node.
+    /// Deletes a container or TTL node on behalf of the server.
     pub(crate) fn delete_container(&mut self, path: &str, time: i64) -> Result<i64, i32> {
         check_deletable(path)?;
         self.exists(path)?;
@@ -512,14 +512,14 @@ pub(crate) fn reply(xid: i32, zxid: i64, err: i32, body: &[u8]) -> Vec<u8> {
     Bytes::default().buffer(Some(&frame.0)).0
 }
 
-fn failed_multi(xid: i32, zxid: i64, elements: usize, good: usize, code: i32) -> Answer {
+fn failed_multi(xid: i32, zxid: i64, elements: usize, good: usize, code: i32) -> WriteReply {
     let code_of = |at: usize| match at.cmp(&good) {
         std::cmp::Ordering::Less => 0,
         std::cmp::Ordering::Equal => code,
         std::cmp::Ordering::Greater => -2,
     };
     let out = (0..elements).fold(Bytes::default(), |out, at| out.element(-1, code_of(at)).int(code_of(at)));
-    Answer { zxid: Some(zxid), reply: reply(xid, zxid, 0, &out.end().0) }
+    WriteReply { zxid: Some(zxid), reply: reply(xid, zxid, 0, &out.end().0) }
 }
 
 fn check_version(expected: i32, actual: i32) -> Result<(), i32> {
@@ -542,7 +542,7 @@ fn check_deletable(path: &str) -> Result<(), i32> {
     if !path.contains('/') || path.contains('\0') || fixed.contains(&path) { Err(-8) } else { Ok(()) }
 }
 
-/// Full validation, unit by unit.
+/// The complete validation, UTF-16 unit by unit.
 pub(crate) fn check_path(path: &str) -> Result<(), i32> {
     let units: Vec<u16> = path.encode_utf16().collect();
     if units.is_empty() || units[0] != u16::from(b'/') {
@@ -559,13 +559,13 @@ pub(crate) fn check_path(path: &str) -> Result<(), i32> {
     if elements.any(bad_element) || units[1..].iter().any(is_bad) { Err(-8) } else { Ok(()) }
 }
 
-/// Judges a list and replaces `auth`.
-fn fix_acl(acl: &Option<Vec<Entry>>, who: &Who) -> Result<Stored, i32> {
+/// Validates a list and expands `auth`.
+fn fix_acl(acl: &Option<Vec<Entry>>, client: &Client) -> Result<Stored, i32> {
     let acl = acl.as_deref().unwrap_or_default();
     let mut distinct: Vec<&Entry> = Vec::new();
     for entry in acl {
         for other in &distinct {
-            // The later one is asked, and stumbles over its own nulls.
+            // Apache calls `equals` on the later entry, which throws on its null fields.
             let (same_perms, same_scheme) = (other.0 == entry.0, other.1 == entry.1);
             if same_perms && (entry.1.is_none() || (same_scheme && entry.2.is_none())) {
                 return Err(MARSHALLING);
@@ -580,7 +580,7 @@ fn fix_acl(acl: &Option<Vec<Entry>>, who: &Who) -> Result<Stored, i32> {
         let scheme = scheme.as_deref().ok_or(-114)?;
         match scheme {
             "auth" => {
-                let mine = who.ids.iter().filter(|(scheme, _)| scheme == "digest");
+                let mine = client.ids.iter().filter(|(scheme, _)| scheme == "digest");
                 let before = stored.len();
                 stored.extend(mine.map(|(scheme, id)| (*perms, scheme.clone(), id.clone())));
                 if stored.len() == before {
@@ -608,7 +608,7 @@ fn fix_acl(acl: &Option<Vec<Entry>>, who: &Who) -> Result<Stored, i32> {
     if stored.is_empty() { Err(-114) } else { Ok(stored) }
 }
 
-/// The ip ids that the generator uses, all valid.
+/// The ip ids that the generators use; all are valid.
 pub(crate) const KNOWN_IPS: [&str; 3] = ["10.0.0.1", "10.0.0.0/24", "99.0.0.0/8"];
 
 fn ip_matches(proven: &str, id: &str) -> bool {

@@ -1,6 +1,6 @@
-//! One file per operation: the order of its checks, its odd inputs, and what it leaves behind.
+//! Tests by operation: the order of checks, unusual inputs, and effects.
 //!
-//! Everything runs beside the model, so a table here is about what both of them must do.
+//! All run against tree and model, so a table states what both must do.
 
 mod create;
 mod delete;
@@ -12,63 +12,63 @@ mod reads;
 mod sequence;
 mod set;
 
+use crate::harness::{Harness, Setup, plain};
 use crate::request::{Entry, Op, create, entry, set_data};
-use crate::world::{Setup, World, plain};
 
-/// Connections by what they have proven.
+/// Indexes of connections, named after their identities.
 pub(crate) const ANYONE: usize = 0;
 pub(crate) const BOB: usize = 1;
 pub(crate) const SUPER: usize = 3;
 
 pub(crate) const BOB_ID: &str = "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=";
 
-/// Readable by everybody, everything else for bob.
+/// An ACL that everyone may read and bob may do everything with.
 pub(crate) fn bobs() -> Vec<Entry> {
     vec![entry(1, "world", "anyone"), entry(31, "digest", BOB_ID)]
 }
 
-/// For bob only.
+/// An ACL for bob only.
 pub(crate) fn secret() -> Vec<Entry> {
     vec![entry(31, "digest", BOB_ID)]
 }
 
-/// A tree with one of each: open, bob's, ephemeral, full.
-pub(crate) fn ground(setup: Setup) -> World {
-    let mut world = World::new(Setup { enforce_quota: true, ..setup });
+/// A tree with an open node, nodes of bob, an ephemeral node and a node at its quota.
+pub(crate) fn fixture(setup: Setup) -> Harness {
+    let mut harness = Harness::new(Setup { enforce_quota: true, ..setup });
     for path in ["/open", "/open/child", "/q", "/zookeeper/quota/q"] {
-        world.ok(ANYONE, &create(path, 0));
+        harness.ok(ANYONE, &create(path, 0));
     }
-    world.ok(BOB, &create("/bobs", 0).with_acl(Some(bobs())));
-    world.ok(BOB, &create("/bobs/child", 0));
-    world.ok(BOB, &create("/secret", 0).with_acl(Some(secret())));
-    world.ok(BOB, &create("/ephemeral", 1));
-    world.ok(BOB, &create("/bobs-ephemeral", 1).with_acl(Some(bobs())));
+    harness.ok(BOB, &create("/bobs", 0).with_acl(Some(bobs())));
+    harness.ok(BOB, &create("/bobs/child", 0));
+    harness.ok(BOB, &create("/secret", 0).with_acl(Some(secret())));
+    harness.ok(BOB, &create("/ephemeral", 1));
+    harness.ok(BOB, &create("/bobs-ephemeral", 1).with_acl(Some(bobs())));
     for path in ["/q/child", "/q/bobs"] {
-        world.ok(BOB, &create(path, 0).with_acl(Some(bobs())));
+        harness.ok(BOB, &create(path, 0).with_acl(Some(bobs())));
     }
-    world.ok(BOB, &create("/q/ephemeral", 1));
+    harness.ok(BOB, &create("/q/ephemeral", 1));
     for path in ["/zookeeper/quota/q/zookeeper_limits", "/zookeeper/quota/q/zookeeper_stats"] {
-        world.ok(ANYONE, &create(path, 0));
+        harness.ok(ANYONE, &create(path, 0));
     }
-    world.ok(ANYONE, &set_data("/zookeeper/quota/q/zookeeper_limits", "countHardLimit=4,byteHardLimit=16"));
-    world
+    harness.ok(ANYONE, &set_data("/zookeeper/quota/q/zookeeper_limits", "countHardLimit=4,byteHardLimit=16"));
+    harness
 }
 
-/// Each request against the same ground.
+/// Executes each request on a fresh fixture.
 pub(crate) fn check_codes(cases: &[(Op, i32)]) {
     for (op, expected) in cases {
-        let mut world = ground(plain());
-        assert_eq!(world.code(ANYONE, op), *expected, "{op:?}");
-        world.compare_all();
+        let mut harness = fixture(plain());
+        assert_eq!(harness.code(ANYONE, op), *expected, "{op:?}");
+        harness.compare_all();
     }
 }
 
-/// Each request while the close of its session is on its way.
+/// Executes each request while the close of its session is in flight.
 pub(crate) fn check_codes_while_closing(cases: &[(Op, i32)]) {
     for (op, expected) in cases {
-        let mut world = ground(Setup { depth: 50, ..plain() });
-        world.close(ANYONE);
-        assert_eq!(world.code(ANYONE, op), *expected, "{op:?}");
-        world.compare_all();
+        let mut harness = fixture(Setup { depth: 50, ..plain() });
+        harness.close(ANYONE);
+        assert_eq!(harness.code(ANYONE, op), *expected, "{op:?}");
+        harness.compare_all();
     }
 }

@@ -1,12 +1,11 @@
-//! Requests as the tests write them down, and their bytes on the wire. Nothing here is the server's code.
+//! Requests of tests, and their encoding. Shares no code with the server.
 
-/// An entry of an access control list; scheme and id may be null.
+/// An ACL entry; scheme and id may be null.
 pub(crate) type Entry = (i32, Option<String>, Option<String>);
 
-/// A write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
-    /// Opcodes 1, 15, 19 and 21.
+    /// create (1), create2 (15), createContainer (19) and createTTL (21).
     Create {
         code: i32,
         path: Option<String>,
@@ -34,11 +33,10 @@ pub(crate) enum Op {
         version: i32,
     },
     Multi(Vec<Op>),
-    /// An opcode whose body ends too early.
+    /// A request with a body that ends early.
     Garbage(i32),
 }
 
-/// Builds bytes.
 #[derive(Default)]
 pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
@@ -85,7 +83,7 @@ impl Bytes {
         acl.iter().fold(out, |out, (perms, scheme, id)| out.int(*perms).text(scheme.as_deref()).text(id.as_deref()))
     }
 
-    /// A header inside a multi.
+    /// The header of an element in a multi.
     pub(crate) fn element(self, code: i32, err: i32) -> Self {
         self.int(code).bool(false).int(err)
     }
@@ -126,7 +124,7 @@ impl Op {
     }
 }
 
-/// `world:anyone` with everything.
+/// `world:anyone` with all permissions.
 pub(crate) fn open() -> Option<Vec<Entry>> {
     Some(vec![entry(31, "world", "anyone")])
 }
@@ -163,7 +161,7 @@ pub(crate) fn check(path: &str, version: i32) -> Op {
     Op::Check { path: Some(path.into()), version }
 }
 
-/// Changes of one field.
+// Builders that change one field.
 impl Op {
     fn with_code(mut self, new: i32) -> Self {
         if let Op::Create { code, .. } = &mut self {

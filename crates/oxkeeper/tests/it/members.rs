@@ -65,7 +65,7 @@ impl Ensemble {
     }
 
     /// The same; also the last number of each address is told.
-    fn start_at(
+    pub(crate) fn start_at(
         home: &Path,
         (voters, observers): (usize, usize),
         settings: &str,

@@ -1,9 +1,11 @@
-//! Members whose ports are flooded with connections that do not identify themselves, from the address of a member.
+//! Members whose ports are flooded: with connections that do not identify themselves, from the address of a member, and
+//! with hellos that name members, from another address.
 
-use crate::members::Ensemble;
+use crate::members::{Ensemble, Roamer};
 use crate::strangers::addresses;
+use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,6 +16,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More than the ports take; before there were shares for unidentified connections, 256 and 64 were enough.
 const CONNECTIONS: usize = 320;
+
+/// The address that members dial from here, which is one of theirs, and one that no member has.
+const MEMBER: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
+
+/// Of hellos that are refused, so many per pause: ports of the system are used up otherwise.
+const REFUSED: usize = 8;
 
 /// What each connection sends; the argument numbers connections.
 type Payload = fn(i64) -> Vec<u8>;
@@ -28,16 +37,24 @@ struct Flood {
 impl Flood {
     /// Floods a port. With a `pause` of zero it connects as fast as it can.
     fn start(address: SocketAddr, payload: Payload, pause: Duration) -> Self {
+        Self::start_from((MEMBER, CONNECTIONS), address, payload, pause)
+    }
+
+    /// The same, from a certain address and with so many connections at a time.
+    fn start_from(
+        (from, open_max): (Ipv4Addr, usize),
+        address: SocketAddr,
+        payload: impl Fn(i64) -> Vec<u8> + Send + 'static,
+        pause: Duration,
+    ) -> Self {
         let (stops, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (stopped, counted) = (Arc::clone(&stops), Arc::clone(&opened));
         let thread = std::thread::spawn(move || {
             let (mut open, mut number) = (Vec::new(), 0);
             while !stopped.load(Ordering::Relaxed) {
                 open.retain_mut(is_open);
-                while open.len() < CONNECTIONS && !stopped.load(Ordering::Relaxed) {
-                    let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) else {
-                        break;
-                    };
+                while open.len() < open_max && !stopped.load(Ordering::Relaxed) {
+                    let Some(mut stream) = connect(from, address) else { break };
                     let _ = stream.write_all(&payload(number));
                     stream.set_nonblocking(true).unwrap();
                     open.push(stream);
@@ -71,6 +88,13 @@ impl Drop for Flood {
     }
 }
 
+fn connect(from: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
+    socket.bind(&SocketAddr::new(IpAddr::V4(from), 0).into()).ok()?;
+    socket.connect_timeout(&to.into(), Duration::from_millis(200)).ok()?;
+    Some(socket.into())
+}
+
 fn is_open(stream: &mut TcpStream) -> bool {
     let mut bytes = [0; 512];
     !matches!(stream.read(&mut bytes), Ok(0)) && stream.take_error().is_ok_and(|error| error.is_none())
@@ -85,18 +109,29 @@ fn partial(_: i64) -> Vec<u8> {
     vec![0, 0, 0]
 }
 
-/// The hello of an observer that is in no configuration: FOLLOWERINFO's counterpart, with another number each time.
-fn observer(number: i64) -> Vec<u8> {
-    let info = [&(1_000 + number).to_be_bytes()[..], &0x10000_i32.to_be_bytes(), &0_i64.to_be_bytes()].concat();
+const FOLLOWERINFO: i32 = 11;
+const OBSERVERINFO: i32 = 16;
+
+/// The first packet of a learner that has accepted an epoch.
+fn learner_hello(kind: i32, server: i64, epoch: i64) -> Vec<u8> {
+    let info = [&server.to_be_bytes()[..], &0x10000_i32.to_be_bytes(), &0_i64.to_be_bytes()].concat();
     let length = (info.len() as i32).to_be_bytes();
-    [&16_i32.to_be_bytes()[..], &0_i64.to_be_bytes(), &length, &info, &0_i32.to_be_bytes()].concat()
+    [&kind.to_be_bytes()[..], &(epoch << 32).to_be_bytes(), &length, &info, &0_i32.to_be_bytes()].concat()
+}
+
+fn election_hello(server: i64, address: &str) -> Vec<u8> {
+    let length = (address.len() as i32).to_be_bytes();
+    [&(-65536_i64).to_be_bytes()[..], &server.to_be_bytes(), &length, address.as_bytes()].concat()
+}
+
+/// The hello of an observer that is in no configuration, with another number each time.
+fn observer(number: i64) -> Vec<u8> {
+    learner_hello(OBSERVERINFO, 1_000 + number, 0)
 }
 
 /// An election hello of a server that is in no configuration, with another number each time.
 fn voter(number: i64) -> Vec<u8> {
-    let address = b"127.0.0.1:1";
-    let length = (address.len() as i32).to_be_bytes();
-    [&(-65536_i64).to_be_bytes()[..], &(1_000 + number).to_be_bytes(), &length, address].concat()
+    election_hello(1_000 + number, "127.0.0.1:1")
 }
 
 /// Restarts a follower, in peace and during floods of the leader's quorum port and of all election ports.
@@ -155,4 +190,91 @@ fn hellos_of_unknown_servers_do_not_keep_a_member_out() {
 fn connections_at_full_rate_do_not_keep_a_member_out() {
     let home = tempfile::tempdir().unwrap();
     check(home.path(), silent, silent, Duration::ZERO);
+}
+
+/// Hellos that name members, from an address that no member has, on all ports of all members.
+fn impostors(ports: &[SocketAddr], epoch: i64) -> Vec<Flood> {
+    let elections: Vec<SocketAddr> = ports.iter().skip(1).step_by(2).copied().collect();
+    let count = elections.len() as i64;
+    let floods = ports.iter().enumerate().map(|(at, port)| {
+        // Never the number of the flooded member itself.
+        let server = move |number: i64| (at as i64 / 2 + 1 + number % (count - 1)) % count + 1;
+        let elections = elections.clone();
+        let payload = move |number: i64| match at % 2 {
+            0 => learner_hello(FOLLOWERINFO, server(number), epoch),
+            _ => election_hello(server(number), &elections[server(number) as usize - 1].to_string()),
+        };
+        Flood::start_from((ELSEWHERE, REFUSED), *port, payload, Duration::from_millis(1))
+    });
+    floods.collect()
+}
+
+/// The followers' links and election connections stay, there is no election, and a follower that restarts is let in.
+#[test]
+fn hellos_that_name_members_from_elsewhere_do_not_keep_them_out() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
+    let leader = ensemble.leader_but(&[]);
+    let ports = addresses(home.path());
+    // How often each of some members has looked for a leader since its start.
+    let elections = |ensemble: &Ensemble, members: &[usize]| -> Vec<String> {
+        members.iter().map(|at| ensemble.figure(*at, "looking_count").unwrap()).collect()
+    };
+    let epoch = |ensemble: &Ensemble| {
+        let reply = ensemble.word(leader, "srvr");
+        let zxid = reply.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).expect("it serves").to_owned();
+        i64::from_str_radix(&zxid, 16).unwrap() >> 32
+    };
+    ensemble.client().create("/before", 0); // the zxid has the epoch from now on
+    let before = elections(&ensemble, &[0, 1, 2]);
+    let epoch_before = epoch(&ensemble);
+    let floods = impostors(&ports, epoch_before);
+    let mut clients: Vec<_> = (0..3).map(|at| ensemble.client_of(at)).collect();
+    let write = |clients: &mut [Roamer], phase: &str| {
+        for number in 0..100 {
+            for (at, client) in clients.iter_mut().enumerate() {
+                client.create(&format!("/{phase}-{at}-{number}"), 0);
+            }
+        }
+    };
+    // Some more connections to each port of these members; only the leader listens for learners.
+    let wait = |members: &[usize]| {
+        let ports = members.iter().map(|at| 2 * at + 1).chain([2 * leader]);
+        ports.for_each(|at| floods[at].wait_for(floods[at].opened() + CONNECTIONS));
+    };
+    wait(&[0, 1, 2]);
+    write(&mut clients, "flooded");
+    wait(&[0, 1, 2]);
+    assert_eq!(elections(&ensemble, &[0, 1, 2]), before, "a member lost its leader");
+
+    for follower in (0..3).filter(|at| *at != leader) {
+        let others: Vec<usize> = (0..3).filter(|at| *at != follower).collect();
+        let before = elections(&ensemble, &others);
+        ensemble.kill(follower);
+        wait(&others); // its number is taken now
+        let began = Instant::now();
+        ensemble.restart(follower);
+        eprintln!("server {} is back after {:?}", follower + 1, began.elapsed());
+        write(&mut clients, &format!("restarted-{follower}"));
+        assert_eq!(elections(&ensemble, &others), before, "one of {others:?} lost its leader");
+    }
+    assert_eq!((ensemble.mode(leader).as_deref(), epoch(&ensemble)), (Some("leader"), epoch_before));
+    eprintln!("{:?} connections", floods.iter().map(Flood::opened).collect::<Vec<_>>());
+}
+
+/// As behind translated addresses: every member dials from an address that is in no configuration.
+#[test]
+fn members_that_dial_from_unknown_addresses_restart_and_elect() {
+    let home = tempfile::tempdir().unwrap();
+    let mut ensemble = Ensemble::start_at(home.path(), (3, 0), "", &[], |_, to, port| (to + 2, port));
+    for round in 0..3 {
+        let leader = ensemble.leader_but(&[]);
+        ensemble.kill((leader + 1) % 3);
+        ensemble.restart((leader + 1) % 3);
+        ensemble.kill(leader);
+        ensemble.client().create(&format!("/without-{round}"), 0);
+        ensemble.restart(leader);
+        ensemble.client_of(leader).create(&format!("/with-{round}"), 0);
+    }
+    ensemble.check_equal();
 }

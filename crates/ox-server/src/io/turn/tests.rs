@@ -12,7 +12,7 @@ use ox_proto::{SessionId, Zxid};
 use ox_replica::Touch;
 use ox_store::Store;
 use ox_store::disk::RealDisk;
-use ox_tree::outbox::{Note, Outbox};
+use ox_tree::outbox::{Outbox, PartKind};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream as Client};
 use tempfile::TempDir;
@@ -86,7 +86,7 @@ impl Driver {
 
     fn attach(&mut self, slot: usize) {
         let mut outbox = Outbox::default();
-        outbox.push(self.conn(slot).core.id(), Note::Attached(SessionId(1 + slot as i64), 40_000), |_| ());
+        outbox.push(self.conn(slot).core.id(), PartKind::Attached(SessionId(1 + slot as i64), 40_000), |_| ());
         self.io.shared.post(0, outbox);
         self.pass(0);
     }
@@ -287,7 +287,7 @@ fn large_write_is_submitted_while_small_ones_keep_the_share_used_up() {
             submitted.contains(&small)
         });
         submitted.retain(|slot| *slot != small);
-        outbox.answer(driver.conn(small).core.id(), |_| ());
+        outbox.reply(driver.conn(small).core.id(), |_| ());
         driver.io.shared.post(0, outbox);
         driver.pass(100);
     }

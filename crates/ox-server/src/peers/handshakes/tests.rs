@@ -78,11 +78,11 @@ fn hello_in_pieces_identifies_and_the_rest_is_handed_over() {
     caller.write_all(&[&hello[9..], b"rest"].concat()).unwrap();
     let identified = desk.next();
     assert!(matches!(identified.peer, Peer::Election(hello) if hello.server == ServerId(7)));
-    assert_eq!((identified.input.as_slice(), desk.handshakes.conns.len()), (&b"rest"[..], 0));
+    assert_eq!((identified.conn.input.as_slice(), desk.handshakes.conns.len()), (&b"rest"[..], 0));
     let hello = learner_hello(8);
     let _caller = desk.connect(Port::Quorum, Origin::Other, &hello);
     let identified = desk.next();
-    assert!(matches!(identified.peer, Peer::Learner(ServerId(8))) && identified.input == hello);
+    assert!(matches!(identified.peer, Peer::Learner(ServerId(8))) && identified.conn.input == hello);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use crate::metrics::{Metrics, Percentiles, Summary};
 use ox_proto::ServerId;
-use ox_tree::Tally;
+use ox_tree::MetricSummary;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ impl Queue {
         // The first of them leaves all others behind, the last one only those of later batches.
         let [count_signed, behind] = [count, self.waiting].map(u64::cast_signed);
         let sum = count_signed * behind + count_signed * (count_signed - 1) / 2;
-        size.merge(&Tally { count, sum, min: behind, max: behind + count_signed - 1 });
+        size.merge(&MetricSummary { count, sum, min: behind, max: behind + count_signed - 1 });
         if let Some(since) = since {
             time.note(i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX), 1);
         }
@@ -75,13 +75,13 @@ mod tests {
         queue.is_of(ServerId(3));
         let batches = [queue.comes(3), queue.comes(1), queue.comes(988), queue.comes(2)];
         assert_eq!(batches.each_ref().map(|batch| batch.since.is_some()), [false, false, false, true]);
-        let mut sizes = Tally::default();
+        let mut sizes = MetricSummary::default();
         for left in (0..994).rev() {
-            sizes.note(left);
+            sizes.record(left);
         }
         batches.iter().for_each(|batch| queue.goes(batch));
         assert_eq!(metrics.learner_handler_qp_size.of(ServerId(3)).unwrap().tally(), sizes);
         let reading = metrics.learner_handler_qp_time_ms.of(ServerId(3)).unwrap().reading();
-        assert!(matches!(reading, Reading::Percentiles(Tally { count: 1, .. }, _)));
+        assert!(matches!(reading, Reading::Percentiles(MetricSummary { count: 1, .. }, _)));
     }
 }

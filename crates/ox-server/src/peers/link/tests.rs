@@ -43,7 +43,7 @@ impl Side {
 
 /// A state of so many nodes of a hundred kilobytes.
 fn state(nodes: i64) -> State {
-    let mut state = State::new(Options::default());
+    let mut state = State::new(TreeOptions::default());
     let data = vec![7; 100_000];
     for number in 1..=nodes {
         let path = format!("/n{number}").into();
@@ -63,7 +63,7 @@ fn linked() -> (Side, Side, [LinkId; 2], [LinkId; 2]) {
     let mut pair = |token| {
         let dialled = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let near = leader.add(listener.accept().unwrap().0, token, End::Learner);
-        (near, learner.add(dialled, token, End::Leader(Options::default())))
+        (near, learner.add(dialled, token, End::Leader(TreeOptions::default())))
     };
     let ((first, far_first), (second, far_second)) = (pair(1), pair(2));
     (leader, learner, [first, second], [far_first, far_second])
@@ -206,7 +206,8 @@ fn adopted(leader: &mut Side, token: usize, server: i64, is_member: bool) -> std
     leader.poll.registry().register(&mut near, Token(token), interest).unwrap();
     let (kind, accepted) = (ox_zab::LearnerKind::Observer, ox_zab::Epoch(1));
     let hello = Message::Hello { server: ServerId(server), kind, accepted, config_version: 0 };
-    let conn = (near, Token(token), Packets::from(&hello).bytes);
+    let (address, input) = (std::net::Ipv4Addr::LOCALHOST.into(), Packets::from(&hello).bytes);
+    let conn = Accepted { stream: near, token: Token(token), address, input };
     leader.links.adopt(conn, ServerId(server), |_| is_member, &mut leader.events);
     learner
 }
@@ -244,6 +245,60 @@ fn unknown_servers_hold_no_more_than_one_packet_together() {
         }
         assert_eq!(ids.map(|id| is_gone(&leader, id)), [false, !is_member, false], "the one that holds most");
     }
+}
+
+/// Counts lines of the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<std::sync::atomic::AtomicU64>);
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.is_event()
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn closed_links_of_unknown_servers_do_not_fill_the_log() {
+    let (mut leader, lines, began) = (Side::new(), Lines::default(), Instant::now());
+    leader.links.packet_bytes_max = 10;
+    tracing::subscriber::with_default(lines.clone(), || {
+        for token in 1..=200 {
+            let _learner = adopted(&mut leader, token, 100, false);
+            leader.links.links.get_mut(&Token(token)).unwrap().input = vec![0; 11];
+            leader.links.bound_unknown(&mut leader.events);
+            assert!(leader.links.links.is_empty());
+        }
+    });
+    let lines = lines.0.load(std::sync::atomic::Ordering::Relaxed);
+    let most = crate::limits::PROVOKED_LINES_AT_ONCE as u64 + began.elapsed().as_secs() + 1;
+    assert!((1..=most).contains(&lines), "{lines} lines for 200 links");
+}
+
+#[test]
+fn addresses_of_a_learner_are_those_of_its_open_links() {
+    let mut leader = Side::new();
+    let _learners = [(1, 7), (2, 7), (3, 8)].map(|(token, server)| adopted(&mut leader, token, server, true));
+    let count = |leader: &Side, server| leader.links.addresses_of(ServerId(server)).count();
+    assert_eq!([7, 8, 9].map(|server| count(&leader, server)), [2, 1, 0]);
+    let first = leader.link(1).id;
+    leader.links.close(first);
+    assert_eq!(count(&leader, 7), 1);
 }
 
 #[test]

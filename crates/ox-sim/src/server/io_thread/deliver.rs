@@ -3,7 +3,7 @@
 use super::IoThread;
 use crate::env::Env;
 use ox_proto::acl::perms;
-use ox_tree::outbox::{Note, Outbox};
+use ox_tree::outbox::{Outbox, PartKind};
 
 /// Unsent bytes at which a connection gets no more answers and is given up.
 const UNSENT_BYTES_MAX: usize = 64 << 20;
@@ -26,22 +26,22 @@ impl IoThread {
             }
             let bytes = &outbox.bytes[part.span.clone()];
             let mut keeps_up = true;
-            match &part.note {
-                Note::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => {
+            match &part.kind {
+                PartKind::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => {
                     env.marks.hidden_events += 1;
                     continue;
                 }
-                Note::Event(_) => keeps_up = connection.put_event(bytes, env.plan.unsent_events_bytes),
-                Note::Answers(count) => {
+                PartKind::Event(_) => keeps_up = connection.put_event(bytes, env.plan.unsent_events_bytes),
+                PartKind::Replies(count) => {
                     connection.core.on_answers(*count, bytes.len());
                     keeps_up = connection.output.len() <= UNSENT_BYTES_MAX;
                     connection.output.extend_from_slice(bytes);
                 }
-                Note::Attached(session, timeout_ms) => {
+                PartKind::Attached(session, timeout_ms) => {
                     connection.core.on_attached(*session, *timeout_ms);
                     connection.output.extend_from_slice(bytes);
                 }
-                Note::Close => {
+                PartKind::Close => {
                     connection.core.start_closing();
                     connection.closing = true;
                     connection.output.extend_from_slice(bytes);

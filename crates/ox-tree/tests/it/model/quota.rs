@@ -1,4 +1,4 @@
-//! Quotas of the model: what limits and stats nodes say, found by looking at the tree each time.
+//! Quotas of the model, derived from the limits and stats nodes each time.
 
 use super::{MARSHALLING, Model, Node, length, parent};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ const ROOT: &str = "/zookeeper/quota";
 
 fn parse(data: &Option<Vec<u8>>) -> Option<BTreeMap<String, i64>> {
     let text = String::from_utf8_lossy(data.as_ref()?).into_owned();
-    // Runs of separators become one, those at the end go; then nothing may be empty.
+    // Consecutive separators count as one, trailing ones are ignored; then no part may be empty.
     let mut clean = String::new();
     for c in text.chars().map(|c| if c == ';' { ',' } else { c }) {
         if c != ',' || !clean.ends_with(',') {
@@ -41,13 +41,13 @@ fn print(figures: &BTreeMap<String, i64>) -> Vec<u8> {
     format!("count={},bytes={}{odd}{}", get("count"), get("bytes"), others.concat()).into_bytes()
 }
 
-/// Apache dies when this node goes.
+/// Whether Apache crashes when this node is deleted.
 pub(super) fn is_deadly_to_remove(path: &str) -> bool {
     let above = path.strip_suffix(LIMITS);
     above.is_some_and(|above| above.starts_with("/zookeeper") && above.chars().count() <= 16)
 }
 
-/// Apache dies of this usage.
+/// Whether Apache crashes on this usage.
 pub(super) fn is_deadly_usage(path: &str, data: &Option<Vec<u8>>) -> bool {
     let subject = path.strip_prefix(ROOT).and_then(|rest| rest.strip_suffix(STATS));
     subject.is_some_and(|subject| subject.starts_with('/')) && parse(data).is_none()
@@ -74,7 +74,7 @@ impl Model {
         BTreeMap::from([("count".to_owned(), i64::try_from(counted.len()).unwrap()), ("bytes".to_owned(), bytes)])
     }
 
-    /// A new stats node gets the present usage.
+    /// Writes the present usage into a new stats node.
     pub(super) fn quota_created(&mut self, path: &str) {
         let subject = path.strip_prefix(ROOT).and_then(|rest| rest.strip_suffix(STATS));
         if let Some(subject) = subject {

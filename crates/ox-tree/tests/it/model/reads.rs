@@ -1,12 +1,12 @@
-//! Reads of the model. Child names come sorted; the order of the real ones means nothing.
+//! Reads of the model. Names of children are sorted; their order in the tree is arbitrary.
 
 use super::watches::Mode;
-use super::{MARSHALLING, Model, Who, internal, reply};
+use super::{Client, MARSHALLING, Model, internal, reply};
 use crate::request::{Bytes, Entry};
 
 /// A read, or a change of watches.
 #[derive(Clone, Debug)]
-pub(crate) enum Ask {
+pub(crate) enum Read {
     Exists { path: Option<String>, watch: bool },
     GetData { path: Option<String>, watch: bool },
     GetChildren { path: Option<String>, watch: bool, with_stat: bool },
@@ -22,122 +22,122 @@ pub(crate) enum Ask {
     Ping,
 }
 
-/// What a null path is watched under: a key like any other, which no node has.
+/// The key of a null path, which no node has.
 const NULL: &str = "\0";
 
-impl Ask {
+impl Read {
     pub(crate) fn code(&self) -> i32 {
         match self {
-            Ask::Exists { .. } => 3,
-            Ask::GetData { .. } => 4,
-            Ask::GetChildren { with_stat: false, .. } => 8,
-            Ask::GetChildren { with_stat: true, .. } => 12,
-            Ask::GetAcl { .. } => 6,
-            Ask::AllChildrenNumber { .. } => 104,
-            Ask::Ephemerals { .. } => 103,
-            Ask::MultiRead(_) => 22,
-            Ask::AddWatch { .. } => 106,
-            Ask::CheckWatches { .. } => 17,
-            Ask::RemoveWatches { .. } => 18,
-            Ask::SetWatches { all_five: false, .. } => 101,
-            Ask::SetWatches { all_five: true, .. } => 105,
-            Ask::Sync { .. } => 9,
-            Ask::Ping => 11,
+            Read::Exists { .. } => 3,
+            Read::GetData { .. } => 4,
+            Read::GetChildren { with_stat: false, .. } => 8,
+            Read::GetChildren { with_stat: true, .. } => 12,
+            Read::GetAcl { .. } => 6,
+            Read::AllChildrenNumber { .. } => 104,
+            Read::Ephemerals { .. } => 103,
+            Read::MultiRead(_) => 22,
+            Read::AddWatch { .. } => 106,
+            Read::CheckWatches { .. } => 17,
+            Read::RemoveWatches { .. } => 18,
+            Read::SetWatches { all_five: false, .. } => 101,
+            Read::SetWatches { all_five: true, .. } => 105,
+            Read::Sync { .. } => 9,
+            Read::Ping => 11,
         }
     }
 
     pub(crate) fn body(&self) -> Vec<u8> {
         let out = Bytes::default();
         match self {
-            Ask::Exists { path, watch } | Ask::GetData { path, watch } | Ask::GetChildren { path, watch, .. } => {
+            Read::Exists { path, watch } | Read::GetData { path, watch } | Read::GetChildren { path, watch, .. } => {
                 out.text(path.as_deref()).bool(*watch)
             }
-            Ask::GetAcl { path } | Ask::AllChildrenNumber { path } | Ask::Sync { path } => out.text(path.as_deref()),
-            Ask::Ephemerals { prefix } => out.text(prefix.as_deref()),
-            Ask::MultiRead(elements) => {
+            Read::GetAcl { path } | Read::AllChildrenNumber { path } | Read::Sync { path } => out.text(path.as_deref()),
+            Read::Ephemerals { prefix } => out.text(prefix.as_deref()),
+            Read::MultiRead(elements) => {
                 let code = |is_data: bool| if is_data { 4 } else { 8 };
                 let put = |out: Bytes, (is_data, path): &(bool, Option<String>)| {
                     out.element(code(*is_data), -1).text(path.as_deref()).bool(true)
                 };
                 elements.iter().fold(out, put).end()
             }
-            Ask::AddWatch { path, mode: kind }
-            | Ask::CheckWatches { path, kind }
-            | Ask::RemoveWatches { path, kind } => out.text(path.as_deref()).int(*kind),
-            Ask::SetWatches { all_five, relative, lists } => {
+            Read::AddWatch { path, mode: kind }
+            | Read::CheckWatches { path, kind }
+            | Read::RemoveWatches { path, kind } => out.text(path.as_deref()).int(*kind),
+            Read::SetWatches { all_five, relative, lists } => {
                 let lists = &lists[..if *all_five { 5 } else { 3 }];
                 lists.iter().fold(out.long(*relative), |out, list| out.texts(list.iter().map(String::as_str)))
             }
-            Ask::Ping => out,
+            Read::Ping => out,
         }
         .0
     }
 }
 
 impl Model {
-    /// The whole answer: events that re-arming sends, then the reply.
-    pub(crate) fn read(&mut self, who: &Who, conn: usize, xid: i32, ask: &Ask) -> Vec<u8> {
-        if let Ask::SetWatches { all_five, relative, lists } = ask {
-            let events = self.rearm(who, conn, *relative, &lists[..if *all_five { 5 } else { 3 }]);
+    /// The complete reply, preceded by the events of re-armed watches.
+    pub(crate) fn read(&mut self, client: &Client, conn: usize, xid: i32, read: &Read) -> Vec<u8> {
+        if let Read::SetWatches { all_five, relative, lists } = read {
+            let events = self.rearm(client, conn, *relative, &lists[..if *all_five { 5 } else { 3 }]);
             return [events, reply(xid, self.zxid, 0, &[])].concat();
         }
-        let (err, body) = match self.read_body(who, conn, ask) {
+        let (err, body) = match self.read_body(client, conn, read) {
             Ok(body) => (0, body),
             Err((err, body)) => (err, body),
         };
-        let xid = if matches!(ask, Ask::Ping) { -2 } else { xid };
+        let xid = if matches!(read, Read::Ping) { -2 } else { xid };
         reply(xid, self.zxid, err, &body)
     }
 
-    fn readable<'a>(&self, who: &Who, path: &'a Option<String>) -> Result<&'a str, i32> {
+    fn readable<'a>(&self, client: &Client, path: &'a Option<String>) -> Result<&'a str, i32> {
         let path = internal(path.as_deref().ok_or(MARSHALLING)?);
         self.exists(path)?;
-        self.check_acl(path, who, 1)?;
+        self.check_acl(path, client, 1)?;
         Ok(path)
     }
 
-    fn read_body(&mut self, who: &Who, conn: usize, ask: &Ask) -> Result<Vec<u8>, (i32, Vec<u8>)> {
+    fn read_body(&mut self, client: &Client, conn: usize, read: &Read) -> Result<Vec<u8>, (i32, Vec<u8>)> {
         let refused = |code: i32| (code, Vec::new());
-        match ask {
-            Ask::Exists { path: Some(path), .. } if path.contains('\0') => Err(refused(-8)),
-            Ask::Exists { path, watch } => {
-                let found = self.readable(who, path);
+        match read {
+            Read::Exists { path: Some(path), .. } if path.contains('\0') => Err(refused(-8)),
+            Read::Exists { path, watch } => {
+                let found = self.readable(client, path);
                 if let (true, Some(path), true) = (*watch, path, !matches!(found, Err(-102))) {
                     self.watches.add(conn, path, false, Mode::Standard);
                 }
                 found.map(|path| self.stat(path)).map_err(refused)
             }
-            Ask::GetData { path, watch } => {
-                let found = self.readable(who, path).map_err(refused)?;
+            Read::GetData { path, watch } => {
+                let found = self.readable(client, path).map_err(refused)?;
                 if *watch {
                     self.watches.add(conn, path.as_ref().unwrap(), false, Mode::Standard);
                 }
                 Ok(self.put_data(found))
             }
-            Ask::GetChildren { path, watch, with_stat } => {
-                let found = self.readable(who, path).map_err(refused)?;
+            Read::GetChildren { path, watch, with_stat } => {
+                let found = self.readable(client, path).map_err(refused)?;
                 if *watch {
                     self.watches.add(conn, path.as_ref().unwrap(), true, Mode::Standard);
                 }
                 let stat = if *with_stat { self.stat(found) } else { Vec::new() };
                 Ok([self.put_children(found), stat].concat())
             }
-            Ask::GetAcl { path } => self.get_acl(who, path).map_err(refused),
-            Ask::AllChildrenNumber { path } => {
-                let found = self.readable(who, path).map_err(refused)?;
+            Read::GetAcl { path } => self.get_acl(client, path).map_err(refused),
+            Read::AllChildrenNumber { path } => {
+                let found = self.readable(client, path).map_err(refused)?;
                 let below = self.nodes.keys().filter(|path| path.starts_with(&format!("{found}/"))).count();
                 let alias = usize::from(path.as_deref() == Some(""));
                 Ok(Bytes::default().int(i32::try_from(below + alias).unwrap()).0)
             }
-            Ask::Ephemerals { prefix } => {
+            Read::Ephemerals { prefix } => {
                 let prefix = prefix.as_deref().unwrap_or_default();
                 let all = matches!(prefix.trim(), "" | "/");
-                let mut paths = self.ephemerals(who.session);
+                let mut paths = self.ephemerals(client.session);
                 paths.retain(|path| all || path.starts_with(prefix));
                 Ok(Bytes::default().texts(paths.iter().map(String::as_str)).0)
             }
-            Ask::MultiRead(elements) => self.multi_read(who, elements),
-            Ask::AddWatch { path, mode } => {
+            Read::MultiRead(elements) => self.multi_read(client, elements),
+            Read::AddWatch { path, mode } => {
                 let mode = match mode {
                     0 => Mode::Persistent,
                     1 => Mode::Recursive,
@@ -146,11 +146,11 @@ impl Model {
                 self.add_persistent(conn, path.as_deref().unwrap_or(NULL), mode);
                 Ok(vec![0; 4])
             }
-            Ask::CheckWatches { path, kind } => self.find_watches(conn, path, *kind, false).map_err(refused),
-            Ask::RemoveWatches { path, kind } => self.find_watches(conn, path, *kind, true).map_err(refused),
-            Ask::Sync { path } => Ok(Bytes::default().text(path.as_deref()).0),
-            Ask::Ping => Ok(Vec::new()),
-            Ask::SetWatches { .. } => unreachable!("answered before"),
+            Read::CheckWatches { path, kind } => self.find_watches(conn, path, *kind, false).map_err(refused),
+            Read::RemoveWatches { path, kind } => self.find_watches(conn, path, *kind, true).map_err(refused),
+            Read::Sync { path } => Ok(Bytes::default().text(path.as_deref()).0),
+            Read::Ping => Ok(Vec::new()),
+            Read::SetWatches { .. } => unreachable!("handled by the caller"),
         }
     }
 
@@ -162,10 +162,10 @@ impl Model {
         Bytes::default().texts(self.children(path).iter().map(String::as_str)).0
     }
 
-    fn multi_read(&self, who: &Who, elements: &[(bool, Option<String>)]) -> Result<Vec<u8>, (i32, Vec<u8>)> {
+    fn multi_read(&self, client: &Client, elements: &[(bool, Option<String>)]) -> Result<Vec<u8>, (i32, Vec<u8>)> {
         let mut out = Bytes::default();
         for (is_data, path) in elements {
-            out = match self.readable(who, path) {
+            out = match self.readable(client, path) {
                 Ok(path) if *is_data => out.element(4, 0).raw(&self.put_data(path)),
                 Ok(path) => out.element(8, 0).raw(&self.put_children(path)),
                 Err(MARSHALLING) => return Err((MARSHALLING, out.end().0)),
@@ -175,11 +175,11 @@ impl Model {
         Ok(out.end().0)
     }
 
-    fn get_acl(&self, who: &Who, path: &Option<String>) -> Result<Vec<u8>, i32> {
+    fn get_acl(&self, client: &Client, path: &Option<String>) -> Result<Vec<u8>, i32> {
         let path = internal(path.as_deref().ok_or(MARSHALLING)?);
         self.exists(path)?;
-        self.check_acl(path, who, 1 | 16)?;
-        let sees_all = self.check_acl(path, who, 16).is_ok();
+        self.check_acl(path, client, 1 | 16)?;
+        let sees_all = self.check_acl(path, client, 16).is_ok();
         let shown = |(perms, scheme, id): &(i32, String, String)| -> Entry {
             let is_hidden = scheme == "digest" && !sees_all;
             let id = if is_hidden { format!("{}:x", id.split(':').next().unwrap()) } else { id.clone() };
@@ -221,12 +221,12 @@ impl Model {
         if found { Ok(Vec::new()) } else { Err(-121) }
     }
 
-    fn rearm(&mut self, who: &Who, conn: usize, relative: i64, lists: &[Vec<String>]) -> Vec<u8> {
+    fn rearm(&mut self, client: &Client, conn: usize, relative: i64, lists: &[Vec<String>]) -> Vec<u8> {
         let mut events = Vec::new();
         for (list, paths) in lists.iter().enumerate() {
             for path in paths {
                 let node = self.nodes.get(internal(path));
-                let may_read = node.is_none_or(|node| Self::allows(&node.acl, who, 1));
+                let may_read = node.is_none_or(|node| Self::allows(&node.acl, client, 1));
                 let event = match (list, node) {
                     _ if !may_read => None,
                     (0 | 2, None) => Some(2),

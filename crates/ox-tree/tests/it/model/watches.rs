@@ -1,4 +1,4 @@
-//! Watches of the model: two tables, and who is told what.
+//! Watches of the model, and the events that they fire.
 
 use super::Stored;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ pub(crate) enum Mode {
     Recursive,
 }
 
-/// An event on its way to a connection, before the ACL filter.
+/// An event for a connection, before the ACL filter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) conn: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Takes what fires at `path` out of a table.
+    /// Removes the watches that fire at `path`, and returns their connections.
     fn fire(table: &mut Table, path: &str) -> BTreeSet<usize> {
         let mut told = BTreeSet::new();
         for ((at, conn), modes) in &mut *table {

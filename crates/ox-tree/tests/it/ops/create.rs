@@ -1,10 +1,10 @@
-use super::{ANYONE, check_codes, check_codes_while_closing, ground};
+use super::{ANYONE, check_codes, check_codes_while_closing, fixture};
+use crate::harness::{Harness, Setup, plain};
 use crate::request::{Op, container, create, create_ttl, create2, set_data};
-use crate::world::{Setup, World, plain};
 
-/// Adjacent checks, both violated: the first one wins.
+/// Requests that fail two adjacent checks: the first check determines the code.
 #[test]
-fn checks_have_an_order() {
+fn create_checks_run_in_order() {
     let no_acl = |op: Op| op.with_acl(Some(vec![]));
     check_codes_while_closing(&[
         (create("/open/x", 7), -8),        // flags before session
@@ -41,7 +41,7 @@ fn checks_have_an_order() {
 }
 
 #[test]
-fn ttl_modes_while_disabled() {
+fn ttl_modes_are_refused_while_disabled() {
     for (op, expected) in [
         (create_ttl("/t", 5, 1), -6),
         (create_ttl("x", 6, 0), -6),
@@ -53,10 +53,10 @@ fn ttl_modes_while_disabled() {
         (create("/t", 5), -6),
         (container("/t", 6), -6),
     ] {
-        let mut world = World::new(Setup { extended_types: false, ..plain() });
-        assert_eq!(world.code(ANYONE, &op), expected, "{op:?}");
+        let mut harness = Harness::new(Setup { extended_types: false, ..plain() });
+        assert_eq!(harness.code(ANYONE, &op), expected, "{op:?}");
         assert_eq!(
-            world.code(ANYONE, &Op::Multi(vec![op.clone()])),
+            harness.code(ANYONE, &Op::Multi(vec![op.clone()])),
             match expected {
                 -6 if op.code() != 21 => -5, // a TTL mode in another element spoils the whole multi
                 -8 if matches!(op, Op::Create { flags: 0..=4, .. }) => 0, // the ttl is dropped
@@ -67,9 +67,9 @@ fn ttl_modes_while_disabled() {
     }
 }
 
-/// What Apache logs and then cannot apply, and dies of, is refused.
+/// Apache logs a negative TTL, cannot apply it, and crashes.
 #[test]
-fn k162_ttls_that_are_none_are_refused() {
+fn k162_invalid_ttls_are_refused() {
     check_codes(&[
         (create_ttl("/t", 0, -1), -8),
         (create_ttl("/t", 3, i64::MIN), -8),
@@ -82,11 +82,11 @@ fn k162_ttls_that_are_none_are_refused() {
     ]);
 }
 
-/// What each opcode makes of each flag.
+/// The kind of node that each opcode creates for each flag.
 #[test]
-fn flags_by_opcode() {
+fn flags_determine_the_kind_by_opcode() {
     const EPHEMERAL: &str = "ephemeral";
-    // For each flag: kind of node, whether a number is appended; or the code.
+    // For each flag: the kind of node and whether it is sequential; or the error code.
     type Expected = Result<(&'static str, bool), i32>;
     let plain_create: [Expected; 8] = [
         Ok(("persistent", false)),
@@ -119,51 +119,51 @@ fn flags_by_opcode() {
     ];
     for (make, expected) in table {
         for (flags, expected) in (0..8).zip(expected) {
-            let (op, mut world) = (make(flags), World::new(plain()));
-            let code = world.code(ANYONE, &op);
-            let actual = if code == 0 { Ok(kind_of(&world)) } else { Err(code) };
+            let (op, mut harness) = (make(flags), Harness::new(plain()));
+            let code = harness.code(ANYONE, &op);
+            let actual = if code == 0 { Ok(kind_of(&harness)) } else { Err(code) };
             assert_eq!(actual, expected, "{op:?}");
         }
     }
 }
 
-fn kind_of(world: &World) -> (&'static str, bool) {
-    let path = world.created();
-    let owner = world.model.nodes[&path].owner;
+fn kind_of(harness: &Harness) -> (&'static str, bool) {
+    let path = harness.created();
+    let owner = harness.model.nodes[&path].owner;
     let kind = match owner {
         0 => "persistent",
         i64::MIN => "container",
-        _ if owner == world.conns[ANYONE].who.session => "ephemeral",
+        _ if owner == harness.conns[ANYONE].client.session => "ephemeral",
         _ => "ttl",
     };
-    let seen = world.state.stat(&path).unwrap().ephemeral_owner;
+    let seen = harness.state.stat(&path).unwrap().ephemeral_owner;
     assert_eq!(seen, if kind == "ephemeral" { owner } else { 0 }, "clients see owners of ephemerals only");
     (kind, path == "/n0000000000")
 }
 
 #[test]
-fn containers_and_ttl_nodes_may_have_children_and_ephemerals_not() {
-    let mut world = ground(plain());
-    world.ok(ANYONE, &container("/c", 4));
-    world.ok(ANYONE, &create_ttl("/t", 5, 10));
+fn containers_and_ttl_nodes_may_have_children_but_ephemerals_may_not() {
+    let mut harness = fixture(plain());
+    harness.ok(ANYONE, &container("/c", 4));
+    harness.ok(ANYONE, &create_ttl("/t", 5, 10));
     for parent in ["/c", "/t"] {
-        world.ok(ANYONE, &create(&format!("{parent}/x"), 1));
-        world.ok(ANYONE, &create(&format!("{parent}/y"), 0));
+        harness.ok(ANYONE, &create(&format!("{parent}/x"), 1));
+        harness.ok(ANYONE, &create(&format!("{parent}/y"), 0));
     }
-    assert_eq!(world.code(ANYONE, &create("/ephemeral/x", 0)), -108);
-    world.compare_all();
+    assert_eq!(harness.code(ANYONE, &create("/ephemeral/x", 0)), -108);
+    harness.compare_all();
 }
 
 #[test]
-fn new_and_changed_stats() {
-    let mut world = World::new(plain());
-    world.ok(ANYONE, &create2("/p", 0));
-    world.ok(ANYONE, &create("/p/a", 0));
-    world.time += 5;
-    world.ok(ANYONE, &set_data("/p", "longer"));
-    world.ok(ANYONE, &crate::request::delete("/p/a"));
-    let stat = world.state.stat("/p").unwrap();
-    let zxid = world.state.last_zxid().0;
+fn create_sets_the_stats_of_node_and_parent() {
+    let mut harness = Harness::new(plain());
+    harness.ok(ANYONE, &create2("/p", 0));
+    harness.ok(ANYONE, &create("/p/a", 0));
+    harness.time += 5;
+    harness.ok(ANYONE, &set_data("/p", "longer"));
+    harness.ok(ANYONE, &crate::request::delete("/p/a"));
+    let stat = harness.state.stat("/p").unwrap();
+    let zxid = harness.state.last_zxid().0;
     assert_eq!((stat.czxid.0, stat.mzxid.0, stat.pzxid.0), (zxid - 3, zxid - 1, zxid));
     assert_eq!((stat.ctime, stat.mtime), (1000, 1005));
     assert_eq!((stat.version, stat.cversion, stat.aversion), (1, 2, 0));

@@ -1,10 +1,10 @@
-use super::{ANYONE, SUPER, check_codes, check_codes_while_closing, ground};
+use super::{ANYONE, SUPER, check_codes, check_codes_while_closing, fixture};
+use crate::harness::{Harness, Setup, plain};
 use crate::model::NEVER_USED_MS;
 use crate::request::{container, create, create_ttl, delete, set_data};
-use crate::world::{Setup, World, plain};
 
 #[test]
-fn checks_have_an_order() {
+fn delete_checks_run_in_order() {
     check_codes_while_closing(&[(delete("x"), -112), (delete("/open/child"), -112)]);
     check_codes(&[
         (delete("x"), -8),
@@ -25,82 +25,82 @@ fn checks_have_an_order() {
 }
 
 #[test]
-fn fixed_nodes_stay() {
+fn built_in_nodes_cannot_be_deleted() {
     for path in ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"] {
-        assert_eq!(ground(plain()).code(SUPER, &delete(path)), -8, "{path}");
+        assert_eq!(fixture(plain()).code(SUPER, &delete(path)), -8, "{path}");
     }
-    assert_eq!(ground(plain()).code(SUPER, &delete("")), -8);
+    assert_eq!(fixture(plain()).code(SUPER, &delete("")), -8);
 }
 
-/// The server's own removals: path, existence, children, kind; neither session nor permission.
+/// deleteContainer checks path, existence, children and kind, but neither session nor permission.
 #[test]
-fn removals_by_the_server_are_judged_again() {
-    let mut world = ground(plain());
-    world.ok(ANYONE, &container("/c", 4));
-    world.ok(ANYONE, &create("/c/x", 0));
-    world.ok(ANYONE, &create_ttl("/t", 5, 10));
-    // The model compares the codes.
+fn delete_container_is_checked_again_when_prepared() {
+    let mut harness = fixture(plain());
+    harness.ok(ANYONE, &container("/c", 4));
+    harness.ok(ANYONE, &create("/c/x", 0));
+    harness.ok(ANYONE, &create_ttl("/t", 5, 10));
+    // The harness compares the codes.
     for path in ["/", "/zookeeper/quota", "/missing", "/c", "/open/child", "/ephemeral", "/t"] {
-        let before = world.state.last_zxid();
-        world.delete_container(path);
-        world.drain();
-        assert_eq!(world.state.last_zxid(), before, "{path} must stay");
+        let before = harness.state.last_zxid();
+        harness.delete_container(path);
+        harness.drain();
+        assert_eq!(harness.state.last_zxid(), before, "{path} must stay");
     }
-    world.ok(ANYONE, &delete("/c/x"));
-    world.time += 11;
+    harness.ok(ANYONE, &delete("/c/x"));
+    harness.time += 11;
     for path in ["/c", "/t"] {
-        world.delete_container(path);
-        world.drain();
-        assert_eq!(world.state.stat(path), None, "{path} must go");
+        harness.delete_container(path);
+        harness.drain();
+        assert_eq!(harness.state.stat(path), None, "{path} must go");
     }
 }
 
-/// A TTL node that is changed while its removal is considered has its whole time again.
+/// A TTL node that is changed after it was found expired has its full time again.
 #[test]
-fn a_change_in_time_keeps_a_ttl_node() {
-    let mut world = World::new(Setup { depth: 50, ..plain() });
-    world.write(ANYONE, &create_ttl("/t", 5, 10));
-    world.drain();
-    world.time += 11;
-    assert_eq!(world.state.expired_nodes(world.time, 0), ["/t"]);
-    world.write(ANYONE, &set_data("/t", "alive"));
-    world.delete_container("/t");
-    world.drain();
-    assert!(world.state.stat("/t").is_some());
+fn changed_ttl_node_is_not_deleted() {
+    let mut harness = Harness::new(Setup { depth: 50, ..plain() });
+    harness.write(ANYONE, &create_ttl("/t", 5, 10));
+    harness.drain();
+    harness.time += 11;
+    assert_eq!(harness.state.expired_nodes(harness.time, 0), ["/t"]);
+    harness.write(ANYONE, &set_data("/t", "alive"));
+    harness.delete_container("/t");
+    harness.drain();
+    assert!(harness.state.stat("/t").is_some());
 }
 
-/// A container that is removed and made again while the removal of the first one is considered is another one.
+/// A container that was deleted and created again is not deleted for its predecessor's expiry.
 #[test]
-fn a_new_container_is_not_taken_for_the_old_one() {
-    let mut world = World::new(Setup { depth: 50, ..plain() });
-    world.write(ANYONE, &container("/c", 4));
-    world.write(ANYONE, &create("/c/x", 0));
-    world.write(ANYONE, &delete("/c/x"));
-    world.drain();
-    assert_eq!(world.state.expired_nodes(world.time, 0), ["/c"]);
-    world.write(ANYONE, &delete("/c"));
-    world.write(ANYONE, &container("/c", 4));
-    world.delete_container("/c");
-    world.drain();
-    assert!(world.state.stat("/c").is_some());
-    world.time += NEVER_USED_MS + 1;
-    world.delete_container("/c");
-    world.drain();
-    assert!(world.state.stat("/c").is_none());
+fn recreated_container_is_not_deleted() {
+    let mut harness = Harness::new(Setup { depth: 50, ..plain() });
+    harness.write(ANYONE, &container("/c", 4));
+    harness.write(ANYONE, &create("/c/x", 0));
+    harness.write(ANYONE, &delete("/c/x"));
+    harness.drain();
+    assert_eq!(harness.state.expired_nodes(harness.time, 0), ["/c"]);
+    harness.write(ANYONE, &delete("/c"));
+    harness.write(ANYONE, &container("/c", 4));
+    harness.delete_container("/c");
+    harness.drain();
+    assert!(harness.state.stat("/c").is_some());
+    harness.time += NEVER_USED_MS + 1;
+    harness.delete_container("/c");
+    harness.drain();
+    assert!(harness.state.stat("/c").is_none());
 }
 
 #[test]
-fn k126_containers_that_were_never_used_go_after_a_while() {
-    let mut world = World::new(plain());
-    world.ok(ANYONE, &container("/never", 4));
-    world.ok(ANYONE, &container("/used", 4));
-    world.ok(ANYONE, &create("/used/x", 0));
-    assert_eq!(world.state.expired_nodes(world.time, 0), [""; 0], "one is in use, the other was not used yet");
-    world.ok(ANYONE, &delete("/used/x"));
-    assert_eq!(world.state.expired_nodes(world.time, 0), ["/used"]);
-    assert_eq!(world.state.expired_nodes(world.time + 1_000_000, 0), ["/used"], "0 keeps them for ever");
-    assert_eq!(world.state.expired_nodes(world.time + 50, 50), ["/used"]);
-    let mut both = world.state.expired_nodes(world.time + 51, 50);
+fn k126_unused_container_is_deleted_after_its_time() {
+    let mut harness = Harness::new(plain());
+    harness.ok(ANYONE, &container("/never", 4));
+    harness.ok(ANYONE, &container("/used", 4));
+    harness.ok(ANYONE, &create("/used/x", 0));
+    assert_eq!(harness.state.expired_nodes(harness.time, 0), [""; 0], "one is in use, the other was not used yet");
+    harness.ok(ANYONE, &delete("/used/x"));
+    assert_eq!(harness.state.expired_nodes(harness.time, 0), ["/used"]);
+    assert_eq!(harness.state.expired_nodes(harness.time + 1_000_000, 0), ["/used"], "0 keeps them forever");
+    assert_eq!(harness.state.expired_nodes(harness.time + 50, 50), ["/used"]);
+    let mut both = harness.state.expired_nodes(harness.time + 51, 50);
     both.sort();
     assert_eq!(both, ["/never", "/used"]);
 }

@@ -1,11 +1,11 @@
-use super::{ANYONE, BOB, SUPER, ground, secret};
+use super::{ANYONE, BOB, SUPER, fixture, secret};
+use crate::harness::{Harness, Setup, plain};
 use crate::request::{Op, check, container, create, create_ttl, create2, delete, open, set_acl, set_data};
-use crate::world::{Setup, World, plain};
 use ox_proto::txn::{Record, Txn};
 
 /// The types of the results of a multi, -1 for errors.
-fn result_types(world: &World) -> Vec<i32> {
-    let reply = world.replies.last().unwrap();
+fn result_types(harness: &Harness) -> Vec<i32> {
+    let reply = harness.replies.last().unwrap();
     let int = |at: usize| i32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
     let (mut at, mut types) = (20, Vec::new());
     while reply[at + 4] == 0 {
@@ -25,24 +25,24 @@ fn result_types(world: &World) -> Vec<i32> {
     types
 }
 
-/// Elements are what their flags say, unlike single requests.
+/// Inside a multi the flags determine the kind of node, unlike in single requests.
 #[test]
-fn elements_by_flags() {
+fn flags_determine_the_kind_of_elements() {
     type Make = fn(i32) -> Op;
     let makes: [(Make, i32); 3] =
         [(|flags| create("/n", flags), 1), (|flags| create2("/n", flags), 15), (|flags| container("/n", flags), 15)];
     for (make, result) in makes {
         for flags in -1..9 {
-            let mut world = World::new(plain());
+            let mut harness = Harness::new(plain());
             let op = Op::Multi(vec![make(flags)]);
             let expected = if (0..=4).contains(&flags) { 0 } else { -5 };
-            assert_eq!(world.code(ANYONE, &op), expected, "{op:?}");
+            assert_eq!(harness.code(ANYONE, &op), expected, "{op:?}");
             if expected == 0 {
-                assert_eq!(result_types(&world), [if flags == 4 { 15 } else { result }], "{op:?}");
+                assert_eq!(result_types(&harness), [if flags == 4 { 15 } else { result }], "{op:?}");
             } else {
-                assert_eq!(world.replies.last().unwrap().len(), 20, "no body");
+                assert_eq!(harness.replies.last().unwrap().len(), 20, "no body");
             }
-            assert_eq!(world.state.last_zxid().0, world.zxid, "a zxid is taken either way");
+            assert_eq!(harness.state.last_zxid().0, harness.zxid, "a zxid is taken either way");
         }
     }
     for (flags, ttl, expected) in
@@ -50,19 +50,19 @@ fn elements_by_flags() {
             .into_iter()
             .chain([(5, 0, Err(-8)), (6, 1 << 40, Err(-8)), (7, 5, Err(-8)), (-1, 5, Err(-8))])
     {
-        let mut world = World::new(plain());
-        let code = world.code(ANYONE, &Op::Multi(vec![create_ttl("/n", flags, ttl)]));
-        let actual = if code == 0 { Ok(result_types(&world)[0]) } else { Err(code) };
+        let mut harness = Harness::new(plain());
+        let code = harness.code(ANYONE, &Op::Multi(vec![create_ttl("/n", flags, ttl)]));
+        let actual = if code == 0 { Ok(result_types(&harness)[0]) } else { Err(code) };
         assert_eq!(actual, expected, "flags {flags} ttl {ttl}");
-        let is_container = world.model.nodes.get("/n").is_some_and(|node| node.owner == i64::MIN);
+        let is_container = harness.model.nodes.get("/n").is_some_and(|node| node.owner == i64::MIN);
         assert_eq!(is_container, flags == 4);
     }
 }
 
 #[test]
-fn k70_every_kind_of_result_comes_back_in_its_place() {
-    let mut world = ground(plain());
-    world.ok(
+fn k70_results_have_the_order_of_elements() {
+    let mut harness = fixture(plain());
+    harness.ok(
         ANYONE,
         &Op::Multi(vec![
             create("/a", 0),
@@ -74,16 +74,16 @@ fn k70_every_kind_of_result_comes_back_in_its_place() {
             check("/open", 1),
         ]),
     );
-    assert_eq!(result_types(&world), [1, 15, 15, 15, 2, 5, 13]);
-    assert_eq!(world.code(ANYONE, &Op::Multi(vec![create("/d", 0), delete("/missing"), create("/e", 0)])), -101);
-    assert_eq!(result_types(&world), [-1, -1, -1]);
-    world.ok(ANYONE, &Op::Multi(vec![]));
-    assert_eq!(result_types(&world), []);
+    assert_eq!(result_types(&harness), [1, 15, 15, 15, 2, 5, 13]);
+    assert_eq!(harness.code(ANYONE, &Op::Multi(vec![create("/d", 0), delete("/missing"), create("/e", 0)])), -101);
+    assert_eq!(result_types(&harness), [-1, -1, -1]);
+    harness.ok(ANYONE, &Op::Multi(vec![]));
+    assert_eq!(result_types(&harness), []);
 }
 
-/// Whatever cannot be an element, or cannot be at all.
+/// Elements that are not allowed in a multi, or cannot be decoded.
 #[test]
-fn requests_that_fail_as_a_whole() {
+fn invalid_elements_fail_the_whole_multi() {
     let read = Op::Garbage(4);
     let good = create("/a", 0);
     for (elements, takes_zxid) in [
@@ -98,38 +98,38 @@ fn requests_that_fail_as_a_whole() {
         (vec![good.clone(), create("/b", 0).with_acl(None)], false),
         (vec![good.clone(), container("/b", 0).with_acl(None)], false),
     ] {
-        let mut world = World::new(plain());
-        let before = world.state.last_zxid().0;
+        let mut harness = Harness::new(plain());
+        let before = harness.state.last_zxid().0;
         let op = Op::Multi(elements);
-        assert_eq!(world.code(ANYONE, &op), -5, "{op:?}");
-        assert_eq!(world.replies.last().unwrap().len(), 20, "no body");
-        assert_eq!(world.state.last_zxid().0 - before, i64::from(takes_zxid), "{op:?}");
-        assert!(world.state.stat("/a").is_none());
+        assert_eq!(harness.code(ANYONE, &op), -5, "{op:?}");
+        assert_eq!(harness.replies.last().unwrap().len(), 20, "no body");
+        assert_eq!(harness.state.last_zxid().0 - before, i64::from(takes_zxid), "{op:?}");
+        assert!(harness.state.stat("/a").is_none());
     }
-    // Neither is a list without an end decoded, nor are bytes behind the end looked at.
-    let mut world = World::new(plain());
+    // A list without an end cannot be decoded; bytes after the end are ignored.
+    let mut harness = Harness::new(plain());
     let body = Op::Multi(vec![good]).body();
-    assert_eq!(world.prepared_raw(ANYONE, 14, &body[..body.len() - 9]), Some((-1, -5)));
-    assert_eq!(world.prepared_raw(ANYONE, 14, &[&body[..], b"more"].concat()), Some((14, 0)));
+    assert_eq!(harness.prepared_raw(ANYONE, 14, &body[..body.len() - 9]), Some((-1, -5)));
+    assert_eq!(harness.prepared_raw(ANYONE, 14, &[&body[..], b"more"].concat()), Some((14, 0)));
 }
 
-/// A failed multi is logged with what came before the failure, and has no effect.
+/// A failed multi is logged with the elements before the failure, and has no effect.
 #[test]
-fn a_failed_multi_is_a_transaction_of_its_own_kind() {
-    let mut world = World::new(plain());
-    let before = world.state.digest();
-    world.code(ANYONE, &Op::Multi(vec![create("/a", 0), create("/missing/b", 0), create("/c", 0)]));
-    let record = Record::decode(world.history.last().unwrap()).unwrap();
+fn failed_multi_is_logged_without_effect() {
+    let mut harness = Harness::new(plain());
+    let before = harness.state.digest();
+    harness.code(ANYONE, &Op::Multi(vec![create("/a", 0), create("/missing/b", 0), create("/c", 0)]));
+    let record = Record::decode(harness.history.last().unwrap()).unwrap();
     let Txn::Multi(elements) = &record.txn else { panic!("a multi") };
     assert!(matches!(elements[..], [Txn::Create(_), Txn::Error { err: -101 }, Txn::Error { err: -2 }]));
     assert_eq!(record.digest.unwrap().tree_digest, before);
-    assert_eq!(world.state.digest(), before);
+    assert_eq!(harness.state.digest(), before);
 }
 
 #[test]
-fn elements_see_each_other() {
-    let mut world = World::new(plain());
-    world.ok(
+fn elements_see_earlier_elements() {
+    let mut harness = Harness::new(plain());
+    harness.ok(
         ANYONE,
         &Op::Multi(vec![
             create("/a", 0),
@@ -141,22 +141,22 @@ fn elements_see_each_other() {
             create("/a/q-", 2),
         ]),
     );
-    let mut names = world.model.children("/a");
+    let mut names = harness.model.children("/a");
     names.sort();
     assert_eq!(names, ["q-0000000001", "q-0000000002"]);
-    assert_eq!(world.code(ANYONE, &Op::Multi(vec![delete("/a/q-0000000001"), delete("/a")])), -111);
-    world.ok(ANYONE, &Op::Multi(vec![delete("/a/q-0000000001"), delete("/a/q-0000000002"), delete("/a")]));
-    world.compare_all();
+    assert_eq!(harness.code(ANYONE, &Op::Multi(vec![delete("/a/q-0000000001"), delete("/a")])), -111);
+    harness.ok(ANYONE, &Op::Multi(vec![delete("/a/q-0000000001"), delete("/a/q-0000000002"), delete("/a")]));
+    harness.compare_all();
 }
 
 #[test]
-fn k71_a_failed_multi_leaves_earlier_changes_on_their_way_alone() {
-    let mut world = World::new(Setup { depth: 50, ..plain() });
-    world.write(ANYONE, &create("/p", 0));
-    world.write(ANYONE, &set_data("/p", "1"));
-    world.write(ANYONE, &create("/p/q-", 3));
-    // Touches everything that is on its way, and fails at the end.
-    world.write(
+fn k71_failed_multi_leaves_earlier_changes_in_flight_intact() {
+    let mut harness = Harness::new(Setup { depth: 50, ..plain() });
+    harness.write(ANYONE, &create("/p", 0));
+    harness.write(ANYONE, &set_data("/p", "1"));
+    harness.write(ANYONE, &create("/p/q-", 3));
+    // Changes every node with a pending change, and fails at the end.
+    harness.write(
         ANYONE,
         &Op::Multi(vec![
             set_data("/p", "2"),
@@ -166,17 +166,17 @@ fn k71_a_failed_multi_leaves_earlier_changes_on_their_way_alone() {
             delete("/missing"),
         ]),
     );
-    world.write(ANYONE, &set_data("/p", "3").at_version(1));
-    world.write(ANYONE, &create("/p/q-", 2));
-    world.close(ANYONE);
-    world.drain();
-    assert_eq!(world.model.children("/p"), ["q-0000000001"], "no ephemeral of the failed one, numbers go on");
-    assert_eq!(world.state.stat("/p").unwrap().version, 2);
-    world.compare_all();
+    harness.write(ANYONE, &set_data("/p", "3").at_version(1));
+    harness.write(ANYONE, &create("/p/q-", 2));
+    harness.close(ANYONE);
+    harness.drain();
+    assert_eq!(harness.model.children("/p"), ["q-0000000001"], "no ephemeral of the failed one, numbers go on");
+    assert_eq!(harness.state.stat("/p").unwrap().version, 2);
+    harness.compare_all();
 }
 
 #[test]
-fn k75_k158_permissions_hold_inside_a_multi_and_refusals_leave_nothing() {
+fn k75_k158_multi_checks_permissions_and_refusals_have_no_effect() {
     let elements = || {
         [
             create("/secret/x", 0),
@@ -189,17 +189,17 @@ fn k75_k158_permissions_hold_inside_a_multi_and_refusals_leave_nothing() {
         ]
     };
     for element in elements() {
-        let mut world = ground(plain());
-        world.ok(BOB, &create("/secret/child", 0).with_acl(Some(secret())));
-        let (digest, sequence) = (world.state.digest(), world.model.nodes["/secret"].cversion);
+        let mut harness = fixture(plain());
+        harness.ok(BOB, &create("/secret/child", 0).with_acl(Some(secret())));
+        let (digest, sequence) = (harness.state.digest(), harness.model.nodes["/secret"].cversion);
         let op = Op::Multi(vec![create("/before", 1), element.clone(), create("/after", 0)]);
-        assert_eq!(world.code(ANYONE, &op), -102, "{element:?}");
-        assert_eq!((world.state.digest(), world.model.nodes["/secret"].cversion), (digest, sequence));
-        assert_eq!(world.state.ephemerals_of(ox_proto::SessionId(world.conns[ANYONE].who.session)).count(), 0);
-        world.compare_all();
-        world.ok(BOB, &op);
-        world.compare_all();
+        assert_eq!(harness.code(ANYONE, &op), -102, "{element:?}");
+        assert_eq!((harness.state.digest(), harness.model.nodes["/secret"].cversion), (digest, sequence));
+        assert_eq!(harness.state.ephemerals_of(ox_proto::SessionId(harness.conns[ANYONE].client.session)).count(), 0);
+        harness.compare_all();
+        harness.ok(BOB, &op);
+        harness.compare_all();
     }
-    let mut world = ground(plain());
-    world.ok(SUPER, &Op::Multi(vec![set_data("/secret", "x"), check("/secret", 1)]));
+    let mut harness = fixture(plain());
+    harness.ok(SUPER, &Op::Multi(vec![set_data("/secret", "x"), check("/secret", 1)]));
 }

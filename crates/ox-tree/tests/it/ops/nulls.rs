@@ -1,12 +1,12 @@
-//! Null where a value should be.
+//! Requests with null fields.
 
-use super::{ANYONE, BOB, check_codes, ground};
-use crate::model::reads::Ask;
+use super::{ANYONE, BOB, check_codes, fixture};
+use crate::harness::{Harness, plain};
+use crate::model::reads::Read;
 use crate::request::{Bytes, Entry, Op, container, create, create_ttl, create2, delete, set_acl, set_data};
-use crate::world::{World, plain};
 
 #[test]
-fn paths_of_writes() {
+fn null_paths_of_writes_are_refused() {
     let null = |op: Op| op.with_path(None);
     check_codes(&[
         (null(create("", 0)), -5),
@@ -18,56 +18,56 @@ fn paths_of_writes() {
         (null(set_acl("", &super::bobs())), -8),
     ]);
     for op in [create("", 0), delete(""), set_data("", "")] {
-        let mut world = ground(plain());
-        let before = world.state.last_zxid().0;
-        world.code(ANYONE, &null(op));
-        assert_eq!(world.state.last_zxid().0, before + 1, "a zxid is taken");
+        let mut harness = fixture(plain());
+        let before = harness.state.last_zxid().0;
+        harness.code(ANYONE, &null(op));
+        assert_eq!(harness.state.last_zxid().0, before + 1, "a zxid is taken");
     }
 }
 
 #[test]
-fn paths_of_reads() {
-    let mut world = ground(plain());
-    for ask in [
-        Ask::Exists { path: None, watch: true },
-        Ask::GetData { path: None, watch: true },
-        Ask::GetAcl { path: None },
-        Ask::GetChildren { path: None, watch: false, with_stat: false },
-        Ask::GetChildren { path: None, watch: false, with_stat: true },
-        Ask::AllChildrenNumber { path: None },
+fn null_paths_of_reads() {
+    let mut harness = fixture(plain());
+    for read in [
+        Read::Exists { path: None, watch: true },
+        Read::GetData { path: None, watch: true },
+        Read::GetAcl { path: None },
+        Read::GetChildren { path: None, watch: false, with_stat: false },
+        Read::GetChildren { path: None, watch: false, with_stat: true },
+        Read::AllChildrenNumber { path: None },
     ] {
-        assert_eq!(world.asked(ANYONE, &ask), -5, "{ask:?}");
+        assert_eq!(harness.read_code(ANYONE, &read), -5, "{read:?}");
     }
-    assert_eq!(world.asked(ANYONE, &Ask::Sync { path: None }), 0);
-    assert_eq!(world.answer[20..], [0xff; 4], "echoed as null");
-    assert_eq!(world.asked(BOB, &Ask::Ephemerals { prefix: None }), 0);
-    assert_eq!(world.answer[20..24], [0, 0, 0, 3], "as if all were asked for");
-    assert_eq!(world.asked(ANYONE, &Ask::RemoveWatches { path: None, kind: 3 }), -121);
-    assert_eq!(world.asked(ANYONE, &Ask::CheckWatches { path: None, kind: 3 }), -121);
-    assert_eq!(world.asked(ANYONE, &Ask::AddWatch { path: None, mode: 0 }), 0);
-    world.ok(ANYONE, &create("/fires", 0));
-    assert_eq!(world.events(ANYONE), []);
-    assert_eq!(world.asked(ANYONE, &Ask::RemoveWatches { path: None, kind: 4 }), 0);
+    assert_eq!(harness.read_code(ANYONE, &Read::Sync { path: None }), 0);
+    assert_eq!(harness.reply[20..], [0xff; 4], "echoed as null");
+    assert_eq!(harness.read_code(BOB, &Read::Ephemerals { prefix: None }), 0);
+    assert_eq!(harness.reply[20..24], [0, 0, 0, 3], "as if all were read_code for");
+    assert_eq!(harness.read_code(ANYONE, &Read::RemoveWatches { path: None, kind: 3 }), -121);
+    assert_eq!(harness.read_code(ANYONE, &Read::CheckWatches { path: None, kind: 3 }), -121);
+    assert_eq!(harness.read_code(ANYONE, &Read::AddWatch { path: None, mode: 0 }), 0);
+    harness.ok(ANYONE, &create("/fires", 0));
+    assert_eq!(harness.events(ANYONE), []);
+    assert_eq!(harness.read_code(ANYONE, &Read::RemoveWatches { path: None, kind: 4 }), 0);
 }
 
 #[test]
 fn data_may_be_null() {
-    let mut world = World::new(plain());
-    world.ok(ANYONE, &create("/n", 0).with_data(None));
-    assert_eq!(world.asked(ANYONE, &Ask::GetData { path: Some("/n".into()), watch: false }), 0);
-    assert_eq!(world.answer[20..24], [0xff; 4]);
-    assert_eq!(world.state.stat("/n").unwrap().data_length, 0);
-    world.ok(ANYONE, &set_data("/n", ""));
-    assert_eq!(world.asked(ANYONE, &Ask::GetData { path: Some("/n".into()), watch: false }), 0);
-    assert_eq!(world.answer[20..24], [0; 4], "empty is not null");
-    world.ok(ANYONE, &set_data("/n", "x").with_data(None));
-    world.compare_all();
-    world.reload();
-    world.compare_all();
+    let mut harness = Harness::new(plain());
+    harness.ok(ANYONE, &create("/n", 0).with_data(None));
+    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some("/n".into()), watch: false }), 0);
+    assert_eq!(harness.reply[20..24], [0xff; 4]);
+    assert_eq!(harness.state.stat("/n").unwrap().data_length, 0);
+    harness.ok(ANYONE, &set_data("/n", ""));
+    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some("/n".into()), watch: false }), 0);
+    assert_eq!(harness.reply[20..24], [0; 4], "empty is not null");
+    harness.ok(ANYONE, &set_data("/n", "x").with_data(None));
+    harness.compare_all();
+    harness.reload();
+    harness.compare_all();
 }
 
 #[test]
-fn k162_lists_and_their_entries() {
+fn k162_null_lists_and_entries() {
     let entry = |perms: i32, scheme: Option<&str>, id: Option<&str>| -> Entry {
         (perms, scheme.map(str::to_owned), id.map(str::to_owned))
     };
@@ -91,31 +91,31 @@ fn k162_lists_and_their_entries() {
         (Some(vec![entry(31, Some(""), Some(""))]), -114),
     ];
     for (list, expected) in lists {
-        let mut world = World::new(plain());
+        let mut harness = Harness::new(plain());
         let op = create("/n", 0).with_acl(list.clone());
-        assert_eq!(world.code(BOB, &op), expected, "{list:?}");
-        // In a multi a null list spoils the request without a zxid, what Apache stumbles over with one.
-        let (before, in_multi) = (world.state.last_zxid().0, Op::Multi(vec![op.with_path(Some("/m"))]));
+        assert_eq!(harness.code(BOB, &op), expected, "{list:?}");
+        // In a multi, a null list fails the request without a zxid, and a null field of an entry fails it with one.
+        let (before, in_multi) = (harness.state.last_zxid().0, Op::Multi(vec![op.with_path(Some("/m"))]));
         let expected = if list.is_none() { -5 } else { expected };
-        assert_eq!(world.code(BOB, &in_multi), expected, "{list:?}");
-        assert_eq!(world.state.last_zxid().0 - before, i64::from(list.is_some()));
-        let mut world = World::new(plain());
-        world.ok(BOB, &create("/n", 0));
+        assert_eq!(harness.code(BOB, &in_multi), expected, "{list:?}");
+        assert_eq!(harness.state.last_zxid().0 - before, i64::from(list.is_some()));
+        let mut harness = Harness::new(plain());
+        harness.ok(BOB, &create("/n", 0));
         let expected = if list.is_none() { -114 } else { expected };
-        assert_eq!(world.code(BOB, &set_acl("/n", &[]).with_acl(list.clone())), expected, "{list:?}");
+        assert_eq!(harness.code(BOB, &set_acl("/n", &[]).with_acl(list.clone())), expected, "{list:?}");
     }
 }
 
-/// Lists before the null one have taken effect.
+/// The lists before the null list take effect.
 #[test]
-fn vectors_of_set_watches() {
-    let mut world = ground(plain());
+fn null_list_of_set_watches_stops_the_request() {
+    let mut harness = fixture(plain());
     let head = Bytes::default().long(0).texts(["/missing"].into_iter());
     let body = head.int(-1).texts(["/missing"].into_iter()).0;
-    let answer = world.answer_raw(ANYONE, 101, &body);
-    let (event, reply) = answer.split_at(4 + 24 + 4 + "/missing".len());
+    let reply = harness.reply_raw(ANYONE, 101, &body);
+    let (event, reply) = reply.split_at(4 + 24 + 4 + "/missing".len());
     assert_eq!(event[20..24], [0, 0, 0, 2], "the deleted node of the first list");
     assert_eq!(reply[16..20], (-5_i32).to_be_bytes());
     let cut = Bytes::default().long(0).texts(["/missing"].into_iter()).int(7).0;
-    assert_eq!(world.answer_raw(ANYONE, 101, &cut).len(), 20, "a body that ends early has no effect");
+    assert_eq!(harness.reply_raw(ANYONE, 101, &cut).len(), 20, "a body that ends early has no effect");
 }

@@ -1,11 +1,11 @@
-//! Which paths each operation takes.
+//! The paths that each operation accepts.
 
-use super::{ANYONE, SUPER, ground};
-use crate::model::reads::Ask;
+use super::{ANYONE, SUPER, fixture};
+use crate::harness::plain;
+use crate::model::reads::Read;
 use crate::request::{Op, check, create, delete, set_acl, set_data};
-use crate::world::plain;
 
-/// Paths that are invalid for writes, with what a delete says to them: it looks less closely.
+/// Invalid paths, with the code of a delete, which checks less.
 const BAD: [(&str, i32); 15] = [
     ("", -8),
     ("x", -8),
@@ -25,7 +25,7 @@ const BAD: [(&str, i32); 15] = [
 ];
 
 #[test]
-fn bad_paths_by_operation() {
+fn invalid_paths_are_refused_by_operation() {
     for (path, of_delete) in BAD {
         let acl = super::bobs();
         for (op, expected) in [
@@ -34,56 +34,56 @@ fn bad_paths_by_operation() {
             (Op::Multi(vec![check(path, -1)]), -8),
             (delete(path), of_delete),
         ] {
-            assert_eq!(ground(plain()).code(SUPER, &op), expected, "{op:?}");
+            assert_eq!(fixture(plain()).code(SUPER, &op), expected, "{op:?}");
         }
-        let mut world = ground(plain());
+        let mut harness = fixture(plain());
         let found = if path.is_empty() { 0 } else { -101 };
         let of_exists = if path.contains('\0') { -8 } else { found };
         let some = || Some(path.to_owned());
-        assert_eq!(world.asked(SUPER, &Ask::Exists { path: some(), watch: false }), of_exists, "{path:?}");
-        assert_eq!(world.asked(SUPER, &Ask::GetData { path: some(), watch: false }), found, "{path:?}");
-        assert_eq!(world.asked(SUPER, &Ask::GetAcl { path: some() }), found, "{path:?}");
-        let children = Ask::GetChildren { path: some(), watch: false, with_stat: true };
-        assert_eq!(world.asked(SUPER, &children), found, "{path:?}");
-        assert_eq!(world.asked(SUPER, &Ask::AllChildrenNumber { path: some() }), found, "{path:?}");
-        assert_eq!(world.asked(SUPER, &Ask::Sync { path: some() }), 0);
-        assert_eq!(world.asked(SUPER, &Ask::AddWatch { path: some(), mode: 1 }), 0);
+        assert_eq!(harness.read_code(SUPER, &Read::Exists { path: some(), watch: false }), of_exists, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &Read::GetData { path: some(), watch: false }), found, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &Read::GetAcl { path: some() }), found, "{path:?}");
+        let children = Read::GetChildren { path: some(), watch: false, with_stat: true };
+        assert_eq!(harness.read_code(SUPER, &children), found, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &Read::AllChildrenNumber { path: some() }), found, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &Read::Sync { path: some() }), 0);
+        assert_eq!(harness.read_code(SUPER, &Read::AddWatch { path: some(), mode: 1 }), 0);
     }
 }
 
 #[test]
-fn odd_but_good_names() {
-    let mut world = ground(plain());
+fn unusual_valid_names_are_accepted() {
+    let mut harness = fixture(plain());
     for name in ["...", "b..", ".b", " ", "\u{a0}", "\u{d7ff}", "\u{f900}", "\u{ffef}", "é", "a b", "zookeeper"] {
         let path = format!("/open/{name}");
-        world.ok(ANYONE, &create(&path, 0));
-        world.ok(ANYONE, &set_data(&path, "x"));
-        world.ok(ANYONE, &delete(&path));
+        harness.ok(ANYONE, &create(&path, 0));
+        harness.ok(ANYONE, &set_data(&path, "x"));
+        harness.ok(ANYONE, &delete(&path));
     }
     let long = format!("/{}", "n".repeat(100_000));
-    world.ok(ANYONE, &create(&long, 0));
-    assert_eq!(world.asked(ANYONE, &Ask::GetData { path: Some(long), watch: false }), 0);
-    world.compare_all();
+    harness.ok(ANYONE, &create(&long, 0));
+    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some(long), watch: false }), 0);
+    harness.compare_all();
 }
 
 #[test]
-fn the_root_has_two_names_for_reads() {
-    let mut world = ground(plain());
-    let count = |world: &mut crate::world::World, path: &str| {
-        assert_eq!(world.asked(ANYONE, &Ask::AllChildrenNumber { path: Some(path.into()) }), 0);
-        i32::from_be_bytes(world.answer[20..24].try_into().unwrap())
+fn root_has_two_names_in_reads() {
+    let mut harness = fixture(plain());
+    let count = |harness: &mut crate::harness::Harness, path: &str| {
+        assert_eq!(harness.read_code(ANYONE, &Read::AllChildrenNumber { path: Some(path.into()) }), 0);
+        i32::from_be_bytes(harness.reply[20..24].try_into().unwrap())
     };
-    assert_eq!(count(&mut world, "") - count(&mut world, "/"), 1);
-    assert_eq!(usize::try_from(count(&mut world, "/")).unwrap(), world.model.nodes.len() - 1);
-    assert_eq!(world.asked(ANYONE, &Ask::GetData { path: Some(String::new()), watch: true }), 0);
-    world.ok(ANYONE, &set_data("/", "x"));
-    assert_eq!(world.events(ANYONE), [], "the alias is watched but never fires");
+    assert_eq!(count(&mut harness, "") - count(&mut harness, "/"), 1);
+    assert_eq!(usize::try_from(count(&mut harness, "/")).unwrap(), harness.model.nodes.len() - 1);
+    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some(String::new()), watch: true }), 0);
+    harness.ok(ANYONE, &set_data("/", "x"));
+    assert_eq!(harness.events(ANYONE), [], "the alias is watched but never fires");
 }
 
-/// A million levels would need a path of two million bytes; what fits a frame is walked without recursion.
+/// A path that fills a frame: the deepest tree is walked without recursion.
 #[test]
 fn deep_trees_are_walked_without_recursion() {
-    let mut world = crate::world::World::new(plain());
+    let mut harness = crate::harness::Harness::new(plain());
     let mut loader = ox_tree::Loader::new(plain().options());
     let stat = ox_proto::stat::StatPersisted::default();
     loader.node("", Some(b""), -1, stat).unwrap();
@@ -91,17 +91,17 @@ fn deep_trees_are_walked_without_recursion() {
     for depth in 1..=3000 {
         loader.node(&deep[..2 * depth], None, -1, stat).unwrap();
     }
-    world.state = loader.finish(ox_proto::Zxid(0)).unwrap();
-    assert_eq!(world.state.node_count(), 3002);
-    assert!(world.state.stat(&deep).is_some());
+    harness.state = loader.finish(ox_proto::Zxid(0)).unwrap();
+    assert_eq!(harness.state.node_count(), 3002);
+    assert!(harness.state.stat(&deep).is_some());
     let mut visited = 0;
     let count = |_: ox_tree::FrozenNode<'_>| {
         visited += 1;
         Ok::<(), ()>(())
     };
-    world.state.freeze().for_each_node(count).unwrap();
+    harness.state.freeze().for_each_node(count).unwrap();
     assert_eq!(visited, 3001);
-    // A delete that overrules the tree takes everything below with it.
+    // A delete that overrides the tree removes all descendants.
     let header = ox_proto::txn::TxnHeader {
         session: ox_proto::SessionId(0),
         cxid: 0,
@@ -110,6 +110,6 @@ fn deep_trees_are_walked_without_recursion() {
         kind: 2,
     };
     let txn = ox_proto::txn::Txn::Delete { path: "/d".into() };
-    world.state.replay(&ox_proto::txn::Record { header, txn, digest: None });
-    assert_eq!(world.state.node_count(), 2);
+    harness.state.replay(&ox_proto::txn::Record { header, txn, digest: None });
+    assert_eq!(harness.state.node_count(), 2);
 }

@@ -1,25 +1,25 @@
-//! Quotas: enforcement, and the quota nodes that kill Apache.
+//! Quotas: enforcement, and the quota nodes on which Apache crashes.
 
 use super::{ANYONE, BOB};
+use crate::harness::{Harness, Setup, plain};
 use crate::request::{Op, create, delete, set_data};
-use crate::world::{Setup, World, plain};
 
 const LIMITS: &str = "/zookeeper/quota/q/zookeeper_limits";
 const STATS: &str = "/zookeeper/quota/q/zookeeper_stats";
 
 /// `/q` with ten bytes of data, and these limits.
-fn limited(limits: &str) -> World {
-    let mut world = World::new(Setup { enforce_quota: true, ..plain() });
-    world.ok(ANYONE, &create("/q", 0).with_data(Some(b"ten  bytes")));
+fn limited(limits: &str) -> Harness {
+    let mut harness = Harness::new(Setup { enforce_quota: true, ..plain() });
+    harness.ok(ANYONE, &create("/q", 0).with_data(Some(b"ten  bytes")));
     for path in ["/zookeeper/quota/q", LIMITS, STATS] {
-        world.ok(ANYONE, &create(path, 0));
+        harness.ok(ANYONE, &create(path, 0));
     }
-    world.ok(ANYONE, &set_data(LIMITS, limits));
-    world
+    harness.ok(ANYONE, &set_data(LIMITS, limits));
+    harness
 }
 
-fn text(world: &World, path: &str) -> String {
-    String::from_utf8(world.model.nodes[path].data.clone().unwrap()).unwrap()
+fn text(harness: &Harness, path: &str) -> String {
+    String::from_utf8(harness.model.nodes[path].data.clone().unwrap()).unwrap()
 }
 
 #[test]
@@ -47,65 +47,65 @@ fn hard_limits_refuse_and_soft_ones_do_not() {
 }
 
 #[test]
-fn usage_is_what_is_committed() {
-    // Both elements see one node, so both fit; together they exceed the limit.
-    let mut world = limited("countHardLimit=2");
-    world.ok(ANYONE, &Op::Multi(vec![create("/q/a", 0), create("/q/b", 0)]));
-    assert_eq!(text(&world, STATS), "count=3,bytes=18");
-    // A delete in the same multi makes no room.
-    assert_eq!(world.code(ANYONE, &Op::Multi(vec![delete("/q/a"), delete("/q/b"), create("/q/c", 0)])), -125);
-    world.ok(ANYONE, &Op::Multi(vec![delete("/q/a"), delete("/q/b")]));
-    world.ok(ANYONE, &create("/q/c", 0));
-    assert_eq!(text(&world, STATS), "count=2,bytes=14");
+fn quota_checks_use_the_committed_usage() {
+    // Both elements see one node, so each fits; together they exceed the limit.
+    let mut harness = limited("countHardLimit=2");
+    harness.ok(ANYONE, &Op::Multi(vec![create("/q/a", 0), create("/q/b", 0)]));
+    assert_eq!(text(&harness, STATS), "count=3,bytes=18");
+    // A delete in the same multi does not count.
+    assert_eq!(harness.code(ANYONE, &Op::Multi(vec![delete("/q/a"), delete("/q/b"), create("/q/c", 0)])), -125);
+    harness.ok(ANYONE, &Op::Multi(vec![delete("/q/a"), delete("/q/b")]));
+    harness.ok(ANYONE, &create("/q/c", 0));
+    assert_eq!(text(&harness, STATS), "count=2,bytes=14");
 }
 
 #[test]
-fn usage_changes_nothing_but_the_data_of_its_node() {
-    let mut world = limited("count=9");
-    let ask = crate::model::reads::Ask::AddWatch { path: Some(STATS.into()), mode: 0 };
-    assert_eq!(world.asked(BOB, &ask), 0);
-    let before = world.state.stat(STATS).unwrap();
-    world.ok(ANYONE, &create("/q/x", 0));
-    let after = world.state.stat(STATS).unwrap();
+fn usage_update_changes_only_the_data() {
+    let mut harness = limited("count=9");
+    let read = crate::model::reads::Read::AddWatch { path: Some(STATS.into()), mode: 0 };
+    assert_eq!(harness.read_code(BOB, &read), 0);
+    let before = harness.state.stat(STATS).unwrap();
+    harness.ok(ANYONE, &create("/q/x", 0));
+    let after = harness.state.stat(STATS).unwrap();
     assert_eq!(after, ox_proto::Stat { data_length: after.data_length, ..before });
     assert_eq!(usize::try_from(after.data_length).unwrap(), "count=2,bytes=14".len());
-    assert_eq!(world.events(BOB), []);
+    assert_eq!(harness.events(BOB), []);
 }
 
 #[test]
-fn without_stats_nothing_is_enforced_and_without_limits_nothing_is_counted() {
-    let mut world = limited("countHardLimit=1");
-    world.ok(ANYONE, &delete(STATS));
-    world.ok(ANYONE, &create("/q/x", 0));
-    world.ok(ANYONE, &create(STATS, 0));
-    assert_eq!(text(&world, STATS), "count=2,bytes=14", "counted when the node is made");
-    world.ok(ANYONE, &delete(LIMITS));
-    world.ok(ANYONE, &create("/q/y", 0));
-    assert_eq!(text(&world, STATS), "count=2,bytes=14");
+fn quota_without_stats_is_not_enforced_and_without_limits_not_counted() {
+    let mut harness = limited("countHardLimit=1");
+    harness.ok(ANYONE, &delete(STATS));
+    harness.ok(ANYONE, &create("/q/x", 0));
+    harness.ok(ANYONE, &create(STATS, 0));
+    assert_eq!(text(&harness, STATS), "count=2,bytes=14", "counted when the node is made");
+    harness.ok(ANYONE, &delete(LIMITS));
+    harness.ok(ANYONE, &create("/q/y", 0));
+    assert_eq!(text(&harness, STATS), "count=2,bytes=14");
 }
 
-/// Each of these kills Apache for good, also when it reads them from a log of ours.
+/// Apache crashes on each of these, also when it reads them from a log of ours.
 #[test]
-fn k72_what_kills_apache_is_refused() {
-    let mut world = World::new(plain());
-    assert_eq!(world.code(ANYONE, &create("/zookeeper/quota/zookeeper_limits", 0)), -8);
+fn k72_writes_that_crash_apache_are_refused() {
+    let mut harness = Harness::new(plain());
+    assert_eq!(harness.code(ANYONE, &create("/zookeeper/quota/zookeeper_limits", 0)), -8);
     for parent in ["/zookeeper", "/zookeeper/abc", "/zookeeperX"] {
         if parent != "/zookeeper" {
-            world.ok(ANYONE, &create(parent, 0));
+            harness.ok(ANYONE, &create(parent, 0));
         }
         let path = format!("{parent}/zookeeper_limits");
-        assert_eq!(world.code(ANYONE, &create(&path, 1)), -8, "it would go with its session");
-        world.ok(ANYONE, &create(&path, 0));
-        assert_eq!(world.code(ANYONE, &delete(&path)), -8);
-        world.ok(ANYONE, &create(&path, 2));
-        world.ok(ANYONE, &delete(&format!("{path}0000000001")));
+        assert_eq!(harness.code(ANYONE, &create(&path, 1)), -8, "it would go with its session");
+        harness.ok(ANYONE, &create(&path, 0));
+        assert_eq!(harness.code(ANYONE, &delete(&path)), -8);
+        harness.ok(ANYONE, &create(&path, 2));
+        harness.ok(ANYONE, &delete(&format!("{path}0000000001")));
     }
-    let mut world = limited("");
+    let mut harness = limited("");
     for nonsense in [None, Some(&b"nonsense"[..]), Some(b"count=x"), Some(b"\xff\xfe")] {
-        assert_eq!(world.code(ANYONE, &set_data(STATS, "").with_data(nonsense)), -8);
+        assert_eq!(harness.code(ANYONE, &set_data(STATS, "").with_data(nonsense)), -8);
     }
-    world.ok(ANYONE, &set_data(STATS, ""));
-    world.ok(ANYONE, &create("/q/y", 0));
-    assert_eq!(text(&world, STATS), "count=0,bytes=3", "empty text is -1 and -1");
-    world.compare_all();
+    harness.ok(ANYONE, &set_data(STATS, ""));
+    harness.ok(ANYONE, &create("/q/y", 0));
+    assert_eq!(text(&harness, STATS), "count=0,bytes=3", "empty text is -1 and -1");
+    harness.compare_all();
 }

@@ -1,91 +1,91 @@
-//! What reads show to whom.
+//! Replies to reads, and their permissions.
 
-use super::{ANYONE, BOB, BOB_ID, SUPER, bobs, ground};
-use crate::model::reads::Ask;
+use super::{ANYONE, BOB, BOB_ID, SUPER, bobs, fixture};
+use crate::harness::plain;
+use crate::model::reads::Read;
 use crate::request::{create, entry, open, set_acl};
-use crate::world::plain;
 
-fn get_acl(path: &str) -> Ask {
-    Ask::GetAcl { path: Some(path.into()) }
+fn get_acl(path: &str) -> Read {
+    Read::GetAcl { path: Some(path.into()) }
 }
 
-fn shows(answer: &[u8], text: &str) -> bool {
-    answer.windows(text.len()).any(|window| window == text.as_bytes())
+fn shows(reply: &[u8], text: &str) -> bool {
+    reply.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[test]
-fn k157_hashes_are_shown_to_those_who_may_change_them() {
-    let mut world = ground(plain());
+fn k157_password_hashes_need_admin_permission() {
+    let mut harness = fixture(plain());
     let hash = &BOB_ID["bob:".len()..];
-    assert_eq!(world.asked(ANYONE, &get_acl("/bobs")), 0);
-    assert!(!shows(&world.answer, hash) && shows(&world.answer, "bob:x"));
+    assert_eq!(harness.read_code(ANYONE, &get_acl("/bobs")), 0);
+    assert!(!shows(&harness.reply, hash) && shows(&harness.reply, "bob:x"));
     for conn in [BOB, SUPER] {
-        assert_eq!(world.asked(conn, &get_acl("/bobs")), 0);
-        assert!(shows(&world.answer, hash));
+        assert_eq!(harness.read_code(conn, &get_acl("/bobs")), 0);
+        assert!(shows(&harness.reply, hash));
     }
-    assert_eq!(world.asked(ANYONE, &get_acl("/secret")), -102);
-    // ADMIN alone is enough, and other schemes are not cut.
-    world.ok(BOB, &set_acl("/bobs", &[entry(16, "ip", "10.0.0.1"), entry(1, "digest", BOB_ID)]));
-    assert_eq!(world.asked(ANYONE, &get_acl("/bobs")), 0);
-    assert!(shows(&world.answer, hash) && shows(&world.answer, "10.0.0.1"));
-    assert_eq!(world.asked(ANYONE, &Ask::GetData { path: Some("/bobs".into()), watch: false }), -102);
+    assert_eq!(harness.read_code(ANYONE, &get_acl("/secret")), -102);
+    // ADMIN alone suffices, and ids of other schemes are not masked.
+    harness.ok(BOB, &set_acl("/bobs", &[entry(16, "ip", "10.0.0.1"), entry(1, "digest", BOB_ID)]));
+    assert_eq!(harness.read_code(ANYONE, &get_acl("/bobs")), 0);
+    assert!(shows(&harness.reply, hash) && shows(&harness.reply, "10.0.0.1"));
+    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some("/bobs".into()), watch: false }), -102);
 }
 
-/// exists: NUL, then permission, then existence; the others: existence, then permission.
+/// exists checks NUL, permission, existence; the others check existence before permission.
 #[test]
-fn reads_need_permission_on_the_node_alone() {
-    let mut world = ground(plain());
-    world.ok(BOB, &create("/secret/open", 0).with_acl(open()));
+fn reads_need_permission_on_the_node_only() {
+    let mut harness = fixture(plain());
+    harness.ok(BOB, &create("/secret/open", 0).with_acl(open()));
     let some = |path: &str| Some(path.to_owned());
     for (path, expected) in [("/secret", -102), ("/missing", -101), ("/bobs", 0), ("/secret/open", 0)] {
-        for ask in [
-            Ask::Exists { path: some(path), watch: true },
-            Ask::GetData { path: some(path), watch: true },
-            Ask::GetChildren { path: some(path), watch: true, with_stat: false },
-            Ask::GetChildren { path: some(path), watch: true, with_stat: true },
-            Ask::AllChildrenNumber { path: some(path) },
+        for read in [
+            Read::Exists { path: some(path), watch: true },
+            Read::GetData { path: some(path), watch: true },
+            Read::GetChildren { path: some(path), watch: true, with_stat: false },
+            Read::GetChildren { path: some(path), watch: true, with_stat: true },
+            Read::AllChildrenNumber { path: some(path) },
             get_acl(path),
         ] {
-            assert_eq!(world.asked(ANYONE, &ask), expected, "{ask:?}");
+            assert_eq!(harness.read_code(ANYONE, &read), expected, "{read:?}");
         }
     }
-    // Only the missing node of exists is watched without having been read.
-    let watched: Vec<_> = world.model.watches.data.keys().map(|(path, _)| path.as_str()).collect();
+    // A watch on an unreadable node is registered only by an exists of a missing node.
+    let watched: Vec<_> = harness.model.watches.data.keys().map(|(path, _)| path.as_str()).collect();
     assert_eq!(watched, ["/bobs", "/missing", "/secret/open"]);
-    assert_eq!(world.state.watches().lock().total(), world.model.watches.total());
+    assert_eq!(harness.state.watches().lock().total(), harness.model.watches.total());
 }
 
 #[test]
-fn multi_reads_answer_element_by_element() {
-    let mut world = ground(plain());
+fn multi_read_has_one_result_per_element() {
+    let mut harness = fixture(plain());
     let some = |path: &str| Some(path.to_owned());
-    let ask = Ask::MultiRead(vec![(true, some("/open")), (false, some("/secret")), (false, some("/missing"))]);
-    assert_eq!(world.asked(ANYONE, &ask), 0);
-    assert_eq!(world.asked(ANYONE, &Ask::MultiRead(vec![(true, some("/open")), (true, None)])), -5);
-    assert!(20 < world.answer.len(), "with what was gathered so far");
-    assert_eq!(world.asked(ANYONE, &Ask::MultiRead(vec![])), 0);
-    assert_eq!(world.state.watches().lock().total(), 0, "flags of elements are ignored");
+    let read = Read::MultiRead(vec![(true, some("/open")), (false, some("/secret")), (false, some("/missing"))]);
+    assert_eq!(harness.read_code(ANYONE, &read), 0);
+    assert_eq!(harness.read_code(ANYONE, &Read::MultiRead(vec![(true, some("/open")), (true, None)])), -5);
+    assert!(20 < harness.reply.len(), "with what was gathered so far");
+    assert_eq!(harness.read_code(ANYONE, &Read::MultiRead(vec![])), 0);
+    assert_eq!(harness.state.watches().lock().total(), 0, "flags of elements are ignored");
     let write = crate::request::Op::Multi(vec![create("/x", 0)]);
-    let answer = world.answer_raw(ANYONE, 22, &write.body());
-    assert_eq!((&answer[16..20], answer.len()), (&(-5_i32).to_be_bytes()[..], 20 + 9));
-    let mixed = [&write.body()[..write.body().len() - 9], &ask.body()[..]].concat();
-    assert_eq!(world.answer_raw(ANYONE, 22, &mixed).len(), 20);
+    let reply = harness.reply_raw(ANYONE, 22, &write.body());
+    assert_eq!((&reply[16..20], reply.len()), (&(-5_i32).to_be_bytes()[..], 20 + 9));
+    let mixed = [&write.body()[..write.body().len() - 9], &read.body()[..]].concat();
+    assert_eq!(harness.reply_raw(ANYONE, 22, &mixed).len(), 20);
 }
 
 #[test]
-fn a_listing_is_forgotten_when_it_changes() {
-    let mut world = ground(plain());
+fn cached_children_are_invalidated_by_changes() {
+    let mut harness = fixture(plain());
     for at in 0..50 {
-        world.ok(ANYONE, &create(&format!("/open/{at}"), 0));
+        harness.ok(ANYONE, &create(&format!("/open/{at}"), 0));
     }
-    let ask = Ask::GetChildren { path: Some("/open".into()), watch: false, with_stat: false };
-    // The model compares each listing; long ones come from a cache.
+    let read = Read::GetChildren { path: Some("/open".into()), watch: false, with_stat: false };
+    // The harness compares each list; long ones are cached.
     for at in 0..50 {
-        world.read(ANYONE, &ask);
-        world.read(BOB, &ask);
-        world.ok(ANYONE, &crate::request::delete(&format!("/open/{at}")));
-        world.read(ANYONE, &ask);
-        world.ok(ANYONE, &create(&format!("/open/again-{at}"), 0).with_acl(Some(bobs())));
+        harness.read(ANYONE, &read);
+        harness.read(BOB, &read);
+        harness.ok(ANYONE, &crate::request::delete(&format!("/open/{at}")));
+        harness.read(ANYONE, &read);
+        harness.ok(ANYONE, &create(&format!("/open/again-{at}"), 0).with_acl(Some(bobs())));
     }
-    world.compare_all();
+    harness.compare_all();
 }

@@ -1,15 +1,15 @@
-//! setData, setACL and check.
+//! setData, setACL and check (versions and ACLs).
 
-use super::{ANYONE, BOB, SUPER, bobs, check_codes, check_codes_while_closing, ground};
+use super::{ANYONE, BOB, SUPER, bobs, check_codes, check_codes_while_closing, fixture};
+use crate::harness::{Harness, plain};
 use crate::request::{Op, check, delete, entry, open, set_acl, set_data};
-use crate::world::{World, plain};
 
 fn alone(op: Op) -> Op {
     Op::Multi(vec![op])
 }
 
 #[test]
-fn set_data_checks_have_an_order() {
+fn set_data_checks_run_in_order() {
     check_codes_while_closing(&[(set_data("x", ""), -112), (set_data("/open", ""), -112)]);
     let long = "longer than the quota allows";
     check_codes(&[
@@ -27,7 +27,7 @@ fn set_data_checks_have_an_order() {
 }
 
 #[test]
-fn set_acl_checks_have_an_order() {
+fn set_acl_checks_run_in_order() {
     let none = |op: Op| op.with_acl(Some(vec![]));
     check_codes_while_closing(&[(set_acl("x", &bobs()), -112), (none(set_acl("/open", &[])), -112)]);
     check_codes(&[
@@ -44,7 +44,7 @@ fn set_acl_checks_have_an_order() {
 }
 
 #[test]
-fn check_checks_have_an_order() {
+fn check_checks_run_in_order() {
     check_codes_while_closing(&[(alone(check("x", 0)), -112)]);
     check_codes(&[
         (alone(check("x", 0)), -8),
@@ -57,23 +57,23 @@ fn check_checks_have_an_order() {
 }
 
 #[test]
-fn k73_versions_skip_what_means_any() {
-    let mut world = World::new(plain());
-    world.ok(ANYONE, &crate::request::create("/v", 0));
+fn k73_versions_skip_minus_one() {
+    let mut harness = Harness::new(plain());
+    harness.ok(ANYONE, &crate::request::create("/v", 0));
     for (from, to) in [(-2, 0), (i32::MAX, i32::MIN), (i32::MIN, i32::MIN + 1), (-3, -2), (0, 1)] {
-        let node = world.model.nodes.get_mut("/v").unwrap();
+        let node = harness.model.nodes.get_mut("/v").unwrap();
         (node.version, node.aversion) = (from, from);
-        world.reload();
-        world.ok(ANYONE, &set_data("/v", "x").at_version(from));
-        world.ok(ANYONE, &set_acl("/v", &open().unwrap()).at_version(from));
-        let stat = world.state.stat("/v").unwrap();
+        harness.reload();
+        harness.ok(ANYONE, &set_data("/v", "x").at_version(from));
+        harness.ok(ANYONE, &set_acl("/v", &open().unwrap()).at_version(from));
+        let stat = harness.state.stat("/v").unwrap();
         assert_eq!((stat.version, stat.aversion), (to, to));
     }
-    assert_eq!(world.code(ANYONE, &delete("/v").at_version(-2)), -103);
+    assert_eq!(harness.code(ANYONE, &delete("/v").at_version(-2)), -103);
 }
 
 #[test]
-fn k163_lists_are_kept_to_the_letter() {
+fn k163_acls_are_stored_unchanged() {
     let odd = vec![
         entry(0, "world", "anyone"),
         entry(-1, "world", "anyone"),
@@ -81,27 +81,27 @@ fn k163_lists_are_kept_to_the_letter() {
         entry(1, "ip", "10.0.0.0/24"),
         entry(1, "world", "anyone"),
     ];
-    let mut world = World::new(plain());
-    world.ok(BOB, &crate::request::create("/n", 0).with_acl(Some(odd.clone())));
-    let stored = |world: &World| world.model.nodes["/n"].acl.clone().unwrap();
-    assert_eq!(stored(&world).len(), odd.len());
-    world.compare_all();
-    world.reload();
-    world.compare_all();
-    world.ok(BOB, &set_acl("/n", &odd[..1]));
-    assert_eq!(world.code(BOB, &set_data("/n", "x")), -102, "a world entry without bits grants nothing");
-    world.ok(SUPER, &set_acl("/n", &odd));
-    world.compare_all();
+    let mut harness = Harness::new(plain());
+    harness.ok(BOB, &crate::request::create("/n", 0).with_acl(Some(odd.clone())));
+    let stored = |harness: &Harness| harness.model.nodes["/n"].acl.clone().unwrap();
+    assert_eq!(stored(&harness).len(), odd.len());
+    harness.compare_all();
+    harness.reload();
+    harness.compare_all();
+    harness.ok(BOB, &set_acl("/n", &odd[..1]));
+    assert_eq!(harness.code(BOB, &set_data("/n", "x")), -102, "a world entry without bits grants nothing");
+    harness.ok(SUPER, &set_acl("/n", &odd));
+    harness.compare_all();
 }
 
 #[test]
-fn set_acl_never_fires_watches_and_changes_only_its_version() {
-    let mut world = ground(plain());
-    let ask = crate::model::reads::Ask::AddWatch { path: Some("/".into()), mode: 1 };
-    assert_eq!(world.asked(BOB, &ask), 0);
-    let before = world.state.stat("/open").unwrap();
-    world.ok(ANYONE, &set_acl("/open", &bobs()));
-    let after = world.state.stat("/open").unwrap();
+fn set_acl_fires_no_watches_and_changes_only_aversion() {
+    let mut harness = fixture(plain());
+    let read = crate::model::reads::Read::AddWatch { path: Some("/".into()), mode: 1 };
+    assert_eq!(harness.read_code(BOB, &read), 0);
+    let before = harness.state.stat("/open").unwrap();
+    harness.ok(ANYONE, &set_acl("/open", &bobs()));
+    let after = harness.state.stat("/open").unwrap();
     assert_eq!(after, ox_proto::Stat { aversion: 1, ..before });
-    assert_eq!(world.events(BOB), []);
+    assert_eq!(harness.events(BOB), []);
 }

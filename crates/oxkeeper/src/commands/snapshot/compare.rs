@@ -8,7 +8,7 @@ use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
 use ox_proto::Acl;
 use ox_store::tools::compare::{Change, Difference, Field, Side, Tally, differences, other_sessions};
-use ox_tree::Frozen;
+use ox_tree::FrozenView;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn is_same(tally: &Tally, args: &Args) -> bool {
 }
 
 /// The tree of one side, and how many seconds it took.
-fn read((path, logs): (&Path, Option<&Path>)) -> Result<(Frozen, f64)> {
+fn read((path, logs): (&Path, Option<&Path>)) -> Result<(FrozenView, f64)> {
     let (disk, started) = (Watched::new(), Instant::now());
     let frozen = tree(&disk, path, logs)?;
     Ok((frozen, started.elapsed().as_secs_f64()))
@@ -92,7 +92,7 @@ fn name(path: &str) -> &str {
     if path.is_empty() { "/" } else { path }
 }
 
-fn in_text(left: &Frozen, right: &Frozen, args: &Args, out: &mut dyn Write) -> Result<Tally> {
+fn in_text(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Write) -> Result<Tally> {
     let tally = differences(left, right, !args.content, |difference| match difference {
         Difference::Only(side, node) => {
             let mark = if *side == Side::Left { '-' } else { '+' };
@@ -159,7 +159,7 @@ fn list(acls: &[Acl]) -> String {
     entries.collect::<Vec<_>>().join(",")
 }
 
-fn in_json(left: &Frozen, right: &Frozen, args: &Args, out: &mut dyn Write) -> Result<Tally> {
+fn in_json(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Write) -> Result<Tally> {
     let tally = differences(left, right, !args.content, |difference| {
         let value = match difference {
             Difference::Only(side, node) => json!({

@@ -7,7 +7,7 @@ use ox_store::Error;
 use ox_store::disk::Disk;
 use ox_store::names::{Dirs, SnapshotFile};
 use ox_store::tools::{history, snapshot, source};
-use ox_tree::Frozen;
+use ox_tree::FrozenView;
 use std::path::Path;
 
 /// A snapshot by its name.
@@ -21,7 +21,7 @@ pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
 
 /// The tree of a snapshot, or of everything in a server's directories: their newest snapshot and the logs after it. Those
 /// are told by `dataDir` and `logs`, or by a configuration file. Reports on stderr which were read.
-pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<Frozen> {
+pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<FrozenView> {
     if let Some(file) = source::snapshot_file(path).filter(|_| !source::is_dir(disk, path)) {
         if logs.is_some() {
             bail!("{} is one snapshot, to which no logs are applied\nhint: name its directory", path.display());

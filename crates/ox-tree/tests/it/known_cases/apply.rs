@@ -1,11 +1,11 @@
-//! Apply and snapshots (K63 to K78).
+//! Known cases of apply and snapshots (K63 to K78).
 
-use crate::direct::{Direct, SESSION};
-use crate::freeze::load;
+use crate::bare_tree::{BareTree, SESSION};
+use crate::frozen_views::load;
+use crate::harness::{Harness, plain};
 use crate::image::Image;
 use crate::ops::{ANYONE, BOB, BOB_ID, bobs};
 use crate::request::{Op, check, create, delete, entry, set_acl, set_data};
-use crate::world::{World, plain};
 use ox_proto::stat::StatPersisted;
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
 use ox_proto::{RawAcls, SessionId, Zxid};
@@ -26,7 +26,7 @@ fn stat(zxid: i64) -> StatPersisted {
     StatPersisted { czxid: zxid, mzxid: zxid, pzxid: zxid, ..StatPersisted::default() }
 }
 
-/// A snapshot with a root and what `fill` adds.
+/// A snapshot with a root and the nodes that `fill` adds.
 fn snapshot(zxid: i64, fill: impl FnOnce(&mut Loader)) -> State {
     let mut loader = Loader::new(plain().options());
     loader.node("", Some(b""), -1, StatPersisted::default()).unwrap();
@@ -36,23 +36,23 @@ fn snapshot(zxid: i64, fill: impl FnOnce(&mut Loader)) -> State {
 
 #[test]
 fn k63_sessions_nodes_and_zxid_advance_together() {
-    let mut world = World::new(plain());
+    let mut harness = Harness::new(plain());
     for round in 0..3 {
-        world.ok(ANYONE, &create(&format!("/e{round}"), 1));
-        world.close(ANYONE);
-        let closed = load(&world.state.freeze(), &plain());
-        assert_eq!(Image::of(&closed), Image::of_model(&world.model), "a view right after a close");
+        harness.ok(ANYONE, &create(&format!("/e{round}"), 1));
+        harness.close(ANYONE);
+        let closed = load(&harness.state.freeze(), &plain());
+        assert_eq!(Image::of(&closed), Image::of_model(&harness.model), "a view right after a close");
         assert_eq!(closed.ephemeral_count(), 0);
-        world.open(ANYONE);
-        let opened = load(&world.state.freeze(), &plain());
-        assert_eq!(opened.last_zxid().0, world.zxid);
-        assert!(opened.has_session(SessionId(world.conns[ANYONE].who.session)));
+        harness.open(ANYONE);
+        let opened = load(&harness.state.freeze(), &plain());
+        assert_eq!(opened.last_zxid().0, harness.zxid);
+        assert!(opened.has_session(SessionId(harness.conns[ANYONE].client.session)));
     }
 }
 
-/// The parent was copied before the child went, or after later changes.
+/// The parent was copied before the child was deleted, or after later changes.
 #[test]
-fn k64_pzxid_is_raised_by_what_is_gone_already_and_never_lowered() {
+fn k64_deleting_a_missing_node_raises_pzxid_and_never_lowers_it() {
     let close = || Txn::CloseSession { paths: Some(vec!["/p/e".into()]) };
     for txn in [close(), Txn::Delete { path: "/p/e".into() }, Txn::DeleteContainer { path: "/p/e".into() }] {
         let mut behind = snapshot(4, |loader| loader.node("/p", None, -1, stat(2)).unwrap());
@@ -64,9 +64,10 @@ fn k64_pzxid_is_raised_by_what_is_gone_already_and_never_lowered() {
     }
 }
 
-/// A view sees all of a multi or nothing; over half of one in somebody else's snapshot the rest is applied.
+/// A frozen view contains all of a multi or nothing of it. Over half of a multi in a fuzzy snapshot, replay applies the
+/// rest.
 #[test]
-fn k65_a_multi_is_one_step() {
+fn k65_multi_is_atomic_in_views_and_replay() {
     let multi = || {
         Txn::Multi(vec![
             new_node("/a", 1),
@@ -90,8 +91,8 @@ fn k65_a_multi_is_one_step() {
 }
 
 #[test]
-fn k66_numbers_go_on_after_replay_over_the_future() {
-    // The snapshot of zxid 4 was taken while creates 5 and 6 went by: the parent shows both, one child is missing.
+fn k66_sequence_numbers_continue_after_replay_over_a_fuzzy_snapshot() {
+    // The snapshot of zxid 4 was written during creates 5 and 6: the parent shows both, one child is missing.
     let mut state = snapshot(4, |loader| {
         loader.node("/p", None, -1, StatPersisted { cversion: 2, pzxid: Zxid(6), ..stat(2) }).unwrap();
         loader.node("/p/n0000000001", None, -1, stat(6)).unwrap();
@@ -99,19 +100,19 @@ fn k66_numbers_go_on_after_replay_over_the_future() {
     state.replay(&record(5, new_node("/p/n0000000000", 1)));
     assert_eq!((state.stat("/p").unwrap().pzxid, state.stat("/p").unwrap().cversion), (Zxid(6), 2));
     state.replay(&record(6, new_node("/p/n0000000001", 2)));
-    let mut direct = Direct::new(state);
-    assert_eq!(direct.create("/p/n", 2), Ok("/p/n0000000002".into()));
+    let mut tree = BareTree::new(state);
+    assert_eq!(tree.create("/p/n", 2), Ok("/p/n0000000002".into()));
 }
 
 #[test]
-fn k67_a_list_that_the_table_lacks_closes_the_node_until_the_log_speaks() {
+fn k67_node_with_missing_acl_is_closed_until_the_log_sets_one() {
     let bob = entry(31, "digest", BOB_ID);
     let bytes = crate::request::Bytes::default().acl(Some(&[bob])).0;
     let raw: &'static [u8] = bytes.leak();
     let bobs_list = RawAcls::from_encoded(raw).unwrap();
     let mut loader = Loader::new(plain().options());
     loader.acl(1, RawAcls::OPEN).unwrap();
-    loader.acl(2, bobs_list).unwrap(); // nobody uses it
+    loader.acl(2, bobs_list).unwrap(); // no node uses it
     loader.node("", Some(b""), -1, StatPersisted::default()).unwrap();
     loader.node("/known", None, 1, stat(2)).unwrap();
     loader.node("/created", None, 7, stat(5)).unwrap();
@@ -120,42 +121,42 @@ fn k67_a_list_that_the_table_lacks_closes_the_node_until_the_log_speaks() {
     assert_eq!(loader.take_unresolved(), ["/created", "/changed", "/lost"]);
     let mut state = loader.finish(Zxid(4)).unwrap();
     assert_eq!(state.acl_count(), 2, "the open list and the closed one");
-    let mut direct = Direct::new(state);
+    let mut tree = BareTree::new(state);
     for path in ["/created", "/changed", "/lost"] {
-        assert_eq!(direct.create(&format!("{path}/x"), 0), Err(-102), "{path} is closed");
+        assert_eq!(tree.create(&format!("{path}/x"), 0), Err(-102), "{path} is closed");
     }
-    assert_eq!(direct.create("/known/x", 0), Ok("/known/x".into()));
-    state = direct.state;
+    assert_eq!(tree.create("/known/x", 0), Ok("/known/x".into()));
+    state = tree.state;
     state.replay(&record(50, new_node("/created", 1)));
     state.replay(&record(51, Txn::SetAcl { path: "/changed".into(), acl: RawAcls::OPEN, version: 1 }));
-    let mut direct = Direct::new(state);
-    assert_eq!(direct.create("/created/x", 0), Ok("/created/x".into()));
-    assert_eq!(direct.create("/changed/x", 0), Ok("/changed/x".into()));
-    assert_eq!(direct.create("/lost/x", 0), Err(-102));
-    let is_closed = |path| direct.state.is_closed(path);
+    let mut tree = BareTree::new(state);
+    assert_eq!(tree.create("/created/x", 0), Ok("/created/x".into()));
+    assert_eq!(tree.create("/changed/x", 0), Ok("/changed/x".into()));
+    assert_eq!(tree.create("/lost/x", 0), Err(-102));
+    let is_closed = |path| tree.state.is_closed(path);
     assert!(is_closed("/lost") && !is_closed("/created") && !is_closed("/changed") && !is_closed("/nothing"));
-    direct.state.replay(&record(99, Txn::Delete { path: "/lost".into() }));
-    assert_eq!(direct.state.acl_count(), 1, "the closed list went with its last node");
+    tree.state.replay(&record(99, Txn::Delete { path: "/lost".into() }));
+    assert_eq!(tree.state.acl_count(), 1, "the closed list is dropped with its last node");
 }
 
 #[test]
-fn k69_a_bare_check_is_refused_and_one_in_a_log_does_nothing() {
-    let mut direct = Direct::with_node("/p", 0);
-    let refused = direct.write(SESSION, &check("/p", 0)).unwrap();
+fn k69_bare_check_is_refused_and_has_no_effect_in_a_log() {
+    let mut tree = BareTree::with_node("/p", 0);
+    let refused = tree.write(SESSION, &check("/p", 0)).unwrap();
     assert!(matches!(Record::decode(&refused).unwrap().txn, Txn::Error { err: -6 }));
-    let (before, zxid) = (Image::of(&direct.state), direct.zxid + 1);
-    let outcome = direct.state.replay(&record(zxid, Txn::Check { path: "/p".into(), version: 77 }));
+    let (before, zxid) = (Image::of(&tree.state), tree.zxid + 1);
+    let outcome = tree.state.replay(&record(zxid, Txn::Check { path: "/p".into(), version: 77 }));
     assert!(!outcome.conflict);
-    assert_eq!(Image::of(&direct.state), Image { zxid, ..before });
+    assert_eq!(Image::of(&tree.state), Image { zxid, ..before });
 }
 
-/// `auth` is resolved once, before proposing: the transaction carries the result.
+/// `auth` is expanded before the proposal: the transaction carries the identities.
 #[test]
-fn k74_credentials_are_part_of_the_transaction() {
-    let mut world = World::new(plain());
-    world.ok(BOB, &create("/a", 0).with_acl(Some(vec![entry(31, "auth", "")])));
-    world.ok(BOB, &set_acl("/a", &[entry(1, "auth", ""), entry(2, "world", "anyone")]));
-    for bytes in &world.history[world.history.len() - 2..] {
+fn k74_transaction_carries_the_expanded_acl() {
+    let mut harness = Harness::new(plain());
+    harness.ok(BOB, &create("/a", 0).with_acl(Some(vec![entry(31, "auth", "")])));
+    harness.ok(BOB, &set_acl("/a", &[entry(1, "auth", ""), entry(2, "world", "anyone")]));
+    for bytes in &harness.history[harness.history.len() - 2..] {
         let (Txn::Create(CreateTxn { acl, .. }) | Txn::SetAcl { acl, .. }) = Record::decode(bytes).unwrap().txn else {
             panic!("carries a list")
         };
@@ -163,36 +164,36 @@ fn k74_credentials_are_part_of_the_transaction() {
         assert!(list.iter().all(|entry| &*entry.scheme != "auth"), "{list:?}");
         assert_eq!((&*list[0].scheme, &*list[0].id), ("digest", BOB_ID));
     }
-    // Whoever applies it needs to know nothing about bob.
+    // A server that applies it needs no identities.
     let mut other = State::new(plain().options());
-    world.history.iter().for_each(|bytes| _ = other.replay(&Record::decode(bytes).unwrap()));
-    assert_eq!(Image::of(&other), Image::of(&world.state));
+    harness.history.iter().for_each(|bytes| _ = other.replay(&Record::decode(bytes).unwrap()));
+    assert_eq!(Image::of(&other), Image::of(&harness.state));
 }
 
-/// One validation, before proposing; one meaning of an owner, in requests, logs and snapshots.
+/// Requests, logs and snapshots decode an owner in the same way.
 #[test]
-fn k77_k114_owners_mean_the_same_everywhere() {
-    // Server ids 128 and 255, the latter shortly after a boot: the id looks like a TTL.
+fn k77_k114_owner_is_decoded_the_same_everywhere() {
+    // Server ids 128 and 255; a session id of the latter, soon after a boot, looks like a TTL.
     for id in
         [0x0100_0000_0000_0001_i64, 0x8000_0000_0000_0001_u64.cast_signed(), 0xff00_0000_0012_0000_u64.cast_signed()]
     {
         let session = SessionId(id);
-        let mut direct = Direct::new(State::new(plain().options()));
-        direct.open(session);
-        direct.write(session, &create("/e", 1)).unwrap();
-        assert_eq!(direct.state.stat("/e").unwrap().ephemeral_owner, id);
-        assert_eq!(direct.create("/e/x", 0), Err(-108));
-        assert_eq!(direct.state.expired_nodes(i64::MAX, 1), [""; 0]);
-        let loaded = load(&direct.state.freeze(), &plain());
-        assert_eq!(loaded.stat("/e"), direct.state.stat("/e"));
-        // A snapshot that knows the node but not yet its session, then a log that does.
+        let mut tree = BareTree::new(State::new(plain().options()));
+        tree.open(session);
+        tree.write(session, &create("/e", 1)).unwrap();
+        assert_eq!(tree.state.stat("/e").unwrap().ephemeral_owner, id);
+        assert_eq!(tree.create("/e/x", 0), Err(-108));
+        assert_eq!(tree.state.expired_nodes(i64::MAX, 1), [""; 0]);
+        let loaded = load(&tree.state.freeze(), &plain());
+        assert_eq!(loaded.stat("/e"), tree.state.stat("/e"));
+        // The snapshot contains the node but not its session, which the log then creates.
         let mut late = snapshot(3, |loader| {
             loader.node("/e", None, -1, StatPersisted { ephemeral_owner: id, ..stat(5) }).unwrap();
         });
         let header = TxnHeader { session, cxid: 0, zxid: Zxid(4), time_ms: 0, kind: -10 };
         late.replay(&Record { header, txn: Txn::CreateSession { timeout_ms: 1 }, digest: None });
         assert_eq!(late.stat("/e").unwrap().ephemeral_owner, id);
-        for mut state in [direct.state, loaded, late] {
+        for mut state in [tree.state, loaded, late] {
             assert_eq!(state.ephemeral_count(), 1);
             let header = TxnHeader { session, cxid: 0, zxid: Zxid(100), time_ms: 0, kind: -11 };
             state.replay(&Record { header, txn: Txn::CloseSession { paths: None }, digest: None });
@@ -202,9 +203,9 @@ fn k77_k114_owners_mean_the_same_everywhere() {
     }
 }
 
-/// A node deleted and made again, with children of the next life already there.
+/// The snapshot contains a node that was deleted and created again, with children of its second life.
 #[test]
-fn replay_overrules_nodes_from_the_future() {
+fn replay_overrides_nodes_of_later_transactions() {
     let mut state = snapshot(4, |loader| {
         loader.node("/p", None, -1, StatPersisted { cversion: 1, ..stat(7) }).unwrap();
         loader.node("/p/later", None, -1, stat(8)).unwrap();
@@ -225,23 +226,23 @@ fn replay_overrules_nodes_from_the_future() {
 }
 
 #[test]
-fn k148_lists_go_with_their_last_node() {
-    let mut world = World::new(plain());
-    let base = world.state.acl_count();
+fn k148_lists_are_dropped_with_their_last_node() {
+    let mut harness = Harness::new(plain());
+    let base = harness.state.acl_count();
     for round in 0..100 {
         let own = vec![entry(31, "world", "anyone"), entry(round, "digest", "a:b")];
-        world.ok(ANYONE, &create("/n", 0).with_acl(Some(own.clone())));
-        world.ok(ANYONE, &create("/m", 0).with_acl(Some(own)));
-        assert_eq!(world.state.acl_count(), base + 1, "shared");
-        world.ok(ANYONE, &set_acl("/n", &[entry(31, "world", "anyone"), entry(round, "digest", "c:d")]));
-        assert_eq!(world.state.acl_count(), base + 2);
-        world.ok(ANYONE, &delete("/n"));
-        world.ok(ANYONE, &delete("/m"));
-        assert_eq!(world.state.acl_count(), base);
+        harness.ok(ANYONE, &create("/n", 0).with_acl(Some(own.clone())));
+        harness.ok(ANYONE, &create("/m", 0).with_acl(Some(own)));
+        assert_eq!(harness.state.acl_count(), base + 1, "shared");
+        harness.ok(ANYONE, &set_acl("/n", &[entry(31, "world", "anyone"), entry(round, "digest", "c:d")]));
+        assert_eq!(harness.state.acl_count(), base + 2);
+        harness.ok(ANYONE, &delete("/n"));
+        harness.ok(ANYONE, &delete("/m"));
+        assert_eq!(harness.state.acl_count(), base);
     }
-    assert_eq!(world.state.freeze().acl_count(), base);
+    assert_eq!(harness.state.freeze().acl_count(), base);
     let failing = Op::Multi(vec![create("/n", 0).with_acl(Some(bobs())), delete("/missing")]);
-    world.code(ANYONE, &failing);
-    world.code(ANYONE, &set_data("/n", "x"));
-    assert_eq!(world.state.acl_count(), base, "a refused list is not kept");
+    harness.code(ANYONE, &failing);
+    harness.code(ANYONE, &set_data("/n", "x"));
+    assert_eq!(harness.state.acl_count(), base, "a refused list is not kept");
 }

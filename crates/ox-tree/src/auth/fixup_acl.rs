@@ -1,14 +1,14 @@
-//! From the list a client sends to the list that is stored.
+//! From the ACL that a client sends to the one that is stored (Apache's `fixupACL`).
 
 use super::{Identities, Schemes};
-use crate::Options;
+use crate::TreeOptions;
 use ox_proto::acl::put_acls;
 use ox_proto::{Acl, ErrorCode, RawAcl, RawAcls};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// Removes duplicates, expands `auth` and checks every entry. The result is the encoding of the stored list.
-pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Result<Cow<'a, [u8]>, ErrorCode> {
+/// Removes duplicates, expands `auth` entries and validates every entry. Returns the encoding of the stored list.
+pub fn fixup_acl<'a>(options: &TreeOptions, ids: &Identities, acls: RawAcls<'a>) -> Result<Cow<'a, [u8]>, ErrorCode> {
     if acls == RawAcls::OPEN {
         return Ok(Cow::Borrowed(acls.bytes()));
     }
@@ -16,14 +16,14 @@ pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Res
     if distinct.is_empty() {
         return Err(ErrorCode::InvalidAcl);
     }
-    let (mut fixed, mut room) = (Vec::new(), options.record_bytes_max);
+    let (mut fixed, mut bytes_left) = (Vec::new(), options.record_bytes_max);
     for entry in distinct {
         let scheme = entry.scheme.as_deref().ok_or(ErrorCode::InvalidAcl)?;
         if scheme == "auth" {
-            expand_auth(ids, entry.perms, &mut fixed, &mut room)?;
+            expand_auth(ids, entry.perms, &mut fixed, &mut bytes_left)?;
             continue;
         }
-        // Compat: a null id makes Apache stumble where it looks at it, that is where it knows the scheme.
+        // Compat: Apache throws on a null id only where it inspects the id, that is for a scheme that it knows.
         let known = scheme == "world" || Schemes::find_enabled(scheme, options).is_some();
         let id = match entry.id.as_deref() {
             Some(id) => id,
@@ -44,21 +44,20 @@ pub fn fix_up<'a>(options: &Options, ids: &Identities, acls: RawAcls<'a>) -> Res
     Ok(Cow::Owned(encoded))
 }
 
-/// The list without repetitions, in order. Sets, not pairs: a list may have as many entries as fit a frame.
-// Compat: Apache asks the new entry whether it equals a known one, and stumbles over a null in the new one when
-// everything before it is equal.
+/// The list without duplicates, in order. Sets instead of pairwise comparison: a list may fill a whole frame.
+// Compat: Apache calls `equals` on the new entry, and throws on a null field of it if all fields before are equal.
 fn without_duplicates(acls: RawAcls<'_>) -> Result<Vec<RawAcl<'_>>, ErrorCode> {
     let entries: Vec<RawAcl<'_>> = acls.iter().collect();
     let (mut perms, mut schemes, mut whole) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut is_new = Vec::with_capacity(entries.len());
     for RawAcl { perms: bits, scheme, id } in &entries {
         let (scheme, id) = (scheme.as_deref(), id.as_deref());
-        let stumbles = match (scheme, id) {
+        let fails = match (scheme, id) {
             (None, _) => perms.contains(bits),
             (Some(_), None) => schemes.contains(&(*bits, scheme)),
             (Some(_), Some(_)) => false,
         };
-        if stumbles {
+        if fails {
             return Err(ErrorCode::MarshallingError);
         }
         perms.insert(*bits);
@@ -68,13 +67,13 @@ fn without_duplicates(acls: RawAcls<'_>) -> Result<Vec<RawAcl<'_>>, ErrorCode> {
     Ok(entries.into_iter().zip(is_new).filter_map(|(entry, is_new)| is_new.then_some(entry)).collect())
 }
 
-/// Replaces an `auth` entry by the connection's identities, as long as there is room for their texts.
-fn expand_auth(ids: &Identities, perms: i32, fixed: &mut Vec<Acl>, room: &mut usize) -> Result<(), ErrorCode> {
+/// Replaces an `auth` entry by the connection's identities, within the remaining bytes.
+fn expand_auth(ids: &Identities, perms: i32, fixed: &mut Vec<Acl>, bytes_left: &mut usize) -> Result<(), ErrorCode> {
     let authenticated =
         ids.iter().filter(|identity| Schemes::find(&identity.scheme).is_some_and(|scheme| scheme.is_authenticated));
     let before = fixed.len();
     for identity in authenticated {
-        *room = room.checked_sub(identity.id.len()).ok_or(ErrorCode::MarshallingError)?;
+        *bytes_left = bytes_left.checked_sub(identity.id.len()).ok_or(ErrorCode::MarshallingError)?;
         fixed.push(Acl::new(perms, &identity.scheme, &identity.id));
     }
     if fixed.len() == before { Err(ErrorCode::InvalidAcl) } else { Ok(()) }
@@ -86,18 +85,18 @@ mod tests {
     use crate::auth::{authenticate, digest_id};
 
     fn check(acls: &[Acl], expected: Result<&[Acl], ErrorCode>) {
-        let options = Options::default();
+        let options = TreeOptions::default();
         let mut ids = Identities::of_address("127.0.0.1".parse().unwrap());
         ids.add(authenticate(&crate::State::new(options.clone()), Some("digest"), Some(b"bob:pw")).unwrap());
         let mut bytes = Vec::new();
         put_acls(&mut bytes, acls);
-        let fixed = fix_up(&options, &ids, RawAcls::from_encoded(&bytes).unwrap());
+        let fixed = fixup_acl(&options, &ids, RawAcls::from_encoded(&bytes).unwrap());
         let fixed = fixed.map(|bytes| RawAcls::from_encoded(&bytes).unwrap().to_stored());
         assert_eq!(fixed.as_deref(), expected.as_ref().map(|acls| *acls));
     }
 
     #[test]
-    fn entries_are_checked_and_expanded() {
+    fn entries_are_validated_and_auth_expanded() {
         let bob = || Acl::new(3, "digest", &digest_id(b"bob:pw"));
         check(&[Acl::new(3, "auth", "x")], Ok(&[bob()]));
         check(&[Acl::new(3, "auth", ""), Acl::new(3, "auth", "y")], Ok(&[bob(), bob()]));

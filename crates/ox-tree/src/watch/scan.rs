@@ -1,16 +1,16 @@
-//! Looking through the table in pieces, so that a listing of a million watches holds it for moments only.
+//! Paged listings of the watch table, so that listing a million watches locks it only briefly at a time.
 //!
-//! Watches come and go between two pieces. A listing shows those that stay, each once; when so many go that the
-//! table shrinks under it, it may miss some.
+//! Watches may be added and removed between two pages. A listing contains every watch that exists throughout, once; if
+//! the table shrinks meanwhile, it may miss some.
 
 use super::WatchTable;
 use crate::conn::ConnId;
 use std::ops::Bound;
 
 impl WatchTable {
-    /// Shows paths with their data watchers from place `from` on, until about `work_max` places and watchers were
-    /// looked at. Returns where to go on, `None` at the end.
-    pub fn show_data_watches(
+    /// Passes paths with their data watchers to `show`, starting at slot `from`, until about `work_max` slots and
+    /// watchers were visited. Returns the next slot, or `None` at the end.
+    pub fn scan_data_watches(
         &self,
         from: usize,
         work_max: usize,
@@ -31,14 +31,14 @@ impl WatchTable {
         None
     }
 
-    /// The next connection behind `after` that has watched something, and the places of the paths.
+    /// The next connection after `after` that has watches, with the slots of its paths.
     pub fn next_conn(&self, after: Option<ConnId>) -> Option<(ConnId, Vec<u32>)> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         let (conn, watches) = self.conns.range((behind, Bound::Unbounded)).next()?;
         Some((*conn, watches.slots.clone()))
     }
 
-    /// The path at a place, if the connection has a data watch there.
+    /// The path in a slot, if the connection has a data watch there.
     pub fn data_path(&self, place: u32, conn: ConnId) -> Option<&str> {
         let watched = self.paths.get(place as usize)?.as_ref()?;
         watched.data.find(conn).map(|_| &*watched.path)
@@ -47,25 +47,28 @@ impl WatchTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Mode, Table};
+    use super::super::{WatchKind, WatchMode};
     use super::*;
 
     fn table() -> WatchTable {
         let mut watches = WatchTable::new(0, 0);
-        for (slot, path, table) in
-            [(1, "/a", Table::Data), (2, "/a", Table::Data), (2, "/b", Table::Child), (1, "/c", Table::Data)]
-        {
-            assert!(watches.add(ConnId::new(0, slot, 1), path, &[table], Mode::Standard));
+        for (slot, path, table) in [
+            (1, "/a", WatchKind::Data),
+            (2, "/a", WatchKind::Data),
+            (2, "/b", WatchKind::Child),
+            (1, "/c", WatchKind::Data),
+        ] {
+            assert!(watches.add(ConnId::new(0, slot, 1), path, &[table], WatchMode::Standard));
         }
         watches
     }
 
     #[test]
-    fn pieces_add_up() {
+    fn pages_add_up_to_the_whole_table() {
         for work_max in 1..8 {
             let (watches, mut found, mut from) = (table(), Vec::new(), Some(0));
             while let Some(place) = from {
-                from = watches.show_data_watches(place, work_max, |path, conns| {
+                from = watches.scan_data_watches(place, work_max, |path, conns| {
                     found.push((path.to_owned(), conns.map(ConnId::slot).collect::<Vec<_>>()));
                 });
             }
@@ -74,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_its_data_watches() {
+    fn connection_lists_its_data_watches() {
         let watches = table();
         let (mut conn, mut found) = (None, Vec::new());
         while let Some((next, places)) = watches.next_conn(conn) {

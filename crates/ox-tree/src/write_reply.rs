@@ -1,4 +1,4 @@
-//! Answers to writes, made from the transaction and what applying it gave.
+//! Replies to writes, built from the transaction and the result of applying it.
 
 use crate::apply::Applied;
 use ox_proto::frame::{begin_frame, end_frame};
@@ -8,7 +8,7 @@ use ox_proto::reply::ReplyHeader;
 use ox_proto::txn::{CreateKind, Record, Txn};
 use ox_proto::{Jute, OpCode};
 
-/// Appends the whole reply frame to the write behind `record`.
+/// Appends the complete reply frame for the write that `record` logs.
 pub fn put_write_reply(out: &mut Vec<u8>, record: &Record<'_>, applied: &Applied) {
     let mark = begin_frame(out);
     let err = if let Txn::Error { err } = record.txn { err } else { 0 };
@@ -45,13 +45,13 @@ fn put_body(out: &mut Vec<u8>, txn: &Txn<'_>, applied: &Applied) {
     }
 }
 
-// Compat: containers and TTL nodes are reported as create2.
+// Compat: the results of containers and TTL nodes have the type create2.
 fn result_type(element: &Txn<'_>) -> OpCode {
     let kind = element.kind();
     if matches!(kind, OpCode::CreateContainer | OpCode::CreateTtl) { OpCode::Create2 } else { kind }
 }
 
-/// The code of each element of a failed multi: 0 for what came before the failure.
+/// The error code of each element of a failed multi: 0 for the elements before the failure.
 fn element_errors<'a>(elements: &'a [Txn<'_>]) -> impl Iterator<Item = i32> + 'a {
     elements.iter().map(|element| if let Txn::Error { err } = element { *err } else { 0 })
 }

@@ -1,25 +1,21 @@
-//! Counting without a clock or a lock: what a summary metric is made of.
+//! Aggregation for summary metrics.
 
-/// Some numbers, summed up.
+/// Count, sum, minimum and maximum of a series of values (Apache's `AvgMinMaxCounter`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many.
+pub struct MetricSummary {
     pub count: u64,
-    /// Their sum.
     pub sum: i64,
-    /// The smallest, 0 when there are none.
+    /// 0 if there are no values.
     pub min: i64,
-    /// The largest, 0 when there are none.
+    /// 0 if there are no values.
     pub max: i64,
 }
 
-impl Tally {
-    /// Adds a number.
-    pub fn note(&mut self, value: i64) {
+impl MetricSummary {
+    pub fn record(&mut self, value: i64) {
         self.merge(&Self { count: 1, sum: value, min: value, max: value });
     }
 
-    /// Adds the numbers of another tally.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -37,12 +33,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_number_is_smallest_and_largest() {
-        let mut tally = Tally::default();
-        tally.merge(&Tally::default());
-        assert_eq!(tally, Tally::default());
-        tally.note(7);
-        tally.note(3);
-        assert_eq!(tally, Tally { count: 2, sum: 10, min: 3, max: 7 });
+    fn first_value_is_minimum_and_maximum() {
+        let mut summary = MetricSummary::default();
+        summary.merge(&MetricSummary::default());
+        assert_eq!(summary, MetricSummary::default());
+        summary.record(7);
+        summary.record(3);
+        assert_eq!(summary, MetricSummary { count: 2, sum: 10, min: 3, max: 7 });
     }
 }

@@ -1,23 +1,23 @@
-//! Records and requests that nobody sends by accident (K76, K145 and sizes).
+//! Malformed records and requests, and excessive sizes (K76, K145, K151).
 
-use crate::direct::{Direct, SESSION};
-use crate::generate::check;
+use crate::bare_tree::{BareTree, SESSION};
+use crate::generators::check;
+use crate::harness::{Harness, Setup, plain};
 use crate::image::Image;
-use crate::model::reads::Ask;
+use crate::model::reads::Read;
 use crate::request::{Bytes, create, delete, entry, set_acl};
-use crate::world::{Setup, World, plain};
 use ox_proto::acl::put_acls;
 use ox_proto::multi::MultiHeader;
 use ox_proto::request::CreateRequest;
 use ox_proto::txn::Record;
 use ox_proto::{Acl, Jute, OpCode, RawAcls, SessionId};
 use ox_tree::auth::authenticate;
-use ox_tree::ops::{self, Verdict};
-use ox_tree::{LoadError, Loader, Options, State, View};
+use ox_tree::ops::{self, Prepared};
+use ox_tree::{LoadError, Loader, PendingView, State, TreeOptions};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// Bytes of one transaction of any type with fields of any value.
+/// An encoded transaction of any type with arbitrary values.
 fn wild_record() -> BoxedStrategy<Vec<u8>> {
     let path = || {
         prop::sample::select(vec![
@@ -86,9 +86,9 @@ fn wild_record() -> BoxedStrategy<Vec<u8>> {
         .boxed()
 }
 
-/// What decodes, applies: nothing can stop half way, and what comes of it can be written and read again.
+/// Every record that decodes can be applied completely, and the resulting state can be saved and loaded.
 #[test]
-fn k76_whatever_decodes_applies() {
+fn k76_every_decodable_record_applies() {
     check(400, &prop::collection::vec(wild_record(), 1..60), |records| {
         let mut state = State::new(plain().options());
         for bytes in &records {
@@ -96,126 +96,126 @@ fn k76_whatever_decodes_applies() {
                 state.replay(&record);
             }
         }
-        let loaded = crate::freeze::load(&state.freeze(), &plain());
+        let loaded = crate::frozen_views::load(&state.freeze(), &plain());
         assert_eq!(Image::of(&loaded).without_usage(), Image::of(&state).without_usage());
         assert_eq!((loaded.digest(), loaded.acl_count()), (state.digest(), state.acl_count()));
     });
 }
 
-/// No bytes of a request do more than fail.
+/// Arbitrary request bodies are refused at worst.
 #[test]
 fn random_requests_do_not_panic() {
     let codes: Vec<i32> = OpCode::ALL.iter().map(|op| op.code()).collect();
     let strategy =
         (prop::sample::select(codes), prop::collection::vec(prop_oneof![Just(0), Just(255), any::<u8>()], 0..80));
     check(2000, &prop::collection::vec(strategy, 1..10), |requests| {
-        let mut direct = Direct::with_node("/p", 0);
-        let mut world = World::new(plain());
+        let mut tree = BareTree::with_node("/p", 0);
+        let mut harness = Harness::new(plain());
         for (code, body) in requests {
-            let _ = direct.write_raw(SESSION, code, &body);
-            let read = world.answer_raw(0, code, &body);
+            let _ = tree.write_raw(SESSION, code, &body);
+            let read = harness.reply_raw(0, code, &body);
             assert!(20 <= read.len() || code == 11);
         }
-        direct.drain();
+        tree.drain();
     });
 }
 
 #[test]
-fn k145_a_session_with_very_many_nodes_closes_in_a_small_record() {
-    let mut direct = Direct::with_node("/a-parent-with-a-rather-long-name-for-the-sake-of-size", 0);
+fn k145_session_with_many_nodes_closes_in_a_small_record() {
+    let mut tree = BareTree::with_node("/a-parent-with-a-rather-long-name-for-the-sake-of-size", 0);
     let parent = "/a-parent-with-a-rather-long-name-for-the-sake-of-size";
-    direct.depth = 1000;
+    tree.depth = 1000;
     for _ in 0..40_000 {
-        direct.create(&format!("{parent}/ephemeral-"), 3).unwrap();
+        tree.create(&format!("{parent}/ephemeral-"), 3).unwrap();
     }
-    let record = direct.close(SESSION);
+    let record = tree.close(SESSION);
     let limit = plain().options().record_bytes_max;
     assert!(record.len() <= limit, "{} bytes", record.len());
     assert_eq!(record.len(), 32, "neither list nor digest");
-    let before = direct.state.freeze();
-    direct.drain();
-    assert_eq!(direct.state.ephemeral_count(), 0);
-    assert_eq!(direct.state.stat(parent).unwrap().num_children, 0);
-    assert_eq!(direct.state.stat(parent).unwrap().pzxid.0, direct.zxid);
-    // A restart in between: the tree that is loaded knows the nodes as well.
-    let mut restarted = crate::freeze::load(&before, &plain());
+    let before = tree.state.freeze();
+    tree.drain();
+    assert_eq!(tree.state.ephemeral_count(), 0);
+    assert_eq!(tree.state.stat(parent).unwrap().num_children, 0);
+    assert_eq!(tree.state.stat(parent).unwrap().pzxid.0, tree.zxid);
+    // After a restart the loaded tree knows the session's nodes as well.
+    let mut restarted = crate::frozen_views::load(&before, &plain());
     let left: Vec<Vec<u8>> = vec![record];
     left.iter().for_each(|bytes| _ = restarted.replay(&Record::decode(bytes).unwrap()));
     assert_eq!(restarted.ephemeral_count(), 0);
-    // A few fit, and are listed.
-    let mut few = Direct::with_node("/p", 0);
+    // A few paths fit into the record and are listed.
+    let mut few = BareTree::with_node("/p", 0);
     few.create("/p/e", 1).unwrap();
     assert_eq!(few.close(SESSION).len(), 32 + 4 + 4 + "/p/e".len() + 12);
 }
 
-/// A list that names `auth` grows with the identities of its connection; what cannot be read again is refused, and
-/// nothing of it stays.
+/// An `auth` entry expands to the identities of its connection. A record that is too large to be read is refused
+/// without effect.
 #[test]
-fn r25_records_that_nobody_could_read_are_refused() {
-    let mut direct = Direct::with_node("/p", 0);
-    direct.depth = 50;
+fn r25_unreadable_records_are_refused() {
+    let mut tree = BareTree::with_node("/p", 0);
+    tree.depth = 50;
     for user in 0..100 {
         let credentials = format!("user-with-a-long-name-{user}:pw");
-        assert!(direct.ids.add(authenticate(&direct.state, Some("digest"), Some(credentials.as_bytes())).unwrap()));
+        assert!(tree.ids.add(authenticate(&tree.state, Some("digest"), Some(credentials.as_bytes())).unwrap()));
     }
     let auth: Vec<_> = (0..1000).map(|perms| entry(perms, "auth", "")).collect();
-    let digest = direct.state.digest();
+    let digest = tree.state.digest();
     for op in [create("/p/x", 1).with_acl(Some(auth.clone())), set_acl("/p", &auth)] {
-        let record = direct.write(SESSION, &op).unwrap();
+        let record = tree.write(SESSION, &op).unwrap();
         assert_eq!(record[32..36], (-5_i32).to_be_bytes(), "{:?}", op.code());
-        assert_eq!(record[36 + 4..], digest.to_be_bytes(), "nothing is projected");
+        assert_eq!(record[36 + 4..], digest.to_be_bytes(), "no pending changes");
     }
-    assert_eq!(direct.create("/p/q-", 2), Ok("/p/q-0000000000".into()));
-    // Ten entries fit.
-    let record = direct.write(SESSION, &create("/p/y", 0).with_acl(Some(auth[..10].to_vec()))).unwrap();
+    assert_eq!(tree.create("/p/q-", 2), Ok("/p/q-0000000000".into()));
+    // Ten entries are small enough.
+    let record = tree.write(SESSION, &create("/p/y", 0).with_acl(Some(auth[..10].to_vec()))).unwrap();
     assert!(10 * 100 * 40 < record.len());
-    direct.drain();
+    tree.drain();
 }
 
-/// A multi is one record: each element fits, all of them do not.
+/// A multi is one record: each element fits, but not all together.
 #[test]
 fn r25_multis_are_measured_as_a_whole() {
-    let mut direct = Direct::with_node("/p", 0);
+    let mut tree = BareTree::with_node("/p", 0);
     for user in 0..100 {
         let credentials = format!("user-with-a-long-name-{user}:pw");
-        assert!(direct.ids.add(authenticate(&direct.state, Some("digest"), Some(credentials.as_bytes())).unwrap()));
+        assert!(tree.ids.add(authenticate(&tree.state, Some("digest"), Some(credentials.as_bytes())).unwrap()));
     }
     let auth: Vec<_> = (0..100).map(|perms| entry(perms, "auth", "")).collect();
     let elements = |count: usize| {
         let element = |at| create(&format!("/p/{at}"), 0).with_acl(Some(auth.clone()));
         crate::request::Op::Multi((0..count).map(element).collect())
     };
-    let record = direct.write(SESSION, &elements(10)).unwrap();
+    let record = tree.write(SESSION, &elements(10)).unwrap();
     assert_eq!(record[28..36], [(-1_i32).to_be_bytes(), (-5_i32).to_be_bytes()].concat());
-    assert_eq!(direct.state.stat("/p").unwrap().num_children, 0);
-    let record = direct.write(SESSION, &elements(2)).unwrap();
+    assert_eq!(tree.state.stat("/p").unwrap().num_children, 0);
+    let record = tree.write(SESSION, &elements(2)).unwrap();
     assert_eq!(record[28..32], 14_i32.to_be_bytes());
-    assert_eq!(direct.state.stat("/p").unwrap().num_children, 2);
+    assert_eq!(tree.state.stat("/p").unwrap().num_children, 2);
 }
 
 #[test]
 fn identities_have_a_bound() {
     let mut ids = ox_tree::auth::Identities::of_address("10.0.0.1".parse().unwrap());
-    let state = State::new(Options::default());
+    let state = State::new(TreeOptions::default());
     let mut add = |user: String| ids.add(authenticate(&state, Some("digest"), Some(user.as_bytes())).unwrap());
     assert!(add("a".repeat(500_000)));
     assert!(add("b".repeat(500_000)));
     assert!(!add("c".repeat(500_000)), "a megabyte is full");
-    assert!(add("b".repeat(500_000)), "what is known is known");
+    assert!(add("b".repeat(500_000)), "duplicates are accepted");
     assert!(add("bob:pw".to_owned()));
 }
 
-/// A list as large as a frame allows is judged in no time.
+/// Duplicates in a list that fills a frame are found in less than quadratic time.
 #[test]
 fn long_lists_are_not_compared_pair_by_pair() {
-    let mut direct = Direct::with_node("/p", 0);
+    let mut tree = BareTree::with_node("/p", 0);
     let list: Vec<_> = (0..50_000).map(|perms| entry(perms, "ip", "1.2.3.4")).collect();
-    let record = direct.write(SESSION, &create("/p/x", 0).with_acl(Some(list))).unwrap();
+    let record = tree.write(SESSION, &create("/p/x", 0).with_acl(Some(list))).unwrap();
     assert_eq!(record[28..32], 1_i32.to_be_bytes());
 }
 
 #[test]
-fn snapshots_that_are_none_are_refused() {
+fn malformed_snapshots_are_refused() {
     let stat = ox_proto::stat::StatPersisted::default();
     let load = |nodes: &[&str]| {
         let mut loader = Loader::new(plain().options());
@@ -227,8 +227,8 @@ fn snapshots_that_are_none_are_refused() {
     assert_eq!(load(&["", "/a", "/b", "/a/x"]), Ok(5), "any order with parents first");
     assert_eq!(load(&[]), Err(LoadError::NoRoot));
     assert_eq!(load(&["/a"]), Err(LoadError::NoRoot));
-    assert_eq!(load(&["", ""]), Err(LoadError::Twice(String::new())));
-    assert_eq!(load(&["", "/a", "/a"]), Err(LoadError::Twice("/a".into())));
+    assert_eq!(load(&["", ""]), Err(LoadError::Duplicate(String::new())));
+    assert_eq!(load(&["", "/a", "/a"]), Err(LoadError::Duplicate("/a".into())));
     assert_eq!(load(&["", "/a/b", "/a"]), Err(LoadError::NoParent("/a/b".into())));
     assert_eq!(load(&["", "a"]), Err(LoadError::NoParent("a".into())));
     assert_eq!(load(&["", "/a", "/a/"]), Err(LoadError::BadName(0)));
@@ -238,42 +238,42 @@ fn snapshots_that_are_none_are_refused() {
     assert_eq!(loader.acl(3, ox_proto::RawAcls::from_encoded(&null).unwrap()), Err(LoadError::NullAcl(3)));
 }
 
-/// Cost grows with the work only: twice the children of one parent, twice the time.
+/// The cost is linear in the number of children of one parent.
 #[test]
-fn a_crowd_below_one_parent_costs_what_it_is() {
-    let mut direct = Direct::with_node("/p", 0);
-    direct.depth = 100;
+fn cost_of_many_siblings_is_linear() {
+    let mut tree = BareTree::with_node("/p", 0);
+    tree.depth = 100;
     for at in 0..50_000 {
-        direct.create(&format!("/p/{at}"), 0).unwrap();
+        tree.create(&format!("/p/{at}"), 0).unwrap();
     }
     for at in (0..50_000).step_by(2).chain((1..50_000).step_by(2)) {
-        direct.write(SESSION, &delete(&format!("/p/{at}"))).unwrap();
+        tree.write(SESSION, &delete(&format!("/p/{at}"))).unwrap();
     }
-    direct.drain();
-    assert_eq!(direct.state.stat("/p").unwrap().num_children, 0);
+    tree.drain();
+    assert_eq!(tree.state.stat("/p").unwrap().num_children, 0);
     let _ = Duration::ZERO;
 }
 
-/// Thousands of watchers on one node, most of them in both tables, then gone one by one.
+/// Thousands of connections watch one node, most of them with both kinds of watches, and then close one by one.
 #[test]
-fn a_crowd_of_watchers_costs_what_it_is() {
-    let world = World::new(Setup { depth: 0, ..plain() });
+fn cost_of_many_watchers_is_linear() {
+    let harness = Harness::new(Setup { depth: 0, ..plain() });
     let mut outboxes = ox_tree::outbox::Outboxes::new(2);
     let ids = ox_tree::auth::Identities::of_address("10.0.0.1".parse().unwrap());
     let conns: Vec<_> = (0..20_000).map(|slot| ox_tree::ConnId::new(0, slot, 3)).collect();
-    let ask = Ask::AddWatch { path: Some("/zookeeper/crowd".into()), mode: 0 };
+    let read = Read::AddWatch { path: Some("/zookeeper/crowd".into()), mode: 0 };
     for conn in &conns {
-        let asker = ox_tree::read::Asker { conn: *conn, session: SESSION, ids: &ids };
-        let question = ox_tree::read::Question { xid: 1, op: OpCode::AddWatch, body: &ask.body() };
-        let _ = ox_tree::read::answer(&world.state, asker, question, &mut Vec::new());
+        let requester = ox_tree::read::Requester { conn: *conn, session: SESSION, ids: &ids };
+        let request = ox_tree::read::ReadRequest { xid: 1, op: OpCode::AddWatch, body: &read.body() };
+        let _ = ox_tree::read::put_reply(&harness.state, requester, request, &mut Vec::new());
     }
-    let mut state = world.state;
+    let mut state = harness.state;
     for (zxid, kind, body) in
         [(100, 1, create("/zookeeper/crowd", 0).body()), (101, 2, Bytes::default().text(Some("/zookeeper/crowd")).0)]
     {
         let body = if kind == 1 { [&body[..body.len() - 4], &[0], &9_i32.to_be_bytes()].concat() } else { body };
         let record = Bytes::default().long(0).int(0).long(zxid).long(0).int(kind).raw(&body).0;
-        let outcome = state.apply(&Record::decode(&record).unwrap(), &mut ox_tree::Hints::default(), &mut outboxes);
+        let outcome = state.apply(&Record::decode(&record).unwrap(), &mut ox_tree::NodeHints::default(), &mut outboxes);
         assert!(!outcome.conflict);
     }
     assert_eq!(outboxes.0[0].parts.len(), 2 * conns.len(), "created and deleted, once each");
@@ -284,13 +284,13 @@ fn a_crowd_of_watchers_costs_what_it_is() {
     assert!(!state.has_session(SessionId(5)));
 }
 
-/// A list that names `auth` stands for all identities of the connection: a small request could ask for gigabytes.
+/// An `auth` entry expands to all identities of the connection: a small request could result in gigabytes.
 #[test]
-fn k151_a_multi_that_outgrows_a_record_is_not_built_to_its_end() {
-    let mut direct = Direct::new(State::new(plain().options()));
+fn k151_oversized_multi_is_abandoned_early() {
+    let mut tree = BareTree::new(State::new(plain().options()));
     for user in 0..250 {
-        let proven = authenticate(&direct.state, Some("digest"), Some(format!("u{user}:p").as_bytes()));
-        assert!(direct.ids.add(proven.unwrap()));
+        let proven = authenticate(&tree.state, Some("digest"), Some(format!("u{user}:p").as_bytes()));
+        assert!(tree.ids.add(proven.unwrap()));
     }
     let mut auth = Vec::new();
     put_acls(&mut auth, &[Acl::new(31, "auth", "")]);
@@ -301,9 +301,9 @@ fn k151_a_multi_that_outgrows_a_record_is_not_built_to_its_end() {
         CreateRequest { path: Some(path.into()), data: None, acl, flags: 0 }.put(&mut body);
     }
     MultiHeader::END.put(&mut body);
-    let (stamp, mut out) = (direct.stamp(SESSION), Vec::new());
-    let mut view = View::new(&direct.state, &mut direct.pending, &direct.ids, stamp);
-    assert_eq!(ops::prepare(&mut view, OpCode::Multi, &body, &mut out), Verdict::Txn(OpCode::Error));
-    assert!(direct.pending.is_empty(), "nothing stays of it");
-    assert!(out.capacity() < 8 * direct.state.options().record_bytes_max, "{}", out.capacity());
+    let (stamp, mut out) = (tree.stamp(SESSION), Vec::new());
+    let mut view = PendingView::new(&tree.state, &mut tree.pending, &tree.ids, stamp);
+    assert_eq!(ops::prepare(&mut view, OpCode::Multi, &body, &mut out), Prepared::Txn(OpCode::Error));
+    assert!(tree.pending.is_empty(), "no pending changes");
+    assert!(out.capacity() < 8 * tree.state.options().record_bytes_max, "{}", out.capacity());
 }

@@ -1,6 +1,6 @@
-//! The state as it was at one moment, for snapshots and for peers that need all of it.
+//! Immutable views of the state at one zxid, for snapshots on disk and on links.
 //!
-//! Making one clones pointers; the walk afterwards takes no lock and slows nobody down.
+//! Creating a view clones pointers only. Walking it needs no lock and does not slow down writers.
 
 use crate::State;
 use crate::acl_table::{AclList, disk_id};
@@ -10,9 +10,9 @@ use ox_proto::stat::StatPersisted;
 use ox_proto::{Acl, SessionId, Zxid};
 use std::sync::Arc;
 
-/// A view that does not change.
+/// The state at one zxid. It shares memory with the live tree.
 #[derive(Debug)]
-pub struct Frozen {
+pub struct FrozenView {
     slab: FrozenSlab,
     acls: Vec<(i64, Arc<AclList>)>,
     sessions: Vec<(SessionId, i32)>,
@@ -21,24 +21,22 @@ pub struct Frozen {
     nodes: usize,
 }
 
-/// A node as a snapshot stores it.
+/// A node with the fields that a snapshot stores.
 #[derive(Clone, Copy, Debug)]
 pub struct FrozenNode<'a> {
-    /// Path in the stored form: the root is empty.
+    /// The root has the empty path.
     pub path: &'a str,
-    /// Data, possibly null.
     pub data: Option<&'a [u8]>,
-    /// Id of the list, -1 for none.
+    /// The id in [`FrozenView::acls`], -1 for the null list.
     pub acl: i64,
-    /// Stored metadata.
     pub stat: StatPersisted,
 }
 
-impl Frozen {
+impl FrozenView {
     pub(crate) fn new(state: &State) -> Self {
         Self {
             slab: state.tree.freeze(),
-            acls: state.acls.stored(),
+            acls: state.acls.lists(),
             sessions: state.sessions().collect(),
             last_zxid: state.last_zxid(),
             digest: state.digest(),
@@ -46,32 +44,30 @@ impl Frozen {
         }
     }
 
-    /// The last transaction in the view.
+    /// The last transaction that the view contains.
     pub fn last_zxid(&self) -> Zxid {
         self.last_zxid
     }
 
-    /// The tree's digest at that point.
     pub fn digest(&self) -> i64 {
         self.digest
     }
 
-    /// Number of nodes, the root counted once.
+    /// The number of nodes; the root counts once.
     pub fn node_count(&self) -> usize {
         self.nodes
     }
 
-    /// Live sessions with the timeout they were created with.
+    /// Live sessions with the timeouts, in ms, with which they were created.
     pub fn sessions(&self) -> &[(SessionId, i32)] {
         &self.sessions
     }
 
-    /// The lists that nodes refer to.
+    /// The lists that nodes refer to, by id.
     pub fn acls(&self) -> impl Iterator<Item = (i64, &[Acl])> {
         self.acls.iter().map(|(id, list)| (*id, &*list.entries))
     }
 
-    /// Number of those lists.
     pub fn acl_count(&self) -> usize {
         self.acls.len()
     }
@@ -80,7 +76,7 @@ impl Frozen {
         FrozenNode { path, data: node.data(), acl: disk_id(node.acl), stat: node.persisted() }
     }
 
-    /// Visits every node, parents before their children, the root first.
+    /// Visits every node in pre-order, starting with the root.
     pub fn for_each_node<E>(&self, mut visit: impl FnMut(FrozenNode<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut walk = Walk::default();
         while let Some(node) = walk.step(self) {
@@ -90,11 +86,11 @@ impl Frozen {
     }
 }
 
-/// A way through all nodes of a view, parents before their children, the root first; with as many pauses as it takes.
+/// A resumable pre-order traversal of a view, starting with the root.
 #[derive(Debug)]
 pub struct Walk {
     path: String,
-    /// Siblings still to visit, with the length of their parent's path.
+    /// The next siblings to visit, with the length of their parent's path.
     open: Vec<(NodeId, usize)>,
 }
 
@@ -105,8 +101,8 @@ impl Default for Walk {
 }
 
 impl Walk {
-    /// The next node of `frozen`, always the same view; none behind the last.
-    pub fn step<'a>(&'a mut self, frozen: &'a Frozen) -> Option<FrozenNode<'a>> {
+    /// Returns the next node. Every call must pass the same view.
+    pub fn step<'a>(&'a mut self, frozen: &'a FrozenView) -> Option<FrozenNode<'a>> {
         let (id, parent_length) = self.open.pop()?;
         let node = frozen.slab.get(id);
         self.path.truncate(parent_length);
@@ -124,12 +120,11 @@ impl Walk {
     }
 }
 
-/// A way through all nodes of a view like [`Walk`], children in the order of their names. Holds the children of the nodes
-/// above it.
+/// Like [`Walk`], with siblings sorted by name. It holds the remaining siblings at every level of the current path.
 #[derive(Debug)]
 pub struct SortedWalk {
     path: String,
-    /// Siblings still to visit, the next one last, with the length of their parent's path.
+    /// Siblings still to visit in reverse order, with the length of their parent's path.
     open: Vec<(Vec<NodeId>, usize)>,
 }
 
@@ -140,8 +135,8 @@ impl Default for SortedWalk {
 }
 
 impl SortedWalk {
-    /// The next node of `frozen`, always the same view; none behind the last.
-    pub fn step<'a>(&'a mut self, frozen: &'a Frozen) -> Option<FrozenNode<'a>> {
+    /// Returns the next node. Every call must pass the same view.
+    pub fn step<'a>(&'a mut self, frozen: &'a FrozenView) -> Option<FrozenNode<'a>> {
         let (id, parent_length) = loop {
             let (siblings, parent_length) = self.open.last_mut()?;
             match siblings.pop() {

@@ -1,35 +1,34 @@
-//! The real tree and the model side by side. Writes are prepared at once and applied later, in order; the model
-//! executes each one when its turn comes, so whatever the pipeline does must not be visible.
+//! The tree and the model side by side. The tree prepares a write immediately and applies it later, in order; the model
+//! executes it when it is applied. So no effect of writes in flight may be visible.
 
-use crate::fuzzy::{encoded, persisted};
+use crate::fuzzy_snapshots::{encoded, persisted};
 use crate::image::Image;
-use crate::model::reads::Ask;
-use crate::model::{Answer, Model, NEVER_USED_MS, Node, Settings, Stored, Who};
+use crate::model::reads::Read;
+use crate::model::{Client, Model, NEVER_USED_MS, Node, Settings, Stored, WriteReply};
 use crate::request::{Bytes, Op, create, set_data};
 use ox_proto::acl::perms;
 use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_tree::auth::{Identities, authenticate, digest_id};
-use ox_tree::ops::{self, Verdict};
-use ox_tree::outbox::{Note, Outbox, Outboxes};
-use ox_tree::read::{Asker, Question, answer};
-use ox_tree::{ConnId, Loader, Options, Pending, Stamp, State, View, put_write_reply};
+use ox_tree::ops::{self, Prepared};
+use ox_tree::outbox::{Outbox, Outboxes, PartKind};
+use ox_tree::read::{ReadRequest, Requester, put_reply};
+use ox_tree::{ConnId, Loader, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// I/O threads that the connections are spread over.
+/// The I/O threads among which the connections are distributed.
 const THREADS: usize = 2;
-/// Connections there are.
 pub(crate) const CONNS: usize = 4;
 
-/// What a world is made with.
+/// Settings of a harness.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Transactions kept on their way.
+    /// The number of transactions kept in flight.
     pub(crate) depth: usize,
     pub(crate) extended_types: bool,
     pub(crate) enforce_quota: bool,
     pub(crate) close_session_txn: bool,
-    /// Starts with a quota on `/a`.
+    /// Start with a quota on `/a`.
     pub(crate) has_quota: bool,
 }
 
@@ -38,14 +37,14 @@ pub(crate) fn plain() -> Setup {
 }
 
 impl Setup {
-    pub(crate) fn options(&self) -> Options {
-        Options {
+    pub(crate) fn options(&self) -> TreeOptions {
+        TreeOptions {
             extended_types: self.extended_types,
             enforce_quota: self.enforce_quota,
             close_session_txn: self.close_session_txn,
             super_digest: Some(digest_id(b"super:secret")),
             hash_seed: 7,
-            ..Options::default()
+            ..TreeOptions::default()
         }
     }
 }
@@ -54,8 +53,8 @@ pub(crate) struct Conn {
     pub(crate) id: ConnId,
     generation: u64,
     pub(crate) ids: Identities,
-    pub(crate) who: Who,
-    /// Its session was closed and the close is applied.
+    pub(crate) client: Client,
+    /// Its session was closed, and the close is applied.
     is_dead: bool,
 }
 
@@ -67,36 +66,36 @@ enum Work {
     Reconfig { text: String, time: i64 },
 }
 
-/// A prepared write: its record, or the code it was refused with.
-type Prepared = Result<Vec<u8>, i32>;
+/// The record of a prepared write, or the code of its refusal.
+type PreparedRecord = Result<Vec<u8>, i32>;
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) state: State,
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingChanges,
     pub(crate) outboxes: Outboxes,
     pub(crate) model: Model,
     pub(crate) conns: Vec<Conn>,
-    in_flight: VecDeque<(Work, Prepared)>,
+    in_flight: VecDeque<(Work, PreparedRecord)>,
     setup: Setup,
-    /// Last zxid given away.
+    /// The last assigned zxid.
     pub(crate) zxid: i64,
     pub(crate) time: i64,
     xid: i32,
     next_session: i64,
-    /// Every record that was applied, for replays.
+    /// All applied records, for replays.
     pub(crate) history: Vec<Vec<u8>>,
-    /// Every reply to a write that was applied or refused.
+    /// Replies to all applied or refused writes.
     pub(crate) replies: Vec<Vec<u8>>,
-    /// The answer to the last read.
-    pub(crate) answer: Vec<u8>,
-    /// Events by connection, those that passed the filter.
+    /// The reply to the last read.
+    pub(crate) reply: Vec<u8>,
+    /// Events by connection, after the ACL filter.
     delivered: Vec<Vec<Vec<u8>>>,
 }
 
-/// An event as a client sees it: kind, path, zxid.
+/// An event as a client sees it: type, path, zxid.
 pub(crate) type Seen = (i32, String, i64);
 
-/// The identities of the connections: nobody, bob, eve, super.
+/// The connections have the identities none, bob, eve and super.
 fn conn(at: usize) -> Conn {
     let credentials: Option<&[u8]> = [None, Some(&b"bob:pw"[..]), Some(b"eve:pw"), Some(b"super:secret")][at];
     let mut ids = Identities::of_address("10.0.0.1".parse().unwrap());
@@ -104,23 +103,23 @@ fn conn(at: usize) -> Conn {
     if let Some(credentials) = credentials {
         assert!(ids.add(authenticate(&state, Some("digest"), Some(credentials)).unwrap()));
     }
-    let who = Who {
+    let client = Client {
         session: 0,
         ids: ids.iter().map(|identity| (identity.scheme.to_string(), identity.id.clone())).collect(),
     };
-    Conn { id: conn_id(at, 0), generation: 0, ids, who, is_dead: true }
+    Conn { id: conn_id(at, 0), generation: 0, ids, client, is_dead: true }
 }
 
 fn conn_id(at: usize, generation: u64) -> ConnId {
     ConnId::new(u8::try_from(at % THREADS).unwrap(), at, generation)
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new(setup: Setup) -> Self {
         let settings = Settings { extended_types: setup.extended_types, enforce_quota: setup.enforce_quota };
-        let mut world = Self {
+        let mut harness = Self {
             state: State::new(setup.options()),
-            pending: Pending::default(),
+            pending: PendingChanges::default(),
             outboxes: Outboxes::new(THREADS),
             model: Model::new(settings),
             conns: (0..CONNS).map(conn).collect(),
@@ -132,23 +131,23 @@ impl World {
             next_session: 0x0100_0000_0000_0001,
             history: Vec::new(),
             replies: Vec::new(),
-            answer: Vec::new(),
+            reply: Vec::new(),
             delivered: vec![Vec::new(); CONNS],
         };
-        (0..CONNS).for_each(|at| world.open(at));
-        if world.setup.has_quota {
+        (0..CONNS).for_each(|at| harness.open(at));
+        if harness.setup.has_quota {
             for path in ["/a", "/zookeeper/quota/a", "/zookeeper/quota/a/zookeeper_stats"] {
-                world.write(0, &create(path, 0));
+                harness.write(0, &create(path, 0));
             }
-            world.write(0, &create("/zookeeper/quota/a/zookeeper_limits", 0));
+            harness.write(0, &create("/zookeeper/quota/a/zookeeper_limits", 0));
             let limits = "countHardLimit=6;byteHardLimit=40,count=2";
-            world.write(0, &set_data("/zookeeper/quota/a/zookeeper_limits", limits));
+            harness.write(0, &set_data("/zookeeper/quota/a/zookeeper_limits", limits));
         }
-        world
+        harness
     }
 
-    fn stamp(&self, session: i64, zxid: i64) -> Stamp {
-        Stamp { zxid: Zxid(zxid), time_ms: self.time, session: SessionId(session) }
+    fn stamp(&self, session: i64, zxid: i64) -> WriteStamp {
+        WriteStamp { zxid: Zxid(zxid), time_ms: self.time, session: SessionId(session) }
     }
 
     fn record(&self, session: i64, cxid: i32, kind: OpCode, body: &[u8], digest: Option<i64>) -> Vec<u8> {
@@ -168,7 +167,7 @@ impl World {
         record
     }
 
-    /// A path where `@7` stands for some node that is there, and `@7/x` for one below it.
+    /// Resolves `@7` to some existing node, and `@7/x` to a path below it.
     pub(crate) fn resolve(&self, path: &str) -> String {
         let Some(rest) = path.strip_prefix('@') else { return path.to_owned() };
         let (number, below) = rest.split_once('/').map_or((rest, String::new()), |(n, b)| (n, format!("/{b}")));
@@ -180,7 +179,7 @@ impl World {
 
     fn resolved(&self, op: &Op) -> Op {
         let text = |path: &Option<String>| path.as_ref().map(|path| self.resolve(path));
-        // -100 stands for the right version.
+        // -100 stands for the current version.
         let right = |path: &Option<String>, version: i32, pick: fn(&Node) -> i32| {
             let node = text(path).and_then(|path| self.model.nodes.get(if path == "/" { "" } else { &path }).cloned());
             if version == -100 { node.map_or(0, |node| pick(&node)) } else { version }
@@ -213,26 +212,26 @@ impl World {
         }
     }
 
-    /// Prepares a write and applies what is beyond the depth.
+    /// Prepares a write, and applies the writes beyond the depth.
     pub(crate) fn write(&mut self, conn: usize, op: &Op) {
         if self.conns[conn].is_dead {
             return;
         }
         let op = self.resolved(op);
         self.xid += 1;
-        let (xid, session, next) = (self.xid, self.conns[conn].who.session, self.zxid + 1);
+        let (xid, session, next) = (self.xid, self.conns[conn].client.session, self.zxid + 1);
         let mut body = Vec::new();
         let stamp = self.stamp(session, next);
-        let mut view = View::new(&self.state, &mut self.pending, &self.conns[conn].ids, stamp);
+        let mut view = PendingView::new(&self.state, &mut self.pending, &self.conns[conn].ids, stamp);
         let code = OpCode::try_from(op.code()).unwrap();
-        let verdict = ops::prepare(&mut view, code, &op.body(), &mut body);
+        let prepared = ops::prepare(&mut view, code, &op.body(), &mut body);
         let digest = view.digest();
-        let prepared = match verdict {
-            Verdict::Txn(kind) => {
+        let prepared = match prepared {
+            Prepared::Txn(kind) => {
                 self.zxid = next;
                 Ok(self.record(session, xid, kind, &body, Some(digest)))
             }
-            Verdict::Refused(code) => {
+            Prepared::Refused(code) => {
                 assert!(body.is_empty());
                 Err(code.code())
             }
@@ -242,7 +241,7 @@ impl World {
         self.apply_beyond(self.setup.depth);
     }
 
-    /// Gives a connection without a session a new one.
+    /// Opens a session for a connection without one.
     pub(crate) fn open(&mut self, conn: usize) {
         if !self.conns[conn].is_dead {
             return;
@@ -250,12 +249,12 @@ impl World {
         let session = self.next_session;
         self.next_session += 1;
         let timeout_ms = 1000 + i32::try_from(session & 0xff).unwrap();
-        self.conns[conn].who.session = session;
+        self.conns[conn].client.session = session;
         self.conns[conn].is_dead = false;
         self.zxid += 1;
         let mut body = Vec::new();
         let (stamp, server) = (self.stamp(session, self.zxid), Identities::server());
-        let mut view = View::new(&self.state, &mut self.pending, &server, stamp);
+        let mut view = PendingView::new(&self.state, &mut self.pending, &server, stamp);
         ops::prepare_create_session(&mut view, timeout_ms, &mut body);
         let digest = view.digest();
         let record = self.record(session, 0, OpCode::CreateSession, &body, Some(digest));
@@ -263,9 +262,8 @@ impl World {
         self.apply_beyond(self.setup.depth);
     }
 
-    /// Closes a connection's session.
     pub(crate) fn close(&mut self, conn: usize) {
-        let session = self.conns[conn].who.session;
+        let session = self.conns[conn].client.session;
         let is_closing =
             self.in_flight.iter().any(|(work, _)| matches!(work, Work::Close { conn: c, .. } if *c == conn));
         if self.conns[conn].is_dead || is_closing {
@@ -275,7 +273,7 @@ impl World {
         self.zxid += 1;
         let mut body = Vec::new();
         let stamp = self.stamp(session, self.zxid);
-        let mut view = View::new(&self.state, &mut self.pending, &self.conns[conn].ids, stamp);
+        let mut view = PendingView::new(&self.state, &mut self.pending, &self.conns[conn].ids, stamp);
         let may_carry_digest = ops::prepare_close_session(&mut view, &mut body);
         let digest = view.digest();
         assert_eq!(may_carry_digest, self.setup.close_session_txn);
@@ -285,30 +283,30 @@ impl World {
         self.apply_beyond(self.setup.depth);
     }
 
-    /// The server removes a container or TTL node.
+    /// Deletes a container or TTL node on behalf of the server.
     pub(crate) fn delete_container(&mut self, path: &str) {
         let path = self.resolve(path);
         let next = self.zxid + 1;
         let mut body = Vec::new();
         let (stamp, server) = (self.stamp(0, next), Identities::server());
-        let mut view = View::new(&self.state, &mut self.pending, &server, stamp);
-        let verdict = ops::prepare_delete_container(&mut view, &path, NEVER_USED_MS, &mut body);
+        let mut view = PendingView::new(&self.state, &mut self.pending, &server, stamp);
+        let prepared = ops::prepare_delete_container(&mut view, &path, NEVER_USED_MS, &mut body);
         let digest = view.digest();
-        let prepared = match verdict {
-            Verdict::Txn(kind) => {
+        let prepared = match prepared {
+            Prepared::Txn(kind) => {
                 self.zxid = next;
                 Ok(self.record(0, 0, kind, &body, Some(digest)))
             }
-            Verdict::Refused(code) => Err(code.code()),
+            Prepared::Refused(code) => Err(code.code()),
         };
         self.in_flight.push_back((Work::DeleteContainer { path, time: self.time }, prepared));
         self.apply_beyond(self.setup.depth);
     }
 
-    /// The ensemble gets another configuration.
+    /// Executes a reconfig of the ensemble.
     pub(crate) fn reconfig(&mut self, text: &str) {
-        self.apply_beyond(0); // nothing is projected for it
-        self.tell_pending();
+        self.apply_beyond(0); // a reconfig has no pending changes
+        self.sync_pending();
         self.zxid += 1;
         let mut body = Vec::new();
         Txn::Reconfig { path: "/zookeeper/config".into(), data: Some(text.as_bytes()), version: -1 }.put(&mut body);
@@ -323,18 +321,18 @@ impl World {
         }
     }
 
-    /// The proposer learns what has been applied.
-    pub(crate) fn tell_pending(&mut self) {
+    /// Removes the applied transactions from the pending changes.
+    pub(crate) fn sync_pending(&mut self) {
         self.pending.applied(self.state.last_zxid());
     }
 
     pub(crate) fn drain(&mut self) {
         self.apply_beyond(0);
-        self.tell_pending();
+        self.sync_pending();
         assert!(self.pending.is_empty());
     }
 
-    /// Applies the oldest write on its way, lets the model execute it, and compares.
+    /// Applies the oldest write in flight in tree and model, and compares.
     fn apply_one(&mut self) {
         let Some((work, prepared)) = self.in_flight.pop_front() else { return };
         let record = match prepared {
@@ -342,27 +340,27 @@ impl World {
             Err(code) => return self.compare_refusal(&work, code),
         };
         let decoded = Record::decode(&record).unwrap();
-        // The proposer may hear of it at once, or only later.
-        let mut nowhere = ox_tree::Hints::default();
+        // The pending changes may be updated immediately or later.
+        let mut nowhere = ox_tree::NodeHints::default();
         let zxid = decoded.header.zxid;
         let hints = if zxid.0 % 2 == 0 { self.pending.applied(zxid) } else { &mut nowhere };
         let outcome = self.state.apply(&decoded, hints, &mut self.outboxes);
         assert!(!outcome.conflict, "{decoded:?}");
-        assert!(!outcome.digest_differs, "projected digest of {decoded:?}");
+        assert!(!outcome.digest_differs, "prepared digest of {decoded:?}");
         let mut reply = Vec::new();
         put_write_reply(&mut reply, &decoded, &outcome.applied);
         self.replies.push(reply.clone());
         match &work {
             Work::Write { conn, xid, time, op, applied } => {
                 self.model.applied.clone_from(applied);
-                let expected = self.model.write(&self.conns[*conn].who, *xid, *time, op);
-                let actual = Answer { zxid: Some(decoded.header.zxid.0), reply };
+                let expected = self.model.write(&self.conns[*conn].client, *xid, *time, op);
+                let actual = WriteReply { zxid: Some(decoded.header.zxid.0), reply };
                 assert_eq!(actual, expected, "{op:?}");
             }
             Work::Open { session, timeout_ms } => self.model.open_session(*session, *timeout_ms),
             Work::Close { conn, xid } => {
-                let expected = self.model.close_session(&self.conns[*conn].who, *xid);
-                assert_eq!(Answer { zxid: Some(decoded.header.zxid.0), reply }, expected);
+                let expected = self.model.close_session(&self.conns[*conn].client, *xid);
+                assert_eq!(WriteReply { zxid: Some(decoded.header.zxid.0), reply }, expected);
                 self.conns[*conn].is_dead = true;
             }
             Work::DeleteContainer { path, time } => {
@@ -380,10 +378,10 @@ impl World {
         match work {
             Work::Write { conn, xid, time, op, applied } => {
                 self.model.applied.clone_from(applied);
-                let expected = self.model.write(&self.conns[*conn].who, *xid, *time, op);
+                let expected = self.model.write(&self.conns[*conn].client, *xid, *time, op);
                 let reply = crate::model::reply(*xid, self.model.zxid, code, &[]);
                 self.replies.push(reply.clone());
-                assert_eq!(Answer { zxid: None, reply }, expected, "{op:?}");
+                assert_eq!(WriteReply { zxid: None, reply }, expected, "{op:?}");
             }
             Work::DeleteContainer { path, time } => {
                 assert_eq!(self.model.delete_container(path, *time), Err(code), "{path}");
@@ -392,7 +390,7 @@ impl World {
         }
     }
 
-    /// What each connection gets, in order.
+    /// Compares the events of each connection, in order.
     fn compare_events(&mut self) {
         let mut actual = vec![Vec::new(); CONNS];
         for outbox in &mut self.outboxes.0 {
@@ -401,7 +399,7 @@ impl World {
                 let at = part.conn.slot();
                 let conn = &self.conns[at];
                 assert_eq!(part.conn, conn.id, "event for a closed connection");
-                let Note::Event(readers) = part.note else { panic!("only events are expected") };
+                let PartKind::Event(readers) = part.kind else { panic!("only events are expected") };
                 if readers.is_none_or(|list| conn.ids.may(&list, perms::READ)) {
                     actual[at].push(bytes[part.span].to_vec());
                 }
@@ -409,7 +407,7 @@ impl World {
         }
         let mut expected = vec![Vec::new(); CONNS];
         for event in std::mem::take(&mut self.model.watches.sent) {
-            if Model::allows(&event.acl, &self.conns[event.conn].who, 1) {
+            if Model::allows(&event.acl, &self.conns[event.conn].client, 1) {
                 let body = Bytes::default().int(event.kind).int(3).text(Some(&event.path)).0;
                 expected[event.conn].push(crate::model::reply(-1, event.zxid, 0, &body));
             }
@@ -418,21 +416,21 @@ impl World {
         self.delivered.iter_mut().zip(actual).for_each(|(all, new)| all.extend(new));
     }
 
-    /// Reads on the applied state, and compares.
-    pub(crate) fn read(&mut self, conn: usize, ask: &Ask) {
-        let ask = self.resolved_ask(ask);
+    /// Reads from the applied state, and compares.
+    pub(crate) fn read(&mut self, conn: usize, read: &Read) {
+        let read = self.resolved_read(read);
         self.xid += 1;
         let mut actual = Vec::new();
-        let Conn { id, ids, who, .. } = &self.conns[conn];
-        let asker = Asker { conn: *id, session: SessionId(who.session), ids };
-        let (op, body) = (OpCode::try_from(ask.code()).unwrap(), ask.body());
-        let _ = answer(&self.state, asker, Question { xid: self.xid, op, body: &body }, &mut actual);
-        let expected = self.model.read(who, conn, self.xid, &ask);
-        assert_eq!(sorted(&ask, actual), expected, "{ask:?}");
-        self.answer = expected;
+        let Conn { id, ids, client, .. } = &self.conns[conn];
+        let requester = Requester { conn: *id, session: SessionId(client.session), ids };
+        let (op, body) = (OpCode::try_from(read.code()).unwrap(), read.body());
+        let _ = put_reply(&self.state, requester, ReadRequest { xid: self.xid, op, body: &body }, &mut actual);
+        let expected = self.model.read(client, conn, self.xid, &read);
+        assert_eq!(sorted(&read, actual), expected, "{read:?}");
+        self.reply = expected;
     }
 
-    /// Writes with nothing else on its way; the code of the reply, or of the first failed element.
+    /// Writes with nothing else in flight. Returns the code of the reply, or of the first failed element.
     pub(crate) fn code(&mut self, conn: usize, op: &Op) -> i32 {
         self.write(conn, op);
         self.drain();
@@ -447,23 +445,23 @@ impl World {
         }
     }
 
-    /// Writes something that must succeed.
+    /// Executes a write that must succeed.
     pub(crate) fn ok(&mut self, conn: usize, op: &Op) {
         assert_eq!(self.code(conn, op), 0, "{op:?}");
     }
 
-    /// The path that the last create made.
+    /// The path of the last created node.
     pub(crate) fn created(&self) -> String {
         let reply = self.replies.last().unwrap();
         let length = usize::try_from(i32::from_be_bytes(reply[20..24].try_into().unwrap())).unwrap();
         String::from_utf8(reply[24..24 + length].to_vec()).unwrap()
     }
 
-    /// Reads; the code of the reply.
-    pub(crate) fn asked(&mut self, conn: usize, ask: &Ask) -> i32 {
-        self.read(conn, ask);
-        // Events may stand before the reply.
-        let mut rest = &self.answer[..];
+    /// Reads, and returns the code of the reply.
+    pub(crate) fn read_code(&mut self, conn: usize, read: &Read) -> i32 {
+        self.read(conn, read);
+        // Events may precede the reply.
+        let mut rest = &self.reply[..];
         loop {
             let length = usize::try_from(i32::from_be_bytes(rest[..4].try_into().unwrap())).unwrap();
             if rest.len() == 4 + length {
@@ -473,7 +471,7 @@ impl World {
         }
     }
 
-    /// Goes on with a state that was loaded from what the model holds.
+    /// Continues with a state that is loaded from the model's contents.
     pub(crate) fn reload(&mut self) {
         self.drain();
         let mut loader = Loader::new(self.setup.options());
@@ -495,37 +493,42 @@ impl World {
         self.state = loader.finish(Zxid(self.model.zxid)).unwrap();
     }
 
-    /// Prepares a raw request, and applies nothing: type of the transaction and its code.
+    /// Prepares a raw request without applying it. Returns the type of the transaction and its error code.
     pub(crate) fn prepared_raw(&mut self, conn: usize, code: i32, body: &[u8]) -> Option<(i32, i32)> {
         self.drain();
         let mut out = Vec::new();
-        let stamp = self.stamp(self.conns[conn].who.session, self.zxid + 1);
-        let mut pending = Pending::default();
-        let mut view = View::new(&self.state, &mut pending, &self.conns[conn].ids, stamp);
+        let stamp = self.stamp(self.conns[conn].client.session, self.zxid + 1);
+        let mut pending = PendingChanges::default();
+        let mut view = PendingView::new(&self.state, &mut pending, &self.conns[conn].ids, stamp);
         match ops::prepare(&mut view, OpCode::try_from(code).unwrap(), body, &mut out) {
-            Verdict::Txn(OpCode::Error) => Some((-1, i32::from_be_bytes(out[..4].try_into().unwrap()))),
-            Verdict::Txn(kind) => Some((kind.code(), 0)),
-            Verdict::Refused(_) => None,
+            Prepared::Txn(OpCode::Error) => Some((-1, i32::from_be_bytes(out[..4].try_into().unwrap()))),
+            Prepared::Txn(kind) => Some((kind.code(), 0)),
+            Prepared::Refused(_) => None,
         }
     }
 
-    /// The answer to a raw read.
-    pub(crate) fn answer_raw(&mut self, conn: usize, code: i32, body: &[u8]) -> Vec<u8> {
-        let Conn { id, ids, who, .. } = &self.conns[conn];
-        let asker = Asker { conn: *id, session: SessionId(who.session), ids };
+    /// The reply to a raw read.
+    pub(crate) fn reply_raw(&mut self, conn: usize, code: i32, body: &[u8]) -> Vec<u8> {
+        let Conn { id, ids, client, .. } = &self.conns[conn];
+        let requester = Requester { conn: *id, session: SessionId(client.session), ids };
         let mut out = Vec::new();
-        let _ = answer(&self.state, asker, Question { xid: 1, op: OpCode::try_from(code).unwrap(), body }, &mut out);
+        let _ = put_reply(
+            &self.state,
+            requester,
+            ReadRequest { xid: 1, op: OpCode::try_from(code).unwrap(), body },
+            &mut out,
+        );
         out
     }
 
-    /// The events a connection got since the last call.
+    /// The events of a connection since the last call.
     pub(crate) fn events(&mut self, conn: usize) -> Vec<Seen> {
         std::mem::take(&mut self.delivered[conn]).iter().map(|frame| seen(frame)).collect()
     }
 
-    /// The events before the reply in the last answer.
-    pub(crate) fn events_in_answer(&self) -> Vec<Seen> {
-        let (mut rest, mut events) = (&self.answer[..], Vec::new());
+    /// The events that precede the last reply.
+    pub(crate) fn events_in_reply(&self) -> Vec<Seen> {
+        let (mut rest, mut events) = (&self.reply[..], Vec::new());
         loop {
             let length = usize::try_from(i32::from_be_bytes(rest[..4].try_into().unwrap())).unwrap();
             if rest.len() == 4 + length {
@@ -536,31 +539,31 @@ impl World {
         }
     }
 
-    fn resolved_ask(&self, ask: &Ask) -> Ask {
+    fn resolved_read(&self, read: &Read) -> Read {
         let text = |path: &Option<String>| path.as_ref().map(|path| self.resolve(path));
-        let mut ask = ask.clone();
-        match &mut ask {
-            Ask::Exists { path, .. }
-            | Ask::GetData { path, .. }
-            | Ask::GetChildren { path, .. }
-            | Ask::GetAcl { path }
-            | Ask::AllChildrenNumber { path }
-            | Ask::AddWatch { path, .. }
-            | Ask::CheckWatches { path, .. }
-            | Ask::RemoveWatches { path, .. }
-            | Ask::Sync { path }
-            | Ask::Ephemerals { prefix: path } => *path = text(path),
-            Ask::MultiRead(elements) => elements.iter_mut().for_each(|(_, path)| *path = text(path)),
-            Ask::SetWatches { lists, relative, .. } => {
+        let mut read = read.clone();
+        match &mut read {
+            Read::Exists { path, .. }
+            | Read::GetData { path, .. }
+            | Read::GetChildren { path, .. }
+            | Read::GetAcl { path }
+            | Read::AllChildrenNumber { path }
+            | Read::AddWatch { path, .. }
+            | Read::CheckWatches { path, .. }
+            | Read::RemoveWatches { path, .. }
+            | Read::Sync { path }
+            | Read::Ephemerals { prefix: path } => *path = text(path),
+            Read::MultiRead(elements) => elements.iter_mut().for_each(|(_, path)| *path = text(path)),
+            Read::SetWatches { lists, relative, .. } => {
                 lists.iter_mut().flatten().for_each(|path| *path = self.resolve(path));
                 *relative = self.model.zxid - *relative;
             }
-            Ask::Ping => (),
+            Read::Ping => (),
         }
-        ask
+        read
     }
 
-    /// The connection breaks and another takes its place.
+    /// Closes a connection and replaces it by a new one.
     pub(crate) fn drop_conn(&mut self, at: usize) {
         let conn = &mut self.conns[at];
         self.state.watches().lock().drop_conn(conn.id);
@@ -569,7 +572,7 @@ impl World {
         conn.id = conn_id(at, conn.generation);
     }
 
-    /// Everything there is to see, compared.
+    /// Compares the complete contents.
     pub(crate) fn compare_all(&self) {
         let seen = Image::of(&self.state);
         let expected = Image::of_model(&self.model);
@@ -580,7 +583,7 @@ impl World {
         let second_root = 1;
         assert_eq!(self.state.data_bytes(), (self.model.nodes.iter().map(bytes).sum::<usize>() + second_root) as u64);
         let lists: BTreeSet<_> = self.model.nodes.values().filter_map(|node| node.acl.as_ref()).collect();
-        assert_eq!(self.state.acl_count(), lists.len(), "lists that nobody uses any more");
+        assert_eq!(self.state.acl_count(), lists.len(), "number of lists in use");
         for never_used in [0, 50] {
             let expired: BTreeSet<String> = self.state.expired_nodes(self.time, never_used).into_iter().collect();
             assert_eq!(expired, self.model.expired(self.time, never_used));
@@ -597,17 +600,17 @@ fn seen(frame: &[u8]) -> Seen {
     (int(20), path, i64::from_be_bytes(frame[8..16].try_into().unwrap()))
 }
 
-/// A real answer with the names of children in order.
-fn sorted(ask: &Ask, answer: Vec<u8>) -> Vec<u8> {
-    let has_list = matches!(ask, Ask::GetChildren { .. } | Ask::Ephemerals { .. });
-    let err = i32::from_be_bytes(answer[16..20].try_into().unwrap());
-    match ask {
+/// A reply of the tree with the names of children sorted.
+fn sorted(read: &Read, reply: Vec<u8>) -> Vec<u8> {
+    let has_list = matches!(read, Read::GetChildren { .. } | Read::Ephemerals { .. });
+    let err = i32::from_be_bytes(reply[16..20].try_into().unwrap());
+    match read {
         _ if has_list && err == 0 => {
-            let (list, rest) = sort_list(&answer[20..]);
-            [&answer[..20], &list, rest].concat()
+            let (list, rest) = sort_list(&reply[20..]);
+            [&reply[..20], &list, rest].concat()
         }
-        Ask::MultiRead(_) => {
-            let (mut out, mut rest) = (answer[..20].to_vec(), &answer[20..]);
+        Read::MultiRead(_) => {
+            let (mut out, mut rest) = (reply[..20].to_vec(), &reply[20..]);
             while !rest.is_empty() {
                 let kind = i32::from_be_bytes(rest[..4].try_into().unwrap());
                 let is_end = rest[4] == 1;
@@ -629,7 +632,7 @@ fn sorted(ask: &Ask, answer: Vec<u8>) -> Vec<u8> {
             }
             out
         }
-        _ => answer,
+        _ => reply,
     }
 }
 

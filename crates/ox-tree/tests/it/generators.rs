@@ -1,48 +1,48 @@
-//! Random requests, biased towards meeting each other.
+//! Random requests, biased towards collisions.
 
+use crate::harness::{CONNS, Harness, Setup};
 use crate::model::KNOWN_IPS;
-use crate::model::reads::Ask;
+use crate::model::reads::Read;
 use crate::request::{Entry, Op, entry, open};
-use crate::world::{CONNS, Setup, World};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::hash::{BuildHasher, Hasher};
 
-/// One thing that happens.
+/// One step of a random test.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Write(usize, Op),
-    Read(usize, Ask),
+    Read(usize, Read),
     Open(usize),
     Close(usize),
     DeleteContainer(String),
     DropConn(usize),
-    /// Applies everything but so many.
+    /// Applies all but this number of writes in flight.
     Apply(usize),
     TellPending,
     Tick(i64),
     Reconfig(i64),
 }
 
-impl World {
+impl Harness {
     pub(crate) fn step(&mut self, step: &Step) {
         match step {
             Step::Write(conn, op) => self.write(*conn, op),
-            Step::Read(conn, ask) => self.read(*conn, ask),
+            Step::Read(conn, read) => self.read(*conn, read),
             Step::Open(conn) => self.open(*conn),
             Step::Close(conn) => self.close(*conn),
             Step::DeleteContainer(path) => self.delete_container(path),
             Step::DropConn(conn) => self.drop_conn(*conn),
             Step::Apply(depth) => self.apply_beyond(*depth),
-            Step::TellPending => self.tell_pending(),
+            Step::TellPending => self.sync_pending(),
             Step::Tick(ms) => self.time += ms,
             Step::Reconfig(number) => self.reconfig(&format!("version={number}")),
         }
     }
 }
 
-/// Runs `test` on random values. The seed is printed with a failure; `OX_SEED` repeats it, `OX_TIMES` asks for more.
+/// Runs `test` on random values. A failure prints the seed; `OX_SEED` repeats it, `OX_TIMES` multiplies the cases.
 pub(crate) fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value)) {
     let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
     let cases = cases * u32::try_from(number("OX_TIMES").unwrap_or(1)).unwrap();
@@ -122,7 +122,7 @@ fn new_paths() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Paths that are probably there.
+/// Paths that probably exist.
 fn paths() -> BoxedStrategy<String> {
     prop_oneof![
         14 => (0_usize..1000).prop_map(|at| format!("@{at}")),
@@ -174,7 +174,7 @@ fn acl_entry() -> BoxedStrategy<Entry> {
         1 => (perms(), select(vec![
             ("world", "x"), ("digest", "a"), ("digest", "a:b:c"), ("super", ""), ("sasl", "x"), ("ip", "host"), ("", ""),
         ])).prop_map(|(perms, (scheme, id))| entry(perms, scheme, id)),
-        1 => (perms(), select(vec![None, Some("auth"), Some("world"), Some("digest"), Some("nobody")]))
+        1 => (perms(), select(vec![None, Some("auth"), Some("world"), Some("digest"), Some("unknown")]))
             .prop_map(|(perms, scheme)| (perms, scheme.map(str::to_owned), None)),
     ]
     .boxed()
@@ -230,34 +230,34 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
     .boxed()
 }
 
-fn ask() -> BoxedStrategy<Ask> {
+fn read() -> BoxedStrategy<Read> {
     let list = || prop::collection::vec(paths(), 0..3);
     let set_watches = (any::<bool>(), 0_i64..20, [list(), list(), list(), list(), list()])
-        .prop_map(|(all_five, relative, lists)| Ask::SetWatches { all_five, relative, lists });
+        .prop_map(|(all_five, relative, lists)| Read::SetWatches { all_five, relative, lists });
     prop_oneof![
-        4 => (path(), any::<bool>()).prop_map(|(path, watch)| Ask::Exists { path, watch }),
-        4 => (path(), any::<bool>()).prop_map(|(path, watch)| Ask::GetData { path, watch }),
+        4 => (path(), any::<bool>()).prop_map(|(path, watch)| Read::Exists { path, watch }),
+        4 => (path(), any::<bool>()).prop_map(|(path, watch)| Read::GetData { path, watch }),
         4 => (path(), any::<bool>(), any::<bool>())
-            .prop_map(|(path, watch, with_stat)| Ask::GetChildren { path, watch, with_stat }),
-        2 => path().prop_map(|path| Ask::GetAcl { path }),
-        1 => path().prop_map(|path| Ask::AllChildrenNumber { path }),
-        1 => path().prop_map(|prefix| Ask::Ephemerals { prefix }),
-        1 => prop::collection::vec((any::<bool>(), path()), 0..4).prop_map(Ask::MultiRead),
-        5 => (path(), prop_oneof![6 => 0..2, 1 => -1..4]).prop_map(|(path, mode)| Ask::AddWatch { path, mode }),
-        2 => (path(), 0..7).prop_map(|(path, kind)| Ask::CheckWatches { path, kind }),
-        2 => (path(), 0..7).prop_map(|(path, kind)| Ask::RemoveWatches { path, kind }),
+            .prop_map(|(path, watch, with_stat)| Read::GetChildren { path, watch, with_stat }),
+        2 => path().prop_map(|path| Read::GetAcl { path }),
+        1 => path().prop_map(|path| Read::AllChildrenNumber { path }),
+        1 => path().prop_map(|prefix| Read::Ephemerals { prefix }),
+        1 => prop::collection::vec((any::<bool>(), path()), 0..4).prop_map(Read::MultiRead),
+        5 => (path(), prop_oneof![6 => 0..2, 1 => -1..4]).prop_map(|(path, mode)| Read::AddWatch { path, mode }),
+        2 => (path(), 0..7).prop_map(|(path, kind)| Read::CheckWatches { path, kind }),
+        2 => (path(), 0..7).prop_map(|(path, kind)| Read::RemoveWatches { path, kind }),
         3 => set_watches,
-        1 => path().prop_map(|path| Ask::Sync { path }),
-        1 => Just(Ask::Ping),
+        1 => path().prop_map(|path| Read::Sync { path }),
+        1 => Just(Read::Ping),
     ]
     .boxed()
 }
 
-/// Steps in which writes prevail.
+/// Steps, most of them writes.
 pub(crate) fn steps(count: usize) -> BoxedStrategy<Vec<Step>> {
     let step = prop_oneof![
         30 => (0..CONNS, op()).prop_map(|(conn, op)| Step::Write(conn, op)),
-        15 => (0..CONNS, ask()).prop_map(|(conn, ask)| Step::Read(conn, ask)),
+        15 => (0..CONNS, read()).prop_map(|(conn, read)| Step::Read(conn, read)),
         2 => (0..CONNS).prop_map(Step::Open),
         1 => (0..CONNS).prop_map(Step::Close),
         1 => paths().prop_map(Step::DeleteContainer),

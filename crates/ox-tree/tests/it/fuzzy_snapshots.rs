@@ -1,15 +1,15 @@
-//! Replay over snapshots that Apache takes while it goes on applying (P18).
+//! Replay over fuzzy snapshots, which Apache writes while it applies transactions (P18).
 //!
-//! Sessions are copied first, then the table of lists, then each node at its turn in pre-order, while transactions
-//! and parts of transactions go by. From the zxid before the first of them on, the log must repair everything.
-//! Only a session that closes without a list of its nodes is beyond repair (a parent's pzxid may stay behind): the
+//! The serializer copies the sessions first, then the ACL table, then each node in pre-order, while transactions and
+//! parts of transactions are applied. Replaying the log from the zxid before the first of them must repair everything.
+//! The exception is a closeSession without a list of paths: a parent's pzxid may stay too low, because the deleted
 //! nodes are neither in the snapshot nor in the log. Our own snapshots are not fuzzy and need no list.
 
-use crate::generate::{Step, check, setups, steps};
+use crate::generators::{Step, check, setups, steps};
+use crate::harness::{Harness, Setup};
 use crate::image::Image;
 use crate::model::{Node, Stored};
 use crate::request::{Bytes, Entry, Op};
-use crate::world::{Setup, World};
 use ox_proto::stat::StatPersisted;
 use ox_proto::txn::{Record, Txn};
 use ox_proto::{RawAcls, SessionId, Zxid};
@@ -17,13 +17,13 @@ use ox_tree::{Loader, State};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// The state between any two changes, and the zxid up to which everything is applied.
+/// The state between two changes, and the zxid up to which transactions are applied completely.
 struct Moment {
     image: Image,
     complete: i64,
 }
 
-/// Takes a history apart as a serializer that runs beside it may see it.
+/// All states that a concurrent serializer may see.
 fn moments(setup: &Setup, history: &[Vec<u8>]) -> Vec<Moment> {
     let mut state = State::new(setup.options());
     let mut moments = vec![Moment { image: Image::of(&state), complete: 0 }];
@@ -44,7 +44,7 @@ fn moments(setup: &Setup, history: &[Vec<u8>]) -> Vec<Moment> {
             state.replay(&Record { header, txn: part, digest: None });
             moments.push(Moment { image: Image::of(&state), complete: record.header.zxid.0 - 1 });
         }
-        // What its parts have done is not done again.
+        // The elements of this multi are applied already.
         if !matches!(record.txn, Txn::Multi(_)) {
             state.replay(&record);
         }
@@ -53,7 +53,7 @@ fn moments(setup: &Setup, history: &[Vec<u8>]) -> Vec<Moment> {
     moments
 }
 
-/// Where the serializer is: it starts somewhere, and time passes between any two things it copies.
+/// A serializer that starts at some moment and advances by some moments between any two copies.
 struct Serializer<'a> {
     moments: &'a [Moment],
     at: usize,
@@ -70,7 +70,7 @@ impl Serializer<'_> {
         &self.moments[self.at].image
     }
 
-    /// Ids count up over the whole history, as they do in a running server.
+    /// As in a running server, ids increase over the whole history.
     fn list_id(&mut self, list: &Option<Stored>) -> i64 {
         let Some(list) = list else { return -1 };
         let next = i64::try_from(self.lists.len()).unwrap() + 1;
@@ -121,7 +121,7 @@ pub(crate) fn persisted(node: &Node) -> StatPersisted {
     }
 }
 
-/// What must be equal after the replay, seen from outside.
+/// Compares everything that is visible from outside.
 fn compare(replayed: &State, straight: &State, with_usage: bool) {
     let (seen, expected) = (Image::of(replayed), Image::of(straight));
     if with_usage {
@@ -143,23 +143,23 @@ fn compare(replayed: &State, straight: &State, with_usage: bool) {
     }
 }
 
-/// Replays what comes after the snapshot, then lets every quota speak.
+/// Replays the log over the snapshot, then makes every quota update its usage.
 fn check_replay(setup: &Setup, steps: &[Step], start: usize, pace: &[usize], with_usage: bool) {
     let setup = &Setup { depth: 0, close_session_txn: true, ..setup.clone() };
-    let mut world = World::new(setup.clone());
-    steps.iter().for_each(|step| world.step(step));
-    let moments = moments(setup, &world.history);
+    let mut harness = Harness::new(setup.clone());
+    steps.iter().for_each(|step| harness.step(step));
+    let moments = moments(setup, &harness.history);
     let at = start % moments.len();
     let serializer = Serializer { moments: &moments, at, pace, copied: 0, lists: BTreeMap::new() };
     let mut replayed = serializer.write(setup);
     let label = replayed.last_zxid();
-    for bytes in &world.history {
+    for bytes in &harness.history {
         let record = Record::decode(bytes).unwrap();
         if label < record.header.zxid {
             replayed.replay(&record);
         }
     }
-    compare(&replayed, &world.state, with_usage);
+    compare(&replayed, &harness.state, with_usage);
 }
 
 fn paces() -> BoxedStrategy<Vec<usize>> {
@@ -167,15 +167,15 @@ fn paces() -> BoxedStrategy<Vec<usize>> {
 }
 
 #[test]
-fn replay_over_fuzzy_snapshots_is_straight_application() {
+fn replay_over_fuzzy_snapshot_equals_direct_application() {
     check(700, &(setups(), steps(80), 0..1000_usize, paces()), |(setup, steps, start, pace)| {
         check_replay(&setup, &steps, start, &pace, false);
     });
 }
 
-/// Nobody touches the quota nodes themselves, so usage is what it was before.
+/// Requests do not touch the quota nodes themselves, so the usage must be unchanged.
 #[test]
-fn k72_usage_of_quotas_survives_fuzzy_snapshots() {
+fn k72_quota_usage_survives_fuzzy_snapshots() {
     fn is_inside(op: &Op) -> bool {
         let path = match op {
             Op::Create { path, .. }
