@@ -69,9 +69,9 @@ pub(super) fn write_all(directory: &Path, report: &PerfReport) -> Result<()> {
 
 const WIDTH: f64 = 860.0;
 /// Start of the bars; the names of the workloads are to the left of it.
-const BARS_X: f64 = 310.0;
+const BARS_X: f64 = 330.0;
 /// Length of the longer bar of a row. The rest of the width is for values.
-const BAR_MAX: f64 = 380.0;
+const BAR_MAX: f64 = 360.0;
 const BAR_HEIGHT: f64 = 14.0;
 const ROW_HEIGHT: f64 = 44.0;
 const HEAD_HEIGHT: f64 = 84.0;
