@@ -36,7 +36,7 @@ impl Due {
         match self {
             Self::Now => "now",
             Self::Security => "with TLS, SASL, AdminServer",
-            Self::Kept => "not met: [COMPAT.md](../COMPAT.md)",
+            Self::Kept => "not met: [COMPAT.md](../../COMPAT.md)",
         }
     }
 }
