@@ -69,7 +69,7 @@ fn row(key: &Key) -> String {
         Source::File => "-".to_owned(),
         Source::FileOrProperty | Source::Passed => "z.".to_owned(),
         Source::PassedOrBare => format!("z., else `{}`", key.name),
-        Source::FileUnder(property) => format!("`{property}` (wins)"),
+        Source::FileUnder(property) => format!("`{property}` (takes precedence)"),
         Source::Property | Source::Own => format!("`{}`", key.name),
     };
     let value = match key.unit {
